@@ -1,0 +1,346 @@
+/**
+ * Settings: the only reader of the environment. Each setting is declared once, with its default and its meaning; the
+ * README's table is made from this file. Everything that is wrong is reported at once.
+ */
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+
+/** The schedule's real length: 72 hours (specification 8). */
+export const RETRY_WINDOW_MS = 259_200_000;
+/** How long a dead letter can be replayed: 7 days (specification 8). */
+export const DEAD_LETTER_MS = 604_800_000;
+
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+type Parser<T> = (text: string) => T;
+
+interface Setting<T, Fallback extends string | undefined> {
+  readonly variable: string;
+  readonly parse: Parser<T>;
+  /** The text parsed when the variable is unset; `undefined` leaves the setting empty. */
+  readonly fallback: Fallback;
+  readonly doc: string;
+}
+
+const text: Parser<string> = (value) => value;
+
+function listen(value: string): ListenAddress {
+  const match = /^(?:\[([0-9a-fA-F:]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(value);
+  const port = Number(match?.[3]);
+  const host = match?.[1] ?? match?.[2];
+  if (host === undefined || port > 65_535) {
+    throw new Error("must be host:port");
+  }
+  return { host, port };
+}
+
+function integer(minimum: number, maximum: number): Parser<number> {
+  return (value) => {
+    const number = Number(value);
+    if (!/^\d+$/.test(value) || number < minimum || number > maximum) {
+      throw new Error(`must be a whole number from ${minimum} to ${maximum}`);
+    }
+    return number;
+  };
+}
+
+function oneOf<const T extends string>(...choices: readonly T[]): Parser<T> {
+  return (value) => {
+    const choice = choices.find((candidate) => candidate === value);
+    if (choice === undefined) {
+      throw new Error(`must be one of ${choices.join(", ")}`);
+    }
+    return choice;
+  };
+}
+
+function url(...protocols: readonly string[]): Parser<string> {
+  return (value) => {
+    if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol)) {
+      throw new Error(`must be a URL that starts with ${protocols.map((name) => `${name}//`).join(" or ")}`);
+    }
+    return value.replace(/\/$/, "");
+  };
+}
+
+/** 32 bytes or more, base64: what `openssl rand -base64 32` prints. */
+function keyMaterial(value: string): Buffer {
+  const bytes = Buffer.from(value, "base64");
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(value) || bytes.length < 32) {
+    throw new Error("must be at least 32 bytes in base64");
+  }
+  return bytes;
+}
+
+function list(value: string): readonly string[] {
+  return value
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
+}
+
+function setting<T, Fallback extends string | undefined>(
+  variable: string,
+  parse: Parser<T>,
+  fallback: Fallback,
+  doc: string,
+): Setting<T, Fallback> {
+  return { variable, parse, fallback, doc };
+}
+
+const POSTGRES = url("postgres:", "postgresql:");
+
+/** Every setting. Order is the order of the README's table. */
+export const SETTINGS = {
+  env: setting(
+    "SIGNET_ENV",
+    oneOf("development", "production"),
+    "production",
+    "`npm start` sets `development`: plain HTTP, loopback receivers and made-up keys are allowed only there",
+  ),
+  apiListen: setting("SIGNET_API_LISTEN", listen, "127.0.0.1:8080", "public API, JWKS and metadata"),
+  adminListen: setting(
+    "SIGNET_ADMIN_LISTEN",
+    listen,
+    "127.0.0.1:8081",
+    "operators' API; keep it on loopback",
+  ),
+  edgeListen: setting("SIGNET_EDGE_LISTEN", listen, "127.0.0.1:8443", "mutual TLS listener"),
+  metricsListen: setting("SIGNET_METRICS_LISTEN", listen, "127.0.0.1:9464", "Prometheus metrics"),
+  publicUrl: setting(
+    "SIGNET_PUBLIC_URL",
+    url("https:", "http:"),
+    undefined,
+    "the address that tenants use, also the token issuer; production needs https. Development: the API's own address",
+  ),
+  audience: setting("SIGNET_AUDIENCE", text, "signet", "`aud` of access tokens"),
+  databaseUrl: setting(
+    "SIGNET_DATABASE_URL",
+    POSTGRES,
+    undefined,
+    "PostgreSQL login of the service (15 or newer); switches the embedded one off",
+  ),
+  databaseAdminUrl: setting(
+    "SIGNET_DATABASE_ADMIN_URL",
+    POSTGRES,
+    undefined,
+    "login that may create roles, for `signet migrate`; default: SIGNET_DATABASE_URL",
+  ),
+  embeddedDatabasePort: setting(
+    "SIGNET_EMBEDDED_DATABASE_PORT",
+    integer(1, 65_535),
+    "54329",
+    "port of the embedded PostgreSQL",
+  ),
+  temporalAddress: setting(
+    "TEMPORAL_ADDRESS",
+    text,
+    undefined,
+    "Temporal frontend, host:port; switches the embedded one off",
+  ),
+  temporalNamespace: setting("TEMPORAL_NAMESPACE", text, "signet", "Temporal namespace"),
+  embeddedTemporalPort: setting(
+    "SIGNET_EMBEDDED_TEMPORAL_PORT",
+    integer(1, 65_535),
+    "7233",
+    "port of the embedded Temporal",
+  ),
+  embeddedTemporalUiPort: setting(
+    "SIGNET_EMBEDDED_TEMPORAL_UI_PORT",
+    integer(1, 65_535),
+    "8233",
+    "port of the embedded Temporal's UI",
+  ),
+  home: setting("SIGNET_HOME", resolve, ".signet", "data of the embedded parts and development keys"),
+  cache: setting(
+    "SIGNET_CACHE",
+    resolve,
+    join(homedir(), ".cache", "signet"),
+    "where a Temporal binary is kept once obtained",
+  ),
+  operatorToken: setting(
+    "SIGNET_OPERATOR_TOKEN",
+    text,
+    undefined,
+    "Bearer token of the operators' API, 32 characters or more; development makes one in `.signet/operator-token`",
+  ),
+  pepper: setting(
+    "SIGNET_PEPPER",
+    keyMaterial,
+    undefined,
+    "key of the client-secret MACs, base64, 32 bytes or more; development makes one",
+  ),
+  kek: setting(
+    "SIGNET_KEK",
+    keyMaterial,
+    undefined,
+    "key-encryption key, base64, 32 bytes or more; development makes one",
+  ),
+  headerBrand: setting(
+    "SIGNET_HEADER_BRAND",
+    (value) => {
+      if (!/^[A-Za-z][A-Za-z0-9-]{0,31}$/.test(value)) {
+        throw new Error("must be letters, digits and hyphens");
+      }
+      return value;
+    },
+    "Service",
+    "the word in `X-Service-Signature-256` and its siblings",
+  ),
+  allowHttpTargets: setting(
+    "SIGNET_ALLOW_HTTP_TARGETS",
+    oneOf("true", "false"),
+    undefined,
+    "endpoints with http:// URLs; `true` in development, refused in production",
+  ),
+  allowedTargetCidrs: setting(
+    "SIGNET_ALLOWED_TARGET_CIDRS",
+    list,
+    undefined,
+    "private ranges that endpoints may live in, comma-separated; development: 127.0.0.0/8 and ::1/128",
+  ),
+  retryWindowMs: setting(
+    "SIGNET_RETRY_WINDOW_MS",
+    integer(1_000, RETRY_WINDOW_MS),
+    String(RETRY_WINDOW_MS),
+    "length of the retry schedule; development only, for trying out failures in seconds",
+  ),
+  deadLetterMs: setting(
+    "SIGNET_DEAD_LETTER_MS",
+    integer(1_000, DEAD_LETTER_MS),
+    String(DEAD_LETTER_MS),
+    "how long dead letters are kept; development only",
+  ),
+  sendConcurrency: setting(
+    "SIGNET_SEND_CONCURRENCY",
+    integer(1, 10_000),
+    "200",
+    "delivery attempts under way per worker process",
+  ),
+  databaseConnections: setting(
+    "SIGNET_DATABASE_CONNECTIONS",
+    integer(2, 200),
+    "10",
+    "most connections per process and database role",
+  ),
+  demo: setting("SIGNET_DEMO", oneOf("on", "off"), "on", "whether `npm start` shows the main job first"),
+  logLevel: setting(
+    "SIGNET_LOG_LEVEL",
+    oneOf("trace", "debug", "info", "warn", "error", "silent"),
+    "info",
+    "least severity that is logged",
+  ),
+} as const;
+
+type Values = {
+  readonly [Name in keyof typeof SETTINGS]: (typeof SETTINGS)[Name]["fallback"] extends string
+    ? ReturnType<(typeof SETTINGS)[Name]["parse"]>
+    : ReturnType<(typeof SETTINGS)[Name]["parse"]> | undefined;
+};
+
+/** The service's settings, checked and frozen. */
+export interface Config extends Omit<Values, "publicUrl" | "allowHttpTargets" | "allowedTargetCidrs"> {
+  readonly publicUrl: string;
+  readonly allowHttpTargets: boolean;
+  readonly allowedTargetCidrs: readonly string[];
+  readonly development: boolean;
+}
+
+/** Every problem of the environment in one error; `message` is fit for a terminal. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(`Settings that must be mended:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
+    this.problems = problems;
+  }
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+function parseAll(environment: Environment, problems: string[]): Values {
+  const values: Record<string, unknown> = {};
+  for (const [name, declared] of Object.entries(SETTINGS)) {
+    const given = environment[declared.variable];
+    const raw = given === undefined || given === "" ? declared.fallback : given;
+    if (raw === undefined) {
+      continue;
+    }
+    try {
+      values[name] = declared.parse(raw);
+    } catch (error) {
+      problems.push(`${declared.variable} ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  return values as Values;
+}
+
+/** What production must not do without, and must not do at all (wire.md, Ports and start-up; security decisions K). */
+function productionProblems(values: Values): string[] {
+  const problems: string[] = [];
+  const require = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper" | "kek"): void => {
+    if (values[name] === undefined) {
+      problems.push(`${SETTINGS[name].variable} must be set in production`);
+    }
+  };
+  require("databaseUrl");
+  require("temporalAddress");
+  require("publicUrl");
+  require("pepper");
+  require("kek");
+  if (values.publicUrl?.startsWith("http:") === true) {
+    problems.push("SIGNET_PUBLIC_URL must be https in production");
+  }
+  if (values.allowHttpTargets === "true") {
+    problems.push("SIGNET_ALLOW_HTTP_TARGETS must not be true in production");
+  }
+  if (values.retryWindowMs !== RETRY_WINDOW_MS) {
+    problems.push(`SIGNET_RETRY_WINDOW_MS must be ${RETRY_WINDOW_MS} in production`);
+  }
+  if (values.deadLetterMs !== DEAD_LETTER_MS) {
+    problems.push(`SIGNET_DEAD_LETTER_MS must be ${DEAD_LETTER_MS} in production`);
+  }
+  return problems;
+}
+
+/**
+ * Reads and checks the environment.
+ *
+ * @throws ConfigError with every problem found
+ */
+export function loadConfig(environment: Environment): Config {
+  const problems: string[] = [];
+  const values = parseAll(environment, problems);
+  const development = values.env === "development";
+  if (problems.length === 0 && !development) {
+    problems.push(...productionProblems(values));
+  }
+  if (values.operatorToken !== undefined && values.operatorToken.length < 32) {
+    problems.push("SIGNET_OPERATOR_TOKEN must have 32 characters or more");
+  }
+  if (problems.length > 0) {
+    throw new ConfigError(problems);
+  }
+  return Object.freeze({
+    ...values,
+    development,
+    publicUrl: values.publicUrl ?? `http://${formatListen(values.apiListen)}`,
+    allowHttpTargets:
+      values.allowHttpTargets === undefined ? development : values.allowHttpTargets === "true",
+    allowedTargetCidrs: values.allowedTargetCidrs ?? (development ? ["127.0.0.0/8", "::1/128"] : []),
+  });
+}
+
+/** `host:port`, with brackets around IPv6. */
+export function formatListen(address: ListenAddress): string {
+  return address.host.includes(":") ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
+}
+
+/** `loadConfig` for the running process. */
+export function configFromProcess(): Config {
+  return loadConfig(process.env);
+}

@@ -1,0 +1,160 @@
+/**
+ * Forward-only migrations: `migrations/NNNN-name.sql`, each in one transaction, under an advisory lock, with the
+ * sha256 of the text kept so that an applied file that changed is refused rather than skipped.
+ */
+import { createHash } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
+import { Client, escapeIdentifier, escapeLiteral } from "pg";
+import type { Logger } from "pino";
+import { type Queryable, SERVICE_ROLES } from "./pool.ts";
+
+const MIGRATIONS = new URL("./migrations/", import.meta.url);
+/** "signet" in hexadecimal: one migrator at a time per database. */
+const LOCK_KEY = 0x7369676e6574n;
+const OLDEST_SERVER = 150_000;
+const PARTITION_DAYS_AHEAD = 7;
+
+export interface MigrateOptions {
+  /** A login that may create roles and owns or may create in the database; a superuser at a first set-up. */
+  readonly adminUrl: string;
+  /** The service's own login: made with the password in this URL when it does not exist, member of the service roles. */
+  readonly serviceUrl?: string;
+  readonly nowMs: number;
+  readonly log?: Logger;
+}
+
+interface MigrationFile {
+  readonly version: number;
+  readonly name: string;
+  readonly sql: string;
+  readonly sha256: string;
+}
+
+async function readMigrations(): Promise<MigrationFile[]> {
+  const names = (await readdir(MIGRATIONS)).filter((name) => /^\d{4}-[a-z0-9-]+\.sql$/.test(name)).sort();
+  return await Promise.all(
+    names.map(async (name) => {
+      const sql = await readFile(new URL(name, MIGRATIONS), "utf8");
+      return {
+        version: Number(name.slice(0, 4)),
+        name,
+        sql,
+        sha256: createHash("sha256").update(sql).digest("hex"),
+      };
+    }),
+  );
+}
+
+async function ensureRoles(client: Client): Promise<void> {
+  for (const role of ["signet_owner", ...SERVICE_ROLES]) {
+    // Two databases of one cluster may be migrated at once: roles are the cluster's, and CREATE ROLE has no IF NOT EXISTS.
+    await client.query(`DO $$ BEGIN
+      IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '${role}') THEN
+        CREATE ROLE ${role} NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION;
+      END IF;
+    EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`);
+  }
+}
+
+async function ensureServiceLogin(client: Client, serviceUrl: string): Promise<void> {
+  const url = new URL(serviceUrl);
+  const login = escapeIdentifier(decodeURIComponent(url.username));
+  const name = escapeLiteral(decodeURIComponent(url.username));
+  const password = escapeLiteral(decodeURIComponent(url.password));
+  await client.query(`DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = ${name}) THEN
+      CREATE ROLE ${login} LOGIN NOINHERIT NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE PASSWORD ${password};
+    END IF;
+  EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`);
+  await client.query(`GRANT ${SERVICE_ROLES.join(", ")} TO ${login}`);
+}
+
+async function prepareDatabase(client: Client): Promise<void> {
+  const { rows } = await client.query<{ version: number; database: string }>(
+    "SELECT current_setting('server_version_num')::int AS version, current_database() AS database",
+  );
+  const server = rows[0];
+  if (server === undefined || server.version < OLDEST_SERVER) {
+    throw new Error("PostgreSQL 15 or newer is needed");
+  }
+  await ensureRoles(client);
+  await client.query(`GRANT signet_owner TO CURRENT_USER`);
+  await client.query(`GRANT CREATE, USAGE ON SCHEMA public TO signet_owner`);
+  await client.query(`GRANT USAGE ON SCHEMA public TO ${SERVICE_ROLES.join(", ")}`);
+  await client.query("SET ROLE signet_owner");
+  await client.query(`CREATE TABLE IF NOT EXISTS schema_migrations (
+    version int PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, applied_at timestamptz NOT NULL)`);
+  await client.query(`GRANT SELECT ON schema_migrations TO ${SERVICE_ROLES.join(", ")}`);
+}
+
+async function applyMigrations(client: Client, nowMs: number, log?: Logger): Promise<number> {
+  const applied = new Map<number, string>();
+  const { rows } = await client.query<{ version: number; sha256: string }>(
+    "SELECT version, sha256 FROM schema_migrations",
+  );
+  for (const row of rows) {
+    applied.set(row.version, row.sha256);
+  }
+  let count = 0;
+  for (const migration of await readMigrations()) {
+    const known = applied.get(migration.version);
+    if (known !== undefined) {
+      if (known !== migration.sha256) {
+        throw new Error(
+          `${migration.name} was changed after it was applied; migrations are forward-only: add a new file`,
+        );
+      }
+      continue;
+    }
+    await client.query("BEGIN");
+    try {
+      await client.query("INSERT INTO schema_migrations VALUES ($1, $2, $3, $4)", [
+        migration.version,
+        migration.name,
+        migration.sha256,
+        new Date(nowMs),
+      ]);
+      await client.query(migration.sql);
+      await client.query("COMMIT");
+    } catch (error) {
+      await client.query("ROLLBACK");
+      throw new Error(`migration ${migration.name} failed`, { cause: error });
+    }
+    log?.info({ migration: migration.name }, "migration applied");
+    count += 1;
+  }
+  return count;
+}
+
+/**
+ * Brings a database to the newest schema and makes the partitions of the coming week.
+ *
+ * @returns how many migrations were applied; 0 when the schema was up to date
+ */
+export async function migrateDatabase(options: MigrateOptions): Promise<number> {
+  const client = new Client({ connectionString: options.adminUrl, application_name: "signet_migrate" });
+  await client.connect();
+  try {
+    await client.query("SELECT pg_advisory_lock($1)", [LOCK_KEY.toString()]);
+    await prepareDatabase(client);
+    const count = await applyMigrations(client, options.nowMs, options.log);
+    const yesterday = new Date(options.nowMs - 86_400_000).toISOString().slice(0, 10);
+    await client.query("SELECT ensure_day_partitions($1, $2)", [yesterday, PARTITION_DAYS_AHEAD + 2]);
+    await client.query("RESET ROLE");
+    if (options.serviceUrl !== undefined && options.serviceUrl !== options.adminUrl) {
+      await ensureServiceLogin(client, options.serviceUrl);
+    }
+    return count;
+  } finally {
+    await client.end();
+  }
+}
+
+/** Whether every migration of this build is applied; /readyz asks. */
+export async function schemaIsCurrent(queryable: Queryable): Promise<boolean> {
+  const expected = await readMigrations();
+  const { rows } = await queryable.query<{ sha256: string }>(
+    "SELECT sha256 FROM schema_migrations ORDER BY version",
+  );
+  return expected.every((migration, index) => rows[index]?.sha256 === migration.sha256);
+}

@@ -1,0 +1,95 @@
+/**
+ * Identifiers: `<prefix>_` + 24 characters of lowercase Crockford base32, which hold 48 bits of Unix
+ * milliseconds and 72 random bits (wire.md, Ids). Fixed width, so they sort by time as text
+ * (`COLLATE "C"`), and the UTC day of a row, its partition key, can be read from its id.
+ */
+
+const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
+const TIME_BYTES = 6;
+const RANDOM_BYTES = 9;
+const BODY_LENGTH = 24;
+
+/** Every prefix and the noun it stands for. */
+export const ID_PREFIXES = {
+  tenant: "ten",
+  role: "rol",
+  principal: "prn",
+  credential: "crd",
+  endpoint: "ep",
+  event: "evt",
+  delivery: "dlv",
+  batch: "bat",
+  attempt: "att",
+  replay: "rpl",
+  revocation: "rev",
+  key: "key",
+  request: "req",
+  checkpoint: "chk",
+} as const;
+
+export type IdNoun = keyof typeof ID_PREFIXES;
+
+/** Random bytes as an argument, so that tests can replay them. */
+export type RandomBytes = (size: number) => Uint8Array;
+
+/** What any id looks like; anything else is refused before it reaches the database. */
+export const ID_PATTERN = "^[a-z]{2,3}_[0-9a-hjkmnp-tv-z]{24}$";
+const ID_REGEX = new RegExp(ID_PATTERN);
+
+/** The pattern of the ids of one noun, for route schemas. */
+export function idPattern(noun: IdNoun): string {
+  return `^${ID_PREFIXES[noun]}_[0-9a-hjkmnp-tv-z]{24}$`;
+}
+
+function encode(bytes: Uint8Array): string {
+  let text = "";
+  let accumulator = 0;
+  let bits = 0;
+  for (const byte of bytes) {
+    accumulator = (accumulator << 8) | byte;
+    bits += 8;
+    while (bits >= 5) {
+      bits -= 5;
+      text += ALPHABET[(accumulator >>> bits) & 31];
+    }
+    accumulator &= (1 << bits) - 1;
+  }
+  return text;
+}
+
+/**
+ * A new id of the given noun.
+ *
+ * @param nowMs Unix time in milliseconds, 0 to 2^48 - 1
+ */
+export function newId(noun: IdNoun, nowMs: number, randomBytes: RandomBytes): string {
+  const bytes = new Uint8Array(TIME_BYTES + RANDOM_BYTES);
+  let rest = Math.floor(nowMs);
+  for (let index = TIME_BYTES - 1; index >= 0; index -= 1) {
+    bytes[index] = rest % 256;
+    rest = Math.floor(rest / 256);
+  }
+  bytes.set(randomBytes(RANDOM_BYTES), TIME_BYTES);
+  return `${ID_PREFIXES[noun]}_${encode(bytes)}`;
+}
+
+/** Whether the text has the form of an id, of the given noun if one is named. */
+export function isId(text: string, noun?: IdNoun): boolean {
+  return ID_REGEX.test(text) && (noun === undefined || text.startsWith(`${ID_PREFIXES[noun]}_`));
+}
+
+/** The Unix milliseconds inside an id. The id must have been checked with {@link isId}. */
+export function idTimeMs(id: string): number {
+  const body = id.slice(-BODY_LENGTH);
+  let value = 0;
+  // 48 bits are nine characters of five bits and the first three bits of the tenth.
+  for (let index = 0; index < 9; index += 1) {
+    value = value * 32 + ALPHABET.indexOf(body.charAt(index));
+  }
+  return value * 8 + (ALPHABET.indexOf(body.charAt(9)) >> 2);
+}
+
+/** The UTC day inside an id as `YYYY-MM-DD`: the partition that holds its row (architecture 4). */
+export function idDay(id: string): string {
+  return new Date(idTimeMs(id)).toISOString().slice(0, 10);
+}

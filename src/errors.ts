@@ -1,0 +1,91 @@
+/**
+ * The catalogue of errors: every failure that a caller can see has a stable code and one HTTP status
+ * (security decisions J). Problem documents, OAuth errors and Temporal failures are all made from it.
+ */
+
+/** Codes with the status and the title of their problem type. */
+export const ERROR_CATALOGUE = {
+  INVALID_REQUEST: { status: 400, title: "Invalid request" },
+  UNSUPPORTED_GRANT_TYPE: { status: 400, title: "Unsupported grant type" },
+  INVALID_SCOPE: { status: 400, title: "Invalid scope" },
+  INVALID_TARGET: { status: 400, title: "Invalid target" },
+  UNAUTHORIZED_CLIENT: { status: 400, title: "Unauthorized client" },
+  INVALID_CLIENT: { status: 401, title: "Invalid client" },
+  TOKEN_MISSING: { status: 401, title: "Token missing" },
+  TOKEN_INVALID: { status: 401, title: "Token invalid" },
+  TOKEN_EXPIRED: { status: 401, title: "Token expired" },
+  TOKEN_REVOKED: { status: 401, title: "Token revoked" },
+  SCOPE_VIOLATION: { status: 403, title: "Scope violation" },
+  TENANT_SUSPENDED: { status: 403, title: "Tenant suspended" },
+  NOT_FOUND: { status: 404, title: "Not found" },
+  METHOD_NOT_ALLOWED: { status: 405, title: "Method not allowed" },
+  REQUEST_TIMEOUT: { status: 408, title: "Request timeout" },
+  CONFLICT: { status: 409, title: "Conflict" },
+  INVALID_STATE: { status: 409, title: "Invalid state" },
+  IDEMPOTENCY_KEY_REUSED: { status: 409, title: "Idempotency key reused" },
+  DLQ_ENTRY_EXPIRED: { status: 410, title: "Dead-letter entry expired" },
+  PAYLOAD_TOO_LARGE: { status: 413, title: "Payload too large" },
+  URI_TOO_LONG: { status: 414, title: "URI too long" },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "Unsupported media type" },
+  VALIDATION_FAILED: { status: 422, title: "Validation failed" },
+  TARGET_URL_FORBIDDEN: { status: 422, title: "Target URL forbidden" },
+  LIMIT_EXCEEDED: { status: 422, title: "Limit exceeded" },
+  RATE_LIMITED: { status: 429, title: "Rate limited" },
+  HEADERS_TOO_LARGE: { status: 431, title: "Headers too large" },
+  INTERNAL: { status: 500, title: "Internal error" },
+  UNAVAILABLE: { status: 503, title: "Unavailable" },
+} as const satisfies Record<string, { status: number; title: string }>;
+
+export type ErrorCode = keyof typeof ERROR_CATALOGUE;
+
+/** One member of a `VALIDATION_FAILED` problem: where in the body, by JSON pointer, and what is wrong. */
+export interface FieldProblem {
+  readonly pointer: string;
+  readonly code: string;
+  readonly detail: string;
+}
+
+/** What an error carries besides its code. */
+export interface SignetErrorOptions {
+  /** Shown to the caller; must not hold secrets or internals. */
+  readonly detail?: string;
+  /** Members added to the problem document, for instance `missing_permission`. */
+  readonly extensions?: Readonly<Record<string, unknown>>;
+  /** Response headers, for instance `WWW-Authenticate`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** For the log only. */
+  readonly cause?: unknown;
+}
+
+/** The one error class that crosses module borders. `code` is public API; `status` follows from it. */
+export class SignetError extends Error {
+  override readonly name = "SignetError";
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly extensions: Readonly<Record<string, unknown>>;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(code: ErrorCode, options: SignetErrorOptions = {}) {
+    super(
+      options.detail ?? ERROR_CATALOGUE[code].title,
+      options.cause === undefined ? undefined : { cause: options.cause },
+    );
+    this.code = code;
+    this.status = ERROR_CATALOGUE[code].status;
+    this.extensions = options.extensions ?? {};
+    this.headers = options.headers ?? {};
+  }
+}
+
+/** A 422 that names every bad field. */
+export function validationFailed(errors: readonly FieldProblem[]): SignetError {
+  return new SignetError("VALIDATION_FAILED", {
+    detail: errors.map((problem) => `${problem.pointer || "/"} ${problem.detail}`).join("; "),
+    extensions: { errors },
+  });
+}
+
+/** The problem type's slug: `SCOPE_VIOLATION` lives at `/errors/scope-violation`. */
+export function errorSlug(code: ErrorCode): string {
+  return code.toLowerCase().replaceAll("_", "-");
+}
