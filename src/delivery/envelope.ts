@@ -1,0 +1,33 @@
+/** The body of a delivery (wire.md, Events). */
+
+/** What an envelope is made of. */
+export interface EnvelopeParts {
+  readonly eventId: string;
+  readonly type: string;
+  /** When the event occurred or was accepted: RFC 3339, UTC, milliseconds. */
+  readonly timestamp: string;
+  /** Unix seconds of this attempt; equals the signed headers' timestamp. */
+  readonly sentAt: number;
+  /** 1 to 17. */
+  readonly attempt: number;
+  readonly endpointId: string;
+  readonly deliveryId: string;
+  /** The endpoint's metadata as the tenant wrote it. */
+  readonly metadataJson: string | null;
+  /** The event's data as the publisher wrote it. */
+  readonly dataJson: string;
+}
+
+/**
+ * The exact bytes to sign and send. `data` and `metadata` are spliced in as raw text: parsing and writing
+ * them again would lose 1.0, 2^60 and the order of members.
+ */
+export function buildEnvelope(parts: EnvelopeParts): Buffer {
+  const text = JSON.stringify;
+  return Buffer.from(
+    `{"id":${text(parts.eventId)},"type":${text(parts.type)},"timestamp":${text(parts.timestamp)}` +
+      `,"sent_at":${parts.sentAt},"attempt":${parts.attempt}` +
+      `,"endpoint_id":${text(parts.endpointId)},"delivery_id":${text(parts.deliveryId)}` +
+      `,"metadata":${parts.metadataJson ?? "null"},"data":${parts.dataJson}}`,
+  );
+}

@@ -1,0 +1,68 @@
+/** Builds the header object of an outgoing delivery (wire.md, Events) on top of the receiver's `sign.ts`. */
+import { signDelivery } from "../receiver/sign.ts";
+
+/** One attempt of one delivery. */
+export interface SignedRequest {
+  /** The endpoint's current secret, `whsec_…`. */
+  readonly secret: string;
+  /** The next or previous secret while a rotation overlaps: signed beside the current one. */
+  readonly alternateSecret?: string | null;
+  /** Exactly the bytes that are sent; their `sent_at` must be `timestampSeconds`. */
+  readonly body: Buffer;
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly deliveryId: string;
+  /** 1 to 17. */
+  readonly attempt: number;
+  readonly timestampSeconds: number;
+}
+
+/** Signs requests. */
+export interface Signer {
+  /** Every header of the request but those of the connection (Host, Content-Length, Connection). */
+  headers(request: SignedRequest): Record<string, string>;
+}
+
+const BRAND_FORMAT = /^[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*$/;
+const DOCS_URL_FORMAT = /^[\x21-\x27\x2a-\x7e]+$/;
+
+/**
+ * @param options.headerBrand the word for "Service" in `X-Service-…`
+ * @param options.docsUrl where a receiver finds out who is calling; part of the User-Agent
+ * @throws TypeError when one of them cannot stand in a header
+ */
+export function createSigner(options: { readonly headerBrand: string; readonly docsUrl: string }): Signer {
+  const { headerBrand, docsUrl } = options;
+  if (!BRAND_FORMAT.test(headerBrand)) throw new TypeError("headerBrand must be a header name part");
+  if (!DOCS_URL_FORMAT.test(docsUrl)) throw new TypeError("docsUrl must be a printable URL");
+  const userAgent = `Signet/1 (+${docsUrl})`;
+  const prefix = `X-${headerBrand}`;
+
+  return {
+    headers(request) {
+      const { body, eventId: id, timestampSeconds } = request;
+      const current = signDelivery({ secret: request.secret, body, id, timestampSeconds });
+      const alternate =
+        request.alternateSecret === undefined || request.alternateSecret === null
+          ? null
+          : signDelivery({ secret: request.alternateSecret, body, id, timestampSeconds });
+      const timestamp = String(timestampSeconds);
+      return {
+        "Content-Type": "application/json",
+        "User-Agent": userAgent,
+        // A compressed answer would have to be unpacked to be shown, and could be a bomb.
+        "Accept-Encoding": "identity",
+        [`${prefix}-Signature-256`]: current.sha256,
+        ...(alternate === null ? undefined : { [`${prefix}-Signature-256-Alt`]: alternate.sha256 }),
+        [`${prefix}-Timestamp`]: timestamp,
+        [`${prefix}-Event-Id`]: id,
+        [`${prefix}-Event-Type`]: request.eventType,
+        [`${prefix}-Delivery-Id`]: request.deliveryId,
+        [`${prefix}-Attempt`]: String(request.attempt),
+        "webhook-id": id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": alternate === null ? current.v1 : `${current.v1} ${alternate.v1}`,
+      };
+    },
+  };
+}
