@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { VerificationError } from "../../../src/receiver/errors.ts";
 import type { HeaderSource } from "../../../src/receiver/headers.ts";
