@@ -1,0 +1,95 @@
+/**
+ * What activities take and return: plain data that ends up in workflow histories. Ids and numbers only; no payload,
+ * secret or URL (docs/decisions/0002).
+ */
+
+/** One delivery of a list, with the epoch under which its carrier may send it (the fence, architecture 3). */
+export interface Member {
+  readonly id: string;
+  readonly epoch: number;
+}
+
+/** Attempts some members of a list. Members of one call are at the same attempt. */
+export interface AttemptInput {
+  readonly members: readonly Member[];
+  /** 1 to 17. */
+  readonly attempt: number;
+  /** The carrier's schedule: attempt, the one after it and the one after that are looked up in it. */
+  readonly offsets_ms: readonly number[];
+  /** Unix milliseconds that the schedule counts from; null at the first attempt, which then sets it. */
+  readonly anchor_ms: number | null;
+  /** When this attempt was due, Unix milliseconds; null at the first. Lateness shifts the rest of the schedule. */
+  readonly due_ms: number | null;
+  readonly dead_letter_ms: number;
+}
+
+/** Milliseconds after {@link AttemptResult.ended_at}, with the member's index in the input. */
+export type IndexedDelay = readonly [index: number, delayMs: number];
+
+/**
+ * Outcomes by index into the input's members. Only exceptions are listed: who is not named was delivered.
+ */
+export interface AttemptResult {
+  /** Unix milliseconds. */
+  readonly started_at: number;
+  readonly ended_at: number;
+  /** Failed; the next attempt is due so long after `ended_at`. */
+  readonly failed?: readonly IndexedDelay[];
+  /** Failed for the 17th time, or parked because the tenant disabled the endpoint; dead letters now. */
+  readonly dead?: readonly number[];
+  /** Not this carrier's any more: replayed, cancelled or moved. */
+  readonly moved?: readonly number[];
+  /** No answer within the first second; the request goes on, `settle` learns how it ends. */
+  readonly unsettled?: readonly number[];
+}
+
+/** Members named by index that an operator's signal speaks of. */
+export interface MembersInput {
+  readonly members: readonly Member[];
+  /** Who asked, as the signal says; goes to the log. */
+  readonly by?: string;
+}
+
+/** Which members the change applied to; the others were not in a state that allows it, or not this carrier's. */
+export interface MembersResult {
+  readonly changed: readonly number[];
+}
+
+export interface ExpireResult {
+  readonly expired: readonly number[];
+  /** Still dead letters, to be asked again so many milliseconds later. */
+  readonly later?: readonly IndexedDelay[];
+}
+
+/** Activities of the `deliver` workflow. */
+export interface DeliverActivities {
+  /** First attempts, in a local activity: waits at most a second for answers. */
+  attemptFirst(input: AttemptInput): Promise<AttemptResult>;
+  /** Learns how unanswered first attempts ended; sends again only where the lease has run out. */
+  settle(input: AttemptInput): Promise<AttemptResult>;
+  /** Retries: waits for every outcome. */
+  attempt(input: AttemptInput): Promise<AttemptResult>;
+  /** Dead letters go back to the outbox with a fresh cycle. */
+  replay(input: MembersInput): Promise<MembersResult>;
+  cancel(input: MembersInput): Promise<MembersResult>;
+  expire(input: MembersInput): Promise<ExpireResult>;
+}
+
+export interface PingInput {
+  readonly endpoint_id: string;
+  readonly generation: number;
+  /** 1 for the first ping of this run. */
+  readonly attempt: number;
+  /** Unix milliseconds of the ping after this one, null when this is the last. */
+  readonly next_attempt_ms: number | null;
+}
+
+export interface PingResult {
+  /** `superseded`: the endpoint was verified, changed, disabled or deleted meanwhile. */
+  readonly outcome: "verified" | "failed" | "superseded";
+}
+
+/** Activities of the `verifyEndpoint` workflow. */
+export interface VerifyActivities {
+  ping(input: PingInput): Promise<PingResult>;
+}

@@ -1,0 +1,25 @@
+/** The states of a delivery and what they mean; one spelling for database, JSON and search attribute (wire.md). */
+
+export const DELIVERY_STATES = [
+  "QUEUED",
+  "RETRYING",
+  "DELIVERED",
+  "DEAD_LETTERED",
+  "EXPIRED",
+  "CANCELLED",
+] as const;
+export type DeliveryState = (typeof DELIVERY_STATES)[number];
+
+/** Why a delivery is a dead letter. */
+export const DEAD_LETTER_REASONS = ["attempts_exhausted", "endpoint_disabled"] as const;
+export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number];
+
+/**
+ * Coarse classes of failure, shown to tenants; they reveal nothing about the inside of the network. `refused` is our
+ * own address policy, a refused TCP connection is `connect`.
+ */
+export const ATTEMPT_ERRORS = ["status", "timeout", "connect", "tls", "dns", "refused", "aborted"] as const;
+export type AttemptError = (typeof ATTEMPT_ERRORS)[number];
+
+export const ENDPOINT_STATES = ["PENDING", "ACTIVE", "DISABLED"] as const;
+export type EndpointState = (typeof ENDPOINT_STATES)[number];

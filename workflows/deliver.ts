@@ -1,0 +1,305 @@
+/**
+ * Carries 1 to 64 deliveries through one cycle of 17 attempts and the dead-letter week (architecture 3). An open run
+ * whose members are dead letters *is* the dead-letter queue (docs/decisions/0001).
+ */
+import {
+  ApplicationFailure,
+  condition,
+  continueAsNew,
+  isCancellation,
+  log,
+  proxyActivities,
+  proxyLocalActivities,
+  setCurrentDetails,
+  setHandler,
+  upsertSearchAttributes,
+  workflowInfo,
+} from "@temporalio/workflow";
+import type { DeliverActivities } from "../activities/types.ts";
+import { DeliveryLedger, type Wave } from "./delivery-ledger.ts";
+import {
+  attemptNowSignal,
+  cancelSignal,
+  DELIVERY_EXPIRED,
+  type DeliverInput,
+  type DeliverResult,
+  type MemberSignal,
+  releaseSignal,
+  replaySignal,
+  SEARCH_ATTRIBUTES,
+  statusQuery,
+  TASK_QUEUES,
+} from "./messages.ts";
+
+// Waits at most a second for answers and writes once; what it cannot do in one try, `settle` does.
+const { attemptFirst } = proxyLocalActivities<DeliverActivities>({
+  startToCloseTimeout: "5 seconds",
+  retry: { maximumAttempts: 1 },
+});
+
+// Retried without end: an activity here fails only when our own database or worker does.
+const { attempt, settle, replay, cancel, expire } = proxyActivities<DeliverActivities>({
+  taskQueue: TASK_QUEUES.slow,
+  startToCloseTimeout: "60 seconds",
+  heartbeatTimeout: "6 seconds",
+  retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
+});
+
+/** Attempts at which the search attributes follow; each upsert costs a write in Temporal's visibility store. */
+const UPSERT_AT: ReadonlySet<number> = new Set([2, 5, 9, 13, 17]);
+const POSTPONE_MS = 30_000;
+/** A run longer than this is continued as new before the quiet week, so that little history is kept. */
+const LONG_HISTORY = 40;
+
+type Message = {
+  readonly kind: "replay" | "attemptNow" | "cancel" | "release";
+  readonly signal: MemberSignal;
+};
+
+export async function deliver(input: DeliverInput): Promise<DeliverResult> {
+  const ledger = new DeliveryLedger(input, Date.now());
+  const inbox: Message[] = [];
+  let waves = 0;
+  let landed = 0;
+  listen(inbox, ledger);
+
+  while (ledger.open > 0) {
+    while (inbox.length > 0) {
+      await obey(inbox.shift(), ledger);
+    }
+    for (
+      let wave = ledger.takeDueWave(Date.now());
+      wave !== undefined;
+      wave = ledger.takeDueWave(Date.now())
+    ) {
+      waves += 1;
+      publishAttempt(ledger, wave.input.attempt);
+      void carryOut(wave, ledger).finally(() => {
+        landed += 1;
+      });
+    }
+    await expireOverdue(ledger);
+    const seen = landed;
+    if (waves === landed && inbox.length === 0) {
+      await rest(ledger);
+    }
+    describe(ledger);
+    await waitUntil(ledger.nextDueMs, () => inbox.length > 0 || landed > seen || ledger.open === 0);
+  }
+  const result = ledger.result;
+  if (result.expired > 0) {
+    throw ApplicationFailure.create({
+      type: DELIVERY_EXPIRED,
+      message: `${result.expired} of ${summed(result)} expired in the dead-letter queue`,
+      nonRetryable: true,
+      details: [result],
+    });
+  }
+  return result;
+}
+
+function listen(inbox: Message[], ledger: DeliveryLedger): void {
+  const push = (kind: Message["kind"]) => (signal: unknown) => {
+    inbox.push({ kind, signal: readSignal(signal) });
+  };
+  setHandler(replaySignal, push("replay"));
+  setHandler(attemptNowSignal, push("attemptNow"));
+  setHandler(cancelSignal, push("cancel"));
+  setHandler(releaseSignal, push("release"));
+  setHandler(statusQuery, () => ({ open: ledger.open, members: ledger.status() }));
+}
+
+/** Operators type signal inputs by hand: what is not understood names no member rather than all of them. */
+function readSignal(signal: unknown): MemberSignal {
+  if (signal === undefined || signal === null) {
+    return {};
+  }
+  if (typeof signal !== "object" || Array.isArray(signal)) {
+    return { delivery_ids: [] };
+  }
+  const { delivery_ids: ids, by } = signal as { delivery_ids?: unknown; by?: unknown };
+  return {
+    ...(ids === undefined ? {} : { delivery_ids: Array.isArray(ids) ? ids.map(String) : [] }),
+    ...(typeof by === "string" ? { by } : {}),
+  };
+}
+
+async function obey(message: Message | undefined, ledger: DeliveryLedger): Promise<void> {
+  if (message === undefined) {
+    return;
+  }
+  const named = ledger.named(message.signal.delivery_ids);
+  switch (message.kind) {
+    case "attemptNow":
+      ledger.hasten(named, Date.now());
+      return;
+    case "release":
+      // Always names its members: an empty release must not close a whole carrier.
+      ledger.close(message.signal.delivery_ids === undefined ? [] : named, "moved");
+      return;
+    case "replay":
+      await change(
+        replay,
+        named.filter((index) => ledger.isDeadLetter(index)),
+        { ledger, message, as: "replayed" },
+      );
+      return;
+    case "cancel":
+      await change(cancel, named, { ledger, message, as: "cancelled" });
+  }
+}
+
+async function change(
+  activity: DeliverActivities["replay"],
+  entries: readonly number[],
+  { ledger, message, as }: { ledger: DeliveryLedger; message: Message; as: "replayed" | "cancelled" },
+): Promise<void> {
+  if (entries.length === 0) {
+    return;
+  }
+  const { by } = message.signal;
+  try {
+    const { changed } = await activity({
+      members: ledger.members(entries),
+      ...(by === undefined ? {} : { by }),
+    });
+    ledger.close(
+      changed.flatMap((index) => entries[index] ?? []),
+      as,
+    );
+  } catch (error) {
+    rethrowCancellation(error);
+    log.warn("signal could not be carried out", { kind: message.kind });
+  }
+}
+
+/** One wave from its requests to the ledger. Never throws: an attempt that could not be made is made later. */
+async function carryOut(wave: Wave, ledger: DeliveryLedger): Promise<void> {
+  let current = wave;
+  try {
+    if (wave.input.attempt === 1) {
+      const first = await attemptFirst(wave.input).catch((error: unknown) => {
+        rethrowCancellation(error);
+        return undefined;
+      });
+      if (first === undefined) {
+        ledger.apply(wave, await settle(wave.input));
+        return;
+      }
+      const rest = ledger.unsettled(wave, first);
+      ledger.apply(wave, first);
+      if (rest !== undefined) {
+        current = rest;
+        ledger.apply(rest, await settle(rest.input));
+      }
+    } else {
+      ledger.apply(wave, await attempt(wave.input));
+    }
+  } catch (error) {
+    if (!isCancellation(error)) {
+      log.warn("attempt could not be carried out", { attempt: wave.input.attempt });
+    }
+    ledger.postpone(current.entries, Date.now() + POSTPONE_MS);
+  }
+}
+
+async function expireOverdue(ledger: DeliveryLedger): Promise<void> {
+  const entries = ledger.takeExpiring(Date.now());
+  if (entries.length === 0) {
+    return;
+  }
+  try {
+    const { expired, later = [] } = await expire({ members: ledger.members(entries) });
+    const gone = new Set(entries);
+    for (const [index, delayMs] of later) {
+      const entry = entries[index];
+      if (entry !== undefined) {
+        gone.delete(entry);
+        ledger.postpone([entry], Date.now() + delayMs);
+      }
+    }
+    ledger.close(
+      expired.flatMap((index) => entries[index] ?? []),
+      "expired",
+    );
+    ledger.close([...gone], "moved");
+  } catch (error) {
+    rethrowCancellation(error);
+    ledger.postpone(entries, Date.now() + POSTPONE_MS);
+  }
+}
+
+/** Nothing is under way: a long history ends here, once for the dead-letter week or when the server asks for it. */
+async function rest(ledger: DeliveryLedger): Promise<void> {
+  if (ledger.open === 0) {
+    return;
+  }
+  const { historyLength, continueAsNewSuggested } = workflowInfo();
+  if (ledger.onlyDeadLetters) {
+    publish(ledger, undefined);
+  }
+  if ((ledger.onlyDeadLetters && historyLength > LONG_HISTORY) || continueAsNewSuggested) {
+    await continueAsNew<typeof deliver>(ledger.successor());
+  }
+}
+
+function publishAttempt(ledger: DeliveryLedger, attempt: number): void {
+  if (UPSERT_AT.has(attempt)) {
+    publish(ledger, attempt);
+  }
+}
+
+/** Upserts the search attributes that have changed; an upsert of the same values would be an event for nothing. */
+function publish(ledger: DeliveryLedger, attempt: number | undefined): void {
+  const { typedSearchAttributes } = workflowInfo();
+  const { state, open } = ledger;
+  const updates = [
+    ...(typedSearchAttributes.get(SEARCH_ATTRIBUTES.state) === state
+      ? []
+      : [{ key: SEARCH_ATTRIBUTES.state, value: state }]),
+    ...(typedSearchAttributes.get(SEARCH_ATTRIBUTES.open) === open
+      ? []
+      : [{ key: SEARCH_ATTRIBUTES.open, value: open }]),
+    ...(attempt === undefined || typedSearchAttributes.get(SEARCH_ATTRIBUTES.attempt) === attempt
+      ? []
+      : [{ key: SEARCH_ATTRIBUTES.attempt, value: attempt }]),
+  ];
+  if (updates.length > 0) {
+    upsertSearchAttributes(updates);
+  }
+}
+
+function describe(ledger: DeliveryLedger): void {
+  const members = ledger.status().filter((member) => member.state !== "DONE");
+  const attempts = Math.max(0, ...members.map((member) => member.attempts));
+  const next = members.flatMap((member) => member.next_attempt_at ?? []).sort()[0];
+  setCurrentDetails(
+    `${members.length} open, ${attempts} of 17 attempts made. ${
+      next === undefined ? "Signal `replay` to try again." : `Next attempt: ${next}`
+    }`,
+  );
+}
+
+async function waitUntil(dueMs: number | undefined, woken: () => boolean): Promise<void> {
+  if (woken()) {
+    return;
+  }
+  if (dueMs === undefined) {
+    await condition(woken);
+    return;
+  }
+  const waitMs = dueMs - Date.now();
+  if (waitMs > 0) {
+    await condition(woken, waitMs);
+  }
+}
+
+function rethrowCancellation(error: unknown): void {
+  if (isCancellation(error)) {
+    throw error;
+  }
+}
+
+function summed(result: DeliverResult): number {
+  return Object.values(result).reduce((sum: number, count: number) => sum + count, 0);
+}

@@ -1,0 +1,261 @@
+/**
+ * What a `deliver` workflow knows of its members: pure bookkeeping, no Temporal. The workflow asks what is due and
+ * tells what came of it.
+ */
+import type { AttemptInput, AttemptResult, Member } from "../activities/types.ts";
+import { ATTEMPT_MAX, shiftForLateness, togetherMs } from "../src/domain/retry-schedule.ts";
+import type { DeliverInput, DeliverResult, MemberProgress, MemberStatus } from "./messages.ts";
+
+type Phase = "RETRYING" | "DEAD_LETTERED" | "DONE";
+
+interface Entry {
+  readonly member: Member;
+  attempts: number;
+  phase: Phase;
+  /** Of the next attempt, or of the end of the dead-letter week; Unix milliseconds. */
+  dueMs: number;
+  /** An activity is at work on it. */
+  busy: boolean;
+}
+
+/** Members that are attempted together. */
+export interface Wave {
+  readonly entries: readonly number[];
+  readonly input: AttemptInput;
+}
+
+const NOTHING_DONE: DeliverResult = { delivered: 0, replayed: 0, cancelled: 0, moved: 0, expired: 0 };
+
+export class DeliveryLedger {
+  readonly #offsets: readonly number[];
+  readonly #deadLetterMs: number;
+  readonly #entries: Entry[];
+  readonly #done: { -readonly [Key in keyof DeliverResult]: number };
+  #anchorMs: number | null;
+
+  constructor(input: DeliverInput, nowMs: number) {
+    this.#offsets = input.offsets_ms;
+    this.#deadLetterMs = input.dead_letter_ms;
+    this.#anchorMs = input.progress?.anchor_ms ?? null;
+    this.#done = { ...(input.progress?.done ?? NOTHING_DONE) };
+    this.#entries = input.members.map((member, index) => {
+      const progress = input.progress?.members[index];
+      return {
+        member,
+        attempts: progress?.attempts ?? 0,
+        phase: progress?.phase ?? "RETRYING",
+        dueMs: progress?.due_ms ?? nowMs,
+        busy: false,
+      };
+    });
+  }
+
+  get open(): number {
+    return this.#entries.filter((entry) => entry.phase !== "DONE").length;
+  }
+
+  get result(): DeliverResult {
+    return { ...this.#done };
+  }
+
+  /** No attempt lies ahead or is under way; dead letters may remain. */
+  get onlyDeadLetters(): boolean {
+    return this.#entries.every((entry) => entry.phase !== "RETRYING" && !entry.busy);
+  }
+
+  /** When something falls due next, Unix milliseconds; undefined while all open members are busy. */
+  get nextDueMs(): number | undefined {
+    let next: number | undefined;
+    for (const entry of this.#entries) {
+      if (entry.phase !== "DONE" && !entry.busy && (next === undefined || entry.dueMs < next)) {
+        next = entry.dueMs;
+      }
+    }
+    return next;
+  }
+
+  /** State of the least finished open member, for the search attribute. */
+  get state(): "QUEUED" | "RETRYING" | "DEAD_LETTERED" {
+    const open = this.#entries.filter((entry) => entry.phase === "RETRYING");
+    if (open.some((entry) => entry.attempts === 0)) {
+      return "QUEUED";
+    }
+    return open.length > 0 ? "RETRYING" : "DEAD_LETTERED";
+  }
+
+  /** Takes what is due for an attempt, with all that falls due within moments of it; undefined when nothing is. */
+  takeDueWave(nowMs: number): Wave | undefined {
+    const due = this.#idle("RETRYING").filter((index) => this.#at(index).dueMs <= nowMs);
+    const first = due.toSorted((a, b) => this.#at(a).dueMs - this.#at(b).dueMs)[0];
+    if (first === undefined) {
+      return undefined;
+    }
+    const { attempts, dueMs } = this.#at(first);
+    const attempt = attempts + 1;
+    const horizonMs = nowMs + togetherMs(this.#offsets, attempt);
+    const entries = this.#idle("RETRYING").filter((index) => {
+      const entry = this.#at(index);
+      return entry.attempts === attempts && entry.dueMs <= horizonMs;
+    });
+    return this.#wave(entries, attempt, attempt === 1 ? null : dueMs);
+  }
+
+  /** Takes the dead letters whose week is over. */
+  takeExpiring(nowMs: number): number[] {
+    const entries = this.#idle("DEAD_LETTERED").filter((index) => this.#at(index).dueMs <= nowMs);
+    this.#setBusy(entries, true);
+    return entries;
+  }
+
+  /** The part of a wave that has no answer yet, to be settled. */
+  unsettled(wave: Wave, result: AttemptResult): Wave | undefined {
+    const entries = (result.unsettled ?? []).map((index) => this.#entryIndex(wave, index));
+    return entries.length === 0 ? undefined : this.#wave(entries, wave.input.attempt, wave.input.due_ms);
+  }
+
+  /** Books what came of a wave. */
+  apply(wave: Wave, result: AttemptResult): void {
+    const { attempt, due_ms: dueMs } = wave.input;
+    this.#anchorMs ??= result.started_at;
+    if (dueMs !== null) {
+      this.#anchorMs += shiftForLateness(this.#offsets, attempt, result.started_at - dueMs);
+    }
+    const unsettled = new Set(result.unsettled);
+    const failed = new Map(result.failed);
+    const dead = new Set(result.dead);
+    const moved = new Set(result.moved);
+    wave.entries.forEach((entryIndex, index) => {
+      const entry = this.#at(entryIndex);
+      if (unsettled.has(index) || entry.phase === "DONE") {
+        return;
+      }
+      entry.busy = false;
+      entry.attempts = attempt;
+      const delayMs = failed.get(index);
+      if (delayMs !== undefined) {
+        entry.dueMs = result.ended_at + delayMs;
+      } else if (dead.has(index)) {
+        entry.phase = "DEAD_LETTERED";
+        entry.dueMs = result.ended_at + this.#deadLetterMs;
+      } else {
+        this.#finish(entry, moved.has(index) ? "moved" : "delivered");
+      }
+    });
+  }
+
+  /** An activity could not be carried out at all: the attempt does not count and is due again later. */
+  postpone(entries: readonly number[], dueMs: number): void {
+    this.#setBusy(entries, false);
+    for (const index of entries) {
+      this.#at(index).dueMs = dueMs;
+    }
+  }
+
+  /** Open members that a signal names by delivery id; all of them when it names none. */
+  named(deliveryIds: readonly string[] | undefined): number[] {
+    const wanted = deliveryIds === undefined ? undefined : new Set(deliveryIds);
+    return this.#entries.flatMap((entry, index) =>
+      entry.phase !== "DONE" && (wanted === undefined || wanted.has(entry.member.id)) ? [index] : [],
+    );
+  }
+
+  isDeadLetter(index: number): boolean {
+    return this.#at(index).phase === "DEAD_LETTERED";
+  }
+
+  /** Attempt now: the next attempt falls due at once. One that is under way is the attempt that was asked for. */
+  hasten(entries: readonly number[], nowMs: number): void {
+    for (const entry of entries.map((index) => this.#at(index))) {
+      if (entry.phase === "RETRYING" && !entry.busy) {
+        entry.dueMs = Math.min(entry.dueMs, nowMs);
+      }
+    }
+  }
+
+  members(entries: readonly number[]): Member[] {
+    return entries.map((index) => this.#at(index).member);
+  }
+
+  /** Closes members: they are not attempted again here. */
+  close(entries: readonly number[], outcome: keyof DeliverResult): void {
+    for (const index of entries) {
+      const entry = this.#at(index);
+      if (entry.phase !== "DONE") {
+        this.#finish(entry, outcome);
+      }
+    }
+  }
+
+  status(): MemberStatus[] {
+    return this.#entries.map((entry) => ({
+      delivery_id: entry.member.id,
+      state: entry.phase === "RETRYING" && entry.attempts === 0 ? "QUEUED" : entry.phase,
+      attempts: entry.attempts,
+      next_attempt_at: entry.phase === "RETRYING" && !entry.busy ? new Date(entry.dueMs).toISOString() : null,
+    }));
+  }
+
+  /** The input of the run that goes on from here. */
+  successor(): DeliverInput {
+    const open = this.#entries.filter((entry) => entry.phase !== "DONE");
+    const progress = open.map((entry): MemberProgress => ({
+      attempts: entry.attempts,
+      phase: entry.phase === "DEAD_LETTERED" ? "DEAD_LETTERED" : "RETRYING",
+      due_ms: entry.dueMs,
+    }));
+    return {
+      v: 1,
+      members: open.map((entry) => entry.member),
+      offsets_ms: this.#offsets,
+      dead_letter_ms: this.#deadLetterMs,
+      progress: { anchor_ms: this.#anchorMs ?? 0, members: progress, done: this.result },
+    };
+  }
+
+  #wave(entries: readonly number[], attempt: number, dueMs: number | null): Wave {
+    this.#setBusy(entries, true);
+    return {
+      entries,
+      input: {
+        members: this.members(entries),
+        attempt: Math.min(attempt, ATTEMPT_MAX),
+        offsets_ms: this.#offsets,
+        anchor_ms: this.#anchorMs,
+        due_ms: dueMs,
+        dead_letter_ms: this.#deadLetterMs,
+      },
+    };
+  }
+
+  #idle(phase: Phase): number[] {
+    return this.#entries.flatMap((entry, index) => (entry.phase === phase && !entry.busy ? [index] : []));
+  }
+
+  #setBusy(entries: readonly number[], busy: boolean): void {
+    for (const index of entries) {
+      this.#at(index).busy = busy;
+    }
+  }
+
+  #finish(entry: Entry, outcome: keyof DeliverResult): void {
+    entry.phase = "DONE";
+    entry.busy = false;
+    this.#done[outcome] += 1;
+  }
+
+  #entryIndex(wave: Wave, index: number): number {
+    const entryIndex = wave.entries[index];
+    if (entryIndex === undefined) {
+      throw new RangeError(`the wave has no member ${index}`);
+    }
+    return entryIndex;
+  }
+
+  #at(index: number): Entry {
+    const entry = this.#entries[index];
+    if (entry === undefined) {
+      throw new RangeError(`there is no member ${index}`);
+    }
+    return entry;
+  }
+}

@@ -1,0 +1,3 @@
+/** The workflow bundle's entry: every export is a workflow type, so they are named one by one. */
+export { deliver } from "./deliver.ts";
+export { verifyEndpoint } from "./verify-endpoint.ts";

@@ -1,0 +1,83 @@
+/** Pings an endpoint until it answers the challenge, for at most 72 hours (specification 3, security decisions H). */
+import {
+  condition,
+  isCancellation,
+  proxyActivities,
+  setCurrentDetails,
+  setHandler,
+} from "@temporalio/workflow";
+import type { VerifyActivities } from "../activities/types.ts";
+import {
+  attemptNowSignal,
+  type VerifyEndpointInput,
+  type VerifyEndpointResult,
+  verifyStatusQuery,
+} from "./messages.ts";
+
+// One try: a ping that our own outage swallowed counts as unanswered and the next one follows soon.
+const { ping } = proxyActivities<VerifyActivities>({
+  startToCloseTimeout: "8 seconds",
+  retry: { maximumAttempts: 1 },
+});
+
+/** Attempt-now signals are answered with pings of their own, up to this many in one run. */
+const EXTRA_PINGS_MAX = 100;
+
+export async function verifyEndpoint(input: VerifyEndpointInput): Promise<VerifyEndpointResult> {
+  const startMs = Date.now();
+  let pings = 0;
+  let slot = 0;
+  let asked = 0;
+  let nextMs: number | null = startMs;
+  setHandler(attemptNowSignal, () => {
+    asked += 1;
+  });
+  setHandler(verifyStatusQuery, () => ({
+    pings,
+    next_ping_at: nextMs === null ? null : new Date(nextMs).toISOString(),
+  }));
+
+  while (nextMs !== null || asked > 0) {
+    if (nextMs !== null && nextMs > Date.now()) {
+      await condition(() => asked > 0, nextMs - Date.now());
+    }
+    const extra = asked > 0 && nextMs !== null && nextMs > Date.now();
+    asked = 0;
+    if (!extra || pings - slot >= EXTRA_PINGS_MAX) {
+      // A ping that was asked for leaves the schedule where it is.
+      slot += 1;
+      const offset = input.offsets_ms[slot];
+      nextMs = offset === undefined ? null : Math.max(startMs + offset, Date.now());
+    }
+    pings += 1;
+    const outcome = await challenge(input, pings, nextMs);
+    if (outcome !== "failed") {
+      return { outcome, pings };
+    }
+    setCurrentDetails(
+      `${pings} pings, none acknowledged. Next ping: ${nextMs === null ? "none" : new Date(nextMs).toISOString()}`,
+    );
+  }
+  return { outcome: "exhausted", pings };
+}
+
+async function challenge(
+  input: VerifyEndpointInput,
+  attempt: number,
+  nextMs: number | null,
+): Promise<"verified" | "failed" | "superseded"> {
+  try {
+    const { outcome } = await ping({
+      endpoint_id: input.endpoint_id,
+      generation: input.generation,
+      attempt,
+      next_attempt_ms: nextMs,
+    });
+    return outcome;
+  } catch (error) {
+    if (isCancellation(error)) {
+      throw error;
+    }
+    return "failed";
+  }
+}
