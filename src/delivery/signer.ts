@@ -23,7 +23,7 @@ export interface Signer {
   headers(request: SignedRequest): Record<string, string>;
 }
 
-const BRAND_FORMAT = /^[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*$/;
+const BRAND_FORMAT = /^[A-Za-z][A-Za-z0-9-]{0,31}$/;
 const DOCS_URL_FORMAT = /^[\x21-\x27\x2a-\x7e]+$/;
 
 /**
@@ -33,8 +33,12 @@ const DOCS_URL_FORMAT = /^[\x21-\x27\x2a-\x7e]+$/;
  */
 export function createSigner(options: { readonly headerBrand: string; readonly docsUrl: string }): Signer {
   const { headerBrand, docsUrl } = options;
-  if (!BRAND_FORMAT.test(headerBrand)) throw new TypeError("headerBrand must be a header name part");
-  if (!DOCS_URL_FORMAT.test(docsUrl)) throw new TypeError("docsUrl must be a printable URL");
+  if (!BRAND_FORMAT.test(headerBrand)) {
+    throw new TypeError("headerBrand must be a header name part");
+  }
+  if (!DOCS_URL_FORMAT.test(docsUrl)) {
+    throw new TypeError("docsUrl must be a printable URL");
+  }
   const userAgent = `Signet/1 (+${docsUrl})`;
   const prefix = `X-${headerBrand}`;
 

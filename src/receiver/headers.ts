@@ -59,21 +59,29 @@ function valuesOf(source: HeaderSource, name: string): readonly string[] {
 function readOptional(source: HeaderSource, name: string, format: RegExp): string | null {
   const values = valuesOf(source, name);
   const value = values[0];
-  if (value === undefined) return null;
+  if (value === undefined) {
+    return null;
+  }
   // A repeated header reaches us as several values, or joined by a comma, which no format here allows.
-  if (values.length > 1 || !format.test(value)) throw malformed(name);
+  if (values.length > 1 || !format.test(value)) {
+    throw malformed(name);
+  }
   return value;
 }
 
 function readRequired(source: HeaderSource, name: string, format: RegExp): string {
   const value = readOptional(source, name, format);
-  if (value === null) throw malformed(name);
+  if (value === null) {
+    throw malformed(name);
+  }
   return value;
 }
 
 function readStandard(source: HeaderSource): SignedHeaders["standard"] {
   const list = readOptional(source, "webhook-signature", /^[\x20-\x7e]{1,4096}$/);
-  if (list === null) return null;
+  if (list === null) {
+    return null;
+  }
   const entries = list.split(" ");
   const v1 = entries.filter((entry) => V1_FORMAT.test(entry));
   const others = entries.filter((entry) => OTHER_VERSION_FORMAT.test(entry));
@@ -101,7 +109,9 @@ export function readSignedHeaders(source: HeaderSource, brand: string): SignedHe
   if (signature === null && (alternative !== null || standard === null)) {
     throw malformed(`X-${brand}-Signature-256`);
   }
-  if (signature !== null && timestamp === null) throw malformed(`X-${brand}-Timestamp`);
+  if (signature !== null && timestamp === null) {
+    throw malformed(`X-${brand}-Timestamp`);
+  }
   return {
     sha256: [signature, alternative].filter((value) => value !== null),
     standard,

@@ -26,7 +26,9 @@ export function decodeSecret(secret: string): Uint8Array {
   if (SECRET_FORMAT.test(secret)) {
     const text = secret.slice(PREFIX.length);
     const key = Buffer.from(text, "base64");
-    if (key.length >= MIN_BYTES && key.length <= MAX_BYTES && key.toString("base64") === text) return key;
+    if (key.length >= MIN_BYTES && key.length <= MAX_BYTES && key.toString("base64") === text) {
+      return key;
+    }
   }
   throw new TypeError("a secret is whsec_ followed by the base64 of 24 to 64 bytes");
 }

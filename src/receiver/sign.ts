@@ -46,7 +46,9 @@ export function signMessage(
  */
 export function signDelivery(input: SignInput): DeliverySignatures {
   const { secret, body, id, timestampSeconds } = input;
-  if (id === "" || id.includes(".")) throw new TypeError("a signed id is not empty and has no dot");
+  if (id === "" || id.includes(".")) {
+    throw new TypeError("a signed id is not empty and has no dot");
+  }
   if (!Number.isSafeInteger(timestampSeconds) || timestampSeconds < 0) {
     throw new TypeError("timestampSeconds is a whole number of Unix seconds");
   }

@@ -63,11 +63,15 @@ function matchingScheme(
     if (standard !== null && standard.v1.length > 0) {
       const expected = signMessage(key, { id: standard.id, timestamp: standard.timestamp, body });
       // v1 covers time and id as well, so it is the stronger statement where both match.
-      if (standard.v1.some((value) => equalText(value, expected))) return "v1";
+      if (standard.v1.some((value) => equalText(value, expected))) {
+        return "v1";
+      }
     }
     if (headers.sha256.length > 0) {
       const expected = signBody(secret, body);
-      if (headers.sha256.some((value) => equalText(value, expected))) match = "sha256";
+      if (headers.sha256.some((value) => equalText(value, expected))) {
+        match = "sha256";
+      }
     }
   }
   return match;
@@ -93,7 +97,9 @@ function parseJson(body: Uint8Array): unknown {
 }
 
 function memberOf(payload: unknown, name: string): unknown {
-  if (typeof payload !== "object" || payload === null || !Object.hasOwn(payload, name)) return undefined;
+  if (typeof payload !== "object" || payload === null || !Object.hasOwn(payload, name)) {
+    return undefined;
+  }
   return (payload as Record<string, unknown>)[name];
 }
 
@@ -143,7 +149,9 @@ export function verify(input: VerifyInput): VerifiedPayload {
   if (!(input.rawBody instanceof Uint8Array)) {
     throw new TypeError("rawBody is the raw request body as bytes, before any parsing");
   }
-  if (input.secrets.length === 0) throw new TypeError("verify needs at least one secret");
+  if (input.secrets.length === 0) {
+    throw new TypeError("verify needs at least one secret");
+  }
   const headers = readSignedHeaders(input.headers, input.headerBrand ?? "Service");
   const scheme = matchingScheme(headers, input.secrets, input.rawBody);
   if (scheme === null) {

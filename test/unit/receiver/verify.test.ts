@@ -29,7 +29,9 @@ function codeOf(action: () => unknown): string {
   try {
     action();
   } catch (error) {
-    if (error instanceof VerificationError) return error.code;
+    if (error instanceof VerificationError) {
+      return error.code;
+    }
     throw error;
   }
   return "accepted";
