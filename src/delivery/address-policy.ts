@@ -1,0 +1,169 @@
+/**
+ * The address policy: where deliveries may go. It stands between tenants, who choose the URLs, and our own
+ * network, which the sender can reach and they must not (server-side request forgery). The same policy is asked
+ * at registration, before each send and at each connect, with the address that is really connected to.
+ */
+import { BlockList, isIP } from "node:net";
+import type { TargetUrl } from "./url-rules.ts";
+import { forbiddenUrl, parseTargetUrl } from "./url-rules.ts";
+
+/** A host and a port that this service itself listens on. */
+export interface OwnListener {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Settings of the policy. */
+export interface AddressPolicyOptions {
+  /** Ranges that are allowed although they are not public; in development 127.0.0.0/8 and ::1. */
+  readonly allowedCidrs: readonly string[];
+  /** Further ranges to refuse, for instance the operator's own public addresses. They win. */
+  readonly deniedCidrs?: readonly string[];
+  /** Whether http:// is allowed; development only. */
+  readonly allowHttp: boolean;
+  /** Host and port pairs that must not become a target whatever the ranges say. */
+  readonly ownListeners: readonly OwnListener[];
+}
+
+/** Where a connection is about to go, or went. */
+export interface ConnectionTarget {
+  /** The host of the URL, lower case, without brackets. */
+  readonly hostname: string;
+  readonly address: string;
+  readonly port: number;
+}
+
+/** The answers. */
+export interface AddressPolicy {
+  /**
+   * Checks a URL and returns it parsed; store its `href`.
+   *
+   * @throws SignetError `TARGET_URL_FORBIDDEN`
+   */
+  checkUrl(raw: string): URL;
+  /** Like `checkUrl`, with the parts that a connection needs. */
+  parseTarget(raw: string): TargetUrl;
+  /** Whether an IPv4 or IPv6 address may be connected to at all. */
+  allows(address: string): boolean;
+  /** Whether this host may be connected to at this address and port. */
+  allowsConnection(target: ConnectionTarget): boolean;
+}
+
+/** IANA special-purpose IPv4 ranges (RFC 6890 and its registry), and Azure's wire server in a public range. */
+const DENIED_IPV4 = [
+  "0.0.0.0/8",
+  "10.0.0.0/8",
+  "100.64.0.0/10",
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "172.16.0.0/12",
+  "192.0.0.0/24",
+  "192.0.2.0/24",
+  "192.31.196.0/24",
+  "192.52.193.0/24",
+  "192.88.99.0/24",
+  "192.168.0.0/16",
+  "192.175.48.0/24",
+  "198.18.0.0/15",
+  "198.51.100.0/24",
+  "203.0.113.0/24",
+  "224.0.0.0/4",
+  "240.0.0.0/4",
+  "168.63.129.16/32",
+];
+/**
+ * Global unicast is all of IPv6 that is public. This alone refuses every range that embeds an IPv4 address outside
+ * it: compatible, mapped, NAT64; and fc00::/7, fe80::/10, ff00::/8.
+ */
+const PUBLIC_IPV6 = ["2000::/3"];
+/** Teredo, ORCHID, benchmarking, documentation, 6to4, AS112. */
+const DENIED_IPV6 = ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"];
+const LOOPBACK = ["127.0.0.0/8", "::1/128"];
+
+/** Address ranges, one list per family: a joint `BlockList` would match `::ffff:127.0.0.1` against 127.0.0.0/8. */
+interface AddressSet {
+  has(address: string): boolean;
+}
+
+/** @throws TypeError for anything but an address with an optional prefix length */
+function addressSet(cidrs: readonly string[]): AddressSet {
+  const lists = { 4: new BlockList(), 6: new BlockList() };
+  for (const cidr of cidrs) {
+    const [address = "", prefix, ...rest] = cidr.split("/");
+    const family = isIP(address);
+    const bits = family === 4 ? 32 : 128;
+    const length = prefix === undefined ? bits : Number(prefix);
+    const valid = rest.length === 0 && /^(?:\d{1,3})?$/.test(prefix ?? "") && prefix !== "" && length <= bits;
+    if ((family !== 4 && family !== 6) || !valid) {
+      throw new TypeError(`${cidr} is not a range of addresses`);
+    }
+    lists[family].addSubnet(address, length, family === 4 ? "ipv4" : "ipv6");
+  }
+  return {
+    has(address) {
+      const family = isIP(address);
+      if (family === 4) {
+        return lists[4].check(address, "ipv4");
+      }
+      return family === 6 && lists[6].check(address, "ipv6");
+    },
+  };
+}
+
+const LOOPBACK_SET = addressSet(LOOPBACK);
+
+/** A listener that answers on loopback: every spelling of loopback, and the wildcards, are the same to it. */
+function isLocal(host: string): boolean {
+  return host === "localhost" || host === "0.0.0.0" || host === "::" || LOOPBACK_SET.has(host);
+}
+
+function isOwn(listeners: readonly OwnListener[], host: string, port: number): boolean {
+  return listeners.some((listener) => {
+    const own = listener.host.toLowerCase().replace(/^\[|\]$/g, "");
+    return listener.port === port && (own === host || (isLocal(own) && isLocal(host)));
+  });
+}
+
+/**
+ * @throws TypeError for a malformed range
+ */
+export function createAddressPolicy(options: AddressPolicyOptions): AddressPolicy {
+  const { allowHttp, ownListeners } = options;
+  const allowed = addressSet(options.allowedCidrs);
+  const denied = addressSet(options.deniedCidrs ?? []);
+  const special = addressSet([...DENIED_IPV4, ...DENIED_IPV6]);
+  const publicIpv6 = addressSet(PUBLIC_IPV6);
+  const rules = { allowHttp, allowLocalhost: allowed.has("127.0.0.1") || allowed.has("::1") };
+
+  function isPublic(address: string): boolean {
+    return (isIP(address) === 4 || publicIpv6.has(address)) && !special.has(address);
+  }
+  function allows(address: string): boolean {
+    // A zone id names an interface of this machine.
+    if (isIP(address) === 0 || address.includes("%") || denied.has(address)) {
+      return false;
+    }
+    return allowed.has(address) || isPublic(address);
+  }
+  function parseTarget(raw: string): TargetUrl {
+    const target = parseTargetUrl(raw, rules);
+    const { hostname, port, literal } = target;
+    // Public services are named; a literal is allowed only where the operator opened its range.
+    if ((literal && !(allowed.has(hostname) && allows(hostname))) || isOwn(ownListeners, hostname, port)) {
+      throw forbiddenUrl("The host and port are not an allowed target.");
+    }
+    return target;
+  }
+
+  return {
+    checkUrl: (raw) => parseTarget(raw).url,
+    parseTarget,
+    allows,
+    allowsConnection({ hostname, address, port }) {
+      if (hostname === "localhost" && !LOOPBACK_SET.has(address)) {
+        return false;
+      }
+      return allows(address) && !isOwn(ownListeners, address, port);
+    },
+  };
+}
