@@ -1,0 +1,49 @@
+/** The public API: what it serves, in order. Each line is a file; each route declares who may call it. */
+import type { Config } from "../config.ts";
+import type { Pool } from "../database/pool.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { RandomBytes } from "../domain/ids.ts";
+import type { Logger } from "../observability/logger.ts";
+import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
+import { createScopeGuard, type VerifyToken } from "./plugins/authentication.ts";
+import { registerCredentialRoutes } from "./routes/credentials.ts";
+import { registerErrorTypeRoutes } from "./routes/error-types.ts";
+import { type ReadinessCheck, registerHealthRoutes } from "./routes/health.ts";
+import { createServer } from "./server.ts";
+import type { SignetServer } from "./types.ts";
+
+/** What the public API works with. */
+export interface ApiServices {
+  readonly config: Pick<Config, "publicUrl">;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  readonly log: Logger;
+  /** Pools by database role: what a route may touch is PostgreSQL's to say. */
+  readonly pools: {
+    /** signet_api, with row-level security by tenant. */
+    readonly api: Pool;
+  };
+  readonly verifyToken: VerifyToken;
+  readonly readiness: readonly ReadinessCheck[];
+}
+
+/** Builds the public API, ready to listen. */
+export async function createApi(services: ApiServices): Promise<SignetServer> {
+  const { config, clock, randomBytes, log, pools } = services;
+  const { server } = createServer({
+    baseUrl: config.publicUrl,
+    guards: { scopes: createScopeGuard(services.verifyToken) },
+    clock,
+    randomBytes,
+    log,
+  });
+
+  await collectOpenApi(server, config.publicUrl);
+  registerHealthRoutes(server, services.readiness);
+  registerErrorTypeRoutes(server);
+  registerCredentialRoutes(server, pools.api);
+  registerOpenApiRoute(server);
+
+  await server.ready();
+  return server;
+}

@@ -1,0 +1,63 @@
+/** Turns whatever was thrown into an error of the catalogue, so that nothing of the framework or the database shows. */
+import type { FastifyError } from "fastify";
+import { type ErrorCode, SignetError, validationFailed } from "../errors.ts";
+import { fieldProblems } from "./validation.ts";
+
+const FRAMEWORK_CODES: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
+  FST_ERR_BAD_URL: { code: "INVALID_REQUEST", detail: "The path is not well formed." },
+  // A parameter that long is no id of ours.
+  FST_ERR_MAX_PARAM_LENGTH: { code: "NOT_FOUND", detail: "There is nothing at this address." },
+  FST_ERR_CTP_BODY_TOO_LARGE: {
+    code: "PAYLOAD_TOO_LARGE",
+    detail: "The body is larger than this address takes.",
+  },
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: {
+    code: "UNSUPPORTED_MEDIA_TYPE",
+    detail: "The body must be application/json.",
+  },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
+    code: "INVALID_REQUEST",
+    detail: "The body is not as long as Content-Length says.",
+  },
+};
+
+function schemaError(error: FastifyError): SignetError {
+  const problems = fieldProblems(error.validation ?? []);
+  if (error.validationContext === "body") {
+    return validationFailed(problems);
+  }
+  if (error.validationContext === "params") {
+    // An id that cannot exist is answered like one that does not.
+    return new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
+  }
+  const part = error.validationContext === "headers" ? "Header" : "Query parameter";
+  const [first] = problems;
+  return new SignetError("INVALID_REQUEST", {
+    detail: first === undefined ? `${part} not valid.` : `${part} ${first.pointer.slice(1)} ${first.detail}.`,
+  });
+}
+
+/** The catalogue's error for anything thrown while a request is handled. */
+export function toSignetError(thrown: unknown): SignetError {
+  if (thrown instanceof SignetError) {
+    return thrown;
+  }
+  const error = thrown as Partial<FastifyError>;
+  if (error.validation !== undefined) {
+    return schemaError(error as FastifyError);
+  }
+  const known = error.code === undefined ? undefined : FRAMEWORK_CODES[error.code];
+  if (known !== undefined) {
+    return new SignetError(known.code, { detail: known.detail, cause: thrown });
+  }
+  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
+    return new SignetError("INVALID_REQUEST", {
+      detail: "The request could not be read.",
+      cause: thrown,
+    });
+  }
+  return new SignetError("INTERNAL", {
+    detail: "Something went wrong on our side; the request id helps us to find it.",
+    cause: thrown,
+  });
+}

@@ -1,0 +1,63 @@
+/**
+ * Keyset pages over ids, newest first. A cursor is opaque, and good only for the list it came from: it carries a
+ * digest of the address, the filters and the tenant, so that one from elsewhere is refused instead of misread.
+ */
+import { createHash } from "node:crypto";
+import type { FastifyRequest } from "fastify";
+import { isId } from "../domain/ids.ts";
+import { SignetError } from "../errors.ts";
+import { PAGE_LIMIT } from "./schemas/common.ts";
+
+const BINDING_LENGTH = 12;
+
+/** What a repository needs to read one page: rows with `id < before`, at most `limit + 1` of them. */
+export interface PageRequest {
+  readonly limit: number;
+  /** The id before which the page starts; `null` on the first page. */
+  readonly before: string | null;
+  /** Ties cursors to this list. */
+  readonly binding: string;
+}
+
+interface PageQuery {
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+function bindingOf(request: FastifyRequest, query: Readonly<Record<string, unknown>>): string {
+  const filters = Object.entries(query)
+    .filter(([name]) => name !== "limit" && name !== "cursor")
+    .sort(([left], [right]) => (left < right ? -1 : 1));
+  const identity = request.identity as FastifyRequest["identity"] | null;
+  const list = [request.routeOptions.url, request.params, filters, identity?.tenantId ?? null];
+  return createHash("sha256").update(JSON.stringify(list)).digest("base64url").slice(0, BINDING_LENGTH);
+}
+
+/** Reads `limit` and `cursor` of a request whose query passed its schema. */
+export function readPage(request: FastifyRequest<{ Querystring: PageQuery }>): PageRequest {
+  const { limit = PAGE_LIMIT, cursor } = request.query;
+  const binding = bindingOf(request, { ...request.query });
+  if (cursor === undefined) {
+    return { limit, before: null, binding };
+  }
+  const decoded = Buffer.from(cursor, "base64url").toString("latin1");
+  const before = decoded.slice(BINDING_LENGTH);
+  if (!decoded.startsWith(binding) || !isId(before)) {
+    throw new SignetError("INVALID_REQUEST", { detail: "Query parameter cursor is not of this list." });
+  }
+  return { limit, before, binding };
+}
+
+/** Makes the list's answer from the rows that were read (up to one more than the page holds). */
+export function toPage<Row extends { readonly id: string }>(
+  rows: readonly Row[],
+  page: PageRequest,
+): { data: Row[]; next_cursor: string | null } {
+  const data = rows.slice(0, page.limit);
+  const last = data.at(-1);
+  const more = rows.length > page.limit && last !== undefined;
+  return {
+    data,
+    next_cursor: more ? Buffer.from(page.binding + last.id, "latin1").toString("base64url") : null,
+  };
+}

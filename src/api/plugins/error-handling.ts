@@ -1,0 +1,48 @@
+/** Every way in which a request can fail, answered as a problem document (security decisions J). */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { SignetError } from "../../errors.ts";
+import { toSignetError } from "../framework-errors.ts";
+import { requestPath, sendProblem } from "../problem.ts";
+import type { SignetServer } from "../types.ts";
+import type { AllowedMethods } from "./allowed-methods.ts";
+
+/** Writes failures of ours to the log, with their cause; failures of the caller only when asked to. */
+export function logFailure(request: FastifyRequest, error: SignetError): void {
+  const fields = {
+    request_id: request.id,
+    method: request.method,
+    path: requestPath(request),
+    code: error.code,
+    err: error.cause ?? error,
+  };
+  if (error.status >= 500) {
+    request.log.error(fields, "request failed");
+  } else {
+    request.log.debug(fields, "request refused");
+  }
+}
+
+/** The error for an address that does not exist, or does not have this method. */
+export function noSuchRoute(request: FastifyRequest, allowed: AllowedMethods): SignetError {
+  const methods = allowed.of(requestPath(request));
+  if (methods.length === 0) {
+    return new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
+  }
+  return new SignetError("METHOD_NOT_ALLOWED", {
+    detail: `This address takes ${methods.join(", ")}.`,
+    headers: { allow: methods.join(", ") },
+  });
+}
+
+/** Logs the failure and answers with its problem document. */
+export function failRequest(thrown: unknown, reply: FastifyReply, baseUrl: string): FastifyReply {
+  const error = toSignetError(thrown);
+  logFailure(reply.request, error);
+  return sendProblem(reply, error, baseUrl);
+}
+
+/** Installs the error handler and the answer to unknown addresses. */
+export function installErrorHandling(server: SignetServer, baseUrl: string, allowed: AllowedMethods): void {
+  server.setErrorHandler((thrown, _request, reply) => failRequest(thrown, reply, baseUrl));
+  server.setNotFoundHandler((request, reply) => failRequest(noSuchRoute(request, allowed), reply, baseUrl));
+}

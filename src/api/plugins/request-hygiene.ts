@@ -1,0 +1,84 @@
+/**
+ * What Node and Fastify let pass silently and we refuse (security decisions A, I): the first of two Authorization
+ * headers would win, headers past a limit would vanish, a query would be read leniently.
+ */
+import type { FastifyRequest } from "fastify";
+import { SignetError } from "../../errors.ts";
+import { type Pairs, readPairs } from "../query-string.ts";
+import type { SignetServer } from "../types.ts";
+
+/** Name and value take one place each: 100 headers. */
+const RAW_HEADERS_MAX = 200;
+const SINGLE_HEADERS: ReadonlySet<string> = new Set([
+  "authorization",
+  "client-cert",
+  "content-encoding",
+  "content-type",
+  "host",
+  "idempotency-key",
+]);
+
+/** Marks a query that could not be read; the parser runs before any hook and must not throw. */
+const QUERY_FAULT = Symbol("query fault");
+
+interface CheckedQuery {
+  [name: string]: unknown;
+  [QUERY_FAULT]?: string;
+}
+
+/** Fastify's query-string parser, strict. */
+export function parseQueryString(text: string): CheckedQuery {
+  const pairs: Pairs | string = readPairs(text);
+  return typeof pairs === "string" ? { [QUERY_FAULT]: pairs } : pairs;
+}
+
+function checkHeaders(rawHeaders: readonly string[]): void {
+  if (rawHeaders.length > RAW_HEADERS_MAX) {
+    throw new SignetError("HEADERS_TOO_LARGE", {
+      detail: `A request may have ${RAW_HEADERS_MAX / 2} headers.`,
+      headers: { connection: "close" },
+    });
+  }
+  let seen = "";
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = (rawHeaders[index] ?? "").toLowerCase();
+    if (!SINGLE_HEADERS.has(name)) {
+      continue;
+    }
+    if (seen.includes(`${name};`)) {
+      throw new SignetError("INVALID_REQUEST", { detail: `Header ${name} must be given once.` });
+    }
+    seen += `${name};`;
+  }
+  if (!seen.includes("host;")) {
+    throw new SignetError("INVALID_REQUEST", { detail: "Header host is missing." });
+  }
+}
+
+function checkEncoding(request: FastifyRequest): void {
+  const encoding = request.headers["content-encoding"];
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
+    throw new SignetError("UNSUPPORTED_MEDIA_TYPE", { detail: "Content-Encoding is not supported." });
+  }
+}
+
+function checkQuery(request: FastifyRequest): void {
+  const fault = (request.query as CheckedQuery | null)?.[QUERY_FAULT];
+  if (fault !== undefined) {
+    throw new SignetError("INVALID_REQUEST", {
+      detail:
+        fault === "repeated" ? "A query parameter is given twice." : "The query string is not well formed.",
+    });
+  }
+}
+
+/** Refuses ambiguous requests before anything else looks at them. */
+export function installRequestHygiene(server: SignetServer): void {
+  server.addHook("onRequest", (request, reply, done) => {
+    reply.header("x-request-id", request.id);
+    checkHeaders(request.raw.rawHeaders);
+    checkEncoding(request);
+    checkQuery(request);
+    done();
+  });
+}

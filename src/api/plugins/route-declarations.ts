@@ -1,0 +1,60 @@
+/**
+ * What every route must say about itself, checked when it is registered: who may call it, and a closed schema for
+ * whatever it reads. A route that forgets keeps the process from starting.
+ */
+import type { onRequestAsyncHookHandler, RouteOptions } from "fastify";
+import { Type } from "typebox";
+import type { SignetServer } from "../types.ts";
+
+export interface RouteGuards {
+  /** The guard of a route that needs these scopes; absent on a server without tenants. */
+  readonly scopes?: (required: readonly string[]) => onRequestAsyncHookHandler;
+  /** The guard of an operator's route; absent on the public server. */
+  readonly operator?: onRequestAsyncHookHandler;
+}
+
+const NO_QUERY = Type.Object({}, { additionalProperties: false });
+
+function routeName(route: RouteOptions): string {
+  return `${String(route.method)} ${route.url}`;
+}
+
+function guardOf(route: RouteOptions, guards: RouteGuards): onRequestAsyncHookHandler | undefined {
+  const { scopes, operator, public: open } = route.config ?? {};
+  const declared = [scopes, operator, open].filter((declaration) => declaration !== undefined);
+  if (declared.length !== 1) {
+    throw new Error(`${routeName(route)} must declare one of config.scopes, config.operator, config.public`);
+  }
+  if (open === true) {
+    return undefined;
+  }
+  const guard = scopes === undefined ? guards.operator : guards.scopes?.(scopes);
+  if (guard === undefined) {
+    throw new Error(`${routeName(route)} cannot be served here: this server has no such guard`);
+  }
+  return guard;
+}
+
+function requireClosed(route: RouteOptions, part: "body" | "querystring" | "params"): void {
+  const schema = route.schema?.[part] as { type?: string; additionalProperties?: unknown } | undefined;
+  if (schema?.type === "object" && schema.additionalProperties !== false) {
+    throw new Error(`${routeName(route)}: the ${part} schema must have additionalProperties: false`);
+  }
+}
+
+/** Checks every route that is registered after this call and puts its guard in front of it. */
+export function installRouteDeclarations(server: SignetServer, guards: RouteGuards): void {
+  server.addHook("onRoute", (route) => {
+    const guard = guardOf(route, guards);
+    if (guard !== undefined) {
+      route.onRequest = [guard, ...[route.onRequest ?? []].flat()];
+    }
+    if (route.url.includes(":") && route.schema?.params === undefined) {
+      throw new Error(`${routeName(route)} must have a schema for its path parameters`);
+    }
+    route.schema = { ...route.schema, querystring: route.schema?.querystring ?? NO_QUERY };
+    requireClosed(route, "body");
+    requireClosed(route, "querystring");
+    requireClosed(route, "params");
+  });
+}

@@ -1,0 +1,67 @@
+/** `/errors/{slug}`: what the `type` of a problem document leads to, for people. */
+import { Type } from "typebox";
+import { ERROR_CATALOGUE, type ErrorCode, errorSlug, SignetError } from "../../errors.ts";
+import { Closed } from "../schemas/common.ts";
+import type { SignetServer } from "../types.ts";
+
+const DESCRIPTIONS: Readonly<Record<ErrorCode, string>> = {
+  INVALID_REQUEST:
+    "The request could not be read: malformed JSON, a member or header given twice, an unknown query parameter or cursor.",
+  UNSUPPORTED_GRANT_TYPE: "The token endpoint knows the grant type client_credentials only.",
+  INVALID_SCOPE: "A scope was asked for that the client does not have, or that is not well formed.",
+  INVALID_TARGET: "The resource that the token was asked for is not known.",
+  UNAUTHORIZED_CLIENT: "The client may not use this grant type.",
+  INVALID_CLIENT: "The client could not be authenticated. All reasons get the same answer.",
+  TOKEN_MISSING: "The address needs an access token in the Authorization header: Bearer <token>.",
+  TOKEN_INVALID: "The access token is not one of ours, was changed, or is meant for somebody else.",
+  TOKEN_EXPIRED: "The access token has expired. Tokens live for 15 minutes; ask for a new one.",
+  TOKEN_REVOKED: "The access token, or what it was issued to, has been revoked.",
+  SCOPE_VIOLATION: "The access token lacks a scope that the address needs; missing_permission names it.",
+  TENANT_SUSPENDED: "The tenant is suspended.",
+  NOT_FOUND: "There is nothing at this address, or nothing that the caller may see.",
+  METHOD_NOT_ALLOWED:
+    "The address exists and does not take this method; the header Allow names those it takes.",
+  REQUEST_TIMEOUT: "The request did not arrive in time.",
+  CONFLICT: "Something with the same name exists already.",
+  INVALID_STATE: "What the request names is not in a state that allows it.",
+  IDEMPOTENCY_KEY_REUSED: "The Idempotency-Key was used before with another body.",
+  DLQ_ENTRY_EXPIRED: "The dead letter is older than seven days and cannot be replayed any more.",
+  PAYLOAD_TOO_LARGE: "The body is larger than the address takes.",
+  URI_TOO_LONG: "The address is too long.",
+  UNSUPPORTED_MEDIA_TYPE: "The body must be application/json, without a content encoding.",
+  VALIDATION_FAILED: "Members of the body are missing, unknown or wrong; errors lists them by JSON pointer.",
+  TARGET_URL_FORBIDDEN: "The target URL leads where deliveries are not sent.",
+  LIMIT_EXCEEDED: "A limit of the tenant is reached.",
+  RATE_LIMITED: "Too many requests; Retry-After says when to try again.",
+  HEADERS_TOO_LARGE: "The request has too many or too large headers.",
+  INTERNAL: "Something went wrong on our side. The request_id leads to it in our log.",
+  UNAVAILABLE: "The service cannot answer at the moment; Retry-After says when to try again.",
+};
+
+const CODES = new Map((Object.keys(ERROR_CATALOGUE) as ErrorCode[]).map((code) => [errorSlug(code), code]));
+
+const ErrorType = Type.Object({
+  code: Type.String(),
+  title: Type.String(),
+  status: Type.Integer(),
+  description: Type.String(),
+});
+
+/** The page of each problem type. */
+export function registerErrorTypeRoutes(server: SignetServer): void {
+  server.get(
+    "/errors/:slug",
+    {
+      config: { public: true },
+      schema: { hide: true, params: Closed({ slug: Type.String() }), response: { 200: ErrorType } },
+    },
+    async ({ params }, reply) => {
+      const code = CODES.get(params.slug);
+      if (code === undefined) {
+        throw new SignetError("NOT_FOUND", { detail: "There is no such error." });
+      }
+      reply.header("cache-control", "public, max-age=3600");
+      return { code, ...ERROR_CATALOGUE[code], description: DESCRIPTIONS[code] };
+    },
+  );
+}

@@ -1,0 +1,71 @@
+/** Pieces that the schemas of all resources share. */
+import { type Static, type TProperties, type TSchema, Type } from "typebox";
+import { type IdNoun, idPattern } from "../../domain/ids.ts";
+import type { RawJson } from "../strict-json.ts";
+
+/** An object that refuses members it does not know. */
+export function Closed<Properties extends TProperties>(properties: Properties): Type.TObject<Properties> {
+  return Type.Object(properties, { additionalProperties: false });
+}
+
+/** The id of one noun. */
+export function Id(noun: IdNoun): Type.TString {
+  return Type.String({ pattern: idPattern(noun), description: `Id of a ${noun}` });
+}
+
+/** Path parameters `{id}` of one noun. */
+export function IdParams(noun: IdNoun): Type.TObject<{ id: Type.TString }> {
+  return Closed({ id: Id(noun) });
+}
+
+export const Timestamp = Type.String({
+  description: "RFC 3339, UTC, milliseconds",
+  examples: ["2025-11-20T14:46:40.000Z"],
+});
+
+/** `null` or the schema. */
+export function Nullable<Schema extends TSchema>(schema: Schema): Type.TUnion<[Schema, Type.TNull]> {
+  return Type.Union([schema, Type.Null()]);
+}
+
+/** Regions of tenants and principals (wire.md, Ids). */
+export const Region = Type.String({
+  pattern: "^([a-z]{2}(-[a-z]+-[0-9])?|global)$",
+  examples: ["eu", "eu-west-1"],
+});
+
+/** A name that people read: no control characters. */
+export const Name = Type.String({
+  minLength: 1,
+  maxLength: 128,
+  pattern: "^[^\\p{Cc}]+$",
+  description: "A name for people",
+});
+
+/**
+ * A body member that is carried and not read: the route names it in `config.opaque`, the handler gets a RawJson.
+ */
+export const OpaqueObject = Type.Unsafe<RawJson>({ type: "object", "x-opaque": "object" });
+
+/** Items of a page unless `limit` says otherwise. */
+export const PAGE_LIMIT = 50;
+
+/** `limit` and `cursor` of a list. */
+export const PageQuery = {
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: PAGE_LIMIT })),
+  cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+};
+
+/** A list's answer. */
+export function Page<Item extends TSchema>(
+  item: Item,
+): Type.TObject<{ data: Type.TArray<Item>; next_cursor: Type.TUnion<[Type.TString, Type.TNull]> }> {
+  return Type.Object({ data: Type.Array(item), next_cursor: Nullable(Type.String()) });
+}
+
+/** Makes a POST repeatable for 24 hours. */
+export const IdempotencyHeaders = Type.Object({
+  "idempotency-key": Type.Optional(Type.String({ pattern: "^[\\x20-\\x7e]{1,255}$" })),
+});
+
+export type IdempotencyHeaders = Static<typeof IdempotencyHeaders>;

@@ -1,0 +1,72 @@
+/** The HTTP server under both listeners: what every request meets, whatever it asks for (security decisions I, J). */
+import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
+import { fastify, type FastifyBaseLogger, LogController } from "fastify";
+import type { Clock } from "../domain/clock.ts";
+import { newId, type RandomBytes } from "../domain/ids.ts";
+import type { Logger } from "../observability/logger.ts";
+import { type AllowedMethods, collectAllowedMethods } from "./plugins/allowed-methods.ts";
+import { BODY_LIMIT, installBodyParsing } from "./plugins/body-parsing.ts";
+import { createClientErrorHandler } from "./plugins/client-errors.ts";
+import { failRequest, installErrorHandling } from "./plugins/error-handling.ts";
+import { installRequestHygiene, parseQueryString } from "./plugins/request-hygiene.ts";
+import { installRouteDeclarations, type RouteGuards } from "./plugins/route-declarations.ts";
+import type { SignetServer } from "./types.ts";
+import { createValidatorCompiler } from "./validation.ts";
+
+export interface ServerOptions {
+  readonly baseUrl: string;
+  readonly guards: RouteGuards;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  readonly log: Logger;
+}
+
+/** A request must have arrived within this time, or it is answered 408; measured: only the three together work. */
+const HTTP_TIMEOUTS = {
+  headersTimeout: 5_000,
+  requestTimeout: 10_000,
+  connectionsCheckingInterval: 1_000,
+} as const;
+
+/** A Fastify server without routes: strict in what it reads, uniform in how it fails. */
+export function createServer(options: ServerOptions): {
+  server: SignetServer;
+  allowedMethods: AllowedMethods;
+} {
+  const { baseUrl, clock, randomBytes } = options;
+  const loggerInstance: FastifyBaseLogger = options.log;
+  const newRequestId = (): string => newId("request", clock.now(), randomBytes);
+  const server: SignetServer = fastify({
+    loggerInstance,
+    // One line per failure is written by the error handler, with the request id; a child logger for each request
+    // would cost more than the token it serves.
+    logController: new LogController({ disableRequestLogging: true }),
+    childLoggerFactory: (parent) => parent,
+    genReqId: newRequestId,
+    http: { ...HTTP_TIMEOUTS, requireHostHeader: false },
+    requestTimeout: HTTP_TIMEOUTS.requestTimeout,
+    bodyLimit: BODY_LIMIT,
+    exposeHeadRoutes: false,
+    // Requests that arrive while the process stops are served, and their connections closed.
+    return503OnClosing: false,
+    routerOptions: { querystringParser: parseQueryString },
+    clientErrorHandler: createClientErrorHandler(baseUrl, newRequestId),
+    frameworkErrors: (error, _request, reply) => {
+      failRequest(error, reply, baseUrl);
+    },
+  }).withTypeProvider<TypeBoxTypeProvider>();
+  server.decorateRequest("identity");
+  const bodyLimits = new Map<string, number>();
+  server.addHook("onRoute", (route) => {
+    bodyLimits.set(`${String(route.method)} ${route.url}`, route.bodyLimit ?? BODY_LIMIT);
+  });
+  server.setValidatorCompiler(
+    createValidatorCompiler((method, url) => bodyLimits.get(`${method} ${url}`) ?? BODY_LIMIT),
+  );
+  const allowedMethods = collectAllowedMethods(server);
+  installRouteDeclarations(server, options.guards);
+  installRequestHygiene(server);
+  installBodyParsing(server);
+  installErrorHandling(server, baseUrl, allowedMethods);
+  return { server, allowedMethods };
+}

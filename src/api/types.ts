@@ -1,0 +1,50 @@
+/** The types that every route file meets: the server with its type provider, and what a request carries. */
+import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from "fastify";
+
+/** A Fastify server whose route schemas type their handlers. */
+export type SignetServer = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;
+
+/** Who calls, as the access token says (security decisions A). */
+export interface Identity {
+  readonly tenantId: string;
+  readonly principalId: string;
+  readonly credentialId: string;
+  readonly clientId: string;
+  readonly scopes: ReadonlySet<string>;
+  readonly region: string;
+  readonly jti: string;
+  /** The key that signed the token. */
+  readonly kid: string;
+}
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Scopes that the token must hold, all of them; an empty list asks for a valid token only. */
+    scopes?: readonly string[];
+    /** Open to everybody. A route declares this, `scopes` or `operator`, or the process does not start. */
+    public?: true;
+    /** For operators only; exists on the operators' listener alone. */
+    operator?: true;
+    /** The route reads the bytes of the body itself (the OAuth endpoints). */
+    rawBody?: true;
+    /** Body members that keep their own spelling: JSON pointer to deepest nesting (strict-json.ts). */
+    opaque?: Readonly<Record<string, number>>;
+  }
+  interface FastifyRequest {
+    /** Set before the handler of every route that declares `scopes`. */
+    identity: Identity;
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * The log: JSON lines on standard output. Two walls keep secrets out of it: named members are censored, and
+ * whatever still looks like a secret or a token is masked in the finished line.
+ */
+import { type DestinationStream, type Logger, pino } from "pino";
+
+export type { Logger };
+
+const SECRET_MEMBERS = [
+  "authorization",
+  "client_secret",
+  "clientSecret",
+  "secret",
+  "token",
+  "access_token",
+  "accessToken",
+  "operatorToken",
+  "client-cert",
+  "webhook-signature",
+  "x-service-signature-256",
+];
+
+const CENSORED_PATHS = SECRET_MEMBERS.flatMap((member) => {
+  const key = /^\w+$/.test(member) ? `.${member}` : `["${member}"]`;
+  return [key.replace(/^\./, ""), `*${key}`, `*.*${key}`];
+});
+
+// A secret can also lie inside a message or a stack trace, where no path leads: client secrets, endpoint
+// secrets, JSON Web Tokens.
+const SECRET_TEXT = /(sgn_(?:live|test)_sk_|whsec_)[\w+/=-]+|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
+
+/** Masks every secret and token in a text. */
+export function maskSecrets(text: string): string {
+  return text.replace(SECRET_TEXT, (_match, prefix: string | undefined) => `${prefix ?? ""}[redacted]`);
+}
+
+export interface LoggerOptions {
+  readonly level: string;
+  /** Standard output when absent. */
+  readonly destination?: DestinationStream;
+}
+
+/** Makes the process's logger. */
+export function createLogger({ level, destination }: LoggerOptions): Logger {
+  const options = {
+    level,
+    base: null,
+    timestamp: () => `,"time":"${new Date().toISOString()}"`,
+    formatters: { level: (label: string) => ({ level: label }) },
+    redact: { paths: CENSORED_PATHS, censor: "[redacted]" },
+    hooks: { streamWrite: maskSecrets },
+  };
+  return destination === undefined ? pino(options) : pino(options, destination);
+}
