@@ -1,0 +1,15 @@
+import { randomInt } from "node:crypto";
+import { isPortFree } from "../../src/embedded/ports.ts";
+
+/**
+ * A free port of 127.0.0.1. From below the range that the system takes for outgoing connections: one of those cannot
+ * come between this look and the use.
+ */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(20_000, 30_000);
+    if (await isPortFree("127.0.0.1", port)) {
+      return port;
+    }
+  }
+}

@@ -1,0 +1,115 @@
+/** Once per run: one PostgreSQL with a migrated template database, and one Temporal with a pool of namespaces. */
+import { chmod, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { homedir, tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestProject } from "vitest/node";
+import { migrateDatabase } from "../../src/database/migrate.ts";
+import { startEmbeddedPostgres } from "../../src/embedded/postgres.ts";
+import { stopLeftOverPostgres } from "../../src/embedded/postgres-cluster.ts";
+import { processIdentity } from "../../src/embedded/process-identity.ts";
+import { resolveTemporalBinary } from "../../src/embedded/temporal-binary.ts";
+import { startEmbeddedTemporal, stopLeftOverTemporal } from "../../src/embedded/temporal.ts";
+import { freePort } from "./free-port.ts";
+import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, withDatabase } from "./test-database.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** The superuser's URL. */
+    databaseUrl: string;
+    temporalAddress: string;
+    /** The `temporal` program. */
+    temporalBinary: string;
+    temporalNamespaces: string[];
+    /** The run's scratch directory, removed at its end. */
+    runDirectory: string;
+  }
+}
+
+const RUN_PREFIX = "signet-test-";
+const NAMESPACES = 24;
+/** The cluster of a test run is thrown away: nothing waits for a disk. */
+const FAST = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" };
+
+const say = (line: string): void => console.error(`signet: ${line}`);
+
+/** What a run that was killed has left in the temporary directory: its servers and its files. */
+async function sweepDeadRuns(): Promise<void> {
+  const temporary = await realpath(tmpdir());
+  for (const name of await readdir(temporary)) {
+    const directory = join(temporary, name);
+    const owner = await readFile(join(directory, "owner"), "utf8").catch(() => "");
+    if (
+      !name.startsWith(RUN_PREFIX) ||
+      owner === "" ||
+      processIdentity(Number.parseInt(owner, 10)) === owner
+    ) {
+      continue;
+    }
+    await stopLeftOverPostgres(join(directory, "postgres", "data"), say);
+    await stopLeftOverTemporal(directory, say);
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+async function makeRunDirectory(): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), RUN_PREFIX));
+  await writeFile(join(directory, "owner"), processIdentity(process.pid) ?? "");
+  // PostgreSQL runs as another user when the tests run as root.
+  await chmod(directory, 0o755);
+  await mkdir(join(directory, "namespaces"));
+  return directory;
+}
+
+async function makeTemplate(databaseUrl: string): Promise<void> {
+  await execute(databaseUrl, `CREATE DATABASE ${TEMPLATE_DATABASE}`);
+  await migrateDatabase({
+    adminUrl: withDatabase(databaseUrl, TEMPLATE_DATABASE),
+    serviceUrl: withDatabase(databaseUrl, TEMPLATE_DATABASE, SERVICE_LOGIN),
+    nowMs: Date.now(),
+  });
+}
+
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  await sweepDeadRuns();
+  const binary = await resolveTemporalBinary({
+    environment: process.env,
+    cacheDir: process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"),
+    log: say,
+  });
+  const home = await makeRunDirectory();
+  const namespaces = Array.from(
+    { length: NAMESPACES },
+    (_, index) => `t${String(index + 1).padStart(2, "0")}`,
+  );
+  const postgres = await startEmbeddedPostgres({ home, port: await freePort(), settings: FAST, log: say });
+  const temporal = await startEmbeddedTemporal({
+    binary: binary.path,
+    home,
+    port: await freePort(),
+    uiPort: null,
+    namespaces,
+    dbFilename: null,
+    log: say,
+  });
+  // An interrupted run ends without a teardown.
+  const abandon = (): void => {
+    process.kill(postgres.pid, "SIGINT");
+    process.kill(temporal.pid, "SIGINT");
+  };
+  process.once("exit", abandon);
+  await makeTemplate(postgres.url);
+  project.provide("databaseUrl", postgres.url);
+  project.provide("temporalAddress", temporal.address);
+  project.provide("temporalBinary", binary.path);
+  project.provide("temporalNamespaces", namespaces);
+  project.provide("runDirectory", home);
+  return async () => {
+    process.off("exit", abandon);
+    if (process.env["SIGNET_TEST_KEEP"] === "1") {
+      say(`kept until the next run: ${postgres.url}, Temporal ${temporal.address}, ${home}`);
+      return;
+    }
+    await Promise.all([postgres.stop(), temporal.stop()]);
+    await rm(home, { recursive: true, force: true });
+  };
+}

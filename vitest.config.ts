@@ -1,0 +1,28 @@
+import { defineConfig } from "vitest/config";
+
+/** `unit` needs nothing but Node; `system` shares one PostgreSQL and one Temporal (test/support/global-setup.ts). */
+export default defineConfig({
+  test: {
+    pool: "forks",
+    maxWorkers: 2,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    teardownTimeout: 60_000,
+    projects: [
+      {
+        extends: true,
+        test: { name: "unit", include: ["test/unit/**/*.test.ts"] },
+      },
+      {
+        extends: true,
+        test: {
+          name: "system",
+          include: ["integration", "workflows", "replay", "conformance", "e2e"].map(
+            (directory) => `test/${directory}/**/*.test.ts`,
+          ),
+          globalSetup: ["test/support/global-setup.ts"],
+        },
+      },
+    ],
+  },
+});
