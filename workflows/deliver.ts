@@ -38,10 +38,17 @@ const { attemptFirst } = proxyLocalActivities<DeliverActivities>({
 });
 
 // Retried without end: an activity here fails only when our own database or worker does.
-const { attempt, settle, replay, cancel, expire } = proxyActivities<DeliverActivities>({
+const { attempt, settle } = proxyActivities<DeliverActivities>({
   taskQueue: TASK_QUEUES.slow,
   startToCloseTimeout: "60 seconds",
   heartbeatTimeout: "6 seconds",
+  retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
+});
+
+// On a queue of their own: an operator's replay must not wait behind receivers that hang.
+const { replay, cancel, expire } = proxyActivities<DeliverActivities>({
+  taskQueue: TASK_QUEUES.control,
+  startToCloseTimeout: "30 seconds",
   retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
 });
 

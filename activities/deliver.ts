@@ -1,0 +1,87 @@
+/** Activities of the `deliver` workflow: ids in, outcomes by index out. */
+import { activityInfo, heartbeat } from "@temporalio/activity";
+import type { AttemptRun, AttemptService } from "../src/delivery/attempt-service.ts";
+import type { CarrierService } from "../src/delivery/carrier-service.ts";
+import type { AttemptInput, AttemptResult, DeliverActivities, IndexedDelay } from "./types.ts";
+
+/** A third of the heartbeat timeout in workflows/deliver.ts. */
+const HEARTBEAT_MS = 2_000;
+
+export interface DeliverDependencies {
+  readonly attempts: AttemptService;
+  readonly carriers: CarrierService;
+}
+
+export function createDeliverActivities({ attempts, carriers }: DeliverDependencies): DeliverActivities {
+  async function run(input: AttemptInput, hurry: boolean): Promise<AttemptResult> {
+    const outcome = await attempts.run({
+      carrier: carrier(),
+      members: input.members,
+      plan: {
+        attempt: input.attempt,
+        offsetsMs: input.offsets_ms,
+        anchorMs: input.anchor_ms,
+        dueMs: input.due_ms,
+        deadLetterMs: input.dead_letter_ms,
+      },
+      hurry,
+    });
+    return exceptions(outcome);
+  }
+
+  return {
+    attemptFirst: async (input) => await run(input, true),
+    settle: async (input) => await heartbeating(async () => await run(input, false)),
+    attempt: async (input) => await heartbeating(async () => await run(input, false)),
+    replay: async ({ members, by }) => ({ changed: await carriers.replay(carrier(), members, by) }),
+    cancel: async ({ members, by }) => ({ changed: await carriers.cancel(carrier(), members, by) }),
+    expire: async ({ members }) => await carriers.expire(carrier(), members),
+  };
+}
+
+/** The carrier is the workflow that runs the activity: nobody can name another one. */
+function carrier(): string {
+  const { workflowExecution } = activityInfo();
+  if (workflowExecution === undefined) {
+    throw new Error("delivery activities run inside a workflow");
+  }
+  return workflowExecution.workflowId;
+}
+
+/** Beats until the work ends, so that a worker that dies is noticed within seconds. */
+async function heartbeating<T>(work: () => Promise<T>): Promise<T> {
+  const timer = setInterval(() => heartbeat(), HEARTBEAT_MS);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** Histories grow with every listed member, so only those that were not delivered are listed. */
+function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptResult {
+  const failed: IndexedDelay[] = [];
+  const lists = { dead: [] as number[], moved: [] as number[], unsettled: [] as number[] };
+  outcomes.forEach((outcome, index) => {
+    switch (outcome.kind) {
+      case "delivered":
+        break;
+      case "failed":
+        failed.push([index, outcome.dueMs - endedAtMs]);
+        break;
+      case "dead":
+      case "moved":
+      case "unsettled":
+        lists[outcome.kind].push(index);
+        break;
+    }
+  });
+  return {
+    started_at: startedAtMs,
+    ended_at: endedAtMs,
+    ...(failed.length > 0 ? { failed } : {}),
+    ...(lists.dead.length > 0 ? { dead: lists.dead } : {}),
+    ...(lists.moved.length > 0 ? { moved: lists.moved } : {}),
+    ...(lists.unsettled.length > 0 ? { unsettled: lists.unsettled } : {}),
+  };
+}

@@ -1,0 +1,270 @@
+/** Attempts: what a sender needs to know before it sends, and what came of it. */
+import type { AttemptError, DeadLetterReason, DeliveryState } from "../../domain/delivery.ts";
+import { idDay } from "../../domain/ids.ts";
+import type { Queryable } from "../pool.ts";
+
+/** One delivery that a carrier wants to attempt. */
+export interface AttemptKey {
+  readonly deliveryId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+  readonly attempt: number;
+}
+
+/** A delivery with everything that its request is made of, and the attempt's row if it has one. */
+export interface LoadedDelivery {
+  readonly deliveryId: string;
+  readonly tenantId: string;
+  readonly state: DeliveryState;
+  readonly cycle: number;
+  readonly nextAttemptAt: Date | null;
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly occurredAt: Date;
+  readonly data: string;
+  readonly endpointId: string;
+  readonly endpointState: "PENDING" | "ACTIVE" | "DISABLED" | "DELETED";
+  readonly url: string;
+  readonly metadata: string | null;
+  readonly sealedSecret: string | null;
+  readonly secretVersion: number | null;
+  readonly wrappedDataKey: string;
+  /** Null when this attempt has not been made. */
+  readonly attemptStartedAt: Date | null;
+  /** Set while the request is under way somewhere. */
+  readonly leaseUntil: Date | null;
+  /** Null while it is under way. */
+  readonly durationMs: number | null;
+  readonly error: AttemptError | null;
+}
+
+interface LoadedRow {
+  ord: number;
+  id: string;
+  tenant_id: string;
+  state: DeliveryState;
+  cycle: number;
+  next_attempt_at: Date | null;
+  event_id: string;
+  event_type: string;
+  occurred_at: Date;
+  data: string;
+  endpoint_id: string;
+  endpoint_state: LoadedDelivery["endpointState"];
+  url: string;
+  metadata: string | null;
+  secret: string | null;
+  secret_version: number | null;
+  data_key: string;
+  started_at: Date | null;
+  lease_until: Date | null;
+  duration_ms: number | null;
+  error: AttemptError | null;
+}
+
+/**
+ * Loads deliveries for an attempt. The fence (architecture 3): only rows whose carrier and epoch are the caller's
+ * come back; the others are undefined in the result, which is in the order of the keys.
+ */
+export async function loadForAttempt(
+  db: Queryable,
+  keys: readonly AttemptKey[],
+): Promise<(LoadedDelivery | undefined)[]> {
+  const { rows } = await db.query<LoadedRow>({
+    name: "load-for-attempt",
+    text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
+        e.occurred_at, e.data, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata,
+        s.secret, s.version AS secret_version, t.data_key,
+        a.started_at, a.lease_until, a.duration_ms, a.error
+      FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
+        WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
+      JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
+      JOIN events e ON e.day = d.day AND e.id = d.event_id
+      JOIN endpoints p ON p.id = d.endpoint_id
+      JOIN tenants t ON t.id = d.tenant_id
+      LEFT JOIN endpoint_secrets s ON s.endpoint_id = d.endpoint_id AND s.state = 'CURRENT'
+      LEFT JOIN attempts a ON a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = m.attempt`,
+    values: [
+      keys.map((key) => idDay(key.deliveryId)),
+      keys.map((key) => key.deliveryId),
+      keys.map((key) => key.carrier),
+      keys.map((key) => key.epoch),
+      keys.map((key) => key.attempt),
+    ],
+  });
+  const loaded: (LoadedDelivery | undefined)[] = keys.map(() => undefined);
+  for (const row of rows) {
+    loaded[row.ord - 1] = toLoaded(row);
+  }
+  return loaded;
+}
+
+function toLoaded(row: LoadedRow): LoadedDelivery {
+  return {
+    deliveryId: row.id,
+    tenantId: row.tenant_id,
+    state: row.state,
+    cycle: row.cycle,
+    nextAttemptAt: row.next_attempt_at,
+    eventId: row.event_id,
+    eventType: row.event_type,
+    occurredAt: row.occurred_at,
+    data: row.data,
+    endpointId: row.endpoint_id,
+    endpointState: row.endpoint_state,
+    url: row.url,
+    metadata: row.metadata,
+    sealedSecret: row.secret,
+    secretVersion: row.secret_version,
+    wrappedDataKey: row.data_key,
+    attemptStartedAt: row.started_at,
+    leaseUntil: row.lease_until,
+    durationMs: row.duration_ms,
+    error: row.error,
+  };
+}
+
+/** A request that has no answer yet: nobody sends it again before the lease has passed. */
+export interface InFlightAttempt {
+  readonly attemptId: string;
+  readonly deliveryId: string;
+  readonly tenantId: string;
+  readonly cycle: number;
+  readonly attempt: number;
+  readonly startedAt: Date;
+  readonly leaseUntil: Date;
+}
+
+/** Writes the leases; an attempt whose outcome is known already keeps it. */
+export async function recordInFlight(db: Queryable, attempts: readonly InFlightAttempt[]): Promise<void> {
+  await db.query({
+    name: "record-in-flight",
+    text: `INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, lease_until)
+      SELECT * FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[])
+      ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
+        SET started_at = excluded.started_at, lease_until = excluded.lease_until
+        WHERE attempts.duration_ms IS NULL AND attempts.lease_until < excluded.lease_until`,
+    values: [
+      attempts.map((row) => idDay(row.deliveryId)),
+      attempts.map((row) => row.deliveryId),
+      attempts.map((row) => row.cycle),
+      attempts.map((row) => row.attempt),
+      attempts.map((row) => row.attemptId),
+      attempts.map((row) => row.tenantId),
+      attempts.map((row) => row.startedAt),
+      attempts.map((row) => row.leaseUntil),
+    ],
+  });
+}
+
+/** The outcome of one attempt and what it makes of its delivery. */
+export interface AttemptOutcome {
+  readonly attemptId: string;
+  readonly deliveryId: string;
+  readonly tenantId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+  readonly cycle: number;
+  readonly attempt: number;
+  readonly startedAt: Date;
+  readonly durationMs: number;
+  readonly status: number | null;
+  readonly error: AttemptError | null;
+  readonly responseBody: string | null;
+  readonly nextState: "DELIVERED" | "RETRYING" | "DEAD_LETTERED";
+  readonly nextAttemptAt: Date | null;
+  readonly endedAt: Date;
+  /** Of the dead letter. */
+  readonly expiresAt: Date | null;
+}
+
+/**
+ * Writes attempts and the states that follow from them in one statement. The first outcome of an attempt stays; a
+ * delivery that was moved, cancelled or replayed meanwhile keeps its new state.
+ */
+export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOutcome[]): Promise<void> {
+  await db.query({
+    name: "record-outcomes",
+    text: `WITH outcome AS (
+        SELECT * FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[],
+          $9::timestamptz[], $10::int[], $11::int[], $12::text[], $13::text[], $14::text[], $15::timestamptz[],
+          $16::timestamptz[], $17::timestamptz[])
+        AS o(day, delivery_id, cycle, attempt, id, tenant_id, carrier, epoch,
+          started_at, duration_ms, status, error, response_body, next_state, next_attempt_at, ended_at, expires_at)
+      ), written AS (
+        INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body)
+        SELECT day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body FROM outcome
+        ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
+          SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
+            error = excluded.error, response_body = excluded.response_body, lease_until = NULL
+          WHERE attempts.duration_ms IS NULL
+        RETURNING day, delivery_id
+      )
+      UPDATE deliveries d SET
+        state = o.next_state,
+        attempt_count = o.attempt,
+        cycle_started_at = CASE WHEN o.attempt = 1 THEN o.started_at ELSE d.cycle_started_at END,
+        last_status = o.status,
+        last_error = o.error,
+        next_attempt_at = o.next_attempt_at,
+        delivered_at = CASE WHEN o.next_state = 'DELIVERED' THEN o.ended_at END,
+        dead_lettered_at = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN o.ended_at END,
+        expires_at = o.expires_at,
+        reason = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN 'attempts_exhausted' END
+      FROM outcome o JOIN written w ON w.day = o.day AND w.delivery_id = o.delivery_id
+      WHERE d.day = o.day AND d.id = o.delivery_id AND d.carrier = o.carrier AND d.epoch = o.epoch
+        AND d.state IN ('QUEUED', 'RETRYING')`,
+    values: [
+      outcomes.map((row) => idDay(row.deliveryId)),
+      outcomes.map((row) => row.deliveryId),
+      outcomes.map((row) => row.cycle),
+      outcomes.map((row) => row.attempt),
+      outcomes.map((row) => row.attemptId),
+      outcomes.map((row) => row.tenantId),
+      outcomes.map((row) => row.carrier),
+      outcomes.map((row) => row.epoch),
+      outcomes.map((row) => row.startedAt),
+      outcomes.map((row) => row.durationMs),
+      outcomes.map((row) => row.status),
+      outcomes.map((row) => row.error),
+      outcomes.map((row) => row.responseBody),
+      outcomes.map((row) => row.nextState),
+      outcomes.map((row) => row.nextAttemptAt),
+      outcomes.map((row) => row.endedAt),
+      outcomes.map((row) => row.expiresAt),
+    ],
+  });
+}
+
+/** A delivery whose endpoint will not take it any more. */
+export interface ParkedDelivery {
+  readonly deliveryId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+  readonly now: Date;
+  readonly expiresAt: Date;
+  readonly to: "DEAD_LETTERED" | "CANCELLED";
+  readonly reason: DeadLetterReason | null;
+}
+
+/** Takes a delivery out of the schedule without an attempt; true when it was still the carrier's and open. */
+export async function parkDelivery(db: Queryable, parked: ParkedDelivery): Promise<boolean> {
+  const { rowCount } = await db.query({
+    name: "park-delivery",
+    text: `UPDATE deliveries SET state = $5, reason = $6, next_attempt_at = NULL,
+        dead_lettered_at = CASE WHEN $5 = 'DEAD_LETTERED' THEN $7::timestamptz END,
+        expires_at = CASE WHEN $5 = 'DEAD_LETTERED' THEN $8::timestamptz END
+      WHERE day = $1 AND id = $2 AND carrier = $3 AND epoch = $4 AND state IN ('QUEUED', 'RETRYING')`,
+    values: [
+      idDay(parked.deliveryId),
+      parked.deliveryId,
+      parked.carrier,
+      parked.epoch,
+      parked.to,
+      parked.reason,
+      parked.now,
+      parked.expiresAt,
+    ],
+  });
+  return rowCount === 1;
+}

@@ -1,0 +1,162 @@
+/** Moves of deliveries: from the outbox to a carrier, back to the outbox, out of the queue. Each is one guarded UPDATE. */
+import { idDay } from "../../domain/ids.ts";
+import type { Queryable } from "../pool.ts";
+
+/** A delivery that has a carrier and needs its workflow started. */
+export interface Claimed {
+  readonly deliveryId: string;
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+}
+
+interface ClaimedRow {
+  id: string;
+  tenant_id: string;
+  endpoint_id: string;
+  carrier: string;
+  epoch: number;
+}
+
+function toClaimed(row: ClaimedRow): Claimed {
+  return {
+    deliveryId: row.id,
+    tenantId: row.tenant_id,
+    endpointId: row.endpoint_id,
+    carrier: row.carrier,
+    epoch: row.epoch,
+  };
+}
+
+/**
+ * Claims deliveries from the outbox, oldest first, by writing their carrier: their own id the first time, afterwards
+ * one of `freshCarriers`, whose number is the most that is claimed. Workers beside each other skip what is locked.
+ */
+export async function claimDeliveries(
+  db: Queryable,
+  freshCarriers: readonly string[],
+  now: Date,
+): Promise<Claimed[]> {
+  const { rows } = await db.query<ClaimedRow>({
+    name: "claim-deliveries",
+    text: `WITH picked AS (
+        SELECT day, id FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED'
+        ORDER BY id LIMIT cardinality($1::text[]) FOR UPDATE SKIP LOCKED
+      ), numbered AS (
+        SELECT day, id, row_number() OVER (ORDER BY id) AS n FROM picked
+      )
+      UPDATE deliveries d SET carrier = CASE WHEN d.epoch = 1 THEN d.id ELSE ($1::text[])[n] END, claimed_at = $2
+      FROM numbered WHERE d.day = numbered.day AND d.id = numbered.id
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch`,
+    values: [freshCarriers, now],
+  });
+  return rows.map(toClaimed);
+}
+
+/**
+ * What was claimed before `before` and has no outcome yet: its workflow may never have been started. Counts as
+ * claimed `now` again, so that it comes back only after as long a wait.
+ */
+export async function reclaimUnstarted(
+  db: Queryable,
+  { before, now, limit }: { readonly before: Date; readonly now: Date; readonly limit: number },
+): Promise<Claimed[]> {
+  const { rows } = await db.query<ClaimedRow>({
+    name: "reclaim-unstarted",
+    text: `WITH picked AS (
+        SELECT day, id FROM deliveries WHERE carrier IS NOT NULL AND state = 'QUEUED' AND claimed_at < $1
+        ORDER BY claimed_at LIMIT $3 FOR UPDATE SKIP LOCKED
+      )
+      UPDATE deliveries d SET claimed_at = $2
+      FROM picked WHERE d.day = picked.day AND d.id = picked.id
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch`,
+    values: [before, now, limit],
+  });
+  return rows.map(toClaimed);
+}
+
+/** Deliveries named together with the fence that their carrier holds. */
+export interface Fenced {
+  readonly carrier: string;
+  readonly ids: readonly string[];
+  readonly epochs: readonly number[];
+}
+
+function fencedValues({ carrier, ids, epochs }: Fenced): unknown[] {
+  return [ids.map(idDay), ids, epochs, carrier];
+}
+
+/** A carrier's dead letters go back to the outbox with a fresh cycle; returns the ids that did. */
+export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>({
+    name: "replay-from-carrier",
+    text: `UPDATE deliveries d SET state = 'QUEUED', cycle = d.cycle + 1, epoch = d.epoch + 1, carrier = NULL,
+        claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,
+        dead_lettered_at = NULL, expires_at = NULL
+      FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
+        AND d.state = 'DEAD_LETTERED' AND d.expires_at > $5
+      RETURNING d.id`,
+    values: [...fencedValues(fenced), now],
+  });
+  return rows.map((row) => row.id);
+}
+
+/** Ends a carrier's open deliveries; returns the ids that were open. */
+export async function cancelFromCarrier(db: Queryable, fenced: Fenced): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>({
+    name: "cancel-from-carrier",
+    text: `UPDATE deliveries d SET state = 'CANCELLED', next_attempt_at = NULL, expires_at = NULL
+      FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
+        AND d.state IN ('QUEUED', 'RETRYING', 'DEAD_LETTERED')
+      RETURNING d.id`,
+    values: fencedValues(fenced),
+  });
+  return rows.map((row) => row.id);
+}
+
+/** Which of these deliveries the carrier still holds: the fence holds and they are open or dead letters. */
+export async function heldByCarrier(db: Queryable, fenced: Fenced): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>({
+    name: "held-by-carrier",
+    text: `SELECT d.id FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
+      JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
+      WHERE d.state IN ('QUEUED', 'RETRYING', 'DEAD_LETTERED')`,
+    values: fencedValues(fenced),
+  });
+  return rows.map((row) => row.id);
+}
+
+/** Expires a carrier's dead letters whose week is over; returns what became of those that are still its own. */
+export async function expireFromCarrier(
+  db: Queryable,
+  fenced: Fenced,
+  now: Date,
+): Promise<{ id: string; expired: boolean; expiresAt: Date }[]> {
+  const { rows } = await db.query<{ id: string; state: string; expires_at: Date }>({
+    name: "expire-from-carrier",
+    text: `UPDATE deliveries d SET state = CASE WHEN d.expires_at <= $5 THEN 'EXPIRED' ELSE d.state END
+      FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
+        AND d.state IN ('DEAD_LETTERED', 'EXPIRED')
+      RETURNING d.id, d.state, d.expires_at`,
+    values: [...fencedValues(fenced), now],
+  });
+  return rows.map((row) => ({ id: row.id, expired: row.state === "EXPIRED", expiresAt: row.expires_at }));
+}
+
+/** Expires dead letters of any carrier whose week is over, so that they end without Temporal too. */
+export async function expireOverdue(db: Queryable, now: Date, limit: number): Promise<number> {
+  const { rowCount } = await db.query({
+    name: "expire-overdue",
+    text: `WITH overdue AS (
+        SELECT day, id FROM deliveries WHERE state = 'DEAD_LETTERED' AND expires_at <= $1
+        ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
+      )
+      UPDATE deliveries d SET state = 'EXPIRED' FROM overdue o WHERE d.day = o.day AND d.id = o.id`,
+    values: [now, limit],
+  });
+  return rowCount ?? 0;
+}

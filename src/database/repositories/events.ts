@@ -1,0 +1,243 @@
+/** Events and, in the same statement, the deliveries that they cause: the outbox. */
+import { idDay } from "../../domain/ids.ts";
+import type { Queryable } from "../pool.ts";
+
+/** Channel on which the worker hears that the outbox has something: a hint, never the truth. */
+export const OUTBOX_CHANNEL = "signet_outbox";
+
+export interface TenantAndType {
+  readonly tenantId: string;
+  readonly type: string;
+}
+
+export interface MatchingEndpoint extends TenantAndType {
+  readonly endpointId: string;
+  readonly state: "ACTIVE" | "DISABLED";
+}
+
+/** The endpoints that take events of these types: active ones, and disabled ones, whose events are dead letters at once. */
+export async function matchEndpoints(
+  db: Queryable,
+  wanted: readonly TenantAndType[],
+): Promise<MatchingEndpoint[]> {
+  const { rows } = await db.query<{
+    tenant_id: string;
+    type: string;
+    id: string;
+    state: "ACTIVE" | "DISABLED";
+  }>({
+    name: "match-endpoints",
+    text: `SELECT w.tenant_id, w.type, e.id, e.state
+      FROM unnest($1::text[], $2::text[]) AS w(tenant_id, type)
+      JOIN endpoints e ON e.tenant_id = w.tenant_id AND e.state IN ('ACTIVE', 'DISABLED')
+        AND (e.event_types @> ARRAY[w.type] OR e.event_types = '{*}')`,
+    values: [wanted.map((pair) => pair.tenantId), wanted.map((pair) => pair.type)],
+  });
+  return rows.map((row) => ({
+    tenantId: row.tenant_id,
+    type: row.type,
+    endpointId: row.id,
+    state: row.state,
+  }));
+}
+
+export interface NewDelivery {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly state: "QUEUED" | "DEAD_LETTERED";
+}
+
+export interface NewEvent {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly type: string;
+  /** Raw JSON text of `data`. */
+  readonly data: string;
+  readonly sourceId: string | null;
+  readonly occurredAt: Date;
+  readonly idempotencyKey: string | null;
+  readonly bodyHash: Buffer | null;
+  readonly deliveries: readonly NewDelivery[];
+}
+
+export interface InsertTimes {
+  readonly now: Date;
+  /** Idempotency keys older than this are forgotten. */
+  readonly keysAfter: Date;
+  /** Of deliveries that are dead letters at once. */
+  readonly expiresAt: Date;
+}
+
+const EVENTS_ROUTE = "POST /v1/events";
+
+/**
+ * Inserts events with their deliveries in one statement, hence one commit. An event whose idempotency key is taken is
+ * left out; no two events of one call may have the same key.
+ *
+ * @returns the ids that were inserted
+ */
+export async function insertEvents(
+  db: Queryable,
+  events: readonly NewEvent[],
+  { now, keysAfter, expiresAt }: InsertTimes,
+): Promise<Set<string>> {
+  const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
+  const { rows } = await db.query<{ id: string }>({
+    name: "insert-events",
+    text: `WITH input AS (
+        SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
+          $8::int[], $9::text[], $10::bytea[])
+        AS i(day, id, tenant_id, type, data, source_id, occurred_at, deliveries, key, body_hash)
+      ), keyed AS (
+        INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
+        SELECT tenant_id, '${EVENTS_ROUTE}', key, body_hash, id, $11 FROM input WHERE key IS NOT NULL ORDER BY tenant_id, key
+        ON CONFLICT (tenant_id, route, key) DO UPDATE
+          SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = excluded.created_at
+          WHERE k.created_at <= $12
+        RETURNING resource_id
+      ), accepted AS (
+        INSERT INTO events (day, id, tenant_id, type, data, source_id, occurred_at, deliveries, created_at)
+        SELECT i.day, i.id, i.tenant_id, i.type, i.data, i.source_id, i.occurred_at, i.deliveries, $11
+        FROM input i WHERE i.key IS NULL OR i.id IN (SELECT resource_id FROM keyed)
+        RETURNING day, id, tenant_id, type
+      ), outbox AS (
+        INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at,
+          expires_at, created_at)
+        SELECT a.day, d.id, a.tenant_id, a.id, a.type, d.endpoint_id, d.state,
+          CASE WHEN d.state = 'DEAD_LETTERED' THEN 'endpoint_disabled' END,
+          CASE WHEN d.state = 'DEAD_LETTERED' THEN $11::timestamptz END,
+          CASE WHEN d.state = 'DEAD_LETTERED' THEN $13::timestamptz END, $11
+        FROM unnest($14::text[], $15::text[], $16::text[], $17::text[]) AS d(id, event_id, endpoint_id, state)
+        JOIN accepted a ON a.id = d.event_id
+        RETURNING state
+      )
+      SELECT id, (SELECT pg_notify('${OUTBOX_CHANNEL}', '') WHERE EXISTS (SELECT FROM outbox WHERE state = 'QUEUED'))
+      FROM accepted`,
+    values: [
+      events.map((event) => idDay(event.id)),
+      events.map((event) => event.id),
+      events.map((event) => event.tenantId),
+      events.map((event) => event.type),
+      events.map((event) => event.data),
+      events.map((event) => event.sourceId),
+      events.map((event) => event.occurredAt),
+      events.map((event) => event.deliveries.length),
+      events.map((event) => event.idempotencyKey),
+      events.map((event) => event.bodyHash),
+      now,
+      keysAfter,
+      expiresAt,
+      deliveries.map(({ delivery }) => delivery.id),
+      deliveries.map(({ event }) => event.id),
+      deliveries.map(({ delivery }) => delivery.endpointId),
+      deliveries.map(({ delivery }) => delivery.state),
+    ],
+  });
+  return new Set(rows.map((row) => row.id));
+}
+
+/** What an idempotency key stands for. */
+export interface KeyedEvent {
+  readonly bodyHash: Buffer;
+  readonly event: StoredEvent;
+}
+
+/** The event that a key made; undefined when the key is not taken (any more). */
+export async function findEventByKey(
+  db: Queryable,
+  tenantId: string,
+  key: string,
+): Promise<KeyedEvent | undefined> {
+  const { rows } = await db.query<{ body_hash: Buffer; resource_id: string }>({
+    name: "find-event-key",
+    text: `SELECT body_hash, resource_id FROM idempotency_keys
+      WHERE tenant_id = $1 AND route = '${EVENTS_ROUTE}' AND key = $2`,
+    values: [tenantId, key],
+  });
+  const keyed = rows[0];
+  const event = keyed === undefined ? undefined : await findEvent(db, tenantId, keyed.resource_id);
+  return keyed === undefined || event === undefined ? undefined : { bodyHash: keyed.body_hash, event };
+}
+
+/** An event as its tenant sees it. */
+export interface StoredEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly data: string;
+  readonly sourceId: string | null;
+  readonly occurredAt: Date;
+  readonly deliveries: number;
+  readonly createdAt: Date;
+}
+
+interface EventRow {
+  id: string;
+  type: string;
+  data: string;
+  source_id: string | null;
+  occurred_at: Date;
+  deliveries: number;
+  created_at: Date;
+}
+
+function toEvent(row: EventRow): StoredEvent {
+  return {
+    id: row.id,
+    type: row.type,
+    data: row.data,
+    sourceId: row.source_id,
+    occurredAt: row.occurred_at,
+    deliveries: row.deliveries,
+    createdAt: row.created_at,
+  };
+}
+
+const EVENT_COLUMNS = "id, type, data, source_id, occurred_at, deliveries, created_at";
+
+export async function findEvent(
+  db: Queryable,
+  tenantId: string,
+  id: string,
+): Promise<StoredEvent | undefined> {
+  const { rows } = await db.query<EventRow>({
+    name: "find-event",
+    text: `SELECT ${EVENT_COLUMNS} FROM events WHERE day = $1 AND id = $2 AND tenant_id = $3`,
+    values: [idDay(id), id, tenantId],
+  });
+  return rows[0] === undefined ? undefined : toEvent(rows[0]);
+}
+
+export interface EventFilter {
+  readonly type?: string;
+  /** Only what was accepted at or after this instant. */
+  readonly from?: Date;
+  /** Only what was accepted before this instant. */
+  readonly to?: Date;
+}
+
+/** Newest first, after the event `before` if one is named. */
+export async function listEvents(
+  db: Queryable,
+  tenantId: string,
+  { filter, before, limit }: { filter: EventFilter; before: string | undefined; limit: number },
+): Promise<StoredEvent[]> {
+  const { rows } = await db.query<EventRow>({
+    name: "list-events",
+    text: `SELECT ${EVENT_COLUMNS} FROM events
+      WHERE tenant_id = $1 AND ($2::text IS NULL OR (day <= $3::date AND (day, id) < ($3::date, $2)))
+        AND ($4::text IS NULL OR type = $4)
+        AND ($5::timestamptz IS NULL OR (day >= ($5::timestamptz AT TIME ZONE 'UTC')::date AND created_at >= $5))
+        AND ($6::timestamptz IS NULL OR (day <= ($6::timestamptz AT TIME ZONE 'UTC')::date AND created_at < $6))
+      ORDER BY day DESC, id DESC LIMIT $7`,
+    values: [
+      tenantId,
+      before ?? null,
+      before === undefined ? null : idDay(before),
+      filter.type ?? null,
+      filter.from ?? null,
+      filter.to ?? null,
+      limit,
+    ],
+  });
+  return rows.map(toEvent);
+}

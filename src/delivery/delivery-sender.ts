@@ -1,0 +1,74 @@
+/** Turns a loaded delivery into one signed request (wire.md, Events) and its outcome. */
+import type { LoadedDelivery } from "../database/repositories/attempts.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { AttemptError } from "../domain/delivery.ts";
+import { buildEnvelope } from "./envelope.ts";
+import type { HttpSender } from "./http-sender.ts";
+import type { Signer } from "./signer.ts";
+
+/** "TCP timeout over 10 seconds" (specification 6): one wall clock from before DNS to complete response headers. */
+const DELIVERY_DEADLINE_MS = 10_000;
+
+export interface SentAttempt {
+  readonly startedAtMs: number;
+  readonly durationMs: number;
+  readonly status: number | null;
+  /** Null for 2xx. */
+  readonly error: AttemptError | null;
+  readonly retryAfterMs: number | null;
+  readonly responseBody: string | null;
+}
+
+export interface DeliverySender {
+  send(delivery: LoadedDelivery, attempt: number): Promise<SentAttempt>;
+}
+
+export interface DeliverySenderOptions {
+  readonly http: HttpSender;
+  readonly signer: Signer;
+  readonly clock: Clock;
+  /** Opens the endpoint's secret. */
+  readonly openSecret: (delivery: LoadedDelivery) => string;
+}
+
+export function createDeliverySender({
+  http,
+  signer,
+  clock,
+  openSecret,
+}: DeliverySenderOptions): DeliverySender {
+  return {
+    send: async (delivery, attempt) => {
+      const timestampSeconds = Math.floor(clock.now() / 1_000);
+      const body = buildEnvelope({
+        eventId: delivery.eventId,
+        type: delivery.eventType,
+        timestamp: delivery.occurredAt.toISOString(),
+        sentAt: timestampSeconds,
+        attempt,
+        endpointId: delivery.endpointId,
+        deliveryId: delivery.deliveryId,
+        metadataJson: delivery.metadata,
+        dataJson: delivery.data,
+      });
+      const headers = signer.headers({
+        secret: openSecret(delivery),
+        body,
+        eventId: delivery.eventId,
+        eventType: delivery.eventType,
+        deliveryId: delivery.deliveryId,
+        attempt,
+        timestampSeconds,
+      });
+      const result = await http.send({ url: delivery.url, headers, body, deadlineMs: DELIVERY_DEADLINE_MS });
+      return {
+        startedAtMs: result.startedAt,
+        durationMs: result.durationMs,
+        status: result.status,
+        error: result.error,
+        retryAfterMs: result.retryAfterMs,
+        responseBody: result.responseBody,
+      };
+    },
+  };
+}

@@ -1,0 +1,21 @@
+/** The workflow code that workers run in their sandbox. */
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { bundleWorkflowCode, type WorkflowBundleOption } from "@temporalio/worker";
+
+/** Made by the build beside the compiled sources; absent in development. */
+const PREBUILT = fileURLToPath(new URL("../../workflow-bundle.js", import.meta.url));
+
+/** The prebuilt bundle where there is one; otherwise bundles workflows/ now, which takes a second or two. */
+export async function loadWorkflowBundle(): Promise<WorkflowBundleOption> {
+  return existsSync(PREBUILT) ? { codePath: PREBUILT } : await bundleWorkflows();
+}
+
+/** Bundles workflows/ as it is on disk. */
+export async function bundleWorkflows(): Promise<{ code: string }> {
+  const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
+  return await bundleWorkflowCode({
+    workflowsPath: fileURLToPath(new URL(`../../workflows/index.${extension}`, import.meta.url)),
+    logger: { trace() {}, debug() {}, info() {}, warn() {}, error: console.error, log() {} },
+  });
+}

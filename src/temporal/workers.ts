@@ -1,0 +1,86 @@
+/** The workers of a worker process: one per task queue, so that slow receivers only ever hold slots of their own. */
+import { type NativeConnection, Worker, type WorkerOptions, type WorkflowBundleOption } from "@temporalio/worker";
+import { TASK_QUEUES } from "../../workflows/messages.ts";
+
+/** Longer than any request, so that what is under way at a shutdown ends and is recorded. */
+const SHUTDOWN_GRACE_MS = 12_000;
+/** 72 to 92 KiB each, measured. */
+const CACHED_WORKFLOWS_MAX = 1_000;
+/** Eager start needs free slots beyond those that pollers reserve: with 12 it never happens, 40 are enough. */
+const WORKFLOW_SLOTS = 64;
+
+/** Activities by the queue that runs them; `object` since each workflow's module types its own. */
+export interface QueueActivities {
+  /** Local activities of `deliver`. */
+  readonly deliveries: object;
+  readonly slow: object;
+  readonly control: object;
+}
+
+export interface WorkersOptions {
+  readonly connection: NativeConnection;
+  readonly namespace: string;
+  readonly bundle: WorkflowBundleOption;
+  readonly activities: QueueActivities;
+  /** Attempts under way per queue. */
+  readonly concurrency: number;
+}
+
+export interface Workers {
+  /** Rejects when a worker fails; resolves after {@link Workers.stop}. */
+  readonly run: Promise<void>;
+  /** Stops polling, lets what is under way end, resolves when all is quiet. */
+  stop(): Promise<void>;
+}
+
+function queueOptions({ connection, namespace, bundle, activities, concurrency }: WorkersOptions): WorkerOptions[] {
+  const common = { connection, namespace, shutdownGraceTime: SHUTDOWN_GRACE_MS };
+  return [
+    {
+      ...common,
+      taskQueue: TASK_QUEUES.deliveries,
+      workflowBundle: bundle,
+      activities: activities.deliveries,
+      enableNonLocalActivities: false,
+      maxCachedWorkflows: CACHED_WORKFLOWS_MAX,
+      maxConcurrentWorkflowTaskExecutions: WORKFLOW_SLOTS,
+      maxConcurrentLocalActivityExecutions: concurrency,
+    },
+    {
+      ...common,
+      taskQueue: TASK_QUEUES.slow,
+      activities: activities.slow,
+      maxConcurrentActivityTaskExecutions: concurrency,
+    },
+    {
+      ...common,
+      taskQueue: TASK_QUEUES.control,
+      workflowBundle: bundle,
+      activities: activities.control,
+      maxCachedWorkflows: 100,
+      maxConcurrentWorkflowTaskExecutions: 16,
+      maxConcurrentActivityTaskExecutions: 32,
+    },
+  ];
+}
+
+/** Creates the workers and lets them poll. */
+export async function startWorkers(options: WorkersOptions): Promise<Workers> {
+  const workers = await Promise.all(
+    queueOptions(options).map(async (queue) => await Worker.create(queue)),
+  );
+  const run = Promise.all(workers.map(async (worker) => await worker.run())).then(() => undefined);
+  // Whoever awaits `run` or `stop` sees the failure; until then it must not count as unhandled.
+  run.catch(() => undefined);
+  return {
+    run,
+    stop: async () => {
+      for (const worker of workers) {
+        if (worker.getState() === "RUNNING") {
+          worker.shutdown();
+        }
+      }
+      await run;
+    },
+  };
+}
