@@ -9,7 +9,6 @@
 import { spawn } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
 import * as fs from "node:fs";
-import { createRequire } from "node:module";
 import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -255,18 +254,13 @@ function supervise(args, env) {
   });
 }
 
-/** @param {string} specifier @returns {string} a URL, whatever the working directory */
-function resolveUrl(specifier) {
-  return pathToFileURL(createRequire(import.meta.url).resolve(specifier)).href;
-}
-
 /** The command line runs in this process: no second start-up, and signals are simply its own. */
 async function runCommandLine() {
   if (isProductionImage()) {
     await import(pathToFileURL(BUILT_MAIN).href);
     return;
   }
-  const tsx = await import(resolveUrl("tsx/esm/api"));
+  const tsx = await import("tsx/esm/api");
   tsx.register({ tsconfig: TSCONFIG });
   await import(pathToFileURL(SOURCE_MAIN).href);
 }
@@ -278,7 +272,7 @@ function start(rest) {
     SIGNET_ENV: process.env["SIGNET_ENV"] || "development",
     TSX_TSCONFIG_PATH: TSCONFIG,
   };
-  const main = isProductionImage() ? [BUILT_MAIN] : ["--import", resolveUrl("tsx"), SOURCE_MAIN];
+  const main = isProductionImage() ? [BUILT_MAIN] : ["--import", import.meta.resolve("tsx"), SOURCE_MAIN];
   supervise([...main, "serve", ...rest], env);
 }
 
