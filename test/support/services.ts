@@ -14,8 +14,10 @@ export type { TestDatabase } from "./test-database.ts";
  * A namespace that nobody else in this run has. Task queues have fixed names, so each file that runs workers needs
  * its own. The prepared ones are free; when they are used up, one more is made.
  */
-export async function testNamespace(): Promise<string> {
-  for (const namespace of inject("temporalNamespaces")) {
+export async function testNamespace(
+  prepared: readonly string[] = inject("temporalNamespaces"),
+): Promise<string> {
+  for (const namespace of prepared) {
     try {
       // Making a directory is what two processes cannot both succeed in.
       await mkdir(join(inject("runDirectory"), "namespaces", namespace));

@@ -1,0 +1,112 @@
+import { randomBytes } from "node:crypto";
+import { Client, Connection } from "@temporalio/client";
+import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from "@temporalio/common";
+import { encodeSearchAttributeIndexedValueType } from "@temporalio/common/lib/search-attributes.js";
+import { msToTs, tsToMs } from "@temporalio/common/lib/time.js";
+import { afterAll, beforeAll, beforeEach, expect, inject, it, vi } from "vitest";
+import { ensureNamespace, RETENTION_MS } from "../../../src/temporal/namespace.ts";
+
+/** temporal.api.enums.v1.IndexedValueType */
+const KEYWORD = 2;
+const INT = 3;
+const KEYWORD_LIST = 7;
+
+const WIRE = {
+  SignetTenant: KEYWORD_LIST,
+  SignetEndpoint: KEYWORD_LIST,
+  SignetDelivery: KEYWORD_LIST,
+  SignetState: KEYWORD,
+  SignetOpen: INT,
+  SignetAttempt: INT,
+};
+
+let connection: Connection;
+let namespace: string;
+
+beforeAll(async () => {
+  connection = await Connection.connect({ address: inject("temporalAddress") });
+});
+
+afterAll(async () => {
+  await connection.close();
+});
+
+beforeEach(() => {
+  namespace = `n${randomBytes(6).toString("hex")}`;
+});
+
+async function attributes(): Promise<Record<string, unknown>> {
+  const found = await connection.operatorService.listSearchAttributes({ namespace });
+  return { ...found.customAttributes };
+}
+
+async function retentionMs(): Promise<number> {
+  const { config } = await connection.workflowService.describeNamespace({ namespace });
+  return tsToMs(config?.workflowExecutionRetentionTtl);
+}
+
+/** As an operator would make it: with one attribute, a keyword. */
+async function register(days: number, attribute: string): Promise<void> {
+  const workflowExecutionRetentionPeriod = msToTs(days * 86_400_000);
+  await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
+  const type = encodeSearchAttributeIndexedValueType("KEYWORD");
+  await connection.operatorService.addSearchAttributes({
+    namespace,
+    searchAttributes: type === undefined ? {} : { [attribute]: type },
+  });
+}
+
+it("a namespace that is missing is made: 72 hours, six search attributes, at once usable in starts and queries", async () => {
+  await ensureNamespace(connection, { namespace });
+  expect(await attributes()).toEqual(WIRE);
+  expect(await retentionMs()).toBe(259_200_000);
+  const client = new Client({ connection, namespace });
+  const state = defineSearchAttributeKey("SignetState", SearchAttributeType.KEYWORD);
+  const tenant = defineSearchAttributeKey("SignetTenant", SearchAttributeType.KEYWORD_LIST);
+  await client.workflow.start("deliver", {
+    workflowId: "dlv_1",
+    taskQueue: "signet-deliveries",
+    typedSearchAttributes: new TypedSearchAttributes([
+      { key: state, value: "QUEUED" },
+      { key: tenant, value: ["ten_1", "ten_2"] },
+    ]),
+  });
+  await vi.waitFor(
+    async () => {
+      const { count } = await client.workflow.count('SignetTenant = "ten_2" AND SignetState = "QUEUED"');
+      expect(count).toBe(1);
+    },
+    { timeout: 20_000 },
+  );
+});
+
+it("doing it again changes nothing, and several may do it at once", async () => {
+  await Promise.all(Array.from({ length: 4 }, async () => await ensureNamespace(connection, { namespace })));
+  await ensureNamespace(connection, { namespace });
+  expect(await attributes()).toEqual(WIRE);
+  expect(await retentionMs()).toBe(RETENTION_MS);
+});
+
+it("a namespace that an operator has made gets the retention and the attributes that it lacks", async () => {
+  await register(1, "SignetState");
+  await ensureNamespace(connection, { namespace });
+  expect(await attributes()).toEqual(WIRE);
+  expect(await retentionMs()).toBe(RETENTION_MS);
+});
+
+it("an attribute of another type is named, not worked around", async () => {
+  await register(3, "SignetOpen");
+  await expect(ensureNamespace(connection, { namespace })).rejects.toMatchObject({
+    code: "UNAVAILABLE",
+    message: expect.stringMatching(
+      new RegExp(`^search attribute SignetOpen of Temporal namespace ${namespace} `),
+    ),
+  });
+});
+
+it("the namespaces of the test run are all prepared", async () => {
+  for (const prepared of inject("temporalNamespaces")) {
+    namespace = prepared;
+    expect(await attributes()).toEqual(WIRE);
+  }
+});

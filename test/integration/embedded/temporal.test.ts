@@ -1,0 +1,140 @@
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Client, Connection } from "@temporalio/client";
+import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import { isListening } from "../../../src/embedded/ports.ts";
+import { isRunning, processIdentity } from "../../../src/embedded/process-identity.ts";
+import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../../src/embedded/temporal.ts";
+import { freePort } from "../../support/free-port.ts";
+import { killParent, startParent, stopParent } from "./parent.ts";
+
+type Printed = Omit<EmbeddedTemporal, "stop">;
+
+let home: string;
+let port: number;
+let lines: string[];
+let running: EmbeddedTemporal[];
+
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), "signet-temporal-"));
+  port = await freePort();
+  lines = [];
+  running = [];
+});
+
+afterEach(async () => {
+  await Promise.all(running.map(async (server) => await server.stop()));
+  await rm(home, { recursive: true, force: true });
+});
+
+async function start(
+  extra: Partial<Parameters<typeof startEmbeddedTemporal>[0]> = {},
+): Promise<EmbeddedTemporal> {
+  const server = await startEmbeddedTemporal({
+    binary: inject("temporalBinary"),
+    home,
+    port,
+    uiPort: null,
+    namespaces: ["signet"],
+    dbFilename: join(home, "temporal.db"),
+    log: (line) => void lines.push(line),
+    ...extra,
+  });
+  running.push(server);
+  return server;
+}
+
+async function withClient<T>(address: string, use: (client: Client) => Promise<T>): Promise<T> {
+  const connection = await Connection.connect({ address });
+  try {
+    return await use(new Client({ connection, namespace: "signet" }));
+  } finally {
+    await connection.close();
+  }
+}
+
+async function startWorkflow(address: string): Promise<void> {
+  await withClient(address, async (client) => {
+    await client.workflow.start("deliver", { workflowId: "dlv_1", taskQueue: "signet-deliveries" });
+  });
+}
+
+async function workflowStatus(address: string): Promise<string> {
+  return await withClient(address, async (client) => {
+    const { status } = await client.workflow.getHandle("dlv_1").describe();
+    return status.name;
+  });
+}
+
+it("what was started is still open after a restart, and the UI answers", async () => {
+  const first = await start();
+  await startWorkflow(first.address);
+  await first.stop();
+  expect(isRunning(first.pid)).toBe(false);
+  const uiPort = await freePort();
+  const second = await start({ uiPort });
+  expect(await workflowStatus(second.address)).toBe("RUNNING");
+  expect((await fetch(`http://127.0.0.1:${uiPort}/`)).status).toBe(200);
+  expect(await isListening("127.0.0.2", port)).toBe(false);
+});
+
+describe("after a crash", () => {
+  it("a server whose parent was killed is stopped by the next start, which finds its workflows", async () => {
+    const parent = await startParent<Printed>(["temporal", home, String(port), inject("temporalBinary")]);
+    await startWorkflow(parent.server.address);
+    await killParent(parent);
+    expect(isRunning(parent.server.pid)).toBe(true);
+    const next = await start();
+    expect(isRunning(parent.server.pid)).toBe(false);
+    expect(lines).toEqual([
+      expect.stringContaining(`(pid ${parent.server.pid}) that an earlier run has left`),
+    ]);
+    expect(await workflowStatus(next.address)).toBe("RUNNING");
+  });
+
+  it("a pid file whose number now belongs to another program harms neither", async () => {
+    await writeFile(join(home, "temporal.pid"), `${process.ppid}/0/another boot`);
+    await start();
+    expect(isRunning(process.ppid)).toBe(true);
+    expect(lines).toEqual([]);
+  });
+
+  it("a parent that ends in order leaves no server and no pid file", async () => {
+    const parent = await startParent<Printed>(["temporal", home, String(port), inject("temporalBinary")]);
+    expect(processIdentity(parent.server.pid)).toBeDefined();
+    expect(await stopParent(parent)).toBe(0);
+    expect(isRunning(parent.server.pid)).toBe(false);
+    await expect(rm(join(home, "temporal.pid"))).rejects.toMatchObject({ code: "ENOENT" });
+  });
+});
+
+describe("what cannot go on says what to do", () => {
+  it.each([
+    ["frontend", "SIGNET_EMBEDDED_TEMPORAL_PORT"],
+    ["UI", "SIGNET_EMBEDDED_TEMPORAL_UI_PORT"],
+  ])("a taken port of the %s", async (which, setting) => {
+    const taken = await freePort();
+    const stranger = createServer().listen(taken, "127.0.0.1");
+    await once(stranger, "listening");
+    const ports = which === "UI" ? { uiPort: taken } : { port: taken };
+    await expect(start(ports)).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: expect.stringMatching(new RegExp(`^port ${taken} .*${setting} to a free port$`)),
+    });
+    stranger.close();
+  });
+
+  it("a program that is none", async () => {
+    await expect(start({ binary: join(home, "absent") })).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: expect.stringContaining("ENOENT"),
+    });
+  });
+
+  it("a server that ends, with the end of its log", async () => {
+    await expect(start({ dbFilename: "/nowhere/at/all" })).rejects.toThrow(/did not start \(exit code 1\);/);
+  });
+});
