@@ -4,11 +4,13 @@ import type { Pool } from "../database/pool.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import type { Logger } from "../observability/logger.ts";
+import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
-import { createScopeGuard, type VerifyToken } from "./plugins/authentication.ts";
+import { createScopeGuard } from "./plugins/authentication.ts";
 import { registerCredentialRoutes } from "./routes/credentials.ts";
 import { registerErrorTypeRoutes } from "./routes/error-types.ts";
 import { type ReadinessCheck, registerHealthRoutes } from "./routes/health.ts";
+import { type OAuthServices, registerOAuthRoutes } from "./routes/oauth.ts";
 import { createServer } from "./server.ts";
 import type { SignetServer } from "./types.ts";
 
@@ -23,6 +25,7 @@ export interface ApiServices {
     /** signet_api, with row-level security by tenant. */
     readonly api: Pool;
   };
+  readonly oauth: OAuthServices;
   readonly verifyToken: VerifyToken;
   readonly readiness: readonly ReadinessCheck[];
 }
@@ -41,6 +44,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   await collectOpenApi(server, config.publicUrl);
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server);
+  registerOAuthRoutes(server, services.oauth);
   registerCredentialRoutes(server, pools.api);
   registerOpenApiRoute(server);
 

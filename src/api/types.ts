@@ -7,6 +7,7 @@ import type {
   RawRequestDefaultExpression,
   RawServerDefault,
 } from "fastify";
+import type { Identity } from "../oauth/verify-access-token.ts";
 
 /** A Fastify server whose route schemas type their handlers. */
 export type SignetServer = FastifyInstance<
@@ -16,19 +17,6 @@ export type SignetServer = FastifyInstance<
   FastifyBaseLogger,
   TypeBoxTypeProvider
 >;
-
-/** Who calls, as the access token says (security decisions A). */
-export interface Identity {
-  readonly tenantId: string;
-  readonly principalId: string;
-  readonly credentialId: string;
-  readonly clientId: string;
-  readonly scopes: ReadonlySet<string>;
-  readonly region: string;
-  readonly jti: string;
-  /** The key that signed the token. */
-  readonly kid: string;
-}
 
 declare module "fastify" {
   interface FastifyContextConfig {

@@ -1,8 +1,9 @@
-/** Every way in which a request can fail, answered as a problem document (security decisions J). */
+/** Every way in which a request can fail, answered in the form that the address has (security decisions J). */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { SignetError } from "../../errors.ts";
 import { toSignetError } from "../framework-errors.ts";
-import { requestPath, sendProblem } from "../problem.ts";
+import { sendError } from "../oauth-errors.ts";
+import { requestPath } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
 import type { AllowedMethods } from "./allowed-methods.ts";
 
@@ -34,11 +35,11 @@ export function noSuchRoute(request: FastifyRequest, allowed: AllowedMethods): S
   });
 }
 
-/** Logs the failure and answers with its problem document. */
+/** Logs the failure and answers. */
 export function failRequest(thrown: unknown, reply: FastifyReply, baseUrl: string): FastifyReply {
   const error = toSignetError(thrown);
   logFailure(reply.request, error);
-  return sendProblem(reply, error, baseUrl);
+  return sendError(reply, error, baseUrl);
 }
 
 /** Installs the error handler and the answer to unknown addresses. */

@@ -1,0 +1,130 @@
+import { Type } from "typebox";
+import {
+  findPrincipal,
+  insertPrincipal,
+  listPrincipals,
+  type PrincipalRow,
+  reprovisionPrincipal,
+} from "../../database/repositories/principals.ts";
+import { findTenant } from "../../database/repositories/tenants.ts";
+import { newId } from "../../domain/ids.ts";
+import { validationFailed } from "../../errors.ts";
+import { readPage, toPage } from "../pagination.ts";
+import { Closed, Id, IdParams, Name, OneOf, Page, PageQuery, Region, Timestamp } from "../schemas/common.ts";
+import type { SignetServer } from "../types.ts";
+import { found } from "./found.ts";
+import { registerMemberRoutes } from "./member-routes.ts";
+import type { AdminServices } from "./services.ts";
+
+const Environment = OneOf(["production", "development"]);
+
+const Principal = Type.Object({
+  id: Id("principal"),
+  tenant_id: Id("tenant"),
+  role_id: Id("role"),
+  name: Type.String(),
+  region: Type.String(),
+  environment: Environment,
+  scopes: Type.Array(Type.String()),
+  provisioned_at: Timestamp,
+  created_at: Timestamp,
+});
+
+const NewPrincipal = Closed({ name: Name, role_id: Id("role"), region: Region, environment: Environment });
+
+function presentPrincipal(row: PrincipalRow) {
+  return {
+    ...row,
+    provisioned_at: row.provisioned_at.toISOString(),
+    created_at: row.created_at.toISOString(),
+  };
+}
+
+export function registerPrincipalRoutes(server: SignetServer, services: AdminServices): void {
+  const { pool, clock, randomBytes } = services;
+
+  server.post(
+    "/admin/v1/tenants/:id/principals",
+    {
+      config: { operator: true },
+      schema: {
+        tags: ["principals"],
+        params: IdParams("tenant"),
+        body: NewPrincipal,
+        response: { 201: Principal },
+      },
+    },
+    async ({ params, body }, reply) => {
+      const tenant = found(await findTenant(pool, params.id), "tenant");
+      const nowMs = clock.now();
+      const row = await insertPrincipal(pool, {
+        id: newId("principal", nowMs, randomBytes),
+        tenantId: tenant.id,
+        roleId: body.role_id,
+        name: body.name,
+        region: body.region,
+        environment: body.environment,
+        nowMs,
+      });
+      if (row === undefined) {
+        throw validationFailed([
+          { pointer: "/role_id", code: "not_found", detail: "is not a role of this tenant" },
+        ]);
+      }
+      return await reply.code(201).send(presentPrincipal(row));
+    },
+  );
+
+  server.get(
+    "/admin/v1/tenants/:id/principals",
+    {
+      config: { operator: true },
+      schema: {
+        tags: ["principals"],
+        params: IdParams("tenant"),
+        querystring: Closed(PageQuery),
+        response: { 200: Page(Principal) },
+      },
+    },
+    async (request) => {
+      const tenant = found(await findTenant(pool, request.params.id), "tenant");
+      const page = readPage(request);
+      return toPage((await listPrincipals(pool, tenant.id, page)).map(presentPrincipal), page);
+    },
+  );
+
+  registerMemberRoutes(server, {
+    noun: "principal",
+    path: "principals",
+    parentNoun: "tenant",
+    parentPath: "tenants",
+    schema: Principal,
+    find: async (id) => await findPrincipal(pool, id),
+    parentOf: (row) => row.tenant_id,
+    present: presentPrincipal,
+  });
+
+  registerReprovision(server, services);
+}
+
+/** Copies the role's scopes of now to the principal: tokens issued from then on carry them. */
+function registerReprovision(server: SignetServer, { pool, clock, log }: AdminServices): void {
+  server.post(
+    "/admin/v1/principals/:id/reprovision",
+    {
+      config: { operator: true },
+      schema: { tags: ["principals"], params: IdParams("principal"), response: { 200: Principal } },
+    },
+    async ({ id: requestId, params }) => {
+      const { scopes_before: before, ...row } = found(
+        await reprovisionPrincipal(pool, params.id, clock.now()),
+        "principal",
+      );
+      log.info(
+        { request_id: requestId, principal_id: row.id, before, after: row.scopes },
+        "principal provisioned again",
+      );
+      return presentPrincipal(row);
+    },
+  );
+}

@@ -1,0 +1,72 @@
+import { Type } from "typebox";
+import {
+  findTenant,
+  insertTenant,
+  listTenants,
+  type TenantRow,
+} from "../../database/repositories/tenants.ts";
+import { newId } from "../../domain/ids.ts";
+import { readPage, toPage } from "../pagination.ts";
+import { Closed, Id, IdParams, Name, OneOf, Page, PageQuery, Region, Timestamp } from "../schemas/common.ts";
+import type { SignetServer } from "../types.ts";
+import { found } from "./found.ts";
+import type { AdminServices } from "./services.ts";
+
+const Tenant = Type.Object({
+  id: Id("tenant"),
+  name: Type.String(),
+  region: Type.String(),
+  state: OneOf(["ACTIVE", "SUSPENDED"]),
+  platform: Type.Boolean(),
+  created_at: Timestamp,
+});
+
+const NewTenant = Closed({ name: Name, region: Region, platform: Type.Optional(Type.Boolean()) });
+
+function presentTenant(row: TenantRow) {
+  return { ...row, created_at: row.created_at.toISOString() };
+}
+
+export function registerTenantRoutes(server: SignetServer, services: AdminServices): void {
+  const { pool, keyring, clock, randomBytes } = services;
+
+  server.post(
+    "/admin/v1/tenants",
+    { config: { operator: true }, schema: { tags: ["tenants"], body: NewTenant, response: { 201: Tenant } } },
+    async ({ body }, reply) => {
+      const nowMs = clock.now();
+      const id = newId("tenant", nowMs, randomBytes);
+      const dataKey = keyring.newTenantDataKey(id);
+      const row = await insertTenant(pool, {
+        id,
+        name: body.name,
+        region: body.region,
+        platform: body.platform ?? false,
+        dataKey,
+        nowMs,
+      });
+      return await reply.code(201).send(presentTenant(row));
+    },
+  );
+
+  server.get(
+    "/admin/v1/tenants",
+    {
+      config: { operator: true },
+      schema: { tags: ["tenants"], querystring: Closed(PageQuery), response: { 200: Page(Tenant) } },
+    },
+    async (request) => {
+      const page = readPage(request);
+      return toPage((await listTenants(pool, page)).map(presentTenant), page);
+    },
+  );
+
+  server.get(
+    "/admin/v1/tenants/:id",
+    {
+      config: { operator: true },
+      schema: { tags: ["tenants"], params: IdParams("tenant"), response: { 200: Tenant } },
+    },
+    async ({ params }) => presentTenant(found(await findTenant(pool, params.id), "tenant")),
+  );
+}

@@ -1,0 +1,83 @@
+/** The OAuth endpoints and documents over HTTP; what they do is in src/oauth. */
+import { Type } from "typebox";
+import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../oauth/jwks.ts";
+import type { KeyStore } from "../../oauth/key-store.ts";
+import { authorizationServerMetadata } from "../../oauth/metadata.ts";
+import { OAUTH_HEADERS } from "../../oauth/oauth-error.ts";
+import { issueToken, type TokenServices } from "../../oauth/token.ts";
+import type { SignetServer } from "../types.ts";
+
+export interface OAuthServices extends TokenServices {
+  readonly issuer: string;
+  readonly keys: KeyStore;
+}
+
+const TOKEN_BODY_LIMIT = 8_192;
+
+const TokenResponse = Type.Object({
+  access_token: Type.String(),
+  token_type: Type.Literal("Bearer"),
+  expires_in: Type.Integer(),
+  scope: Type.String(),
+  token: Type.String({ description: "The same JWT as access_token" }),
+});
+
+/** Parameters are named in the body; the query is checked by the endpoint, which has an error format of its own. */
+const AnyQuery = Type.Unsafe<Readonly<Record<string, unknown>>>({});
+
+function registerTokenRoute(server: SignetServer, services: OAuthServices): void {
+  server.post(
+    "/v1/auth/token",
+    {
+      config: { public: true, rawBody: true },
+      bodyLimit: TOKEN_BODY_LIMIT,
+      schema: { tags: ["tokens"], querystring: AnyQuery, response: { 200: TokenResponse } },
+    },
+    async (request, reply) => {
+      const response = await issueToken(
+        {
+          body: request.body as Buffer | undefined,
+          contentType: request.headers["content-type"],
+          authorization: request.headers.authorization,
+          query: request.query,
+        },
+        services,
+      );
+      reply.headers(OAUTH_HEADERS);
+      return response;
+    },
+  );
+}
+
+/** Registers the token endpoint, the metadata and the key set. */
+export function registerOAuthRoutes(server: SignetServer, services: OAuthServices): void {
+  // A scope of its own: these endpoints read forms too, and take the bytes of the body as they came.
+  server.register((child, _options, done) => {
+    child.removeAllContentTypeParsers();
+    child.addContentTypeParser(
+      ["application/json", "application/x-www-form-urlencoded"],
+      { parseAs: "buffer" },
+      (_request, body, parsed) => parsed(null, body),
+    );
+    registerTokenRoute(child, services);
+    done();
+  });
+
+  const metadata = authorizationServerMetadata(services.issuer);
+  server.get(
+    "/.well-known/oauth-authorization-server",
+    { config: { public: true }, schema: { tags: ["tokens"] } },
+    async (_request, reply) => {
+      reply.header("cache-control", "public, max-age=3600");
+      return metadata;
+    },
+  );
+  server.get(
+    "/.well-known/jwks.json",
+    { config: { public: true }, schema: { tags: ["tokens"] } },
+    async (_request, reply) => {
+      reply.header("cache-control", `public, max-age=${JWKS_MAX_AGE_SECONDS}`);
+      return jsonWebKeySet(services.keys);
+    },
+  );
+}

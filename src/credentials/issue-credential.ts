@@ -1,0 +1,60 @@
+/** Makes a credential: the one moment in which its secret exists in clear on our side. */
+import type { Pepper } from "../crypto/pepper.ts";
+import type { Queryable } from "../database/pool.ts";
+import { insertCredential, type VersionedCredentialRow } from "../database/repositories/credentials.ts";
+import type { PrincipalRow } from "../database/repositories/principals.ts";
+import type { Clock } from "../domain/clock.ts";
+import { newId, type RandomBytes } from "../domain/ids.ts";
+import { newClientId, newClientSecret } from "./secret-format.ts";
+
+/** Production credentials rotate themselves every 30 days (specification 8). */
+export const ROTATION_PERIOD_MS = 2_592_000_000;
+
+/** How the client proves who it is besides its secret (RFC 8705). */
+export interface CertificateBinding {
+  readonly sanUri: string | null;
+  /** SHA-256, lowercase hexadecimal. */
+  readonly certificateThumbprints: readonly string[];
+}
+
+export interface IssueServices {
+  readonly db: Queryable;
+  readonly pepper: Pepper;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+export interface IssuedCredential {
+  readonly row: VersionedCredentialRow;
+  /** Kept nowhere; only its MAC is. */
+  readonly clientSecret: string;
+}
+
+/** Adds a credential to a principal. Production ones are due for rotation in 30 days, others never. */
+export async function issueCredential(
+  principal: Pick<PrincipalRow, "id" | "tenant_id" | "environment">,
+  binding: CertificateBinding,
+  { db, pepper, clock, randomBytes }: IssueServices,
+): Promise<IssuedCredential> {
+  const nowMs = clock.now();
+  const rotates = principal.environment === "production";
+  const clientSecret = newClientSecret(principal.environment, randomBytes);
+  const row = await insertCredential(
+    db,
+    {
+      id: newId("credential", nowMs, randomBytes),
+      tenantId: principal.tenant_id,
+      principalId: principal.id,
+      clientId: newClientId(randomBytes),
+      rotationMode: rotates ? "in_band" : "manual",
+      ...binding,
+      nowMs,
+    },
+    {
+      mac: pepper.mac(clientSecret),
+      macKeyId: pepper.id,
+      dueAt: rotates ? nowMs + ROTATION_PERIOD_MS : null,
+    },
+  );
+  return { row, clientSecret };
+}

@@ -1,0 +1,67 @@
+/** The access token: a JWT of RFC 9068 with the members that wire.md names. */
+import type { Clock } from "../domain/clock.ts";
+import type { RandomBytes } from "../domain/ids.ts";
+import type { SigningKey } from "./signing-key.ts";
+
+/** Seconds; specification 8. */
+export const TOKEN_LIFETIME_SECONDS = 900;
+const JTI_BYTES = 16;
+
+/** What the token says about its holder. */
+export interface TokenSubject {
+  readonly clientId: string;
+  readonly tenantId: string;
+  readonly principalId: string;
+  readonly credentialId: string;
+  readonly secretVersion: number;
+  readonly region: string;
+  /** Space-separated. */
+  readonly scope: string;
+}
+
+export interface TokenMint {
+  /** A signed token for the subject, good from now for 900 seconds. */
+  mint(subject: TokenSubject): string;
+}
+
+export interface TokenMintOptions {
+  readonly issuer: string;
+  readonly audience: string;
+  readonly signingKey: () => SigningKey;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+function encode(text: string): string {
+  return Buffer.from(text).toString("base64url");
+}
+
+/** Makes what makes tokens. */
+export function createTokenMint(options: TokenMintOptions): TokenMint {
+  const { issuer, audience, signingKey, clock, randomBytes } = options;
+  return {
+    mint: (subject) => {
+      const key = signingKey();
+      const issuedAt = Math.floor(clock.now() / 1_000);
+      const claims = {
+        iss: issuer,
+        sub: subject.clientId,
+        aud: audience,
+        client_id: subject.clientId,
+        scope: subject.scope,
+        jti: Buffer.from(randomBytes(JTI_BYTES)).toString("base64url"),
+        iat: issuedAt,
+        nbf: issuedAt,
+        exp: issuedAt + TOKEN_LIFETIME_SECONDS,
+        tenant: subject.tenantId,
+        region: subject.region,
+        prn: subject.principalId,
+        cid: subject.credentialId,
+        cv: subject.secretVersion,
+      };
+      const header = encode(`{"alg":"${key.alg}","typ":"at+jwt","kid":"${key.kid}"}`);
+      const signed = `${header}.${encode(JSON.stringify(claims))}`;
+      return `${signed}.${key.sign(signed)}`;
+    },
+  };
+}

@@ -1,0 +1,123 @@
+/**
+ * Who asks for a token: client_secret_post or client_secret_basic (RFC 6749 section 2.3.1). Every reason to refuse gets
+ * the same answer, and an unknown client costs the same comparison as a known one.
+ */
+import { timingSafeEqual } from "node:crypto";
+import { isClientId, isClientSecret } from "../credentials/secret-format.ts";
+import type { Pepper } from "../crypto/pepper.ts";
+import type { ClientRecord, SecretVersionRecord } from "../database/repositories/clients.ts";
+import { SignetError } from "../errors.ts";
+import type { RequestParameters } from "./request-parameters.ts";
+
+/** What the client sent to prove who it is. */
+export interface PresentedCredentials {
+  readonly method: "client_secret_post" | "client_secret_basic";
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
+
+/** A client that proved who it is, and with which version of its secret. */
+export interface AuthenticatedClient {
+  readonly client: ClientRecord;
+  readonly version: SecretVersionRecord;
+}
+
+const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
+const BASIC_CHALLENGE = { "www-authenticate": 'Basic realm="service"' };
+
+function invalidRequest(detail: string): SignetError {
+  return new SignetError("INVALID_REQUEST", { detail });
+}
+
+function invalidClient(usedHeader: boolean, detail: string): SignetError {
+  return new SignetError("INVALID_CLIENT", { detail, headers: usedHeader ? BASIC_CHALLENGE : {} });
+}
+
+/** Undoes application/x-www-form-urlencoded, which RFC 6749 puts under the base64 of Basic. */
+function decodePart(text: string): string {
+  return decodeURIComponent(text.replaceAll("+", " "));
+}
+
+function basicCredentials(authorization: string, parameters: RequestParameters): PresentedCredentials {
+  const encoded = BASIC.exec(authorization)?.[1];
+  if (encoded === undefined) {
+    throw invalidClient(true, "The Authorization header must be: Basic <client id and secret>.");
+  }
+  if (parameters["client_secret"] !== undefined) {
+    throw invalidRequest("The client is authenticated in two ways at once; use one.");
+  }
+  let clientId: string;
+  let clientSecret: string;
+  try {
+    const pair = new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(encoded, "base64"));
+    const colon = pair.indexOf(":");
+    clientId = decodePart(colon === -1 ? pair : pair.slice(0, colon));
+    clientSecret = colon === -1 ? "" : decodePart(pair.slice(colon + 1));
+  } catch {
+    throw invalidRequest("The Authorization header is not well formed.");
+  }
+  if (parameters["client_id"] !== undefined && parameters["client_id"] !== clientId) {
+    throw invalidRequest("Two different clients are named.");
+  }
+  return { method: "client_secret_basic", clientId, clientSecret };
+}
+
+/** Reads what the client presents; which of it is right is not looked at here. */
+export function presentedCredentials(
+  authorization: string | undefined,
+  parameters: RequestParameters,
+): PresentedCredentials {
+  if (authorization !== undefined) {
+    return basicCredentials(authorization, parameters);
+  }
+  const { client_id: clientId, client_secret: clientSecret } = parameters;
+  if (clientId === undefined && clientSecret !== undefined) {
+    throw invalidRequest("Parameter client_id is missing.");
+  }
+  if (clientId === undefined || clientSecret === undefined) {
+    throw invalidClient(false, "Send client_id and client_secret.");
+  }
+  return { method: "client_secret_post", clientId, clientSecret };
+}
+
+export interface ClientAuthenticator {
+  /** Resolves with the client; rejects with `INVALID_CLIENT`, the same for every reason. */
+  authenticate(presented: PresentedCredentials): Promise<AuthenticatedClient>;
+}
+
+export interface ClientAuthenticatorOptions {
+  readonly findClient: (clientId: string) => Promise<ClientRecord | undefined>;
+  readonly pepper: Pepper;
+}
+
+/** Makes the check of client secrets. */
+export function createClientAuthenticator(options: ClientAuthenticatorOptions): ClientAuthenticator {
+  const { findClient, pepper } = options;
+  const nobody = [{ version: 0, mac: pepper.mac(""), macKeyId: pepper.id, lastUsedAt: null }];
+
+  function matchingVersion(
+    versions: readonly SecretVersionRecord[],
+    secret: string,
+  ): SecretVersionRecord | undefined {
+    const mac = pepper.mac(secret);
+    let match: SecretVersionRecord | undefined;
+    for (const version of versions) {
+      if (version.macKeyId === pepper.id && timingSafeEqual(version.mac, mac)) {
+        match = version;
+      }
+    }
+    return match;
+  }
+
+  return {
+    authenticate: async ({ method, clientId, clientSecret }) => {
+      const wellFormed = isClientId(clientId) && isClientSecret(clientSecret);
+      const client = wellFormed ? await findClient(clientId) : undefined;
+      const version = matchingVersion(client?.versions ?? nobody, clientSecret);
+      if (client === undefined || version === undefined || !client.active) {
+        throw invalidClient(method === "client_secret_basic", "Client authentication failed.");
+      }
+      return { client, version };
+    },
+  };
+}

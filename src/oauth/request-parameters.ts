@@ -1,0 +1,67 @@
+/**
+ * Parameters of an OAuth request, from JSON (specification 4) or a form (RFC 6749 section 4.4.2), read strictly: bytes
+ * that are no UTF-8, a parameter given twice and a value that is no text are refused; an empty value counts as absent.
+ */
+import { isUtf8 } from "node:buffer";
+import { readPairs } from "../api/query-string.ts";
+import { createStrictJsonParser } from "../api/strict-json.ts";
+import { SignetError } from "../errors.ts";
+
+export type RequestParameters = Readonly<Record<string, string | undefined>>;
+
+const readJson = createStrictJsonParser({ maxDepth: 8 });
+
+function invalidRequest(detail: string): SignetError {
+  return new SignetError("INVALID_REQUEST", { detail });
+}
+
+function fromJson(body: Buffer, known: readonly string[]): RequestParameters {
+  const value = readJson(body);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalidRequest("The body must be a JSON object.");
+  }
+  const members = value as Readonly<Record<string, unknown>>;
+  const parameters: Record<string, string> = {};
+  // What we do not know is ignored, whatever it holds (RFC 6749 section 3.2).
+  for (const name of known) {
+    const member = members[name];
+    if (member !== undefined && typeof member !== "string") {
+      throw invalidRequest(`Parameter ${name} must be a string.`);
+    }
+    if (member !== undefined && member !== "") {
+      parameters[name] = member;
+    }
+  }
+  return parameters;
+}
+
+function fromForm(body: Buffer, known: readonly string[]): RequestParameters {
+  const pairs = isUtf8(body) ? readPairs(body.toString("utf8")) : "malformed";
+  if (typeof pairs === "string") {
+    throw invalidRequest(
+      pairs === "repeated" ? "A parameter is given twice." : "The body is not a well-formed form.",
+    );
+  }
+  const parameters: Record<string, string> = {};
+  for (const name of known) {
+    const value = pairs[name];
+    if (value !== undefined && value !== "") {
+      parameters[name] = value;
+    }
+  }
+  return parameters;
+}
+
+/** Reads the `known` parameters of a body. */
+export function readParameters(
+  body: Buffer | undefined,
+  contentType: string | undefined,
+  known: readonly string[],
+): RequestParameters {
+  if (body === undefined || body.length === 0) {
+    throw invalidRequest("The body is missing.");
+  }
+  return contentType?.toLowerCase().startsWith("application/json") === true
+    ? fromJson(body, known)
+    : fromForm(body, known);
+}

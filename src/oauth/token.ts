@@ -1,0 +1,110 @@
+/** `POST /v1/auth/token`: the client credentials grant (RFC 6749 section 4.4), as a list of named steps. */
+import { parseScopes } from "../domain/scopes.ts";
+import { SignetError } from "../errors.ts";
+import { TOKEN_LIFETIME_SECONDS, type TokenMint } from "./access-token.ts";
+import {
+  type AuthenticatedClient,
+  type ClientAuthenticator,
+  presentedCredentials,
+} from "./client-authentication.ts";
+import type { LastUsedRecorder } from "./last-used.ts";
+import { readParameters, type RequestParameters } from "./request-parameters.ts";
+
+const PARAMETERS = ["grant_type", "client_id", "client_secret", "scope", "resource"];
+
+/** The HTTP request, as far as the grant reads it. */
+export interface TokenRequest {
+  readonly body: Buffer | undefined;
+  readonly contentType: string | undefined;
+  readonly authorization: string | undefined;
+  readonly query: Readonly<Record<string, unknown>>;
+}
+
+/** The answer; `token` is the name the specification gives to the same JWT. */
+export interface TokenResponse {
+  readonly access_token: string;
+  readonly token_type: "Bearer";
+  readonly expires_in: number;
+  readonly scope: string;
+  readonly token: string;
+}
+
+export interface TokenServices {
+  readonly authenticator: ClientAuthenticator;
+  readonly mint: TokenMint;
+  readonly lastUsed: LastUsedRecorder;
+  readonly audience: string;
+}
+
+/** Answers a token request; rejects with a SignetError whose code names the OAuth error. */
+export async function issueToken(request: TokenRequest, services: TokenServices): Promise<TokenResponse> {
+  refuseQueryParameters(request.query);
+  const parameters = readParameters(request.body, request.contentType, PARAMETERS);
+  requireClientCredentialsGrant(parameters);
+  const presented = presentedCredentials(request.authorization, parameters);
+  const authenticated = await services.authenticator.authenticate(presented);
+  requireKnownResource(parameters, services.audience);
+  const scope = grantedScope(parameters["scope"], authenticated.client.scope);
+  services.lastUsed.note(authenticated.client, authenticated.version);
+  return tokenResponse(services.mint, authenticated, scope);
+}
+
+function refuseQueryParameters(query: Readonly<Record<string, unknown>>): void {
+  for (const name in query) {
+    // A secret in a query ends up in logs on the way.
+    throw new SignetError("INVALID_REQUEST", {
+      detail: `Parameters belong into the body, not into the query (${name.slice(0, 64)}).`,
+    });
+  }
+}
+
+function requireClientCredentialsGrant({ grant_type: grantType }: RequestParameters): void {
+  if (grantType === undefined) {
+    throw new SignetError("INVALID_REQUEST", { detail: "Parameter grant_type is missing." });
+  }
+  if (grantType !== "client_credentials") {
+    throw new SignetError("UNSUPPORTED_GRANT_TYPE", { detail: "grant_type must be client_credentials." });
+  }
+}
+
+/** The one resource server is ourselves (RFC 8707). */
+function requireKnownResource({ resource }: RequestParameters, audience: string): void {
+  if (resource !== undefined && resource !== audience) {
+    throw new SignetError("INVALID_TARGET", { detail: `resource must be ${audience}.` });
+  }
+}
+
+/** All scopes of the client, or the subset it asks for; what it does not have is refused, never dropped silently. */
+function grantedScope(requested: string | undefined, owned: string): string {
+  if (requested === undefined) {
+    return owned;
+  }
+  const scopes = parseScopes(requested);
+  if (scopes === undefined) {
+    throw new SignetError("INVALID_SCOPE", {
+      detail: "scope must be scopes of the form resource:action, separated by single spaces.",
+    });
+  }
+  const permitted = new Set(owned.split(" "));
+  if (!scopes.every((scope) => permitted.has(scope))) {
+    throw new SignetError("INVALID_SCOPE", { detail: "The client does not have all of these scopes." });
+  }
+  return scopes.join(" ");
+}
+
+function tokenResponse(
+  mint: TokenMint,
+  { client, version }: AuthenticatedClient,
+  scope: string,
+): TokenResponse {
+  const token = mint.mint({
+    clientId: client.clientId,
+    tenantId: client.tenantId,
+    principalId: client.principalId,
+    credentialId: client.credentialId,
+    secretVersion: version.version,
+    region: client.region,
+    scope,
+  });
+  return { access_token: token, token_type: "Bearer", expires_in: TOKEN_LIFETIME_SECONDS, scope, token };
+}

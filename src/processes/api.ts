@@ -1,0 +1,142 @@
+/** The api process: the public API and the operators' API on their listeners. */
+import { randomBytes } from "node:crypto";
+import type { AddressInfo } from "node:net";
+import { createAdmin } from "../api/admin/app.ts";
+import { createApi } from "../api/app.ts";
+import type { OAuthServices } from "../api/routes/oauth.ts";
+import type { SignetServer } from "../api/types.ts";
+import { type Config, formatListen, type ListenAddress } from "../config.ts";
+import { createKeyring, type Keyring } from "../crypto/keyring.ts";
+import { createPepper, type Pepper } from "../crypto/pepper.ts";
+import { loadOperatorToken, loadServiceSecrets } from "../crypto/secrets.ts";
+import { schemaIsCurrent } from "../database/migrate.ts";
+import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
+import { createClientLookup, touchSecretVersions } from "../database/repositories/clients.ts";
+import { type Clock, systemClock } from "../domain/clock.ts";
+import type { Logger } from "../observability/logger.ts";
+import { createTokenMint } from "../oauth/access-token.ts";
+import { createClientAuthenticator } from "../oauth/client-authentication.ts";
+import { ensureSigningKey, type KeyStore, openKeyStore } from "../oauth/key-store.ts";
+import { createLastUsedRecorder } from "../oauth/last-used.ts";
+import { createTokenVerifier } from "../oauth/verify-access-token.ts";
+
+export interface ApiProcessOptions {
+  readonly config: Config & { readonly databaseUrl: string };
+  readonly log: Logger;
+  readonly clock?: Clock;
+}
+
+export interface ApiProcess {
+  /** Where the listeners ended up: a port of 0 in the settings is any free one. */
+  readonly publicAddress: ListenAddress;
+  readonly adminAddress: ListenAddress;
+  /** Answers what is under way, then closes. */
+  close(): Promise<void>;
+}
+
+interface Pools {
+  readonly api: Pool;
+  readonly issuer: Pool;
+  readonly operator: Pool;
+}
+
+function openPools({ config, log }: ApiProcessOptions): Pools {
+  const open = (role: ServiceRole): Pool =>
+    createPool({ url: config.databaseUrl, role, max: config.databaseConnections, log });
+  return { api: open("signet_api"), issuer: open("signet_issuer"), operator: open("signet_operator") };
+}
+
+async function listen(server: SignetServer, address: ListenAddress): Promise<ListenAddress> {
+  await server.listen({ host: address.host, port: address.port });
+  const { address: host, port } = server.server.address() as AddressInfo;
+  return { host, port };
+}
+
+interface OAuthParts {
+  readonly config: Config;
+  readonly pools: Pools;
+  readonly pepper: Pepper;
+  readonly keys: KeyStore;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+function createOAuth({ config, pools, pepper, keys, clock, log }: OAuthParts): OAuthServices {
+  const { publicUrl: issuer, audience } = config;
+  return {
+    issuer,
+    audience,
+    keys,
+    authenticator: createClientAuthenticator({ findClient: createClientLookup(pools.issuer), pepper }),
+    mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes }),
+    lastUsed: createLastUsedRecorder({
+      write: async (used, nowMs) => await touchSecretVersions(pools.issuer, used, nowMs),
+      clock,
+      log,
+    }),
+  };
+}
+
+async function openKeys(pools: Pools, keyring: Keyring, clock: Clock, log: Logger): Promise<KeyStore> {
+  await ensureSigningKey(pools.operator, keyring, clock);
+  return await openKeyStore({ db: pools.issuer, keyring, clock, log });
+}
+
+async function requireCurrentSchema(pool: Pool): Promise<void> {
+  if (!(await schemaIsCurrent(pool))) {
+    throw new Error("the database schema is not up to date: run `signet migrate`");
+  }
+}
+
+/** Starts the api process and resolves when it listens. */
+export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
+  const { config, log, clock = systemClock } = options;
+  const { pepper: pepperKey, kek } = await loadServiceSecrets(config, randomBytes);
+  const operatorToken = await loadOperatorToken(config, randomBytes);
+  const pools = openPools(options);
+  const keyring = createKeyring({ kek, randomBytes });
+  const pepper = createPepper(pepperKey);
+  await requireCurrentSchema(pools.api);
+  const keys = await openKeys(pools, keyring, clock, log);
+  const oauth = createOAuth({ config, pools, pepper, keys, clock, log });
+  const shared = { clock, randomBytes, log };
+
+  const api = await createApi({
+    ...shared,
+    config,
+    pools,
+    oauth,
+    verifyToken: createTokenVerifier({
+      issuer: config.publicUrl,
+      audience: config.audience,
+      verificationKey: keys.verificationKey,
+      clock,
+    }),
+    readiness: [
+      { name: "database", check: async () => await requireCurrentSchema(pools.api) },
+      { name: "keys", check: async () => keys.signingKey() },
+    ],
+  });
+  const admin = await createAdmin({
+    ...shared,
+    baseUrl: config.publicUrl,
+    operatorToken,
+    pool: pools.operator,
+    keyring,
+    pepper,
+  });
+  const publicAddress = await listen(api, config.apiListen);
+  const adminAddress = await listen(admin, config.adminListen);
+  log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress) }, "api started");
+
+  return {
+    publicAddress,
+    adminAddress,
+    close: async () => {
+      await Promise.all([api.close(), admin.close()]);
+      keys.close();
+      await oauth.lastUsed.close();
+      await Promise.all(Object.values(pools).map(async (pool: Pool) => await pool.end()));
+    },
+  };
+}
