@@ -1,0 +1,200 @@
+/**
+ * A whole service for one test file: a database, a Temporal namespace, a worker, and short cuts past the HTTP API for
+ * tests that are about the engine. Everything is real.
+ */
+import { randomBytes } from "node:crypto";
+import { Client as TemporalClient, Connection } from "@temporalio/client";
+import { Client as PgClient } from "pg";
+import { afterAll, beforeAll, inject } from "vitest";
+import { type Config, type Environment, loadConfig } from "../../src/config.ts";
+import { createKeyring } from "../../src/crypto/keyring.ts";
+import { createPool, type Pool } from "../../src/database/pool.ts";
+import type { Delivery, StoredAttempt } from "../../src/database/repositories/deliveries.ts";
+import { createDeliveryService, type DeliveryService } from "../../src/delivery/delivery-service.ts";
+import { type AcceptedEvent, createIngest, type Ingest } from "../../src/delivery/ingest.ts";
+import { systemClock } from "../../src/domain/clock.ts";
+import { newId } from "../../src/domain/ids.ts";
+import { secretAad, secretFingerprint } from "../../src/endpoints/endpoint-secret.ts";
+import { generateSecret } from "../../src/receiver/secret.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { startWorker, type WorkerProcess } from "../../src/processes/worker.ts";
+import { eventually } from "./eventually.ts";
+import { createTestDatabase, testNamespace, type TestDatabase } from "./services.ts";
+
+export type ReadyConfig = Config & { readonly databaseUrl: string; readonly temporalAddress: string };
+
+export interface TestEndpoint {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly secret: string;
+}
+
+export interface World {
+  readonly config: ReadyConfig;
+  /** As the superuser, for looking and for setting up. */
+  readonly sql: PgClient;
+  readonly temporal: TemporalClient;
+  readonly ingest: Ingest;
+  readonly deliveries: DeliveryService;
+  /** Environment for child processes of this world. */
+  readonly environment: Environment;
+  startWorker(): Promise<WorkerProcess>;
+  createTenant(): Promise<string>;
+  /** An endpoint that is verified already. */
+  createEndpoint(tenantId: string, url: string, events?: readonly string[]): Promise<TestEndpoint>;
+  /** Publishes one event; resolves with its deliveries. */
+  publish(
+    tenantId: string,
+    data?: unknown,
+    type?: string,
+  ): Promise<{ event: AcceptedEvent; deliveries: Delivery[] }>;
+  /** Waits until the delivery is as wanted. */
+  untilDelivery(tenantId: string, id: string, wanted: (delivery: Delivery) => boolean): Promise<Delivery>;
+  attempts(tenantId: string, id: string): Promise<StoredAttempt[]>;
+  close(): Promise<void>;
+}
+
+export interface WorldOptions {
+  /** Length of the retry schedule; 2 s unless said otherwise. */
+  readonly retryWindowMs?: number;
+  readonly deadLetterMs?: number;
+  readonly environment?: Environment;
+}
+
+function worldConfig(database: TestDatabase, namespace: string, options: WorldOptions): Environment {
+  return {
+    SIGNET_ENV: "development",
+    SIGNET_DATABASE_URL: database.url,
+    SIGNET_DATABASE_ADMIN_URL: database.adminUrl,
+    TEMPORAL_ADDRESS: inject("temporalAddress"),
+    TEMPORAL_NAMESPACE: namespace,
+    SIGNET_KEK: randomBytes(32).toString("base64"),
+    SIGNET_PEPPER: randomBytes(32).toString("base64"),
+    SIGNET_OPERATOR_TOKEN: randomBytes(32).toString("hex"),
+    SIGNET_RETRY_WINDOW_MS: String(options.retryWindowMs ?? 2_000),
+    SIGNET_DEAD_LETTER_MS: String(options.deadLetterMs ?? 600_000),
+    SIGNET_LOG_LEVEL: process.env["SIGNET_LOG_LEVEL"] ?? "error",
+    ...options.environment,
+  };
+}
+
+/** Makes a world without workers; close it at the end. */
+export async function makeWorld(options: WorldOptions = {}): Promise<World> {
+  const database = await createTestDatabase();
+  const namespace = await testNamespace();
+  const environment = worldConfig(database, namespace, options);
+  const config = loadConfig(environment) as ReadyConfig;
+  const log = createLogger({ level: config.logLevel });
+  const clock = systemClock;
+  const pool = (role: "signet_api" | "signet_ingest"): Pool =>
+    createPool({ url: database.url, role, max: 5, log });
+  const pools = { api: pool("signet_api"), ingest: pool("signet_ingest") };
+  const sql = new PgClient({ connectionString: database.adminUrl });
+  await sql.connect();
+  const connection = await Connection.connect({ address: config.temporalAddress });
+  const temporal = new TemporalClient({ connection, namespace });
+  const keyring = createKeyring({ kek: config.kek ?? Buffer.alloc(0), randomBytes });
+  const ingest = createIngest({ pool: pools.ingest, clock, randomBytes, deadLetterMs: config.deadLetterMs });
+  const deliveries = createDeliveryService({ pool: pools.api, client: temporal, clock, log });
+  const workers = new Set<WorkerProcess>();
+
+  const world: World = {
+    config,
+    sql,
+    temporal,
+    ingest,
+    deliveries,
+    environment,
+    startWorker: async () => {
+      const worker = await startWorker({ config, log });
+      workers.add(worker);
+      return {
+        failed: worker.failed,
+        close: async () => {
+          workers.delete(worker);
+          await worker.close();
+        },
+      };
+    },
+    createTenant: async () => {
+      const id = newId("tenant", clock.now(), randomBytes);
+      await sql.query(
+        "INSERT INTO tenants (id, name, region, data_key, created_at) VALUES ($1, $1, 'eu', $2, now())",
+        [id, keyring.newTenantDataKey(id)],
+      );
+      return id;
+    },
+    createEndpoint: async (tenantId, url, events = ["inference.completed"]) => {
+      const id = newId("endpoint", clock.now(), randomBytes);
+      const secret = generateSecret(randomBytes);
+      const { rows } = await sql.query<{ data_key: string }>("SELECT data_key FROM tenants WHERE id = $1", [
+        tenantId,
+      ]);
+      await sql.query(
+        `INSERT INTO endpoints (id, tenant_id, url, event_types, state, verification_state, verification_requested_at,
+          created_at, updated_at) VALUES ($1, $2, $3, $4, 'ACTIVE', 'VERIFIED', now(), now(), now())`,
+        [id, tenantId, url, events],
+      );
+      await sql.query(
+        `INSERT INTO endpoint_secrets (endpoint_id, version, tenant_id, secret, fingerprint, state, created_at)
+          VALUES ($1, 1, $2, $3, $4, 'CURRENT', now())`,
+        [
+          id,
+          tenantId,
+          keyring.sealForTenant(rows[0]?.data_key ?? "", tenantId, secretAad(tenantId, id, 1), secret),
+          secretFingerprint(secret),
+        ],
+      );
+      return { id, tenantId, secret };
+    },
+    publish: async (tenantId, data = {}, type = "inference.completed") => {
+      const event = await ingest.accept({
+        tenantId,
+        type,
+        data: JSON.stringify(data),
+        sourceId: null,
+        occurredAt: null,
+        idempotency: null,
+      });
+      const page = await deliveries.list(tenantId, {
+        filter: { eventId: event.id },
+        before: undefined,
+        limit: 100,
+      });
+      return { event, deliveries: page };
+    },
+    untilDelivery: async (tenantId, id, wanted) =>
+      await eventually(async () => {
+        const delivery = await deliveries.find(tenantId, id);
+        return wanted(delivery) ? delivery : undefined;
+      }, `delivery ${id}`),
+    attempts: async (tenantId, id) => await deliveries.attempts(tenantId, id),
+    close: async () => {
+      await Promise.all([...workers].map(async (worker) => await worker.close()));
+      await deliveries.drain();
+      await connection.close();
+      await Promise.all([pools.api.end(), pools.ingest.end(), sql.end()]);
+      await database.drop();
+    },
+  };
+  return world;
+}
+
+/** A world for a test file, made before its tests and closed after them. */
+export function useWorld(options: WorldOptions = {}): { readonly current: World } {
+  let made: World | undefined;
+  beforeAll(async () => {
+    made = await makeWorld(options);
+  });
+  afterAll(async () => {
+    await made?.close();
+  });
+  return {
+    get current() {
+      if (made === undefined) {
+        throw new Error("the world is made in beforeAll");
+      }
+      return made;
+    },
+  };
+}
