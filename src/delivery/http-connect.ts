@@ -1,0 +1,190 @@
+/**
+ * Opens the connections of the sender. Every name is resolved here and every address checked here, so the address
+ * that passed the policy is the one that is connected to: nothing resolves a second time (DNS rebinding).
+ */
+import type { Socket } from "node:net";
+import { connect as connectTcp } from "node:net";
+import type { SecureContext } from "node:tls";
+import { connect as connectTls } from "node:tls";
+import type { AddressPolicy } from "./address-policy.ts";
+import type { HostResolver } from "./http-resolver.ts";
+
+/** Where to connect. */
+export interface Origin {
+  /** Lower case; an IPv6 address without its brackets. */
+  readonly hostname: string;
+  readonly port: number;
+  readonly secure: boolean;
+  /** Whether the host is an address already. */
+  readonly literal: boolean;
+}
+
+/** What connecting needs. */
+export interface ConnectDependencies {
+  readonly policy: AddressPolicy;
+  readonly resolve: HostResolver;
+  readonly secureContext: SecureContext;
+}
+
+/** A connection that did not come about, and in which phase. No byte of a request was sent then. */
+export class ConnectFailure extends Error {
+  override readonly name = "ConnectFailure";
+  readonly phase: "dns" | "refused" | "connect" | "tls";
+
+  constructor(phase: ConnectFailure["phase"], cause?: unknown) {
+    super(`connection failed: ${phase}`, { cause });
+    this.phase = phase;
+  }
+}
+
+/** How long one address may be silent before the next is tried beside it (RFC 8305, 5, there 250 ms). */
+const NEXT_ADDRESS_MS = 300;
+const MAX_ADDRESSES = 8;
+
+function ignoreError(): void {
+  // A socket without a listener for errors would end the process; whoever waits learns of them elsewhere.
+}
+
+async function allowedAddresses(
+  origin: Origin,
+  dependencies: ConnectDependencies,
+): Promise<readonly string[]> {
+  const { hostname, port } = origin;
+  let addresses: readonly string[] = [hostname];
+  if (!origin.literal) {
+    try {
+      addresses = await dependencies.resolve(hostname);
+    } catch (error) {
+      throw new ConnectFailure("dns", error);
+    }
+  }
+  if (addresses.length === 0) {
+    throw new ConnectFailure("dns");
+  }
+  // One address of ours in the answer condemns all: whoever put it there controls the others as well.
+  if (!addresses.every((address) => dependencies.policy.allowsConnection({ hostname, address, port }))) {
+    throw new ConnectFailure("refused");
+  }
+  return addresses.slice(0, MAX_ADDRESSES);
+}
+
+/**
+ * Connects to the first address that answers. A slow one is not given up when the next is tried: `net.connect`
+ * with several addresses would drop it after 250 ms, and a receiver that takes 8 s to accept could never be reached.
+ */
+function connectFirst(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const sockets = new Set<Socket>();
+    let next = 0;
+    let timer: NodeJS.Timeout | undefined;
+
+    function settle(winner: Socket | null, cause?: unknown): void {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", onAbort);
+      next = addresses.length;
+      for (const socket of sockets) {
+        if (socket !== winner) {
+          socket.destroy();
+        }
+      }
+      if (winner === null) {
+        reject(new ConnectFailure("connect", cause));
+      } else {
+        resolve(winner);
+      }
+    }
+    function onAbort(): void {
+      settle(null, signal.reason);
+    }
+    function tryNext(): void {
+      clearTimeout(timer);
+      const host = addresses[next];
+      if (host === undefined) {
+        return;
+      }
+      next += 1;
+      const socket = connectTcp({ host, port, noDelay: true });
+      sockets.add(socket);
+      socket.on("error", ignoreError);
+      socket.once("connect", () => {
+        settle(socket);
+      });
+      socket.once("error", (error) => {
+        sockets.delete(socket);
+        tryNext();
+        if (sockets.size === 0) {
+          settle(null, error);
+        }
+      });
+      if (next < addresses.length) {
+        timer = setTimeout(tryNext, NEXT_ADDRESS_MS);
+      }
+    }
+
+    signal.addEventListener("abort", onAbort, { once: true });
+    tryNext();
+  });
+}
+
+function encrypt(
+  socket: Socket,
+  origin: Origin,
+  context: SecureContext,
+  signal: AbortSignal,
+): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const encrypted = connectTls({
+      socket,
+      host: origin.hostname,
+      // The name indication is for names only (RFC 6066, 3); the certificate is checked against `host` either way.
+      ...(origin.literal ? undefined : { servername: origin.hostname }),
+      secureContext: context,
+      ALPNProtocols: ["http/1.1"],
+      // Node would take the default from the environment.
+      rejectUnauthorized: true,
+    });
+    function stop(): void {
+      signal.removeEventListener("abort", fail);
+      encrypted.off("error", fail);
+      encrypted.off("close", fail);
+    }
+    function fail(cause: unknown): void {
+      stop();
+      encrypted.destroy();
+      socket.destroy();
+      reject(new ConnectFailure("tls", cause));
+    }
+    signal.addEventListener("abort", fail, { once: true });
+    encrypted.on("error", ignoreError);
+    encrypted.once("error", fail);
+    encrypted.once("close", fail);
+    encrypted.once("secureConnect", () => {
+      stop();
+      resolve(encrypted);
+    });
+  });
+}
+
+/**
+ * Resolves, checks, connects and, for https, encrypts. It has no deadline of its own: `signal` ends it.
+ *
+ * @throws ConnectFailure
+ */
+export async function openConnection(
+  origin: Origin,
+  dependencies: ConnectDependencies,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const addresses = await allowedAddresses(origin, dependencies);
+  if (signal.aborted) {
+    throw new ConnectFailure("connect", signal.reason);
+  }
+  const socket = await connectFirst(addresses, origin.port, signal);
+  const { hostname, port } = origin;
+  const address = socket.remoteAddress;
+  if (address === undefined || !dependencies.policy.allowsConnection({ hostname, address, port })) {
+    socket.destroy();
+    throw new ConnectFailure(address === undefined ? "connect" : "refused");
+  }
+  return origin.secure ? await encrypt(socket, origin, dependencies.secureContext, signal) : socket;
+}

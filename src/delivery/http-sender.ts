@@ -1,0 +1,191 @@
+/**
+ * Sends signed requests to receivers that may be slow, broken or hostile, and says what came of it.
+ *
+ * One wall clock runs from before DNS to complete response headers; the body after them is read for at most 2 s and
+ * 64 KiB, and 4 KiB are kept. Redirects are not followed, nothing is decompressed, every address is checked where
+ * it is connected to.
+ *
+ * A request is written once. The one case that is repeated is certain to be harmless: an idle connection that the
+ * receiver closed before the first byte of the request was written. When it closes after that, nobody can tell
+ * whether it has read the request: the attempt is `aborted` and its retry is the schedule's business, because a
+ * receiver must see an attempt number once.
+ */
+import { createSecureContext } from "node:tls";
+import { errors } from "undici";
+import type { Clock } from "../domain/clock.ts";
+import type { AttemptError } from "../domain/delivery.ts";
+import type { AddressPolicy } from "./address-policy.ts";
+import type { Connection, ConnectionStatistics, Connections } from "./http-connections.ts";
+import { createConnections } from "./http-connections.ts";
+import type { ExchangeEnd } from "./http-exchange.ts";
+import { Exchange } from "./http-exchange.ts";
+import type { HostResolver } from "./http-resolver.ts";
+import { createHostResolver } from "./http-resolver.ts";
+import { responseText, retryAfterMs } from "./http-response.ts";
+import type { Target } from "./http-targets.ts";
+import { createTargets } from "./http-targets.ts";
+
+/** One POST. */
+export interface SendRequest {
+  readonly url: string;
+  /** Everything but Host, Content-Length and Connection. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The exact bytes that were signed. */
+  readonly body: Buffer;
+  /** Milliseconds from now to complete response headers: 10,000 for deliveries, 5,000 for pings. */
+  readonly deadlineMs: number;
+  /** Which statuses are a success; 2xx unless said otherwise. */
+  readonly successStatus?: (status: number) => boolean;
+}
+
+/** What came of it. */
+export interface SendResult {
+  /** Unix milliseconds. */
+  readonly startedAt: number;
+  /** Until complete response headers, or until the failure. */
+  readonly durationMs: number;
+  readonly status: number | null;
+  /** Null for success. */
+  readonly error: AttemptError | null;
+  /** What the receiver asks for with 429 or 503. */
+  readonly retryAfterMs: number | null;
+  /** At most 4 KiB of well-formed text without U+0000. */
+  readonly responseBody: string | null;
+}
+
+/** Sends, and never throws for what a receiver does. */
+export interface HttpSender {
+  send(request: SendRequest): Promise<SendResult>;
+  statistics(): ConnectionStatistics;
+  /** Refuses new requests and resolves when those under way have ended, at the latest at their deadlines. */
+  close(): Promise<void>;
+}
+
+/** What a sender is made of. */
+export interface HttpSenderOptions {
+  readonly policy: AddressPolicy;
+  readonly clock: Clock;
+  readonly resolver?: HostResolver;
+  /** Certificate authorities (PEM) that receivers' certificates are checked against instead of the public ones. */
+  readonly certificateAuthorities?: readonly string[];
+  /** Idle connections kept in all, about 10 KiB each; 1,024. */
+  readonly maxIdleConnections?: number;
+  /** Idle connections kept per origin, no fewer than attempts run at once; 256. */
+  readonly maxIdlePerOrigin?: number;
+  /** Milliseconds for the response body after the headers; 2,000. */
+  readonly bodyMs?: number;
+}
+
+const BODY_MS = 2_000;
+const BODY_BYTES = 65_536;
+const MAX_IDLE = 1_024;
+const MAX_IDLE_PER_ORIGIN = 256;
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+function failed(startedAt: number, endedAt: number, error: AttemptError): SendResult {
+  const durationMs = Math.max(0, endedAt - startedAt);
+  return { startedAt, durationMs, status: null, error, retryAfterMs: null, responseBody: null };
+}
+
+function resultOf(request: SendRequest, startedAt: number, end: ExchangeEnd): SendResult {
+  const { response, failure } = end;
+  if (response === null) {
+    // What is still `unsent` after the second connection broke is an aborted attempt like any other.
+    return failed(startedAt, end.at, failure === null || failure === "unsent" ? "aborted" : failure);
+  }
+  const { status } = response;
+  const succeeded = (request.successStatus ?? isSuccess)(status);
+  return {
+    startedAt,
+    durationMs: Math.max(0, end.at - startedAt),
+    status,
+    error: succeeded ? null : "status",
+    retryAfterMs: retryAfterMs(status, response.retryAfter, end.at),
+    responseBody: responseText(response.body, response.truncated),
+  };
+}
+
+function openConnections(options: HttpSenderOptions): Connections {
+  const authorities = options.certificateAuthorities;
+  const trusted = authorities === undefined ? undefined : { ca: [...authorities] };
+  return createConnections(
+    {
+      policy: options.policy,
+      resolve: options.resolver ?? createHostResolver(),
+      secureContext: createSecureContext({ minVersion: "TLSv1.2", ...trusted }),
+    },
+    {
+      maxIdle: options.maxIdleConnections ?? MAX_IDLE,
+      maxIdlePerOrigin: options.maxIdlePerOrigin ?? MAX_IDLE_PER_ORIGIN,
+    },
+  );
+}
+
+/** A sender with its own connections; one per process. */
+export function createHttpSender(options: HttpSenderOptions): HttpSender {
+  const { clock } = options;
+  const connections = openConnections(options);
+  const findTarget = createTargets(options.policy);
+  const limits = { bodyMs: options.bodyMs ?? BODY_MS, bodyBytes: BODY_BYTES };
+  let underWay = 0;
+  let closing: Promise<void> | null = null;
+  let onIdle: (() => void) | null = null;
+
+  function exchange(connection: Connection, target: Target, request: SendRequest): Promise<ExchangeEnd> {
+    return new Promise((resolve) => {
+      const { headers, body, deadlineMs } = request;
+      const handler = new Exchange({ ...limits, deadlineMs }, clock, (end) => {
+        connections.release(connection, end.reusable);
+        resolve(end);
+      });
+      connection.client.dispatch({ path: target.path, method: "POST", headers, body }, handler);
+    });
+  }
+
+  async function perform(request: SendRequest, target: Target, startedAt: number): Promise<SendResult> {
+    const connection = connections.acquire(target.key, target);
+    let end = await exchange(connection, target, request);
+    if (end.failure === "unsent" && connection.reused) {
+      const deadlineMs = Math.max(1, request.deadlineMs - (end.at - startedAt));
+      end = await exchange(connections.open(target.key, target), target, { ...request, deadlineMs });
+    }
+    if (end.cause instanceof errors.InvalidArgumentError) {
+      // A header that cannot be sent is a defect of ours and no outcome of the receiver's.
+      throw end.cause;
+    }
+    return resultOf(request, startedAt, end);
+  }
+
+  return {
+    async send(request) {
+      const startedAt = clock.now();
+      const target = findTarget(request.url);
+      if (target === null || closing !== null) {
+        return failed(startedAt, startedAt, target === null ? "refused" : "aborted");
+      }
+      underWay += 1;
+      try {
+        return await perform(request, target, startedAt);
+      } finally {
+        underWay -= 1;
+        if (underWay === 0) {
+          onIdle?.();
+        }
+      }
+    },
+    statistics: () => connections.statistics(),
+    close() {
+      closing ??= new Promise((resolve) => {
+        connections.close();
+        onIdle = resolve;
+        if (underWay === 0) {
+          resolve();
+        }
+      });
+      return closing;
+    },
+  };
+}

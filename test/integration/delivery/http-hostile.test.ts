@@ -1,0 +1,124 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import type { Behaviour, Receiver } from "../../support/receiver-server.ts";
+import { startReceiver } from "../../support/receiver-server.ts";
+import { createTestSender, requestTo } from "./http-fixtures.ts";
+
+let receiver: Receiver;
+let sender: HttpSender;
+
+beforeEach(async () => {
+  receiver = await startReceiver();
+  sender = createTestSender({ bodyMs: 1_000 });
+});
+afterEach(async () => {
+  await sender.close();
+  await receiver.close();
+});
+
+describe("a receiver that breaks the protocol", () => {
+  const aborted: readonly (readonly [string, Behaviour])[] = [
+    ["resets the connection", { kind: "reset" }],
+    ["hangs up", { kind: "close" }],
+    ["speaks another protocol", { kind: "raw", bytes: "220 smtp.example ESMTP\r\n", close: true }],
+    [
+      "hangs up in the middle of its headers",
+      { kind: "raw", bytes: "HTTP/1.1 200 OK\r\nX-A: b", close: true },
+    ],
+    [
+      "sends 16 KiB of headers",
+      { kind: "raw", bytes: `HTTP/1.1 200 OK\r\nX-Long: ${"x".repeat(16_384)}\r\n\r\n` },
+    ],
+    [
+      "sends thousands of headers",
+      { kind: "raw", bytes: `HTTP/1.1 200 OK\r\n${"X-A: b\r\n".repeat(5_000)}\r\n` },
+    ],
+    [
+      "switches protocols",
+      { kind: "raw", bytes: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n" },
+    ],
+    ["invites a body that it has", { kind: "raw", bytes: "HTTP/1.1 100 Continue\r\n\r\n" }],
+    ["floods with informational responses", { kind: "informational-flood", everyMs: 0 }],
+    [
+      "states two lengths",
+      { kind: "raw", bytes: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab" },
+    ],
+    [
+      "states a length and chunks",
+      {
+        kind: "raw",
+        bytes: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      },
+    ],
+  ];
+  it.each(aborted)("and %s is an aborted attempt, at once", async (_what, behaviour) => {
+    receiver.answer([behaviour]);
+    const result = await sender.send(requestTo(receiver.url));
+    expect(result).toMatchObject({ status: null, error: "aborted", responseBody: null });
+    expect(result.durationMs).toBeLessThan(3_000);
+    await receiver.waitForConnections(0);
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  it("does no harm to the next one", async () => {
+    receiver.answer([...aborted.map(([, behaviour]) => behaviour), { kind: "answer", body: "fine" }]);
+    for (let count = 0; count < aborted.length; count += 1) {
+      await sender.send(requestTo(receiver.url));
+    }
+    expect(await sender.send(requestTo(receiver.url))).toMatchObject({ status: 200, responseBody: "fine" });
+  });
+
+  it("and sends a second response that nobody asked for loses its connection, not the next delivery", async () => {
+    const answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none";
+    receiver.answer([
+      { kind: "raw", bytes: answer + answer.replace("one", "two") },
+      { kind: "answer", body: "three" },
+    ]);
+    expect(await sender.send(requestTo(receiver.url))).toMatchObject({ responseBody: "one" });
+    expect(await sender.send(requestTo(receiver.url))).toMatchObject({ responseBody: "three" });
+  });
+});
+
+describe("a receiver without end", () => {
+  it("is read for 64 KiB, kept for 4 and hung up on", async () => {
+    receiver.answer([{ kind: "endless-body" }]);
+    const result = await sender.send(requestTo(receiver.url));
+    expect(result).toMatchObject({ status: 200, error: null, responseBody: "x".repeat(4096) });
+    await receiver.waitForConnections(0);
+  });
+
+  it("keeps memory flat, however many there are", async () => {
+    setFlagsFromString("--expose-gc");
+    const collectGarbage = runInNewContext("gc") as () => void;
+    const behaviours: readonly Behaviour[] = [
+      { kind: "endless-body" },
+      { kind: "informational-flood", everyMs: 0 },
+      { kind: "hang" },
+      { kind: "drip-headers", everyMs: 5 },
+      { kind: "reset" },
+    ];
+    let count = 0;
+    receiver.answer(() => behaviours[(count += 1) % behaviours.length] ?? { kind: "hang" });
+    const round = async () => {
+      const sends = Array.from({ length: 50 }, () =>
+        sender.send(requestTo(receiver.url, { deadlineMs: 400 })),
+      );
+      const outcomes = new Set((await Promise.all(sends)).map(({ status, error }) => error ?? status));
+      expect(outcomes).toEqual(new Set([200, "timeout", "aborted"]));
+      await receiver.waitForConnections(0);
+      receiver.clear();
+      collectGarbage();
+      const { heapUsed, arrayBuffers } = process.memoryUsage();
+      return heapUsed + arrayBuffers;
+    };
+    await round();
+    const before = await round();
+    for (let repetition = 0; repetition < 4; repetition += 1) {
+      await round();
+    }
+    expect((await round()) - before).toBeLessThan(5_000_000);
+    expect(sender.statistics()).toMatchObject({ idle: 0, inUse: 0, origins: 0 });
+  }, 30_000);
+});

@@ -1,0 +1,311 @@
+/**
+ * A webhook receiver for tests: real HTTP on a free port of loopback, with scripted manners, good and bad. It records
+ * what it got and lets tests wait for it.
+ */
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import { createServer } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { VerifiedPayload } from "../../src/receiver/verify.ts";
+import { verify } from "../../src/receiver/verify.ts";
+
+/** What the receiver does once it has read a request. */
+export type Behaviour =
+  | {
+      readonly kind: "answer";
+      readonly status?: number;
+      readonly headers?: Readonly<Record<string, string>>;
+      readonly body?: string | Uint8Array;
+      readonly delayMs?: number;
+    }
+  /** 302. */
+  | { readonly kind: "redirect"; readonly location: string }
+  /** Never answers. */
+  | { readonly kind: "hang" }
+  /** Resets the connection. */
+  | { readonly kind: "reset" }
+  /** Closes the connection without an answer. */
+  | { readonly kind: "close" }
+  /** A header that grows by a byte now and then and never ends. */
+  | { readonly kind: "drip-headers"; readonly everyMs: number }
+  /** `102 Processing` for ever; as fast as the connection takes it when `everyMs` is 0. */
+  | { readonly kind: "informational-flood"; readonly everyMs: number }
+  /** 200 and a body without end, as fast as the connection takes it. */
+  | { readonly kind: "endless-body" }
+  /** 200 and a body that grows by a byte now and then and never ends. */
+  | { readonly kind: "drip-body"; readonly everyMs: number }
+  /** These bytes, then, where `close` says so, the end of the connection. */
+  | { readonly kind: "raw"; readonly bytes: string | Uint8Array; readonly close?: boolean };
+
+/** A request as it arrived. */
+export interface ReceivedRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  /** Names and values in turn, in the order and the spelling of the wire. */
+  readonly rawHeaders: readonly string[];
+  readonly rawBody: Buffer;
+  /** Unix milliseconds when the body was complete. */
+  readonly receivedAt: number;
+  /** Counts the receiver's connections from 1. */
+  readonly connection: number;
+}
+
+/** Which behaviour the next requests meet: a list, whose last one repeats, or a choice by request. */
+export type Script = readonly Behaviour[] | ((request: ReceivedRequest) => Behaviour);
+
+/** Settings of a receiver. */
+export interface ReceiverOptions {
+  readonly script?: Script;
+  /** 127.0.0.1 unless another loopback address is needed. */
+  readonly host?: string;
+  readonly port?: number;
+  /** PEM; makes it an https receiver. */
+  readonly tls?: { readonly key: string; readonly cert: string };
+}
+
+/** A running receiver. */
+export interface Receiver {
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  readonly requests: readonly ReceivedRequest[];
+  /** Connections accepted so far. */
+  readonly connections: number;
+  /** Connections open now. */
+  readonly openConnections: number;
+  /** Exchanges the script; the list starts anew. */
+  answer(script: Script): void;
+  /** Resolves with all requests once there are so many. */
+  waitFor(count: number, timeoutMs?: number): Promise<readonly ReceivedRequest[]>;
+  /** Resolves once no more than so many connections are open. */
+  waitForConnections(atMost: number, timeoutMs?: number): Promise<void>;
+  /** Forgets the requests. */
+  clear(): void;
+  /** Ends connections that are not in the middle of a request, as servers do when their patience ends. */
+  closeIdleConnections(): void;
+  close(): Promise<void>;
+}
+
+const DEFAULT_TIMEOUT_MS = 10_000;
+const CHUNK = Buffer.alloc(16_384, "x");
+
+/** The payload of a received request if its signature holds; throws what `verify` throws. */
+export function verifyReceived(
+  request: ReceivedRequest,
+  secrets: readonly string[],
+  now = request.receivedAt,
+): VerifiedPayload {
+  return verify({ rawBody: request.rawBody, headers: request.headers, secrets, now });
+}
+
+/** Writes as fast as the peer reads, until the connection ends. */
+function pour(socket: Socket, chunk: string | Buffer): void {
+  while (!socket.destroyed && socket.write(chunk));
+  if (!socket.destroyed) {
+    socket.once("drain", () => {
+      pour(socket, chunk);
+    });
+  }
+}
+
+function drip(socket: Socket, text: string, everyMs: number): void {
+  const timer = setInterval(() => {
+    socket.write(text);
+  }, everyMs);
+  socket.once("close", () => {
+    clearInterval(timer);
+  });
+}
+
+function answer(response: ServerResponse, behaviour: Extract<Behaviour, { kind: "answer" }>): void {
+  const send = () => {
+    response.writeHead(behaviour.status ?? 200, behaviour.headers);
+    response.end(behaviour.body);
+  };
+  if (behaviour.delayMs === undefined) {
+    send();
+  } else {
+    setTimeout(send, behaviour.delayMs);
+  }
+}
+
+function behave(behaviour: Behaviour, socket: Socket, response: ServerResponse): void {
+  switch (behaviour.kind) {
+    case "answer":
+      answer(response, behaviour);
+      break;
+    case "redirect":
+      answer(response, { kind: "answer", status: 302, headers: { Location: behaviour.location } });
+      break;
+    case "hang":
+      break;
+    case "reset":
+      socket.resetAndDestroy();
+      break;
+    case "close":
+      socket.destroy();
+      break;
+    case "drip-headers":
+      socket.write("HTTP/1.1 200 OK\r\nX-Slow: ");
+      drip(socket, "x", behaviour.everyMs);
+      break;
+    case "informational-flood":
+      if (behaviour.everyMs === 0) {
+        pour(socket, "HTTP/1.1 102 Processing\r\n\r\n".repeat(500));
+      } else {
+        drip(socket, "HTTP/1.1 102 Processing\r\n\r\n", behaviour.everyMs);
+      }
+      break;
+    case "endless-body":
+      socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      pour(socket, CHUNK);
+      break;
+    case "drip-body":
+      socket.write("HTTP/1.1 200 OK\r\n\r\nx");
+      drip(socket, "x", behaviour.everyMs);
+      break;
+    case "raw":
+      socket.write(behaviour.bytes);
+      if (behaviour.close === true) {
+        socket.end();
+      }
+      break;
+  }
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) {
+    chunks.push(chunk as Buffer);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Conditions that tests wait for, checked whenever something happens. */
+class Waiters {
+  private readonly waiting = new Set<() => void>();
+
+  wait(condition: () => boolean, what: () => string, timeoutMs: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.waiting.delete(check);
+        reject(new Error(`the receiver waited ${timeoutMs} ms for ${what()}`));
+      }, timeoutMs);
+      const check = () => {
+        if (condition()) {
+          clearTimeout(timer);
+          this.waiting.delete(check);
+          resolve();
+        }
+      };
+      this.waiting.add(check);
+      check();
+    });
+  }
+
+  notify(): void {
+    for (const check of this.waiting) {
+      check();
+    }
+  }
+}
+
+/** Starts a receiver. It answers 200 with an empty body unless a script says otherwise. */
+export async function startReceiver(options: ReceiverOptions = {}): Promise<Receiver> {
+  const requests: ReceivedRequest[] = [];
+  const sockets = new Map<Socket, number>();
+  const waiters = new Waiters();
+  let script: Script = options.script ?? [{ kind: "answer" }];
+  let step = 0;
+  let connections = 0;
+
+  function next(request: ReceivedRequest): Behaviour {
+    if (typeof script === "function") {
+      return script(request);
+    }
+    const behaviour = script[Math.min(step, script.length - 1)];
+    step += 1;
+    return behaviour ?? { kind: "answer" };
+  }
+  async function handle(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const rawBody = await readBody(incoming);
+    const request: ReceivedRequest = {
+      method: incoming.method ?? "",
+      path: incoming.url ?? "",
+      headers: incoming.headers,
+      rawHeaders: incoming.rawHeaders,
+      rawBody,
+      receivedAt: Date.now(),
+      connection: sockets.get(incoming.socket) ?? 0,
+    };
+    requests.push(request);
+    behave(next(request), incoming.socket, response);
+    waiters.notify();
+  }
+  const onRequest = (incoming: IncomingMessage, response: ServerResponse): void => {
+    // A sender that hangs up in the middle of a request is nothing to report.
+    handle(incoming, response).catch(() => incoming.socket.destroy());
+  };
+
+  const server =
+    options.tls === undefined ? createServer(onRequest) : createTlsServer(options.tls, onRequest);
+  server.keepAliveTimeout = 60_000;
+  server.on(options.tls === undefined ? "connection" : "secureConnection", (socket: Socket) => {
+    connections += 1;
+    sockets.set(socket, connections);
+    socket.on("error", () => socket.destroy());
+    socket.once("close", () => {
+      sockets.delete(socket);
+      waiters.notify();
+    });
+  });
+  const host = options.host ?? "127.0.0.1";
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port ?? 0, host, resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+
+  return {
+    url: `${options.tls === undefined ? "http" : "https"}://${host}:${port}`,
+    host,
+    port,
+    requests,
+    get connections() {
+      return connections;
+    },
+    get openConnections() {
+      return sockets.size;
+    },
+    answer(newScript) {
+      script = newScript;
+      step = 0;
+    },
+    async waitFor(count, timeoutMs = DEFAULT_TIMEOUT_MS) {
+      const what = () => `${count} requests and got ${requests.length}`;
+      await waiters.wait(() => requests.length >= count, what, timeoutMs);
+      return requests;
+    },
+    waitForConnections(atMost, timeoutMs = DEFAULT_TIMEOUT_MS) {
+      const what = () => `at most ${atMost} connections and has ${sockets.size}`;
+      return waiters.wait(() => sockets.size <= atMost, what, timeoutMs);
+    },
+    clear() {
+      requests.length = 0;
+    },
+    closeIdleConnections() {
+      server.closeIdleConnections();
+    },
+    async close() {
+      for (const socket of sockets.keys()) {
+        socket.destroy();
+      }
+      await new Promise<void>((resolve) => {
+        server.close(() => {
+          resolve();
+        });
+      });
+    },
+  };
+}
