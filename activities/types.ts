@@ -64,15 +64,15 @@ export interface ExpireResult {
 /** Activities of the `deliver` workflow. */
 export interface DeliverActivities {
   /** First attempts, in a local activity: waits at most a second for answers. */
-  attemptFirst(input: AttemptInput): Promise<AttemptResult>;
+  readonly attemptFirst: (input: AttemptInput) => Promise<AttemptResult>;
   /** Learns how unanswered first attempts ended; sends again only where the lease has run out. */
-  settle(input: AttemptInput): Promise<AttemptResult>;
+  readonly settle: (input: AttemptInput) => Promise<AttemptResult>;
   /** Retries: waits for every outcome. */
-  attempt(input: AttemptInput): Promise<AttemptResult>;
+  readonly attempt: (input: AttemptInput) => Promise<AttemptResult>;
   /** Dead letters go back to the outbox with a fresh cycle. */
-  replay(input: MembersInput): Promise<MembersResult>;
-  cancel(input: MembersInput): Promise<MembersResult>;
-  expire(input: MembersInput): Promise<ExpireResult>;
+  readonly replay: (input: MembersInput) => Promise<MembersResult>;
+  readonly cancel: (input: MembersInput) => Promise<MembersResult>;
+  readonly expire: (input: MembersInput) => Promise<ExpireResult>;
 }
 
 export interface PingInput {
@@ -91,5 +91,5 @@ export interface PingResult {
 
 /** Activities of the `verifyEndpoint` workflow. */
 export interface VerifyActivities {
-  ping(input: PingInput): Promise<PingResult>;
+  readonly ping: (input: PingInput) => Promise<PingResult>;
 }

@@ -262,9 +262,12 @@ export class ConfigError extends Error {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-function parseAll(environment: Environment, problems: string[]): Values {
+function parse(environment: Environment, names: readonly string[], problems: string[]): Values {
   const values: Record<string, unknown> = {};
   for (const [name, declared] of Object.entries(SETTINGS)) {
+    if (!names.includes(name)) {
+      continue;
+    }
     const given = environment[declared.variable];
     const raw = given === undefined || given === "" ? declared.fallback : given;
     if (raw === undefined) {
@@ -314,7 +317,7 @@ function productionProblems(values: Values): string[] {
  */
 export function loadConfig(environment: Environment): Config {
   const problems: string[] = [];
-  const values = parseAll(environment, problems);
+  const values = parse(environment, Object.keys(SETTINGS), problems);
   const development = values.env === "development";
   if (problems.length === 0 && !development) {
     problems.push(...productionProblems(values));
@@ -335,12 +338,39 @@ export function loadConfig(environment: Environment): Config {
   });
 }
 
+/** What the command line needs to reach a running service; the server's own settings need not be right for it. */
+export type OperatorSettings = Pick<Config, "adminListen" | "operatorToken" | "home">;
+
+/**
+ * Reads and checks the settings of the command line.
+ *
+ * @throws ConfigError with every problem found
+ */
+export function loadOperatorSettings(environment: Environment): OperatorSettings {
+  const problems: string[] = [];
+  const settings = parse(environment, ["adminListen", "operatorToken", "home"], problems);
+  if (problems.length > 0) {
+    throw new ConfigError(problems);
+  }
+  return settings;
+}
+
 /** `host:port`, with brackets around IPv6. */
 export function formatListen(address: ListenAddress): string {
   return address.host.includes(":") ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
 }
 
+/** Where this service itself listens: never a target of deliveries. */
+export function ownListeners(config: Config): readonly ListenAddress[] {
+  return [config.apiListen, config.adminListen, config.edgeListen, config.metricsListen];
+}
+
 /** `loadConfig` for the running process. */
 export function configFromProcess(): Config {
   return loadConfig(process.env);
+}
+
+/** `loadOperatorSettings` for the running process. */
+export function operatorSettingsFromProcess(): OperatorSettings {
+  return loadOperatorSettings(process.env);
 }

@@ -25,14 +25,6 @@ const SWEEP_MAX = 500;
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 5_000;
 
-export interface Dispatcher {
-  start(): void;
-  /** The outbox may have something. */
-  hint(): void;
-  /** Stops claiming and waits for the starts under way. */
-  stop(): Promise<void>;
-}
-
 export interface DispatcherOptions {
   readonly pool: Pool;
   readonly starter: CarrierStarter;
@@ -41,94 +33,79 @@ export interface DispatcherOptions {
   readonly log: Logger;
 }
 
-/** A claim is started again as it was: same carrier, same members. */
-function byCarrier(claims: readonly Claimed[]): Map<string, Claimed[]> {
-  const groups = new Map<string, Claimed[]>();
-  for (const claim of claims) {
-    groups.set(claim.carrier, [...(groups.get(claim.carrier) ?? []), claim]);
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  readonly #starts = new Set<Promise<void>>();
+  #stopped = false;
+  #hinted = true;
+  #pauseMs = 0;
+  readonly #sleepers = new Set<() => void>();
+  #loops: Promise<unknown> | undefined;
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options;
   }
-  return groups;
-}
 
-export function createDispatcher(options: DispatcherOptions): Dispatcher {
-  const { pool, clock, log } = options;
-  const starts = new Set<Promise<void>>();
-  let stopped = false;
-  let hinted = true;
-  let pauseMs = 0;
-  let wake: () => void = () => undefined;
-  let loops: Promise<unknown> | undefined;
+  start(): void {
+    this.#loops ??= Promise.all([this.#dispatch(), this.#sweep()]);
+  }
 
-  /** Sleeps until time has passed, a hint comes or the dispatcher stops. */
-  async function idle(ms: number): Promise<void> {
-    if (hinted || stopped) {
-      return;
+  /** The outbox may have something. */
+  hint(): void {
+    this.#hinted = true;
+    this.#wake();
+  }
+
+  /** Stops claiming and waits for the starts under way. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#wake();
+    await this.#loops;
+    await Promise.allSettled(this.#starts);
+  }
+
+  async #dispatch(): Promise<void> {
+    const { log } = this.#options;
+    while (!this.#stopped) {
+      this.#hinted = false;
+      let claimed = 0;
+      try {
+        claimed = await this.#claim();
+      } catch (error) {
+        log.warn({ err: error }, "outbox could not be read");
+      }
+      if (this.#pauseMs > 0) {
+        await this.#sleep(this.#pauseMs, { throughHints: true });
+      } else if (claimed < CLAIM_MAX) {
+        await this.#sleep(POLL_MS, { throughHints: false });
+      }
     }
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
   }
 
-  async function startOne(carrier: string, members: readonly Claimed[]): Promise<void> {
-    try {
-      await options.starter.start(carrier, members);
-      pauseMs = 0;
-    } catch (error) {
-      // The claim stays: the sweep starts it again. Claiming more meanwhile would only make its list longer.
-      pauseMs = Math.min(PAUSE_MAX_MS, Math.max(PAUSE_FIRST_MS, pauseMs * 2));
-      log.warn({ err: error, carrier, pauseMs }, "workflow could not be started");
-    }
-  }
-
-  async function launch(carrier: string, members: readonly Claimed[]): Promise<void> {
-    while (starts.size >= STARTS_IN_FLIGHT_MAX) {
-      await Promise.race(starts);
-    }
-    const start = startOne(carrier, members).finally(() => starts.delete(start));
-    starts.add(start);
-  }
-
-  async function claimOnce(): Promise<number> {
+  async #claim(): Promise<number> {
+    const { pool, clock, randomBytes } = this.#options;
     const now = clock.now();
-    const carriers = Array.from({ length: CLAIM_MAX }, () => newId("batch", now, options.randomBytes));
+    const carriers = Array.from({ length: CLAIM_MAX }, () => newId("batch", now, randomBytes));
     const claimed = await claimDeliveries(pool, carriers, new Date(now));
     for (const delivery of claimed) {
-      await launch(delivery.carrier, [delivery]);
+      await this.#launch(delivery.carrier, [delivery]);
     }
     return claimed.length;
   }
 
-  async function dispatchLoop(): Promise<void> {
-    while (!stopped) {
-      hinted = false;
-      let more = false;
+  async #sweep(): Promise<void> {
+    while (!this.#stopped) {
       try {
-        more = (await claimOnce()) === CLAIM_MAX;
+        await this.#sweepOnce();
       } catch (error) {
-        log.warn({ err: error }, "outbox could not be read");
+        this.#options.log.warn({ err: error }, "sweep failed");
       }
-      if (pauseMs > 0) {
-        await sleepUnlessStopped(pauseMs);
-      } else if (!more) {
-        await idle(POLL_MS);
-      }
+      await this.#sleep(SWEEP_MS, { throughHints: true });
     }
   }
 
-  async function sleepUnlessStopped(ms: number): Promise<void> {
-    const until = performance.now() + ms;
-    while (!stopped && performance.now() < until) {
-      await new Promise((resolve) => {
-        setTimeout(resolve, Math.min(100, until - performance.now()));
-      });
-    }
-  }
-
-  async function sweepOnce(): Promise<void> {
+  async #sweepOnce(): Promise<void> {
+    const { pool, clock } = this.#options;
     const now = clock.now();
     const unstarted = await reclaimUnstarted(pool, {
       before: new Date(now - UNSTARTED_AFTER_MS),
@@ -136,35 +113,68 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       limit: SWEEP_MAX,
     });
     for (const [carrier, members] of byCarrier(unstarted)) {
-      await launch(carrier, members);
+      await this.#launch(carrier, members);
     }
     await expireOverdue(pool, new Date(now), SWEEP_MAX);
   }
 
-  async function sweepLoop(): Promise<void> {
-    while (!stopped) {
-      try {
-        await sweepOnce();
-      } catch (error) {
-        log.warn({ err: error }, "sweep failed");
-      }
-      await sleepUnlessStopped(SWEEP_MS);
+  async #launch(carrier: string, members: readonly Claimed[]): Promise<void> {
+    while (this.#starts.size >= STARTS_IN_FLIGHT_MAX) {
+      await Promise.race(this.#starts);
+    }
+    const start = this.#startOne(carrier, members).finally(() => this.#starts.delete(start));
+    this.#starts.add(start);
+  }
+
+  async #startOne(carrier: string, members: readonly Claimed[]): Promise<void> {
+    try {
+      await this.#options.starter.start(carrier, members);
+      this.#pauseMs = 0;
+    } catch (error) {
+      // The claim stays: the sweep starts it again. Claiming more meanwhile would only make its list longer.
+      this.#pauseMs = Math.min(PAUSE_MAX_MS, Math.max(PAUSE_FIRST_MS, this.#pauseMs * 2));
+      this.#options.log.warn(
+        { err: error, carrier, pauseMs: this.#pauseMs },
+        "workflow could not be started",
+      );
     }
   }
 
-  return {
-    start: () => {
-      loops ??= Promise.all([dispatchLoop(), sweepLoop()]);
-    },
-    hint: () => {
-      hinted = true;
-      wake();
-    },
-    stop: async () => {
-      stopped = true;
-      wake();
-      await loops;
-      await Promise.allSettled(starts);
-    },
-  };
+  /** Until time has passed or the dispatcher stops; hints end it unless it sleeps through them. */
+  async #sleep(ms: number, { throughHints }: { readonly throughHints: boolean }): Promise<void> {
+    const until = performance.now() + ms;
+    const over = (): boolean =>
+      this.#stopped || performance.now() >= until || (this.#hinted && !throughHints);
+    while (!over()) {
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          clearTimeout(timer);
+          this.#sleepers.delete(done);
+          resolve();
+        };
+        const timer = setTimeout(done, Math.max(0, until - performance.now()));
+        this.#sleepers.add(done);
+      });
+    }
+  }
+
+  #wake(): void {
+    for (const done of this.#sleepers) {
+      done();
+    }
+  }
+}
+
+/** A claim is started again as it was: same carrier, same members. */
+function byCarrier(claims: readonly Claimed[]): Map<string, Claimed[]> {
+  const groups = new Map<string, Claimed[]>();
+  for (const claim of claims) {
+    const group = groups.get(claim.carrier);
+    if (group === undefined) {
+      groups.set(claim.carrier, [claim]);
+    } else {
+      group.push(claim);
+    }
+  }
+  return groups;
 }

@@ -1,7 +1,7 @@
 /** Kicks verifications that were wished for while Temporal was away. */
 import type { Logger } from "pino";
 import type { Pool } from "../database/pool.ts";
-import { takeWantedVerifications } from "../database/repositories/endpoints.ts";
+import { nextGeneration, takeWantedVerifications } from "../database/repositories/endpoints.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Verification } from "./verification.ts";
 
@@ -26,7 +26,10 @@ export async function sweepVerifications(options: VerificationSweepOptions): Pro
   });
   for (const endpoint of wanted) {
     try {
-      await options.verification.kick(endpoint, options.pool);
+      await options.verification.kick(
+        endpoint,
+        async () => await nextGeneration(options.pool, endpoint.id, endpoint.generation),
+      );
     } catch (error) {
       options.log.warn({ err: error, endpoint_id: endpoint.id }, "verification could not be started");
       return;

@@ -11,8 +11,7 @@ import {
   verifyWorkflowId,
   WORKFLOW_TYPES,
 } from "../../workflows/messages.ts";
-import type { Queryable } from "../database/pool.ts";
-import { nextGeneration, type WantedVerification } from "../database/repositories/endpoints.ts";
+import type { WantedVerification } from "../database/repositories/endpoints.ts";
 import type { Random } from "../domain/retry-schedule.ts";
 
 /** Pings of one run after the first, which is at 0: 10 s to 24 h, then the window of 72 h is over. */
@@ -26,6 +25,9 @@ export function drawPingOffsets(random: Random): number[] {
   return [0, ...PING_OFFSETS_MS.map((offset) => Math.round(offset * (1 + JITTER * (2 * random() - 1))))];
 }
 
+/** Counts the endpoint's generation up in its row; undefined when it does not wait for verification any more. */
+export type NextGeneration = () => Promise<number | undefined>;
+
 export interface Verification {
   /**
    * Makes a ping happen now: starts the run, or hastens the one that is open, or starts the next generation when it
@@ -33,7 +35,7 @@ export interface Verification {
    *
    * @throws when Temporal cannot be reached; the sweep kicks again
    */
-  kick(wanted: WantedVerification, db: Queryable): Promise<void>;
+  kick(wanted: WantedVerification, nextGeneration: NextGeneration): Promise<void>;
 }
 
 export function createVerification(client: Client, random: Random): Verification {
@@ -80,11 +82,11 @@ export function createVerification(client: Client, random: Random): Verification
   }
 
   return {
-    kick: async (wanted, db) => {
+    kick: async (wanted, nextGeneration) => {
       if ((await start(wanted)) || (await hasten(wanted))) {
         return;
       }
-      const generation = await nextGeneration(db, wanted.id, wanted.generation);
+      const generation = await nextGeneration();
       if (generation !== undefined) {
         await start({ ...wanted, generation });
       }

@@ -19,6 +19,8 @@ export function installTemporalRuntime(log: Logger): void {
     logger: new DefaultLogger("WARN", ({ level, message, meta }) => {
       child[LEVELS[level]]({ ...meta }, message);
     }),
-    telemetryOptions: { logging: { forward: {}, filter: "temporalio_sdk_core=WARN,temporalio_client=ERROR" } },
+    telemetryOptions: {
+      logging: { forward: {}, filter: "temporalio_sdk_core=WARN,temporalio_client=ERROR" },
+    },
   });
 }

@@ -1,5 +1,10 @@
 /** The workers of a worker process: one per task queue, so that slow receivers only ever hold slots of their own. */
-import { type NativeConnection, Worker, type WorkerOptions, type WorkflowBundleOption } from "@temporalio/worker";
+import {
+  type NativeConnection,
+  Worker,
+  type WorkerOptions,
+  type WorkflowBundleOption,
+} from "@temporalio/worker";
 import { TASK_QUEUES } from "../../workflows/messages.ts";
 
 /** Longer than any request, so that what is under way at a shutdown ends and is recorded. */
@@ -33,7 +38,13 @@ export interface Workers {
   stop(): Promise<void>;
 }
 
-function queueOptions({ connection, namespace, bundle, activities, concurrency }: WorkersOptions): WorkerOptions[] {
+function queueOptions({
+  connection,
+  namespace,
+  bundle,
+  activities,
+  concurrency,
+}: WorkersOptions): WorkerOptions[] {
   const common = { connection, namespace, shutdownGraceTime: SHUTDOWN_GRACE_MS };
   return [
     {
@@ -66,9 +77,7 @@ function queueOptions({ connection, namespace, bundle, activities, concurrency }
 
 /** Creates the workers and lets them poll. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
-  const workers = await Promise.all(
-    queueOptions(options).map(async (queue) => await Worker.create(queue)),
-  );
+  const workers = await Promise.all(queueOptions(options).map(async (queue) => await Worker.create(queue)));
   const run = Promise.all(workers.map(async (worker) => await worker.run())).then(() => undefined);
   // Whoever awaits `run` or `stop` sees the failure; until then it must not count as unhandled.
   run.catch(() => undefined);

@@ -10,7 +10,7 @@ import { type Config, type Environment, loadConfig } from "../../src/config.ts";
 import { createKeyring } from "../../src/crypto/keyring.ts";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import type { Delivery, StoredAttempt } from "../../src/database/repositories/deliveries.ts";
-import { createDeliveryService, type DeliveryService } from "../../src/delivery/delivery-service.ts";
+import { DeliveryService } from "../../src/delivery/delivery-service.ts";
 import { type AcceptedEvent, createIngest, type Ingest } from "../../src/delivery/ingest.ts";
 import { systemClock } from "../../src/domain/clock.ts";
 import { newId } from "../../src/domain/ids.ts";
@@ -95,7 +95,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const temporal = new TemporalClient({ connection, namespace });
   const keyring = createKeyring({ kek: config.kek ?? Buffer.alloc(0), randomBytes });
   const ingest = createIngest({ pool: pools.ingest, clock, randomBytes, deadLetterMs: config.deadLetterMs });
-  const deliveries = createDeliveryService({ pool: pools.api, client: temporal, clock, log });
+  const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, log });
   const workers = new Set<WorkerProcess>();
 
   const world: World = {

@@ -145,6 +145,7 @@ CREATE POLICY tenant_rows ON idempotency_keys TO signet_api USING (tenant_id = c
 
 -- Group commit spans tenants. A role that may only INSERT cannot do INSERT ... SELECT, ON CONFLICT or RETURNING.
 CREATE POLICY ingest_rows ON endpoints FOR SELECT TO signet_ingest USING (true);
+CREATE POLICY ingest_rows ON tenants FOR SELECT TO signet_ingest USING (true);
 CREATE POLICY ingest_rows ON events TO signet_ingest USING (true) WITH CHECK (true);
 CREATE POLICY ingest_rows ON deliveries TO signet_ingest USING (true) WITH CHECK (true);
 CREATE POLICY ingest_rows ON idempotency_keys TO signet_ingest USING (true) WITH CHECK (true);
@@ -161,6 +162,7 @@ GRANT SELECT, UPDATE ON deliveries TO signet_api;
 GRANT SELECT, INSERT, UPDATE ON idempotency_keys TO signet_api, signet_ingest;
 
 GRANT SELECT (id, tenant_id, state, event_types) ON endpoints TO signet_ingest;
+GRANT SELECT (id, state) ON tenants TO signet_ingest;
 GRANT SELECT, INSERT ON events, deliveries TO signet_ingest;
 
 GRANT SELECT, UPDATE ON endpoints, deliveries TO signet_worker;

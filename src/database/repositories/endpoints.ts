@@ -299,3 +299,17 @@ export async function recordPing(db: Queryable, ping: PingRecord): Promise<boole
   });
   return rowCount === 1;
 }
+
+/** The sealed first secret, for the answer to a repeated registration. */
+export async function loadFirstSecret(
+  db: Queryable,
+  tenantId: string,
+  id: string,
+): Promise<string | undefined> {
+  const { rows } = await db.query<{ secret: string }>({
+    name: "load-first-secret",
+    text: "SELECT secret FROM endpoint_secrets WHERE endpoint_id = $1 AND tenant_id = $2 AND version = 1 AND secret <> ''",
+    values: [id, tenantId],
+  });
+  return rows[0]?.secret;
+}

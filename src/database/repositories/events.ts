@@ -207,6 +207,24 @@ export async function findEvent(
   return rows[0] === undefined ? undefined : toEvent(rows[0]);
 }
 
+/** The events with these ids that still exist, in no order. */
+export async function findEvents(
+  db: Queryable,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<StoredEvent[]> {
+  const { rows } = await db.query<EventRow>({
+    name: "find-events",
+    text: `SELECT ${EVENT_COLUMNS.split(", ")
+      .map((column) => `e.${column}`)
+      .join(", ")}
+      FROM unnest($1::date[], $2::text[]) AS w(day, id) JOIN events e ON e.day = w.day AND e.id = w.id
+      WHERE e.tenant_id = $3`,
+    values: [ids.map(idDay), ids, tenantId],
+  });
+  return rows.map(toEvent);
+}
+
 export interface EventFilter {
   readonly type?: string;
   /** Only what was accepted at or after this instant. */
@@ -240,4 +258,14 @@ export async function listEvents(
     ],
   });
   return rows.map(toEvent);
+}
+
+/** Whether events can be published for a tenant. */
+export async function tenantExists(db: Queryable, tenantId: string): Promise<boolean> {
+  const { rowCount } = await db.query({
+    name: "tenant-exists",
+    text: "SELECT id FROM tenants WHERE id = $1 AND state = 'ACTIVE'",
+    values: [tenantId],
+  });
+  return rowCount === 1;
 }

@@ -1,0 +1,34 @@
+/** Points in time on the wire: RFC 3339. */
+import { Type } from "typebox";
+import { SignetError, validationFailed } from "../errors.ts";
+
+/** RFC 3339 with the years that PostgreSQL, JavaScript and people agree on. */
+export const Instant = Type.String({
+  pattern:
+    "^(19|2[0-9])[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-][0-2][0-9]:[0-5][0-9])$",
+  description: "RFC 3339",
+  examples: ["2025-11-20T14:46:40.000Z"],
+});
+
+function parse(text: string): Date | undefined {
+  const date = new Date(text);
+  return Number.isNaN(date.getTime()) ? undefined : date;
+}
+
+/** A body member. @throws SignetError VALIDATION_FAILED for a day or hour that does not exist */
+export function bodyInstant(text: string, pointer: string): Date {
+  const date = parse(text);
+  if (date === undefined) {
+    throw validationFailed([{ pointer, code: "format", detail: "is not a point in time" }]);
+  }
+  return date;
+}
+
+/** A query parameter. @throws SignetError INVALID_REQUEST for a day or hour that does not exist */
+export function queryInstant(text: string | undefined, name: string): Date | undefined {
+  const date = text === undefined ? undefined : parse(text);
+  if (text !== undefined && date === undefined) {
+    throw new SignetError("INVALID_REQUEST", { detail: `Query parameter ${name} is not a point in time.` });
+  }
+  return date;
+}

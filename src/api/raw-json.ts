@@ -1,0 +1,13 @@
+/** Answers that carry a publisher's own JSON: its text is spliced in, so that 1.0, 2^60 and member order survive. */
+
+/** `object` as JSON with one more member, whose value is JSON text already. */
+export function withRawMember(object: Readonly<Record<string, unknown>>, name: string, json: string): string {
+  const text = JSON.stringify(object);
+  const comma = text === "{}" ? "" : ",";
+  return `${text.slice(0, -1)}${comma}${JSON.stringify(name)}:${json}}`;
+}
+
+/** A page whose items are JSON texts. */
+export function rawPage(items: readonly string[], nextCursor: string | null): string {
+  return `{"data":[${items.join(",")}],"next_cursor":${JSON.stringify(nextCursor)}}`;
+}

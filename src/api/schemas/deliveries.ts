@@ -1,0 +1,95 @@
+import { type Static, Type } from "typebox";
+import type { Delivery as DeliveryRow, StoredAttempt } from "../../database/repositories/deliveries.ts";
+import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "../../domain/delivery.ts";
+import { Instant } from "../instants.ts";
+import { Id, Nullable, OneOf, PageQuery, Timestamp } from "./common.ts";
+import { EventType } from "./endpoints.ts";
+
+const AttemptError = OneOf(ATTEMPT_ERRORS);
+
+/** Filters of the dead-letter queue; those of deliveries add the state. */
+export const DeadLetterQuery = {
+  endpoint_id: Type.Optional(Id("endpoint")),
+  event_id: Type.Optional(Id("event")),
+  event_type: Type.Optional(EventType),
+  from: Type.Optional(Instant),
+  to: Type.Optional(Instant),
+  ...PageQuery,
+};
+
+export const DeliveryQuery = {
+  ...DeadLetterQuery,
+  state: Type.Optional(OneOf(DELIVERY_STATES)),
+};
+
+export const Delivery = Type.Object({
+  id: Id("delivery"),
+  event_id: Id("event"),
+  event_type: Type.String(),
+  endpoint_id: Id("endpoint"),
+  state: OneOf(DELIVERY_STATES),
+  cycle: Type.Integer({ description: "Counts replays: 1 is the first" }),
+  attempt_count: Type.Integer({ description: "Attempts that have ended in this cycle, of 17" }),
+  next_attempt_at: Nullable(Timestamp),
+  last_status: Nullable(Type.Integer()),
+  last_error: Nullable(AttemptError),
+  workflow_id: Nullable(Type.String({ description: "The Temporal workflow that carries it" })),
+  created_at: Timestamp,
+  delivered_at: Nullable(Timestamp),
+  dead_lettered_at: Nullable(Timestamp),
+  expires_at: Nullable(Timestamp),
+});
+
+export type Delivery = Static<typeof Delivery>;
+
+export const DeadLetter = Type.Object({
+  ...Delivery.properties,
+  reason: Nullable(OneOf(DEAD_LETTER_REASONS)),
+  event: Type.Unsafe<unknown>({ type: "object", additionalProperties: true }),
+});
+
+export const Attempt = Type.Object({
+  id: Id("attempt"),
+  cycle: Type.Integer(),
+  attempt: Type.Integer(),
+  started_at: Timestamp,
+  duration_ms: Nullable(Type.Integer({ description: "Null while the request is under way" })),
+  status: Nullable(Type.Integer()),
+  error: Nullable(AttemptError),
+  response_body: Nullable(Type.String({ description: "The first 4 KiB" })),
+});
+
+/** The wire form of a delivery's row. */
+export function presentDelivery(row: DeliveryRow): Delivery {
+  return {
+    id: row.id,
+    event_id: row.eventId,
+    event_type: row.eventType,
+    endpoint_id: row.endpointId,
+    state: row.state,
+    cycle: row.cycle,
+    attempt_count: row.attemptCount,
+    next_attempt_at: row.nextAttemptAt?.toISOString() ?? null,
+    last_status: row.lastStatus,
+    last_error: row.lastError,
+    workflow_id: row.carrier,
+    created_at: row.createdAt.toISOString(),
+    delivered_at: row.deliveredAt?.toISOString() ?? null,
+    dead_lettered_at: row.deadLetteredAt?.toISOString() ?? null,
+    expires_at: row.expiresAt?.toISOString() ?? null,
+  };
+}
+
+/** The wire form of an attempt's row. */
+export function presentAttempt(row: StoredAttempt): Static<typeof Attempt> {
+  return {
+    id: row.id,
+    cycle: row.cycle,
+    attempt: row.attempt,
+    started_at: row.startedAt.toISOString(),
+    duration_ms: row.durationMs,
+    status: row.status,
+    error: row.error,
+    response_body: row.responseBody,
+  };
+}

@@ -1,0 +1,79 @@
+import { type Static, Type } from "typebox";
+import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints.ts";
+import { ENDPOINT_STATES } from "../../domain/delivery.ts";
+import { verifyWorkflowId } from "../../../workflows/messages.ts";
+import { Closed, Id, Nullable, OneOf, OpaqueObject, Timestamp } from "./common.ts";
+
+/** Event types (wire.md, Endpoints). */
+export const EVENT_TYPE_PATTERN = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";
+export const EventType = Type.String({
+  pattern: EVENT_TYPE_PATTERN,
+  maxLength: 128,
+  examples: ["inference.completed"],
+});
+
+/** Names of event types, or `*` alone for all of them. */
+const EventFilter = Type.Union([
+  Type.Array(EventType, { minItems: 1, maxItems: 64, uniqueItems: true }),
+  Type.Array(Type.Literal("*"), { minItems: 1, maxItems: 1 }),
+]);
+
+/** Bytes of JSON. */
+export const METADATA_MAX = 4_096;
+/** Deepest nesting of metadata. */
+export const METADATA_DEPTH = 5;
+
+export const NewEndpoint = Closed({
+  url: Type.String({ minLength: 1, maxLength: 2_048, examples: ["https://example.com/hooks"] }),
+  events: EventFilter,
+  metadata: Type.Optional(OpaqueObject),
+  description: Type.Optional(Nullable(Type.String({ maxLength: 1_024, pattern: "^[^\\u0000]*$" }))),
+});
+
+export const Endpoint = Type.Object({
+  id: Id("endpoint"),
+  url: Type.String(),
+  events: Type.Array(Type.String()),
+  metadata: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
+  description: Nullable(Type.String()),
+  state: OneOf(ENDPOINT_STATES),
+  disabled_reason: Nullable(Type.String()),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+  verification: Type.Object({
+    workflow_id: Type.String(),
+    attempts: Type.Integer(),
+    last_error: Nullable(Type.String()),
+    next_attempt_at: Nullable(Timestamp),
+  }),
+});
+
+export type Endpoint = Static<typeof Endpoint>;
+
+/** An endpoint with its secret: the answer to its registration. */
+export const RegisteredEndpoint = Type.Object({
+  ...Endpoint.properties,
+  secret: Type.String({ description: "Shown here only", examples: ["whsec_…"] }),
+});
+
+/** The wire form of an endpoint's row. */
+export function presentEndpoint(row: EndpointRow): Endpoint {
+  return {
+    id: row.id,
+    url: row.url,
+    events: [...row.eventTypes],
+    metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as unknown),
+    description: row.description,
+    // Deleted rows are not read.
+    state: row.state === "DELETED" ? "DISABLED" : row.state,
+    disabled_reason: row.disabledReason,
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
+    verification: {
+      workflow_id: verifyWorkflowId(row.id, row.generation),
+      attempts: row.verificationAttempts,
+      last_error: row.verificationLastError,
+      next_attempt_at: row.verificationNextAttemptAt?.toISOString() ?? null,
+    },
+  };
+}

@@ -1,0 +1,41 @@
+import { Type } from "typebox";
+import { Instant } from "../instants.ts";
+import { Closed, Id, Nullable, OpaqueObject, Timestamp } from "./common.ts";
+import { EventType } from "./endpoints.ts";
+
+/** Bytes of one event's request. */
+export const EVENT_MAX = 262_144;
+/** Deepest nesting inside `data`. */
+export const EVENT_DATA_DEPTH = 64;
+
+export const NewEvent = Closed({
+  type: EventType,
+  data: OpaqueObject,
+  id: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 128,
+      pattern: "^[^\\p{Cc}]+$",
+      description: "The caller's own id",
+    }),
+  ),
+  occurred_at: Type.Optional(Instant),
+  tenant_id: Type.Optional(Id("tenant")),
+});
+
+export const AcceptedEvent = Type.Object({
+  id: Id("event"),
+  type: Type.String(),
+  created_at: Timestamp,
+  deliveries: Type.Integer({ description: "How many endpoints it goes to" }),
+});
+
+export const StoredEvent = Type.Object({
+  id: Id("event"),
+  type: Type.String(),
+  source_id: Nullable(Type.String()),
+  occurred_at: Timestamp,
+  created_at: Timestamp,
+  deliveries: Type.Integer(),
+  data: Type.Unsafe<unknown>({ type: "object", additionalProperties: true }),
+});

@@ -1,0 +1,59 @@
+/** LISTEN on a connection of its own. Notifications are hints: when the connection breaks, polling goes on. */
+import { Client } from "pg";
+import type { Logger } from "pino";
+
+const RECONNECT_MS = 1_000;
+
+export interface Listener {
+  stop(): Promise<void>;
+}
+
+export interface ListenerOptions {
+  readonly url: string;
+  /** A channel name of our own making, never a caller's. */
+  readonly channel: string;
+  readonly onNotification: () => void;
+  readonly log: Logger;
+}
+
+/** Calls back for every notification, and once after each (re)connection, since some may have been missed. */
+export function listen({ url, channel, onNotification, log }: ListenerOptions): Listener {
+  let stopped = false;
+  let client: Client | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  async function connect(): Promise<void> {
+    const fresh = new Client({ connectionString: url, application_name: "signet_listener", keepAlive: true });
+    client = fresh;
+    let lost = false;
+    const lose = (error?: Error): void => {
+      if (lost || stopped) {
+        return;
+      }
+      lost = true;
+      log.warn({ err: error, channel }, "notifications interrupted");
+      fresh.end().catch(() => undefined);
+      timer = setTimeout(() => void connect(), RECONNECT_MS);
+    };
+    fresh.on("error", lose);
+    fresh.on("end", () => lose());
+    fresh.on("notification", onNotification);
+    try {
+      await fresh.connect();
+      await fresh.query(`LISTEN ${channel}`);
+      onNotification();
+    } catch (error) {
+      lose(error as Error);
+    }
+  }
+
+  const first = connect();
+  return {
+    stop: async () => {
+      stopped = true;
+      clearTimeout(timer);
+      await first;
+      await client?.end().catch(() => undefined);
+    },
+  };
+}

@@ -1,0 +1,153 @@
+/** The parts of the delivery engine that a worker process runs, put together. */
+import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Client } from "@temporalio/client";
+import type { Logger } from "pino";
+import { type Config, ownListeners } from "../config.ts";
+import type { Keyring } from "../crypto/keyring.ts";
+import { createBatcher } from "../database/batcher.ts";
+import type { Pool } from "../database/pool.ts";
+import { type AttemptKey, loadForAttempt, parkDelivery } from "../database/repositories/attempts.ts";
+import type { Clock } from "../domain/clock.ts";
+import { newId } from "../domain/ids.ts";
+import { type Challenge, createChallenge } from "../endpoints/challenge.ts";
+import { secretAad } from "../endpoints/endpoint-secret.ts";
+import { createAddressPolicy } from "./address-policy.ts";
+import { AttemptService } from "./attempt-service.ts";
+import { type CarrierService, createCarrierService } from "./carrier-service.ts";
+import { createCarrierStarter } from "./carrier-starter.ts";
+import { createDeliverySender } from "./delivery-sender.ts";
+import { Dispatcher } from "./dispatcher.ts";
+import { Flights } from "./flights.ts";
+import { createHttpSender, type HttpSender } from "./http-sender.ts";
+import { createRecorder } from "./recorder.ts";
+import { createSigner, type Signer } from "./signer.ts";
+
+const LOADS_MAX = 256;
+const LOADS_IN_FLIGHT_MAX = 2;
+
+export interface EngineOptions {
+  readonly config: Config;
+  /** signet_worker */
+  readonly pool: Pool;
+  readonly keyring: Keyring;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface Engine {
+  readonly attempts: AttemptService;
+  readonly carriers: CarrierService;
+  readonly challenge: Challenge;
+  /** The dispatcher starts workflows, so it needs a client; the rest works without. */
+  createDispatcher(client: Client): Dispatcher;
+  /** Resolves when no request is under way and every outcome is written. */
+  drain(): Promise<void>;
+}
+
+interface SealedSecret {
+  readonly wrappedDataKey: string;
+  readonly version: number;
+  readonly value: string;
+}
+
+type OpenSecret = (tenantId: string, endpointId: string, sealed: SealedSecret) => string;
+
+function secretOpener(keyring: Keyring): OpenSecret {
+  return (tenantId, endpointId, { wrappedDataKey, version, value }) =>
+    keyring
+      .openForTenant(wrappedDataKey, tenantId, secretAad(tenantId, endpointId, version), value)
+      .toString("utf8");
+}
+
+/** What requests leave through: address policy, connections, signatures. */
+interface Outbound {
+  readonly http: HttpSender;
+  readonly signer: Signer;
+  readonly openSecret: OpenSecret;
+}
+
+function createOutbound({ config, keyring, clock }: EngineOptions): Outbound {
+  const policy = createAddressPolicy({
+    allowedCidrs: config.allowedTargetCidrs,
+    allowHttp: config.allowHttpTargets,
+    ownListeners: ownListeners(config),
+  });
+  return {
+    http: createHttpSender({ policy, clock }),
+    signer: createSigner({ headerBrand: config.headerBrand, docsUrl: `${config.publicUrl}/docs` }),
+    openSecret: secretOpener(keyring),
+  };
+}
+
+function createAttempts({ pool, clock, log }: EngineOptions, outbound: Outbound): AttemptService {
+  const { http, signer, openSecret } = outbound;
+  const recorder = createRecorder({ pool, log, wait: delay });
+  const loads = createBatcher({
+    maxItems: LOADS_MAX,
+    maxInFlight: LOADS_IN_FLIGHT_MAX,
+    flush: async (keys: readonly AttemptKey[]) => await loadForAttempt(pool, keys),
+  });
+  const sender = createDeliverySender({
+    http,
+    signer,
+    clock,
+    openSecret: ({ tenantId, endpointId, wrappedDataKey, secretVersion, sealedSecret }) =>
+      openSecret(tenantId, endpointId, {
+        wrappedDataKey,
+        version: secretVersion ?? 0,
+        value: sealedSecret ?? "",
+      }),
+  });
+  const newAttemptId = (): string => newId("attempt", clock.now(), randomBytes);
+  return new AttemptService({
+    load: async (key) => await loads.add(key),
+    park: async (key, to, plan) => {
+      const now = clock.now();
+      await parkDelivery(pool, {
+        ...key,
+        to,
+        reason: to === "DEAD_LETTERED" ? "endpoint_disabled" : null,
+        now: new Date(now),
+        expiresAt: new Date(now + plan.deadLetterMs),
+      });
+    },
+    flights: new Flights({ sender, recorder, clock, newAttemptId }),
+    recorder,
+    clock,
+    wait: delay,
+  });
+}
+
+function createPings({ pool, clock }: EngineOptions, { http, signer, openSecret }: Outbound): Challenge {
+  return createChallenge({
+    pool,
+    http,
+    signer,
+    clock,
+    randomBytes,
+    openSecret: (endpointId, { tenantId, wrappedDataKey, secretVersion, sealedSecret }) =>
+      openSecret(tenantId, endpointId, { wrappedDataKey, version: secretVersion, value: sealedSecret }),
+  });
+}
+
+/** @param onQueued called when the outbox has got something from here */
+export function createEngine(options: EngineOptions, onQueued: () => void): Engine {
+  const { config, pool, clock, log } = options;
+  const outbound = createOutbound(options);
+  const attempts = createAttempts(options, outbound);
+  return {
+    attempts,
+    carriers: createCarrierService({ pool, clock, log, onQueued }),
+    challenge: createPings(options, outbound),
+    createDispatcher: (client) => {
+      const { retryWindowMs, deadLetterMs } = config;
+      const starter = createCarrierStarter({ client, random: Math.random, retryWindowMs, deadLetterMs });
+      return new Dispatcher({ pool, starter, clock, randomBytes, log });
+    },
+    drain: async () => {
+      await attempts.drain();
+      await outbound.http.close();
+    },
+  };
+}

@@ -1,0 +1,127 @@
+/** Requests of this process that are under way: each from the decision to send until its outcome is durable. */
+import type { AttemptKey, LoadedDelivery } from "../database/repositories/attempts.ts";
+import type { Clock } from "../domain/clock.ts";
+import { ATTEMPT_MAX, nextDueMs } from "../domain/retry-schedule.ts";
+import type { AttemptPlan, MemberOutcome } from "./attempt-service.ts";
+import type { DeliverySender, SentAttempt } from "./delivery-sender.ts";
+import type { Recorder } from "./recorder.ts";
+
+/** A request lives 10 s to its headers and 2 s to the end of its body; then it has certainly ended. */
+const LEASE_MS = 15_000;
+
+export interface Flight {
+  /** Rejects only when the outcome was neither recorded nor can be. */
+  readonly outcome: Promise<MemberOutcome>;
+  /** Makes it known to other processes that the request is under way. */
+  lease(): Promise<void>;
+}
+
+export interface FlightsOptions {
+  readonly sender: DeliverySender;
+  readonly recorder: Recorder;
+  readonly clock: Clock;
+  readonly newAttemptId: () => string;
+}
+
+export class Flights {
+  readonly #options: FlightsOptions;
+  readonly #flying = new Map<string, Flight>();
+
+  constructor(options: FlightsOptions) {
+    this.#options = options;
+  }
+
+  /** The request for this attempt that is under way here. */
+  join(key: AttemptKey, cycle: number): Flight | undefined {
+    return this.#flying.get(flightKey(key, cycle));
+  }
+
+  /** Sends. The caller has made sure that nobody else has. */
+  launch(key: AttemptKey, delivery: LoadedDelivery, plan: AttemptPlan): Flight {
+    const { sender, recorder, clock } = this.#options;
+    const startedAtMs = clock.now();
+    const attemptId = this.#options.newAttemptId();
+    const flightId = flightKey(key, delivery.cycle);
+    const outcome = sender
+      .send(delivery, key.attempt)
+      .then(async (sent) => await this.#book({ key, delivery, plan, attemptId, sent }))
+      .finally(() => this.#flying.delete(flightId));
+    // The caller may have left by the time this fails; whoever joins still sees the failure.
+    outcome.catch(() => undefined);
+    const flight: Flight = {
+      outcome,
+      lease: async () =>
+        await recorder.inFlight({
+          attemptId,
+          deliveryId: key.deliveryId,
+          tenantId: delivery.tenantId,
+          cycle: delivery.cycle,
+          attempt: key.attempt,
+          startedAt: new Date(startedAtMs),
+          leaseUntil: new Date(startedAtMs + LEASE_MS),
+        }),
+    };
+    this.#flying.set(flightId, flight);
+    return flight;
+  }
+
+  /** Resolves when nothing is under way. */
+  async drain(): Promise<void> {
+    await Promise.allSettled([...this.#flying.values()].map(async (flight) => await flight.outcome));
+  }
+
+  async #book(landed: {
+    readonly key: AttemptKey;
+    readonly delivery: LoadedDelivery;
+    readonly plan: AttemptPlan;
+    readonly attemptId: string;
+    readonly sent: SentAttempt;
+  }): Promise<MemberOutcome> {
+    const { key, delivery, plan, attemptId, sent } = landed;
+    const endedAtMs = sent.startedAtMs + sent.durationMs;
+    const outcome = judge(plan, sent);
+    await this.#options.recorder.outcome({
+      ...key,
+      attemptId,
+      tenantId: delivery.tenantId,
+      cycle: delivery.cycle,
+      startedAt: new Date(sent.startedAtMs),
+      durationMs: sent.durationMs,
+      status: sent.status,
+      error: sent.error,
+      responseBody: sent.responseBody,
+      nextState: NEXT_STATES[outcome.kind],
+      nextAttemptAt: outcome.kind === "failed" ? new Date(outcome.dueMs) : null,
+      endedAt: new Date(endedAtMs),
+      expiresAt: outcome.kind === "dead" ? new Date(endedAtMs + plan.deadLetterMs) : null,
+    });
+    return outcome;
+  }
+}
+
+const NEXT_STATES = { delivered: "DELIVERED", failed: "RETRYING", dead: "DEAD_LETTERED" } as const;
+
+function flightKey(key: AttemptKey, cycle: number): string {
+  return `${key.deliveryId}/${cycle}/${key.attempt}`;
+}
+
+/** What an answer means for the delivery. */
+function judge(
+  plan: AttemptPlan,
+  sent: SentAttempt,
+): { readonly kind: "delivered" | "dead" } | { readonly kind: "failed"; readonly dueMs: number } {
+  if (sent.error === null) {
+    return { kind: "delivered" };
+  }
+  if (plan.attempt >= ATTEMPT_MAX) {
+    return { kind: "dead" };
+  }
+  const dueMs = nextDueMs({
+    offsets: plan.offsetsMs,
+    anchorMs: plan.anchorMs ?? sent.startedAtMs,
+    attempt: plan.attempt,
+    endedAtMs: sent.startedAtMs + sent.durationMs,
+    retryAfterMs: sent.retryAfterMs,
+  });
+  return { kind: "failed", dueMs };
+}

@@ -1,0 +1,153 @@
+/** What tenants do with endpoints: register, look, delete, ask for another ping. */
+import type { Logger } from "pino";
+import type { Keyring } from "../crypto/keyring.ts";
+import type { Pool } from "../database/pool.ts";
+import {
+  deleteEndpoint,
+  type Endpoint,
+  findEndpoint,
+  listEndpoints,
+  nextGeneration,
+  wantVerification,
+} from "../database/repositories/endpoints.ts";
+import { tenantTransaction } from "../database/transaction.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { RandomBytes } from "../domain/ids.ts";
+import { createSlidingWindow } from "../domain/sliding-window.ts";
+import { SignetError } from "../errors.ts";
+import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
+import type { Verification } from "./verification.ts";
+
+/** Security decisions H: abuse caps. */
+const VERIFY_LIMITS = [
+  { count: 6, perMs: 60_000 },
+  { count: 30, perMs: 3_600_000 },
+];
+const VERIFY_KEYS_MAX = 10_000;
+
+export interface EndpointServiceOptions {
+  readonly pool: Pool;
+  readonly keyring: Keyring;
+  readonly verification: Verification;
+  /** The address policy's check of a target; returns the URL as it is kept. */
+  readonly checkUrl: (url: string) => URL;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  readonly log: Logger;
+}
+
+export class EndpointService {
+  readonly #options: EndpointServiceOptions;
+  readonly #kicks = new Set<Promise<void>>();
+  readonly #verifyWindow = createSlidingWindow(VERIFY_LIMITS, VERIFY_KEYS_MAX);
+
+  constructor(options: EndpointServiceOptions) {
+    this.#options = options;
+  }
+
+  /** @throws SignetError TARGET_URL_FORBIDDEN, LIMIT_EXCEEDED, IDEMPOTENCY_KEY_REUSED */
+  async register(tenantId: string, registration: Registration): Promise<Registered> {
+    const { pool, checkUrl } = this.#options;
+    const url = checkUrl(registration.url).href;
+    const registered = await tenantTransaction(
+      pool,
+      tenantId,
+      async (db) => await registerEndpoint(db, { ...registration, url, tenantId }, this.#options),
+    );
+    if (!registered.replayed) {
+      this.#kick(registered.endpoint);
+    }
+    return registered;
+  }
+
+  /** @throws SignetError NOT_FOUND */
+  async find(tenantId: string, id: string): Promise<Endpoint> {
+    const endpoint = await tenantTransaction(
+      this.#options.pool,
+      tenantId,
+      async (db) => await findEndpoint(db, tenantId, id),
+    );
+    return endpoint ?? notFound();
+  }
+
+  /** Newest first, after the endpoint `before` if one is named. */
+  async list(
+    tenantId: string,
+    page: { readonly before: string | undefined; readonly limit: number },
+  ): Promise<Endpoint[]> {
+    const { pool } = this.#options;
+    return await tenantTransaction(pool, tenantId, async (db) => await listEndpoints(db, tenantId, page));
+  }
+
+  /**
+   * Its waiting deliveries end as CANCELLED when their next attempt comes; its secrets are erased now.
+   *
+   * @throws SignetError NOT_FOUND
+   */
+  async remove(tenantId: string, id: string): Promise<void> {
+    const { pool, clock } = this.#options;
+    const removed = await tenantTransaction(
+      pool,
+      tenantId,
+      async (db) => await deleteEndpoint(db, tenantId, id, new Date(clock.now())),
+    );
+    if (!removed) {
+      notFound();
+    }
+  }
+
+  /**
+   * Pings again, now.
+   *
+   * @throws SignetError NOT_FOUND, INVALID_STATE when the endpoint does not wait for verification, RATE_LIMITED
+   */
+  async verify(tenantId: string, id: string): Promise<Endpoint> {
+    const { pool, clock } = this.#options;
+    const endpoint = await tenantTransaction(pool, tenantId, async (db) => {
+      const current = (await findEndpoint(db, tenantId, id)) ?? notFound();
+      if (current.state !== "PENDING") {
+        throw new SignetError("INVALID_STATE", {
+          detail: `The endpoint is ${current.state}: only a PENDING one waits for verification.`,
+        });
+      }
+      this.#limitPings(id);
+      return await wantVerification(db, { tenantId, id, now: new Date(clock.now()) });
+    });
+    if (endpoint === undefined) {
+      throw new SignetError("INVALID_STATE", { detail: "The endpoint was verified or changed just now." });
+    }
+    this.#kick(endpoint);
+    return endpoint;
+  }
+
+  /** Resolves when no start of a verification is under way. */
+  async drain(): Promise<void> {
+    await Promise.allSettled(this.#kicks);
+  }
+
+  #limitPings(id: string): void {
+    const waitMs = this.#verifyWindow.take(id, this.#options.clock.now());
+    if (waitMs > 0) {
+      throw new SignetError("RATE_LIMITED", {
+        detail: "An endpoint can be pinged 6 times a minute and 30 times an hour.",
+        headers: { "retry-after": String(Math.ceil(waitMs / 1_000)) },
+      });
+    }
+  }
+
+  /** After the commit: the answer does not wait for Temporal, and the sweep repeats what fails here. */
+  #kick({ id, tenantId, generation }: Endpoint): void {
+    const { pool, log, verification } = this.#options;
+    const countUp = async (): Promise<number | undefined> =>
+      await tenantTransaction(pool, tenantId, async (db) => await nextGeneration(db, id, generation));
+    const kick = verification
+      .kick({ id, tenantId, generation }, countUp)
+      .catch((error: unknown) => log.warn({ err: error, endpoint_id: id }, "verification not started yet"))
+      .finally(() => this.#kicks.delete(kick));
+    this.#kicks.add(kick);
+  }
+}
+
+function notFound(): never {
+  throw new SignetError("NOT_FOUND", { detail: "There is no such endpoint." });
+}

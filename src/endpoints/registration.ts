@@ -1,0 +1,103 @@
+/** Registering an endpoint: limits, secret, row; repeatable with an Idempotency-Key. */
+import type { Keyring } from "../crypto/keyring.ts";
+import type { Queryable } from "../database/pool.ts";
+import { findDataKey } from "../database/repositories/data-keys.ts";
+import {
+  countEndpoints,
+  type Endpoint,
+  findEndpoint,
+  insertEndpoint,
+  loadFirstSecret,
+} from "../database/repositories/endpoints.ts";
+import { takeIdempotencyKey } from "../database/repositories/idempotency.ts";
+import { IDEMPOTENCY_MS } from "../delivery/ingest.ts";
+import type { Clock } from "../domain/clock.ts";
+import { newId, type RandomBytes } from "../domain/ids.ts";
+import { SignetError } from "../errors.ts";
+import { generateSecret } from "../receiver/secret.ts";
+import { secretAad, secretFingerprint } from "./endpoint-secret.ts";
+
+/** Security decisions H. */
+const ENDPOINTS_MAX = 50;
+const ROUTE = "POST /v1/webhooks/endpoints";
+
+export interface Registration {
+  readonly url: string;
+  readonly eventTypes: readonly string[];
+  /** JSON text. */
+  readonly metadata: string | null;
+  readonly description: string | null;
+  readonly idempotency: { readonly key: string; readonly bodyHash: Buffer } | null;
+}
+
+export interface Registered {
+  readonly endpoint: Endpoint;
+  readonly secret: string;
+  /** The answer to an earlier request with the same Idempotency-Key. */
+  readonly replayed: boolean;
+}
+
+interface Tools {
+  readonly keyring: Keyring;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+type TenantRegistration = Registration & { readonly tenantId: string };
+
+/** Runs inside the tenant's transaction; the URL has been checked. */
+export async function registerEndpoint(
+  db: Queryable,
+  registration: TenantRegistration,
+  { keyring, clock, randomBytes }: Tools,
+): Promise<Registered> {
+  const { tenantId, idempotency } = registration;
+  const now = new Date(clock.now());
+  const id = newId("endpoint", now.getTime(), randomBytes);
+  if (idempotency !== null) {
+    const taken = await takeIdempotencyKey(db, {
+      ...idempotency,
+      tenantId,
+      route: ROUTE,
+      resourceId: id,
+      now,
+      forgetBefore: new Date(now.getTime() - IDEMPOTENCY_MS),
+    });
+    if (taken !== undefined) {
+      return await answerAgain(db, registration, { keyring, taken });
+    }
+  }
+  if ((await countEndpoints(db, tenantId)) >= ENDPOINTS_MAX) {
+    throw new SignetError("LIMIT_EXCEEDED", { detail: `A tenant has at most ${ENDPOINTS_MAX} endpoints.` });
+  }
+  const secret = generateSecret(randomBytes);
+  const dataKey = await findDataKey(db, tenantId);
+  const endpoint = await insertEndpoint(db, {
+    ...registration,
+    id,
+    sealedSecret: keyring.sealForTenant(dataKey, tenantId, secretAad(tenantId, id, 1), secret),
+    secretFingerprint: secretFingerprint(secret),
+    now,
+  });
+  return { endpoint, secret, replayed: false };
+}
+
+async function answerAgain(
+  db: Queryable,
+  { tenantId, idempotency }: TenantRegistration,
+  { keyring, taken }: { keyring: Keyring; taken: { readonly bodyHash: Buffer; readonly resourceId: string } },
+): Promise<Registered> {
+  if (idempotency === null || !taken.bodyHash.equals(idempotency.bodyHash)) {
+    throw new SignetError("IDEMPOTENCY_KEY_REUSED", {
+      detail: "This Idempotency-Key was used with a different request body in the past 24 hours.",
+    });
+  }
+  const endpoint = await findEndpoint(db, tenantId, taken.resourceId);
+  const sealed = await loadFirstSecret(db, tenantId, taken.resourceId);
+  if (endpoint === undefined || sealed === undefined) {
+    throw new SignetError("CONFLICT", { detail: "The endpoint that this request made has been deleted." });
+  }
+  const dataKey = await findDataKey(db, tenantId);
+  const secret = keyring.openForTenant(dataKey, tenantId, secretAad(tenantId, endpoint.id, 1), sealed);
+  return { endpoint, secret: secret.toString("utf8"), replayed: true };
+}
