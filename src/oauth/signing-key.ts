@@ -39,17 +39,23 @@ export async function generateSigningKey(keyring: Keyring): Promise<Omit<Signing
   };
 }
 
+function privateBytes({ kid, private_key: envelope }: SigningKeyRow, keyring: Keyring): Buffer {
+  try {
+    return keyring.openWithKek(keyAad(kid), envelope);
+  } catch (error) {
+    throw new Error(`signing key ${kid} does not open: SIGNET_KEK is not the one that it was made with`, {
+      cause: error,
+    });
+  }
+}
+
 /** Opens the private half of a stored key. */
 export function openSigningKey(row: SigningKeyRow, keyring: Keyring): SigningKey {
   const { kid, alg } = row;
   if (alg !== "ES256") {
     throw new Error(`signing with ${alg} is not supported`);
   }
-  const key = createPrivateKey({
-    key: keyring.openWithKek(keyAad(kid), row.private_key),
-    format: "der",
-    type: "pkcs8",
-  });
+  const key = createPrivateKey({ key: privateBytes(row, keyring), format: "der", type: "pkcs8" });
   return {
     kid,
     alg,

@@ -23,6 +23,13 @@ export const Timestamp = Type.String({
   examples: ["2025-11-20T14:46:40.000Z"],
 });
 
+/** One of a list of texts. */
+export function OneOf<const Choices extends readonly string[]>(
+  choices: Choices,
+): Type.TUnsafe<Choices[number]> {
+  return Type.Unsafe<Choices[number]>({ type: "string", enum: choices });
+}
+
 /** `null` or the schema. */
 export function Nullable<Schema extends TSchema>(schema: Schema): Type.TUnion<[Schema, Type.TNull]> {
   return Type.Union([schema, Type.Null()]);

@@ -1,0 +1,66 @@
+/** What commands print: the API's objects with `--json`, else something to read. */
+import type { Resource } from "./admin-client.ts";
+import type { CliContext } from "./context.ts";
+
+export interface OutputOptions {
+  readonly json?: boolean;
+}
+
+function text(value: unknown): string {
+  if (value === null || value === undefined || value === "") {
+    return "-";
+  }
+  if (Array.isArray(value)) {
+    return value.length === 0 ? "-" : value.map(text).join(" ");
+  }
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function printJson(context: CliContext, value: unknown): void {
+  context.stdout(`${JSON.stringify(value, null, 2)}\n`);
+}
+
+/** One object, a line per member. */
+export function printResource(context: CliContext, resource: Resource, options: OutputOptions): void {
+  if (options.json === true) {
+    printJson(context, resource);
+    return;
+  }
+  const width = Math.max(...Object.keys(resource).map((name) => name.length));
+  for (const [name, value] of Object.entries(resource)) {
+    context.stdout(`${name.padEnd(width)}  ${text(value)}\n`);
+  }
+}
+
+function printTable(context: CliContext, rows: readonly Resource[], columns: readonly string[]): void {
+  const cells = [
+    columns.map((name) => name.toUpperCase()),
+    ...rows.map((row) => columns.map((name) => text(row[name]))),
+  ];
+  const widths = columns.map((_name, index) => Math.max(...cells.map((line) => line[index]?.length ?? 0)));
+  for (const line of cells) {
+    context.stdout(
+      `${line
+        .map((cell, index) => cell.padEnd(widths[index] ?? 0))
+        .join("  ")
+        .trimEnd()}\n`,
+    );
+  }
+}
+
+/** A page of objects as a table of the named members. */
+export function printPage(
+  context: CliContext,
+  page: Resource,
+  columns: readonly string[],
+  options: OutputOptions,
+): void {
+  if (options.json === true) {
+    printJson(context, page);
+    return;
+  }
+  printTable(context, page["data"] as readonly Resource[], columns);
+  if (page["next_cursor"] !== null) {
+    context.stderr(`There are more: --cursor ${text(page["next_cursor"])}\n`);
+  }
+}

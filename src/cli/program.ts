@@ -1,0 +1,67 @@
+/** The `signet` command line: processes and the operators' nouns. */
+import { Command, CommanderError } from "commander";
+import { ConfigError } from "../config.ts";
+import { type CliContext, CommandError } from "./context.ts";
+import { credentialCommand } from "./credential.ts";
+import { principalCommand } from "./principal.ts";
+import { roleCommand } from "./role.ts";
+import { tenantCommand } from "./tenant.ts";
+
+export const EXIT_OK = 0;
+export const EXIT_FAILED = 1;
+export const EXIT_USAGE = 2;
+
+/** A command that runs a process: what it does, and how it is started. */
+export interface ProcessCommand {
+  readonly name: string;
+  readonly description: string;
+  readonly run: () => Promise<void>;
+}
+
+/** Passes the output settings on to every command: commander copies them only to those it makes itself. */
+function adopt(program: Command, context: CliContext): void {
+  program.exitOverride().configureOutput({ writeOut: context.stdout, writeErr: context.stderr });
+  for (const command of program.commands) {
+    adopt(command, context);
+  }
+}
+
+function createProgram(context: CliContext, processes: readonly ProcessCommand[]): Command {
+  const program = new Command("signet").description("Short-lived signed tokens and signed webhooks");
+  for (const { name, description, run } of processes) {
+    program.command(name).description(description).action(run);
+  }
+  program.addCommand(tenantCommand(context));
+  program.addCommand(roleCommand(context));
+  program.addCommand(principalCommand(context));
+  program.addCommand(credentialCommand(context));
+  adopt(program, context);
+  return program;
+}
+
+/**
+ * Runs one command line.
+ *
+ * @param argv what stands behind the program's name
+ * @returns the exit code: 0, 1 when the command failed, 2 when it was not understood
+ */
+export async function runCommandLine(
+  argv: readonly string[],
+  context: CliContext,
+  processes: readonly ProcessCommand[] = [],
+): Promise<number> {
+  try {
+    await createProgram(context, processes).parseAsync([...argv], { from: "user" });
+    return EXIT_OK;
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      // Commander has printed what it has to say.
+      return error.exitCode === 0 ? EXIT_OK : EXIT_USAGE;
+    }
+    if (error instanceof CommandError || error instanceof ConfigError) {
+      context.stderr(`signet: ${error.message}\n`);
+      return EXIT_FAILED;
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,44 @@
+import { Command } from "commander";
+import { createAdminCall, segment } from "./admin-client.ts";
+import type { CliContext } from "./context.ts";
+import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
+import { type OutputOptions, printPage, printResource } from "./output.ts";
+
+interface CreateOptions extends OutputOptions {
+  readonly region: string;
+  readonly platform?: boolean;
+}
+
+/** `signet tenant create | list | show`. */
+export function tenantCommand(context: CliContext): Command {
+  const call = createAdminCall(context);
+  const tenant = new Command("tenant").description("customers of the platform");
+
+  tenant
+    .command("create <name>")
+    .description("add a tenant")
+    .requiredOption("--region <region>", "for instance eu, eu-west-1 or global")
+    .option("--platform", "the tenant of the platform's own services; there is at most one")
+    .option("--json", "print the API's object")
+    .action(async (name: string, options: CreateOptions) => {
+      const body = { name, region: options.region, ...(options.platform === true ? { platform: true } : {}) };
+      printResource(context, await call("POST", "/tenants", body), options);
+    });
+
+  withListOptions(tenant.command("list").description("list tenants, newest first")).action(
+    async (options: ListOptions) => {
+      const page = await call("GET", `/tenants${listQuery(options)}`);
+      printPage(context, page, ["id", "name", "region", "state", "created_at"], options);
+    },
+  );
+
+  tenant
+    .command("show <id>")
+    .description("show one tenant")
+    .option("--json", "print the API's object")
+    .action(async (id: string, options: OutputOptions) => {
+      printResource(context, await call("GET", `/tenants/${segment(id)}`), options);
+    });
+
+  return tenant;
+}

@@ -1,0 +1,92 @@
+/** The way in: argv → a process or a command of the command line. */
+import closeWithGrace from "close-with-grace";
+import { EXIT_FAILED, type ProcessCommand, runCommandLine } from "./cli/program.ts";
+import { type Config, ConfigError, configFromProcess, operatorSettingsFromProcess } from "./config.ts";
+import { createLogger, type Logger } from "./observability/logger.ts";
+
+/** Longer than a process needs to let what is under way end, shorter than a container's grace of 20 s. */
+const CLOSE_TIMEOUT_MS = 18_000;
+
+interface RunningProcess {
+  close(): Promise<void>;
+  /** Rejects when the process fails beyond repair. */
+  readonly failed?: Promise<never>;
+}
+
+type StartProcess = (config: Config, log: Logger) => Promise<RunningProcess>;
+
+function need<Name extends "databaseUrl" | "temporalAddress">(
+  config: Config,
+  name: Name,
+  variable: string,
+): string {
+  const value = config[name];
+  if (value === undefined) {
+    throw new ConfigError([`${variable} must be set; only \`signet serve\` brings its own`]);
+  }
+  return value;
+}
+
+const startApi: StartProcess = async (config, log) => {
+  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const api = await import("./processes/api.ts");
+  return await api.startApi({ config: { ...config, databaseUrl }, log });
+};
+
+const startWorker: StartProcess = async (config, log) => {
+  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
+  const worker = await import("./processes/worker.ts");
+  return await worker.startWorker({ config: { ...config, databaseUrl, temporalAddress }, log });
+};
+
+async function migrate(): Promise<void> {
+  const config = configFromProcess();
+  const { runMigrate } = await import("./processes/migrate.ts");
+  await runMigrate(config, createLogger({ level: config.logLevel }));
+}
+
+/** Runs a process until a signal ends it. A failure at the start or beyond repair ends it with exit code 1. */
+function untilSignal(start: StartProcess): () => Promise<void> {
+  return async () => {
+    const config = configFromProcess();
+    const log = createLogger({ level: config.logLevel });
+    const running = await start(config, log);
+    const grace = closeWithGrace({ delay: CLOSE_TIMEOUT_MS, logger: log }, async ({ err, signal }) => {
+      if (err !== undefined) {
+        log.fatal({ err }, "ending after an error that nobody caught");
+      } else {
+        log.info({ signal }, "ending");
+      }
+      await running.close();
+    });
+    running.failed?.catch((error: unknown) => {
+      log.fatal({ err: error }, "ending: the process failed beyond repair");
+      process.exitCode = EXIT_FAILED;
+      grace.close();
+    });
+  };
+}
+
+const PROCESSES: readonly ProcessCommand[] = [
+  { name: "api", description: "run the public and the operators' API", run: untilSignal(startApi) },
+  { name: "worker", description: "run the delivery engine", run: untilSignal(startWorker) },
+  { name: "migrate", description: "bring the database to this version's schema", run: migrate },
+];
+
+try {
+  process.exitCode = await runCommandLine(
+    process.argv.slice(2),
+    {
+      settings: operatorSettingsFromProcess,
+      stdout: (text) => void process.stdout.write(text),
+      stderr: (text) => void process.stderr.write(text),
+      fetch,
+    },
+    PROCESSES,
+  );
+} catch (error) {
+  createLogger({ level: "info" }).fatal({ err: error }, "could not start");
+  // Connections that were opened before the failure would keep the process alive.
+  process.exit(EXIT_FAILED);
+}
