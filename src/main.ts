@@ -29,8 +29,9 @@ function need<Name extends "databaseUrl" | "temporalAddress">(
 
 const startApi: StartProcess = async (config, log) => {
   const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
   const api = await import("./processes/api.ts");
-  return await api.startApi({ config: { ...config, databaseUrl }, log });
+  return await api.startApi({ config: { ...config, databaseUrl, temporalAddress }, log });
 };
 
 const startWorker: StartProcess = async (config, log) => {

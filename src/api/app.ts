@@ -11,6 +11,7 @@ import { registerCredentialRoutes } from "./routes/credentials.ts";
 import { registerErrorTypeRoutes } from "./routes/error-types.ts";
 import { type ReadinessCheck, registerHealthRoutes } from "./routes/health.ts";
 import { type OAuthServices, registerOAuthRoutes } from "./routes/oauth.ts";
+import { registerWebhookRoutes, type WebhookServices } from "./routes/webhooks.ts";
 import { createServer } from "./server.ts";
 import type { SignetServer } from "./types.ts";
 
@@ -26,6 +27,7 @@ export interface ApiServices {
     readonly api: Pool;
   };
   readonly oauth: OAuthServices;
+  readonly webhooks: WebhookServices;
   readonly verifyToken: VerifyToken;
   readonly readiness: readonly ReadinessCheck[];
 }
@@ -46,6 +48,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerErrorTypeRoutes(server);
   registerOAuthRoutes(server, services.oauth);
   registerCredentialRoutes(server, pools.api);
+  registerWebhookRoutes(server, services.webhooks);
   registerOpenApiRoute(server);
 
   await server.ready();

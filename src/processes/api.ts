@@ -19,9 +19,11 @@ import { createClientAuthenticator } from "../oauth/client-authentication.ts";
 import { ensureSigningKey, type KeyStore, openKeyStore } from "../oauth/key-store.ts";
 import { createLastUsedRecorder } from "../oauth/last-used.ts";
 import { createTokenVerifier } from "../oauth/verify-access-token.ts";
+import { checkNamespace, createLazyClient } from "../temporal/client.ts";
+import { createWebhooks } from "./webhooks.ts";
 
 export interface ApiProcessOptions {
-  readonly config: Config & { readonly databaseUrl: string };
+  readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
   readonly log: Logger;
   readonly clock?: Clock;
 }
@@ -36,6 +38,7 @@ export interface ApiProcess {
 
 interface Pools {
   readonly api: Pool;
+  readonly ingest: Pool;
   readonly issuer: Pool;
   readonly operator: Pool;
 }
@@ -43,7 +46,12 @@ interface Pools {
 function openPools({ config, log }: ApiProcessOptions): Pools {
   const open = (role: ServiceRole): Pool =>
     createPool({ url: config.databaseUrl, role, max: config.databaseConnections, log });
-  return { api: open("signet_api"), issuer: open("signet_issuer"), operator: open("signet_operator") };
+  return {
+    api: open("signet_api"),
+    ingest: open("signet_ingest"),
+    issuer: open("signet_issuer"),
+    operator: open("signet_operator"),
+  };
 }
 
 async function listen(server: SignetServer, address: ListenAddress): Promise<ListenAddress> {
@@ -99,6 +107,8 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   await requireCurrentSchema(pools.api);
   const keys = await openKeys(pools, keyring, clock, log);
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log });
+  const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
+  const webhooks = createWebhooks({ config, pools, keyring, temporal, clock, log });
   const shared = { clock, randomBytes, log };
 
   const api = await createApi({
@@ -106,6 +116,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     config,
     pools,
     oauth,
+    webhooks,
     verifyToken: createTokenVerifier({
       issuer: config.publicUrl,
       audience: config.audience,
@@ -114,6 +125,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     }),
     readiness: [
       { name: "database", check: async () => await requireCurrentSchema(pools.api) },
+      { name: "temporal", check: async () => await checkNamespace(temporal) },
       { name: "keys", check: async () => keys.signingKey() },
     ],
   });
@@ -135,6 +147,8 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     close: async () => {
       await Promise.all([api.close(), admin.close()]);
       keys.close();
+      await webhooks.drain();
+      await temporal.connection.close();
       await oauth.lastUsed.close();
       await Promise.all(Object.values(pools).map(async (pool: Pool) => await pool.end()));
     },

@@ -1,8 +1,19 @@
-/** `signet migrate`: brings the database to the schema of this build, once, before the other processes start. */
+/** `signet migrate`: brings the database and the Temporal namespace to what this build needs, once, before the other processes start. */
+import { Connection } from "@temporalio/client";
 import { type Config, ConfigError } from "../config.ts";
 import { migrateDatabase } from "../database/migrate.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
+import { ensureNamespace } from "../temporal/namespace.ts";
+
+async function prepareNamespace(address: string, namespace: string): Promise<void> {
+  const connection = await Connection.connect({ address });
+  try {
+    await ensureNamespace(connection, { namespace });
+  } finally {
+    await connection.close();
+  }
+}
 
 /** Migrates and returns how many migrations were applied. */
 export async function runMigrate(config: Config, log: Logger): Promise<number> {
@@ -17,5 +28,9 @@ export async function runMigrate(config: Config, log: Logger): Promise<number> {
     log,
   });
   log.info({ applied }, "schema is up to date");
+  if (config.temporalAddress !== undefined) {
+    await prepareNamespace(config.temporalAddress, config.temporalNamespace);
+    log.info({ namespace: config.temporalNamespace }, "Temporal namespace is up to date");
+  }
   return applied;
 }

@@ -18,7 +18,7 @@ import { createVerification } from "../endpoints/verification.ts";
 import { sweepVerifications } from "../endpoints/verification-sweep.ts";
 import type { Logger } from "../observability/logger.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
-import { connectNative, createNativeClient } from "../temporal/client.ts";
+import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 import { startWorkers, type Workers } from "../temporal/workers.ts";
 import { startUpkeep } from "../upkeep.ts";

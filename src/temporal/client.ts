@@ -1,6 +1,7 @@
 /** Connections to Temporal's frontend. */
 import { Client, Connection } from "@temporalio/client";
-import { NativeConnection } from "@temporalio/worker";
+
+const CHECK_TIMEOUT_MS = 2_000;
 
 export interface TemporalOptions {
   /** host:port */
@@ -16,13 +17,11 @@ export function createLazyClient({ address, namespace }: TemporalOptions): Clien
   return new Client({ connection: Connection.lazy({ address }), namespace });
 }
 
-/** The connection that a worker process shares between its workers and its client: eager starts need that. */
-export async function connectNative({
-  address,
-}: Pick<TemporalOptions, "address">): Promise<NativeConnection> {
-  return await NativeConnection.connect({ address });
-}
-
-export function createNativeClient(connection: NativeConnection, namespace: string): Client {
-  return new Client({ connection, namespace });
+/** Rejects when Temporal cannot be reached or does not know the namespace. */
+export async function checkNamespace(client: Client): Promise<void> {
+  const { namespace } = client.options;
+  await client.withDeadline(
+    Date.now() + CHECK_TIMEOUT_MS,
+    async () => await client.workflowService.describeNamespace({ namespace }),
+  );
 }

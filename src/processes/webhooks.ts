@@ -1,0 +1,53 @@
+/** The services behind the webhook routes, put together for the api process. */
+import { randomBytes } from "node:crypto";
+import type { Client } from "@temporalio/client";
+import { type Config, ownListeners } from "../config.ts";
+import type { Keyring } from "../crypto/keyring.ts";
+import type { Pool } from "../database/pool.ts";
+import { createAddressPolicy } from "../delivery/address-policy.ts";
+import { DeliveryService } from "../delivery/delivery-service.ts";
+import { createIngest } from "../delivery/ingest.ts";
+import type { Clock } from "../domain/clock.ts";
+import { EndpointService } from "../endpoints/endpoint-service.ts";
+import { createVerification } from "../endpoints/verification.ts";
+import type { Logger } from "../observability/logger.ts";
+import type { WebhookServices } from "../api/routes/webhooks.ts";
+
+export interface WebhookParts {
+  readonly config: Config;
+  readonly pools: { readonly api: Pool; readonly ingest: Pool };
+  readonly keyring: Keyring;
+  readonly temporal: Client;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
+  const { config, pools, keyring, temporal, clock, log } = parts;
+  const policy = createAddressPolicy({
+    allowedCidrs: config.allowedTargetCidrs,
+    allowHttp: config.allowHttpTargets,
+    ownListeners: ownListeners(config),
+  });
+  const endpoints = new EndpointService({
+    pool: pools.api,
+    keyring,
+    verification: createVerification(temporal, Math.random),
+    checkUrl: (url) => policy.checkUrl(url),
+    clock,
+    randomBytes,
+    log,
+  });
+  const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, log });
+  const ingest = createIngest({ pool: pools.ingest, clock, randomBytes, deadLetterMs: config.deadLetterMs });
+  return {
+    endpoints,
+    deliveries,
+    ingest,
+    api: pools.api,
+    ingestPool: pools.ingest,
+    drain: async () => {
+      await Promise.all([endpoints.drain(), deliveries.drain()]);
+    },
+  };
+}

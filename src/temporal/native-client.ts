@@ -1,0 +1,15 @@
+/** The connection of worker processes; apart from client.ts, which the api loads without the worker's native library. */
+import { Client } from "@temporalio/client";
+import { NativeConnection } from "@temporalio/worker";
+import type { TemporalOptions } from "./client.ts";
+
+/** The connection that a worker process shares between its workers and its client: eager starts need that. */
+export async function connectNative({
+  address,
+}: Pick<TemporalOptions, "address">): Promise<NativeConnection> {
+  return await NativeConnection.connect({ address });
+}
+
+export function createNativeClient(connection: NativeConnection, namespace: string): Client {
+  return new Client({ connection, namespace });
+}
