@@ -145,7 +145,7 @@ function tryLock() {
   return false;
 }
 
-/** @param {string} what @param {() => void} beat @returns {() => void} */
+/** @param {string} what @param {() => void} beat @returns {(ok: boolean) => void} */
 function showProgress(what, beat) {
   const started = Date.now();
   const seconds = () => Math.round((Date.now() - started) / 1000);
@@ -159,28 +159,31 @@ function showProgress(what, beat) {
       process.stderr.write(`\rsignet: ${what} … ${seconds()} s `);
     }
   }, 1_000);
-  return () => {
+  return (ok) => {
     clearInterval(timer);
-    process.stderr.write(`${tty ? "\r" : ""}signet: ${what} … done in ${seconds()} s\n`);
+    const end = ok ? `done in ${seconds()} s` : "failed";
+    process.stderr.write(`${tty ? "\r" : ""}signet: ${what} … ${end}\n`);
   };
 }
 
-/** @returns {Promise<void>} */
-function runNpmCi() {
+/**
+ * Runs npm out of sight of the terminal: Ctrl-C comes to us, and we end it with all that it has started.
+ *
+ * @param {string[]} args @returns {Promise<{ ok: boolean, output: string }>}
+ */
+function runNpm(args) {
   const npm = process.env["npm_execpath"];
-  const [command, ...first] =
-    npm !== undefined && basename(npm) === "npm-cli.js" ? [process.execPath, npm] : ["npm"];
-  const args = [...first, "ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"];
-  const child = spawn(command ?? "npm", args, {
-    cwd: ROOT,
-    stdio: ["ignore", "pipe", "pipe"],
-    detached: true,
-  });
+  const viaNode = npm !== undefined && basename(npm) === "npm-cli.js";
+  const child = spawn(
+    viaNode ? process.execPath : "npm",
+    [...(viaNode ? [npm] : []), ...args, "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"],
+    { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"], detached: true },
+  );
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (chunk) => (output = (output + String(chunk)).slice(-8_000)));
+    stream.on("data", (chunk) => (output = (output + String(chunk)).slice(0, 20_000)));
   }
-  const done = showProgress("installing dependencies (npm ci)", () => {
+  const done = showProgress(`installing dependencies (npm ${args.join(" ")})`, () => {
     const now = new Date();
     fs.utimesSync(INSTALL_LOCK, now, now);
   });
@@ -189,15 +192,24 @@ function runNpmCi() {
   return new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("close", (code) => {
-      done();
+      done(code === 0);
       process.off("SIGINT", stop).off("SIGTERM", stop);
-      if (code === 0) {
-        resolve();
-      } else {
-        reject(new Error(`npm ci failed:\n${output.trim()}`));
-      }
+      resolve({ ok: code === 0, output: output.trim() });
     });
   });
+}
+
+async function install() {
+  let result = await runNpm(["ci"]);
+  // A lockfile that lacks optional packages of other platforms is no good to `npm ci`. What it does list is
+  // installed as listed by `npm install` too, which leaves the file alone when told to save nothing.
+  if (!result.ok && /\bEUSAGE\b/.test(result.output)) {
+    result = await runNpm(["install", "--no-save"]);
+  }
+  if (!result.ok) {
+    throw new Error(`the dependencies cannot be installed:\n${result.output}`);
+  }
+  writeStamp();
 }
 
 async function ensureInstalled() {
@@ -206,8 +218,7 @@ async function ensureInstalled() {
     if (tryLock()) {
       try {
         if (!isFresh()) {
-          await runNpmCi();
-          writeStamp();
+          await install();
         }
       } finally {
         fs.rmSync(INSTALL_LOCK, { force: true });

@@ -16,10 +16,9 @@ import {
   unlink,
   writeFile,
 } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../../src/embedded/postgres.ts";
 import { stopLeftOverPostgres } from "../../../src/embedded/postgres-cluster.ts";
 import { isRunning } from "../../../src/embedded/process-identity.ts";
@@ -43,7 +42,7 @@ let lines: string[];
 let running: EmbeddedPostgres[];
 
 beforeEach(async () => {
-  scratch = await realpath(await mkdtemp(join(tmpdir(), "signet-postgres-")));
+  scratch = await realpath(await mkdtemp(join(inject("runDirectory"), "postgres-")));
   await chmod(scratch, 0o755);
   home = join(scratch, "clone", ".signet");
   stateRoot = join(scratch, "state");

@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client, Connection } from "@temporalio/client";
 import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
@@ -19,7 +18,7 @@ let lines: string[];
 let running: EmbeddedTemporal[];
 
 beforeEach(async () => {
-  home = await mkdtemp(join(tmpdir(), "signet-temporal-"));
+  home = await mkdtemp(join(inject("runDirectory"), "temporal-"));
   port = await freePort();
   lines = [];
   running = [];

@@ -34,6 +34,7 @@ appendFileSync("npm-calls", process.argv.slice(2).join(" ") + "\\n");
 rmSync("node_modules", { recursive: true, force: true });
 if (existsSync("npm-slow")) await new Promise((resolve) => setTimeout(resolve, 500));
 if (existsSync("npm-fails")) { console.error("npm error registry is away"); process.exit(1); }
+if (existsSync("out-of-sync") && process.argv[2] === "ci") { console.error("npm error code EUSAGE"); process.exit(1); }
 mkdirSync("node_modules/vitest", { recursive: true });
 symlinkSync(${JSON.stringify(join(REPOSITORY, "node_modules", "tsx"))}, "node_modules/tsx");
 writeFileSync("node_modules/vitest/vitest.mjs", "console.log(JSON.stringify(process.argv.slice(2)))");
@@ -157,6 +158,16 @@ describe("dependencies", () => {
     await rm(join(project, "npm-fails"));
     await signet("version");
     expect(await npmCalls()).toHaveLength(2);
+  });
+
+  it("are installed as far as the lockfile goes when npm ci will not have it", async () => {
+    await writeFile(join(project, "out-of-sync"), "");
+    await signet("version");
+    await signet("version");
+    expect(await npmCalls()).toEqual([
+      expect.stringMatching(/^ci /),
+      expect.stringMatching(/^install --no-save --include=dev /),
+    ]);
   });
 
   it("of a production image are never touched: the build runs", async () => {
