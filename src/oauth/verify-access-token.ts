@@ -4,6 +4,7 @@ import { errors, type JWTHeaderParameters, type JWTPayload, jwtVerify } from "jo
 import type { Clock } from "../domain/clock.ts";
 import { TOKEN_LIFETIME_SECONDS } from "./access-token.ts";
 import { tokenRefused } from "./bearer-errors.ts";
+import { createVerifiedTokens, type VerifiedToken } from "./verified-tokens.ts";
 
 const TOKEN_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 const TOKEN_LENGTH_MAX = 4_096;
@@ -40,7 +41,7 @@ function identityOf(payload: JWTPayload, kid: string): Identity {
   for (const name of STRING_CLAIMS) {
     // jose takes an array for aud; a token of ours has one audience.
     if (typeof claims[name] !== "string") {
-      throw tokenRefused("TOKEN_INVALID", "The access token is not valid.", new Error(`claim ${name}`));
+      throw new errors.JWTInvalid(`claim ${name}`);
     }
   }
   const text = claims as Record<(typeof STRING_CLAIMS)[number], string>;
@@ -56,9 +57,19 @@ function identityOf(payload: JWTPayload, kid: string): Identity {
   };
 }
 
+const NOT_VALID = "The access token is not valid.";
+
+function asRefusal(error: unknown): unknown {
+  if (error instanceof errors.JWTExpired) {
+    return tokenRefused("TOKEN_EXPIRED", "The access token has expired.", error);
+  }
+  return error instanceof errors.JOSEError ? tokenRefused("TOKEN_INVALID", NOT_VALID, error) : error;
+}
+
 /** Makes the check. */
 export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken {
   const { issuer, audience, verificationKey, clock } = options;
+  const verified = createVerifiedTokens<Identity>();
 
   async function keyFor(header: JWTHeaderParameters): Promise<KeyObject> {
     const { kid } = header;
@@ -72,30 +83,38 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
     return key;
   }
 
+  async function verify(token: string): Promise<VerifiedToken<Identity>> {
+    const { payload, protectedHeader } = await jwtVerify(token, keyFor, {
+      algorithms: ["ES256"],
+      typ: "at+jwt",
+      issuer,
+      audience,
+      requiredClaims: ["exp", "iat", ...STRING_CLAIMS],
+      clockTolerance: CLOCK_SKEW_SECONDS,
+      maxTokenAge: TOKEN_LIFETIME_SECONDS + CLOCK_SKEW_SECONDS,
+      currentDate: new Date(clock.now()),
+    });
+    const kid = protectedHeader.kid ?? "";
+    const expiresAt = ((payload.exp ?? 0) + CLOCK_SKEW_SECONDS) * 1_000;
+    return { claims: identityOf(payload, kid), key: await verificationKey(kid), kid, expiresAt };
+  }
+
   return async (token) => {
     if (token.length > TOKEN_LENGTH_MAX || !TOKEN_FORM.test(token)) {
-      throw tokenRefused("TOKEN_INVALID", "The access token is not valid.");
+      throw tokenRefused("TOKEN_INVALID", NOT_VALID);
+    }
+    const known = verified.get(token);
+    if (known?.key !== undefined && clock.now() < known.expiresAt) {
+      if ((await verificationKey(known.kid)) === known.key) {
+        return known.claims;
+      }
     }
     try {
-      const { payload, protectedHeader } = await jwtVerify(token, keyFor, {
-        algorithms: ["ES256"],
-        typ: "at+jwt",
-        issuer,
-        audience,
-        requiredClaims: ["exp", "iat", ...STRING_CLAIMS],
-        clockTolerance: CLOCK_SKEW_SECONDS,
-        maxTokenAge: TOKEN_LIFETIME_SECONDS + CLOCK_SKEW_SECONDS,
-        currentDate: new Date(clock.now()),
-      });
-      return identityOf(payload, protectedHeader.kid ?? "");
+      const fresh = await verify(token);
+      verified.set(token, fresh);
+      return fresh.claims;
     } catch (error) {
-      if (error instanceof errors.JWTExpired) {
-        throw tokenRefused("TOKEN_EXPIRED", "The access token has expired.", error);
-      }
-      if (error instanceof errors.JOSEError) {
-        throw tokenRefused("TOKEN_INVALID", "The access token is not valid.", error);
-      }
-      throw error;
+      throw asRefusal(error);
     }
   };
 }
