@@ -374,3 +374,8 @@ export function configFromProcess(): Config {
 export function operatorSettingsFromProcess(): OperatorSettings {
   return loadOperatorSettings(process.env);
 }
+
+/** The whole environment, for programs that are started from here and read their own variables. */
+export function processEnvironment(): Environment {
+  return process.env;
+}

@@ -41,6 +41,11 @@ const startWorker: StartProcess = async (config, log) => {
   return await worker.startWorker({ config: { ...config, databaseUrl, temporalAddress }, log });
 };
 
+const startServe: StartProcess = async (config) => {
+  const serve = await import("./processes/serve.ts");
+  return await serve.startServe(config);
+};
+
 async function migrate(): Promise<void> {
   const config = configFromProcess();
   const { runMigrate } = await import("./processes/migrate.ts");
@@ -72,6 +77,11 @@ function untilSignal(start: StartProcess): () => Promise<void> {
 const PROCESSES: readonly ProcessCommand[] = [
   { name: "api", description: "run the public and the operators' API", run: untilSignal(startApi) },
   { name: "worker", description: "run the delivery engine", run: untilSignal(startWorker) },
+  {
+    name: "serve",
+    description: "run everything in one process on embedded PostgreSQL and Temporal",
+    run: untilSignal(startServe),
+  },
   { name: "migrate", description: "bring the database to this version's schema", run: migrate },
 ];
 

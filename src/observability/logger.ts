@@ -2,7 +2,7 @@
  * The log: JSON lines on standard output. Two walls keep secrets out of it: named members are censored, and
  * whatever still looks like a secret or a token is masked in the finished line.
  */
-import { type DestinationStream, type Logger, pino } from "pino";
+import { destination as pinoDestination, type DestinationStream, type Logger, pino } from "pino";
 
 export type { Logger };
 
@@ -51,4 +51,9 @@ export function createLogger({ level, destination }: LoggerOptions): Logger {
     hooks: { streamWrite: maskSecrets },
   };
   return destination === undefined ? pino(options) : pino(options, destination);
+}
+
+/** A log file; its directory is made. Lines are written as they come, so that none is missing after a crash. */
+export function fileDestination(path: string): DestinationStream {
+  return pinoDestination({ dest: path, mkdir: true, sync: true });
 }

@@ -1,0 +1,170 @@
+/**
+ * The main job, step by step, as a tenant and an operator would do it: token, verified endpoint, signed delivery,
+ * failures, dead letter, replay. Everything goes through the public API, the operators' API and Temporal.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import type { Client } from "@temporalio/client";
+import { attemptNowSignal } from "../../workflows/messages.ts";
+import type { AdminCall } from "../cli/admin-client.ts";
+import { ATTEMPT_MAX } from "../domain/retry-schedule.ts";
+import type { DemoReceiver } from "./demo-receiver.ts";
+import { type DemoTenant, demoTenant } from "./demo-tenant.ts";
+import { type Json, signIn, type TenantApi } from "./tenant-api.ts";
+
+const PATIENCE_MS = 30_000;
+const ASK_AGAIN_MS = 25;
+const DESCRIPTION = "demo";
+const EVENT_TYPE = "inference.completed";
+
+export interface DemoOptions {
+  readonly baseUrl: string;
+  readonly home: string;
+  readonly admin: AdminCall;
+  readonly temporal: Client;
+  readonly receiver: DemoReceiver;
+  /** One line for people. */
+  readonly say: (line: string) => void;
+}
+
+export interface DemoResult {
+  readonly tenant: DemoTenant;
+  readonly endpointId: string;
+  /** The delivery that was a dead letter and was replayed. */
+  readonly deliveryId: string;
+}
+
+async function until(
+  ask: () => Promise<Json>,
+  wanted: (answer: Json) => boolean,
+  what: string,
+): Promise<Json> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const answer = await ask();
+    if (wanted(answer)) {
+      return answer;
+    }
+    if (performance.now() > deadline) {
+      throw new Error(`the demo waited ${PATIENCE_MS / 1_000} s in vain for ${what}`);
+    }
+    await delay(ASK_AGAIN_MS);
+  }
+}
+
+async function showToken({ baseUrl, say }: DemoOptions, tenant: DemoTenant): Promise<TenantApi> {
+  const api = await signIn(baseUrl, tenant);
+  const claims = JSON.parse(Buffer.from(api.token.split(".")[1] ?? "", "base64url").toString()) as Json;
+  say(
+    `1  token      client ${tenant.clientId} → JWT of ${api.token.length} bytes, ${Number(claims["exp"]) - Number(claims["iat"])} s`,
+  );
+  say(`              tenant ${String(claims["tenant"])}, region ${String(claims["region"])}`);
+  say(`              scope ${String(claims["scope"])}`);
+  return api;
+}
+
+async function showEndpoint({ receiver, say }: DemoOptions, api: TenantApi): Promise<string> {
+  const { data } = await api.call("GET", "/v1/webhooks/endpoints?limit=100");
+  for (const old of data as readonly Json[]) {
+    if (old["description"] === DESCRIPTION) {
+      await api.call("DELETE", `/v1/webhooks/endpoints/${String(old["id"])}`);
+    }
+  }
+  const endpoint = await api.call("POST", "/v1/webhooks/endpoints", {
+    url: receiver.url,
+    events: ["*"],
+    description: DESCRIPTION,
+    metadata: { from: "npm start" },
+  });
+  receiver.secrets.add(String(endpoint["secret"]));
+  const id = String(endpoint["id"]);
+  say(`2  endpoint   ${id} → ${receiver.url} is ${String(endpoint["state"])}: a signed ping is on its way`);
+  const active = await until(
+    async () => await api.call("GET", `/v1/webhooks/endpoints/${id}`),
+    ({ state }) => state === "ACTIVE",
+    "the endpoint's verification",
+  );
+  say(`              it answered 200, so it is ${String(active["state"])}`);
+  return id;
+}
+
+async function publish(api: TenantApi, data: Json): Promise<string> {
+  const event = await api.call("POST", "/v1/events", { type: EVENT_TYPE, data });
+  const { data: deliveries } = await api.call(
+    "GET",
+    `/v1/webhooks/deliveries?event_id=${String(event["id"])}`,
+  );
+  const [delivery] = deliveries as readonly Json[];
+  return String(delivery?.["id"]);
+}
+
+async function untilState(api: TenantApi, id: string, state: string): Promise<Json> {
+  return await until(
+    async () => await api.call("GET", `/v1/webhooks/deliveries/${id}`),
+    (delivery) => delivery["state"] === state,
+    `delivery ${id} to be ${state}`,
+  );
+}
+
+async function showDelivery({ receiver, say }: DemoOptions, api: TenantApi): Promise<void> {
+  const started = performance.now();
+  const id = await publish(api, { model: "signet-1", tokens: 42 });
+  await untilState(api, id, "DELIVERED");
+  const took = Math.round(performance.now() - started);
+  const got = receiver.requests.find(({ deliveryId }) => deliveryId === id);
+  say(`3  delivery   ${id}: published, signed, sent and answered 200 in ${took} ms`);
+  say(`              the receiver ${got?.verified === true ? "verified" : "COULD NOT VERIFY"} the signature`);
+  if (got?.verified !== true) {
+    throw new Error("the demo's receiver could not verify a signature");
+  }
+}
+
+/** The real schedule lasts 72 hours; an operator's signal brings each attempt forward. */
+async function showDeadLetter(options: DemoOptions, api: TenantApi): Promise<string> {
+  const { receiver, temporal, say } = options;
+  receiver.setAnswer(500);
+  const id = await publish(api, { model: "signet-1", tokens: 17 });
+  const attempted = async (count: number): Promise<Json> =>
+    await until(
+      async () => await api.call("GET", `/v1/webhooks/deliveries/${id}`),
+      (delivery) => Number(delivery["attempt_count"]) >= count,
+      `attempt ${count} of ${id}`,
+    );
+  const first = await attempted(1);
+  say(`4  failures   ${id}: the receiver answers 500 now; attempt 1 failed`);
+  say(`              the next one is due ${String(first["next_attempt_at"])}, the 17th in 72 hours`);
+  for (let count = 2; count <= ATTEMPT_MAX; count += 1) {
+    await temporal.workflow.getHandle(String(first["workflow_id"])).signal(attemptNowSignal);
+    await attempted(count);
+  }
+  say(`              signal attemptNow brought attempts 2 to ${ATTEMPT_MAX} forward`);
+  const dead = await untilState(api, id, "DEAD_LETTERED");
+  const { data } = await api.call("GET", "/v1/webhooks/dlq");
+  const entry = (data as readonly Json[]).find((candidate) => candidate["id"] === id);
+  say(`5  dead letter ${id}: reason ${String(entry?.["reason"])}, kept until ${String(dead["expires_at"])}`);
+  return id;
+}
+
+async function showReplay({ receiver, say }: DemoOptions, api: TenantApi, id: string): Promise<void> {
+  receiver.setAnswer(200);
+  await api.call("POST", `/v1/webhooks/dlq/${id}/replay`);
+  const delivered = await untilState(api, id, "DELIVERED");
+  say(
+    `6  replay     ${id}: ${String(delivered["state"])} in cycle ${String(delivered["cycle"])}, carried by ${String(delivered["workflow_id"])}`,
+  );
+}
+
+/** Runs the demo once. It throws when a step does not do what it shows. */
+export async function runDemo(options: DemoOptions): Promise<DemoResult> {
+  const { tenant, known } = await demoTenant(options.home, options.admin);
+  options.say(
+    known
+      ? `   demo tenant ${tenant.tenantId} of an earlier start`
+      : `   demo tenant ${tenant.tenantId} provisioned`,
+  );
+  const api = await showToken(options, tenant);
+  const endpointId = await showEndpoint(options, api);
+  await showDelivery(options, api);
+  const deliveryId = await showDeadLetter(options, api);
+  await showReplay(options, api, deliveryId);
+  return { tenant, endpointId, deliveryId };
+}

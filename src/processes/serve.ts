@@ -1,0 +1,177 @@
+/** `signet serve`, what `npm start` runs: every process in one, on embedded PostgreSQL and Temporal, after a demo. */
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { createAdminCall } from "../cli/admin-client.ts";
+import { type Config, formatListen, processEnvironment, SETTINGS } from "../config.ts";
+import { readOrCreateKey } from "../crypto/development-keys.ts";
+import { loadOperatorToken } from "../crypto/secrets.ts";
+import { curlLines } from "../demo/curl-lines.ts";
+import { type DemoResult, runDemo } from "../demo/demo.ts";
+import { startDemoReceiver } from "../demo/demo-receiver.ts";
+import { systemClock } from "../domain/clock.ts";
+import { lockHome } from "../embedded/lock.ts";
+import { requireFreePort } from "../embedded/ports.ts";
+import { startEmbeddedPostgres } from "../embedded/postgres.ts";
+import { resolveTemporalBinary } from "../embedded/temporal-binary.ts";
+import { startEmbeddedTemporal } from "../embedded/temporal.ts";
+import { createLogger, fileDestination, type Logger } from "../observability/logger.ts";
+import { createLazyClient } from "../temporal/client.ts";
+import { startApi } from "./api.ts";
+import { runMigrate } from "./migrate.ts";
+import { startWorker } from "./worker.ts";
+
+/** The login that the service takes in its embedded database. */
+const SERVICE_LOGIN = "signet";
+
+type Closer = () => Promise<void>;
+
+type ReadyConfig = Config & { readonly databaseUrl: string; readonly temporalAddress: string };
+
+export interface ServeProcess {
+  readonly failed: Promise<never>;
+  close(): Promise<void>;
+}
+
+/** Things to close, last opened first. */
+class Closers {
+  readonly #closers: Closer[] = [];
+
+  add(closer: Closer): void {
+    this.#closers.push(closer);
+  }
+
+  async close(): Promise<void> {
+    for (let closer = this.#closers.pop(); closer !== undefined; closer = this.#closers.pop()) {
+      await closer();
+    }
+  }
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+async function checkPorts(config: Config): Promise<void> {
+  const { apiListen, adminListen } = SETTINGS;
+  await requireFreePort({ what: "the API", ...config.apiListen, setting: apiListen.variable });
+  await requireFreePort({ what: "the operators' API", ...config.adminListen, setting: adminListen.variable });
+}
+
+async function openPostgres(
+  config: Config,
+  closers: Closers,
+): Promise<Config & { readonly databaseUrl: string }> {
+  if (config.databaseUrl !== undefined) {
+    return { ...config, databaseUrl: config.databaseUrl };
+  }
+  const { home, embeddedDatabasePort: port } = config;
+  const postgres = await startEmbeddedPostgres({ home, port, log: say });
+  closers.add(async () => await postgres.stop());
+  const url = new URL(postgres.url);
+  url.username = SERVICE_LOGIN;
+  url.password = await readOrCreateKey(home, "database-password", randomBytes);
+  say(`   PostgreSQL  127.0.0.1:${port}, data in ${postgres.data}`);
+  return { ...config, databaseUrl: url.href, databaseAdminUrl: postgres.url };
+}
+
+async function openTemporal(config: Config, closers: Closers): Promise<string> {
+  if (config.temporalAddress !== undefined) {
+    return config.temporalAddress;
+  }
+  const { home, cache: cacheDir, embeddedTemporalPort: port, embeddedTemporalUiPort: uiPort } = config;
+  const binary = await resolveTemporalBinary({ environment: processEnvironment(), cacheDir, log: say });
+  const temporal = await startEmbeddedTemporal({
+    binary: binary.path,
+    home,
+    port,
+    uiPort,
+    namespaces: [config.temporalNamespace],
+    dbFilename: join(home, "temporal.db"),
+    log: say,
+  });
+  closers.add(async () => await temporal.stop());
+  say(`   Temporal    ${temporal.address}, UI http://127.0.0.1:${uiPort} (${binary.path})`);
+  return temporal.address;
+}
+
+async function demonstrate(config: ReadyConfig, closers: Closers): Promise<DemoResult> {
+  const receiver = await startDemoReceiver(() => systemClock.now());
+  closers.add(async () => await receiver.close());
+  const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
+  const operatorToken = await loadOperatorToken(config, randomBytes);
+  const admin = createAdminCall({
+    settings: () => ({ ...config, operatorToken }),
+    stdout: say,
+    stderr: say,
+    fetch,
+  });
+  say("");
+  say("The main job:");
+  try {
+    return await runDemo({
+      baseUrl: `http://${formatListen(config.apiListen)}`,
+      home: config.home,
+      admin,
+      temporal,
+      receiver,
+      say,
+    });
+  } finally {
+    await temporal.connection.close();
+  }
+}
+
+function printAddresses(config: ReadyConfig, demo: DemoResult | undefined): void {
+  const baseUrl = `http://${formatListen(config.apiListen)}`;
+  say("");
+  say(`   API         ${baseUrl} (OpenAPI: ${baseUrl}/openapi.json)`);
+  say(
+    `   Operators   http://${formatListen(config.adminListen)}, token in ${join(config.home, "operator-token")}`,
+  );
+  say(`   Log         ${join(config.home, "signet.log")}`);
+  if (demo !== undefined) {
+    say("");
+    say("Try it, in another terminal:");
+    for (const line of curlLines({ baseUrl, demo })) {
+      say(`  ${line}`);
+    }
+  }
+  say("");
+}
+
+async function open(config: Config, log: Logger, closers: Closers): Promise<Promise<never>> {
+  const lock = await lockHome(config.home);
+  closers.add(async () => await lock.release());
+  await checkPorts(config);
+  const [withDatabase, temporalAddress] = await Promise.all([
+    openPostgres(config, closers),
+    openTemporal(config, closers),
+  ]);
+  const ready: ReadyConfig = { ...withDatabase, temporalAddress };
+  await runMigrate(ready, log);
+  const api = await startApi({ config: ready, log });
+  closers.add(async () => await api.close());
+  const worker = await startWorker({ config: ready, log });
+  closers.add(async () => await worker.close());
+  const demo = config.demo === "on" ? await demonstrate(ready, closers) : undefined;
+  printAddresses(ready, demo);
+  say("signet ready");
+  return worker.failed;
+}
+
+/** Starts everything and resolves when the demo has passed; whatever was started is stopped again when it fails. */
+export async function startServe(config: Config): Promise<ServeProcess> {
+  const log = createLogger({
+    level: config.logLevel,
+    destination: fileDestination(join(config.home, "signet.log")),
+  });
+  const closers = new Closers();
+  say("Signet");
+  try {
+    const failed = await open(config, log, closers);
+    return { failed, close: async () => await closers.close() };
+  } catch (error) {
+    await closers.close();
+    throw error;
+  }
+}
