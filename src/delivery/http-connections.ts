@@ -8,6 +8,7 @@
  */
 import type { EventEmitter } from "node:events";
 import { Client } from "undici";
+import type { Clock } from "../domain/clock.ts";
 import type { ConnectDependencies, Origin } from "./http-connect.ts";
 import { openConnection } from "./http-connect.ts";
 import type { Keyed } from "./http-idle.ts";
@@ -18,6 +19,8 @@ export interface Connection {
   readonly client: Client;
   /** Whether it has carried a request before. */
   readonly reused: boolean;
+  /** Milliseconds to wait before a request is written on it. */
+  readonly restMs: number;
 }
 
 /** How many connections are kept. */
@@ -51,7 +54,19 @@ export interface Connections {
 interface Pooled extends Connection, Keyed {
   readonly abort: AbortController;
   reused: boolean;
+  restMs: number;
+  /** Responses that the present socket has carried; undici may have replaced the one before. */
+  responses: number;
+  /** Unix milliseconds. */
+  idleSince: number;
 }
+
+/**
+ * Some receivers hang up after each response without announcing it. The end of the connection comes right behind the
+ * response; a request written in between would be lost, and nobody could tell. So a connection rests after its first
+ * response, and is trusted once it has survived that.
+ */
+const FIRST_REST_MS = 10;
 
 const CLIENT_OPTIONS: Omit<Client.Options, "connect"> = {
   pipelining: 1,
@@ -68,7 +83,7 @@ const CLIENT_OPTIONS: Omit<Client.Options, "connect"> = {
 
 /** What a connection tells its pool. */
 interface Events {
-  onOpen(): void;
+  onOpen(pooled: Pooled): void;
   /** It was closed, or must be. */
   onGone(pooled: Pooled): void;
 }
@@ -83,7 +98,7 @@ function createPooled(
   const client = new Client(key, {
     ...CLIENT_OPTIONS,
     connect: (_options, callback) => {
-      events.onOpen();
+      events.onOpen(pooled);
       openConnection(origin, dependencies, abort.signal).then(
         (socket) => {
           callback(null, socket);
@@ -94,7 +109,7 @@ function createPooled(
       );
     },
   });
-  const pooled: Pooled = { client, key, abort, reused: false };
+  const pooled: Pooled = { client, key, abort, reused: false, restMs: 0, responses: 0, idleSince: 0 };
   const emitter: EventEmitter = client;
   emitter.on("disconnect", () => {
     events.onGone(pooled);
@@ -107,7 +122,11 @@ function createPooled(
 }
 
 /** An empty pool. */
-export function createConnections(dependencies: ConnectDependencies, limits: ConnectionLimits): Connections {
+export function createConnections(
+  dependencies: ConnectDependencies,
+  limits: ConnectionLimits,
+  clock: Clock,
+): Connections {
   const idle = new IdleSet<Pooled>(limits.maxIdle, limits.maxIdlePerOrigin);
   const inUse = new Set<Pooled>();
   const counts = { opened: 0, reused: 0 };
@@ -116,11 +135,13 @@ export function createConnections(dependencies: ConnectDependencies, limits: Con
   function end(pooled: Pooled): void {
     idle.remove(pooled);
     inUse.delete(pooled);
-    pooled.abort.abort();
+    // Without a reason, Node would make an error with a stack trace for each connection.
+    pooled.abort.abort("released");
     void pooled.client.destroy();
   }
   const events: Events = {
-    onOpen() {
+    onOpen(pooled) {
+      pooled.responses = 0;
       counts.opened += 1;
     },
     onGone(pooled) {
@@ -144,12 +165,16 @@ export function createConnections(dependencies: ConnectDependencies, limits: Con
         return open(key, origin);
       }
       inUse.add(pooled);
+      const restedMs = Math.max(0, clock.now() - pooled.idleSince);
+      pooled.restMs = pooled.responses > 1 ? 0 : Math.max(0, FIRST_REST_MS - restedMs);
       pooled.reused = true;
       counts.reused += 1;
       return pooled;
     },
     release(connection, reusable) {
       const pooled = connection as Pooled;
+      pooled.idleSince = clock.now();
+      pooled.responses += 1;
       const evicted = inUse.delete(pooled) && reusable && !closed ? idle.add(pooled) : pooled;
       if (evicted !== undefined) {
         end(evicted);

@@ -121,6 +121,7 @@ function openConnections(options: HttpSenderOptions): Connections {
       maxIdle: options.maxIdleConnections ?? MAX_IDLE,
       maxIdlePerOrigin: options.maxIdlePerOrigin ?? MAX_IDLE_PER_ORIGIN,
     },
+    options.clock,
   );
 }
 
@@ -141,7 +142,18 @@ export function createHttpSender(options: HttpSenderOptions): HttpSender {
         connections.release(connection, end.reusable);
         resolve(end);
       });
-      connection.client.dispatch({ path: target.path, method: "POST", headers, body }, handler);
+      const dispatch = (): void => {
+        connection.client.dispatch({ path: target.path, method: "POST", headers, body }, handler);
+      };
+      if (connection.restMs > 0) {
+        setTimeout(dispatch, connection.restMs);
+      } else if (connection.reused) {
+        // undici looks once more whether the receiver has hung up, by `setImmediate`; called from an I/O callback that
+        // comes before Node polls its sockets again. From another immediate it comes after, and sees.
+        setImmediate(dispatch);
+      } else {
+        dispatch();
+      }
     });
   }
 

@@ -1,0 +1,196 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import type { Receiver } from "../../support/receiver-server.ts";
+import { startReceiver } from "../../support/receiver-server.ts";
+import { createTestSender, requestTo } from "./http-fixtures.ts";
+
+let receiver: Receiver;
+let sender: HttpSender;
+
+beforeEach(async () => {
+  receiver = await startReceiver();
+  sender = createTestSender();
+});
+afterEach(async () => {
+  await sender.close();
+  await receiver.close();
+});
+
+async function sendMany(count: number, concurrency: number, url = receiver.url): Promise<void> {
+  let left = count;
+  const lane = async () => {
+    while (left > 0) {
+      left -= 1;
+      expect(await sender.send(requestTo(url))).toMatchObject({ status: 200, error: null });
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, lane));
+}
+
+describe("connections", () => {
+  it("are reused: a hundred requests one after the other take one", async () => {
+    await sendMany(100, 1);
+    expect(receiver.connections).toBe(1);
+    expect(sender.statistics()).toEqual({ opened: 1, reused: 99, idle: 1, inUse: 0, origins: 1 });
+  });
+
+  it("are no more than requests at the same time", async () => {
+    await sendMany(500, 10);
+    expect(receiver.connections).toBe(10);
+  });
+
+  it("are reused after failures by status too", async () => {
+    receiver.answer(
+      [500, 404, 302, 200].map((status) => ({ kind: "answer", status, body: "x".repeat(50_000) })),
+    );
+    for (let count = 0; count < 4; count += 1) {
+      await sender.send(requestTo(receiver.url));
+    }
+    expect(receiver.connections).toBe(1);
+  });
+
+  it("are left alone where the receiver closes them after each response", async () => {
+    receiver.answer([{ kind: "answer", headers: { Connection: "close" } }]);
+    await sendMany(20, 2);
+    expect(receiver.connections).toBe(20);
+    await receiver.waitForConnections(0);
+    expect(sender.statistics().idle).toBe(0);
+  });
+
+  it("are not reused where the receiver announces to close them within a second", async () => {
+    receiver.answer([{ kind: "answer", headers: { "Keep-Alive": "timeout=1" } }]);
+    await sendMany(3, 1);
+    expect(receiver.connections).toBe(3);
+  });
+
+  it("that the receiver has closed while idle are forgotten", async () => {
+    await sendMany(10, 5);
+    receiver.closeIdleConnections();
+    await expect.poll(() => sender.statistics()).toMatchObject({ idle: 0, origins: 0 });
+    await sendMany(1, 1);
+  });
+
+  it("are kept within the limits, least recently used first out, over any number of origins", async () => {
+    await sender.close();
+    sender = createTestSender({
+      maxIdleConnections: 4,
+      maxIdlePerOrigin: 2,
+      resolver: async () => ["127.0.0.1"],
+    });
+    const origin = (name: number) => `http://host-${name}.example.com:${receiver.port}/`;
+    for (let name = 0; name < 30; name += 1) {
+      await sendMany(1, 1, origin(name));
+    }
+    await receiver.waitForConnections(4);
+    expect(sender.statistics()).toMatchObject({ opened: 30, idle: 4, origins: 4 });
+    await sendMany(1, 1, origin(26));
+    await sendMany(1, 1, origin(30));
+    await sendMany(1, 1, origin(26));
+    expect(sender.statistics()).toMatchObject({ opened: 31, reused: 2 });
+    await sendMany(8, 8, origin(40));
+    expect(sender.statistics()).toMatchObject({ idle: 4, origins: 3 });
+    await receiver.waitForConnections(4);
+  });
+
+  it("are private to an origin: the same address under another name is another connection", async () => {
+    await sender.close();
+    sender = createTestSender({ resolver: async () => ["127.0.0.1"] });
+    await sendMany(1, 1, `http://a.example.com:${receiver.port}/`);
+    await sendMany(1, 1, `http://b.example.com:${receiver.port}/`);
+    expect(receiver.connections).toBe(2);
+  });
+});
+
+/**
+ * A receiver in a thread of its own. It answers, and closes its connection when told, while this thread is
+ * blocked: the end of the connection is then in our kernel and not yet known to Node.
+ */
+const CLOSES_WHEN_TOLD = `
+  const { parentPort, workerData } = require("node:worker_threads");
+  const flag = new Int32Array(workerData.flag);
+  let current, requests = 0, connections = 0;
+  const server = require("node:net").createServer((socket) => {
+    connections += 1;
+    current = socket;
+    socket.on("error", () => {});
+    socket.on("data", () => {
+      requests += 1;
+      socket.write("HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok");
+    });
+  });
+  parentPort.on("message", (how) => {
+    if (how === "count") { parentPort.postMessage({ requests, connections }); return; }
+    current.once("close", () => { Atomics.store(flag, 0, 1); Atomics.notify(flag, 0); });
+    if (how === "reset") current.resetAndDestroy(); else current.destroy();
+  });
+  server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));
+`;
+
+describe("an idle connection that the receiver closes at the moment of the next request", () => {
+  it.each(["close", "reset"])(
+    "by a %s costs no attempt: nothing was written, so a fresh one carries it",
+    async (how) => {
+      const flag = new SharedArrayBuffer(4);
+      const worker = new Worker(CLOSES_WHEN_TOLD, { eval: true, workerData: { flag } });
+      const [port] = (await once(worker, "message")) as [number];
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+      const tell = (what: string) => worker.postMessage(what);
+      const url = `http://127.0.0.1:${port}/`;
+      for (let repetition = 1; repetition <= 20; repetition += 1) {
+        expect(await sender.send(requestTo(url))).toMatchObject({ status: 200, error: null });
+        expect(sender.statistics().idle).toBe(1);
+        tell(how);
+        Atomics.wait(new Int32Array(flag), 0, 0, 5_000);
+        new Int32Array(flag)[0] = 0;
+        expect(await sender.send(requestTo(url))).toMatchObject({
+          status: 200,
+          error: null,
+          responseBody: "ok",
+        });
+        tell("count");
+        const [count] = (await once(worker, "message")) as [unknown];
+        expect(count).toEqual({ requests: 2 * repetition, connections: repetition + 1 });
+      }
+      await worker.terminate();
+    },
+  );
+});
+
+/** Answers each request and hangs up at once without having announced it, in a thread of its own. */
+const HANGS_UP = `
+  const { parentPort, workerData } = require("node:worker_threads");
+  const server = require("node:net").createServer((socket) => {
+    socket.on("error", () => {});
+    socket.on("data", () => {
+      socket.write("HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok");
+      socket[workerData]();
+    });
+  });
+  server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));
+`;
+
+describe("a receiver that hangs up after each response without announcing it", () => {
+  it.each(["end", "destroy", "resetAndDestroy"])("by %s() loses no delivery", async (how) => {
+    const worker = new Worker(HANGS_UP, { eval: true, workerData: how });
+    const [port] = (await once(worker, "message")) as [number];
+    await sendMany(60, 2, `http://127.0.0.1:${port}/`);
+    expect(sender.statistics().opened).toBe(60);
+    await worker.terminate();
+  });
+});
+
+describe("a reused connection that breaks after the request was written", () => {
+  it.each(["close", "reset"] as const)(
+    "by a %s is an aborted attempt: the receiver may have read it",
+    async (kind) => {
+      receiver.answer([{ kind: "answer" }, { kind }, { kind: "answer" }]);
+      await sendMany(1, 1);
+      expect(await sender.send(requestTo(receiver.url))).toMatchObject({ status: null, error: "aborted" });
+      expect(receiver.requests).toHaveLength(2);
+      await sendMany(1, 1);
+      expect(receiver.requests.map(({ connection }) => connection)).toEqual([1, 1, 2]);
+    },
+  );
+});

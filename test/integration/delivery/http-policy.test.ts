@@ -1,0 +1,180 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { AddressPolicy } from "../../../src/delivery/address-policy.ts";
+import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
+import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import type { Receiver } from "../../support/receiver-server.ts";
+import { startReceiver } from "../../support/receiver-server.ts";
+import vectors from "../../support/vectors/targets.json" with { type: "json" };
+import { createTestSender, developmentPolicy, requestTo } from "./http-fixtures.ts";
+
+/** Only one loopback address is open, so that others can play the private network. */
+const onlyOneAddress = createAddressPolicy({
+  allowedCidrs: ["127.0.0.1/32"],
+  allowHttp: true,
+  ownListeners: [],
+});
+const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
+
+let receiver: Receiver;
+const senders: HttpSender[] = [];
+
+function senderWith(policy: AddressPolicy, ...answers: readonly (readonly string[])[]): HttpSender {
+  let call = 0;
+  const sender = createTestSender({
+    policy,
+    resolver: async () => answers[Math.min((call += 1) - 1, answers.length - 1)] ?? [],
+  });
+  senders.push(sender);
+  return sender;
+}
+
+beforeEach(async () => {
+  receiver = await startReceiver();
+});
+afterEach(async () => {
+  await Promise.all(senders.splice(0).map((sender) => sender.close()));
+  await receiver.close();
+});
+
+describe("a target that the policy refuses", () => {
+  it("is refused by its URL without any connection or look-up", async () => {
+    let lookUps = 0;
+    const sender = createTestSender({
+      policy: production,
+      resolver: async () => {
+        lookUps += 1;
+        return ["93.184.216.34"];
+      },
+    });
+    senders.push(sender);
+    for (const url of [...vectors.denied_urls, receiver.url, receiver.url.replace("http", "https")]) {
+      expect(await sender.send(requestTo(url))).toMatchObject({
+        status: null,
+        error: "refused",
+        responseBody: null,
+      });
+    }
+    expect(lookUps).toBe(0);
+    expect(receiver.connections).toBe(0);
+    expect(sender.statistics().opened).toBe(0);
+  });
+
+  it.each([
+    [["127.0.0.1"]],
+    [["10.0.0.1"]],
+    [["169.254.169.254"]],
+    [["::1"]],
+    [["::ffff:127.0.0.1"]],
+    [["64:ff9b::7f00:1"]],
+    [["93.184.216.34", "127.0.0.1"]],
+    [["127.0.0.1", "93.184.216.34"]],
+    [["2606:4700:4700::1111", "93.184.216.34", "fd00::1"]],
+    [["not an address"]],
+  ])("is refused by the answer %j of the name server, whatever else is in it", async (addresses) => {
+    const sender = senderWith(production, addresses);
+    const url = `https://hooks.example.com:${receiver.port}/`;
+    expect(await sender.send(requestTo(url))).toMatchObject({ status: null, error: "refused" });
+    expect(receiver.connections).toBe(0);
+  });
+
+  it("is refused when a name answers with another address the next time it is asked", async () => {
+    const inner = await startReceiver({ host: "127.0.0.2", port: receiver.port });
+    receiver.answer([{ kind: "answer", headers: { Connection: "close" } }]);
+    const sender = senderWith(onlyOneAddress, ["127.0.0.1"], ["127.0.0.2"]);
+    const url = `http://hooks.example.com:${receiver.port}/`;
+    expect(await sender.send(requestTo(url))).toMatchObject({ status: 200, error: null });
+    expect(await sender.send(requestTo(url))).toMatchObject({ status: null, error: "refused" });
+    expect(inner.connections).toBe(0);
+    await inner.close();
+  });
+
+  it("cannot flip between the check and the connect: a connection asks once", async () => {
+    const inner = await startReceiver({ host: "127.0.0.2", port: receiver.port });
+    let calls = 0;
+    const sender = createTestSender({
+      policy: onlyOneAddress,
+      resolver: async () => ((calls += 1) === 1 ? ["127.0.0.1"] : ["127.0.0.2"]),
+    });
+    senders.push(sender);
+    expect(await sender.send(requestTo(`http://hooks.example.com:${receiver.port}/`))).toMatchObject({
+      status: 200,
+    });
+    expect(calls).toBe(1);
+    expect(inner.connections).toBe(0);
+    await inner.close();
+  });
+
+  it("is refused by the address that the socket really has, before a byte is sent", async () => {
+    let checks = 0;
+    const sender = createTestSender({
+      policy: { ...developmentPolicy, allowsConnection: () => (checks += 1) === 1 },
+    });
+    senders.push(sender);
+    expect(await sender.send(requestTo(receiver.url))).toMatchObject({ status: null, error: "refused" });
+    await receiver.waitForConnections(0);
+    expect(receiver.requests).toHaveLength(0);
+  });
+
+  it("is refused where a name leads to one of our own listeners", async () => {
+    const policy = createAddressPolicy({
+      allowedCidrs: ["127.0.0.0/8", "::1"],
+      allowHttp: true,
+      ownListeners: [{ host: "0.0.0.0", port: receiver.port }],
+    });
+    const sender = senderWith(policy, ["127.0.0.1"]);
+    expect(await sender.send(requestTo(`http://hooks.example.com:${receiver.port}/`))).toMatchObject({
+      error: "refused",
+    });
+    expect(receiver.connections).toBe(0);
+  });
+});
+
+describe("a target that the policy allows", () => {
+  it("is reached by name, with the name in the Host header", async () => {
+    const sender = senderWith(developmentPolicy, ["127.0.0.1"]);
+    const url = `http://hooks.example.com:${receiver.port}/`;
+    expect(await sender.send(requestTo(url))).toMatchObject({ status: 200, error: null });
+    expect(receiver.requests[0]?.headers.host).toBe(`hooks.example.com:${receiver.port}`);
+  });
+
+  it("is reached as localhost through the system's own resolver", async () => {
+    const sender = createTestSender();
+    senders.push(sender);
+    expect(await sender.send(requestTo(`http://localhost:${receiver.port}/`))).toMatchObject({ status: 200 });
+  });
+
+  it("is reached at the next address when one refuses the connection", async () => {
+    const sender = senderWith(developmentPolicy, ["127.0.0.7", "127.0.0.8", "127.0.0.1"]);
+    const url = `http://hooks.example.com:${receiver.port}/`;
+    expect(await sender.send(requestTo(url))).toMatchObject({ status: 200, error: null });
+  });
+});
+
+describe("a name", () => {
+  it("without an address, or that the resolver fails on, is a dns failure", async () => {
+    expect(await senderWith(production, []).send(requestTo("https://hooks.example.com/"))).toMatchObject({
+      status: null,
+      error: "dns",
+    });
+    const failing = createTestSender({ resolver: () => Promise.reject(new Error("ESERVFAIL")) });
+    senders.push(failing);
+    expect(await failing.send(requestTo("https://hooks.example.com/"))).toMatchObject({ error: "dns" });
+  });
+
+  it("that exists nowhere is a dns failure of the real resolver", async () => {
+    const sender = createTestSender();
+    senders.push(sender);
+    expect(await sender.send(requestTo("https://hooks.example.invalid/"))).toMatchObject({ error: "dns" });
+  });
+
+  it("whose address refuses the connection is a connect failure", async () => {
+    const { port } = receiver;
+    await receiver.close();
+    const sender = senderWith(developmentPolicy, ["127.0.0.1", "127.0.0.2"]);
+    expect(await sender.send(requestTo(`http://hooks.example.com:${port}/`))).toMatchObject({
+      status: null,
+      error: "connect",
+    });
+    receiver = await startReceiver();
+  });
+});

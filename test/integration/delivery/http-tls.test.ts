@@ -1,0 +1,136 @@
+import { once } from "node:events";
+import { createServer } from "node:tls";
+import type { AddressInfo } from "node:net";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import type { Receiver } from "../../support/receiver-server.ts";
+import { startReceiver } from "../../support/receiver-server.ts";
+import type { Authority, KeyPair } from "./http-certificates.ts";
+import { createAuthority } from "./http-certificates.ts";
+import { createTestSender, requestTo } from "./http-fixtures.ts";
+
+let authority: Authority;
+let good: KeyPair;
+let receiver: Receiver | null = null;
+const senders: HttpSender[] = [];
+
+beforeAll(() => {
+  authority = createAuthority();
+  good = authority.issue("DNS:hooks.example.com,IP:127.0.0.1");
+});
+afterEach(async () => {
+  await Promise.all(senders.splice(0).map((sender) => sender.close()));
+  await receiver?.close();
+  receiver = null;
+});
+afterAll(() => {
+  authority.remove();
+});
+
+async function attempt(
+  tls: KeyPair,
+  host = "hooks.example.com",
+  trusted: readonly string[] | null = [authority.cert],
+) {
+  receiver = await startReceiver({ tls });
+  const sender = createTestSender({
+    resolver: async () => ["127.0.0.1"],
+    ...(trusted === null ? undefined : { certificateAuthorities: trusted }),
+  });
+  senders.push(sender);
+  const request = requestTo(`https://${host}:${receiver.port}/`);
+  return { sender, receiver, request, result: await sender.send(request) };
+}
+
+describe("an https receiver", () => {
+  it("with a good certificate gets the delivery, over a connection that is reused", async () => {
+    const { sender, receiver, request, result } = await attempt(good);
+    expect(result).toMatchObject({ status: 200, error: null });
+    for (let count = 0; count < 20; count += 1) {
+      expect(await sender.send(request)).toMatchObject({ status: 200 });
+    }
+    expect(receiver.connections).toBe(1);
+    expect(receiver.requests[0]?.headers.host).toBe(`hooks.example.com:${receiver.port}`);
+  });
+
+  it("may be a literal address that the certificate names", async () => {
+    expect((await attempt(good, "127.0.0.1")).result).toMatchObject({ status: 200, error: null });
+  });
+
+  it("is told the name that is wanted and is offered HTTP/1.1 alone", async () => {
+    const server = createServer({ ...good, ALPNProtocols: ["h2", "http/1.1"] });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const seen = once(server, "secureConnection");
+    const sender = createTestSender({
+      resolver: async () => ["127.0.0.1"],
+      certificateAuthorities: [authority.cert],
+    });
+    const sending = sender.send(
+      requestTo(`https://hooks.example.com:${(server.address() as AddressInfo).port}/`, {
+        deadlineMs: 1_000,
+      }),
+    );
+    const [socket] = (await seen) as [{ servername: string; alpnProtocol: string; destroy(): void }];
+    expect(socket).toMatchObject({ servername: "hooks.example.com", alpnProtocol: "http/1.1" });
+    socket.destroy();
+    expect(await sending).toMatchObject({ error: "aborted" });
+    server.close();
+    await sender.close();
+  });
+
+  const refused: readonly (readonly [string, () => Parameters<typeof attempt>])[] = [
+    ["of an authority that nobody knows", () => [good, "hooks.example.com", null]],
+    ["for another name", () => [good, "other.example.com"]],
+    ["for another address", () => [good, "127.0.0.2"]],
+    ["that has expired", () => [authority.issue("DNS:hooks.example.com", -1)]],
+  ];
+  it.each(refused)("with a certificate %s gets no byte of a delivery", async (_which, parameters) => {
+    const [tls, host, trusted] = parameters();
+    const { result, receiver } = await attempt(tls, host, trusted);
+    expect(result).toMatchObject({
+      status: null,
+      error: host === "127.0.0.2" ? "connect" : "tls",
+      responseBody: null,
+    });
+    await receiver.waitForConnections(0);
+    expect(receiver.requests).toHaveLength(0);
+  });
+
+  it("is checked whatever the environment says about certificates", async () => {
+    process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
+    try {
+      expect((await attempt(good, "other.example.com")).result).toMatchObject({ status: null, error: "tls" });
+    } finally {
+      delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
+    }
+  });
+
+  it("that speaks plain HTTP is a tls failure", async () => {
+    receiver = await startReceiver();
+    const sender = createTestSender();
+    senders.push(sender);
+    const result = await sender.send(requestTo(receiver.url.replace("http", "https")));
+    expect(result).toMatchObject({ status: null, error: "tls" });
+    expect(receiver.requests).toHaveLength(0);
+  });
+
+  it("that speaks nothing newer than TLS 1.1 is a tls failure", async () => {
+    const server = createServer({
+      ...good,
+      minVersion: "TLSv1",
+      maxVersion: "TLSv1.1",
+      ciphers: "ALL:@SECLEVEL=0",
+    });
+    server.on("tlsClientError", () => {});
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const sender = createTestSender({ certificateAuthorities: [authority.cert] });
+    const result = await sender.send(
+      requestTo(`https://127.0.0.1:${(server.address() as AddressInfo).port}/`),
+    );
+    expect(result).toMatchObject({ status: null, error: "tls" });
+    server.close();
+    await sender.close();
+  });
+});
