@@ -1,0 +1,174 @@
+/** A real api process for one test file: its own database, its own ports, HTTP over sockets. */
+import { randomBytes } from "node:crypto";
+import { connect } from "node:net";
+import { afterAll, beforeAll, inject } from "vitest";
+import { type Environment, loadConfig } from "../../src/config.ts";
+import type { Clock } from "../../src/domain/clock.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { type ApiProcess, startApi } from "../../src/processes/api.ts";
+import { freePort } from "./free-port.ts";
+import { createTestDatabase, type TestDatabase } from "./services.ts";
+
+/** An answer, read to its end. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body as a JSON object; empty when it is none. */
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** The time of the process under test, which a test can move. */
+export interface TestClock extends Clock {
+  /** Moves the time by so many milliseconds from where it is. */
+  advance(ms: number): void;
+}
+
+export interface TestApi {
+  readonly publicUrl: string;
+  readonly adminUrl: string;
+  readonly publicPort: number;
+  readonly adminPort: number;
+  readonly operatorToken: string;
+  readonly database: TestDatabase;
+  readonly clock: TestClock;
+  /** Everything the process logged so far. */
+  readonly log: readonly string[];
+  /** Environment for child processes on the same database. */
+  readonly environment: Environment;
+  /** Asks the public API. */
+  request(path: string, init?: RequestInit): Promise<Answer>;
+  /** Asks the operators' API with the operator token; `body` is sent as JSON. */
+  admin(method: string, path: string, body?: unknown): Promise<Answer>;
+  /** A token request in JSON. */
+  token(parameters: Readonly<Record<string, unknown>>): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+function testClock(): TestClock {
+  let offset = 0;
+  return {
+    now: () => Date.now() + offset,
+    advance: (ms) => {
+      offset += ms;
+    },
+  };
+}
+
+function parseObject(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch {
+    return {};
+  }
+}
+
+async function read(response: Response): Promise<Answer> {
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, body: parseObject(text) };
+}
+
+async function testEnvironment(database: TestDatabase): Promise<Environment> {
+  const port = await freePort();
+  return {
+    SIGNET_ENV: "development",
+    SIGNET_API_LISTEN: `127.0.0.1:${port}`,
+    SIGNET_ADMIN_LISTEN: "127.0.0.1:0",
+    SIGNET_PUBLIC_URL: `http://127.0.0.1:${port}`,
+    SIGNET_DATABASE_URL: database.url,
+    TEMPORAL_ADDRESS: inject("temporalAddress"),
+    SIGNET_KEK: randomBytes(32).toString("base64"),
+    SIGNET_PEPPER: randomBytes(32).toString("base64"),
+    SIGNET_OPERATOR_TOKEN: randomBytes(32).toString("hex"),
+  };
+}
+
+/** Starts an api process on a database of its own; close it at the end. */
+export async function startTestApi(): Promise<TestApi> {
+  const database = await createTestDatabase();
+  const environment = await testEnvironment(database);
+  const config = loadConfig(environment);
+  const temporalAddress = inject("temporalAddress");
+  const lines: string[] = [];
+  const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
+  const clock = testClock();
+  const running: ApiProcess = await startApi({
+    config: { ...config, databaseUrl: database.url, temporalAddress },
+    log,
+    clock,
+  });
+  const operatorToken = config.operatorToken ?? "";
+  const adminUrl = `http://127.0.0.1:${running.adminAddress.port}`;
+
+  const api: TestApi = {
+    publicUrl: config.publicUrl,
+    adminUrl,
+    publicPort: running.publicAddress.port,
+    adminPort: running.adminAddress.port,
+    operatorToken,
+    database,
+    clock,
+    log: lines,
+    environment: { ...environment, SIGNET_ADMIN_LISTEN: `127.0.0.1:${running.adminAddress.port}` },
+    request: async (path, init) => await read(await fetch(config.publicUrl + path, init)),
+    admin: async (method, path, body) =>
+      await read(
+        await fetch(`${adminUrl}/admin/v1${path}`, {
+          method,
+          headers: {
+            authorization: `Bearer ${operatorToken}`,
+            ...(body === undefined ? {} : { "content-type": "application/json" }),
+          },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        }),
+      ),
+    token: async (parameters) =>
+      await api.request("/v1/auth/token", {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(parameters),
+      }),
+    close: async () => {
+      await running.close();
+      await database.drop();
+    },
+  };
+  return api;
+}
+
+/** One api process for the file or `describe` that calls this. Its members can be used in tests and later hooks. */
+export function useTestApi(): TestApi {
+  let started: TestApi | undefined;
+  beforeAll(async () => {
+    started = await startTestApi();
+  });
+  afterAll(async () => {
+    await started?.close();
+  });
+  return new Proxy({} as TestApi, {
+    get: (_target, member) => {
+      if (started === undefined) {
+        throw new Error("the api is started in beforeAll: use it in tests and later hooks");
+      }
+      return Reflect.get(started, member) as unknown;
+    },
+  });
+}
+
+/** Sends bytes as they are and reads until the server closes: for what no HTTP client would send. */
+export async function exchange(port: number, ...chunks: readonly string[]): Promise<string> {
+  return await new Promise((resolve, reject) => {
+    const socket = connect(port, "127.0.0.1");
+    let received = "";
+    socket.setEncoding("latin1");
+    socket.on("data", (chunk: string) => {
+      received += chunk;
+    });
+    socket.on("end", () => resolve(received));
+    socket.on("close", () => resolve(received));
+    socket.on("error", (error) => (received === "" ? reject(error) : resolve(received)));
+    for (const chunk of chunks) {
+      socket.write(chunk, "latin1");
+    }
+  });
+}

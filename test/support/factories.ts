@@ -1,0 +1,77 @@
+/** Tenants with everything that a token needs, made as an operator makes them. */
+import { randomUUID } from "node:crypto";
+import { expect } from "vitest";
+import type { TestApi } from "./api.ts";
+
+export interface Provisioned {
+  readonly tenantId: string;
+  readonly roleId: string;
+  readonly principalId: string;
+  readonly credentialId: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
+
+export interface ProvisionOptions {
+  readonly scopes?: readonly string[];
+  readonly environment?: "production" | "development";
+  readonly region?: string;
+  /** An existing tenant instead of a new one. */
+  readonly tenantId?: string;
+}
+
+async function create(api: TestApi, path: string, body: unknown): Promise<Readonly<Record<string, string>>> {
+  const answer = await api.admin("POST", path, body);
+  expect(answer).toMatchObject({ status: 201 });
+  return answer.body as Record<string, string>;
+}
+
+/** A tenant, a role with the scopes, a principal and a credential. */
+export async function provision(api: TestApi, options: ProvisionOptions = {}): Promise<Provisioned> {
+  const { scopes = ["credentials:read"], environment = "production", region = "eu" } = options;
+  const tenantId =
+    options.tenantId ?? (await create(api, "/tenants", { name: "tenant", region }))["id"] ?? "";
+  const role = await create(api, `/tenants/${tenantId}/roles`, { name: randomUUID(), scopes });
+  const roleId = role["id"] ?? "";
+  const principal = await create(api, `/tenants/${tenantId}/principals`, {
+    name: randomUUID(),
+    role_id: roleId,
+    region,
+    environment,
+  });
+  const principalId = principal["id"] ?? "";
+  const credential = await create(api, `/principals/${principalId}/credentials`, {});
+  return {
+    tenantId,
+    roleId,
+    principalId,
+    credentialId: credential["id"] ?? "",
+    clientId: credential["client_id"] ?? "",
+    clientSecret: credential["client_secret"] ?? "",
+  };
+}
+
+/** The token request of a provisioned client. */
+export function grant(
+  client: Provisioned,
+  more: Readonly<Record<string, unknown>> = {},
+): Record<string, unknown> {
+  return {
+    grant_type: "client_credentials",
+    client_id: client.clientId,
+    client_secret: client.clientSecret,
+    ...more,
+  };
+}
+
+/** An access token of a provisioned client. */
+export async function accessToken(api: TestApi, client: Provisioned, scope?: string): Promise<string> {
+  const answer = await api.token(grant(client, scope === undefined ? {} : { scope }));
+  expect(answer).toMatchObject({ status: 200 });
+  return String(answer.body["access_token"]);
+}
+
+/** Headers of a tenant's request. */
+export function bearer(token: string): Record<string, string> {
+  return { authorization: `Bearer ${token}` };
+}
