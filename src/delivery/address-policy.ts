@@ -8,7 +8,7 @@ import type { TargetUrl } from "./url-rules.ts";
 import { forbiddenUrl, parseTargetUrl } from "./url-rules.ts";
 
 /** A host and a port that this service itself listens on. */
-export interface OwnListener {
+interface OwnListener {
   readonly host: string;
   readonly port: number;
 }
@@ -26,7 +26,7 @@ export interface AddressPolicyOptions {
 }
 
 /** Where a connection is about to go, or went. */
-export interface ConnectionTarget {
+interface ConnectionTarget {
   /** The host of the URL, lower case, without brackets. */
   readonly hostname: string;
   readonly address: string;

@@ -2,7 +2,7 @@
 import { signDelivery } from "../receiver/sign.ts";
 
 /** One attempt of one delivery. */
-export interface SignedRequest {
+interface SignedRequest {
   /** The endpoint's current secret, `whsec_…`. */
   readonly secret: string;
   /** The next or previous secret while a rotation overlaps: signed beside the current one. */

@@ -52,7 +52,7 @@ export interface ReceivedRequest {
 }
 
 /** Which behaviour the next requests meet: a list, whose last one repeats, or a choice by request. */
-export type Script = readonly Behaviour[] | ((request: ReceivedRequest) => Behaviour);
+type Script = readonly Behaviour[] | ((request: ReceivedRequest) => Behaviour);
 
 /** Settings of a receiver. */
 export interface ReceiverOptions {
