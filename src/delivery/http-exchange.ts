@@ -1,6 +1,6 @@
 /**
  * One request and its response on one connection, as a handler of undici's `dispatch`: without the stream and the
- * promises that `request` makes around the same events, and with a plain timer for the deadline, a send costs a third of it.
+ * promises that `request` makes around the same events, and with a plain timer for the deadline, a send costs less than half of it.
  *
  * An exchange ends exactly once: with complete headers and a bounded part of the body, with an error, or at its
  * deadline. What the receiver does afterwards is of no interest; the connection is ended then.
