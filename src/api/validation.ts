@@ -2,7 +2,7 @@
  * Schema checks with Ajv: bodies and headers as they are, query strings with numbers read from text. Nothing is
  * removed or changed silently.
  */
-import { Ajv, type Options, type ValidateFunction } from "ajv";
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import type { FastifySchemaValidationError } from "fastify";
 import type { FieldProblem } from "../errors.ts";
 import { type JsonKind, RawJson } from "./strict-json.ts";
@@ -23,7 +23,32 @@ function createAjv(options: Options): Ajv {
 
 const firstFault = createAjv({});
 const everyFault = createAjv({ allErrors: true });
-const fromText = createAjv({ coerceTypes: true });
+
+const WHOLE_NUMBER = /^\d{1,9}$/;
+
+/** A check of texts: plain digits count as numbers where one is wanted (Ajv would also take 1e1 and Infinity). */
+function fromText(schema: object): QueryCheck {
+  const { properties = {} } = schema as { properties?: Readonly<Record<string, { type?: string }>> };
+  const numbers = Object.keys(properties).filter((name) => properties[name]?.type === "integer");
+  const validate = firstFault.compile(schema);
+  const check: QueryCheck = (query: Record<string, unknown>) => {
+    for (const name of numbers) {
+      const text = query[name];
+      if (typeof text === "string" && WHOLE_NUMBER.test(text)) {
+        query[name] = Number(text);
+      }
+    }
+    const valid = validate(query);
+    check.errors = validate.errors ?? null;
+    return valid;
+  };
+  return check;
+}
+
+interface QueryCheck {
+  (query: Record<string, unknown>): boolean;
+  errors?: ErrorObject[] | null;
+}
 
 interface RouteSchema {
   readonly schema: object;
@@ -39,10 +64,10 @@ interface RouteSchema {
  */
 export function createValidatorCompiler(
   bodyLimitOf: (method: string, url: string) => number,
-): (route: RouteSchema) => ValidateFunction {
+): (route: RouteSchema) => ValidateFunction | QueryCheck {
   return ({ schema, method, url, httpPart }) => {
     if (httpPart === "querystring") {
-      return fromText.compile(schema);
+      return fromText(schema);
     }
     const small = httpPart === "body" && bodyLimitOf(method, url) <= ALL_ERRORS_BODY_LIMIT;
     return (small ? everyFault : firstFault).compile(schema);

@@ -82,7 +82,7 @@ export function presentedCredentials(
 
 export interface ClientAuthenticator {
   /** Resolves with the client; rejects with `INVALID_CLIENT`, the same for every reason. */
-  authenticate(presented: PresentedCredentials): Promise<AuthenticatedClient>;
+  readonly authenticate: (presented: PresentedCredentials) => Promise<AuthenticatedClient>;
 }
 
 export interface ClientAuthenticatorOptions {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import {
   CLIENT_SECRET_PATTERN,
@@ -23,7 +23,7 @@ test("a production secret says live, another test, and both match the published 
 
 test("the last six characters are the CRC-32 of all before them", () => {
   const secret = newClientSecret("production", randomBytes);
-  const digits = [...secret.slice(-6)].map((character) => BASE62.indexOf(character));
+  const digits = Array.from(secret.slice(-6)).map((character) => BASE62.indexOf(character));
   expect(digits.reduce((value, digit) => value * 62 + digit, 0)).toBe(crc32(secret.slice(0, -6)));
 });
 
@@ -32,7 +32,7 @@ test("any one changed character is noticed", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: "sgn_live_sk_".length, max: secret.length - 1 }),
-      fc.constantFrom(...BASE62),
+      fc.constantFrom(...Array.from(BASE62)),
       (index, character) => {
         fc.pre(secret[index] !== character);
         expect(isClientSecret(secret.slice(0, index) + character + secret.slice(index + 1))).toBe(false);

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { isScope, parseScopes, SCOPES_MAX, scopeSet } from "../../../src/domain/scopes.ts";
 
@@ -36,7 +36,7 @@ const scope = fc.stringMatching(/^[a-z][a-z0-9_-]{0,31}:[a-z][a-z0-9_-]{0,31}$/)
 test("a parameter of scopes is read as a set, whatever its order and repetitions", () => {
   fc.assert(
     fc.property(fc.array(scope, { minLength: 1, maxLength: 20 }), (scopes) => {
-      const reversed = [...scopes].reverse();
+      const reversed = scopes.toReversed();
       expect(parseScopes([...scopes, ...reversed].join(" "))).toEqual(scopeSet(scopes));
     }),
   );

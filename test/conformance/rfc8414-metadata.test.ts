@@ -1,0 +1,51 @@
+/** RFC 8414: the metadata, its claims checked against what the service does; RFC 7517: the key set. */
+import { expect, test } from "vitest";
+import { useTestApi } from "../support/api.ts";
+
+const api = useTestApi();
+
+test("the metadata lists what works, under the issuer it names", async () => {
+  const answer = await api.request("/.well-known/oauth-authorization-server");
+  expect(answer.status).toBe(200);
+  expect(answer.headers.get("content-type")).toMatch(/^application\/json/);
+  expect(answer.body).toMatchObject({
+    issuer: api.publicUrl,
+    token_endpoint: `${api.publicUrl}/v1/auth/token`,
+    jwks_uri: `${api.publicUrl}/.well-known/jwks.json`,
+    response_types_supported: [],
+    grant_types_supported: ["client_credentials"],
+    token_endpoint_auth_methods_supported: ["client_secret_post", "client_secret_basic"],
+  });
+});
+
+test("every address in the metadata exists", async () => {
+  const { body } = await api.request("/.well-known/oauth-authorization-server");
+  const addresses = Object.entries(body).filter(([name]) => /_endpoint$|_uri$|_documentation$/.test(name));
+  expect(addresses.length).toBeGreaterThanOrEqual(3);
+  for (const [name, address] of addresses) {
+    const response = await fetch(String(address), { method: name === "token_endpoint" ? "POST" : "GET" });
+    expect({ name, status: response.status }).not.toMatchObject({ status: 404 });
+  }
+});
+
+test("scopes_supported are the scopes that routes ask for", async () => {
+  const { body: metadata } = await api.request("/.well-known/oauth-authorization-server");
+  const { body: openapi } = await api.request("/openapi.json");
+  const paths = Object.values(
+    openapi["paths"] as Record<string, Record<string, { security?: { bearer: string[] }[] }>>,
+  );
+  const asked = paths.flatMap((path) =>
+    Object.values(path).flatMap((operation) => (operation.security ?? []).flatMap(({ bearer }) => bearer)),
+  );
+  // Checked inside the handler, for a member of the body.
+  expect(metadata["scopes_supported"]).toEqual([...new Set([...asked, "events:publish_any"])].sort());
+});
+
+test("the key set holds public members only, and may be cached for as long as a new key is published early", async () => {
+  const answer = await api.request("/.well-known/jwks.json");
+  const keys = answer.body["keys"] as Record<string, string>[];
+  expect(answer.headers.get("cache-control")).toBe("public, max-age=300");
+  expect(keys).toHaveLength(1);
+  expect(Object.keys(keys[0] ?? {}).sort()).toEqual(["alg", "crv", "kid", "kty", "use", "x", "y"]);
+  expect(keys[0]).toMatchObject({ kty: "EC", crv: "P-256", alg: "ES256", use: "sig" });
+});

@@ -1,0 +1,65 @@
+/** What keeps a process from starting: a route that does not say who may call it, or reads more than it declares. */
+import { randomBytes } from "node:crypto";
+import { Type } from "typebox";
+import { expect, test } from "vitest";
+import { createServer } from "../../../src/api/server.ts";
+import type { SignetServer } from "../../../src/api/types.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { Closed, IdParams } from "../../../src/api/schemas/common.ts";
+
+const handler = () => ({});
+const guard = async () => undefined;
+
+function tenantServer(): SignetServer {
+  return createServer({
+    baseUrl: "http://service.example",
+    guards: { scopes: () => guard },
+    clock: { now: () => 0 },
+    randomBytes,
+    log: createLogger({ level: "silent" }),
+  }).server;
+}
+
+test("a route without a declaration does not boot", () => {
+  expect(() => tenantServer().get("/v1/things", handler)).toThrow(/GET \/v1\/things must declare one of/);
+});
+
+test("a route with two declarations does not boot", () => {
+  const config = { public: true, scopes: [] } as const;
+  expect(() => tenantServer().get("/v1/things", { config }, handler)).toThrow(/must declare one of/);
+});
+
+test("an operator's route does not boot on the public server", () => {
+  const config = { operator: true } as const;
+  expect(() => tenantServer().get("/admin/v1/things", { config }, handler)).toThrow(/has no such guard/);
+});
+
+test("a route inside a plugin is held to the same", async () => {
+  const server = tenantServer();
+  server.register(async (child) => {
+    child.get("/v1/things", handler);
+  });
+  await expect(async () => await server.ready()).rejects.toThrow(/must declare one of/);
+});
+
+test("a path parameter without a schema does not boot", () => {
+  const config = { public: true } as const;
+  expect(() => tenantServer().get("/v1/things/:id", { config }, handler)).toThrow(
+    /schema for its path parameters/,
+  );
+});
+
+test.each(["body", "querystring", "params"] as const)("an open %s schema does not boot", (part) => {
+  const schema = { params: IdParams("event"), [part]: Type.Object({ id: Type.String() }) };
+  expect(() => tenantServer().post("/v1/things/:id", { config: { public: true }, schema }, handler)).toThrow(
+    new RegExp(`the ${part} schema must have additionalProperties: false`),
+  );
+});
+
+test("a route that declares everything boots", async () => {
+  const server = tenantServer();
+  const schema = { params: IdParams("event"), body: Closed({ a: Type.String() }), querystring: Closed({}) };
+  server.post("/v1/things/:id", { config: { scopes: ["things:write"] }, schema }, handler);
+  await server.ready();
+  await server.close();
+});

@@ -1,0 +1,113 @@
+import { expect, test } from "vitest";
+import {
+  ConfigError,
+  DEAD_LETTER_MS,
+  formatListen,
+  loadConfig,
+  loadOperatorSettings,
+  RETRY_WINDOW_MS,
+} from "../../../src/config.ts";
+
+const KEY = Buffer.alloc(32, 7).toString("base64");
+const PRODUCTION = {
+  SIGNET_DATABASE_URL: "postgres://signet@db/signet",
+  TEMPORAL_ADDRESS: "temporal:7233",
+  SIGNET_PUBLIC_URL: "https://api.example.com",
+  SIGNET_PEPPER: KEY,
+  SIGNET_KEK: KEY,
+};
+
+function problemsOf(environment: Record<string, string>): readonly string[] {
+  try {
+    loadConfig(environment);
+    return [];
+  } catch (error) {
+    return (error as ConfigError).problems;
+  }
+}
+
+test("development needs no setting at all", () => {
+  expect(loadConfig({ SIGNET_ENV: "development" })).toMatchObject({
+    development: true,
+    publicUrl: "http://127.0.0.1:8080",
+    allowHttpTargets: true,
+    allowedTargetCidrs: ["127.0.0.0/8", "::1/128"],
+    retryWindowMs: RETRY_WINDOW_MS,
+    deadLetterMs: DEAD_LETTER_MS,
+  });
+});
+
+test("production is the default, and boots with what it must have", () => {
+  expect(loadConfig(PRODUCTION)).toMatchObject({
+    development: false,
+    allowHttpTargets: false,
+    allowedTargetCidrs: [],
+  });
+});
+
+test("an empty variable counts as unset", () => {
+  expect(loadConfig({ ...PRODUCTION, SIGNET_AUDIENCE: "", SIGNET_OPERATOR_TOKEN: "" }).audience).toBe(
+    "signet",
+  );
+});
+
+test("every problem is named at once", () => {
+  expect(
+    problemsOf({
+      SIGNET_ENV: "staging",
+      SIGNET_API_LISTEN: "nowhere",
+      SIGNET_PEPPER: "c2hvcnQ=",
+      SIGNET_OPERATOR_TOKEN: "short",
+    }),
+  ).toEqual([
+    "SIGNET_ENV must be one of development, production",
+    "SIGNET_API_LISTEN must be host:port",
+    "SIGNET_PEPPER must be at least 32 bytes in base64",
+    "SIGNET_OPERATOR_TOKEN must have 32 characters or more",
+  ]);
+});
+
+test.each(Object.keys(PRODUCTION))("production refuses to boot without %s", (name) => {
+  expect(problemsOf({ ...PRODUCTION, [name]: "" })).toEqual([`${name} must be set in production`]);
+});
+
+test.each([
+  ["SIGNET_PUBLIC_URL", "http://api.example.com"],
+  ["SIGNET_ALLOW_HTTP_TARGETS", "true"],
+  ["SIGNET_RETRY_WINDOW_MS", "2000"],
+  ["SIGNET_DEAD_LETTER_MS", "2000"],
+])("production refuses to boot with %s=%s", (name, value) => {
+  expect(problemsOf({ ...PRODUCTION, [name]: value })).toHaveLength(1);
+});
+
+test.each(["8080", "host", "host:", "host:99999", "host:-1", "[::1]", "a b:1", "http://host:1"])(
+  "%s is no address to listen on",
+  (address) => {
+    expect(problemsOf({ ...PRODUCTION, SIGNET_API_LISTEN: address })).toEqual([
+      "SIGNET_API_LISTEN must be host:port",
+    ]);
+  },
+);
+
+test("IPv6 addresses keep their brackets", () => {
+  const { apiListen } = loadConfig({ ...PRODUCTION, SIGNET_API_LISTEN: "[::1]:8080" });
+  expect(apiListen).toEqual({ host: "::1", port: 8080 });
+  expect(formatListen(apiListen)).toBe("[::1]:8080");
+});
+
+test("a password does not show up in a problem", () => {
+  const text = problemsOf({ SIGNET_DATABASE_URL: "mysql://signet:canary@db/signet" }).join();
+  expect(text).toContain("SIGNET_DATABASE_URL");
+  expect(text).not.toContain("canary");
+});
+
+test("settings cannot be changed", () => {
+  expect(Object.isFrozen(loadConfig(PRODUCTION))).toBe(true);
+});
+
+test("the command line needs none of the server's settings", () => {
+  expect(loadOperatorSettings({ SIGNET_ADMIN_LISTEN: "10.0.0.1:81", SIGNET_PEPPER: "bad" })).toMatchObject({
+    adminListen: { host: "10.0.0.1", port: 81 },
+  });
+  expect(() => loadOperatorSettings({ SIGNET_ADMIN_LISTEN: "bad" })).toThrow(ConfigError);
+});

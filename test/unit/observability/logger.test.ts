@@ -1,0 +1,49 @@
+import { randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import { newClientSecret } from "../../../src/credentials/secret-format.ts";
+import { createLogger, maskSecrets } from "../../../src/observability/logger.ts";
+
+const SECRET = newClientSecret("production", randomBytes);
+const TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl";
+
+function logged(write: (log: ReturnType<typeof createLogger>) => void): string {
+  const lines: string[] = [];
+  write(createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } }));
+  return lines.join("");
+}
+
+test.each([
+  ["a member", (log) => log.info({ client_secret: "hunter2-canary" }, "x")],
+  ["a member of a member", (log) => log.info({ body: { client_secret: "hunter2-canary" } }, "x")],
+  ["a header", (log) => log.info({ req: { headers: { authorization: "Basic hunter2-canary" } } }, "x")],
+  ["a secret", (log) => log.info({ endpoint: { secret: "hunter2-canary" } }, "x")],
+  ["a token", (log) => log.info({ token: "hunter2-canary", access_token: "hunter2-canary" }, "x")],
+  ["a signature", (log) => log.info({ headers: { "webhook-signature": "v1,hunter2-canary" } }, "x")],
+] as const satisfies readonly (readonly [string, (log: ReturnType<typeof createLogger>) => void])[])(
+  "the value of %s is censored",
+  (_name, write) => {
+    const text = logged(write);
+    expect(text).toContain("[redacted]");
+    expect(text).not.toContain("hunter2-canary");
+  },
+);
+
+test("secrets and tokens inside messages and errors are masked", () => {
+  const text = logged((log) => {
+    log.info(`refused ${SECRET}`);
+    log.error(
+      { err: new Error(`bad token ${TOKEN}`), deep: { a: { b: { c: [SECRET, "whsec_abc/+="] } } } },
+      "x",
+    );
+  });
+  for (const secret of [SECRET, TOKEN, "whsec_abc"]) {
+    expect(text).not.toContain(secret);
+  }
+  expect(text).toContain("sgn_live_sk_[redacted]");
+});
+
+test("other text stays as it is", () => {
+  expect(maskSecrets("ten_06gzkqfw1vef5z17bwfnzgnc sgn_ eyJ a.b.c")).toBe(
+    "ten_06gzkqfw1vef5z17bwfnzgnc sgn_ eyJ a.b.c",
+  );
+});
