@@ -155,20 +155,24 @@ export function useTestApi(): TestApi {
   });
 }
 
-/** Sends bytes as they are and reads until the server closes: for what no HTTP client would send. */
+/**
+ * Sends bytes as they are and reads until the server closes: for what no HTTP client would send. Each further chunk is
+ * sent when something has come back.
+ */
 export async function exchange(port: number, ...chunks: readonly string[]): Promise<string> {
   return await new Promise((resolve, reject) => {
     const socket = connect(port, "127.0.0.1");
     let received = "";
     socket.setEncoding("latin1");
+    const rest = [...chunks];
+    const next = (): void => void socket.write(rest.shift() ?? "", "latin1");
     socket.on("data", (chunk: string) => {
       received += chunk;
+      next();
     });
     socket.on("end", () => resolve(received));
     socket.on("close", () => resolve(received));
     socket.on("error", (error) => (received === "" ? reject(error) : resolve(received)));
-    for (const chunk of chunks) {
-      socket.write(chunk, "latin1");
-    }
+    next();
   });
 }

@@ -1,0 +1,188 @@
+/** The command line against a real operators' API. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { runCommandLine } from "../../../src/cli/program.ts";
+import { type Environment, loadOperatorSettings } from "../../../src/config.ts";
+import { useTestApi } from "../../support/api.ts";
+import { freePort } from "../../support/free-port.ts";
+
+const api = useTestApi();
+
+interface Run {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function signet(line: readonly string[], environment: Environment = api.environment): Promise<Run> {
+  const out: string[] = [];
+  const err: string[] = [];
+  const code = await runCommandLine(line, {
+    settings: () => loadOperatorSettings(environment),
+    stdout: (text) => void out.push(text),
+    stderr: (text) => void err.push(text),
+    fetch,
+  });
+  return { code, stdout: out.join(""), stderr: err.join("") };
+}
+
+async function json(...line: readonly string[]): Promise<Record<string, string>> {
+  const run = await signet([...line, "--json"]);
+  expect(run).toMatchObject({ code: 0, stderr: "" });
+  return JSON.parse(run.stdout) as Record<string, string>;
+}
+
+let tenant: Record<string, string>;
+let role: Record<string, string>;
+let principal: Record<string, string>;
+let credential: Record<string, string>;
+
+beforeAll(async () => {
+  tenant = await json("tenant", "create", "acme", "--region", "eu");
+  role = await json(
+    "role",
+    "create",
+    "sender",
+    "--tenant",
+    tenant["id"] ?? "",
+    "--scopes",
+    "webhooks:write a:b",
+  );
+  const service = [
+    "principal",
+    "create",
+    "service",
+    "--tenant",
+    tenant["id"] ?? "",
+    "--role",
+    role["id"] ?? "",
+  ];
+  principal = await json(...service, "--region", "eu", "--environment", "production");
+  credential = await json("credential", "create", "--principal", principal["id"] ?? "");
+});
+
+test("four commands lead to a token", async () => {
+  const answer = await api.token({
+    grant_type: "client_credentials",
+    client_id: credential["client_id"],
+    client_secret: credential["client_secret"],
+  });
+  expect(answer).toMatchObject({ status: 200, body: { scope: "a:b webhooks:write" } });
+});
+
+test("--json prints the API's own object", async () => {
+  for (const [noun, shown] of Object.entries({ tenant, role, principal })) {
+    expect(await json(noun, "show", shown["id"] ?? "")).toEqual(
+      (await api.admin("GET", `/${noun}s/${shown["id"]}`)).body,
+    );
+  }
+  expect(await json("credential", "list", "--principal", principal["id"] ?? "")).toEqual(
+    (await api.admin("GET", `/principals/${principal["id"]}/credentials`)).body,
+  );
+});
+
+test("without it, an object is a line per member and a list is a table", async () => {
+  const shown = await signet(["role", "show", role["id"] ?? ""]);
+  expect(shown.stdout).toContain(`id          ${role["id"]}\n`);
+  expect(shown.stdout).toContain("scopes      a:b webhooks:write\n");
+  const list = await signet(["tenant", "list"]);
+  const [head, first] = list.stdout.split("\n");
+  expect(head).toMatch(/^ID +NAME +REGION +STATE +CREATED_AT$/);
+  expect(first).toMatch(/^ten_\w+ +acme +eu +ACTIVE +\d{4}-/);
+});
+
+test("a list with more to come says how to go on", async () => {
+  await json("tenant", "create", "second", "--region", "eu");
+  const page = await signet(["tenant", "list", "--limit", "1"]);
+  const cursor = /--cursor (\S+)/.exec(page.stderr)?.[1] ?? "";
+  const next = await signet(["tenant", "list", "--limit", "1", "--cursor", cursor]);
+  expect(next.code).toBe(0);
+  expect(next.stdout).not.toBe(page.stdout);
+});
+
+test("a role can be changed, and a principal be given its scopes anew", async () => {
+  await json("role", "update", role["id"] ?? "", "--scopes", "c:d");
+  expect((await json("principal", "show", principal["id"] ?? ""))["scopes"]).toEqual([
+    "a:b",
+    "webhooks:write",
+  ]);
+  expect((await json("principal", "reprovision", principal["id"] ?? ""))["scopes"]).toEqual(["c:d"]);
+});
+
+describe("exit codes", () => {
+  test.each([
+    [["tenant", "show", "ten_000000000000000000000000"], "NOT_FOUND"],
+    [["tenant", "show", "../roles"], "NOT_FOUND"],
+    [["tenant", "create", "x", "--region", "nowhere!"], "VALIDATION_FAILED"],
+  ])("1 with code, detail and request id when the API refuses: %j", async (line, code) => {
+    const run = await signet(line);
+    expect(run).toMatchObject({ code: 1, stdout: "" });
+    expect(run.stderr).toMatch(new RegExp(`^signet: ${code}: .+ \\(request req_\\w{24}\\)\n$`, "s"));
+  });
+
+  test.each([
+    [[]],
+    [["nonsense"]],
+    [["tenant"]],
+    [["tenant", "create"]],
+    [["tenant", "create", "x"]],
+    [["tenant", "list", "--colour"]],
+    [
+      [
+        "principal",
+        "create",
+        "x",
+        "--tenant",
+        "t",
+        "--role",
+        "r",
+        "--region",
+        "eu",
+        "--environment",
+        "staging",
+      ],
+    ],
+  ])("2 when the line is not understood: %j", async (line) => {
+    const run = await signet(line);
+    expect(run.code).toBe(2);
+    expect(run.stderr).not.toBe("");
+  });
+
+  test.each([[["--help"]], [["tenant", "--help"]], [["tenant", "create", "--help"]]])(
+    "0 for help, without any settings: %j",
+    async (line) => {
+      const run = await signet(line, { SIGNET_ADMIN_LISTEN: "broken" });
+      expect(run).toMatchObject({ code: 0, stderr: "" });
+      expect(run.stdout).toContain("Usage: signet");
+    },
+  );
+
+  test("1 with the way out when nobody answers", async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    const run = await signet(["tenant", "list"], { ...api.environment, SIGNET_ADMIN_LISTEN: address });
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain(`The operators' API at http://${address} does not answer`);
+  });
+
+  test("1 when a setting is wrong", async () => {
+    const run = await signet(["tenant", "list"], { SIGNET_ADMIN_LISTEN: "broken" });
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain("SIGNET_ADMIN_LISTEN must be host:port");
+  });
+});
+
+test("the operator token is taken from its file when no variable holds it", async () => {
+  const home = await mkdtemp(join(tmpdir(), "signet-cli-"));
+  const environment = { ...api.environment, SIGNET_OPERATOR_TOKEN: "", SIGNET_HOME: home };
+  try {
+    const without = await signet(["tenant", "list"], environment);
+    expect(without.code).toBe(1);
+    expect(without.stderr).toContain("set SIGNET_OPERATOR_TOKEN");
+    await writeFile(join(home, "operator-token"), `${api.operatorToken}\n`);
+    expect((await signet(["tenant", "list"], environment)).code).toBe(0);
+  } finally {
+    await rm(home, { recursive: true });
+  }
+});

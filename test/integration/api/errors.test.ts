@@ -1,0 +1,198 @@
+/** The shape of every refusal (security decisions J), as a tenant meets it. */
+import { beforeAll, describe, expect, test } from "vitest";
+import { ERROR_CATALOGUE } from "../../../src/errors.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { accessToken, bearer, provision } from "../../support/factories.ts";
+
+const api = useTestApi();
+let token: string;
+let narrow: string;
+
+beforeAll(async () => {
+  const client = await provision(api, { scopes: ["credentials:read", "inference:read"] });
+  token = await accessToken(api, client);
+  narrow = await accessToken(api, client, "inference:read");
+});
+
+interface Expected {
+  readonly status: number;
+  readonly code: string;
+  readonly slug: string;
+  readonly title: string;
+  readonly instance: string;
+}
+
+/** Exactly the members of a problem document, and `more`. */
+function expectProblem(answer: Answer, expected: Expected, more: Record<string, unknown> = {}): void {
+  const { slug, ...members } = expected;
+  expect(answer.status).toBe(expected.status);
+  expect(answer.headers.get("content-type")).toBe("application/problem+json");
+  expect(answer.headers.get("cache-control")).toBe("no-store");
+  expect(answer.headers.get("x-request-id")).toMatch(/^req_[0-9a-hjkmnp-tv-z]{24}$/);
+  expect(answer.body).toEqual({
+    ...members,
+    type: `${api.publicUrl}/errors/${slug}`,
+    detail: expect.stringMatching(/\S/),
+    request_id: answer.headers.get("x-request-id"),
+    ...more,
+  });
+}
+
+describe("401", () => {
+  const instance = "/v1/credentials";
+
+  test("without a token, and without an error attribute", async () => {
+    const answer = await api.request(instance);
+    expectProblem(answer, {
+      status: 401,
+      code: "TOKEN_MISSING",
+      slug: "token-missing",
+      title: "Token missing",
+      instance,
+    });
+    expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="service"');
+  });
+
+  test.each([
+    ["a token of nobody", () => bearer("a.b.c")],
+    ["an empty token", () => ({ authorization: "Bearer " })],
+    ["two tokens", () => bearer(`${token} ${token}`)],
+    ["Basic", () => ({ authorization: "Basic YTpi" })],
+    ["the bare token", () => ({ authorization: token })],
+    [
+      "a token with a changed claim",
+      () => bearer(token.replace(/\.[^.]+\./, (part) => part.replace(/.\.$/, "x."))),
+    ],
+  ])("with %s", async (_name, headers) => {
+    const answer = await api.request(instance, { headers: headers() });
+    expectProblem(answer, {
+      status: 401,
+      code: "TOKEN_INVALID",
+      slug: "token-invalid",
+      title: "Token invalid",
+      instance,
+    });
+    expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="service", error="invalid_token"');
+  });
+
+  test("with a token in the query: 400, since tokens are taken from the header only", async () => {
+    const answer = await api.request(`${instance}?access_token=${token}`);
+    expectProblem(answer, {
+      status: 400,
+      code: "INVALID_REQUEST",
+      slug: "invalid-request",
+      title: "Invalid request",
+      instance,
+    });
+    expect(answer.text).not.toContain(token);
+  });
+});
+
+test("403 SCOPE_VIOLATION says which permission is missing", async () => {
+  const answer = await api.request("/v1/credentials?limit=1", { headers: bearer(narrow) });
+  expectProblem(
+    answer,
+    {
+      status: 403,
+      code: "SCOPE_VIOLATION",
+      slug: "scope-violation",
+      title: "Scope violation",
+      instance: "/v1/credentials",
+    },
+    {
+      detail: "GET /v1/credentials requires scope credentials:read.",
+      missing_permission: "credentials:read",
+      missing_scopes: ["credentials:read"],
+      required_scopes: ["credentials:read"],
+      granted_scopes: ["inference:read"],
+    },
+  );
+  expect(answer.headers.get("www-authenticate")).toBe(
+    'Bearer realm="service", error="insufficient_scope", scope="credentials:read"',
+  );
+});
+
+test("403 comes before 404: what exists is not shown to who may not read it", async () => {
+  const path = "/v1/credentials/crd_000000000000000000000000";
+  expect(await api.request(path, { headers: bearer(narrow) })).toMatchObject({ status: 403 });
+  expect(await api.request(path, { headers: bearer(token) })).toMatchObject({ status: 404 });
+});
+
+describe("404 and 405", () => {
+  const nothing = { status: 404, code: "NOT_FOUND", slug: "not-found", title: "Not found" };
+
+  test.each([
+    "/",
+    "/v1",
+    "/v2/credentials",
+    "/v1/credentials/",
+    "/V1/credentials",
+    "/v1//credentials",
+    "/admin/v1/tenants",
+    "/errors/no-such-error",
+    "/.git/config",
+    "/v1/auth",
+  ])("there is nothing at %s", async (instance) => {
+    expectProblem(await api.request(instance, { headers: bearer(token) }), { ...nothing, instance });
+  });
+
+  test.each([
+    "x",
+    "crd_1",
+    "ten_000000000000000000000000",
+    "crd_00000000000000000000000%00",
+    "crd_000000000000000000000000%0a",
+    "..%2f..",
+    "a".repeat(99),
+    "a".repeat(5_000),
+  ])("a credential with the id %s", async (id) => {
+    const instance = `/v1/credentials/${id}`;
+    expectProblem(await api.request(instance, { headers: bearer(token) }), { ...nothing, instance });
+  });
+
+  test.each([
+    ["POST", "/.well-known/jwks.json", "GET"],
+    ["DELETE", "/v1/credentials", "GET"],
+    ["PUT", "/v1/credentials/crd_000000000000000000000000", "GET"],
+    ["OPTIONS", "/healthz", "GET"],
+  ])("%s %s: the header Allow says %s", async (method, instance, allow) => {
+    const answer = await api.request(instance, { method, headers: bearer(token) });
+    expectProblem(answer, {
+      status: 405,
+      code: "METHOD_NOT_ALLOWED",
+      slug: "method-not-allowed",
+      title: "Method not allowed",
+      instance,
+    });
+    expect(answer.headers.get("allow")).toBe(allow);
+  });
+});
+
+describe("the types of problems", () => {
+  test.each(Object.entries(ERROR_CATALOGUE))(
+    "%s can be read at its address",
+    async (code, { status, title }) => {
+      const answer = await api.request(`/errors/${code.toLowerCase().replaceAll("_", "-")}`);
+      expect(answer).toMatchObject({ status: 200, body: { code, status, title } });
+      expect(String(answer.body["description"]).length).toBeGreaterThan(20);
+    },
+  );
+});
+
+describe("health", () => {
+  test("the process says that it runs and that it is ready", async () => {
+    expect(await api.request("/healthz")).toMatchObject({ status: 200, body: { status: "ok" } });
+    expect((await api.request("/readyz")).headers.get("cache-control")).toBe("no-store");
+  });
+});
+
+test("every answer names its request, and never takes the name from the caller", async () => {
+  const answers = await Promise.all(
+    ["/healthz", "/nothing", "/v1/credentials", "/errors/conflict", "/%zz"].map(
+      async (path) => await api.request(path, { headers: { "x-request-id": "mine" } }),
+    ),
+  );
+  const ids = answers.map(({ headers }) => headers.get("x-request-id"));
+  expect(ids).toEqual(ids.map(() => expect.stringMatching(/^req_\w{24}$/)));
+  expect(new Set(ids).size).toBe(ids.length);
+});

@@ -1,0 +1,159 @@
+/** What is no honest HTTP request: sent byte by byte, because no client library would. */
+import { beforeAll, describe, expect, test } from "vitest";
+import { exchange, useTestApi } from "../../support/api.ts";
+import { accessToken, provision } from "../../support/factories.ts";
+
+const api = useTestApi();
+let token: string;
+
+beforeAll(async () => {
+  token = await accessToken(api, await provision(api));
+});
+
+const CLOSE = "Connection: close";
+
+function request(line: string, ...headers: readonly string[]): string {
+  return `${[line, ...headers].join("\r\n")}\r\n\r\n`;
+}
+
+interface Parsed {
+  readonly status: number;
+  readonly head: string;
+  readonly body: Record<string, unknown>;
+}
+
+function parse(text: string): Parsed {
+  const [head = "", body = ""] = text.split("\r\n\r\n", 2);
+  return {
+    status: Number(head.split(" ")[1]),
+    head: head.toLowerCase(),
+    body: JSON.parse(body) as Record<string, unknown>,
+  };
+}
+
+async function send(bytes: string): Promise<Parsed> {
+  return parse(await exchange(api.publicPort, bytes));
+}
+
+function expectProblem({ status, head, body }: Parsed, expectedStatus: number, code: string): void {
+  expect({ status, code: body["code"] }).toEqual({ status: expectedStatus, code });
+  expect(head).toContain("content-type: application/problem+json");
+  expect(head).toContain("cache-control: no-store");
+  expect(head).toContain(`x-request-id: ${String(body["request_id"])}`);
+}
+
+const HOST = "Host: service.example";
+const LIST = "GET /v1/credentials HTTP/1.1";
+
+describe("headers given twice", () => {
+  test.each([
+    ["Authorization, good and bad", () => [`Authorization: Bearer ${token}`, "Authorization: Bearer x"]],
+    ["Authorization, bad and good", () => ["Authorization: Bearer x", `AUTHORIZATION: Bearer ${token}`]],
+    ["Host", () => ["Host: other.example", `Authorization: Bearer ${token}`]],
+    [
+      "Content-Type",
+      () => [`Authorization: Bearer ${token}`, "Content-Type: application/json", "Content-Type: text/plain"],
+    ],
+    ["Idempotency-Key", () => [`Authorization: Bearer ${token}`, "Idempotency-Key: a", "Idempotency-Key: a"]],
+  ])("%s: 400", async (_name, headers) => {
+    expectProblem(await send(request(LIST, HOST, ...headers(), CLOSE)), 400, "INVALID_REQUEST");
+  });
+});
+
+test("no Host: 400", async () => {
+  expectProblem(await send(request("GET /healthz HTTP/1.1", CLOSE)), 400, "INVALID_REQUEST");
+});
+
+test("100 headers are enough: with the 101st, an Authorization behind it would be in doubt", async () => {
+  const padding = (count: number) => Array.from({ length: count }, (_, index) => `X-Padding-${index}: 1`);
+  const rest = [HOST, `Authorization: Bearer ${token}`, CLOSE];
+  expect((await send(request(LIST, ...padding(97), ...rest))).status).toBe(200);
+  expectProblem(await send(request(LIST, ...padding(98), ...rest)), 431, "HEADERS_TOO_LARGE");
+  expectProblem(await send(request(LIST, ...padding(1_100), ...rest)), 431, "HEADERS_TOO_LARGE");
+});
+
+test("headers of more than 16 KiB: 431", async () => {
+  expectProblem(
+    await send(request(LIST, HOST, `X-Padding: ${"x".repeat(17_000)}`)),
+    431,
+    "HEADERS_TOO_LARGE",
+  );
+});
+
+test.each([
+  ["no HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"],
+  ["a bare line", "GET\r\n\r\n"],
+  ["a space before the colon", request(LIST, HOST, "Authorization : Bearer x")],
+  ["a folded header", request(LIST, HOST, "X-A: 1\r\n 2")],
+  ["a NUL in a header", request(LIST, HOST, "X-A: \0")],
+  [
+    "length and chunks at once",
+    request("POST /v1/auth/token HTTP/1.1", HOST, "Content-Length: 5", "Transfer-Encoding: chunked"),
+  ],
+  ["two lengths", request("POST /v1/auth/token HTTP/1.1", HOST, "Content-Length: 5", "Content-Length: 6")],
+  ["a negative length", request("POST /v1/auth/token HTTP/1.1", HOST, "Content-Length: -1")],
+])("%s: 400 and the connection is closed", async (_name, bytes) => {
+  expectProblem(await send(bytes), 400, "INVALID_REQUEST");
+});
+
+test("a malformed second request gets an answer of its own behind the first", async () => {
+  const text = await exchange(api.publicPort, request("GET /healthz HTTP/1.1", HOST), "garbage\r\n\r\n");
+  expect(text).toMatch(/^HTTP\/1\.1 200 OK/);
+  expect(text).toMatch(/HTTP\/1\.1 400 Bad Request[^]*"code":"INVALID_REQUEST"/);
+});
+
+test.each(["%", "%zz", "%c3%28", "/v1/%ff"])("the path %s: 400", async (path) => {
+  const target = path.startsWith("/") ? path : `/${path}`;
+  expectProblem(await send(request(`GET ${target} HTTP/1.1`, HOST, CLOSE)), 400, "INVALID_REQUEST");
+});
+
+test.each([
+  ["a bad escape", "limit=%zz"],
+  ["an escape that is no UTF-8", "cursor=%ff"],
+  ["a NUL", "cursor=%00"],
+  ["a parameter twice", "limit=1&limit=1"],
+  ["a parameter twice, once escaped", "limit=1&l%69mit=1"],
+  ["an unknown parameter", "limt=1"],
+  ["a parameter as a list", "limit[]=1"],
+  ["a parameter of Object.prototype", "__proto__=1"],
+])("a query with %s: 400", async (_name, query) => {
+  const head = [HOST, `Authorization: Bearer ${token}`, CLOSE];
+  expectProblem(
+    await send(request(`GET /v1/credentials?${query} HTTP/1.1`, ...head)),
+    400,
+    "INVALID_REQUEST",
+  );
+});
+
+test.each(["gzip", "deflate, gzip", "br", "x"])("Content-Encoding: %s: 415", async (encoding) => {
+  const response = await fetch(`${api.adminUrl}/admin/v1/tenants`, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      "content-encoding": encoding,
+      authorization: `Bearer ${api.operatorToken}`,
+    },
+    body: "{}",
+  });
+  expect(response.status).toBe(415);
+  expect(await response.json()).toMatchObject({ code: "UNSUPPORTED_MEDIA_TYPE" });
+});
+
+describe.concurrent("who dawdles is cut off", () => {
+  const start = request(
+    "POST /v1/auth/token HTTP/1.1",
+    HOST,
+    "Content-Type: application/json",
+    "Content-Length: 100",
+  );
+
+  test("headers that do not end: 408 after 5 seconds", async ({ expect: check }) => {
+    const { status, body } = parse(await exchange(api.publicPort, "GET /healthz HTTP/1.1\r\nHost: a\r\n"));
+    check({ status, code: body["code"] }).toEqual({ status: 408, code: "REQUEST_TIMEOUT" });
+  });
+
+  test("a body that does not end: 408 after 10 seconds", async ({ expect: check }) => {
+    const { status, body } = parse(await exchange(api.publicPort, `${start}{"grant`));
+    check({ status, code: body["code"] }).toEqual({ status: 408, code: "REQUEST_TIMEOUT" });
+  });
+});

@@ -1,0 +1,167 @@
+/** Row-level security: what each database role may see and do, also with a query that forgot its predicate. */
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPool, type Pool, type ServiceRole } from "../../../src/database/pool.ts";
+import { tenantTransaction } from "../../../src/database/transaction.ts";
+import { newId } from "../../../src/domain/ids.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { useTestApi } from "../../support/api.ts";
+import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
+
+const api = useTestApi();
+const pools = new Map<ServiceRole, Pool>();
+let a: Provisioned;
+let b: Provisioned;
+
+beforeAll(async () => {
+  a = await provision(api);
+  b = await provision(api);
+  for (const role of [
+    "signet_api",
+    "signet_issuer",
+    "signet_ingest",
+    "signet_worker",
+    "signet_audit",
+  ] as const) {
+    pools.set(
+      role,
+      createPool({ url: api.database.url, role, max: 2, log: createLogger({ level: "silent" }) }),
+    );
+  }
+});
+afterAll(async () => {
+  await Promise.all([...pools.values()].map(async (pool) => await pool.end()));
+});
+
+function pool(role: ServiceRole): Pool {
+  const made = pools.get(role);
+  if (made === undefined) {
+    throw new Error(`no pool for ${role}`);
+  }
+  return made;
+}
+
+const TABLES = ["tenants", "roles", "principals", "credentials"] as const;
+const tenantColumn = (table: string): string => (table === "tenants" ? "id" : "tenant_id");
+
+describe("signet_api", () => {
+  test.each(TABLES)("sees the rows of %s of its own tenant only, without any predicate", async (table) => {
+    const seen = await tenantTransaction(pool("signet_api"), a.tenantId, async (client) => {
+      const { rows } = await client.query<{ tenant: string }>(
+        `SELECT ${tenantColumn(table)} AS tenant FROM ${table}`,
+      );
+      return rows.map(({ tenant }) => tenant);
+    });
+    expect(new Set(seen)).toEqual(new Set([a.tenantId]));
+  });
+
+  test.each(TABLES)(
+    "sees nothing of %s without a tenant, also on a connection that had one",
+    async (table) => {
+      const own = createPool({
+        url: api.database.url,
+        role: "signet_api",
+        max: 1,
+        log: createLogger({ level: "silent" }),
+      });
+      try {
+        await tenantTransaction(own, a.tenantId, async (client) => await client.query("SELECT 1"));
+        expect((await own.query(`SELECT FROM ${table}`)).rowCount).toBe(0);
+      } finally {
+        await own.end();
+      }
+    },
+  );
+
+  test.each([
+    ["write tenants", "UPDATE tenants SET name = 'x'"],
+    ["write credentials", "UPDATE credentials SET state = 'ACTIVE'"],
+    ["read secrets", "SELECT * FROM secret_versions"],
+    ["read signing keys", "SELECT * FROM signing_keys"],
+    ["make tables", "CREATE TABLE mine (a int)"],
+    ["become the owner", "SET ROLE signet_owner"],
+  ])("cannot %s", async (_name, statement) => {
+    await expect(
+      tenantTransaction(pool("signet_api"), a.tenantId, async (client) => await client.query(statement)),
+    ).rejects.toThrow(/permission denied/);
+  });
+});
+
+describe("signet_issuer", () => {
+  test.each([
+    [
+      "add a version",
+      "INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at) VALUES ('x', 9, 'x', '', 'x', 'ACTIVE', now())",
+    ],
+    ["revive a version", "UPDATE secret_versions SET state = 'ACTIVE'"],
+    ["widen a principal", "UPDATE principals SET scopes = '{events:publish_any}'"],
+    ["revive a credential", "UPDATE credentials SET state = 'ACTIVE'"],
+    [
+      "make a signing key",
+      "INSERT INTO signing_keys (kid, alg, public_jwk, private_key, state, created_at) VALUES ('x', 'ES256', '{}', '', 'NEXT', now())",
+    ],
+  ])("cannot %s", async (_name, statement) => {
+    await expect(pool("signet_issuer").query(statement)).rejects.toThrow(/permission denied/);
+  });
+});
+
+describe("roles that have no business with credentials", () => {
+  test.each(["signet_ingest", "signet_worker", "signet_audit"] as const)(
+    "%s cannot read them",
+    async (role) => {
+      for (const table of ["credentials", "secret_versions", "signing_keys", "principals"]) {
+        await expect(pool(role).query(`SELECT FROM ${table}`)).rejects.toThrow(/permission denied/);
+      }
+    },
+  );
+});
+
+test("no role of the service, and not its login, passes by row-level security", async () => {
+  const { rows } = await pool("signet_api").query<{ rolname: string }>(
+    "SELECT rolname FROM pg_roles WHERE rolname LIKE 'signet\\_%' AND (rolsuper OR rolbypassrls OR rolcreaterole)",
+  );
+  expect(rows).toEqual([]);
+});
+
+test("every table with a tenant in it has row-level security, forced", async () => {
+  const { rows } = await pool("signet_api").query<{ relname: string }>(
+    `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+        AND (c.relname = 'tenants' OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id'))
+        AND NOT (c.relrowsecurity AND c.relforcerowsecurity)`,
+  );
+  expect(rows).toEqual([]);
+});
+
+describe("over HTTP", () => {
+  test("a tenant lists its own credentials and no others", async () => {
+    const { body } = await api.request("/v1/credentials", { headers: bearer(await accessToken(api, a)) });
+    expect((body["data"] as { id: string }[]).map(({ id }) => id)).toEqual([a.credentialId]);
+  });
+
+  test("a foreign id and one that never was get the same answer", async () => {
+    const headers = bearer(await accessToken(api, a));
+    const foreign = await api.request(`/v1/credentials/${b.credentialId}`, { headers });
+    const never = await api.request(`/v1/credentials/${newId("credential", Date.now(), randomBytes)}`, {
+      headers,
+    });
+    const shape = ({ status, body }: typeof foreign) => ({ status, ...body, instance: "", request_id: "" });
+    expect(foreign.status).toBe(404);
+    expect(shape(foreign)).toEqual(shape(never));
+    expect(await api.request(`/v1/credentials/${a.credentialId}`, { headers })).toMatchObject({
+      status: 200,
+    });
+  });
+
+  test("a cursor of one tenant is refused for another", async () => {
+    await api.admin("POST", `/principals/${a.principalId}/credentials`, {});
+    const { body } = await api.request("/v1/credentials?limit=1", {
+      headers: bearer(await accessToken(api, a)),
+    });
+    const cursor = body["next_cursor"] as string;
+    const answer = await api.request(`/v1/credentials?cursor=${cursor}`, {
+      headers: bearer(await accessToken(api, b)),
+    });
+    expect(answer).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
+  });
+});

@@ -1,0 +1,104 @@
+import { randomBytes } from "node:crypto";
+import { Client } from "pg";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createKeyring } from "../../../src/crypto/keyring.ts";
+import { createPool, type Pool } from "../../../src/database/pool.ts";
+import { insertFirstKey } from "../../../src/database/repositories/signing-keys.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/oauth/key-store.ts";
+import { generateSigningKey } from "../../../src/oauth/signing-key.ts";
+import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
+
+const log = createLogger({ level: "silent" });
+const kek = randomBytes(32);
+const keyring = createKeyring({ kek, randomBytes });
+let nowMs = 1_763_650_000_000;
+const clock = { now: () => nowMs };
+
+let database: TestDatabase;
+let pools: Pool[];
+let stores: KeyStore[];
+
+beforeEach(async () => {
+  database = await createTestDatabase();
+  pools = [];
+  stores = [];
+});
+afterEach(async () => {
+  stores.forEach((store) => store.close());
+  await Promise.all(pools.map(async (pool) => await pool.end()));
+  await database.drop();
+});
+
+function pool(role: "signet_operator" | "signet_issuer"): Pool {
+  const made = createPool({ url: database.url, role, max: 4, log });
+  pools.push(made);
+  return made;
+}
+
+async function open(ring = keyring): Promise<KeyStore> {
+  const store = await openKeyStore({ db: pool("signet_issuer"), keyring: ring, clock, log });
+  stores.push(store);
+  return store;
+}
+
+async function keysInDatabase(): Promise<{ kid: string; state: string; private_key: string }[]> {
+  const client = new Client({ connectionString: database.adminUrl });
+  await client.connect();
+  try {
+    return (await client.query("SELECT kid, state, private_key FROM signing_keys")).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+test("processes that start at the same moment agree on one signing key", async () => {
+  const processes = Array.from({ length: 8 }, () => pool("signet_operator"));
+  await Promise.all(processes.map(async (db) => await ensureSigningKey(db, keyring, clock)));
+  const keys = await keysInDatabase();
+  expect(keys).toHaveLength(1);
+  const opened = await Promise.all([open(), open()]);
+  expect(opened.map((store) => store.signingKey().kid)).toEqual([keys[0]?.kid, keys[0]?.kid]);
+});
+
+test("two keys cannot both be current, whoever inserts them", async () => {
+  const db = pool("signet_operator");
+  expect(await insertFirstKey(db, await generateSigningKey(keyring), nowMs)).toBe(true);
+  expect(await insertFirstKey(db, await generateSigningKey(keyring), nowMs)).toBe(false);
+  expect(await keysInDatabase()).toHaveLength(1);
+});
+
+test("the private half is kept as an envelope, and a wrong key-encryption key is named as the reason", async () => {
+  await ensureSigningKey(pool("signet_operator"), keyring, clock);
+  const [row] = await keysInDatabase();
+  expect(row?.private_key).toMatch(/^v1\.[0-9a-f]{8}\./);
+  await expect(open(createKeyring({ kek: randomBytes(32), randomBytes }))).rejects.toThrow(
+    /SIGNET_KEK is not the one/,
+  );
+});
+
+test("without a key there is nothing to sign with, and the caller is told to come back", async () => {
+  const store = await open();
+  expect(() => store.signingKey()).toThrow(
+    expect.objectContaining({ code: "UNAVAILABLE", headers: { "retry-after": "1" } }),
+  );
+});
+
+test("a key that another process made is found when a token names it, at most every 30 seconds", async () => {
+  const store = await open();
+  await ensureSigningKey(pool("signet_operator"), keyring, clock);
+  const [row] = await keysInDatabase();
+  const kid = row?.kid ?? "";
+  nowMs += 29_999;
+  expect(await store.verificationKey(kid)).toBeUndefined();
+  nowMs += 1;
+  expect(await store.verificationKey(kid)).toBeDefined();
+  expect(store.signingKey().kid).toBe(kid);
+});
+
+test("the issuer can read keys and not write them", async () => {
+  const db = pool("signet_issuer");
+  await expect(insertFirstKey(db, await generateSigningKey(keyring), nowMs)).rejects.toThrow(
+    /permission denied/,
+  );
+});
