@@ -23,6 +23,7 @@ export function createDeliverActivities({ attempts, carriers }: DeliverDependenc
         anchorMs: input.anchor_ms,
         dueMs: input.due_ms,
         deadLetterMs: input.dead_letter_ms,
+        part: input.part === true,
       },
       hurry,
     });
@@ -61,6 +62,7 @@ async function heartbeating<T>(work: () => Promise<T>): Promise<T> {
 /** Histories grow with every listed member, so only those that were not delivered are listed. */
 function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptResult {
   const failed: IndexedDelay[] = [];
+  const postponed: IndexedDelay[] = [];
   const lists = { dead: [] as number[], moved: [] as number[], unsettled: [] as number[] };
   outcomes.forEach((outcome, index) => {
     switch (outcome.kind) {
@@ -68,6 +70,9 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
         break;
       case "failed":
         failed.push([index, outcome.dueMs - endedAtMs]);
+        break;
+      case "postponed":
+        postponed.push([index, outcome.dueMs - endedAtMs]);
         break;
       case "dead":
       case "moved":
@@ -80,6 +85,7 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
     started_at: startedAtMs,
     ended_at: endedAtMs,
     ...(failed.length > 0 ? { failed } : {}),
+    ...(postponed.length > 0 ? { postponed } : {}),
     ...(lists.dead.length > 0 ? { dead: lists.dead } : {}),
     ...(lists.moved.length > 0 ? { moved: lists.moved } : {}),
     ...(lists.unsettled.length > 0 ? { unsettled: lists.unsettled } : {}),

@@ -21,6 +21,8 @@ export interface AttemptInput {
   /** When this attempt was due, Unix milliseconds; null at the first. Lateness shifts the rest of the schedule. */
   readonly due_ms: number | null;
   readonly dead_letter_ms: number;
+  /** Who fails leaves this carrier: its row goes back to the dispatcher, for a list of its own endpoint. */
+  readonly part?: boolean;
 }
 
 /** Milliseconds after {@link AttemptResult.ended_at}, with the member's index in the input. */
@@ -41,6 +43,8 @@ export interface AttemptResult {
   readonly moved?: readonly number[];
   /** No answer within the first second; the request goes on, `settle` learns how it ends. */
   readonly unsettled?: readonly number[];
+  /** Not attempted: the endpoint had no slot. To be tried again so long after `ended_at`; that is no attempt. */
+  readonly postponed?: readonly IndexedDelay[];
 }
 
 /** Members named by index that an operator's signal speaks of. */

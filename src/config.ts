@@ -2,7 +2,7 @@
  * Settings: the only reader of the environment. Each setting is declared once, with its default and its meaning; the
  * README's table is made from this file. Everything that is wrong is reported at once.
  */
-import { homedir } from "node:os";
+import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
 
 /** The schedule's real length: 72 hours (specification 8). */
@@ -219,6 +219,24 @@ export const SETTINGS = {
     integer(1, 10_000),
     "200",
     "delivery attempts under way per worker process",
+  ),
+  endpointConcurrency: setting(
+    "SIGNET_ENDPOINT_CONCURRENCY",
+    integer(1, 1_000),
+    "16",
+    "requests under way per worker to one endpoint that is retried, slow or failing",
+  ),
+  startsPerSecond: setting(
+    "SIGNET_DELIVERY_STARTS_PER_SECOND",
+    integer(1, 10_000),
+    String(10 * availableParallelism()),
+    "workflows started per second by all workers together for less than a full list; 10 per core",
+  ),
+  batchMax: setting(
+    "SIGNET_DELIVERY_BATCH_MAX",
+    integer(1, 64),
+    "64",
+    "most deliveries that one workflow carries; 1: never together",
   ),
   databaseConnections: setting(
     "SIGNET_DATABASE_CONNECTIONS",

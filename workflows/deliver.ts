@@ -81,7 +81,7 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
     ) {
       waves += 1;
       publishAttempt(ledger, wave.input.attempt);
-      void carryOut(wave, ledger).finally(() => {
+      void carryOut(wave, ledger, input.slow === true).finally(() => {
         landed += 1;
       });
     }
@@ -181,10 +181,10 @@ async function change(
 }
 
 /** One wave from its requests to the ledger. Never throws: an attempt that could not be made is made later. */
-async function carryOut(wave: Wave, ledger: DeliveryLedger): Promise<void> {
+async function carryOut(wave: Wave, ledger: DeliveryLedger, slow: boolean): Promise<void> {
   let current = wave;
   try {
-    if (wave.input.attempt === 1) {
+    if (wave.input.attempt === 1 && !slow) {
       const first = await attemptFirst(wave.input).catch((error: unknown) => {
         rethrowCancellation(error);
         return undefined;

@@ -29,6 +29,7 @@ const NOTHING_DONE: DeliverResult = { delivered: 0, replayed: 0, cancelled: 0, m
 export class DeliveryLedger {
   readonly #offsets: readonly number[];
   readonly #deadLetterMs: number;
+  readonly #mixed: boolean;
   readonly #entries: Entry[];
   readonly #done: { -readonly [Key in keyof DeliverResult]: number };
   #anchorMs: number | null;
@@ -36,6 +37,7 @@ export class DeliveryLedger {
   constructor(input: DeliverInput, nowMs: number) {
     this.#offsets = input.offsets_ms;
     this.#deadLetterMs = input.dead_letter_ms;
+    this.#mixed = input.mixed === true;
     this.#anchorMs = input.progress?.anchor_ms ?? null;
     this.#done = { ...(input.progress?.done ?? NOTHING_DONE) };
     this.#entries = input.members.map((member, index) => {
@@ -124,12 +126,18 @@ export class DeliveryLedger {
     const failed = new Map(result.failed);
     const dead = new Set(result.dead);
     const moved = new Set(result.moved);
+    const postponed = new Map(result.postponed);
     wave.entries.forEach((entryIndex, index) => {
       const entry = this.#at(entryIndex);
       if (unsettled.has(index) || entry.phase === "DONE") {
         return;
       }
       entry.busy = false;
+      const postponedMs = postponed.get(index);
+      if (postponedMs !== undefined) {
+        entry.dueMs = result.ended_at + postponedMs;
+        return;
+      }
       entry.attempts = attempt;
       const delayMs = failed.get(index);
       if (delayMs !== undefined) {
@@ -208,7 +216,8 @@ export class DeliveryLedger {
       members: open.map((entry) => entry.member),
       offsets_ms: this.#offsets,
       dead_letter_ms: this.#deadLetterMs,
-      progress: { anchor_ms: this.#anchorMs ?? 0, members: progress, done: this.result },
+      ...(this.#mixed ? { mixed: true } : {}),
+      progress: { anchor_ms: this.#anchorMs, members: progress, done: this.result },
     };
   }
 
@@ -223,6 +232,7 @@ export class DeliveryLedger {
         anchor_ms: this.#anchorMs,
         due_ms: dueMs,
         dead_letter_ms: this.#deadLetterMs,
+        ...(this.#mixed && attempt === 1 ? { part: true } : {}),
       },
     };
   }

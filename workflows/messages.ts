@@ -73,9 +73,14 @@ export interface DeliverInput {
   /** 17 offsets from the first attempt, drawn by the starter. */
   readonly offsets_ms: readonly number[];
   readonly dead_letter_ms: number;
+  /** The members are of several endpoints: who fails the first attempt leaves for a list of its own endpoint. */
+  readonly mixed?: boolean;
+  /** The endpoint was slow or failing lately: no local activity waits for it. */
+  readonly slow?: boolean;
   /** Present when the first attempts lie behind: what to go on from. */
   readonly progress?: {
-    readonly anchor_ms: number;
+    /** Unix milliseconds that the offsets count from; null when no first attempt has been made. */
+    readonly anchor_ms: number | null;
     readonly members: readonly MemberProgress[];
     /** Outcomes so far of members that are no longer listed. */
     readonly done?: DeliverResult;

@@ -12,7 +12,8 @@ export interface ListenerOptions {
   readonly url: string;
   /** A channel name of our own making, never a caller's. */
   readonly channel: string;
-  readonly onNotification: () => void;
+  /** Gets the payload; undefined after a (re)connection, when some may have been missed. */
+  readonly onNotification: (payload: string | undefined) => void;
   readonly log: Logger;
 }
 
@@ -37,11 +38,11 @@ export function listen({ url, channel, onNotification, log }: ListenerOptions): 
     };
     fresh.on("error", lose);
     fresh.on("end", () => lose());
-    fresh.on("notification", onNotification);
+    fresh.on("notification", ({ payload }) => onNotification(payload));
     try {
       await fresh.connect();
       await fresh.query(`LISTEN ${channel}`);
-      onNotification();
+      onNotification(undefined);
     } catch (error) {
       lose(error as Error);
     }

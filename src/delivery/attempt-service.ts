@@ -6,6 +6,8 @@
 import type { AttemptKey, LoadedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import { shiftForLateness } from "../domain/retry-schedule.ts";
+import type { EndpointHealth } from "./endpoint-health.ts";
+import type { EndpointSlots } from "./endpoint-slots.ts";
 import type { Flight, Flights } from "./flights.ts";
 import type { Recorder } from "./recorder.ts";
 
@@ -20,12 +22,15 @@ export interface AttemptPlan {
   readonly anchorMs: number | null;
   readonly dueMs: number | null;
   readonly deadLetterMs: number;
+  /** Who fails leaves the carrier, for a list of its own endpoint. */
+  readonly part: boolean;
 }
 
-/** What became of one member. `dueMs`: when its next attempt is due. */
+/** What became of one member. */
 export type MemberOutcome =
   | { readonly kind: "delivered" | "dead" | "moved" | "unsettled" }
-  | { readonly kind: "failed"; readonly dueMs: number };
+  /** The next attempt is due, or a postponed one is to be tried again, at this instant: Unix milliseconds. */
+  | { readonly kind: "failed" | "postponed"; readonly dueMs: number };
 
 export interface AttemptRun {
   readonly startedAtMs: number;
@@ -47,17 +52,22 @@ export interface AttemptServiceOptions {
   /** Takes a delivery whose endpoint is gone or disabled out of the schedule. */
   readonly park: (key: AttemptKey, to: "DEAD_LETTERED" | "CANCELLED", plan: AttemptPlan) => Promise<void>;
   readonly flights: Flights;
+  readonly health: EndpointHealth;
+  readonly slots: EndpointSlots;
   readonly recorder: Recorder;
   readonly clock: Clock;
   readonly wait: (ms: number) => Promise<void>;
 }
 
-/** What one member's outcome is waited for with. */
+/** One member on its way through a run. */
 interface Watch {
+  readonly key: AttemptKey;
   readonly plan: AttemptPlan;
-  /** Resolves a second after the run began. */
-  readonly patience: Promise<void>;
+  /** The caller leaves after a moment, and waits for nothing but answers. */
   readonly hurry: boolean;
+  flight: Flight | undefined;
+  /** The caller has left: what has not been sent by now is not sent on its behalf. */
+  left: boolean;
 }
 
 export class AttemptService {
@@ -71,12 +81,13 @@ export class AttemptService {
   async run({ carrier, members, plan, hurry }: AttemptRequest): Promise<AttemptRun> {
     const { clock, wait } = this.#options;
     const startedAtMs = clock.now();
-    const watch = { plan: anchored(plan, startedAtMs), patience: wait(FIRST_WAIT_MS), hurry };
+    const shifted = anchored(plan, startedAtMs);
+    const patience = wait(FIRST_WAIT_MS);
     const outcomes = await Promise.all(
-      members.map(
-        async ({ id, epoch }) =>
-          await this.#watchMember({ deliveryId: id, epoch, carrier, attempt: plan.attempt }, watch),
-      ),
+      members.map(async ({ id, epoch }) => {
+        const key = { deliveryId: id, epoch, carrier, attempt: plan.attempt };
+        return await this.#watch({ key, plan: shifted, hurry, flight: undefined, left: false }, patience);
+      }),
     );
     return { startedAtMs, endedAtMs: clock.now(), outcomes };
   }
@@ -88,54 +99,69 @@ export class AttemptService {
   }
 
   /** A member whose request outlives the first second gets a lease; a caller in a hurry leaves then. */
-  async #watchMember(key: AttemptKey, { plan, patience, hurry }: Watch): Promise<MemberOutcome> {
-    let flight: Flight | undefined;
-    const outcome = this.#settle(key, plan, (launched) => {
-      flight = launched;
-    });
+  async #watch(watch: Watch, patience: Promise<void>): Promise<MemberOutcome> {
+    const outcome = this.#settle(watch);
     const early = await Promise.race([outcome, patience.then(() => undefined)]);
     if (early !== undefined) {
       return early;
     }
-    await flight?.lease();
-    if (!hurry) {
-      return await outcome;
+    if (watch.hurry) {
+      watch.left = true;
+      outcome.catch(() => undefined);
     }
-    outcome.catch(() => undefined);
-    return { kind: "unsettled" };
+    if (watch.flight !== undefined) {
+      this.#options.health.noteUnanswered(watch.flight.endpointId, this.#options.clock.now());
+      await watch.flight.lease();
+    }
+    return watch.hurry ? { kind: "unsettled" } : await outcome;
   }
 
   /** One member up to a durable outcome. */
-  async #settle(
-    key: AttemptKey,
-    plan: AttemptPlan,
-    onFlight: (flight: Flight) => void,
-  ): Promise<MemberOutcome> {
+  async #settle(watch: Watch): Promise<MemberOutcome> {
     const { clock, flights, wait } = this.#options;
+    const { key } = watch;
     for (;;) {
       const delivery = await this.#options.load(key);
       const known = outcomeOf(delivery, clock);
       if (delivery === undefined || known !== undefined) {
         return known ?? { kind: "moved" };
       }
-      const joined = flights.join(key, delivery.cycle);
-      if (joined !== undefined) {
-        onFlight(joined);
-        return await joined.outcome;
+      watch.flight = flights.join(key, delivery.cycle);
+      if (watch.flight !== undefined) {
+        return await watch.flight.outcome;
       }
       const leaseMs = (delivery.leaseUntil?.getTime() ?? 0) - clock.now();
-      if (leaseMs > 0) {
-        await wait(Math.min(LEASE_POLL_MS, leaseMs + 1));
-        continue;
+      if (leaseMs <= 0) {
+        return await this.#attempt(watch, delivery);
       }
-      if (delivery.endpointState === "DELETED" || delivery.endpointState === "DISABLED") {
-        const to = delivery.endpointState === "DELETED" ? "CANCELLED" : "DEAD_LETTERED";
-        await this.#options.park(key, to, plan);
-        return { kind: to === "CANCELLED" ? "moved" : "dead" };
-      }
-      const flight = flights.launch(key, delivery, plan);
-      onFlight(flight);
-      return await flight.outcome;
+      await wait(Math.min(LEASE_POLL_MS, leaseMs + 1));
+    }
+  }
+
+  /** Nobody has attempted it, or whoever did is gone. */
+  async #attempt(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome> {
+    const { clock, flights, health, slots } = this.#options;
+    const { key, plan, hurry } = watch;
+    const { endpointId, endpointState } = delivery;
+    if (endpointState === "DELETED" || endpointState === "DISABLED") {
+      const to = endpointState === "DELETED" ? "CANCELLED" : "DEAD_LETTERED";
+      await this.#options.park(key, to, plan);
+      return { kind: to === "CANCELLED" ? "moved" : "dead" };
+    }
+    if (hurry) {
+      watch.flight = watch.left ? undefined : flights.launch(key, delivery, plan);
+      return (await watch.flight?.outcome) ?? { kind: "unsettled" };
+    }
+    const postponeMs = await slots.acquire(endpointId, health.latencyMs(endpointId), clock.now());
+    if (postponeMs > 0) {
+      return { kind: "postponed", dueMs: clock.now() + postponeMs };
+    }
+    try {
+      // While it waited for a slot, another run of the same attempt may have had one.
+      watch.flight = flights.join(key, delivery.cycle) ?? flights.launch(key, delivery, plan);
+      return await watch.flight.outcome;
+    } finally {
+      slots.release(endpointId);
     }
   }
 }

@@ -6,16 +6,19 @@ import {
   TASK_QUEUES,
   WORKFLOW_TYPES,
 } from "../../workflows/messages.ts";
-import type { Claimed } from "../database/repositories/carriers.ts";
+import type { Claimed, ClaimedRetry } from "../database/repositories/claims.ts";
 import { drawOffsets, type Random } from "../domain/retry-schedule.ts";
 
 export interface CarrierStarter {
   /**
-   * Starts one carrier with all its members; a carrier that was started before is done.
+   * Starts a carrier for first attempts, with all its members; one that was started before is done.
    *
+   * @param slow whether the endpoint was slow or failing lately: then no local activity waits for it
    * @throws when Temporal cannot be reached or refuses; the sweep tries again
    */
-  start(carrier: string, members: readonly Claimed[]): Promise<void>;
+  startFirst(carrier: string, members: readonly Claimed[], slow: boolean): Promise<void>;
+  /** Starts a carrier that goes on in mid-cycle; its members are of one endpoint. */
+  startRetries(carrier: string, members: readonly ClaimedRetry[]): Promise<void>;
 }
 
 export interface CarrierStarterOptions {
@@ -25,44 +28,81 @@ export interface CarrierStarterOptions {
   readonly deadLetterMs: number;
 }
 
+interface Start {
+  readonly carrier: string;
+  readonly members: readonly Claimed[];
+  readonly input: DeliverInput;
+  readonly state: "QUEUED" | "RETRYING";
+  readonly attempt: number;
+}
+
 function distinct(values: readonly string[]): string[] {
   return [...new Set(values)];
 }
 
+async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<void> {
+  const tenants = distinct(members.map((member) => member.tenantId));
+  const [tenant] = tenants;
+  try {
+    await client.workflow.start(WORKFLOW_TYPES.deliver, {
+      workflowId: carrier,
+      taskQueue: TASK_QUEUES.deliveries,
+      args: [input],
+      requestEagerStart: true,
+      // One id, one run, for ever: a later carrier of a delivery has an id of its own.
+      workflowIdReusePolicy: "REJECT_DUPLICATE",
+      workflowIdConflictPolicy: "FAIL",
+      workflowTaskTimeout: "5 seconds",
+      staticSummary: members.length === 1 ? "1 delivery" : `${members.length} deliveries`,
+      ...(tenants.length === 1 && tenant !== undefined ? { priority: { fairnessKey: tenant } } : {}),
+      typedSearchAttributes: [
+        { key: SEARCH_ATTRIBUTES.tenant, value: tenants },
+        { key: SEARCH_ATTRIBUTES.endpoint, value: distinct(members.map((member) => member.endpointId)) },
+        { key: SEARCH_ATTRIBUTES.delivery, value: members.map((member) => member.deliveryId) },
+        { key: SEARCH_ATTRIBUTES.state, value: state },
+        { key: SEARCH_ATTRIBUTES.open, value: members.length },
+        { key: SEARCH_ATTRIBUTES.attempt, value: attempt },
+      ],
+    });
+  } catch (error) {
+    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
+      throw error;
+    }
+  }
+}
+
 export function createCarrierStarter(options: CarrierStarterOptions): CarrierStarter {
+  const { client, random, retryWindowMs, deadLetterMs } = options;
+
+  function inputOf(members: readonly Claimed[]): DeliverInput {
+    return {
+      v: 1,
+      members: members.map((member) => ({ id: member.deliveryId, epoch: member.epoch })),
+      offsets_ms: drawOffsets(retryWindowMs, random),
+      dead_letter_ms: deadLetterMs,
+    };
+  }
+
   return {
-    start: async (carrier, members) => {
+    startFirst: async (carrier, members, slow) => {
+      const mixed = distinct(members.map((member) => member.endpointId)).length > 1;
+      const input = { ...inputOf(members), ...(mixed ? { mixed } : {}), ...(slow ? { slow } : {}) };
+      await start(client, { carrier, members, input, state: "QUEUED", attempt: 1 });
+    },
+    startRetries: async (carrier, members) => {
+      const attempts = Math.max(0, ...members.map((member) => member.attemptCount));
       const input: DeliverInput = {
-        v: 1,
-        members: members.map((member) => ({ id: member.deliveryId, epoch: member.epoch })),
-        offsets_ms: drawOffsets(options.retryWindowMs, options.random),
-        dead_letter_ms: options.deadLetterMs,
+        ...inputOf(members),
+        progress: {
+          anchor_ms: Math.min(...members.map((member) => member.cycleStartedAt.getTime())),
+          members: members.map((member) => ({
+            attempts: member.attemptCount,
+            phase: "RETRYING",
+            due_ms: member.nextAttemptAt.getTime(),
+          })),
+        },
       };
-      try {
-        await options.client.workflow.start(WORKFLOW_TYPES.deliver, {
-          workflowId: carrier,
-          taskQueue: TASK_QUEUES.deliveries,
-          args: [input],
-          requestEagerStart: true,
-          // One id, one run, for ever: a later carrier of a delivery has an id of its own.
-          workflowIdReusePolicy: "REJECT_DUPLICATE",
-          workflowIdConflictPolicy: "FAIL",
-          workflowTaskTimeout: "5 seconds",
-          staticSummary: members.length === 1 ? "1 delivery" : `${members.length} deliveries`,
-          typedSearchAttributes: [
-            { key: SEARCH_ATTRIBUTES.tenant, value: distinct(members.map((member) => member.tenantId)) },
-            { key: SEARCH_ATTRIBUTES.endpoint, value: distinct(members.map((member) => member.endpointId)) },
-            { key: SEARCH_ATTRIBUTES.delivery, value: members.map((member) => member.deliveryId) },
-            { key: SEARCH_ATTRIBUTES.state, value: "QUEUED" },
-            { key: SEARCH_ATTRIBUTES.open, value: members.length },
-            { key: SEARCH_ATTRIBUTES.attempt, value: 1 },
-          ],
-        });
-      } catch (error) {
-        if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
-          throw error;
-        }
-      }
+      await start(client, { carrier, members, input, state: "RETRYING", attempt: attempts + 1 });
     },
   };
 }

@@ -1,111 +1,196 @@
 /**
- * From the outbox to Temporal: claims deliveries by writing their carrier, then starts the carrier's workflow. A crash
- * between the two leaves a claim that the sweep starts again: same carrier, same members, same epoch.
+ * From the outbox to Temporal: claims deliveries by writing their carrier, then starts the carrier's workflow. A lone
+ * delivery goes at once; those that wait for a token go together. A crash between claim and start leaves a claim that
+ * the sweep starts again: same carrier, same members, same epoch.
  */
 import type { Logger } from "pino";
 import type { Pool } from "../database/pool.ts";
+import { expireOverdue } from "../database/repositories/carriers.ts";
 import {
   type Claimed,
-  claimDeliveries,
-  expireOverdue,
+  claimFirst,
+  claimForEndpoints,
+  claimRetries,
   reclaimUnstarted,
-} from "../database/repositories/carriers.ts";
+} from "../database/repositories/claims.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
+import type { EndpointHealth } from "./endpoint-health.ts";
+import { Sleeper } from "../sleeper.ts";
+import { StartRate } from "./start-rate.ts";
+import { Starts } from "./starts.ts";
 
-const CLAIM_MAX = 64;
-const STARTS_IN_FLIGHT_MAX = 8;
 /** Notifications are hints; this is the truth's pace. */
 const POLL_MS = 1_000;
+/** Deliveries to slow endpoints gather for so long: their latency is the receiver's already. */
+const SLOW_LANE_MS = 250;
+const RETRY_LANE_MS = 250;
+/** Retries find their list so long before they are due. */
+const RETRY_AHEAD_MS = 1_500;
+const RETRY_LISTS_MAX = 32;
+const RETRY_SPREAD_SECONDS = 2;
+const SLOW_LISTS_MAX = 64;
 const SWEEP_MS = 5_000;
 /** A claim that has no outcome after so long may have no workflow. */
 const UNSTARTED_AFTER_MS = 15_000;
 const SWEEP_MAX = 500;
-const PAUSE_FIRST_MS = 100;
-const PAUSE_MAX_MS = 5_000;
+const BURST = 3;
 
 export interface DispatcherOptions {
   readonly pool: Pool;
   readonly starter: CarrierStarter;
+  readonly health: EndpointHealth;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
+  /** Workflow starts per second of all live workers together. */
+  readonly startsPerSecond: number;
+  /** Most deliveries of one workflow; 1: never together. */
+  readonly batchMax: number;
 }
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
-  readonly #starts = new Set<Promise<void>>();
-  #stopped = false;
-  #hinted = true;
-  #pauseMs = 0;
-  readonly #sleepers = new Set<() => void>();
+  readonly #rate: StartRate;
+  readonly #starts: Starts;
+  readonly #sleeper = new Sleeper();
+  /** How many wait in the outbox, as far as notifications tell. */
+  #waiting = 0;
+  #afterTenant = "";
   #loops: Promise<unknown> | undefined;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
+    this.#rate = new StartRate({ perSecond: options.startsPerSecond, burst: BURST }, performance.now());
+    this.#starts = new Starts({
+      log: options.log,
+      onStarted: (tookMs, alone) => this.#rate.learn(tookMs, alone),
+    });
   }
 
   start(): void {
-    this.#loops ??= Promise.all([this.#dispatch(), this.#sweep()]);
+    this.#loops ??= Promise.all([
+      this.#firstLane(),
+      this.#every(SLOW_LANE_MS, "slow lane", async () => await this.#slowLane()),
+      this.#every(RETRY_LANE_MS, "retry lane", async () => await this.#retryLane()),
+      this.#every(SWEEP_MS, "sweep", async () => await this.#sweep()),
+    ]);
   }
 
-  /** The outbox may have something. */
-  hint(): void {
-    this.#hinted = true;
-    this.#wake();
+  /** The outbox has got so many more. */
+  hint(count: number): void {
+    const before = this.#waiting;
+    this.#waiting += count;
+    // Between the first one and a full list there is nothing to do but wait for a token.
+    if (before === 0 || this.#waiting >= this.#options.batchMax) {
+      this.#sleeper.wake();
+    }
+  }
+
+  /** Live workers share the rate. */
+  shareWith(liveWorkers: number): void {
+    this.#rate.allow(this.#options.startsPerSecond / Math.max(1, liveWorkers));
   }
 
   /** Stops claiming and waits for the starts under way. */
   async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#wake();
+    this.#sleeper.stop();
     await this.#loops;
-    await Promise.allSettled(this.#starts);
+    await this.#starts.settle();
   }
 
-  async #dispatch(): Promise<void> {
-    const { log } = this.#options;
-    while (!this.#stopped) {
-      this.#hinted = false;
-      let claimed = 0;
+  async #firstLane(): Promise<void> {
+    while (!this.#sleeper.stopped) {
       try {
-        claimed = await this.#claim();
+        const { pauseMs } = this.#starts;
+        await this.#sleeper.sleep(pauseMs, { soundly: true });
+        await this.#sleeper.sleep(await this.#claimFirst());
       } catch (error) {
-        log.warn({ err: error }, "outbox could not be read");
-      }
-      if (this.#pauseMs > 0) {
-        await this.#sleep(this.#pauseMs, { throughHints: true });
-      } else if (claimed < CLAIM_MAX) {
-        await this.#sleep(POLL_MS, { throughHints: false });
+        this.#options.log.warn({ err: error }, "outbox could not be read");
+        await this.#sleeper.sleep(POLL_MS, { soundly: true });
       }
     }
   }
 
-  async #claim(): Promise<number> {
-    const { pool, clock, randomBytes } = this.#options;
+  /** One claim, if it is time for one; how long to wait for the next unless a notification comes first. */
+  async #claimFirst(): Promise<number> {
+    const { batchMax } = this.#options;
+    // Where nothing may go together, waiting gains nothing: the starts under way are the only limit.
+    const alone = batchMax === 1;
+    const token = !alone && this.#rate.take(performance.now());
+    const known = this.#waiting;
+    if (!alone && !token && known < batchMax) {
+      return this.#rate.waitMs(performance.now());
+    }
+    const claimed = await this.#claimList(alone || token ? 1 : batchMax);
+    const came = this.#waiting - known;
+    this.#waiting = came + (claimed < batchMax ? 0 : Math.max(batchMax, known - claimed));
+    if (token && (claimed === 0 || claimed === batchMax)) {
+      this.#rate.giveBack();
+    }
+    if (this.#waiting === 0) {
+      return POLL_MS;
+    }
+    return alone || this.#waiting >= batchMax ? 0 : this.#rate.waitMs(performance.now());
+  }
+
+  async #claimList(atLeast: number): Promise<number> {
+    const { pool, clock, health, starter, batchMax } = this.#options;
     const now = clock.now();
-    const carriers = Array.from({ length: CLAIM_MAX }, () => newId("batch", now, randomBytes));
-    const claimed = await claimDeliveries(pool, carriers, new Date(now));
-    for (const delivery of claimed) {
-      await this.#launch(delivery.carrier, [delivery]);
+    const { claimed, nextTenant } = await claimFirst(pool, {
+      atLeast,
+      limit: batchMax,
+      carrier: this.#newCarrier(now),
+      exceptEndpoints: health.slow(now),
+      afterTenant: this.#afterTenant,
+      now: new Date(now),
+    });
+    this.#afterTenant = nextTenant;
+    for (const [carrier, members] of byCarrier(claimed)) {
+      await this.#starts.begin(carrier, async () => await starter.startFirst(carrier, members, false));
     }
     return claimed.length;
   }
 
-  async #sweep(): Promise<void> {
-    while (!this.#stopped) {
-      try {
-        await this.#sweepOnce();
-      } catch (error) {
-        this.#options.log.warn({ err: error }, "sweep failed");
+  async #slowLane(): Promise<void> {
+    const { pool, clock, health, starter, batchMax } = this.#options;
+    const now = clock.now();
+    const slow = health.slow(now);
+    for (let from = 0; from < slow.length && this.#starts.pauseMs === 0; from += SLOW_LISTS_MAX) {
+      const endpointIds = slow.slice(from, from + SLOW_LISTS_MAX);
+      const claimed = await claimForEndpoints(pool, {
+        endpointIds,
+        carriers: endpointIds.map(() => this.#newCarrier(now)),
+        listMax: batchMax,
+        now: new Date(now),
+      });
+      for (const [carrier, members] of byCarrier(claimed)) {
+        await this.#starts.begin(carrier, async () => await starter.startFirst(carrier, members, true));
       }
-      await this.#sleep(SWEEP_MS, { throughHints: true });
     }
   }
 
-  async #sweepOnce(): Promise<void> {
-    const { pool, clock } = this.#options;
+  async #retryLane(): Promise<void> {
+    const { pool, clock, starter, batchMax } = this.#options;
+    const now = clock.now();
+    if (this.#starts.pauseMs > 0) {
+      return;
+    }
+    const claimed = await claimRetries(pool, {
+      dueBefore: new Date(now + RETRY_AHEAD_MS),
+      carriers: Array.from({ length: RETRY_LISTS_MAX }, () => this.#newCarrier(now)),
+      listMax: batchMax,
+      spreadSeconds: RETRY_SPREAD_SECONDS,
+      now: new Date(now),
+    });
+    for (const [carrier, members] of byCarrier(claimed)) {
+      await this.#starts.begin(carrier, async () => await starter.startRetries(carrier, members));
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    const { pool, clock, starter } = this.#options;
     const now = clock.now();
     const unstarted = await reclaimUnstarted(pool, {
       before: new Date(now - UNSTARTED_AFTER_MS),
@@ -113,61 +198,30 @@ export class Dispatcher {
       limit: SWEEP_MAX,
     });
     for (const [carrier, members] of byCarrier(unstarted)) {
-      await this.#launch(carrier, members);
+      await this.#starts.begin(carrier, async () => await starter.startFirst(carrier, members, false));
     }
     await expireOverdue(pool, new Date(now), SWEEP_MAX);
   }
 
-  async #launch(carrier: string, members: readonly Claimed[]): Promise<void> {
-    while (this.#starts.size >= STARTS_IN_FLIGHT_MAX) {
-      await Promise.race(this.#starts);
-    }
-    const start = this.#startOne(carrier, members).finally(() => this.#starts.delete(start));
-    this.#starts.add(start);
-  }
-
-  async #startOne(carrier: string, members: readonly Claimed[]): Promise<void> {
-    try {
-      await this.#options.starter.start(carrier, members);
-      this.#pauseMs = 0;
-    } catch (error) {
-      // The claim stays: the sweep starts it again. Claiming more meanwhile would only make its list longer.
-      this.#pauseMs = Math.min(PAUSE_MAX_MS, Math.max(PAUSE_FIRST_MS, this.#pauseMs * 2));
-      this.#options.log.warn(
-        { err: error, carrier, pauseMs: this.#pauseMs },
-        "workflow could not be started",
-      );
+  async #every(ms: number, name: string, round: () => Promise<void>): Promise<void> {
+    while (!this.#sleeper.stopped) {
+      try {
+        await round();
+      } catch (error) {
+        this.#options.log.warn({ err: error }, `${name} failed`);
+      }
+      await this.#sleeper.sleep(ms, { soundly: true });
     }
   }
 
-  /** Until time has passed or the dispatcher stops; hints end it unless it sleeps through them. */
-  async #sleep(ms: number, { throughHints }: { readonly throughHints: boolean }): Promise<void> {
-    const until = performance.now() + ms;
-    const over = (): boolean =>
-      this.#stopped || performance.now() >= until || (this.#hinted && !throughHints);
-    while (!over()) {
-      await new Promise<void>((resolve) => {
-        const done = (): void => {
-          clearTimeout(timer);
-          this.#sleepers.delete(done);
-          resolve();
-        };
-        const timer = setTimeout(done, Math.max(0, until - performance.now()));
-        this.#sleepers.add(done);
-      });
-    }
-  }
-
-  #wake(): void {
-    for (const done of this.#sleepers) {
-      done();
-    }
+  #newCarrier(nowMs: number): string {
+    return newId("batch", nowMs, this.#options.randomBytes);
   }
 }
 
-/** A claim is started again as it was: same carrier, same members. */
-function byCarrier(claims: readonly Claimed[]): Map<string, Claimed[]> {
-  const groups = new Map<string, Claimed[]>();
+/** A carrier is started with all the members that were claimed for it. */
+function byCarrier<T extends Claimed>(claims: readonly T[]): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
   for (const claim of claims) {
     const group = groups.get(claim.carrier);
     if (group === undefined) {

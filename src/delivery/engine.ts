@@ -19,6 +19,9 @@ import { createCarrierStarter } from "./carrier-starter.ts";
 import { createDeliverySender } from "./delivery-sender.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { Flights } from "./flights.ts";
+import { EndpointHealth } from "./endpoint-health.ts";
+import { EndpointSlots } from "./endpoint-slots.ts";
+import { createHostResolver } from "./http-resolver.ts";
 import { createHttpSender, type HttpSender } from "./http-sender.ts";
 import { createRecorder } from "./recorder.ts";
 import { createSigner, type Signer } from "./signer.ts";
@@ -38,6 +41,7 @@ export interface EngineOptions {
 export interface Engine {
   readonly attempts: AttemptService;
   readonly carriers: CarrierService;
+  readonly health: EndpointHealth;
   readonly challenge: Challenge;
   /** The dispatcher starts workflows, so it needs a client; the rest works without. */
   createDispatcher(client: Client): Dispatcher;
@@ -74,13 +78,19 @@ function createOutbound({ config, keyring, clock }: EngineOptions): Outbound {
     ownListeners: ownListeners(config),
   });
   return {
-    http: createHttpSender({ policy, clock }),
+    // Names of /etc/hosts are for trying things out on one machine.
+    http: createHttpSender({
+      policy,
+      clock,
+      resolver: createHostResolver({ hostsFile: config.development }),
+    }),
     signer: createSigner({ headerBrand: config.headerBrand, docsUrl: `${config.publicUrl}/docs` }),
     openSecret: secretOpener(keyring),
   };
 }
 
-function createAttempts({ pool, clock, log }: EngineOptions, outbound: Outbound): AttemptService {
+function createAttempts(options: EngineOptions, outbound: Outbound, health: EndpointHealth): AttemptService {
+  const { config, pool, clock, log } = options;
   const { http, signer, openSecret } = outbound;
   const recorder = createRecorder({ pool, log, wait: delay });
   const loads = createBatcher({
@@ -112,7 +122,9 @@ function createAttempts({ pool, clock, log }: EngineOptions, outbound: Outbound)
         expiresAt: new Date(now + plan.deadLetterMs),
       });
     },
-    flights: new Flights({ sender, recorder, clock, newAttemptId }),
+    flights: new Flights({ sender, recorder, health, clock, newAttemptId }),
+    health,
+    slots: new EndpointSlots(config.endpointConcurrency),
     recorder,
     clock,
     wait: delay,
@@ -131,19 +143,22 @@ function createPings({ pool, clock }: EngineOptions, { http, signer, openSecret 
   });
 }
 
-/** @param onQueued called when the outbox has got something from here */
+/** @param onQueued called when the outbox has got a delivery from here */
 export function createEngine(options: EngineOptions, onQueued: () => void): Engine {
   const { config, pool, clock, log } = options;
   const outbound = createOutbound(options);
-  const attempts = createAttempts(options, outbound);
+  const health = new EndpointHealth();
+  const attempts = createAttempts(options, outbound, health);
   return {
     attempts,
+    health,
     carriers: createCarrierService({ pool, clock, log, onQueued }),
     challenge: createPings(options, outbound),
     createDispatcher: (client) => {
       const { retryWindowMs, deadLetterMs } = config;
       const starter = createCarrierStarter({ client, random: Math.random, retryWindowMs, deadLetterMs });
-      return new Dispatcher({ pool, starter, clock, randomBytes, log });
+      const { startsPerSecond, batchMax } = config;
+      return new Dispatcher({ pool, starter, health, clock, randomBytes, log, startsPerSecond, batchMax });
     },
     drain: async () => {
       await attempts.drain();

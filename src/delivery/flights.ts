@@ -4,12 +4,16 @@ import type { Clock } from "../domain/clock.ts";
 import { ATTEMPT_MAX, nextDueMs } from "../domain/retry-schedule.ts";
 import type { AttemptPlan, MemberOutcome } from "./attempt-service.ts";
 import type { DeliverySender, SentAttempt } from "./delivery-sender.ts";
+import type { EndpointHealth } from "./endpoint-health.ts";
 import type { Recorder } from "./recorder.ts";
 
+/** Landed flights are remembered for one to two times this: longer than any look into the database takes. */
+const REMEMBER_MS = 5_000;
 /** A request lives 10 s to its headers and 2 s to the end of its body; then it has certainly ended. */
 const LEASE_MS = 15_000;
 
 export interface Flight {
+  readonly endpointId: string;
   /** Rejects only when the outcome was neither recorded nor can be. */
   readonly outcome: Promise<MemberOutcome>;
   /** Makes it known to other processes that the request is under way. */
@@ -19,6 +23,7 @@ export interface Flight {
 export interface FlightsOptions {
   readonly sender: DeliverySender;
   readonly recorder: Recorder;
+  readonly health: EndpointHealth;
   readonly clock: Clock;
   readonly newAttemptId: () => string;
 }
@@ -26,14 +31,19 @@ export interface FlightsOptions {
 export class Flights {
   readonly #options: FlightsOptions;
   readonly #flying = new Map<string, Flight>();
+  /** Two generations of landed flights: who looked into the database just before the landing finds them here. */
+  #landed = new Map<string, Flight>();
+  #landedBefore = new Map<string, Flight>();
+  #generationEndsMs = 0;
 
   constructor(options: FlightsOptions) {
     this.#options = options;
   }
 
-  /** The request for this attempt that is under way here. */
+  /** The request for this attempt that is under way here, or was a moment ago. */
   join(key: AttemptKey, cycle: number): Flight | undefined {
-    return this.#flying.get(flightKey(key, cycle));
+    const id = flightKey(key, cycle);
+    return this.#flying.get(id) ?? this.#landed.get(id) ?? this.#landedBefore.get(id);
   }
 
   /** Sends. The caller has made sure that nobody else has. */
@@ -45,10 +55,11 @@ export class Flights {
     const outcome = sender
       .send(delivery, key.attempt)
       .then(async (sent) => await this.#book({ key, delivery, plan, attemptId, sent }))
-      .finally(() => this.#flying.delete(flightId));
+      .finally(() => this.#land(flightId));
     // The caller may have left by the time this fails; whoever joins still sees the failure.
     outcome.catch(() => undefined);
     const flight: Flight = {
+      endpointId: delivery.endpointId,
       outcome,
       lease: async () =>
         await recorder.inFlight({
@@ -70,6 +81,20 @@ export class Flights {
     await Promise.allSettled([...this.#flying.values()].map(async (flight) => await flight.outcome));
   }
 
+  #land(flightId: string): void {
+    const flight = this.#flying.get(flightId);
+    this.#flying.delete(flightId);
+    const nowMs = this.#options.clock.now();
+    if (nowMs >= this.#generationEndsMs) {
+      this.#landedBefore = this.#landed;
+      this.#landed = new Map();
+      this.#generationEndsMs = nowMs + REMEMBER_MS;
+    }
+    if (flight !== undefined) {
+      this.#landed.set(flightId, flight);
+    }
+  }
+
   async #book(landed: {
     readonly key: AttemptKey;
     readonly delivery: LoadedDelivery;
@@ -80,6 +105,12 @@ export class Flights {
     const { key, delivery, plan, attemptId, sent } = landed;
     const endedAtMs = sent.startedAtMs + sent.durationMs;
     const outcome = judge(plan, sent);
+    const leaves = plan.part && outcome.kind === "failed";
+    this.#options.health.noteOutcome(
+      delivery.endpointId,
+      { ok: sent.error === null, durationMs: sent.durationMs },
+      this.#options.clock.now(),
+    );
     await this.#options.recorder.outcome({
       ...key,
       attemptId,
@@ -94,8 +125,9 @@ export class Flights {
       nextAttemptAt: outcome.kind === "failed" ? new Date(outcome.dueMs) : null,
       endedAt: new Date(endedAtMs),
       expiresAt: outcome.kind === "dead" ? new Date(endedAtMs + plan.deadLetterMs) : null,
+      leaves,
     });
-    return outcome;
+    return leaves ? { kind: "moved" } : outcome;
   }
 }
 

@@ -8,24 +8,18 @@ import { type Config, formatListen } from "../config.ts";
 import { createKeyring } from "../crypto/keyring.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { listen } from "../database/listener.ts";
-import { createPool, type Pool } from "../database/pool.ts";
+import { createPool } from "../database/pool.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
-import { ensurePartitions } from "../database/repositories/partitions.ts";
 import { createEngine, type Engine } from "../delivery/engine.ts";
-import type { Clock } from "../domain/clock.ts";
 import { systemClock } from "../domain/clock.ts";
-import { createVerification } from "../endpoints/verification.ts";
-import { sweepVerifications } from "../endpoints/verification-sweep.ts";
 import type { Logger } from "../observability/logger.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 import { startWorkers, type Workers } from "../temporal/workers.ts";
-import { startUpkeep } from "../upkeep.ts";
+import { startWorkerUpkeep } from "./worker-upkeep.ts";
 
 const CONNECT_RETRY_MS = 1_000;
-const VERIFICATION_SWEEP_MS = 5_000;
-const PARTITIONS_MS = 3_600_000;
 
 export interface WorkerProcess {
   /** Rejects when a worker fails beyond repair: the process should end and be started again. */
@@ -74,31 +68,6 @@ async function runWorkers(
   });
 }
 
-function startWorkerUpkeep(
-  { config, log }: WorkerProcessOptions,
-  { pool, clock, connection }: { pool: Pool; clock: Clock; connection: NativeConnection },
-): { stop(): Promise<void> } {
-  const verification = createVerification(
-    createNativeClient(connection, config.temporalNamespace),
-    Math.random,
-  );
-  return startUpkeep(
-    [
-      {
-        name: "verification sweep",
-        everyMs: VERIFICATION_SWEEP_MS,
-        run: async () => await sweepVerifications({ pool, verification, clock, log }),
-      },
-      {
-        name: "partitions",
-        everyMs: PARTITIONS_MS,
-        run: async () => await ensurePartitions(pool, clock.now()),
-      },
-    ],
-    log,
-  );
-}
-
 /** Starts a worker process and resolves when it polls. */
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
   const { config, log } = options;
@@ -112,22 +81,22 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     max: config.databaseConnections,
     log,
   });
-  let hint: () => void = () => undefined;
+  let hint: (count: number) => void = () => undefined;
   const engine = createEngine(
     { config, pool, keyring: createKeyring({ kek, randomBytes }), clock, log },
-    () => hint(),
+    () => hint(1),
   );
   const connection = await connect(config.temporalAddress, log, stopping.signal);
   const workers = await runWorkers(options, engine, connection);
   const dispatcher = engine.createDispatcher(createNativeClient(connection, config.temporalNamespace));
-  hint = () => dispatcher.hint();
+  hint = (count) => dispatcher.hint(count);
   const listener = listen({
     url: config.databaseUrl,
     channel: OUTBOX_CHANNEL,
-    onNotification: () => hint(),
+    onNotification: (payload) => hint(Number(payload ?? 1)),
     log,
   });
-  const upkeep = startWorkerUpkeep(options, { pool, clock, connection });
+  const upkeep = startWorkerUpkeep({ options, pool, clock, connection, engine, dispatcher });
   dispatcher.start();
   log.info(
     { temporal: config.temporalAddress, metrics: formatListen(config.metricsListen) },

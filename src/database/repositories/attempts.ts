@@ -176,6 +176,8 @@ export interface AttemptOutcome {
   readonly endedAt: Date;
   /** Of the dead letter. */
   readonly expiresAt: Date | null;
+  /** A delivery that goes on leaves its carrier and waits for a list of its endpoint. */
+  readonly leaves: boolean;
 }
 
 /**
@@ -188,9 +190,9 @@ export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOu
     text: `WITH outcome AS (
         SELECT * FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[],
           $9::timestamptz[], $10::int[], $11::int[], $12::text[], $13::text[], $14::text[], $15::timestamptz[],
-          $16::timestamptz[], $17::timestamptz[])
+          $16::timestamptz[], $17::timestamptz[], $18::boolean[])
         AS o(day, delivery_id, cycle, attempt, id, tenant_id, carrier, epoch,
-          started_at, duration_ms, status, error, response_body, next_state, next_attempt_at, ended_at, expires_at)
+          started_at, duration_ms, status, error, response_body, next_state, next_attempt_at, ended_at, expires_at, leaves)
       ), written AS (
         INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body)
         SELECT day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body FROM outcome
@@ -202,6 +204,8 @@ export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOu
       )
       UPDATE deliveries d SET
         state = o.next_state,
+        carrier = CASE WHEN o.leaves THEN NULL ELSE d.carrier END,
+        epoch = d.epoch + o.leaves::int,
         attempt_count = o.attempt,
         cycle_started_at = CASE WHEN o.attempt = 1 THEN o.started_at ELSE d.cycle_started_at END,
         last_status = o.status,
@@ -232,6 +236,7 @@ export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOu
       outcomes.map((row) => row.nextAttemptAt),
       outcomes.map((row) => row.endedAt),
       outcomes.map((row) => row.expiresAt),
+      outcomes.map((row) => row.leaves),
     ],
   });
 }

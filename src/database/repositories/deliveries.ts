@@ -224,7 +224,7 @@ export async function replayDeadLetter(
           dead_lettered_at = NULL, expires_at = NULL
         FROM dead WHERE d.day = dead.day AND d.id = dead.id RETURNING dead.carrier
       )
-      SELECT carrier, pg_notify('${OUTBOX_CHANNEL}', '') FROM queued`,
+      SELECT carrier, pg_notify('${OUTBOX_CHANNEL}', '1') FROM queued`,
     values: [idDay(id), id, tenantId, now],
   });
   return rows[0] === undefined ? undefined : { formerCarrier: rows[0].carrier };

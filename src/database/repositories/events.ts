@@ -2,7 +2,7 @@
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 
-/** Channel on which the worker hears that the outbox has something: a hint, never the truth. */
+/** Channel on which workers hear how many deliveries the outbox has got: a hint, never the truth. */
 export const OUTBOX_CHANNEL = "signet_outbox";
 
 export interface TenantAndType {
@@ -110,9 +110,10 @@ export async function insertEvents(
         FROM unnest($14::text[], $15::text[], $16::text[], $17::text[]) AS d(id, event_id, endpoint_id, state)
         JOIN accepted a ON a.id = d.event_id
         RETURNING state
+      ), queued AS (
+        SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED'
       )
-      SELECT id, (SELECT pg_notify('${OUTBOX_CHANNEL}', '') WHERE EXISTS (SELECT FROM outbox WHERE state = 'QUEUED'))
-      FROM accepted`,
+      SELECT id, (SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM queued WHERE n > 0) FROM accepted`,
     values: [
       events.map((event) => idDay(event.id)),
       events.map((event) => event.id),

@@ -1,0 +1,203 @@
+/**
+ * Claims: deliveries get their carrier, in the database first. Workers beside each other skip what is locked. Every
+ * claim is one statement, so a crash leaves deliveries either waiting or claimed, never in between.
+ */
+import type { Queryable } from "../pool.ts";
+
+/** A delivery that has a carrier and needs its workflow started. */
+export interface Claimed {
+  readonly deliveryId: string;
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+}
+
+/** A delivery that goes on in mid-cycle under a new carrier. */
+export interface ClaimedRetry extends Claimed {
+  /** Attempts that have ended in this cycle. */
+  readonly attemptCount: number;
+  readonly cycleStartedAt: Date;
+  readonly nextAttemptAt: Date;
+}
+
+interface ClaimedRow {
+  id: string;
+  tenant_id: string;
+  endpoint_id: string;
+  carrier: string;
+  epoch: number;
+}
+
+function toClaimed(row: ClaimedRow): Claimed {
+  return {
+    deliveryId: row.id,
+    tenantId: row.tenant_id,
+    endpointId: row.endpoint_id,
+    carrier: row.carrier,
+    epoch: row.epoch,
+  };
+}
+
+/** Tenants looked at by one claim; more wait for the next. */
+const TENANTS_MAX = 64;
+const WAITING = "carrier IS NULL AND state = 'QUEUED'";
+
+export interface FirstClaim {
+  /** Claims nothing unless so many wait. */
+  readonly atLeast: number;
+  readonly limit: number;
+  /** The carrier of what is claimed; a delivery that is claimed alone and for the first time is its own. */
+  readonly carrier: string;
+  /** Endpoints whose deliveries are left for {@link claimForEndpoints}. */
+  readonly exceptEndpoints: readonly string[];
+  /** Only tenants after this one: claims go round. */
+  readonly afterTenant: string;
+  readonly now: Date;
+}
+
+/**
+ * Claims first attempts as one list: the oldest of every tenant that waits, each tenant a fair share.
+ *
+ * @returns the claimed, and the tenant to go on after when more tenants wait than one claim looks at
+ */
+export async function claimFirst(
+  db: Queryable,
+  claim: FirstClaim,
+): Promise<{ readonly claimed: Claimed[]; readonly nextTenant: string }> {
+  const { rows } = await db.query<ClaimedRow & { tenants: number; last_tenant: string }>({
+    name: "claim-first",
+    text: `WITH RECURSIVE seen(tenant_id) AS (
+        (SELECT tenant_id FROM deliveries WHERE ${WAITING} AND tenant_id > $5 ORDER BY tenant_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT d.tenant_id FROM deliveries d WHERE d.carrier IS NULL AND d.state = 'QUEUED'
+          AND d.tenant_id > seen.tenant_id ORDER BY d.tenant_id LIMIT 1)
+        FROM seen WHERE seen.tenant_id IS NOT NULL
+      ), tenants AS MATERIALIZED (
+        SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL LIMIT ${TENANTS_MAX}
+      ), share AS MATERIALIZED (
+        SELECT count(*)::int AS tenants, max(tenant_id) AS last_tenant, ceil($2::float8 / greatest(count(*), 1))::int AS size
+        FROM tenants
+      ), picked AS MATERIALIZED (
+        SELECT mine.day, mine.id, mine.epoch FROM tenants CROSS JOIN LATERAL (
+          SELECT d.day, d.id, d.epoch FROM deliveries d
+          WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = tenants.tenant_id
+            AND d.endpoint_id <> ALL ($4::text[])
+          ORDER BY d.id LIMIT (SELECT size FROM share) FOR UPDATE SKIP LOCKED
+        ) mine LIMIT $2
+      ), counted AS (
+        SELECT count(*) AS n FROM picked
+      )
+      UPDATE deliveries d
+      SET carrier = CASE WHEN counted.n = 1 AND d.epoch = 1 THEN d.id ELSE $3 END, claimed_at = $6
+      FROM picked, counted, share
+      WHERE d.day = picked.day AND d.id = picked.id AND counted.n >= $1
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, share.tenants, share.last_tenant`,
+    values: [claim.atLeast, claim.limit, claim.carrier, claim.exceptEndpoints, claim.afterTenant, claim.now],
+  });
+  const first = rows[0];
+  const more = first !== undefined && first.tenants === TENANTS_MAX;
+  return { claimed: rows.map(toClaimed), nextTenant: more ? first.last_tenant : "" };
+}
+
+export interface EndpointsClaim {
+  readonly endpointIds: readonly string[];
+  /** One for each endpoint, in the same order. */
+  readonly carriers: readonly string[];
+  /** Most members of one list. */
+  readonly listMax: number;
+  readonly now: Date;
+}
+
+/** Claims first attempts to certain endpoints, a list for each. */
+export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): Promise<Claimed[]> {
+  const { rows } = await db.query<ClaimedRow>({
+    name: "claim-for-endpoints",
+    text: `WITH candidates AS MATERIALIZED (
+        SELECT d.day, d.id, d.endpoint_id FROM deliveries d
+        WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.endpoint_id = ANY ($1::text[])
+        LIMIT 4096 FOR UPDATE SKIP LOCKED
+      ), numbered AS (
+        SELECT day, id, endpoint_id, row_number() OVER (PARTITION BY endpoint_id ORDER BY id) AS n FROM candidates
+      )
+      UPDATE deliveries d SET carrier = lists.carrier, claimed_at = $4
+      FROM numbered JOIN unnest($1::text[], $2::text[]) AS lists(endpoint_id, carrier)
+        ON lists.endpoint_id = numbered.endpoint_id
+      WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $3
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch`,
+    values: [claim.endpointIds, claim.carriers, claim.listMax, claim.now],
+  });
+  return rows.map(toClaimed);
+}
+
+export interface RetryClaim {
+  /** Due before this instant. */
+  readonly dueBefore: Date;
+  /** Carriers to give out, one per endpoint; as many endpoints are served. */
+  readonly carriers: readonly string[];
+  readonly listMax: number;
+  /** Members of one list started their cycle within so many seconds of each other. */
+  readonly spreadSeconds: number;
+  readonly now: Date;
+}
+
+/**
+ * Claims deliveries that wait in mid-cycle for a list of their endpoint: those that left a mixed list after a failure,
+ * and those that the reconciler took from a carrier that is gone.
+ */
+export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<ClaimedRetry[]> {
+  const { rows } = await db.query<
+    ClaimedRow & { attempt_count: number; cycle_started_at: Date; next_attempt_at: Date }
+  >({
+    name: "claim-retries",
+    text: `WITH candidates AS MATERIALIZED (
+        SELECT day, id, endpoint_id, cycle_started_at, attempt_count FROM deliveries
+        WHERE carrier IS NULL AND state = 'RETRYING' AND next_attempt_at < $1
+        ORDER BY next_attempt_at LIMIT 2048 FOR UPDATE SKIP LOCKED
+      ), numbered AS (
+        SELECT day, id,
+          dense_rank() OVER (ORDER BY endpoint_id, attempt_count, floor(extract(epoch FROM cycle_started_at) / $4)) AS list,
+          row_number() OVER (PARTITION BY endpoint_id, attempt_count, floor(extract(epoch FROM cycle_started_at) / $4)
+            ORDER BY id) AS n
+        FROM candidates
+      )
+      UPDATE deliveries d SET carrier = ($2::text[])[numbered.list], claimed_at = $5
+      FROM numbered
+      WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $3 AND numbered.list <= cardinality($2::text[])
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, d.attempt_count, d.cycle_started_at, d.next_attempt_at`,
+    values: [claim.dueBefore, claim.carriers, claim.listMax, claim.spreadSeconds, claim.now],
+  });
+  return rows.map((row) => ({
+    ...toClaimed(row),
+    attemptCount: row.attempt_count,
+    cycleStartedAt: row.cycle_started_at,
+    nextAttemptAt: row.next_attempt_at,
+  }));
+}
+
+/**
+ * What was claimed before `before` and has no outcome yet: its workflow may never have been started. Counts as
+ * claimed `now` again, so that it comes back only after as long a wait.
+ */
+export async function reclaimUnstarted(
+  db: Queryable,
+  { before, now, limit }: { readonly before: Date; readonly now: Date; readonly limit: number },
+): Promise<Claimed[]> {
+  const { rows } = await db.query<ClaimedRow>({
+    name: "reclaim-unstarted",
+    text: `WITH carriers AS MATERIALIZED (
+        SELECT DISTINCT carrier FROM (
+          SELECT carrier FROM deliveries WHERE carrier IS NOT NULL AND state = 'QUEUED' AND claimed_at < $1
+          ORDER BY claimed_at LIMIT $3
+        ) oldest
+      ), picked AS MATERIALIZED (
+        SELECT d.day, d.id FROM carriers JOIN deliveries d ON d.carrier = carriers.carrier
+        WHERE d.state = 'QUEUED' AND d.claimed_at < $1 FOR UPDATE OF d SKIP LOCKED
+      )
+      UPDATE deliveries d SET claimed_at = $2
+      FROM picked WHERE d.day = picked.day AND d.id = picked.id
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch`,
+    values: [before, now, limit],
+  });
+  return rows.map(toClaimed);
+}

@@ -1,0 +1,71 @@
+/** What workers tell each other: which endpoints are slow, and who is alive. */
+import type { Queryable } from "../pool.ts";
+
+export interface StoredHealth {
+  readonly endpointId: string;
+  readonly latencyMs: number;
+  /** Unix milliseconds. */
+  readonly slowUntilMs: number;
+}
+
+const KNOWN_MAX = 50_000;
+
+/** Writes what has changed; endpoints that were deleted meanwhile are left out. */
+export async function writeHealth(db: Queryable, changes: readonly StoredHealth[]): Promise<void> {
+  if (changes.length === 0) {
+    return;
+  }
+  await db.query({
+    name: "write-health",
+    text: `INSERT INTO endpoint_health (endpoint_id, latency_ms, slow_until)
+      SELECT c.endpoint_id, c.latency_ms, c.slow_until
+      FROM unnest($1::text[], $2::int[], $3::timestamptz[]) AS c(endpoint_id, latency_ms, slow_until)
+      JOIN endpoints e ON e.id = c.endpoint_id ORDER BY c.endpoint_id
+      ON CONFLICT (endpoint_id) DO UPDATE SET latency_ms = excluded.latency_ms, slow_until = excluded.slow_until`,
+    values: [
+      changes.map((change) => change.endpointId),
+      changes.map((change) => change.latencyMs),
+      changes.map((change) => new Date(change.slowUntilMs)),
+    ],
+  });
+}
+
+/** Endpoints that are slow now. */
+export async function readHealth(db: Queryable, now: Date): Promise<StoredHealth[]> {
+  const { rows } = await db.query<{ endpoint_id: string; latency_ms: number; slow_until: Date }>({
+    name: "read-health",
+    text: "SELECT endpoint_id, latency_ms, slow_until FROM endpoint_health WHERE slow_until > $1 LIMIT $2",
+    values: [now, KNOWN_MAX],
+  });
+  return rows.map((row) => ({
+    endpointId: row.endpoint_id,
+    latencyMs: row.latency_ms,
+    slowUntilMs: row.slow_until.getTime(),
+  }));
+}
+
+/** Says that this worker lives, forgets those that have not said so since `deadBefore`; how many live. */
+export async function beatWorker(
+  db: Queryable,
+  { id, now, deadBefore }: { readonly id: string; readonly now: Date; readonly deadBefore: Date },
+): Promise<number> {
+  await db.query({
+    name: "forget-workers",
+    text: "DELETE FROM workers WHERE seen_at < $1",
+    values: [deadBefore],
+  });
+  const { rows } = await db.query<{ live: number }>({
+    name: "beat-worker",
+    text: `WITH beat AS (
+        INSERT INTO workers (id, seen_at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+      )
+      SELECT 1 + count(*)::int AS live FROM workers WHERE id <> $1 AND seen_at >= $3`,
+    values: [id, now, deadBefore],
+  });
+  return rows[0]?.live ?? 1;
+}
+
+/** A worker that stops in order is not counted any more. */
+export async function removeWorker(db: Queryable, id: string): Promise<void> {
+  await db.query({ name: "remove-worker", text: "DELETE FROM workers WHERE id = $1", values: [id] });
+}

@@ -1,0 +1,125 @@
+/**
+ * Which endpoints were slow or failed lately. Their deliveries take the slow lane, so that receivers that hang hold
+ * slots of their own and nobody else's (architecture 3). Bounded; time is an argument.
+ */
+
+/** An endpoint that was slow or failed is treated so for this long after the last sign of it. */
+const SLOW_MS = 60_000;
+/** A first attempt is waited for so long; what takes longer is slow. */
+const SLOW_ANSWER_MS = 1_000;
+const SMOOTHING = 0.3;
+const ENDPOINTS_MAX = 50_000;
+/** Renewals of what others know already are not written more often than this. */
+const RENEW_MS = 20_000;
+
+export interface SlowEndpoint {
+  readonly endpointId: string;
+  /** What a request to it takes, smoothed, in milliseconds. */
+  readonly latencyMs: number;
+  /** Unix milliseconds. */
+  readonly slowUntilMs: number;
+}
+
+interface Health {
+  latencyMs: number;
+  slowUntilMs: number;
+  writtenUntilMs: number;
+}
+
+export class EndpointHealth {
+  readonly #endpoints = new Map<string, Health>();
+  readonly #unwritten = new Set<string>();
+
+  /** An attempt has ended. */
+  noteOutcome(
+    endpointId: string,
+    outcome: { readonly ok: boolean; readonly durationMs: number },
+    nowMs: number,
+  ): void {
+    const health = this.#endpoints.get(endpointId);
+    if (outcome.ok && outcome.durationMs < SLOW_ANSWER_MS) {
+      // Healthy endpoints are the many: nothing is kept of them.
+      if (health !== undefined) {
+        health.slowUntilMs = Math.min(health.slowUntilMs, nowMs);
+        this.#unwritten.add(endpointId);
+      }
+      return;
+    }
+    this.#slow(endpointId, outcome.durationMs, nowMs);
+  }
+
+  /** A first attempt is still unanswered after the time that a healthy receiver needs. */
+  noteUnanswered(endpointId: string, nowMs: number): void {
+    this.#slow(endpointId, SLOW_ANSWER_MS, nowMs);
+  }
+
+  isSlow(endpointId: string, nowMs: number): boolean {
+    return (this.#endpoints.get(endpointId)?.slowUntilMs ?? 0) > nowMs;
+  }
+
+  latencyMs(endpointId: string): number {
+    return this.#endpoints.get(endpointId)?.latencyMs ?? SLOW_ANSWER_MS;
+  }
+
+  /** Endpoints that take the slow lane now. */
+  slow(nowMs: number): string[] {
+    return [...this.#endpoints]
+      .filter(([, health]) => health.slowUntilMs > nowMs)
+      .map(([endpointId]) => endpointId);
+  }
+
+  /** What other workers should know, once. */
+  takeChanges(): SlowEndpoint[] {
+    const changes = [...this.#unwritten].flatMap((endpointId): SlowEndpoint[] => {
+      const health = this.#endpoints.get(endpointId);
+      if (health === undefined) {
+        return [];
+      }
+      health.writtenUntilMs = health.slowUntilMs;
+      return [{ endpointId, latencyMs: Math.round(health.latencyMs), slowUntilMs: health.slowUntilMs }];
+    });
+    this.#unwritten.clear();
+    return changes;
+  }
+
+  /** What other workers know; forgets what is over. */
+  merge(known: readonly SlowEndpoint[], nowMs: number): void {
+    for (const [endpointId, health] of this.#endpoints) {
+      if (health.slowUntilMs <= nowMs && !this.#unwritten.has(endpointId)) {
+        this.#endpoints.delete(endpointId);
+      }
+    }
+    for (const { endpointId, latencyMs, slowUntilMs } of known) {
+      const mine = this.#endpoints.get(endpointId);
+      if (mine === undefined) {
+        this.#keep(endpointId, { latencyMs, slowUntilMs, writtenUntilMs: slowUntilMs });
+      } else if (!this.#unwritten.has(endpointId)) {
+        mine.slowUntilMs = slowUntilMs;
+        mine.writtenUntilMs = slowUntilMs;
+      }
+    }
+  }
+
+  #slow(endpointId: string, tookMs: number, nowMs: number): void {
+    const health = this.#endpoints.get(endpointId) ?? {
+      latencyMs: tookMs,
+      slowUntilMs: 0,
+      writtenUntilMs: 0,
+    };
+    health.latencyMs += SMOOTHING * (tookMs - health.latencyMs);
+    health.slowUntilMs = nowMs + SLOW_MS;
+    this.#keep(endpointId, health);
+    if (health.slowUntilMs > health.writtenUntilMs + RENEW_MS) {
+      this.#unwritten.add(endpointId);
+    }
+  }
+
+  #keep(endpointId: string, health: Health): void {
+    this.#endpoints.set(endpointId, health);
+    const [oldest] = this.#endpoints.keys();
+    if (this.#endpoints.size > ENDPOINTS_MAX && oldest !== undefined) {
+      this.#endpoints.delete(oldest);
+      this.#unwritten.delete(oldest);
+    }
+  }
+}

@@ -1,0 +1,89 @@
+/** What a worker process does again and again beside its work. */
+import { randomBytes } from "node:crypto";
+import type { NativeConnection } from "@temporalio/worker";
+import type { Pool } from "../database/pool.ts";
+import { beatWorker, readHealth, removeWorker, writeHealth } from "../database/repositories/health.ts";
+import { ensurePartitions } from "../database/repositories/partitions.ts";
+import type { Dispatcher } from "../delivery/dispatcher.ts";
+import type { Engine } from "../delivery/engine.ts";
+import type { Clock } from "../domain/clock.ts";
+import { newId } from "../domain/ids.ts";
+import { createVerification } from "../endpoints/verification.ts";
+import { sweepVerifications } from "../endpoints/verification-sweep.ts";
+import { createNativeClient } from "../temporal/native-client.ts";
+import { startUpkeep, type UpkeepJob } from "../upkeep.ts";
+import type { WorkerProcessOptions } from "./worker.ts";
+
+const VERIFICATION_SWEEP_MS = 5_000;
+const PARTITIONS_MS = 3_600_000;
+const HEALTH_MS = 1_000;
+const PRESENCE_MS = 2_000;
+const WORKER_DEAD_AFTER_MS = 6_000;
+
+export interface UpkeepParts {
+  readonly options: WorkerProcessOptions;
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly connection: NativeConnection;
+  readonly engine: Engine;
+  readonly dispatcher: Dispatcher;
+}
+
+/** Live workers share the rate of workflow starts. */
+function presence({ pool, clock, dispatcher }: UpkeepParts): UpkeepJob {
+  const id = newId("key", clock.now(), randomBytes);
+  return {
+    name: "presence",
+    everyMs: PRESENCE_MS,
+    run: async () => {
+      const now = clock.now();
+      const deadBefore = new Date(now - WORKER_DEAD_AFTER_MS);
+      dispatcher.shareWith(await beatWorker(pool, { id, now: new Date(now), deadBefore }));
+    },
+    end: async () => await removeWorker(pool, id),
+  };
+}
+
+/** Tells other workers what was learnt of endpoints, and learns what they know. */
+function healthExchange({ pool, clock, engine }: UpkeepParts): UpkeepJob {
+  return {
+    name: "endpoint health",
+    everyMs: HEALTH_MS,
+    run: async () => {
+      await writeHealth(pool, engine.health.takeChanges());
+      const now = clock.now();
+      engine.health.merge(await readHealth(pool, new Date(now)), now);
+    },
+  };
+}
+
+/** Starts the jobs. */
+export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> } {
+  const {
+    pool,
+    clock,
+    connection,
+    options: { config, log },
+  } = parts;
+  const verification = createVerification(
+    createNativeClient(connection, config.temporalNamespace),
+    Math.random,
+  );
+  return startUpkeep(
+    [
+      presence(parts),
+      healthExchange(parts),
+      {
+        name: "verification sweep",
+        everyMs: VERIFICATION_SWEEP_MS,
+        run: async () => await sweepVerifications({ pool, verification, clock, log }),
+      },
+      {
+        name: "partitions",
+        everyMs: PARTITIONS_MS,
+        run: async () => await ensurePartitions(pool, clock.now()),
+      },
+    ],
+    log,
+  );
+}
