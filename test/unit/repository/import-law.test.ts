@@ -1,0 +1,308 @@
+/** The import law of docs/architecture.md, as the linter and the compiler enforce it: tried out on files that break it. */
+import { execFile } from "node:child_process";
+import { cp, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+const RULES = ["eslint(no-restricted-imports)", "node(no-process-env)"];
+
+/** What a file of a directory must not say, and what it may. */
+const LAW: Readonly<
+  Record<string, { readonly refused: readonly string[]; readonly allowed: readonly string[] }>
+> = {
+  workflows: {
+    refused: [
+      `import "node:crypto";`,
+      `import "crypto";`,
+      `import "../src/database/pool.ts";`,
+      `import "../src/config.ts";`,
+      `import "../src/delivery/ingest.ts";`,
+      `import "../activities/deliver.ts";`,
+      `import { value } from "../activities/types.ts"; export const used = value;`,
+      `export { value } from "../activities/types.ts";`,
+      `import "@temporalio/client";`,
+      `import "typebox";`,
+      `import "@temporalio/common/lib/time.js";`,
+      `export const late = async () => await import("node:fs");`,
+      `export const name = process.env["NAME"];`,
+    ],
+    allowed: [
+      `import "@temporalio/workflow";`,
+      `import "@temporalio/common";`,
+      `import "../src/domain/retry-schedule.ts";`,
+      `import "./messages.ts";`,
+      `import type { Member } from "../activities/types.ts"; export type Used = Member;`,
+      `export { type Member } from "../activities/types.ts";`,
+    ],
+  },
+  activities: {
+    refused: [
+      `import "../src/api/problem.ts";`,
+      `import type { A } from "../src/api/types.ts"; export type Used = A;`,
+      `import "../src/processes/worker.ts";`,
+      `import "../src/cli/program.ts";`,
+      `import "../src/embedded/lock.ts";`,
+      `import "pg";`,
+      `import "../workflows/deliver.ts";`,
+      `import "../workflows/index.ts";`,
+      `import { env } from "node:process"; export const used = env;`,
+      `export const name = process.env["NAME"];`,
+    ],
+    allowed: [
+      `import "../src/delivery/attempt-service.ts";`,
+      `import "../workflows/messages.ts";`,
+      `import "./types.ts";`,
+      `import "@temporalio/activity";`,
+    ],
+  },
+  "src/domain": {
+    refused: [
+      `import "node:crypto";`,
+      `import "crypto";`,
+      `import "typebox";`,
+      `import "@temporalio/common";`,
+      `import "../errors.ts";`,
+      `import type { Config } from "../config.ts"; export type Used = Config;`,
+      `import "../../workflows/messages.ts";`,
+      `export const late = async () => await import("pg");`,
+      `export const name = process.env["NAME"];`,
+    ],
+    allowed: [`import "./ids.ts";`],
+  },
+  "src/client": {
+    refused: [
+      `import "../config.ts";`,
+      `import type { A } from "../api/types.ts"; export type Used = A;`,
+      `import "../domain/ids.ts";`,
+      `import "undici";`,
+      `import "jose";`,
+      `import "../../workflows/messages.ts";`,
+      `export const name = process.env["NAME"];`,
+    ],
+    allowed: [`import "./token.ts";`, `import "node:crypto";`],
+  },
+  "src/receiver": {
+    refused: [
+      `import "../errors.ts";`,
+      `import "../delivery/signer.ts";`,
+      `import "standardwebhooks";`,
+      `export * from "../domain/ids.ts";`,
+      `export const name = process.env["NAME"];`,
+    ],
+    allowed: [`import "./sign.ts";`, `import "node:crypto";`],
+  },
+  "src/api": {
+    refused: [
+      `import "../processes/api.ts";`,
+      `export const late = async () => await import("../processes/api.ts");`,
+      `import "pg";`,
+      `import "pg-cursor";`,
+      `import "../../workflows/deliver.ts";`,
+      `import "../../workflows/index.ts";`,
+      `import "../../activities/deliver.ts";`,
+      `import { value } from "../../activities/types.ts"; export const used = value;`,
+      `export const name = process.env["NAME"];`,
+      `import process from "node:process"; export const used = process;`,
+    ],
+    allowed: [
+      `import "../config.ts";`,
+      `import "../database/pool.ts";`,
+      `import "fastify";`,
+      `import "../../workflows/messages.ts";`,
+    ],
+  },
+  "src/api/routes": {
+    refused: [`import "../../processes/api.ts";`, `import "../../../workflows/deliver.ts";`, `import "pg";`],
+    allowed: [`import "../../../workflows/messages.ts";`, `import "../problem.ts";`],
+  },
+  "src/delivery": {
+    refused: [
+      `import "../processes/worker.ts";`,
+      `import "pg";`,
+      `import "../../workflows/deliver.ts";`,
+      `import "../../activities/deliver.ts";`,
+      `export { createDeliverActivities } from "../../activities/deliver.ts";`,
+      `export const name = process.env["NAME"];`,
+    ],
+    allowed: [
+      `import "../../workflows/messages.ts";`,
+      `import type { Member } from "../../activities/types.ts"; export type Used = Member;`,
+      `import "@temporalio/client";`,
+    ],
+  },
+  "src/endpoints": {
+    refused: [
+      `import "../../workflows/verify-endpoint.ts";`,
+      `import "../../activities/verify.ts";`,
+      `import "pg";`,
+    ],
+    allowed: [
+      `import "../../workflows/messages.ts";`,
+      `import type { PingInput } from "../../activities/types.ts"; export type Used = PingInput;`,
+    ],
+  },
+  "src/database": {
+    refused: [
+      `import "../processes/migrate.ts";`,
+      `import "../../workflows/messages.ts";`,
+      `import type { Member } from "../../activities/types.ts"; export type Used = Member;`,
+      `export const name = process.env["PGHOST"];`,
+    ],
+    allowed: [`import "pg";`, `import "../domain/ids.ts";`],
+  },
+  "src/database/repositories": {
+    refused: [`import "../../processes/migrate.ts";`, `import "../../../workflows/messages.ts";`],
+    allowed: [`import "pg";`, `import "../pool.ts";`],
+  },
+  "src/embedded": {
+    refused: [`import "../processes/serve.ts";`, `import "../../workflows/messages.ts";`],
+    allowed: [`import "pg";`, `import "../config.ts";`, `import "node:child_process";`],
+  },
+  "src/temporal": {
+    refused: [`import "../../workflows/index.ts";`, `import "../../activities/deliver.ts";`],
+    allowed: [
+      `import "../../workflows/messages.ts";`,
+      `export const path = new URL("../../workflows/index.ts", import.meta.url);`,
+    ],
+  },
+  "src/processes": {
+    refused: [
+      `import "pg";`,
+      `import "../../workflows/deliver.ts";`,
+      `export const name = process.env["NAME"];`,
+    ],
+    allowed: [
+      `import "./api.ts";`,
+      `import "../../activities/deliver.ts";`,
+      `import "../../workflows/messages.ts";`,
+      `import "../embedded/lock.ts";`,
+    ],
+  },
+  "src/main.ts": {
+    refused: [`import "pg";`, `export const name = process.env["NAME"];`],
+    allowed: [`export const late = async () => await import("./processes/api.ts");`],
+  },
+  "src/config.ts": {
+    refused: [`import "./processes/api.ts";`],
+    allowed: [`export const name = process.env["NAME"];`],
+  },
+  "src/upkeep.ts": {
+    refused: [`import "./processes/api.ts";`, `import "pg";`, `export const name = process.env["NAME"];`],
+    allowed: [`import "./database/pool.ts";`],
+  },
+};
+
+interface Diagnostic {
+  readonly code?: string;
+  readonly message: string;
+  readonly filename: string;
+  readonly labels: readonly { readonly span: { readonly line: number } }[];
+}
+
+async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
+  return await new Promise((resolve) => {
+    execFile(process.execPath, [command, ...args], { cwd, maxBuffer: 1 << 24 }, (_error, stdout) =>
+      resolve(stdout),
+    );
+  });
+}
+
+const statementsOf = (place: string): readonly string[] => [
+  ...(LAW[place]?.refused ?? []),
+  ...(LAW[place]?.allowed ?? []),
+];
+
+let directory: string;
+
+async function write(project: string, path: string, text: string): Promise<void> {
+  await mkdir(dirname(join(project, path)), { recursive: true });
+  await writeFile(join(project, path), text);
+}
+
+beforeAll(async () => {
+  directory = await realpath(await mkdtemp(join(tmpdir(), "signet-import-law-")));
+});
+
+afterAll(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+describe("the linter", () => {
+  /** `file:line` of whatever it refused by one of the law's rules. */
+  const refused = new Set<string>();
+  const unreadable: string[] = [];
+  /** A file of its own for each statement, except where the law speaks of one file. */
+  const locate = (place: string, index: number): { readonly file: string; readonly line: number } =>
+    place.endsWith(".ts")
+      ? { file: place, line: index + 1 }
+      : { file: `${place}/law-${index + 1}.ts`, line: 1 };
+
+  beforeAll(async () => {
+    const project = join(directory, "linted");
+    await cp(join(REPOSITORY, ".oxlintrc.json"), join(project, ".oxlintrc.json"));
+    for (const place of Object.keys(LAW)) {
+      const texts = new Map<string, string>();
+      for (const [index, statement] of statementsOf(place).entries()) {
+        const { file } = locate(place, index);
+        texts.set(file, `${texts.get(file) ?? ""}${statement}\n`);
+      }
+      for (const [file, text] of texts) {
+        await write(project, file, text);
+      }
+    }
+    const oxlint = join(REPOSITORY, "node_modules", "oxlint", "bin", "oxlint");
+    const { diagnostics } = JSON.parse(await run(oxlint, ["--format=json"], project)) as {
+      readonly diagnostics: readonly Diagnostic[];
+    };
+    for (const { code, message, filename, labels } of diagnostics) {
+      if (code === undefined) {
+        unreadable.push(`${filename}: ${message}`);
+      }
+      if (RULES.includes(code ?? "")) {
+        refused.add(`${filename}:${labels[0]?.span.line}`);
+      }
+    }
+  });
+
+  it("can read every file, so that what it does not refuse is allowed", () => {
+    expect(unreadable).toEqual([]);
+  });
+
+  for (const [place, law] of Object.entries(LAW)) {
+    for (const [index, statement] of statementsOf(place).entries()) {
+      const isRefused = index < law.refused.length;
+      it(`${isRefused ? "refuses" : "allows "} in ${place}: ${statement}`, () => {
+        const { file, line } = locate(place, index);
+        expect(refused.has(`${file}:${line}`)).toBe(isRefused);
+      });
+    }
+  }
+});
+
+describe("the compiler", () => {
+  let output: string;
+
+  beforeAll(async () => {
+    const project = join(directory, "compiled");
+    for (const name of ["package.json", "tsconfig.json", "workflows/tsconfig.json"]) {
+      await cp(join(REPOSITORY, name), join(project, name));
+    }
+    await symlink(join(REPOSITORY, "node_modules"), join(project, "node_modules"));
+    await write(project, "workflows/law.ts", "export const pure = new Map<string, number>();\n");
+    for (const name of ["process", "fetch", "Buffer", "setImmediate", "require"]) {
+      await write(project, `workflows/uses-${name}.ts`, `export const used = ${name};\n`);
+    }
+    const tsc = join(REPOSITORY, "node_modules", "typescript", "bin", "tsc");
+    output = await run(tsc, ["-p", "workflows/tsconfig.json", "--pretty", "false"], project);
+  });
+
+  it.each(["process", "fetch", "Buffer", "setImmediate", "require"])("knows no %s in workflows", (name) => {
+    expect(output).toMatch(new RegExp(`^workflows/uses-${name}\\.ts.*error TS\\d+`, "m"));
+  });
+
+  it("accepts a pure workflow file", () => {
+    expect(output).not.toContain("workflows/law.ts");
+  });
+});
