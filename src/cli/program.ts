@@ -7,9 +7,9 @@ import { principalCommand } from "./principal.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
 
-export const EXIT_OK = 0;
+const EXIT_OK = 0;
 export const EXIT_FAILED = 1;
-export const EXIT_USAGE = 2;
+const EXIT_USAGE = 2;
 
 /** A command that runs a process: what it does, and how it is started. */
 export interface ProcessCommand {

@@ -8,7 +8,7 @@ import { newId, type RandomBytes } from "../domain/ids.ts";
 import { newClientId, newClientSecret } from "./secret-format.ts";
 
 /** Production credentials rotate themselves every 30 days (specification 8). */
-export const ROTATION_PERIOD_MS = 2_592_000_000;
+const ROTATION_PERIOD_MS = 2_592_000_000;
 
 /** How the client proves who it is besides its secret (RFC 8705). */
 export interface CertificateBinding {

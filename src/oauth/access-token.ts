@@ -8,7 +8,7 @@ export const TOKEN_LIFETIME_SECONDS = 900;
 const JTI_BYTES = 16;
 
 /** What the token says about its holder. */
-export interface TokenSubject {
+interface TokenSubject {
   readonly clientId: string;
   readonly tenantId: string;
   readonly principalId: string;

@@ -1,4 +1,17 @@
 /** `/.well-known/oauth-authorization-server` (RFC 8414): what works now, nothing that is planned. */
+
+/** The scopes that routes of ours ask for; operators name further ones for their own upstreams. */
+const SCOPES_SUPPORTED: readonly string[] = [
+  "credentials:read",
+  "events:publish",
+  "events:publish_any",
+  "events:read",
+  "webhooks:read",
+  "webhooks:replay",
+  "webhooks:write",
+];
+
+/** The metadata document of this issuer. */
 export function authorizationServerMetadata(issuer: string): Readonly<Record<string, unknown>> {
   return {
     issuer,
@@ -11,14 +24,3 @@ export function authorizationServerMetadata(issuer: string): Readonly<Record<str
     service_documentation: `${issuer}/openapi.json`,
   };
 }
-
-/** The scopes that routes of ours ask for; operators name further ones for their own upstreams. */
-export const SCOPES_SUPPORTED: readonly string[] = [
-  "credentials:read",
-  "events:publish",
-  "events:publish_any",
-  "events:read",
-  "webhooks:read",
-  "webhooks:replay",
-  "webhooks:write",
-];

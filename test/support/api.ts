@@ -19,7 +19,7 @@ export interface Answer {
 }
 
 /** The time of the process under test, which a test can move. */
-export interface TestClock extends Clock {
+interface TestClock extends Clock {
   /** Moves the time by so many milliseconds from where it is. */
   advance(ms: number): void;
 }
@@ -84,7 +84,7 @@ async function testEnvironment(database: TestDatabase): Promise<Environment> {
 }
 
 /** Starts an api process on a database of its own; close it at the end. */
-export async function startTestApi(): Promise<TestApi> {
+async function startTestApi(): Promise<TestApi> {
   const database = await createTestDatabase();
   const environment = await testEnvironment(database);
   const config = loadConfig(environment);

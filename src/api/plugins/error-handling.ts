@@ -8,7 +8,7 @@ import type { SignetServer } from "../types.ts";
 import type { AllowedMethods } from "./allowed-methods.ts";
 
 /** Writes failures of ours to the log, with their cause; failures of the caller only when asked to. */
-export function logFailure(request: FastifyRequest, error: SignetError): void {
+function logFailure(request: FastifyRequest, error: SignetError): void {
   const fields = {
     request_id: request.id,
     method: request.method,
@@ -24,7 +24,7 @@ export function logFailure(request: FastifyRequest, error: SignetError): void {
 }
 
 /** The error for an address that does not exist, or does not have this method. */
-export function noSuchRoute(request: FastifyRequest, allowed: AllowedMethods): SignetError {
+function noSuchRoute(request: FastifyRequest, allowed: AllowedMethods): SignetError {
   const methods = allowed.of(requestPath(request));
   if (methods.length === 0) {
     return new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });

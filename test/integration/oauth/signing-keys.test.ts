@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, inject, test } from "vitest";
+import { loadConfig } from "../../../src/config.ts";
 import { createKeyring } from "../../../src/crypto/keyring.ts";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { insertFirstKey } from "../../../src/database/repositories/signing-keys.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/oauth/key-store.ts";
+import { startApi } from "../../../src/processes/api.ts";
 import { generateSigningKey } from "../../../src/oauth/signing-key.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
 
@@ -59,6 +61,32 @@ test("processes that start at the same moment agree on one signing key", async (
   expect(keys).toHaveLength(1);
   const opened = await Promise.all([open(), open()]);
   expect(opened.map((store) => store.signingKey().kid)).toEqual([keys[0]?.kid, keys[0]?.kid]);
+});
+
+test("two api processes that start at once on an empty database publish the same key", async () => {
+  const environment = {
+    SIGNET_ENV: "development",
+    SIGNET_API_LISTEN: "127.0.0.1:0",
+    SIGNET_ADMIN_LISTEN: "127.0.0.1:0",
+    SIGNET_KEK: kek.toString("base64"),
+    SIGNET_PEPPER: randomBytes(32).toString("base64"),
+    SIGNET_OPERATOR_TOKEN: randomBytes(32).toString("hex"),
+  };
+  const config = {
+    ...loadConfig(environment),
+    databaseUrl: database.url,
+    temporalAddress: inject("temporalAddress"),
+  };
+  const processes = await Promise.all([startApi({ config, log }), startApi({ config, log })]);
+  const published = await Promise.all(
+    processes.map(async ({ publicAddress: { port } }) => {
+      const response = await fetch(`http://127.0.0.1:${port}/.well-known/jwks.json`);
+      return (await response.json()) as { keys: { kid: string }[] };
+    }),
+  );
+  await Promise.all(processes.map(async (running) => await running.close()));
+  expect(published[0]?.keys).toHaveLength(1);
+  expect(published[0]).toEqual(published[1]);
 });
 
 test("two keys cannot both be current, whoever inserts them", async () => {
