@@ -99,3 +99,9 @@ function fieldProblem(fault: FastifySchemaValidationError): FieldProblem {
 export function fieldProblems(faults: readonly FastifySchemaValidationError[]): FieldProblem[] {
   return faults.slice(0, REPORTED_PROBLEMS_MAX).map(fieldProblem);
 }
+
+/** A check of one value that is not a request's whole body: what is wrong with it, nothing when it is right. */
+export function createValueCheck(schema: object): (value: unknown) => FieldProblem[] {
+  const validate = everyFault.compile(schema);
+  return (value) => (validate(value) ? [] : fieldProblems(validate.errors ?? []));
+}

@@ -5,9 +5,13 @@ import type { SignetServer } from "../types.ts";
 import { registerDeadLetterRoutes } from "./dead-letters.ts";
 import { registerDeliveryRoutes } from "./deliveries.ts";
 import { registerEndpointRoutes } from "./endpoints.ts";
-import { type EventRouteServices, registerEventRoutes } from "./events.ts";
+import { registerEventRoutes } from "./events.ts";
+import type { PublishingServices } from "./publishing.ts";
+import type { Pool } from "../../database/pool.ts";
 
-export interface WebhookServices extends EventRouteServices {
+export interface WebhookServices extends PublishingServices {
+  /** signet_api */
+  readonly api: Pool;
   readonly endpoints: EndpointService;
   readonly deliveries: DeliveryService;
 }

@@ -23,6 +23,16 @@ export const NewEvent = Closed({
   tenant_id: Type.Optional(Id("tenant")),
 });
 
+/** Most events of one request. */
+export const BATCH_EVENTS_MAX = 1_000;
+/** Bytes of a batch's request. */
+export const BATCH_MAX = 4_194_304;
+
+/** Items are checked one by one: a bad one does not keep the others from being accepted. */
+export const EventBatch = Closed({
+  events: Type.Array(Type.Unsafe<unknown>({}), { minItems: 1, maxItems: BATCH_EVENTS_MAX }),
+});
+
 export const AcceptedEvent = Type.Object({
   id: Id("event"),
   type: Type.String(),

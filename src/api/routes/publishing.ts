@@ -1,0 +1,250 @@
+/** POST /v1/events: one event, or a batch whose items stand for themselves (wire.md, Events). */
+import { createHash } from "node:crypto";
+import { type Static, Type } from "typebox";
+import type { Pool } from "../../database/pool.ts";
+import { tenantExists } from "../../database/repositories/events.ts";
+import type { AcceptedEvent as Accepted, Ingest } from "../../delivery/ingest.ts";
+import { SignetError, validationFailed } from "../../errors.ts";
+import type { Identity } from "../../oauth/verify-access-token.ts";
+import { bodyInstant } from "../instants.ts";
+import { IdempotencyHeaders } from "../schemas/common.ts";
+import {
+  AcceptedEvent,
+  BATCH_MAX,
+  EVENT_DATA_DEPTH,
+  EVENT_MAX,
+  EventBatch,
+  NewEvent,
+} from "../schemas/events.ts";
+import type { SignetServer } from "../types.ts";
+import { createValidatorCompiler, createValueCheck } from "../validation.ts";
+
+const JSON_TYPE = "application/json; charset=utf-8";
+const PUBLISH_ANY = "events:publish_any";
+/** Nobody can publish what only we send (specification 6). */
+const RESERVED = "ping";
+/** Between a batch's key and an item's number: no key can hold it, keys are printable. */
+const ITEM_SEPARATOR = "\u001f";
+
+export interface PublishingServices {
+  /** signet_ingest */
+  readonly ingestPool: Pool;
+  readonly ingest: Ingest;
+}
+
+type NewEvent = Static<typeof NewEvent>;
+type Idempotency = { readonly key: string; readonly bodyHash: Buffer } | null;
+type WireEvent = Static<typeof AcceptedEvent>;
+
+const BatchItem = Type.Union([
+  Type.Object({ index: Type.Integer(), ...AcceptedEvent.properties }),
+  Type.Object({
+    index: Type.Integer(),
+    error: Type.Unsafe<unknown>({ type: "object", additionalProperties: true }),
+  }),
+]);
+
+type RoutePart = Parameters<ReturnType<typeof createValidatorCompiler>>[0];
+const compilePart = createValidatorCompiler(() => BATCH_MAX);
+const checkEvent = createValueCheck(NewEvent);
+const checkBatch = createValueCheck(EventBatch);
+
+function isBatch(body: unknown): body is Static<typeof EventBatch> {
+  return typeof body === "object" && body !== null && Object.hasOwn(body, "events");
+}
+
+/** What makes two requests the same, however they are spaced. */
+function canonical(event: NewEvent): unknown {
+  return [event.type, event.data.text, event.id ?? null, event.occurred_at ?? null, event.tenant_id ?? null];
+}
+
+function hash(value: unknown): Buffer {
+  return createHash("sha256").update(JSON.stringify(value)).digest();
+}
+
+function readEvent(value: unknown): NewEvent {
+  const problems = checkEvent(value);
+  if (problems.length > 0) {
+    throw validationFailed(problems);
+  }
+  const event = value as NewEvent;
+  if (event.type === RESERVED) {
+    throw validationFailed([{ pointer: "/type", code: "reserved", detail: "is reserved" }]);
+  }
+  if (Buffer.byteLength(event.data.text) > EVENT_MAX) {
+    throw new SignetError("PAYLOAD_TOO_LARGE", { detail: `An event has at most ${EVENT_MAX} bytes.` });
+  }
+  return event;
+}
+
+/** Publishing for another tenant than one's own. */
+async function requirePublishAny(pool: Pool, identity: Identity, tenantId: string): Promise<void> {
+  if (!identity.scopes.has(PUBLISH_ANY)) {
+    throw new SignetError("SCOPE_VIOLATION", {
+      detail: `Publishing for another tenant requires scope ${PUBLISH_ANY}.`,
+      extensions: {
+        missing_permission: PUBLISH_ANY,
+        missing_scopes: [PUBLISH_ANY],
+        required_scopes: [PUBLISH_ANY],
+        granted_scopes: [...identity.scopes],
+      },
+      headers: {
+        "www-authenticate": `Bearer realm="service", error="insufficient_scope", scope="${PUBLISH_ANY}"`,
+      },
+    });
+  }
+  if (!(await tenantExists(pool, tenantId))) {
+    throw validationFailed([{ pointer: "/tenant_id", code: "unknown", detail: "is not a tenant" }]);
+  }
+}
+
+function wireEvent({ id, type, createdAt, deliveries }: Accepted): WireEvent {
+  return { id, type, created_at: createdAt.toISOString(), deliveries };
+}
+
+/** An item's error: the problem document without what belongs to the whole request. */
+function itemError(error: SignetError): Record<string, unknown> {
+  return { code: error.code, status: error.status, detail: error.message, ...error.extensions };
+}
+
+class Publisher {
+  readonly #services: PublishingServices;
+  readonly #identity: Identity;
+
+  constructor(services: PublishingServices, identity: Identity) {
+    this.#services = services;
+    this.#identity = identity;
+  }
+
+  /** The answer to a body, whichever form it has. */
+  async answer(
+    body: unknown,
+    key: string | undefined,
+  ): Promise<{ readonly answer: unknown; readonly replayed: boolean }> {
+    if (isBatch(body)) {
+      const problems = checkBatch(body);
+      if (problems.length > 0) {
+        throw validationFailed(problems);
+      }
+      const { items, replayed } = await this.#publishBatch(body.events, key);
+      return { answer: { data: items }, replayed };
+    }
+    const event = readEvent(body);
+    const idempotency = key === undefined ? null : { key, bodyHash: hash(canonical(event)) };
+    const accepted = await this.#publish(event, idempotency);
+    return { answer: wireEvent(accepted), replayed: accepted.replayed };
+  }
+
+  async #publish(event: NewEvent, idempotency: Idempotency): Promise<Accepted> {
+    const { ingest, ingestPool } = this.#services;
+    const tenantId = event.tenant_id ?? this.#identity.tenantId;
+    if (tenantId !== this.#identity.tenantId) {
+      await requirePublishAny(ingestPool, this.#identity, tenantId);
+    }
+    return await ingest.accept({
+      tenantId,
+      type: event.type,
+      data: event.data.text,
+      sourceId: event.id ?? null,
+      occurredAt: event.occurred_at === undefined ? null : bodyInstant(event.occurred_at, "/occurred_at"),
+      idempotency,
+    });
+  }
+
+  /** Items are accepted side by side and share commits; with a key, the first one finds out what the key stands for. */
+  async #publishBatch(
+    values: readonly unknown[],
+    key: string | undefined,
+  ): Promise<{ readonly items: Static<typeof BatchItem>[]; readonly replayed: boolean }> {
+    const events = values.map((value) => attempt(() => readEvent(value)));
+    const bodyHash =
+      key === undefined
+        ? undefined
+        : hash(events.map((event) => (event instanceof SignetError ? null : canonical(event))));
+    const first = events.findIndex((event) => !(event instanceof SignetError));
+    const itemKey = (index: number): Idempotency =>
+      key === undefined || bodyHash === undefined
+        ? null
+        : { key: index === first ? key : `${key}${ITEM_SEPARATOR}${index}`, bodyHash };
+    const accept = async (index: number): Promise<Accepted | SignetError> => {
+      const event = events[index];
+      return event === undefined || event instanceof SignetError
+        ? (event ?? new SignetError("INTERNAL"))
+        : await attemptAsync(async () => await this.#publish(event, itemKey(index)));
+    };
+    const leader = key !== undefined && first !== -1 ? await accept(first) : undefined;
+    if (leader instanceof SignetError && leader.code === "IDEMPOTENCY_KEY_REUSED") {
+      throw leader;
+    }
+    const outcomes = await Promise.all(
+      events.map(async (_event, index) =>
+        leader !== undefined && index === first ? leader : await accept(index),
+      ),
+    );
+    return {
+      items: outcomes.map((outcome, index) =>
+        outcome instanceof SignetError
+          ? { index, error: itemError(outcome) }
+          : { index, ...wireEvent(outcome) },
+      ),
+      replayed: leader !== undefined && !(leader instanceof SignetError) && leader.replayed,
+    };
+  }
+}
+
+function attempt<T>(work: () => T): T | SignetError {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof SignetError) {
+      return error;
+    }
+    throw error;
+  }
+}
+
+async function attemptAsync<T>(work: () => Promise<T>): Promise<T | SignetError> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof SignetError) {
+      return error;
+    }
+    throw error;
+  }
+}
+
+export function registerPublishing(server: SignetServer, services: PublishingServices): void {
+  server.post(
+    "/v1/events",
+    {
+      config: {
+        scopes: ["events:publish"],
+        opaque: { "/data": EVENT_DATA_DEPTH, "/events/*/data": EVENT_DATA_DEPTH },
+      },
+      bodyLimit: BATCH_MAX,
+      // Checked in the handler: the choice between one event and many gives better errors than a schema's union.
+      validatorCompiler: (part) => (part.httpPart === "body" ? () => true : compilePart(part as RoutePart)),
+      schema: {
+        tags: ["events"],
+        headers: IdempotencyHeaders,
+        body: Type.Union([NewEvent, EventBatch]),
+        response: {
+          202: Type.Union([AcceptedEvent, Type.Object({ data: Type.Array(BatchItem) })]),
+        },
+      },
+    },
+    async ({ identity, body, headers }, reply) => {
+      const publisher = new Publisher(services, identity);
+      const { answer, replayed } = await publisher.answer(body, headers["idempotency-key"]);
+      if (replayed) {
+        reply.header("idempotent-replayed", "true");
+      }
+      // Written here: a schema's union would be tried again for every item.
+      return await reply
+        .code(202)
+        .type(JSON_TYPE)
+        .send(JSON.stringify(answer) as never);
+    },
+  );
+}
