@@ -2,6 +2,7 @@
 import closeWithGrace from "close-with-grace";
 import { EXIT_FAILED, type ProcessCommand, runCommandLine } from "./cli/program.ts";
 import { type Config, ConfigError, configFromProcess, operatorSettingsFromProcess } from "./config.ts";
+import { SignetError } from "./errors.ts";
 import { createLogger, type Logger } from "./observability/logger.ts";
 
 /** Longer than a process needs to let what is under way end, shorter than a container's grace of 20 s. */
@@ -13,7 +14,8 @@ interface RunningProcess {
   readonly failed?: Promise<never>;
 }
 
-type StartProcess = (config: Config, log: Logger) => Promise<RunningProcess>;
+/** @param stopping a start that takes long may give up when it is aborted; one that does not is closed once it is done */
+type StartProcess = (config: Config, log: Logger, stopping: AbortSignal) => Promise<RunningProcess>;
 
 function need<Name extends "databaseUrl" | "temporalAddress">(
   config: Config,
@@ -34,16 +36,16 @@ const startApi: StartProcess = async (config, log) => {
   return await api.startApi({ config: { ...config, databaseUrl, temporalAddress }, log });
 };
 
-const startWorker: StartProcess = async (config, log) => {
+const startWorker: StartProcess = async (config, log, stopping) => {
   const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
   const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
   const worker = await import("./processes/worker.ts");
-  return await worker.startWorker({ config: { ...config, databaseUrl, temporalAddress }, log });
+  return await worker.startWorker({ config: { ...config, databaseUrl, temporalAddress }, log, stopping });
 };
 
-const startServe: StartProcess = async (config) => {
+const startServe: StartProcess = async (config, _log, stopping) => {
   const serve = await import("./processes/serve.ts");
-  return await serve.startServe(config);
+  return await serve.startServe(config, stopping);
 };
 
 async function migrate(): Promise<void> {
@@ -52,21 +54,33 @@ async function migrate(): Promise<void> {
   await runMigrate(config, createLogger({ level: config.logLevel }));
 }
 
-/** Runs a process until a signal ends it. A failure at the start or beyond repair ends it with exit code 1. */
+/**
+ * Runs a process until a signal ends it, also while it is still starting. A failure at the start or beyond repair
+ * ends it with exit code 1.
+ */
 function untilSignal(start: StartProcess): () => Promise<void> {
   return async () => {
     const config = configFromProcess();
     const log = createLogger({ level: config.logLevel });
-    const running = await start(config, log);
+    const stopping = new AbortController();
+    const starting = start(config, log, stopping.signal);
     const grace = closeWithGrace({ delay: CLOSE_TIMEOUT_MS, logger: log }, async ({ err, signal }) => {
       if (err !== undefined) {
         log.fatal({ err }, "ending after an error that nobody caught");
       } else {
         log.info({ signal }, "ending");
       }
-      await running.close();
+      stopping.abort();
+      const started = await starting.catch(() => undefined);
+      await started?.close();
     });
-    running.failed?.catch((error: unknown) => {
+    const running = await starting.catch((error: unknown) => {
+      if (stopping.signal.aborted) {
+        return undefined;
+      }
+      throw error;
+    });
+    running?.failed?.catch((error: unknown) => {
       log.fatal({ err: error }, "ending: the process failed beyond repair");
       process.exitCode = EXIT_FAILED;
       grace.close();
@@ -97,7 +111,12 @@ try {
     PROCESSES,
   );
 } catch (error) {
-  createLogger({ level: "info" }).fatal({ err: error }, "could not start");
+  if (error instanceof SignetError) {
+    // Written for people: what is in the way, and what to do about it.
+    process.stderr.write(`signet: ${error.message}\n`);
+  } else {
+    createLogger({ level: "info" }).fatal({ err: error }, "could not start");
+  }
   // Connections that were opened before the failure would keep the process alive.
   process.exit(EXIT_FAILED);
 }

@@ -6,13 +6,19 @@ export interface CurlLinesOptions {
   readonly demo: DemoResult;
 }
 
+/** One argument for a shell, whatever a directory is called. */
+function quoted(argument: string): string {
+  return `'${argument.replaceAll("'", `'\\''`)}'`;
+}
+
 export function curlLines({ baseUrl, demo }: CurlLinesOptions): string[] {
-  const { clientId, clientSecret } = demo.tenant;
+  const json = `-H 'Content-Type: application/json'`;
+  const bearer = `-H "Authorization: Bearer $TOKEN"`;
   return [
-    `TOKEN=$(curl -s ${baseUrl}/v1/auth/token -H 'Content-Type: application/json' -d '{"client_id":"${clientId}","client_secret":"${clientSecret}","grant_type":"client_credentials"}' | sed -E 's/.*"access_token":"([^"]+)".*/\\1/')`,
-    `curl -s ${baseUrl}/v1/webhooks/endpoints -H "Authorization: Bearer $TOKEN"`,
-    `curl -s ${baseUrl}/v1/events -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '{"type":"inference.completed","data":{"hello":"world"}}'`,
-    `curl -s "${baseUrl}/v1/webhooks/deliveries?limit=1" -H "Authorization: Bearer $TOKEN"`,
-    `curl -s ${baseUrl}/v1/webhooks/deliveries/${demo.deliveryId}/attempts -H "Authorization: Bearer $TOKEN"`,
+    `TOKEN=$(curl -s ${baseUrl}/v1/auth/token ${json} -d ${quoted(`@${demo.tenant.file}`)} | sed -E 's/.*"access_token":"([^"]+)".*/\\1/')`,
+    `curl -s ${baseUrl}/v1/webhooks/endpoints ${bearer}`,
+    `curl -s ${baseUrl}/v1/events ${bearer} ${json} -d '{"type":"inference.completed","data":{"hello":"world"}}'`,
+    `curl -s "${baseUrl}/v1/webhooks/deliveries?limit=1" ${bearer}`,
+    `curl -s ${baseUrl}/v1/webhooks/deliveries/${demo.deliveryId}/attempts ${bearer}`,
   ];
 }

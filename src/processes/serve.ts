@@ -74,12 +74,17 @@ async function openPostgres(
   return { ...config, databaseUrl: url.href, databaseAdminUrl: postgres.url };
 }
 
-async function openTemporal(config: Config, closers: Closers): Promise<string> {
+async function openTemporal(config: Config, closers: Closers, signal: AbortSignal): Promise<string> {
   if (config.temporalAddress !== undefined) {
     return config.temporalAddress;
   }
   const { home, cache: cacheDir, embeddedTemporalPort: port, embeddedTemporalUiPort: uiPort } = config;
-  const binary = await resolveTemporalBinary({ environment: processEnvironment(), cacheDir, log: say });
+  const binary = await resolveTemporalBinary({
+    environment: processEnvironment(),
+    cacheDir,
+    log: say,
+    signal,
+  });
   const temporal = await startEmbeddedTemporal({
     binary: binary.path,
     home,
@@ -92,6 +97,21 @@ async function openTemporal(config: Config, closers: Closers): Promise<string> {
   closers.add(async () => await temporal.stop());
   say(`   Temporal    ${temporal.address}, UI http://127.0.0.1:${uiPort} (${binary.path})`);
   return temporal.address;
+}
+
+/** Both at the same time. When one fails, the other is waited for: what has started is there to be stopped again. */
+async function openServers(config: Config, closers: Closers, stopping: AbortSignal): Promise<ReadyConfig> {
+  const other = new AbortController();
+  const signal = AbortSignal.any([stopping, other.signal]);
+  const opening = [openPostgres(config, closers), openTemporal(config, closers, signal)] as const;
+  try {
+    const [withDatabase, temporalAddress] = await Promise.all(opening);
+    return { ...withDatabase, temporalAddress };
+  } catch (error) {
+    other.abort();
+    await Promise.allSettled(opening);
+    throw error;
+  }
 }
 
 async function demonstrate(config: ReadyConfig, closers: Closers): Promise<DemoResult> {
@@ -139,28 +159,35 @@ function printAddresses(config: ReadyConfig, demo: DemoResult | undefined): void
   say("");
 }
 
-async function open(config: Config, log: Logger, closers: Closers): Promise<Promise<never>> {
+async function open(
+  config: Config,
+  log: Logger,
+  { closers, stopping }: { readonly closers: Closers; readonly stopping: AbortSignal },
+): Promise<ServeProcess> {
   const lock = await lockHome(config.home);
   closers.add(async () => await lock.release());
   await checkPorts(config);
-  const [withDatabase, temporalAddress] = await Promise.all([
-    openPostgres(config, closers),
-    openTemporal(config, closers),
-  ]);
-  const ready: ReadyConfig = { ...withDatabase, temporalAddress };
+  const ready = await openServers(config, closers, stopping);
+  stopping.throwIfAborted();
   await runMigrate(ready, log);
   const api = await startApi({ config: ready, log });
   closers.add(async () => await api.close());
-  const worker = await startWorker({ config: ready, log });
+  const worker = await startWorker({ config: ready, log, stopping });
   closers.add(async () => await worker.close());
+  stopping.throwIfAborted();
   const demo = config.demo === "on" ? await demonstrate(ready, closers) : undefined;
+  stopping.throwIfAborted();
   printAddresses(ready, demo);
   say("signet ready");
-  return worker.failed;
+  return { failed: worker.failed, close: async () => await closers.close() };
 }
 
-/** Starts everything and resolves when the demo has passed; whatever was started is stopped again when it fails. */
-export async function startServe(config: Config): Promise<ServeProcess> {
+/**
+ * Starts everything and resolves when the demo has passed; whatever was started is stopped again when it fails.
+ *
+ * @param stopping ends the start between two steps, as a failure
+ */
+export async function startServe(config: Config, stopping: AbortSignal): Promise<ServeProcess> {
   const log = createLogger({
     level: config.logLevel,
     destination: fileDestination(join(config.home, "signet.log")),
@@ -168,8 +195,7 @@ export async function startServe(config: Config): Promise<ServeProcess> {
   const closers = new Closers();
   say("Signet");
   try {
-    const failed = await open(config, log, closers);
-    return { failed, close: async () => await closers.close() };
+    return await open(config, log, { closers, stopping });
   } catch (error) {
     await closers.close();
     throw error;

@@ -31,17 +31,20 @@ export interface WorkerProcess {
 export interface WorkerProcessOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
   readonly log: Logger;
+  /** Ends the wait for Temporal, and the start with it. */
+  readonly stopping?: AbortSignal;
 }
 
 /** Waits for Temporal as long as it takes: a worker that starts first is not an error. */
-async function connect(address: string, log: Logger, stopping: AbortSignal): Promise<NativeConnection> {
+async function connect({ config, log, stopping }: WorkerProcessOptions): Promise<NativeConnection> {
+  const address = config.temporalAddress;
   for (;;) {
     try {
       return await connectNative({ address });
     } catch (error) {
-      stopping.throwIfAborted();
+      stopping?.throwIfAborted();
       log.warn({ err: error, address }, "Temporal cannot be reached yet");
-      await delay(CONNECT_RETRY_MS, undefined, { signal: stopping });
+      await delay(CONNECT_RETRY_MS, undefined, stopping === undefined ? {} : { signal: stopping });
     }
   }
 }
@@ -72,7 +75,6 @@ async function runWorkers(
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
   const { config, log } = options;
   const clock = systemClock;
-  const stopping = new AbortController();
   installTemporalRuntime(log);
   const { kek } = await loadServiceSecrets(config, randomBytes);
   const pool = createPool({
@@ -86,7 +88,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     { config, pool, keyring: createKeyring({ kek, randomBytes }), clock, log },
     () => hint(1),
   );
-  const connection = await connect(config.temporalAddress, log, stopping.signal);
+  const connection = await connect(options);
   const workers = await runWorkers(options, engine, connection);
   const dispatcher = engine.createDispatcher(createNativeClient(connection, config.temporalNamespace));
   hint = (count) => dispatcher.hint(count);
@@ -106,7 +108,6 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   return {
     failed: workers.run.then(async () => await new Promise<never>(() => undefined)),
     close: async () => {
-      stopping.abort();
       await listener.stop();
       await upkeep.stop();
       await dispatcher.stop();
