@@ -1,17 +1,16 @@
 /**
  * Tokens that were checked a moment ago: the signature costs 0.1 ms of CPU, and a client sends the same token for
- * 15 minutes. An entry is good only with the very key that checked it, so that a withdrawn key ends its tokens too;
- * revocation is asked anew on every request, by claims.
+ * 15 minutes. An entry is good only while the key that checked it is published, so that a withdrawn key ends its
+ * tokens too. Revocation goes by claims and is no business of this store.
  */
-import { createHash, type KeyObject } from "node:crypto";
+import { createHash } from "node:crypto";
 
 const ENTRIES_MAX = 10_000;
 
 /** What a check found. */
 export interface VerifiedToken<Claims> {
   readonly claims: Claims;
-  /** The key that checked it; `undefined` when it was withdrawn meanwhile, and then it is checked again. */
-  readonly key: KeyObject | undefined;
+  /** The key that checked it. */
   readonly kid: string;
   /** Unix milliseconds after which the token is expired. */
   readonly expiresAt: number;

@@ -96,7 +96,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
     });
     const kid = protectedHeader.kid ?? "";
     const expiresAt = ((payload.exp ?? 0) + CLOCK_SKEW_SECONDS) * 1_000;
-    return { claims: identityOf(payload, kid), key: await verificationKey(kid), kid, expiresAt };
+    return { claims: identityOf(payload, kid), kid, expiresAt };
   }
 
   return async (token) => {
@@ -104,10 +104,13 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
       throw tokenRefused("TOKEN_INVALID", NOT_VALID);
     }
     const known = verified.get(token);
-    if (known?.key !== undefined && clock.now() < known.expiresAt) {
-      if ((await verificationKey(known.kid)) === known.key) {
-        return known.claims;
-      }
+    // A key id is the key's thumbprint: while it is published, it is the key that checked the token.
+    if (
+      known !== undefined &&
+      clock.now() < known.expiresAt &&
+      (await verificationKey(known.kid)) !== undefined
+    ) {
+      return known.claims;
     }
     try {
       const fresh = await verify(token);
