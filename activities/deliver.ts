@@ -1,11 +1,9 @@
 /** Activities of the `deliver` workflow: ids in, outcomes by index out. */
-import { activityInfo, heartbeat } from "@temporalio/activity";
+import { activityInfo } from "@temporalio/activity";
 import type { AttemptRun, AttemptService } from "../src/delivery/attempt-service.ts";
 import type { CarrierService } from "../src/delivery/carrier-service.ts";
+import { heartbeating } from "./heartbeating.ts";
 import type { AttemptInput, AttemptResult, DeliverActivities, IndexedDelay } from "./types.ts";
-
-/** A third of the heartbeat timeout in workflows/deliver.ts. */
-const HEARTBEAT_MS = 2_000;
 
 export interface DeliverDependencies {
   readonly attempts: AttemptService;
@@ -47,16 +45,6 @@ function carrier(): string {
     throw new Error("delivery activities run inside a workflow");
   }
   return workflowExecution.workflowId;
-}
-
-/** Beats until the work ends, so that a worker that dies is noticed within seconds. */
-async function heartbeating<T>(work: () => Promise<T>): Promise<T> {
-  const timer = setInterval(() => heartbeat(), HEARTBEAT_MS);
-  try {
-    return await work();
-  } finally {
-    clearInterval(timer);
-  }
 }
 
 /** Histories grow with every listed member, so only those that were not delivered are listed. */

@@ -97,3 +97,17 @@ export interface PingResult {
 export interface VerifyActivities {
   readonly ping: (input: PingInput) => Promise<PingResult>;
 }
+
+export interface PurgeResult {
+  /** Days whose partitions were dropped. */
+  readonly days: number;
+  /** Idempotency keys forgotten. */
+  readonly keys: number;
+  /** Finished deliveries of earlier days removed. */
+  readonly rows: number;
+}
+
+/** Activities of the `purgeExpired` workflow. */
+export interface PurgeActivities {
+  readonly purge: () => Promise<PurgeResult>;
+}

@@ -1,3 +1,4 @@
 /** The workflow bundle's entry: every export is a workflow type, so they are named one by one. */
 export { deliver } from "./deliver.ts";
+export { purgeExpired } from "./purge-expired.ts";
 export { verifyEndpoint } from "./verify-endpoint.ts";

@@ -15,7 +15,11 @@ export const TASK_QUEUES = {
   control: "signet-control",
 } as const;
 
-export const WORKFLOW_TYPES = { deliver: "deliver", verifyEndpoint: "verifyEndpoint" } as const;
+export const WORKFLOW_TYPES = {
+  deliver: "deliver",
+  verifyEndpoint: "verifyEndpoint",
+  purgeExpired: "purgeExpired",
+} as const;
 
 export const SEARCH_ATTRIBUTES = {
   tenant: defineSearchAttributeKey("SignetTenant", "KEYWORD_LIST"),

@@ -4,19 +4,25 @@ import type { NativeConnection } from "@temporalio/worker";
 import type { Pool } from "../database/pool.ts";
 import { beatWorker, readHealth, removeWorker, writeHealth } from "../database/repositories/health.ts";
 import { ensurePartitions } from "../database/repositories/partitions.ts";
+import { readLag } from "../database/repositories/reconciliation.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
 import type { Engine } from "../delivery/engine.ts";
+import { Reconciler } from "../delivery/reconciler.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { createVerification } from "../endpoints/verification.ts";
 import { sweepVerifications } from "../endpoints/verification-sweep.ts";
+import { metrics } from "../observability/metrics.ts";
 import { createNativeClient } from "../temporal/native-client.ts";
+import { ensureSchedules } from "../temporal/schedules.ts";
 import { startUpkeep, type UpkeepJob } from "../upkeep.ts";
 import type { WorkerProcessOptions } from "./worker.ts";
 
 const VERIFICATION_SWEEP_MS = 5_000;
 const PARTITIONS_MS = 3_600_000;
 const HEALTH_MS = 1_000;
+const SCHEDULES_MS = 600_000;
+const RECONCILE_MS = 5_000;
 const PRESENCE_MS = 2_000;
 const WORKER_DEAD_AFTER_MS = 6_000;
 
@@ -57,6 +63,24 @@ function healthExchange({ pool, clock, engine }: UpkeepParts): UpkeepJob {
   };
 }
 
+/** Deliveries that are overdue are looked for, and carried again where their workflow is gone. */
+function reconciliation({ pool, clock, connection, options: { config, log } }: UpkeepParts): UpkeepJob {
+  const client = createNativeClient(connection, config.temporalNamespace);
+  const reconciler = new Reconciler({ pool, client, clock, log });
+  return {
+    name: "reconciliation",
+    everyMs: RECONCILE_MS,
+    run: async () => {
+      const { moved, late } = await reconciler.reconcile();
+      metrics.movedDeliveries.inc(moved);
+      metrics.lateDeliveries.set(late);
+      const lag = await readLag(pool, new Date(clock.now()));
+      metrics.oldestUnattempted.set(lag.oldestUnattemptedSeconds);
+      metrics.mostOverdue.set(lag.mostOverdueSeconds);
+    },
+  };
+}
+
 /** Starts the jobs. */
 export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> } {
   const {
@@ -72,6 +96,12 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
   return startUpkeep(
     [
       presence(parts),
+      reconciliation(parts),
+      {
+        name: "schedules",
+        everyMs: SCHEDULES_MS,
+        run: async () => await ensureSchedules(createNativeClient(connection, config.temporalNamespace)),
+      },
       healthExchange(parts),
       {
         name: "verification sweep",

@@ -12,3 +12,38 @@ export async function ensurePartitions(db: Queryable, nowMs: number): Promise<nu
   });
   return rows[0]?.made ?? 0;
 }
+
+/** The days that have partitions, `YYYY-MM-DD`, oldest first. */
+export async function partitionDays(db: Queryable): Promise<string[]> {
+  const { rows } = await db.query<{ day: string }>("SELECT partition_days() AS day");
+  return rows.map((row) => row.day);
+}
+
+/** Drops one day; what is still open moves to the default partitions first. False when there was no such day. */
+export async function dropDay(db: Queryable, day: string, now: Date): Promise<boolean> {
+  const { rows } = await db.query<{ dropped: boolean }>("SELECT drop_day_partitions($1, $2) AS dropped", [
+    day,
+    now,
+  ]);
+  return rows[0]?.dropped === true;
+}
+
+/** Removes finished deliveries of dropped days from the default partitions; returns how many. */
+export async function purgeDefaults(db: Queryable, before: string, limit: number): Promise<number> {
+  const { rows } = await db.query<{ gone: number }>("SELECT purge_default_partitions($1, $2) AS gone", [
+    before,
+    limit,
+  ]);
+  return rows[0]?.gone ?? 0;
+}
+
+/** Forgets keys made before an instant; returns how many. */
+export async function forgetIdempotencyKeys(db: Queryable, before: Date, limit: number): Promise<number> {
+  const { rowCount } = await db.query(
+    `DELETE FROM idempotency_keys k USING (
+        SELECT tenant_id, route, key FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2
+      ) old WHERE k.tenant_id = old.tenant_id AND k.route = old.route AND k.key = old.key AND k.created_at < $1`,
+    [before, limit],
+  );
+  return rowCount ?? 0;
+}

@@ -1,0 +1,14 @@
+import { heartbeat } from "@temporalio/activity";
+
+/** A third of the shortest heartbeat timeout in workflows/. */
+const HEARTBEAT_MS = 2_000;
+
+/** Beats until the work ends, so that a worker that dies is noticed within seconds. */
+export async function heartbeating<T>(work: () => Promise<T>): Promise<T> {
+  const timer = setInterval(() => heartbeat(), HEARTBEAT_MS);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * The end of old data (architecture 4): whole days are dropped, what is still open moves to the default partitions
+ * first, and nothing ever runs a long DELETE.
+ */
+import type { Logger } from "pino";
+import type { Pool } from "../database/pool.ts";
+import {
+  dropDay,
+  forgetIdempotencyKeys,
+  partitionDays,
+  purgeDefaults,
+} from "../database/repositories/partitions.ts";
+import type { Clock } from "../domain/clock.ts";
+
+const DAY_MS = 86_400_000;
+/** Idempotency keys stand for their request for 24 hours (wire.md, Events). */
+const KEYS_KEPT_MS = DAY_MS;
+const DELETES_MAX = 5_000;
+/** Bounded, so that one run ends; the next one goes on. */
+const ROUNDS_MAX = 200;
+
+export interface Purged {
+  readonly days: number;
+  readonly keys: number;
+  readonly rows: number;
+}
+
+export interface RetentionOptions {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Whole days that finished deliveries are kept. */
+  readonly retentionDays: number;
+}
+
+/** Removes what is over. May be interrupted anywhere and run again. */
+export async function purgeExpired({ pool, clock, log, retentionDays }: RetentionOptions): Promise<Purged> {
+  const now = clock.now();
+  const before = new Date(now - retentionDays * DAY_MS).toISOString().slice(0, 10);
+  let days = 0;
+  for (const day of await partitionDays(pool)) {
+    if (day < before && (await dropDay(pool, day, new Date(now)))) {
+      log.info({ day }, "partitions dropped");
+      days += 1;
+    }
+  }
+  const keys = await inRounds(
+    async () => await forgetIdempotencyKeys(pool, new Date(now - KEYS_KEPT_MS), DELETES_MAX),
+  );
+  const rows = await inRounds(async () => await purgeDefaults(pool, before, DELETES_MAX));
+  return { days, keys, rows };
+}
+
+/** Small deletes until there is nothing left to delete. */
+async function inRounds(remove: () => Promise<number>): Promise<number> {
+  let removed = 0;
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    const count = await remove();
+    removed += count;
+    if (count < DELETES_MAX) {
+      break;
+    }
+  }
+  return removed;
+}

@@ -1,0 +1,133 @@
+import { randomBytes } from "node:crypto";
+import { Client } from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createPool, type Pool } from "../../../src/database/pool.ts";
+import { newId } from "../../../src/domain/ids.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { purgeExpired } from "../../../src/retention/retention.ts";
+import { useTestDatabase } from "../../support/services.ts";
+
+const DAY_MS = 86_400_000;
+const NOW = Date.now();
+const database = useTestDatabase();
+const log = createLogger({ level: "silent" });
+let sql: Client;
+let pool: Pool;
+
+beforeAll(async () => {
+  sql = new Client({ connectionString: database.adminUrl });
+  await sql.connect();
+  pool = createPool({ url: database.url, role: "signet_worker", max: 2, log });
+});
+
+afterAll(async () => {
+  await Promise.all([sql.end(), pool.end()]);
+});
+
+async function partitions(): Promise<string[]> {
+  const { rows } = await sql.query<{ relname: string }>(
+    "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^(events|deliveries|attempts)_' ORDER BY 1",
+  );
+  return rows.map((row) => row.relname);
+}
+
+/** One event with one delivery in a state, and its attempt, made so many days ago. */
+async function insert(daysAgo: number, state: string, expiresInDays?: number): Promise<string> {
+  const at = NOW - daysAgo * DAY_MS;
+  const [event, id] = [newId("event", at, randomBytes), newId("delivery", at, randomBytes)];
+  const day = new Date(at).toISOString().slice(0, 10);
+  await sql.query(
+    `INSERT INTO events (day, id, tenant_id, type, data, occurred_at, deliveries, created_at)
+      VALUES ($1, $2, 'ten_x', 'a.b', '{}', $3, 1, $3)`,
+    [day, event, new Date(at)],
+  );
+  await sql.query(
+    `INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, created_at, expires_at)
+      VALUES ($1, $2, 'ten_x', $3, 'a.b', 'ep_x', $4, $5, $6)`,
+    [
+      day,
+      id,
+      event,
+      state,
+      new Date(at),
+      expiresInDays === undefined ? null : new Date(NOW + expiresInDays * DAY_MS),
+    ],
+  );
+  await sql.query(
+    `INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms)
+      VALUES ($1, $2, 1, 1, $3, 'ten_x', $4, 5)`,
+    [day, id, newId("attempt", at, randomBytes), new Date(at)],
+  );
+  return id;
+}
+
+async function left(): Promise<Record<string, { deliveries: number; attempts: number; events: number }>> {
+  const { rows } = await sql.query<{ id: string; attempts: string; events: string }>(
+    `SELECT d.id, (SELECT count(*) FROM attempts a WHERE a.delivery_id = d.id) AS attempts,
+      (SELECT count(*) FROM events e WHERE e.id = d.event_id) AS events FROM deliveries d`,
+  );
+  return Object.fromEntries(
+    rows.map((row) => [
+      row.id,
+      { deliveries: 1, attempts: Number(row.attempts), events: Number(row.events) },
+    ]),
+  );
+}
+
+test("retention drops whole days and keeps what is open, with its event and attempts, until it is over", async () => {
+  for (const daysAgo of [40, 35, 29]) {
+    const first = new Date(NOW - daysAgo * DAY_MS).toISOString().slice(0, 10);
+    await sql.query("SELECT ensure_day_partitions($1, 1)", [first]);
+  }
+  const kept = {
+    young: await insert(29, "DELIVERED"),
+    retrying: await insert(35, "RETRYING"),
+    queued: await insert(40, "QUEUED"),
+    dead: await insert(40, "DEAD_LETTERED", 3),
+  };
+  const gone = {
+    delivered: await insert(40, "DELIVERED"),
+    cancelled: await insert(35, "CANCELLED"),
+    deadAndOver: await insert(40, "DEAD_LETTERED", -1),
+  };
+  const before = await partitions();
+  const options = { pool, clock: { now: () => NOW }, log, retentionDays: 30 };
+  expect(await purgeExpired(options)).toMatchObject({ days: 2 });
+
+  const rows = await left();
+  for (const id of Object.values(kept)) {
+    expect(rows[id]).toEqual({ deliveries: 1, attempts: 1, events: 1 });
+  }
+  for (const id of Object.values(gone)) {
+    expect(rows[id]).toBeUndefined();
+  }
+  expect(before.length - (await partitions()).length).toBe(6);
+  expect(await purgeExpired(options)).toMatchObject({ days: 0, rows: 0 });
+
+  // Once it is over, it goes from the default partitions too, and its event with it.
+  await sql.query("UPDATE deliveries SET state = 'DELIVERED' WHERE id = ANY ($1)", [
+    [kept.retrying, kept.queued],
+  ]);
+  expect(await purgeExpired(options)).toMatchObject({ days: 0, rows: 2 });
+  expect(Object.keys(await left()).sort()).toEqual([kept.young, kept.dead].sort());
+  const { rows: events } = await sql.query("SELECT id FROM events");
+  expect(events).toHaveLength(2);
+});
+
+test("idempotency keys are forgotten after a day", async () => {
+  await sql.query(
+    "INSERT INTO tenants (id, name, region, data_key, created_at) VALUES ('ten_k', 'k', 'eu', '', now())",
+  );
+  for (const [key, hours] of [
+    ["old", 25],
+    ["young", 23],
+  ] as const) {
+    await sql.query(
+      "INSERT INTO idempotency_keys VALUES ('ten_k', 'POST /v1/events', $1, '\\x00', 'evt_x', $2)",
+      [key, new Date(NOW - hours * 3_600_000)],
+    );
+  }
+  await purgeExpired({ pool, clock: { now: () => NOW }, log, retentionDays: 30 });
+  const { rows } = await sql.query("SELECT key FROM idempotency_keys");
+  expect(rows).toEqual([{ key: "young" }]);
+});
