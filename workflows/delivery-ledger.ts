@@ -33,6 +33,8 @@ export class DeliveryLedger {
   readonly #entries: Entry[];
   readonly #done: { -readonly [Key in keyof DeliverResult]: number };
   #anchorMs: number | null;
+  /** When an outage of ours last moved the anchor: what was due before then is late through the same outage. */
+  #shiftedAtMs = 0;
 
   constructor(input: DeliverInput, nowMs: number) {
     this.#offsets = input.offsets_ms;
@@ -120,7 +122,7 @@ export class DeliveryLedger {
     const { attempt, due_ms: dueMs } = wave.input;
     this.#anchorMs ??= result.started_at;
     if (dueMs !== null) {
-      this.#anchorMs += shiftForLateness(this.#offsets, attempt, result.started_at - dueMs);
+      this.#shift(attempt, dueMs, result.started_at);
     }
     const unsettled = new Set(result.unsettled);
     const failed = new Map(result.failed);
@@ -230,11 +232,20 @@ export class DeliveryLedger {
         attempt: Math.min(attempt, ATTEMPT_MAX),
         offsets_ms: this.#offsets,
         anchor_ms: this.#anchorMs,
-        due_ms: dueMs,
+        due_ms: dueMs === null ? null : Math.max(dueMs, this.#shiftedAtMs),
         dead_letter_ms: this.#deadLetterMs,
         ...(this.#mixed && attempt === 1 ? { part: true } : {}),
       },
     };
+  }
+
+  #shift(attempt: number, dueMs: number, startedAtMs: number): void {
+    const lateMs = startedAtMs - Math.max(dueMs, this.#shiftedAtMs);
+    const shiftMs = shiftForLateness(this.#offsets, attempt, lateMs);
+    if (shiftMs > 0) {
+      this.#anchorMs = (this.#anchorMs ?? startedAtMs) + shiftMs;
+      this.#shiftedAtMs = startedAtMs;
+    }
   }
 
   #idle(phase: Phase): number[] {

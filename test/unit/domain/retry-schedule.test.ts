@@ -1,0 +1,229 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  ATTEMPT_MAX,
+  drawOffsets,
+  type FailedAttempt,
+  gapBefore,
+  nextDueMs,
+  type Random,
+  shiftForLateness,
+  togetherMs,
+} from "../../../src/domain/retry-schedule.ts";
+
+const HOUR_MS = 3_600_000;
+const WINDOW_MS = 72 * HOUR_MS;
+const ATTEMPTS = Array.from({ length: ATTEMPT_MAX }, (_, index) => index + 1);
+
+const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+/** Chances of a whole schedule, drawn one after the other. */
+const chances = fc.array(chance, { minLength: ATTEMPT_MAX - 1, maxLength: ATTEMPT_MAX - 1 });
+const windows = fc.integer({ min: 1_000, max: WINDOW_MS });
+
+function randomOf(values: readonly number[]): Random {
+  let next = 0;
+  return () => values[next++ % values.length] ?? 0;
+}
+
+/** The instants of the specification, before anything is subtracted: 0, then 72 h / 2^(17 - k). */
+function grid(attempt: number, windowMs = WINDOW_MS): number {
+  return attempt === 1 ? 0 : windowMs / 2 ** (17 - attempt);
+}
+
+const schedule = chances.map((values) => drawOffsets(WINDOW_MS, randomOf(values)));
+const retried = fc.integer({ min: 1, max: ATTEMPT_MAX - 1 });
+const anchor = fc.integer({ min: 1_700_000_000_000, max: 1_900_000_000_000 });
+
+function offset(offsets: readonly number[], attempt: number): number {
+  return offsets[attempt - 1] ?? Number.NaN;
+}
+
+/** An attempt that ended so many milliseconds after its point of the grid. */
+function failed(
+  offsets: readonly number[],
+  attempt: number,
+  more: { readonly anchorMs: number; readonly tookMs: number; readonly retryAfterMs?: number },
+): FailedAttempt {
+  return {
+    offsets,
+    anchorMs: more.anchorMs,
+    attempt,
+    endedAtMs: more.anchorMs + offset(offsets, attempt) + more.tookMs,
+    retryAfterMs: more.retryAfterMs ?? null,
+  };
+}
+
+describe("a drawn schedule", () => {
+  test("has 17 attempts at whole, rising milliseconds, the first at 0", () => {
+    fc.assert(
+      fc.property(schedule, (offsets) => {
+        expect(offsets).toHaveLength(17);
+        expect(offsets[0]).toBe(0);
+        for (const attempt of ATTEMPTS.slice(1)) {
+          expect(Number.isInteger(offset(offsets, attempt))).toBe(true);
+          expect(offset(offsets, attempt)).toBeGreaterThan(offset(offsets, attempt - 1));
+        }
+      }),
+    );
+  });
+
+  test("doubles the elapsed time, less one second and at most a tenth of the gap or 15 minutes", () => {
+    fc.assert(
+      fc.property(schedule, (offsets) => {
+        for (const attempt of ATTEMPTS.slice(1)) {
+          const gap = grid(attempt) - grid(attempt - 1);
+          const latest = grid(attempt) - 1_000;
+          expect(offset(offsets, attempt)).toBeLessThanOrEqual(latest);
+          expect(offset(offsets, attempt)).toBeGreaterThanOrEqual(
+            Math.floor(latest - Math.min(0.1 * gap, 0.25 * HOUR_MS)),
+          );
+        }
+      }),
+    );
+  });
+
+  test("makes its last attempt between 71:44:59 and 72:00", () => {
+    fc.assert(
+      fc.property(schedule, (offsets) => {
+        expect(offset(offsets, 17)).toBeGreaterThanOrEqual(71.75 * HOUR_MS - 1_000);
+        expect(offset(offsets, 17)).toBeLessThan(WINDOW_MS);
+      }),
+    );
+  });
+
+  test("uses the whole of its jitter: chance 0 is the latest instant, chance near 1 the earliest", () => {
+    const latest = drawOffsets(WINDOW_MS, () => 0);
+    const earliest = drawOffsets(WINDOW_MS, () => 1 - Number.EPSILON);
+    expect(latest.slice(0, 5)).toEqual([0, 6_910, 14_820, 30_640, 62_281]);
+    expect(latest.slice(-2)).toEqual([36 * HOUR_MS - 1_000, WINDOW_MS - 1_000]);
+    for (const attempt of ATTEMPTS.slice(1)) {
+      const width = Math.min(0.1 * (grid(attempt) - grid(attempt - 1)), 0.25 * HOUR_MS);
+      expect(Math.abs(offset(latest, attempt) - offset(earliest, attempt) - width)).toBeLessThanOrEqual(1);
+    }
+  });
+
+  test("keeps its shape in a scaled window, down to a second", () => {
+    fc.assert(
+      fc.property(windows, chances, (windowMs, values) => {
+        const offsets = drawOffsets(windowMs, randomOf(values));
+        const scale = windowMs / WINDOW_MS;
+        expect(offsets).toHaveLength(17);
+        expect(offset(offsets, 17)).toBeLessThanOrEqual(windowMs);
+        expect(offset(offsets, 17)).toBeGreaterThanOrEqual(
+          Math.floor(windowMs - scale * (1_000 + 0.25 * HOUR_MS)),
+        );
+        for (const attempt of ATTEMPTS.slice(1)) {
+          expect(offset(offsets, attempt)).toBeLessThanOrEqual(grid(attempt, windowMs));
+          expect(offset(offsets, attempt)).toBeGreaterThanOrEqual(offset(offsets, attempt - 1));
+        }
+      }),
+    );
+  });
+});
+
+describe("the next attempt", () => {
+  test("is due at its point of the grid when the one before ended soon", () => {
+    fc.assert(
+      fc.property(schedule, retried, anchor, chance, (offsets, attempt, anchorMs, share) => {
+        const tookMs = Math.floor((share * gapBefore(offsets, attempt + 1)) / 2);
+        const due = nextDueMs(failed(offsets, attempt, { anchorMs, tookMs }));
+        expect(due).toBe(anchorMs + offset(offsets, attempt + 1));
+      }),
+    );
+  });
+
+  test("comes half a gap after the end of one that hung, however long it hung", () => {
+    fc.assert(
+      fc.property(schedule, retried, anchor, fc.nat(20 * HOUR_MS), (offsets, attempt, anchorMs, tookMs) => {
+        const attempted = failed(offsets, attempt, { anchorMs, tookMs });
+        const pauseMs = nextDueMs(attempted) - attempted.endedAtMs;
+        expect(pauseMs).toBeGreaterThanOrEqual(gapBefore(offsets, attempt + 1) / 2);
+        // A receiver that hangs for its 10 seconds gets 3 seconds of rest before the second attempt.
+        expect(pauseMs).toBeGreaterThan(3_000);
+      }),
+    );
+  });
+
+  test("is only ever moved later by Retry-After, and never past the middle of the gap after it", () => {
+    const early = retried.filter((attempt) => attempt + 1 < ATTEMPT_MAX);
+    fc.assert(
+      fc.property(
+        schedule,
+        early,
+        anchor,
+        fc.nat(100 * HOUR_MS),
+        (offsets, attempt, anchorMs, retryAfterMs) => {
+          const without = nextDueMs(failed(offsets, attempt, { anchorMs, tookMs: 100 }));
+          const attempted = failed(offsets, attempt, { anchorMs, tookMs: 100, retryAfterMs });
+          const due = nextDueMs(attempted);
+          const middle = anchorMs + offset(offsets, attempt + 1) + gapBefore(offsets, attempt + 2) / 2;
+          expect(due).toBeGreaterThanOrEqual(without);
+          expect(due).toBeLessThanOrEqual(Math.ceil(Math.max(without, middle)));
+          const asked = attempted.endedAtMs + retryAfterMs;
+          expect(due).toBe(Math.ceil(Math.max(without, Math.min(asked, middle))));
+        },
+      ),
+    );
+  });
+
+  test("ignores Retry-After when it is the 17th", () => {
+    fc.assert(
+      fc.property(schedule, anchor, fc.nat(100 * HOUR_MS), (offsets, anchorMs, retryAfterMs) => {
+        const due = nextDueMs(failed(offsets, 16, { anchorMs, tookMs: 100, retryAfterMs }));
+        expect(due).toBe(anchorMs + offset(offsets, 17));
+      }),
+    );
+  });
+
+  test("is refused after the 17th: there is none", () => {
+    const offsets = drawOffsets(WINDOW_MS, () => 0);
+    expect(() => nextDueMs(failed(offsets, 17, { anchorMs: 0, tookMs: 0 }))).toThrow(RangeError);
+  });
+});
+
+describe("an attempt that our own outage made late", () => {
+  const late = fc.nat(100 * HOUR_MS);
+
+  test("shifts the rest by its whole lateness when that is more than a tenth of its gap, else not at all", () => {
+    fc.assert(
+      fc.property(schedule, fc.integer({ min: 2, max: 17 }), chance, (offsets, attempt, share) => {
+        const gap = gapBefore(offsets, attempt);
+        for (const lateMs of [share * 0.1 * gap, 0.1 * gap]) {
+          expect(shiftForLateness(offsets, attempt, lateMs)).toBe(0);
+        }
+        for (const lateMs of [0.1 * gap + 1, (0.1 + share) * gap + 1, 100 * gap]) {
+          expect(shiftForLateness(offsets, attempt, lateMs)).toBe(lateMs);
+        }
+      }),
+    );
+  });
+
+  test("never shifts for the first attempt, which sets the grid, nor for an early one", () => {
+    fc.assert(
+      fc.property(schedule, retried, late, (offsets, attempt, lateMs) => {
+        expect(shiftForLateness(offsets, 1, lateMs)).toBe(0);
+        expect(shiftForLateness(offsets, attempt, -lateMs)).toBe(0);
+      }),
+    );
+  });
+});
+
+describe("members of one list", () => {
+  test("are attempted together when due within a second, or 2 % of the gap where that is more", () => {
+    fc.assert(
+      fc.property(schedule, fc.integer({ min: 2, max: 17 }), (offsets, attempt) => {
+        // The second is a little less where jitter has shortened the window.
+        const least = 1_000 * Math.min(1, offset(offsets, 17) / WINDOW_MS);
+        expect(togetherMs(offsets, attempt)).toBe(Math.max(least, 0.02 * gapBefore(offsets, attempt)));
+        expect(least).toBeGreaterThan(990);
+      }),
+    );
+  });
+
+  test("are not all thrown together in a scaled window", () => {
+    const offsets = drawOffsets(2_000, () => 0.5);
+    for (const attempt of ATTEMPTS) {
+      expect(togetherMs(offsets, attempt)).toBeLessThanOrEqual(0.02 * 2_000);
+    }
+  });
+});

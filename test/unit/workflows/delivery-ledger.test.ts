@@ -1,0 +1,144 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { ATTEMPT_MAX } from "../../../src/domain/retry-schedule.ts";
+import { DeliveryLedger, type Wave } from "../../../workflows/delivery-ledger.ts";
+import { atTheStart, carrier, DEAD_LETTER_MS, HOUR_MS, ledgerSteps, START_MS } from "./ledger-model.ts";
+
+test("whatever happens, a member is attempted by one wave at a time, never after it is done, at most 17 times", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 8 }), ledgerSteps, (members, steps) => {
+      fc.modelRun(() => atTheStart(members), steps);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+function take(ledger: DeliveryLedger, nowMs: number): Wave {
+  const wave = ledger.takeDueWave(nowMs);
+  if (wave === undefined) {
+    throw new Error("nothing is due");
+  }
+  return wave;
+}
+
+/** Everyone in the wave fails; the next attempt is due so long after it. */
+function fail(ledger: DeliveryLedger, wave: Wave, atMs: number, delayMs: (index: number) => number): void {
+  ledger.apply(wave, {
+    started_at: atMs,
+    ended_at: atMs,
+    failed: wave.entries.map((_, index) => [index, delayMs(index)]),
+  });
+}
+
+describe("a carrier whose receiver never takes anything", () => {
+  test("makes 17 attempts and no more, then holds a dead letter until its week is over", () => {
+    const ledger = new DeliveryLedger(carrier(1), START_MS);
+    let nowMs = START_MS;
+    for (let attempt = 1; attempt < ATTEMPT_MAX; attempt += 1) {
+      const wave = take(ledger, nowMs);
+      expect(wave.input.attempt).toBe(attempt);
+      fail(ledger, wave, nowMs, () => 60_000);
+      nowMs = ledger.nextDueMs ?? 0;
+    }
+    ledger.apply(take(ledger, nowMs), { started_at: nowMs, ended_at: nowMs, dead: [0] });
+    expect(ledger.takeDueWave(nowMs + 100 * DEAD_LETTER_MS)).toBeUndefined();
+    expect(ledger.onlyDeadLetters).toBe(true);
+    expect(ledger.takeExpiring(nowMs + DEAD_LETTER_MS - 1)).toEqual([]);
+    expect(ledger.takeExpiring(nowMs + DEAD_LETTER_MS)).toEqual([0]);
+  });
+});
+
+describe("the anchor of the grid", () => {
+  test("is the start of the first attempt, also of a run that was continued before there was one", () => {
+    const fresh = new DeliveryLedger(carrier(1), START_MS);
+    expect(fresh.successor().progress?.anchor_ms).toBeNull();
+    const ledger = new DeliveryLedger(fresh.successor(), START_MS + 5);
+    const wave = take(ledger, START_MS + 5);
+    expect(wave.input.anchor_ms).toBeNull();
+    fail(ledger, wave, START_MS + 7, () => 10);
+    expect(take(ledger, START_MS + 17).input.anchor_ms).toBe(START_MS + 7);
+  });
+
+  test("moves by the lateness of an attempt that an outage of ours delayed", () => {
+    const ledger = new DeliveryLedger(carrier(1), START_MS);
+    fail(ledger, take(ledger, START_MS), START_MS, () => 7_000);
+    const lateMs = START_MS + 7_000 + HOUR_MS;
+    fail(ledger, take(ledger, lateMs), lateMs, () => 7_000);
+    expect(take(ledger, lateMs + 7_000).input.anchor_ms).toBe(START_MS + HOUR_MS);
+  });
+
+  test("moves once for one outage, however many waves it delayed", () => {
+    const ledger = new DeliveryLedger(carrier(3), START_MS);
+    // Retry-After has pulled the members apart: three waves, due 5 s after each other.
+    fail(ledger, take(ledger, START_MS), START_MS, (index) => 10_000 + index * 5_000);
+    const backMs = START_MS + HOUR_MS;
+    // Those that were due earliest are taken first; one lands before the next is taken, as after a restart.
+    for (const wave of [take(ledger, START_MS + 10_000), take(ledger, START_MS + 15_000)]) {
+      fail(ledger, wave, backMs, () => 30_000);
+    }
+    const last = take(ledger, backMs);
+    expect(last.input.anchor_ms).toBe(START_MS + HOUR_MS - 10_000);
+    expect(last.input.due_ms).toBeGreaterThanOrEqual(backMs);
+    fail(ledger, last, backMs, () => 30_000);
+    expect(take(ledger, backMs + 30_000).input.anchor_ms).toBe(START_MS + HOUR_MS - 10_000);
+  });
+});
+
+describe("a member that finds no slot", () => {
+  test("comes again later without having used an attempt or moved the grid", () => {
+    const ledger = new DeliveryLedger(carrier(1), START_MS);
+    fail(ledger, take(ledger, START_MS), START_MS, () => 7_000);
+    const dueMs = START_MS + 7_000;
+    ledger.apply(take(ledger, dueMs), { started_at: dueMs, ended_at: dueMs, postponed: [[0, HOUR_MS]] });
+    const wave = take(ledger, dueMs + HOUR_MS);
+    expect(wave.input).toMatchObject({ attempt: 2, anchor_ms: START_MS });
+    fail(ledger, wave, dueMs + HOUR_MS, () => 1_000);
+    expect(take(ledger, dueMs + 2 * HOUR_MS).input).toMatchObject({ attempt: 3, anchor_ms: START_MS });
+  });
+});
+
+describe("a mixed list", () => {
+  test("asks for those that fail their first attempt to leave, and only then", () => {
+    const ledger = new DeliveryLedger({ ...carrier(2), mixed: true }, START_MS);
+    const wave = take(ledger, START_MS);
+    expect(wave.input.part).toBe(true);
+    fail(ledger, wave, START_MS, () => 7_000);
+    expect(take(ledger, START_MS + 7_000).input.part).toBeUndefined();
+    expect(take(new DeliveryLedger(carrier(2), START_MS), START_MS).input.part).toBeUndefined();
+  });
+});
+
+describe("a signal's list of members", () => {
+  test("names open members by id, all of them when absent, none that the carrier does not have", () => {
+    const ledger = new DeliveryLedger(carrier(3), START_MS);
+    ledger.close([1], "cancelled");
+    expect(ledger.named(undefined)).toEqual([0, 2]);
+    expect(ledger.named(["dlv_2", "dlv_1", "dlv_9", ""])).toEqual([2]);
+    expect(ledger.named([])).toEqual([]);
+  });
+
+  test("does not hasten a member that is being attempted: that is the attempt that was asked for", () => {
+    const ledger = new DeliveryLedger(carrier(1), START_MS);
+    const wave = take(ledger, START_MS);
+    ledger.hasten([0], START_MS + 100);
+    expect(ledger.takeDueWave(START_MS + 200)).toBeUndefined();
+    fail(ledger, wave, START_MS + 300, () => 7_000);
+    expect(ledger.nextDueMs).toBe(START_MS + 7_300);
+  });
+});
+
+describe("the state for the search attribute", () => {
+  test("is that of the least finished open member", () => {
+    const ledger = new DeliveryLedger(carrier(2), START_MS);
+    expect(ledger.state).toBe("QUEUED");
+    ledger.apply(take(ledger, START_MS), {
+      started_at: START_MS,
+      ended_at: START_MS,
+      failed: [[0, 7_000]],
+      dead: [1],
+    });
+    expect(ledger.state).toBe("RETRYING");
+    ledger.close([0], "cancelled");
+    expect(ledger.state).toBe("DEAD_LETTERED");
+  });
+});
