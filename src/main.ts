@@ -4,15 +4,10 @@ import { EXIT_FAILED, type ProcessCommand, runCommandLine } from "./cli/program.
 import { type Config, ConfigError, configFromProcess, operatorSettingsFromProcess } from "./config.ts";
 import { SignetError } from "./errors.ts";
 import { createLogger, type Logger } from "./observability/logger.ts";
+import type { RunningProcess } from "./processes/with-metrics.ts";
 
 /** Longer than a process needs to let what is under way end, shorter than a container's grace of 20 s. */
 const CLOSE_TIMEOUT_MS = 18_000;
-
-interface RunningProcess {
-  close(): Promise<void>;
-  /** Rejects when the process fails beyond repair. */
-  readonly failed?: Promise<never>;
-}
 
 /** @param stopping a start that takes long may give up when it is aborted; one that does not is closed once it is done */
 type StartProcess = (config: Config, log: Logger, stopping: AbortSignal) => Promise<RunningProcess>;
@@ -33,14 +28,25 @@ const startApi: StartProcess = async (config, log) => {
   const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
   const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
   const api = await import("./processes/api.ts");
-  return await api.startApi({ config: { ...config, databaseUrl, temporalAddress }, log });
+  const { withMetrics } = await import("./processes/with-metrics.ts");
+  return await withMetrics(
+    config,
+    log,
+    async () => await api.startApi({ config: { ...config, databaseUrl, temporalAddress }, log }),
+  );
 };
 
 const startWorker: StartProcess = async (config, log, stopping) => {
   const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
   const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
   const worker = await import("./processes/worker.ts");
-  return await worker.startWorker({ config: { ...config, databaseUrl, temporalAddress }, log, stopping });
+  const { withMetrics } = await import("./processes/with-metrics.ts");
+  return await withMetrics(
+    config,
+    log,
+    async () =>
+      await worker.startWorker({ config: { ...config, databaseUrl, temporalAddress }, log, stopping }),
+  );
 };
 
 const startServe: StartProcess = async (config, _log, stopping) => {

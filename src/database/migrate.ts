@@ -150,11 +150,21 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
   }
 }
 
-/** Whether every migration of this build is applied; /readyz asks. */
-export async function schemaIsCurrent(queryable: Queryable): Promise<boolean> {
+async function schemaIsCurrent(queryable: Queryable): Promise<boolean> {
   const expected = await readMigrations();
   const { rows } = await queryable.query<{ sha256: string }>(
     "SELECT sha256 FROM schema_migrations ORDER BY version",
   );
   return expected.every((migration, index) => rows[index]?.sha256 === migration.sha256);
+}
+
+/**
+ * What processes ask when they start, and /readyz time and again.
+ *
+ * @throws when not every migration of this build is applied
+ */
+export async function requireCurrentSchema(queryable: Queryable): Promise<void> {
+  if (!(await schemaIsCurrent(queryable))) {
+    throw new Error("the database schema is not up to date: run `signet migrate`");
+  }
 }

@@ -9,7 +9,7 @@ import { type Config, formatListen, type ListenAddress } from "../config.ts";
 import { createKeyring, type Keyring } from "../crypto/keyring.ts";
 import { createPepper, type Pepper } from "../crypto/pepper.ts";
 import { loadOperatorToken, loadServiceSecrets } from "../crypto/secrets.ts";
-import { schemaIsCurrent } from "../database/migrate.ts";
+import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
 import { createClientLookup, touchSecretVersions } from "../database/repositories/clients.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
@@ -21,6 +21,7 @@ import { createLastUsedRecorder } from "../oauth/last-used.ts";
 import { createTokenVerifier } from "../oauth/verify-access-token.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
 import { createWebhooks } from "./webhooks.ts";
+import type { RunningProcess } from "./with-metrics.ts";
 
 export interface ApiProcessOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
@@ -28,7 +29,7 @@ export interface ApiProcessOptions {
   readonly clock?: Clock;
 }
 
-export interface ApiProcess {
+export interface ApiProcess extends RunningProcess {
   /** Where the listeners ended up: a port of 0 in the settings is any free one. */
   readonly publicAddress: ListenAddress;
   readonly adminAddress: ListenAddress;
@@ -90,12 +91,6 @@ async function openKeys(pools: Pools, keyring: Keyring, clock: Clock, log: Logge
   return await openKeyStore({ db: pools.issuer, keyring, clock, log });
 }
 
-async function requireCurrentSchema(pool: Pool): Promise<void> {
-  if (!(await schemaIsCurrent(pool))) {
-    throw new Error("the database schema is not up to date: run `signet migrate`");
-  }
-}
-
 /** Starts the api process and resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log, clock = systemClock } = options;
@@ -110,6 +105,11 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const webhooks = createWebhooks({ config, pools, keyring, temporal, clock, log });
   const shared = { clock, randomBytes, log };
+  const readiness = [
+    { name: "database", check: async () => await requireCurrentSchema(pools.api) },
+    { name: "temporal", check: async () => await checkNamespace(temporal) },
+    { name: "keys", check: async () => keys.signingKey() },
+  ];
 
   const api = await createApi({
     ...shared,
@@ -123,11 +123,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
       verificationKey: keys.verificationKey,
       clock,
     }),
-    readiness: [
-      { name: "database", check: async () => await requireCurrentSchema(pools.api) },
-      { name: "temporal", check: async () => await checkNamespace(temporal) },
-      { name: "keys", check: async () => keys.signingKey() },
-    ],
+    readiness,
   });
   const admin = await createAdmin({
     ...shared,
@@ -144,6 +140,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   return {
     publicAddress,
     adminAddress,
+    readiness,
     close: async () => {
       await Promise.all([api.close(), admin.close()]);
       keys.close();

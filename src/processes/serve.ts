@@ -15,9 +15,11 @@ import { startEmbeddedPostgres } from "../embedded/postgres.ts";
 import { resolveTemporalBinary } from "../embedded/temporal-binary.ts";
 import { startEmbeddedTemporal } from "../embedded/temporal.ts";
 import { createLogger, fileDestination, type Logger } from "../observability/logger.ts";
+import { startMetricsServer } from "../observability/metrics-server.ts";
 import { createLazyClient } from "../temporal/client.ts";
 import { startApi } from "./api.ts";
 import { runMigrate } from "./migrate.ts";
+import type { RunningProcess } from "./with-metrics.ts";
 import { startWorker } from "./worker.ts";
 
 /** The login that the service takes in its embedded database. */
@@ -27,9 +29,8 @@ type Closer = () => Promise<void>;
 
 type ReadyConfig = Config & { readonly databaseUrl: string; readonly temporalAddress: string };
 
-export interface ServeProcess {
+export interface ServeProcess extends RunningProcess {
   readonly failed: Promise<never>;
-  close(): Promise<void>;
 }
 
 /** Things to close, last opened first. */
@@ -52,9 +53,10 @@ function say(line: string): void {
 }
 
 async function checkPorts(config: Config): Promise<void> {
-  const { apiListen, adminListen } = SETTINGS;
+  const { apiListen, adminListen, metricsListen } = SETTINGS;
   await requireFreePort({ what: "the API", ...config.apiListen, setting: apiListen.variable });
   await requireFreePort({ what: "the operators' API", ...config.adminListen, setting: adminListen.variable });
+  await requireFreePort({ what: "metrics", ...config.metricsListen, setting: metricsListen.variable });
 }
 
 async function openPostgres(
@@ -148,6 +150,7 @@ function printAddresses(config: ReadyConfig, demo: DemoResult | undefined): void
   say(
     `   Operators   http://${formatListen(config.adminListen)}, token in ${join(config.home, "operator-token")}`,
   );
+  say(`   Metrics     http://${formatListen(config.metricsListen)}/metrics`);
   say(`   Log         ${join(config.home, "signet.log")}`);
   if (demo !== undefined) {
     say("");
@@ -174,12 +177,19 @@ async function open(
   closers.add(async () => await api.close());
   const worker = await startWorker({ config: ready, log, stopping });
   closers.add(async () => await worker.close());
+  const readiness = [...api.readiness, ...worker.readiness];
+  const metrics = await startMetricsServer({
+    listen: config.metricsListen,
+    readiness: () => readiness,
+    log,
+  });
+  closers.add(async () => await metrics.close());
   stopping.throwIfAborted();
   const demo = config.demo === "on" ? await demonstrate(ready, closers) : undefined;
   stopping.throwIfAborted();
   printAddresses(ready, demo);
   say("signet ready");
-  return { failed: worker.failed, close: async () => await closers.close() };
+  return { readiness, failed: worker.failed, close: async () => await closers.close() };
 }
 
 /**

@@ -4,24 +4,27 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { NativeConnection } from "@temporalio/worker";
 import { createDeliverActivities } from "../../activities/deliver.ts";
 import { createVerifyActivities } from "../../activities/verify.ts";
-import { type Config, formatListen } from "../config.ts";
+import type { Config } from "../config.ts";
 import { createKeyring } from "../crypto/keyring.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { listen } from "../database/listener.ts";
+import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool } from "../database/pool.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
 import { createEngine, type Engine } from "../delivery/engine.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
+import { checkNamespace } from "../temporal/client.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 import { startWorkers, type Workers } from "../temporal/workers.ts";
+import type { RunningProcess } from "./with-metrics.ts";
 import { startWorkerUpkeep } from "./worker-upkeep.ts";
 
 const CONNECT_RETRY_MS = 1_000;
 
-export interface WorkerProcess {
+export interface WorkerProcess extends RunningProcess {
   /** Rejects when a worker fails beyond repair: the process should end and be started again. */
   readonly failed: Promise<never>;
   /** Stops claiming, lets what is under way end and be recorded, closes connections. */
@@ -83,6 +86,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     max: config.databaseConnections,
     log,
   });
+  await requireCurrentSchema(pool);
   let hint: (count: number) => void = () => undefined;
   const engine = createEngine(
     { config, pool, keyring: createKeyring({ kek, randomBytes }), clock, log },
@@ -90,7 +94,8 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   );
   const connection = await connect(options);
   const workers = await runWorkers(options, engine, connection);
-  const dispatcher = engine.createDispatcher(createNativeClient(connection, config.temporalNamespace));
+  const temporal = createNativeClient(connection, config.temporalNamespace);
+  const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
   const listener = listen({
     url: config.databaseUrl,
@@ -100,12 +105,13 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   });
   const upkeep = startWorkerUpkeep({ options, pool, clock, connection, engine, dispatcher });
   dispatcher.start();
-  log.info(
-    { temporal: config.temporalAddress, metrics: formatListen(config.metricsListen) },
-    "worker started",
-  );
+  log.info({ temporal: config.temporalAddress }, "worker started");
 
   return {
+    readiness: [
+      { name: "database", check: async () => await requireCurrentSchema(pool) },
+      { name: "temporal", check: async () => await checkNamespace(temporal) },
+    ],
     failed: workers.run.then(async () => await new Promise<never>(() => undefined)),
     close: async () => {
       await listener.stop();

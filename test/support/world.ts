@@ -109,6 +109,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       const worker = await startWorker({ config, log });
       workers.add(worker);
       return {
+        readiness: worker.readiness,
         failed: worker.failed,
         close: async () => {
           workers.delete(worker);

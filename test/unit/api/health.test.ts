@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { type ReadinessCheck, registerHealthRoutes } from "../../../src/api/routes/health.ts";
+import { registerHealthRoutes } from "../../../src/api/routes/health.ts";
 import { createServer } from "../../../src/api/server.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
+import type { ReadinessCheck } from "../../../src/observability/readiness.ts";
 
 async function ready(checks: readonly ReadinessCheck[], log: string[] = []) {
   const { server } = createServer({

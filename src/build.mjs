@@ -1,0 +1,30 @@
+/**
+ * The production build (`npm run build [directory]`, default dist): compiled sources with source maps, the
+ * migrations, and the workflow bundle, so that nothing is compiled or bundled where the service runs.
+ */
+import { execFileSync } from "node:child_process";
+import { cp, rm, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const MIGRATIONS = join("src", "database", "migrations");
+const WORKFLOW_BUNDLE = "workflow-bundle.js";
+
+const out = resolve(process.argv[2] ?? join(ROOT, "dist"));
+
+// What an earlier build left behind would be shipped: a migration that was renamed since, for one.
+await rm(out, { recursive: true, force: true });
+
+const tsc = fileURLToPath(import.meta.resolve("typescript/package.json")).replace(
+  /package\.json$/,
+  "bin/tsc",
+);
+execFileSync(process.execPath, [tsc, "-p", join(ROOT, "tsconfig.build.json"), "--outDir", out], {
+  stdio: "inherit",
+});
+await cp(join(ROOT, MIGRATIONS), join(out, MIGRATIONS), { recursive: true });
+
+const { bundleWorkflows } = await import(pathToFileURL(join(out, "src", "temporal", "bundle.js")).href);
+const { code } = await bundleWorkflows();
+await writeFile(join(out, WORKFLOW_BUNDLE), code);

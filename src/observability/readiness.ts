@@ -1,0 +1,37 @@
+/** Whether a process is of use: what it depends on, asked one by one with a limit on the time each may take. */
+
+/** One thing that must work before the process is of use. */
+export interface ReadinessCheck {
+  readonly name: string;
+  /** Rejects when it does not work; the reason goes to the log, not to the caller. */
+  readonly check: () => Promise<unknown>;
+}
+
+/** A check that did not pass, and why. */
+export interface FailedCheck {
+  readonly name: string;
+  readonly error: unknown;
+}
+
+const CHECK_TIMEOUT_MS = 2_000;
+
+async function failureOf({ name, check }: ReadinessCheck): Promise<FailedCheck | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${CHECK_TIMEOUT_MS} ms`)), CHECK_TIMEOUT_MS);
+  });
+  try {
+    await Promise.race([check(), timeout]);
+    return undefined;
+  } catch (error) {
+    return { name, error };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The checks that do not pass now, in their order; none means ready. */
+export async function failedChecks(checks: readonly ReadinessCheck[]): Promise<readonly FailedCheck[]> {
+  const failures = await Promise.all(checks.map(failureOf));
+  return failures.filter((failure) => failure !== undefined);
+}

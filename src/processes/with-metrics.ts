@@ -1,0 +1,43 @@
+/** A process with its metrics listener around it: it answers from the first moment of the start to the last of the end. */
+import type { Config } from "../config.ts";
+import type { Logger } from "../observability/logger.ts";
+import { startMetricsServer } from "../observability/metrics-server.ts";
+import type { ReadinessCheck } from "../observability/readiness.ts";
+
+/** What every process that runs until it is told to end looks like. */
+export interface RunningProcess {
+  /** What must work for it to be of use. */
+  readonly readiness: readonly ReadinessCheck[];
+  /** Rejects when the process fails beyond repair. */
+  readonly failed?: Promise<never>;
+  close(): Promise<void>;
+}
+
+function notReady(because: string): readonly ReadinessCheck[] {
+  return [{ name: "process", check: async () => await Promise.reject(new Error(because)) }];
+}
+
+/** Starts the metrics listener, then the process. Not ready before it has started, nor once it is told to end. */
+export async function withMetrics(
+  { metricsListen }: Pick<Config, "metricsListen">,
+  log: Logger,
+  start: () => Promise<RunningProcess>,
+): Promise<RunningProcess> {
+  let readiness = notReady("still starting");
+  const metrics = await startMetricsServer({ listen: metricsListen, readiness: () => readiness, log });
+  try {
+    const running = await start();
+    ({ readiness } = running);
+    return {
+      ...running,
+      close: async () => {
+        readiness = notReady("ending");
+        await running.close();
+        await metrics.close();
+      },
+    };
+  } catch (error) {
+    await metrics.close();
+    throw error;
+  }
+}
