@@ -238,6 +238,12 @@ export const SETTINGS = {
     "64",
     "most deliveries that one workflow carries; 1: never together",
   ),
+  retentionDays: setting(
+    "SIGNET_RETENTION_DAYS",
+    integer(8, 3_650),
+    "30",
+    "days that finished deliveries, events and attempts are kept; more than the dead letters' 7",
+  ),
   databaseConnections: setting(
     "SIGNET_DATABASE_CONNECTIONS",
     integer(2, 200),

@@ -1,5 +1,6 @@
 /** The way in: argv → a process or a command of the command line. */
 import closeWithGrace from "close-with-grace";
+import { CommandError } from "./cli/context.ts";
 import { EXIT_FAILED, type ProcessCommand, runCommandLine } from "./cli/program.ts";
 import { type Config, ConfigError, configFromProcess, operatorSettingsFromProcess } from "./config.ts";
 import { SignetError } from "./errors.ts";
@@ -60,6 +61,24 @@ async function migrate(): Promise<void> {
   await runMigrate(config, createLogger({ level: config.logLevel }));
 }
 
+async function doctor(options: Readonly<Record<string, unknown>>): Promise<void> {
+  const { withEmbeddedAddresses } = await import("./embedded/addresses.ts");
+  const config = await withEmbeddedAddresses(configFromProcess());
+  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
+  const { runDoctor } = await import("./processes/doctor.ts");
+  const findings = await runDoctor({
+    config: { ...config, databaseUrl, temporalAddress },
+    replay: Number(options["replay"] ?? 0),
+  });
+  for (const { check, ok, detail } of findings) {
+    process.stdout.write(`${ok ? "ok  " : "FAIL"}  ${check.padEnd(9)}  ${detail}\n`);
+  }
+  if (findings.some(({ ok }) => !ok)) {
+    throw new CommandError("something must be mended");
+  }
+}
+
 /**
  * Runs a process until a signal ends it, also while it is still starting. A failure at the start or beyond repair
  * ends it with exit code 1.
@@ -101,6 +120,17 @@ const PROCESSES: readonly ProcessCommand[] = [
     name: "serve",
     description: "run everything in one process on embedded PostgreSQL and Temporal",
     run: untilSignal(startServe),
+  },
+  {
+    name: "doctor",
+    description: "look at everything that the service depends on and say what to mend",
+    options: [
+      {
+        flags: "--replay <count>",
+        description: "replay so many open workflows on this build, before a deploy",
+      },
+    ],
+    run: doctor,
   },
   { name: "migrate", description: "bring the database to this version's schema", run: migrate },
 ];

@@ -15,7 +15,9 @@ const EXIT_USAGE = 2;
 export interface ProcessCommand {
   readonly name: string;
   readonly description: string;
-  readonly run: () => Promise<void>;
+  readonly options?: readonly { readonly flags: string; readonly description: string }[];
+  /** Gets the options by name. */
+  readonly run: (options: Readonly<Record<string, unknown>>) => Promise<void>;
 }
 
 /** Passes the output settings on to every command: commander copies them only to those it makes itself. */
@@ -28,8 +30,12 @@ function adopt(program: Command, context: CliContext): void {
 
 function createProgram(context: CliContext, processes: readonly ProcessCommand[]): Command {
   const program = new Command("signet").description("Short-lived signed tokens and signed webhooks");
-  for (const { name, description, run } of processes) {
-    program.command(name).description(description).action(run);
+  for (const { name, description, options = [], run } of processes) {
+    const command = program.command(name).description(description);
+    for (const option of options) {
+      command.option(option.flags, option.description);
+    }
+    command.action(async (given: Readonly<Record<string, unknown>>) => await run(given));
   }
   program.addCommand(tenantCommand(context));
   program.addCommand(roleCommand(context));

@@ -9,6 +9,7 @@ import { curlLines } from "../demo/curl-lines.ts";
 import { type DemoResult, runDemo } from "../demo/demo.ts";
 import { startDemoReceiver } from "../demo/demo-receiver.ts";
 import { systemClock } from "../domain/clock.ts";
+import { DATABASE_PASSWORD_FILE, EMBEDDED_LOGIN } from "../embedded/addresses.ts";
 import { lockHome } from "../embedded/lock.ts";
 import { requireFreePort } from "../embedded/ports.ts";
 import { startEmbeddedPostgres } from "../embedded/postgres.ts";
@@ -21,9 +22,6 @@ import { startApi } from "./api.ts";
 import { runMigrate } from "./migrate.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorker } from "./worker.ts";
-
-/** The login that the service takes in its embedded database. */
-const SERVICE_LOGIN = "signet";
 
 type Closer = () => Promise<void>;
 
@@ -70,8 +68,8 @@ async function openPostgres(
   const postgres = await startEmbeddedPostgres({ home, port, log: say });
   closers.add(async () => await postgres.stop());
   const url = new URL(postgres.url);
-  url.username = SERVICE_LOGIN;
-  url.password = await readOrCreateKey(home, "database-password", randomBytes);
+  url.username = EMBEDDED_LOGIN;
+  url.password = await readOrCreateKey(home, DATABASE_PASSWORD_FILE, randomBytes);
   say(`   PostgreSQL  127.0.0.1:${port}, data in ${postgres.data}`);
   return { ...config, databaseUrl: url.href, databaseAdminUrl: postgres.url };
 }

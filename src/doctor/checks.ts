@@ -1,0 +1,131 @@
+/** What `signet doctor` looks at: each check says what it found, or what is wrong and what to mend. */
+import type { Client } from "@temporalio/client";
+import type { Keyring } from "../crypto/keyring.ts";
+import { requireCurrentSchema } from "../database/migrate.ts";
+import type { Pool } from "../database/pool.ts";
+import { databaseClockMs } from "../database/repositories/doctor.ts";
+import { findOverdue, readLag } from "../database/repositories/reconciliation.ts";
+import type { Clock } from "../domain/clock.ts";
+import { openKeyStore } from "../oauth/key-store.ts";
+import type { Logger } from "../observability/logger.ts";
+import { checkNamespace } from "../temporal/client.ts";
+
+/** Tokens and signatures carry times: receivers and verifiers allow a few seconds. */
+const CLOCK_SKEW_MAX_MS = 2_000;
+const LAG_MAX_SECONDS = 60;
+const OVERDUE_AFTER_MS = 60_000;
+const OVERDUE_SHOWN_MAX = 1_000;
+
+export interface Finding {
+  readonly check: string;
+  readonly ok: boolean;
+  /** What was found; when it is not well, what to do about it. */
+  readonly detail: string;
+}
+
+export interface Patient {
+  /** signet_worker */
+  readonly pool: Pool;
+  /** signet_issuer */
+  readonly issuer: Pool;
+  readonly temporal: Client;
+  readonly keyring: Keyring;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+interface Check {
+  readonly name: string;
+  /** What to do when it throws. */
+  readonly mend: string;
+  readonly look: (patient: Patient) => Promise<{ readonly ok: boolean; readonly detail: string }>;
+}
+
+const CHECKS: readonly Check[] = [
+  {
+    name: "database",
+    mend: "check SIGNET_DATABASE_URL, and that PostgreSQL runs and takes this login",
+    look: async ({ pool }) => {
+      await requireCurrentSchema(pool);
+      return { ok: true, detail: "reachable, schema up to date" };
+    },
+  },
+  {
+    name: "clock",
+    mend: "check the database first",
+    look: async ({ pool, clock }) => {
+      const skewMs = Math.round(Math.abs((await databaseClockMs(pool)) - clock.now()));
+      return skewMs <= CLOCK_SKEW_MAX_MS
+        ? { ok: true, detail: `within ${skewMs} ms of the database's` }
+        : { ok: false, detail: `${skewMs} ms from the database's: run NTP on both machines` };
+    },
+  },
+  {
+    name: "temporal",
+    mend: "check TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE; `signet migrate` makes the namespace",
+    look: async ({ temporal }) => {
+      await checkNamespace(temporal);
+      return { ok: true, detail: `namespace ${temporal.options.namespace} answers` };
+    },
+  },
+  {
+    name: "keys",
+    mend: "check that SIGNET_KEK is the one that the signing keys were sealed with",
+    look: async ({ issuer, keyring, clock, log }) => {
+      const keys = await openKeyStore({ db: issuer, keyring, clock, log });
+      const { kid } = keys.signingKey();
+      keys.close();
+      return { ok: true, detail: `signing with ${kid}` };
+    },
+  },
+  {
+    name: "outbox",
+    mend: "check the database first",
+    look: async ({ pool, clock }) => {
+      const { oldestUnattemptedSeconds: seconds } = await readLag(pool, new Date(clock.now()));
+      return seconds <= LAG_MAX_SECONDS
+        ? { ok: true, detail: `the oldest delivery without an attempt waits for ${seconds.toFixed(1)} s` }
+        : {
+            ok: false,
+            detail: `a delivery has waited ${seconds.toFixed(0)} s for its first attempt: does a worker run, and does Temporal answer it?`,
+          };
+    },
+  },
+  {
+    name: "carriers",
+    mend: "check the database first",
+    look: async ({ pool, clock }) => {
+      const now = clock.now();
+      const overdue = await findOverdue(pool, {
+        before: new Date(now - OVERDUE_AFTER_MS),
+        now: new Date(now),
+        limit: OVERDUE_SHOWN_MAX,
+      });
+      const stuck = overdue.filter((delivery) => !delivery.slow);
+      const shown = [...new Set(stuck.map((delivery) => delivery.carrier))].slice(0, 5).join(", ");
+      return stuck.length === 0
+        ? { ok: true, detail: "no delivery is overdue" }
+        : {
+            ok: false,
+            detail: `${stuck.length} deliveries are overdue, carried by ${shown} …: a running worker carries them again within a minute if their workflows are gone`,
+          };
+    },
+  },
+];
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Runs every check, one after the other; one that throws does not keep the others from running. */
+export async function examine(patient: Patient): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const { name, mend, look } of CHECKS) {
+    try {
+      findings.push({ check: name, ...(await look(patient)) });
+    } catch (error) {
+      findings.push({ check: name, ok: false, detail: `${reason(error)}: ${mend}` });
+    }
+  }
+  return findings;
+}
