@@ -3,13 +3,14 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { NativeConnection } from "@temporalio/worker";
 import { createDeliverActivities } from "../../activities/deliver.ts";
+import { createPurgeActivities } from "../../activities/purge.ts";
 import { createVerifyActivities } from "../../activities/verify.ts";
 import type { Config } from "../config.ts";
 import { createKeyring } from "../crypto/keyring.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { listen } from "../database/listener.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
-import { createPool } from "../database/pool.ts";
+import { createPool, type Pool } from "../database/pool.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
 import { createEngine, type Engine } from "../delivery/engine.ts";
 import { systemClock } from "../domain/clock.ts";
@@ -53,9 +54,8 @@ async function connect({ config, log, stopping }: WorkerProcessOptions): Promise
 }
 
 async function runWorkers(
-  { config }: WorkerProcessOptions,
-  engine: Engine,
-  connection: NativeConnection,
+  { config, log }: WorkerProcessOptions,
+  { engine, pool, connection }: { engine: Engine; pool: Pool; connection: NativeConnection },
 ): Promise<Workers> {
   const { attemptFirst, attempt, settle, replay, cancel, expire } = createDeliverActivities({
     attempts: engine.attempts,
@@ -68,7 +68,13 @@ async function runWorkers(
     activities: {
       deliveries: { attemptFirst },
       slow: { attempt, settle },
-      control: { replay, cancel, expire, ...createVerifyActivities(engine.challenge) },
+      control: {
+        replay,
+        cancel,
+        expire,
+        ...createVerifyActivities(engine.challenge),
+        ...createPurgeActivities({ pool, clock: systemClock, log, retentionDays: config.retentionDays }),
+      },
     },
     concurrency: config.sendConcurrency,
   });
@@ -93,7 +99,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     () => hint(1),
   );
   const connection = await connect(options);
-  const workers = await runWorkers(options, engine, connection);
+  const workers = await runWorkers(options, { engine, pool, connection });
   const temporal = createNativeClient(connection, config.temporalNamespace);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
