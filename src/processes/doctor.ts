@@ -9,6 +9,7 @@ import { examine, type Finding } from "../doctor/checks.ts";
 import { replayOpen } from "../doctor/replay-open.ts";
 import { createLogger } from "../observability/logger.ts";
 import { createLazyClient } from "../temporal/client.ts";
+import { installTemporalRuntime } from "../temporal/runtime.ts";
 
 export interface DoctorOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
@@ -31,6 +32,7 @@ export async function runDoctor({ config, replay }: DoctorOptions): Promise<Find
     const keyring = createKeyring({ kek, randomBytes });
     const findings = await examine({ pool, issuer, temporal, keyring, clock: systemClock, log });
     if (replay > 0) {
+      installTemporalRuntime(log);
       const { replayed, failures } = await replayOpen(temporal, replay);
       findings.push({
         check: "replay",
