@@ -6,8 +6,9 @@ import { type Environment, loadConfig } from "../../src/config.ts";
 import type { Clock } from "../../src/domain/clock.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../src/processes/api.ts";
+import type { WorkerProcess, WorkerProcessOptions } from "../../src/processes/worker.ts";
 import { freePort } from "./free-port.ts";
-import { createTestDatabase, type TestDatabase } from "./services.ts";
+import { createTestDatabase, testNamespace, type TestDatabase } from "./services.ts";
 
 /** An answer, read to its end. */
 export interface Answer {
@@ -43,6 +44,13 @@ export interface TestApi {
   /** A token request in JSON. */
   token(parameters: Readonly<Record<string, unknown>>): Promise<Answer>;
   close(): Promise<void>;
+}
+
+export interface TestApiOptions {
+  /** Settings on top of those that every test has. */
+  readonly environment?: Environment;
+  /** A worker beside the api, on the same database, in a Temporal namespace of their own; its time cannot be moved. */
+  readonly worker?: boolean;
 }
 
 function testClock(): TestClock {
@@ -83,20 +91,28 @@ async function testEnvironment(database: TestDatabase): Promise<Environment> {
   };
 }
 
+/** Loaded only where it is wanted: Temporal's worker is a large library. */
+async function startTestWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
+  const { startWorker } = await import("../../src/processes/worker.ts");
+  return await startWorker(options);
+}
+
 /** Starts an api process on a database of its own; close it at the end. */
-async function startTestApi(): Promise<TestApi> {
+async function startTestApi(options: TestApiOptions): Promise<TestApi> {
   const database = await createTestDatabase();
-  const environment = await testEnvironment(database);
+  const environment = {
+    ...(await testEnvironment(database)),
+    ...(options.worker === true ? { TEMPORAL_NAMESPACE: await testNamespace() } : {}),
+    ...options.environment,
+  };
   const config = loadConfig(environment);
   const temporalAddress = inject("temporalAddress");
   const lines: string[] = [];
   const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
   const clock = testClock();
-  const running: ApiProcess = await startApi({
-    config: { ...config, databaseUrl: database.url, temporalAddress },
-    log,
-    clock,
-  });
+  const ready = { ...config, databaseUrl: database.url, temporalAddress };
+  const running: ApiProcess = await startApi({ config: ready, log, clock });
+  const worker = options.worker === true ? await startTestWorker({ config: ready, log }) : undefined;
   const operatorToken = config.operatorToken ?? "";
   const adminUrl = `http://127.0.0.1:${running.adminAddress.port}`;
 
@@ -129,6 +145,7 @@ async function startTestApi(): Promise<TestApi> {
         body: JSON.stringify(parameters),
       }),
     close: async () => {
+      await worker?.close();
       await running.close();
       await database.drop();
     },
@@ -137,10 +154,10 @@ async function startTestApi(): Promise<TestApi> {
 }
 
 /** One api process for the file or `describe` that calls this. Its members can be used in tests and later hooks. */
-export function useTestApi(): TestApi {
+export function useTestApi(options: TestApiOptions = {}): TestApi {
   let started: TestApi | undefined;
   beforeAll(async () => {
-    started = await startTestApi();
+    started = await startTestApi(options);
   });
   afterAll(async () => {
     await started?.close();

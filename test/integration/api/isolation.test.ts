@@ -1,0 +1,218 @@
+/**
+ * What one tenant has is nowhere for another: every route of the running API, read from its own description, with the
+ * ids of the other tenant. A new route with an id in its path fails here until it is added to the table.
+ */
+import { randomBytes } from "node:crypto";
+import { beforeAll, describe, expect, test } from "vitest";
+import { type IdNoun, newId } from "../../../src/domain/ids.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { grant } from "../../support/factories.ts";
+import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
+import {
+  createEndpoint,
+  createTenant,
+  publish,
+  rows,
+  sql,
+  type Tenant,
+  WEBHOOK_SCOPES,
+} from "../../support/tenant.ts";
+
+const api = useTestApi();
+const SCOPES = [...WEBHOOK_SCOPES, "credentials:read"];
+
+/** A tenant with something behind every id that a path can name. */
+interface Owner {
+  readonly tenant: Tenant;
+  readonly endpoint: string;
+  readonly event: string;
+  readonly delivery: string;
+  readonly deadLetter: string;
+}
+
+let a: Owner;
+let b: Owner;
+let routes: readonly ApiRoute[];
+
+async function makeOwner(): Promise<Owner> {
+  const tenant = await createTenant(api, SCOPES);
+  const { id: endpoint } = await createEndpoint(api, tenant);
+  // Still to be verified, so that a ping can be asked for.
+  await createEndpoint(api, tenant, { state: "PENDING" });
+  const event = await publish(tenant);
+  const dead = await publish(tenant);
+  const deliveryOf = async (id: string): Promise<string> =>
+    String(rows(await tenant.get(`/v1/webhooks/deliveries?event_id=${id}`))[0]?.["id"]);
+  const delivery = await deliveryOf(event);
+  const deadLetter = await deliveryOf(dead);
+  await sql(
+    api,
+    `UPDATE deliveries SET state = 'DEAD_LETTERED', reason = 'attempts_exhausted', attempt_count = 17,
+      dead_lettered_at = now(), expires_at = now() + interval '7 days' WHERE id = $1`,
+    [deadLetter],
+  );
+  await sql(
+    api,
+    `INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status)
+      SELECT day, id, 1, 1, $2, tenant_id, now(), 1, 500 FROM deliveries WHERE id = $1`,
+    [delivery, newId("attempt", Date.now(), randomBytes)],
+  );
+  await api.admin("POST", `/principals/${tenant.principalId}/credentials`, {});
+  return { tenant, endpoint, event, delivery, deadLetter };
+}
+
+beforeAll(async () => {
+  a = await makeOwner();
+  b = await makeOwner();
+  routes = await apiRoutes(api);
+});
+
+/** Whose id a path takes, and what its body must hold to be read. The longest prefix counts. */
+const RESOURCES: Readonly<Record<string, { noun: IdNoun; id: (owner: Owner) => string }>> = {
+  "/v1/webhooks/endpoints/{id}": { noun: "endpoint", id: ({ endpoint }) => endpoint },
+  "/v1/events/{id}": { noun: "event", id: ({ event }) => event },
+  "/v1/webhooks/deliveries/{id}": { noun: "delivery", id: ({ delivery }) => delivery },
+  "/v1/webhooks/dlq/{id}": { noun: "delivery", id: ({ deadLetter }) => deadLetter },
+  "/v1/credentials/{id}": { noun: "credential", id: ({ tenant }) => tenant.credentialId },
+};
+/** Bodies of routes that take one, by method and path. */
+const BODIES: Readonly<Record<string, unknown>> = {};
+
+const nameOf = ({ method, path }: ApiRoute): string => `${method} ${path}`;
+
+function resourceOf(route: ApiRoute): (typeof RESOURCES)[string] | undefined {
+  return Object.entries(RESOURCES).find(
+    ([path]) => route.path === path || route.path.startsWith(`${path}/`),
+  )?.[1];
+}
+
+/** Routes with an id in their path; those that change or end something come last, so that the rest finds it. */
+function members(): readonly ApiRoute[] {
+  const rank = ({ method }: ApiRoute): number => (method === "GET" ? 0 : method === "DELETE" ? 2 : 1);
+  return routes.filter(({ path }) => path.includes("{")).sort((left, right) => rank(left) - rank(right));
+}
+
+async function call(route: ApiRoute, tenant: Tenant, id: string): Promise<Answer> {
+  const body = BODIES[nameOf(route)];
+  return await tenant.send(route.method, route.path.replace("{id}", id), body === undefined ? {} : { body });
+}
+
+/** What of an answer may tell two ids apart. */
+function told({ status, headers, body }: Answer): unknown {
+  const { request_id: _request, instance: _instance, ...rest } = body;
+  return { status, type: headers.get("content-type"), rest };
+}
+
+/** Everything that `a` has, as the database has it. */
+async function stateOfA(): Promise<unknown> {
+  const tables = [
+    "endpoints",
+    "endpoint_secrets",
+    "events",
+    "deliveries",
+    "attempts",
+    "credentials",
+    "principals",
+  ];
+  return await Promise.all(
+    tables.map(
+      async (table) =>
+        await sql(api, `SELECT * FROM ${table} WHERE tenant_id = $1 ORDER BY 1, 2`, [a.tenant.tenantId]),
+    ),
+  );
+}
+
+test("every route with an id in its path is in the table above", () => {
+  const uncovered = members().filter(
+    (route) => resourceOf(route) === undefined || (route.takesBody && BODIES[nameOf(route)] === undefined),
+  );
+  expect(uncovered.map(nameOf)).toEqual([]);
+  expect(members().length).toBeGreaterThanOrEqual(9);
+});
+
+describe("an id of another tenant", () => {
+  test("is answered by every route like one that never was, and nothing happens to it", async () => {
+    const before = await stateOfA();
+    for (const route of members()) {
+      const resource = resourceOf(route);
+      if (resource === undefined) {
+        continue;
+      }
+      const foreign = await call(route, b.tenant, resource.id(a));
+      const never = await call(route, b.tenant, newId(resource.noun, Date.now(), randomBytes));
+      expect({ route: nameOf(route), told: told(foreign) }).toEqual({
+        route: nameOf(route),
+        told: told(never),
+      });
+      expect({ route: nameOf(route), ...foreign.body }).toMatchObject({ status: 404, code: "NOT_FOUND" });
+    }
+    expect(await stateOfA()).toEqual(before);
+  });
+
+  test("is found by its own tenant: the ids above do exist", async () => {
+    for (const route of members()) {
+      const { status } = await call(route, a.tenant, resourceOf(route)?.id(a) ?? "");
+      expect({ route: nameOf(route), found: status !== 404 }).toEqual({ route: nameOf(route), found: true });
+    }
+  });
+});
+
+describe("lists", () => {
+  const lists = (): readonly ApiRoute[] =>
+    routes.filter(
+      ({ path, method, query }) => method === "GET" && query.includes("cursor") && !path.includes("{"),
+    );
+
+  test("hold rows of the caller's tenant and no others", async () => {
+    expect(lists().length).toBeGreaterThanOrEqual(5);
+    const foreign = new Set([...Object.values(a).filter((id) => typeof id === "string"), a.tenant.tenantId]);
+    for (const { path } of lists()) {
+      const answer = await b.tenant.get(`${path}?limit=100`);
+      expect({ path, rows: rows(answer).length > 0 }).toEqual({ path, rows: true });
+      const shown = [...answer.text.matchAll(/[a-z]{2,3}_[0-9a-hjkmnp-tv-z]{24}/g)].map(([id]) => id);
+      expect({ path, foreign: shown.filter((id) => foreign.has(id)) }).toEqual({ path, foreign: [] });
+    }
+  });
+
+  test.each(["endpoint_id", "event_id"])("a filter by a foreign %s finds nothing", async (filter) => {
+    const filtered = lists().filter(({ query }) => query.includes(filter));
+    expect(filtered.map(({ path }) => path)).toContain("/v1/webhooks/deliveries");
+    const foreign = filter === "endpoint_id" ? a.endpoint : a.event;
+    for (const { path } of filtered) {
+      expect(rows(await b.tenant.get(`${path}?${filter}=${foreign}`))).toEqual([]);
+    }
+  });
+
+  test("a cursor of another tenant is refused", async () => {
+    const fresh = await makeOwner();
+    await makeMoreRows(fresh);
+    for (const { path } of lists()) {
+      const { body } = await fresh.tenant.get(`${path}?limit=1`);
+      const cursor = String(body["next_cursor"]);
+      expect({ path, more: body["next_cursor"] !== null }).toEqual({ path, more: true });
+      expect(await fresh.tenant.get(`${path}?limit=1&cursor=${cursor}`)).toMatchObject({ status: 200 });
+      expect(await b.tenant.get(`${path}?limit=1&cursor=${cursor}`)).toMatchObject({
+        status: 400,
+        body: { code: "INVALID_REQUEST" },
+      });
+    }
+  });
+});
+
+/** At least two rows in every list. */
+async function makeMoreRows({ tenant }: Owner): Promise<void> {
+  await createEndpoint(api, tenant, { state: "DISABLED" });
+  await publish(tenant);
+}
+
+describe("a suspended tenant", () => {
+  test("gets no token until it is active again", async () => {
+    const { tenant } = await makeOwner();
+    await sql(api, "UPDATE tenants SET state = 'SUSPENDED' WHERE id = $1", [tenant.tenantId]);
+    const refused = await api.token(grant(tenant));
+    expect(refused).toMatchObject({ status: 401, body: { error: "invalid_client" } });
+    expect(refused.body["access_token"]).toBeUndefined();
+    await sql(api, "UPDATE tenants SET state = 'ACTIVE' WHERE id = $1", [tenant.tenantId]);
+    expect(await api.token(grant(tenant))).toMatchObject({ status: 200 });
+  });
+});

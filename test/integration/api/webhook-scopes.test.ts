@@ -1,0 +1,204 @@
+/** What a token's scopes open (wire.md, Scopes), and what they do not, at every route of the running API. */
+import { randomBytes } from "node:crypto";
+import { beforeAll, describe, expect, test } from "vitest";
+import { newId } from "../../../src/domain/ids.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
+import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
+import { asTenant, createTenant, rows, sql, type Tenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+
+/** From wire.md, not from the code. */
+const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {
+  "POST /v1/webhooks/endpoints": "webhooks:write",
+  "GET /v1/webhooks/endpoints": "webhooks:read",
+  "GET /v1/webhooks/endpoints/{id}": "webhooks:read",
+  "DELETE /v1/webhooks/endpoints/{id}": "webhooks:write",
+  "POST /v1/webhooks/endpoints/{id}/verify": "webhooks:write",
+  "POST /v1/events": "events:publish",
+  "GET /v1/events": "events:read",
+  "GET /v1/events/{id}": "events:read",
+  "GET /v1/webhooks/deliveries": "webhooks:read",
+  "GET /v1/webhooks/deliveries/{id}": "webhooks:read",
+  "GET /v1/webhooks/deliveries/{id}/attempts": "webhooks:read",
+  "GET /v1/webhooks/dlq": "webhooks:read",
+  "GET /v1/webhooks/dlq/{id}": "webhooks:read",
+  "POST /v1/webhooks/dlq/{id}/replay": "webhooks:replay",
+};
+const SCOPES = [
+  "webhooks:read",
+  "webhooks:write",
+  "webhooks:replay",
+  "events:publish",
+  "events:publish_any",
+  "events:read",
+  "credentials:read",
+  "credentials:write",
+  "credentials:revoke",
+  "compliance:read",
+  "tokens:introspect",
+  "portal:sign_in",
+  "inference:read",
+];
+
+/** Of the platform tenant, the only one that may hold every scope. */
+let client: Provisioned;
+let routes: readonly ApiRoute[];
+const tokens = new Map<string, string>();
+
+async function tokenWith(scopes: readonly string[]): Promise<string> {
+  const scope = scopes.join(" ");
+  const token = tokens.get(scope) ?? (await accessToken(api, client, scope));
+  tokens.set(scope, token);
+  return token;
+}
+
+const without = (scope: string): readonly string[] => SCOPES.filter((other) => other !== scope);
+const nameOf = ({ method, path }: ApiRoute): string => `${method} ${path}`;
+const guarded = (): readonly ApiRoute[] =>
+  routes.filter(({ scopes }) => scopes !== null && scopes.length > 0);
+
+async function call({ method, path, takesBody }: ApiRoute, headers: Record<string, string>): Promise<Answer> {
+  return await api.request(path.replaceAll(/\{\w+\}/g, newId("endpoint", 0, randomBytes)), {
+    method,
+    headers: { ...headers, ...(takesBody ? { "content-type": "application/json" } : {}) },
+    ...(takesBody ? { body: "{}" } : {}),
+  });
+}
+
+beforeAll(async () => {
+  const tenant = await api.admin("POST", "/tenants", { name: "platform", region: "eu", platform: true });
+  client = await provision(api, { scopes: SCOPES, tenantId: String(tenant.body["id"]) });
+  routes = await apiRoutes(api);
+});
+
+test("every webhook route asks for the scope that wire.md gives it", () => {
+  const declared = Object.fromEntries(routes.map((route) => [nameOf(route), route.scopes?.join(" ")]));
+  expect(declared).toMatchObject(WEBHOOK_ROUTES);
+});
+
+test("every scope that a route asks for is one of wire.md", () => {
+  expect(guarded().length).toBeGreaterThan(Object.keys(WEBHOOK_ROUTES).length);
+  expect(
+    guarded()
+      .flatMap(({ scopes }) => scopes ?? [])
+      .filter((scope) => !SCOPES.includes(scope)),
+  ).toEqual([]);
+});
+
+test("without one of its scopes, and with all others, every route answers 403 and names what is missing", async () => {
+  for (const route of guarded()) {
+    for (const scope of route.scopes ?? []) {
+      const answer = await call(route, bearer(await tokenWith(without(scope))));
+      expect({ route: nameOf(route), ...answer.body }).toEqual({
+        route: nameOf(route),
+        type: `${api.publicUrl}/errors/scope-violation`,
+        title: "Scope violation",
+        status: 403,
+        code: "SCOPE_VIOLATION",
+        detail: `${nameOf(route)} requires scope ${(route.scopes ?? []).join(" ")}.`,
+        missing_permission: scope,
+        missing_scopes: [scope],
+        required_scopes: route.scopes,
+        granted_scopes: [...without(scope)].sort(),
+        instance: expect.stringMatching(/^\/v1\//),
+        request_id: answer.headers.get("x-request-id"),
+      });
+      expect(answer.status).toBe(403);
+    }
+  }
+});
+
+test("with its scopes alone every route lets the request through", async () => {
+  for (const route of guarded()) {
+    const { status } = await call(route, bearer(await tokenWith(route.scopes ?? [])));
+    expect({ route: nameOf(route), refused: status === 401 || status === 403 }).toEqual({
+      route: nameOf(route),
+      refused: false,
+    });
+  }
+});
+
+test("without a token every route answers 401 TOKEN_MISSING", async () => {
+  for (const route of guarded()) {
+    const answer = await call(route, {});
+    expect({ route: nameOf(route), ...answer.body }).toMatchObject({
+      route: nameOf(route),
+      status: 401,
+      code: "TOKEN_MISSING",
+    });
+    expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="service"');
+  }
+});
+
+describe("publishing for another tenant", () => {
+  let platform: Tenant;
+  let other: Tenant;
+  const event = (tenantId: string): Record<string, unknown> => ({
+    type: "inference.completed",
+    data: {},
+    tenant_id: tenantId,
+  });
+
+  beforeAll(async () => {
+    platform = asTenant(api, client, await tokenWith(SCOPES));
+    other = await createTenant(api);
+  });
+
+  test("is allowed to the platform's services that hold events:publish_any", async () => {
+    const answer = await platform.post("/v1/events", event(other.tenantId));
+    expect(answer).toMatchObject({ status: 202 });
+    expect(rows(await other.get("/v1/events"))).toMatchObject([{ id: answer.body["id"] }]);
+    expect(rows(await platform.get("/v1/events"))).toEqual([]);
+  });
+
+  test("is refused without the scope, in a batch item by item", async () => {
+    const missing = {
+      code: "SCOPE_VIOLATION",
+      status: 403,
+      missing_permission: "events:publish_any",
+      missing_scopes: ["events:publish_any"],
+      required_scopes: ["events:publish_any"],
+    };
+    const single = await other.post("/v1/events", event(platform.tenantId));
+    expect(single).toMatchObject({ status: 403, body: missing });
+    expect(single.headers.get("www-authenticate")).toBe(
+      'Bearer realm="service", error="insufficient_scope", scope="events:publish_any"',
+    );
+    const batch = await other.post("/v1/events", {
+      events: [event(platform.tenantId), event(other.tenantId)],
+    });
+    expect(batch).toMatchObject({
+      status: 202,
+      body: {
+        data: [
+          { index: 0, error: missing },
+          { index: 1, type: "inference.completed" },
+        ],
+      },
+    });
+    expect(rows(await platform.get("/v1/events"))).toEqual([]);
+  });
+
+  test("one's own tenant can be named without the scope", async () => {
+    expect(await other.post("/v1/events", event(other.tenantId))).toMatchObject({ status: 202 });
+  });
+
+  test("a tenant that does not exist or is suspended is refused", async () => {
+    const unknown = { status: 422, body: { code: "VALIDATION_FAILED", errors: [{ pointer: "/tenant_id" }] } };
+    const absent = event(newId("tenant", Date.now(), randomBytes));
+    expect(await platform.post("/v1/events", absent)).toMatchObject(unknown);
+    const suspended = await createTenant(api);
+    await sql(api, "UPDATE tenants SET state = 'SUSPENDED' WHERE id = $1", [suspended.tenantId]);
+    expect(await platform.post("/v1/events", event(suspended.tenantId))).toMatchObject(unknown);
+  });
+
+  test("no other tenant's role can hold the scope", async () => {
+    const answer = await api.admin("POST", `/tenants/${other.tenantId}/roles`, {
+      name: "publisher",
+      scopes: ["events:publish_any"],
+    });
+    expect(answer).toMatchObject({ status: 422, body: { code: "VALIDATION_FAILED" } });
+  });
+});

@@ -1,0 +1,155 @@
+/** A tenant as it meets the service: an access token and HTTP, nothing else. */
+import { Client } from "pg";
+import { expect } from "vitest";
+import { type IdNoun, idPattern } from "../../src/domain/ids.ts";
+import type { Answer, TestApi } from "./api.ts";
+import { accessToken, bearer, provision, type Provisioned } from "./factories.ts";
+
+/** Every scope of the webhook routes (wire.md, Scopes). */
+export const WEBHOOK_SCOPES = [
+  "webhooks:read",
+  "webhooks:write",
+  "webhooks:replay",
+  "events:publish",
+  "events:read",
+] as const;
+
+export interface TenantRequest {
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Sent as it is, as application/json unless the headers say otherwise. */
+  readonly raw?: string | Uint8Array<ArrayBuffer>;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export type Json = Readonly<Record<string, unknown>>;
+
+export interface Tenant extends Provisioned {
+  readonly token: string;
+  /** Asks the public API with this tenant's token. Every answer must name its request. */
+  send(method: string, path: string, request?: TenantRequest): Promise<Answer>;
+  get(path: string): Promise<Answer>;
+  post(path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<Answer>;
+}
+
+/** An id of this noun. */
+export function anId(noun: IdNoun): string {
+  return expect.stringMatching(new RegExp(idPattern(noun))) as string;
+}
+
+/** RFC 3339, UTC, milliseconds (wire.md). */
+export function anInstant(): string {
+  return expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;
+}
+
+/** The same client with a token of its own making, for instance after the time was moved. */
+export function asTenant(api: TestApi, client: Provisioned, token: string): Tenant {
+  const send: Tenant["send"] = async (method, path, { body, raw, headers } = {}) => {
+    const content = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+    const answer = await api.request(path, {
+      method,
+      headers: {
+        ...bearer(token),
+        ...(content === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(content === undefined ? {} : { body: content }),
+    });
+    expect(answer.headers.get("x-request-id")).toMatch(new RegExp(idPattern("request")));
+    return answer;
+  };
+  return {
+    ...client,
+    token,
+    send,
+    get: async (path) => await send("GET", path),
+    post: async (path, body, headers = {}) => await send("POST", path, { body, headers }),
+  };
+}
+
+/** A new tenant with a token. */
+export async function createTenant(
+  api: TestApi,
+  scopes: readonly string[] = WEBHOOK_SCOPES,
+): Promise<Tenant> {
+  const client = await provision(api, { scopes });
+  return asTenant(api, client, await accessToken(api, client));
+}
+
+/** A fresh token for the tenant: the old one ends when a test moves the time. */
+export async function renew(api: TestApi, tenant: Tenant): Promise<Tenant> {
+  return asTenant(api, tenant, await accessToken(api, tenant));
+}
+
+/** Looks or sets up as the superuser, past the API. */
+export async function sql<Row extends object = Record<string, unknown>>(
+  api: TestApi,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
+  const client = new Client({ connectionString: api.database.adminUrl });
+  await client.connect();
+  try {
+    return (await client.query<Row>(text, [...values])).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+export interface EndpointOptions {
+  readonly url?: string;
+  readonly events?: readonly string[];
+  readonly state?: "PENDING" | "ACTIVE" | "DISABLED";
+  readonly metadata?: unknown;
+}
+
+/** A registered endpoint, put into its state without a ping: for tests without a worker. */
+export async function createEndpoint(
+  api: TestApi,
+  tenant: Tenant,
+  options: EndpointOptions = {},
+): Promise<{ readonly id: string; readonly secret: string }> {
+  const { url = "http://127.0.0.1:19999/hook", events = ["inference.completed"], state = "ACTIVE" } = options;
+  const { metadata } = options;
+  const answer = await tenant.post("/v1/webhooks/endpoints", {
+    url,
+    events,
+    ...(metadata === undefined ? {} : { metadata }),
+  });
+  expect(answer).toMatchObject({ status: 201, body: { state: "PENDING" } });
+  const { id, secret } = answer.body as { id: string; secret: string };
+  await sql(api, "UPDATE endpoints SET state = $2 WHERE id = $1", [id, state]);
+  return { id, secret };
+}
+
+/** Publishes one event and returns its id. */
+export async function publish(tenant: Tenant, event: Json = {}): Promise<string> {
+  const answer = await tenant.post("/v1/events", { type: "inference.completed", data: {}, ...event });
+  expect(answer).toMatchObject({ status: 202 });
+  return String(answer.body["id"]);
+}
+
+/** The rows of one page. */
+export function rows(answer: Answer): readonly Json[] {
+  expect(answer).toMatchObject({ status: 200 });
+  return answer.body["data"] as Json[];
+}
+
+/** Every row of a list, page by page; no page may be empty unless it is the only one, none larger than asked for. */
+export async function listAll(tenant: Tenant, path: string, limit: number): Promise<readonly Json[]> {
+  const found: Json[] = [];
+  let cursor: string | null = null;
+  for (;;) {
+    const separator = path.includes("?") ? "&" : "?";
+    const next: string = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+    const answer = await tenant.get(`${path}${separator}limit=${limit}${next}`);
+    const page = rows(answer);
+    expect(page.length).toBeLessThanOrEqual(limit);
+    found.push(...page);
+    cursor = answer.body["next_cursor"] as string | null;
+    if (cursor === null) {
+      return found;
+    }
+    expect(page).toHaveLength(limit);
+  }
+}
