@@ -26,8 +26,10 @@ const STALE_LOCK_MS = 30_000;
 /** One Ctrl-C arrives twice under npm: from the terminal and forwarded by npm. */
 const SAME_KEYSTROKE_MS = 1_000;
 /** In the server: losing us, however we died, is a request to stop. The channel must not keep it alive. */
-const STOP_WITH_PARENT =
-  "data:text/javascript,process.once('disconnect',()=>process.kill(process.pid,'SIGTERM'));process.channel?.unref()";
+const STOP_WITH_PARENT = `data:text/javascript,${encodeURIComponent(
+  // Encoded, because what stands behind a question mark would be the URL's query.
+  "process.once('disconnect', () => process.kill(process.pid, 'SIGTERM')); process.channel?.unref();",
+)}`;
 
 /** @param {string} line */
 function say(line) {

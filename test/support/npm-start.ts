@@ -1,0 +1,161 @@
+/** `npm start` as a person runs it: a process group of its own, as a terminal makes one, and ports that nobody else has. */
+import { execFile, spawn } from "node:child_process";
+import { chmod, mkdtemp, readFile, realpath, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { isRunning } from "../../src/embedded/process-identity.ts";
+import { eventually } from "./eventually.ts";
+import { freePort } from "./free-port.ts";
+
+const run = promisify(execFile);
+const REPOSITORY = join(import.meta.dirname, "..", "..");
+const READY_MS = 150_000;
+const END_MS = 30_000;
+
+export type Settings = Readonly<Record<string, string>>;
+
+export interface Ended {
+  readonly code: number | null;
+  readonly tookMs: number;
+}
+
+export interface NpmStart {
+  readonly settings: Settings;
+  /** What it has printed so far. */
+  stdout(): string;
+  /** What it has said beside npm. */
+  errorLines(): string[];
+  /** Resolves when a line of the output matches; rejects when it ends before. */
+  untilPrinted(line: RegExp): Promise<void>;
+  /** Resolves when it has ended by itself. */
+  untilEnded(): Promise<Ended>;
+  /** What Ctrl-C does: the signal goes to the whole group. Resolves when everything of it has ended. */
+  interrupt(): Promise<Ended>;
+  /** What `kill` does: the signal goes to npm alone. */
+  terminate(): void;
+  /** For the end of a test that has failed. */
+  kill(): void;
+}
+
+export interface Home {
+  readonly home: string;
+  remove(): Promise<void>;
+}
+
+/** A place for `SIGNET_HOME` that PostgreSQL's own user may enter. */
+export async function makeHome(): Promise<Home> {
+  const directory = await realpath(await mkdtemp(join(tmpdir(), "signet-start-")));
+  await chmod(directory, 0o755);
+  return {
+    home: join(directory, ".signet"),
+    remove: async () => await rm(directory, { recursive: true, force: true }),
+  };
+}
+
+/** Settings that keep a service apart from whatever else runs on this machine. */
+export async function ownSettings(home: string): Promise<Settings> {
+  const ports = new Set<number>();
+  while (ports.size < 6) {
+    ports.add(await freePort());
+  }
+  const [api, admin, metrics, edge, database, temporal] = [...ports];
+  return {
+    SIGNET_HOME: home,
+    SIGNET_API_LISTEN: `127.0.0.1:${api}`,
+    SIGNET_ADMIN_LISTEN: `127.0.0.1:${admin}`,
+    SIGNET_METRICS_LISTEN: `127.0.0.1:${metrics}`,
+    SIGNET_EDGE_LISTEN: `127.0.0.1:${edge}`,
+    SIGNET_EMBEDDED_DATABASE_PORT: String(database),
+    SIGNET_EMBEDDED_TEMPORAL_PORT: String(temporal),
+    SIGNET_EMBEDDED_TEMPORAL_UI_PORT: String(await freePort()),
+  };
+}
+
+/** The environment of a person who has set nothing but these. */
+export function personalEnvironment(settings: Settings): NodeJS.ProcessEnv {
+  const inherited = Object.entries(process.env).filter(
+    ([name]) =>
+      name === "SIGNET_CACHE" || !/^(SIGNET_|TEMPORAL_|VITEST|NODE_ENV|NODE_OPTIONS|npm_)/.test(name),
+  );
+  return { ...Object.fromEntries(inherited), ...settings };
+}
+
+/** Starts it. The caller ends it. */
+export function npmStart(settings: Settings): NpmStart {
+  const started = performance.now();
+  const child = spawn("npm", ["start"], {
+    cwd: REPOSITORY,
+    env: personalEnvironment(settings),
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
+  });
+  let stdout = "";
+  let stderr = "";
+  let ended: Ended | undefined;
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  child.once("close", (code) => (ended = { code, tookMs: performance.now() - started }));
+  const signalGroup = (signal: NodeJS.Signals): void => {
+    if (child.pid !== undefined && ended === undefined) {
+      process.kill(-child.pid, signal);
+    }
+  };
+  const untilEnded = async (): Promise<Ended> => await eventually(() => ended, "npm start to end", END_MS);
+  return {
+    settings,
+    stdout: () => stdout,
+    errorLines: () => stderr.split("\n").filter((line) => line !== "" && !/^npm\b/.test(line)),
+    untilPrinted: async (line) => {
+      await eventually(() => ended !== undefined || line.test(stdout), String(line), READY_MS);
+      if (!line.test(stdout)) {
+        throw new Error(`npm start has ended with ${ended?.code}:\n${stdout}${stderr}`);
+      }
+    },
+    untilEnded,
+    interrupt: async () => {
+      const asked = performance.now();
+      signalGroup("SIGINT");
+      const { code } = await untilEnded();
+      return { code, tookMs: performance.now() - asked };
+    },
+    terminate: () => child.kill("SIGTERM"),
+    kill: () => signalGroup("SIGKILL"),
+  };
+}
+
+/** The process that serves: whoever holds the lock of the home. */
+export async function serverPid(home: string): Promise<number> {
+  const { pid } = JSON.parse(await readFile(join(home, "lock"), "utf8")) as { pid: number };
+  return pid;
+}
+
+/** Command lines of processes that work in this home: the embedded servers. */
+export async function serversOf(home: string): Promise<string[]> {
+  const { stdout } = await run("ps", ["-eo", "pid=,args="], { maxBuffer: 1 << 24 });
+  return stdout.split("\n").filter((line) => line.includes(home));
+}
+
+/** Ends whatever a failed test has left behind in its home. */
+export async function killServersOf(home: string): Promise<void> {
+  for (const line of await serversOf(home)) {
+    const pid = Number.parseInt(line, 10);
+    if (isRunning(pid)) {
+      process.kill(pid, "SIGKILL");
+    }
+  }
+}
+
+/** Runs lines in bash as they would be pasted, ending at the first that fails. */
+export async function bash(
+  script: string,
+  options: { readonly cwd: string; readonly settings: Settings },
+): Promise<string> {
+  const { stdout } = await run("bash", ["-euo", "pipefail", "-c", script], {
+    cwd: options.cwd,
+    env: personalEnvironment(options.settings),
+    maxBuffer: 1 << 24,
+    timeout: END_MS * 4,
+  });
+  return stdout;
+}
