@@ -309,16 +309,16 @@ function parse(environment: Environment, names: readonly string[], problems: str
 /** What production must not do without, and must not do at all (wire.md, Ports and start-up; security decisions K). */
 function productionProblems(values: Values): string[] {
   const problems: string[] = [];
-  const require = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper" | "kek"): void => {
+  const needed = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper" | "kek"): void => {
     if (values[name] === undefined) {
       problems.push(`${SETTINGS[name].variable} must be set in production`);
     }
   };
-  require("databaseUrl");
-  require("temporalAddress");
-  require("publicUrl");
-  require("pepper");
-  require("kek");
+  needed("databaseUrl");
+  needed("temporalAddress");
+  needed("publicUrl");
+  needed("pepper");
+  needed("kek");
   if (values.publicUrl?.startsWith("http:") === true) {
     problems.push("SIGNET_PUBLIC_URL must be https in production");
   }
