@@ -124,9 +124,14 @@ function readSignal(signal: unknown): MemberSignal {
   if (typeof signal !== "object" || Array.isArray(signal)) {
     return { delivery_ids: [] };
   }
-  const { delivery_ids: ids, by } = signal as { delivery_ids?: unknown; by?: unknown };
+  const { delivery_ids: ids, by, ...unknown } = signal as { delivery_ids?: unknown; by?: unknown };
+  if (Object.keys(unknown).length > 0) {
+    return { delivery_ids: [] };
+  }
   return {
-    ...(ids === undefined ? {} : { delivery_ids: Array.isArray(ids) ? ids.map(String) : [] }),
+    ...(ids === undefined
+      ? {}
+      : { delivery_ids: Array.isArray(ids) ? ids.filter((id) => typeof id === "string") : [] }),
     ...(typeof by === "string" ? { by } : {}),
   };
 }

@@ -14,8 +14,11 @@ export async function loadWorkflowBundle(): Promise<WorkflowBundleOption> {
 /** Bundles workflows/ as it is on disk. */
 export async function bundleWorkflows(): Promise<{ code: string }> {
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
+  const pathOf = (name: string): string =>
+    fileURLToPath(new URL(`../../workflows/${name}.${extension}`, import.meta.url));
   return await bundleWorkflowCode({
-    workflowsPath: fileURLToPath(new URL(`../../workflows/index.${extension}`, import.meta.url)),
+    workflowsPath: pathOf("index"),
+    payloadConverterPath: pathOf("payload-converter"),
     // The worker needs a source map inside the bundle, but not the sources inside the map: they are half of its size.
     webpackConfigHook: (config) => ({ ...config, devtool: "inline-nosources-source-map" }),
     logger: { trace() {}, debug() {}, info() {}, warn() {}, error: console.error, log() {} },

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { Client as TemporalClient, Connection } from "@temporalio/client";
-import { Client as PgClient } from "pg";
+import { Pool as PgPool } from "pg";
 import { afterAll, beforeAll, inject } from "vitest";
 import { type Config, type Environment, loadConfig } from "../../src/config.ts";
 import { createKeyring } from "../../src/crypto/keyring.ts";
@@ -14,7 +14,9 @@ import { DeliveryService } from "../../src/delivery/delivery-service.ts";
 import { type AcceptedEvent, createIngest, type Ingest } from "../../src/delivery/ingest.ts";
 import { systemClock } from "../../src/domain/clock.ts";
 import { newId } from "../../src/domain/ids.ts";
+import { EndpointService } from "../../src/endpoints/endpoint-service.ts";
 import { secretAad, secretFingerprint } from "../../src/endpoints/endpoint-secret.ts";
+import { createVerification } from "../../src/endpoints/verification.ts";
 import { generateSecret } from "../../src/receiver/secret.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { startWorker, type WorkerProcess } from "../../src/processes/worker.ts";
@@ -32,10 +34,11 @@ export interface TestEndpoint {
 export interface World {
   readonly config: ReadyConfig;
   /** As the superuser, for looking and for setting up. */
-  readonly sql: PgClient;
+  readonly sql: Pick<PgPool, "query">;
   readonly temporal: TemporalClient;
   readonly ingest: Ingest;
   readonly deliveries: DeliveryService;
+  readonly endpoints: EndpointService;
   /** Environment for child processes of this world. */
   readonly environment: Environment;
   startWorker(): Promise<WorkerProcess>;
@@ -59,15 +62,18 @@ export interface WorldOptions {
   readonly retryWindowMs?: number;
   readonly deadLetterMs?: number;
   readonly environment?: Environment;
+  /** A Temporal of the test's own, which may be down; the run's shared one unless said otherwise. */
+  readonly temporal?: { readonly address: string; readonly namespace: string };
 }
 
-function worldConfig(database: TestDatabase, namespace: string, options: WorldOptions): Environment {
+async function worldConfig(database: TestDatabase, options: WorldOptions): Promise<Environment> {
+  const { temporal } = options;
   return {
     SIGNET_ENV: "development",
     SIGNET_DATABASE_URL: database.url,
     SIGNET_DATABASE_ADMIN_URL: database.adminUrl,
-    TEMPORAL_ADDRESS: inject("temporalAddress"),
-    TEMPORAL_NAMESPACE: namespace,
+    TEMPORAL_ADDRESS: temporal?.address ?? inject("temporalAddress"),
+    TEMPORAL_NAMESPACE: temporal?.namespace ?? (await testNamespace()),
     SIGNET_KEK: randomBytes(32).toString("base64"),
     SIGNET_PEPPER: randomBytes(32).toString("base64"),
     SIGNET_OPERATOR_TOKEN: randomBytes(32).toString("hex"),
@@ -81,21 +87,29 @@ function worldConfig(database: TestDatabase, namespace: string, options: WorldOp
 /** Makes a world without workers; close it at the end. */
 export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const database = await createTestDatabase();
-  const namespace = await testNamespace();
-  const environment = worldConfig(database, namespace, options);
+  const environment = await worldConfig(database, options);
   const config = loadConfig(environment) as ReadyConfig;
   const log = createLogger({ level: config.logLevel });
   const clock = systemClock;
   const pool = (role: "signet_api" | "signet_ingest"): Pool =>
     createPool({ url: database.url, role, max: 5, log });
   const pools = { api: pool("signet_api"), ingest: pool("signet_ingest") };
-  const sql = new PgClient({ connectionString: database.adminUrl });
-  await sql.connect();
-  const connection = await Connection.connect({ address: config.temporalAddress });
-  const temporal = new TemporalClient({ connection, namespace });
+  const sql = new PgPool({ connectionString: database.adminUrl, max: 4 });
+  sql.on("error", (error) => log.warn({ err: error }, "the test's own connection was lost"));
+  const connection = Connection.lazy({ address: config.temporalAddress });
+  const temporal = new TemporalClient({ connection, namespace: config.temporalNamespace });
   const keyring = createKeyring({ kek: config.kek ?? Buffer.alloc(0), randomBytes });
   const ingest = createIngest({ pool: pools.ingest, clock, randomBytes, deadLetterMs: config.deadLetterMs });
   const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, log });
+  const endpoints = new EndpointService({
+    pool: pools.api,
+    keyring,
+    verification: createVerification(temporal, Math.random),
+    checkUrl: (url) => new URL(url),
+    clock,
+    randomBytes,
+    log,
+  });
   const workers = new Set<WorkerProcess>();
 
   const world: World = {
@@ -104,6 +118,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     temporal,
     ingest,
     deliveries,
+    endpoints,
     environment,
     startWorker: async () => {
       const worker = await startWorker({ config, log });
@@ -172,7 +187,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     attempts: async (tenantId, id) => await deliveries.attempts(tenantId, id),
     close: async () => {
       await Promise.all([...workers].map(async (worker) => await worker.close()));
-      await deliveries.drain();
+      await Promise.all([deliveries.drain(), endpoints.drain()]);
       await connection.close();
       await Promise.all([pools.api.end(), pools.ingest.end(), sql.end()]);
       await database.drop();

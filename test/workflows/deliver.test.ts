@@ -17,7 +17,13 @@ describe("a healthy receiver", () => {
     const id = deliveries[0]?.id ?? "";
     await receiver.waitFor(1);
     const delivered = await world.current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ attemptCount: 1, cycle: 1, carrier: id, lastStatus: 200, lastError: null });
+    expect(delivered).toMatchObject({
+      attemptCount: 1,
+      cycle: 1,
+      carrier: id,
+      lastStatus: 200,
+      lastError: null,
+    });
     expect(await world.current.attempts(tenant, id)).toMatchObject([{ cycle: 1, attempt: 1, status: 200 }]);
     const [request] = receiver.requests;
     expect(request?.headers["x-service-event-id"]).toBe(event.id);

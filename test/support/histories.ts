@@ -1,0 +1,51 @@
+/** Workflow histories for tests to look into. */
+import { temporalCli } from "./temporal-cli.ts";
+import type { World } from "./world.ts";
+
+/** One run's history, as Temporal's own tools save it and `Worker.runReplayHistory` takes it. */
+export interface RunHistory {
+  readonly events: readonly HistoryEvent[];
+}
+
+export type HistoryEvent = { readonly eventType: string } & Readonly<Record<string, unknown>>;
+
+interface ContinuedAsNew {
+  readonly newExecutionRunId?: string;
+}
+
+/** The histories of all runs of a workflow, the first run first. */
+export async function fetchRuns(world: World, workflowId: string): Promise<RunHistory[]> {
+  const { raw } = await world.temporal.workflow.getHandle(workflowId).describe();
+  const runs: RunHistory[] = [];
+  let runId = raw.workflowExecutionInfo?.firstRunId ?? "";
+  while (runId !== "") {
+    const which = ["--workflow-id", workflowId, "--run-id", runId];
+    const shown = await temporalCli(world, "workflow", "show", ...which, "--output", "json");
+    const run = JSON.parse(shown) as RunHistory;
+    runs.push(run);
+    const last = run.events.at(-1)?.["workflowExecutionContinuedAsNewEventAttributes"];
+    runId = (last as ContinuedAsNew | undefined)?.newExecutionRunId ?? "";
+  }
+  return runs;
+}
+
+/** How many events of a type there are, e.g. `WORKFLOW_EXECUTION_SIGNALED`. */
+export function countEvents(events: readonly HistoryEvent[], type: string): number {
+  return events.filter(({ eventType }) => eventType === `EVENT_TYPE_${type}`).length;
+}
+
+/** Every text in a history, with the payloads' base64 decoded: what an operator can read in Temporal's UI. */
+export function textOf(value: unknown): string {
+  if (Array.isArray(value)) {
+    return value.map(textOf).join("\n");
+  }
+  if (typeof value === "object" && value !== null) {
+    return Object.entries(value)
+      .map(([key, member]) => `${key}: ${textOf(member)}`)
+      .join("\n");
+  }
+  const text = String(value);
+  return typeof value === "string" && /^[A-Za-z0-9+/]+={0,2}$/.test(text)
+    ? `${text}\n${Buffer.from(text, "base64").toString("utf8")}`
+    : text;
+}

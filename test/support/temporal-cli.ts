@@ -1,0 +1,28 @@
+/** The `temporal` program as an operator uses it. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { inject } from "vitest";
+import type { World } from "./world.ts";
+
+const run = promisify(execFile);
+
+/** Runs one command against the world's namespace; resolves with what it printed, rejects when it fails. */
+export async function temporalCli({ config }: World, ...args: readonly string[]): Promise<string> {
+  const { stdout } = await run(
+    inject("temporalBinary"),
+    [...args, "--address", config.temporalAddress, "--namespace", config.temporalNamespace],
+    // HOME is the run's: no settings of the user's own CLI are read.
+    { env: { PATH: process.env["PATH"] ?? "", HOME: inject("runDirectory") }, timeout: 30_000 },
+  );
+  return stdout;
+}
+
+/** `temporal workflow signal` for one workflow. */
+export async function signalByCli(
+  world: World,
+  workflowId: string,
+  name: string,
+  ...args: readonly string[]
+): Promise<string> {
+  return await temporalCli(world, "workflow", "signal", "--workflow-id", workflowId, "--name", name, ...args);
+}

@@ -1,0 +1,21 @@
+/**
+ * Signals come from outside, and with them bytes of any kind. A payload that cannot be decoded would fail the workflow
+ * task again and again, and the workflow with its deliveries would stand still; so it becomes a value that no handler
+ * understands. The bundle takes this converter by path (src/temporal/bundle.ts).
+ */
+import { defaultPayloadConverter, type Payload, type PayloadConverter } from "@temporalio/common";
+
+const NOT_UNDERSTOOD = "payload that cannot be decoded";
+
+function fromPayload<T>(payload: Payload): T {
+  try {
+    return defaultPayloadConverter.fromPayload<T>(payload);
+  } catch {
+    return NOT_UNDERSTOOD as T;
+  }
+}
+
+export const payloadConverter: PayloadConverter = {
+  toPayload: (value) => defaultPayloadConverter.toPayload(value),
+  fromPayload,
+};
