@@ -1,5 +1,6 @@
 /** `signet serve`, what `npm start` runs: every process in one, on embedded PostgreSQL and Temporal, after a demo. */
 import { randomBytes } from "node:crypto";
+import { rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { createAdminCall } from "../cli/admin-client.ts";
 import { type Config, formatListen, processEnvironment, SETTINGS } from "../config.ts";
@@ -74,6 +75,14 @@ async function openPostgres(
   return { ...config, databaseUrl: url.href, databaseAdminUrl: postgres.url };
 }
 
+/** The CLI under a name that documentation can give, wherever it was found. */
+async function linkTemporalCli(program: string, home: string): Promise<string> {
+  const link = join(home, "temporal");
+  await rm(link, { force: true });
+  await symlink(program, link);
+  return link;
+}
+
 async function openTemporal(config: Config, closers: Closers, signal: AbortSignal): Promise<string> {
   if (config.temporalAddress !== undefined) {
     return config.temporalAddress;
@@ -95,7 +104,8 @@ async function openTemporal(config: Config, closers: Closers, signal: AbortSigna
     log: say,
   });
   closers.add(async () => await temporal.stop());
-  say(`   Temporal    ${temporal.address}, UI http://127.0.0.1:${uiPort} (${binary.path})`);
+  const cli = await linkTemporalCli(binary.path, home);
+  say(`   Temporal    ${temporal.address}, UI http://127.0.0.1:${uiPort}, CLI ${cli}`);
   return temporal.address;
 }
 

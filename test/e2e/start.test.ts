@@ -61,7 +61,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     await service.untilPrinted(READY);
     const steps = [
       /^ {3}PostgreSQL {2}127\.0\.0\.1:\d+, data in \S+$/m,
-      /^ {3}Temporal {4}127\.0\.0\.1:\d+, UI http:\/\/127\.0\.0\.1:\d+ \(\S+\)$/m,
+      /^ {3}Temporal {4}127\.0\.0\.1:\d+, UI http:\/\/127\.0\.0\.1:\d+, CLI \S+\/temporal$/m,
       /^ {3}demo tenant ten_[0-9a-z]{24} provisioned$/m,
       /^1 {2}token {6}client cl_\w{24} → JWT of \d+ bytes, 900 s$/m,
       /^2 {2}endpoint {3}ep_[0-9a-z]{24} → http:\/\/127\.0\.0\.1:\d+\/hook is PENDING: a signed ping is on its way$/m,
