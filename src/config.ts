@@ -217,8 +217,8 @@ export const SETTINGS = {
   sendConcurrency: setting(
     "SIGNET_SEND_CONCURRENCY",
     integer(1, 10_000),
-    "200",
-    "delivery attempts under way per worker process",
+    "256",
+    "first attempts under way per worker process; what is beyond waits in the outbox",
   ),
   endpointConcurrency: setting(
     "SIGNET_ENDPOINT_CONCURRENCY",
@@ -237,6 +237,12 @@ export const SETTINGS = {
     integer(1, 64),
     "64",
     "most deliveries that one workflow carries; 1: never together",
+  ),
+  workflowStackTraces: setting(
+    "SIGNET_WORKFLOW_STACK_TRACES",
+    oneOf("on", "off"),
+    "off",
+    "whether Temporal's UI can show where an open workflow waits in its code; costs most of a workflow's CPU",
   ),
   retentionDays: setting(
     "SIGNET_RETENTION_DAYS",

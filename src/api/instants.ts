@@ -10,9 +10,19 @@ export const Instant = Type.String({
   examples: ["2025-11-20T14:46:40.000Z"],
 });
 
+/** As many characters as the date and the time of day have, without fraction and offset. */
+const LOCAL_LENGTH = 19;
+
+/** JavaScript reads the 30th of February as the 2nd of March, and 24:00 as the next day: neither comes back the same. */
+function existsInCalendar(text: string): boolean {
+  const local = text.slice(0, LOCAL_LENGTH);
+  const date = new Date(`${local}Z`);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(local);
+}
+
 function parse(text: string): Date | undefined {
   const date = new Date(text);
-  return Number.isNaN(date.getTime()) ? undefined : date;
+  return Number.isNaN(date.getTime()) || !existsInCalendar(text) ? undefined : date;
 }
 
 /** A body member. @throws SignetError VALIDATION_FAILED for a day or hour that does not exist */

@@ -1,4 +1,10 @@
-/** Answers that carry a publisher's own JSON: its text is spliced in, so that 1.0, 2^60 and member order survive. */
+/**
+ * Answers that carry a tenant's own JSON: its text is spliced in, so that 1.0, 2^60 and member order survive. They are
+ * sent as text, which no response schema writes again.
+ */
+
+/** Their media type, which a reply of text must name. */
+export const JSON_TYPE = "application/json; charset=utf-8";
 
 /** `object` as JSON with one more member, whose value is JSON text already. */
 export function withRawMember(object: Readonly<Record<string, unknown>>, name: string, json: string): string {

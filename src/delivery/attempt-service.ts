@@ -72,13 +72,31 @@ interface Watch {
 
 export class AttemptService {
   readonly #options: AttemptServiceOptions;
+  #firstUnderWay = 0;
 
   constructor(options: AttemptServiceOptions) {
     this.#options = options;
   }
 
+  /** Members of first attempts under way: what the dispatcher measures its pace by. */
+  get firstUnderWay(): number {
+    return this.#firstUnderWay;
+  }
+
   /** @throws when the database cannot be read; nothing was sent twice then */
-  async run({ carrier, members, plan, hurry }: AttemptRequest): Promise<AttemptRun> {
+  async run(request: AttemptRequest): Promise<AttemptRun> {
+    if (!request.hurry) {
+      return await this.#run(request);
+    }
+    this.#firstUnderWay += request.members.length;
+    try {
+      return await this.#run(request);
+    } finally {
+      this.#firstUnderWay -= request.members.length;
+    }
+  }
+
+  async #run({ carrier, members, plan, hurry }: AttemptRequest): Promise<AttemptRun> {
     const { clock, wait } = this.#options;
     const startedAtMs = clock.now();
     const shifted = anchored(plan, startedAtMs);
@@ -109,9 +127,14 @@ export class AttemptService {
       watch.left = true;
       outcome.catch(() => undefined);
     }
-    if (watch.flight !== undefined) {
-      this.#options.health.noteUnanswered(watch.flight.endpointId, this.#options.clock.now());
-      await watch.flight.lease();
+    const { flight } = watch;
+    if (flight !== undefined) {
+      const { clock, health } = this.#options;
+      // The run may have been slow before it sent: that is ours, not the receiver's.
+      if (clock.now() - flight.startedAtMs >= FIRST_WAIT_MS) {
+        health.noteUnanswered(flight.endpointId, clock.now());
+      }
+      await flight.lease();
     }
     return watch.hurry ? { kind: "unsettled" } : await outcome;
   }

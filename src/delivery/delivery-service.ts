@@ -78,7 +78,12 @@ export class DeliveryService {
   }
 
   async deadLetters(tenantId: string, page: DeliveryPageRequest): Promise<DeadLetter[]> {
-    const filter = { ...page.filter, state: "DEAD_LETTERED" } as const;
+    const { state = "DEAD_LETTERED" } = page.filter;
+    if (state !== "DEAD_LETTERED") {
+      // The queue has the filters of deliveries (wire.md) and holds one state.
+      return [];
+    }
+    const filter = { ...page.filter, state };
     return await this.#withEvents(tenantId, await this.list(tenantId, { ...page, filter }));
   }
 

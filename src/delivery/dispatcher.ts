@@ -36,6 +36,8 @@ const SWEEP_MS = 5_000;
 const UNSTARTED_AFTER_MS = 15_000;
 const SWEEP_MAX = 500;
 const BURST = 3;
+/** How soon to look again when enough is under way. */
+const FULL_MS = 5;
 
 export interface DispatcherOptions {
   readonly pool: Pool;
@@ -48,6 +50,10 @@ export interface DispatcherOptions {
   readonly startsPerSecond: number;
   /** Most deliveries of one workflow; 1: never together. */
   readonly batchMax: number;
+  /** First attempts under way in this process. */
+  readonly underWay: () => number;
+  /** Nothing is claimed while so many first attempts are under way: they wait better in the outbox. */
+  readonly underWayMax: number;
 }
 
 export class Dispatcher {
@@ -103,14 +109,22 @@ export class Dispatcher {
   async #firstLane(): Promise<void> {
     while (!this.#sleeper.stopped) {
       try {
-        const { pauseMs } = this.#starts;
-        await this.#sleeper.sleep(pauseMs, { soundly: true });
-        await this.#sleeper.sleep(await this.#claimFirst());
+        await this.#sleeper.sleep(this.#starts.pauseMs, { soundly: true });
+        if (this.#isFull()) {
+          await this.#sleeper.sleep(FULL_MS, { soundly: true });
+        } else {
+          await this.#sleeper.sleep(await this.#claimFirst());
+        }
       } catch (error) {
         this.#options.log.warn({ err: error }, "outbox could not be read");
         await this.#sleeper.sleep(POLL_MS, { soundly: true });
       }
     }
+  }
+
+  #isFull(): boolean {
+    const { underWay, underWayMax } = this.#options;
+    return underWay() + this.#starts.membersUnderWay >= underWayMax;
   }
 
   /** One claim, if it is time for one; how long to wait for the next unless a notification comes first. */
@@ -148,7 +162,11 @@ export class Dispatcher {
     });
     this.#afterTenant = nextTenant;
     for (const [carrier, members] of byCarrier(claimed)) {
-      await this.#starts.begin(carrier, async () => await starter.startFirst(carrier, members, false));
+      await this.#starts.begin(
+        carrier,
+        members.length,
+        async () => await starter.startFirst(carrier, members, false),
+      );
     }
     return claimed.length;
   }
@@ -166,7 +184,11 @@ export class Dispatcher {
         now: new Date(now),
       });
       for (const [carrier, members] of byCarrier(claimed)) {
-        await this.#starts.begin(carrier, async () => await starter.startFirst(carrier, members, true));
+        await this.#starts.begin(
+          carrier,
+          members.length,
+          async () => await starter.startFirst(carrier, members, true),
+        );
       }
     }
   }
@@ -185,7 +207,11 @@ export class Dispatcher {
       now: new Date(now),
     });
     for (const [carrier, members] of byCarrier(claimed)) {
-      await this.#starts.begin(carrier, async () => await starter.startRetries(carrier, members));
+      await this.#starts.begin(
+        carrier,
+        members.length,
+        async () => await starter.startRetries(carrier, members),
+      );
     }
   }
 
@@ -198,7 +224,11 @@ export class Dispatcher {
       limit: SWEEP_MAX,
     });
     for (const [carrier, members] of byCarrier(unstarted)) {
-      await this.#starts.begin(carrier, async () => await starter.startFirst(carrier, members, false));
+      await this.#starts.begin(
+        carrier,
+        members.length,
+        async () => await starter.startFirst(carrier, members, false),
+      );
     }
     await expireOverdue(pool, new Date(now), SWEEP_MAX);
   }

@@ -157,8 +157,20 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
     createDispatcher: (client) => {
       const { retryWindowMs, deadLetterMs } = config;
       const starter = createCarrierStarter({ client, random: Math.random, retryWindowMs, deadLetterMs });
-      const { startsPerSecond, batchMax } = config;
-      return new Dispatcher({ pool, starter, health, clock, randomBytes, log, startsPerSecond, batchMax });
+      const { startsPerSecond, batchMax, sendConcurrency: underWayMax } = config;
+      const underWay = (): number => attempts.firstUnderWay;
+      return new Dispatcher({
+        pool,
+        starter,
+        health,
+        clock,
+        randomBytes,
+        log,
+        startsPerSecond,
+        batchMax,
+        underWay,
+        underWayMax,
+      });
     },
     drain: async () => {
       await attempts.drain();

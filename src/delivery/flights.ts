@@ -14,6 +14,8 @@ const LEASE_MS = 15_000;
 
 export interface Flight {
   readonly endpointId: string;
+  /** Unix milliseconds. */
+  readonly startedAtMs: number;
   /** Rejects only when the outcome was neither recorded nor can be. */
   readonly outcome: Promise<MemberOutcome>;
   /** Makes it known to other processes that the request is under way. */
@@ -60,6 +62,7 @@ export class Flights {
     outcome.catch(() => undefined);
     const flight: Flight = {
       endpointId: delivery.endpointId,
+      startedAtMs,
       outcome,
       lease: async () =>
         await recorder.inFlight({

@@ -5,7 +5,9 @@
 import type { Pool } from "../database/pool.ts";
 import { createBatcher } from "../database/batcher.ts";
 import {
-  findEventByKey,
+  type EventKey,
+  findEvent,
+  findEventKey,
   insertEvents,
   matchEndpoints,
   type MatchingEndpoint,
@@ -29,7 +31,7 @@ export interface IncomingEvent {
   readonly sourceId: string | null;
   /** Null: the time of acceptance. */
   readonly occurredAt: Date | null;
-  readonly idempotency: { readonly key: string; readonly bodyHash: Buffer } | null;
+  readonly idempotency: EventKey | null;
 }
 
 export interface AcceptedEvent {
@@ -46,7 +48,7 @@ export interface Ingest {
   /**
    * Resolves when the event is durable.
    *
-   * @throws SignetError IDEMPOTENCY_KEY_REUSED when the key stands for another body
+   * @throws SignetError IDEMPOTENCY_KEY_REUSED when the key stands for another body, CONFLICT when its event is gone
    */
   accept(event: IncomingEvent): Promise<AcceptedEvent>;
 }
@@ -96,7 +98,8 @@ async function commit(
   const keys = new Set<string>();
   const events: NewEvent[] = [];
   const ids = items.map((item) => {
-    const key = item.idempotency === null ? null : `${item.tenantId}/${item.idempotency.key}`;
+    const { idempotency } = item;
+    const key = idempotency === null ? null : `${idempotency.tenantId}/${idempotency.key}`;
     if (key !== null && keys.has(key)) {
       return undefined;
     }
@@ -112,8 +115,7 @@ async function commit(
       data: item.data,
       sourceId: item.sourceId,
       occurredAt: item.occurredAt ?? now,
-      idempotencyKey: item.idempotency?.key ?? null,
-      bodyHash: item.idempotency?.bodyHash ?? null,
+      idempotency,
       deliveries: matching.map((endpoint) => ({
         id: newId("delivery", nowMs, randomBytes),
         endpointId: endpoint.endpointId,
@@ -157,23 +159,28 @@ async function matchAll(
   return matches;
 }
 
+/** What the request that took the key was answered; undefined when the key is free again. */
 async function answerOfKey(
   pool: Pool,
-  event: IncomingEvent,
+  { tenantId, idempotency }: IncomingEvent,
   nowMs: number,
 ): Promise<AcceptedEvent | undefined> {
-  if (event.idempotency === null) {
+  if (idempotency === null) {
     return undefined;
   }
-  const keyed = await findEventByKey(pool, event.tenantId, event.idempotency.key);
-  if (keyed === undefined || keyed.event.createdAt.getTime() <= nowMs - IDEMPOTENCY_MS) {
+  const taken = await findEventKey(pool, idempotency.tenantId, idempotency.key);
+  if (taken === undefined || taken.takenAt.getTime() <= nowMs - IDEMPOTENCY_MS) {
     return undefined;
   }
-  if (!keyed.bodyHash.equals(event.idempotency.bodyHash)) {
+  if (!taken.bodyHash.equals(idempotency.bodyHash)) {
     throw new SignetError("IDEMPOTENCY_KEY_REUSED", {
       detail: "This Idempotency-Key was used with a different request body in the past 24 hours.",
     });
   }
-  const { id, type, createdAt, deliveries } = keyed.event;
+  const event = await findEvent(pool, tenantId, taken.eventId);
+  if (event === undefined) {
+    throw new SignetError("CONFLICT", { detail: "The event that this request made is gone." });
+  }
+  const { id, type, createdAt, deliveries } = event;
   return { id, type, createdAt, deliveries, replayed: true };
 }

@@ -14,6 +14,7 @@ export interface StartsOptions {
 export class Starts {
   readonly #options: StartsOptions;
   readonly #underWay = new Set<Promise<void>>();
+  #members = 0;
   #pauseMs = 0;
 
   constructor(options: StartsOptions) {
@@ -25,13 +26,22 @@ export class Starts {
     return this.#pauseMs;
   }
 
+  /** Members of the carriers that are being started. */
+  get membersUnderWay(): number {
+    return this.#members;
+  }
+
   /** Begins a start as soon as there is room for it. What fails stays claimed: the sweep starts it again. */
-  async begin(carrier: string, start: () => Promise<void>): Promise<void> {
+  async begin(carrier: string, members: number, start: () => Promise<void>): Promise<void> {
     while (this.#underWay.size >= IN_FLIGHT_MAX) {
       await Promise.race(this.#underWay);
     }
     const alone = this.#underWay.size === 0;
-    const underWay = this.#run(carrier, start, alone).finally(() => this.#underWay.delete(underWay));
+    this.#members += members;
+    const underWay = this.#run(carrier, start, alone).finally(() => {
+      this.#members -= members;
+      this.#underWay.delete(underWay);
+    });
     this.#underWay.add(underWay);
   }
 

@@ -91,5 +91,7 @@ export function idTimeMs(id: string): number {
 
 /** The UTC day inside an id as `YYYY-MM-DD`: the partition that holds its row (architecture 4). */
 export function idDay(id: string): string {
-  return new Date(idTimeMs(id)).toISOString().slice(0, 10);
+  const [day = ""] = new Date(idTimeMs(id)).toISOString().split("T");
+  // Anyone can make up an id of the year 10889, which ISO 8601 writes +010889 and PostgreSQL reads without sign only.
+  return day.replace(/^\+0*/, "");
 }

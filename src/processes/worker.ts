@@ -16,6 +16,7 @@ import { createEngine, type Engine } from "../delivery/engine.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
+import { useLeanWorkflowThreads } from "../temporal/lean-workflow-threads.ts";
 import { checkNamespace } from "../temporal/client.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
@@ -76,7 +77,6 @@ async function runWorkers(
         ...createPurgeActivities({ pool, clock: systemClock, log, retentionDays: config.retentionDays }),
       },
     },
-    concurrency: config.sendConcurrency,
   });
 }
 
@@ -85,6 +85,9 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   const { config, log } = options;
   const clock = systemClock;
   installTemporalRuntime(log);
+  if (config.workflowStackTraces === "off") {
+    useLeanWorkflowThreads();
+  }
   const { kek } = await loadServiceSecrets(config, randomBytes);
   const pool = createPool({
     url: config.databaseUrl,

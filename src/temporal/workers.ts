@@ -13,6 +13,10 @@ const SHUTDOWN_GRACE_MS = 12_000;
 const CACHED_WORKFLOWS_MAX = 1_000;
 /** Eager start needs free slots beyond those that pollers reserve: with 12 it never happens, 40 are enough. */
 const WORKFLOW_SLOTS = 64;
+/** One for each list of first attempts; the dispatcher limits the members. */
+const LOCAL_ACTIVITY_SLOTS = 256;
+/** Lists of slow and failing endpoints under way; each endpoint has its own limit besides. */
+const SLOW_SLOTS = 256;
 
 /** Activities by the queue that runs them; `object` since each workflow's module types its own. */
 export interface QueueActivities {
@@ -27,8 +31,6 @@ export interface WorkersOptions {
   readonly namespace: string;
   readonly bundle: WorkflowBundleOption;
   readonly activities: QueueActivities;
-  /** Attempts under way per queue. */
-  readonly concurrency: number;
 }
 
 export interface Workers {
@@ -38,13 +40,7 @@ export interface Workers {
   stop(): Promise<void>;
 }
 
-function queueOptions({
-  connection,
-  namespace,
-  bundle,
-  activities,
-  concurrency,
-}: WorkersOptions): WorkerOptions[] {
+function queueOptions({ connection, namespace, bundle, activities }: WorkersOptions): WorkerOptions[] {
   const common = { connection, namespace, shutdownGraceTime: SHUTDOWN_GRACE_MS };
   return [
     {
@@ -55,13 +51,13 @@ function queueOptions({
       enableNonLocalActivities: false,
       maxCachedWorkflows: CACHED_WORKFLOWS_MAX,
       maxConcurrentWorkflowTaskExecutions: WORKFLOW_SLOTS,
-      maxConcurrentLocalActivityExecutions: concurrency,
+      maxConcurrentLocalActivityExecutions: LOCAL_ACTIVITY_SLOTS,
     },
     {
       ...common,
       taskQueue: TASK_QUEUES.slow,
       activities: activities.slow,
-      maxConcurrentActivityTaskExecutions: concurrency,
+      maxConcurrentActivityTaskExecutions: SLOW_SLOTS,
     },
     {
       ...common,

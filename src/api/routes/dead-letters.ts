@@ -1,12 +1,12 @@
 /** The dead-letter queue and replay (specification 3 and 4). */
 import type { DeadLetter, DeliveryService } from "../../delivery/delivery-service.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { rawPage, withRawMember } from "../raw-json.ts";
+import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
 import { Closed, IdParams, Page } from "../schemas/common.ts";
 import {
   DeadLetter as DeadLetterSchema,
-  DeadLetterQuery,
   Delivery,
+  DeliveryQuery,
   presentDelivery,
 } from "../schemas/deliveries.ts";
 import type { SignetServer } from "../types.ts";
@@ -14,7 +14,6 @@ import { deliveryFilter } from "./deliveries.ts";
 import { wireEvent } from "./events.ts";
 
 const TAGS = ["dead letters"];
-const JSON_TYPE = "application/json; charset=utf-8";
 
 function wireDeadLetter({ delivery, event }: DeadLetter): string {
   const wire = { ...presentDelivery(delivery), reason: delivery.reason };
@@ -26,7 +25,7 @@ export function registerDeadLetterRoutes(server: SignetServer, deliveries: Deliv
     "/v1/webhooks/dlq",
     {
       config: { scopes: ["webhooks:read"] },
-      schema: { tags: TAGS, querystring: Closed(DeadLetterQuery), response: { 200: Page(DeadLetterSchema) } },
+      schema: { tags: TAGS, querystring: Closed(DeliveryQuery), response: { 200: Page(DeadLetterSchema) } },
     },
     async (request, reply) => {
       const page = readPage(request);

@@ -4,14 +4,15 @@ import { type Static, Type } from "typebox";
 import type { EndpointService } from "../../endpoints/endpoint-service.ts";
 import { SignetError } from "../../errors.ts";
 import { readPage, toPage } from "../pagination.ts";
+import { JSON_TYPE, rawPage } from "../raw-json.ts";
 import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
 import {
   Endpoint,
   METADATA_DEPTH,
   METADATA_MAX,
   NewEndpoint,
-  presentEndpoint,
   RegisteredEndpoint,
+  wireEndpoint,
 } from "../schemas/endpoints.ts";
 import type { SignetServer } from "../types.ts";
 
@@ -63,7 +64,7 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
       }
       // It holds a secret.
       reply.header("cache-control", "no-store").code(201);
-      return { ...presentEndpoint(endpoint), secret };
+      return await reply.type(JSON_TYPE).send(wireEndpoint(endpoint, secret) as never);
     },
   );
 }
@@ -75,13 +76,15 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
       config: { scopes: ["webhooks:read"] },
       schema: { tags: TAGS, querystring: Closed(PageQuery), response: { 200: Page(Endpoint) } },
     },
-    async (request) => {
+    async (request, reply) => {
       const page = readPage(request);
       const rows = await endpoints.list(request.identity.tenantId, {
         before: page.before ?? undefined,
         limit: page.limit + 1,
       });
-      return toPage(rows.map(presentEndpoint), page);
+      const { data, next_cursor: next } = toPage(rows, page);
+      const items = data.map((endpoint) => wireEndpoint(endpoint));
+      return await reply.type(JSON_TYPE).send(rawPage(items, next) as never);
     },
   );
 
@@ -91,7 +94,10 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
       config: { scopes: ["webhooks:read"] },
       schema: { tags: TAGS, params: IdParams("endpoint"), response: { 200: Endpoint } },
     },
-    async ({ identity, params }) => presentEndpoint(await endpoints.find(identity.tenantId, params.id)),
+    async ({ identity, params }, reply) => {
+      const endpoint = await endpoints.find(identity.tenantId, params.id);
+      return await reply.type(JSON_TYPE).send(wireEndpoint(endpoint) as never);
+    },
   );
 }
 
@@ -115,8 +121,11 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
       schema: { tags: TAGS, params: IdParams("endpoint"), response: { 202: Endpoint } },
     },
     async ({ identity, params }, reply) => {
-      reply.code(202);
-      return presentEndpoint(await endpoints.verify(identity.tenantId, params.id));
+      const endpoint = await endpoints.verify(identity.tenantId, params.id);
+      return await reply
+        .code(202)
+        .type(JSON_TYPE)
+        .send(wireEndpoint(endpoint) as never);
     },
   );
 }

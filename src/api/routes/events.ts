@@ -6,7 +6,7 @@ import { tenantTransaction } from "../../database/transaction.ts";
 import { SignetError } from "../../errors.ts";
 import { Instant, queryInstant } from "../instants.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { rawPage, withRawMember } from "../raw-json.ts";
+import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
 import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
 import { EventType } from "../schemas/endpoints.ts";
 import { StoredEvent as StoredEventSchema } from "../schemas/events.ts";
@@ -14,6 +14,7 @@ import type { SignetServer } from "../types.ts";
 import { type PublishingServices, registerPublishing } from "./publishing.ts";
 
 const TAGS = ["events"];
+
 /** The wire form of an event. */
 export function wireEvent(event: StoredEvent): string {
   const { id, type, sourceId, occurredAt, createdAt, deliveries } = event;
@@ -69,9 +70,7 @@ function registerReads(server: SignetServer, api: Pool): void {
           }),
       );
       const { data, next_cursor: next } = toPage(rows, page);
-      return await reply
-        .type("application/json; charset=utf-8")
-        .send(rawPage(data.map(wireEvent), next) as never);
+      return await reply.type(JSON_TYPE).send(rawPage(data.map(wireEvent), next) as never);
     },
   );
 
@@ -90,7 +89,7 @@ function registerReads(server: SignetServer, api: Pool): void {
       if (event === undefined) {
         throw new SignetError("NOT_FOUND", { detail: "There is no such event." });
       }
-      return await reply.type("application/json; charset=utf-8").send(wireEvent(event) as never);
+      return await reply.type(JSON_TYPE).send(wireEvent(event) as never);
     },
   );
 }

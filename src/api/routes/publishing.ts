@@ -3,10 +3,11 @@ import { createHash } from "node:crypto";
 import { type Static, Type } from "typebox";
 import type { Pool } from "../../database/pool.ts";
 import { tenantExists } from "../../database/repositories/events.ts";
-import type { AcceptedEvent as Accepted, Ingest } from "../../delivery/ingest.ts";
+import type { AcceptedEvent as Accepted, IncomingEvent, Ingest } from "../../delivery/ingest.ts";
 import { SignetError, validationFailed } from "../../errors.ts";
 import type { Identity } from "../../oauth/verify-access-token.ts";
 import { bodyInstant } from "../instants.ts";
+import { JSON_TYPE } from "../raw-json.ts";
 import { IdempotencyHeaders } from "../schemas/common.ts";
 import {
   AcceptedEvent,
@@ -19,7 +20,6 @@ import {
 import type { SignetServer } from "../types.ts";
 import { createValidatorCompiler, createValueCheck } from "../validation.ts";
 
-const JSON_TYPE = "application/json; charset=utf-8";
 const PUBLISH_ANY = "events:publish_any";
 /** Nobody can publish what only we send (specification 6). */
 const RESERVED = "ping";
@@ -33,7 +33,6 @@ export interface PublishingServices {
 }
 
 type NewEvent = Static<typeof NewEvent>;
-type Idempotency = { readonly key: string; readonly bodyHash: Buffer } | null;
 type WireEvent = Static<typeof AcceptedEvent>;
 
 const BatchItem = Type.Union([
@@ -53,16 +52,26 @@ function isBatch(body: unknown): body is Static<typeof EventBatch> {
   return typeof body === "object" && body !== null && Object.hasOwn(body, "events");
 }
 
+/** An event whose members have been checked. */
+interface ReadEvent {
+  readonly event: NewEvent;
+  readonly occurredAt: Date | null;
+}
+
+/** What may be published, but for the key. */
+type Prepared = Omit<IncomingEvent, "idempotency">;
+
 /** What makes two requests the same, however they are spaced. */
-function canonical(event: NewEvent): unknown {
-  return [event.type, event.data.text, event.id ?? null, event.occurred_at ?? null, event.tenant_id ?? null];
+function canonical({ type, data, id, occurred_at: occurredAt, tenant_id: tenantId }: NewEvent): unknown {
+  return [type, data.text, id ?? null, occurredAt ?? null, tenantId ?? null];
 }
 
 function hash(value: unknown): Buffer {
   return createHash("sha256").update(JSON.stringify(value)).digest();
 }
 
-function readEvent(value: unknown): NewEvent {
+/** @throws SignetError VALIDATION_FAILED, PAYLOAD_TOO_LARGE */
+function readEvent(value: unknown): ReadEvent {
   const problems = checkEvent(value);
   if (problems.length > 0) {
     throw validationFailed(problems);
@@ -74,7 +83,8 @@ function readEvent(value: unknown): NewEvent {
   if (Buffer.byteLength(event.data.text) > EVENT_MAX) {
     throw new SignetError("PAYLOAD_TOO_LARGE", { detail: `An event has at most ${EVENT_MAX} bytes.` });
   }
-  return event;
+  const { occurred_at: occurredAt } = event;
+  return { event, occurredAt: occurredAt === undefined ? null : bodyInstant(occurredAt, "/occurred_at") };
 }
 
 /** Publishing for another tenant than one's own. */
@@ -110,6 +120,8 @@ function itemError(error: SignetError): Record<string, unknown> {
 class Publisher {
   readonly #services: PublishingServices;
   readonly #identity: Identity;
+  /** Other tenants that were asked for, each asked about once. */
+  readonly #permissions = new Map<string, Promise<void>>();
 
   constructor(services: PublishingServices, identity: Identity) {
     this.#services = services;
@@ -129,26 +141,30 @@ class Publisher {
       const { items, replayed } = await this.#publishBatch(body.events, key);
       return { answer: { data: items }, replayed };
     }
-    const event = readEvent(body);
-    const idempotency = key === undefined ? null : { key, bodyHash: hash(canonical(event)) };
-    const accepted = await this.#publish(event, idempotency);
+    const read = readEvent(body);
+    const prepared = await this.#prepare(read);
+    const bodyHash = key === undefined ? undefined : hash(canonical(read.event));
+    const accepted = await this.#accept(prepared, key, bodyHash);
     return { answer: wireEvent(accepted), replayed: accepted.replayed };
   }
 
-  async #publish(event: NewEvent, idempotency: Idempotency): Promise<Accepted> {
-    const { ingest, ingestPool } = this.#services;
+  /** @throws SignetError when the caller may not publish for the tenant that it names */
+  async #prepare({ event, occurredAt }: ReadEvent): Promise<Prepared> {
     const tenantId = event.tenant_id ?? this.#identity.tenantId;
     if (tenantId !== this.#identity.tenantId) {
-      await requirePublishAny(ingestPool, this.#identity, tenantId);
+      const permission =
+        this.#permissions.get(tenantId) ??
+        requirePublishAny(this.#services.ingestPool, this.#identity, tenantId);
+      this.#permissions.set(tenantId, permission);
+      await permission;
     }
-    return await ingest.accept({
-      tenantId,
-      type: event.type,
-      data: event.data.text,
-      sourceId: event.id ?? null,
-      occurredAt: event.occurred_at === undefined ? null : bodyInstant(event.occurred_at, "/occurred_at"),
-      idempotency,
-    });
+    return { tenantId, type: event.type, data: event.data.text, sourceId: event.id ?? null, occurredAt };
+  }
+
+  async #accept(event: Prepared, key: string | undefined, bodyHash: Buffer | undefined): Promise<Accepted> {
+    const { tenantId } = this.#identity;
+    const idempotency = key === undefined || bodyHash === undefined ? null : { tenantId, key, bodyHash };
+    return await this.#services.ingest.accept({ ...event, idempotency });
   }
 
   /** Items are accepted side by side and share commits; with a key, the first one finds out what the key stands for. */
@@ -156,29 +172,34 @@ class Publisher {
     values: readonly unknown[],
     key: string | undefined,
   ): Promise<{ readonly items: Static<typeof BatchItem>[]; readonly replayed: boolean }> {
-    const events = values.map((value) => attempt(() => readEvent(value)));
+    const read = values.map((value) => attempt(() => readEvent(value)));
+    const prepared = await Promise.all(
+      read.map(async (item) =>
+        item instanceof SignetError ? item : await attemptAsync(async () => await this.#prepare(item)),
+      ),
+    );
     const bodyHash =
       key === undefined
         ? undefined
-        : hash(events.map((event) => (event instanceof SignetError ? null : canonical(event))));
-    const first = events.findIndex((event) => !(event instanceof SignetError));
-    const itemKey = (index: number): Idempotency =>
-      key === undefined || bodyHash === undefined
-        ? null
-        : { key: index === first ? key : `${key}${ITEM_SEPARATOR}${index}`, bodyHash };
-    const accept = async (index: number): Promise<Accepted | SignetError> => {
-      const event = events[index];
-      return event === undefined || event instanceof SignetError
-        ? (event ?? new SignetError("INTERNAL"))
-        : await attemptAsync(async () => await this.#publish(event, itemKey(index)));
+        : hash(
+            read.map((item, index) => (item instanceof SignetError ? values[index] : canonical(item.event))),
+          );
+    const first = prepared.findIndex((item) => !(item instanceof SignetError));
+    const accept = async (item: Prepared | SignetError, index: number): Promise<Accepted | SignetError> => {
+      const itemKey = key === undefined || index === first ? key : `${key}${ITEM_SEPARATOR}${index}`;
+      return item instanceof SignetError
+        ? item
+        : await attemptAsync(async () => await this.#accept(item, itemKey, bodyHash));
     };
-    const leader = key !== undefined && first !== -1 ? await accept(first) : undefined;
-    if (leader instanceof SignetError && leader.code === "IDEMPOTENCY_KEY_REUSED") {
+    const firstItem = prepared[first];
+    const leader = key === undefined || firstItem === undefined ? undefined : await accept(firstItem, first);
+    if (leader instanceof SignetError) {
+      // The key stands for another body, or for events that are gone.
       throw leader;
     }
     const outcomes = await Promise.all(
-      events.map(async (_event, index) =>
-        leader !== undefined && index === first ? leader : await accept(index),
+      prepared.map(async (item, index) =>
+        leader !== undefined && index === first ? leader : await accept(item, index),
       ),
     );
     return {
@@ -187,7 +208,7 @@ class Publisher {
           ? { index, error: itemError(outcome) }
           : { index, ...wireEvent(outcome) },
       ),
-      replayed: leader !== undefined && !(leader instanceof SignetError) && leader.replayed,
+      replayed: leader?.replayed === true,
     };
   }
 }

@@ -7,19 +7,15 @@ import { EventType } from "./endpoints.ts";
 
 const AttemptError = OneOf(ATTEMPT_ERRORS);
 
-/** Filters of the dead-letter queue; those of deliveries add the state. */
-export const DeadLetterQuery = {
+/** Filters of deliveries and dead letters. */
+export const DeliveryQuery = {
   endpoint_id: Type.Optional(Id("endpoint")),
   event_id: Type.Optional(Id("event")),
   event_type: Type.Optional(EventType),
+  state: Type.Optional(OneOf(DELIVERY_STATES)),
   from: Type.Optional(Instant),
   to: Type.Optional(Instant),
   ...PageQuery,
-};
-
-export const DeliveryQuery = {
-  ...DeadLetterQuery,
-  state: Type.Optional(OneOf(DELIVERY_STATES)),
 };
 
 export const Delivery = Type.Object({
@@ -45,7 +41,7 @@ export type Delivery = Static<typeof Delivery>;
 export const DeadLetter = Type.Object({
   ...Delivery.properties,
   reason: Nullable(OneOf(DEAD_LETTER_REASONS)),
-  event: Type.Unsafe<unknown>({ type: "object", additionalProperties: true }),
+  event: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
 });
 
 export const Attempt = Type.Object({

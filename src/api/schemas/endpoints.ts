@@ -1,7 +1,8 @@
-import { type Static, Type } from "typebox";
+import { Type } from "typebox";
 import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints.ts";
 import { ENDPOINT_STATES } from "../../domain/delivery.ts";
 import { verifyWorkflowId } from "../../../workflows/messages.ts";
+import { withRawMember } from "../raw-json.ts";
 import { Closed, Id, Nullable, OneOf, OpaqueObject, Timestamp } from "./common.ts";
 
 /** Event types (wire.md, Endpoints). */
@@ -48,24 +49,20 @@ export const Endpoint = Type.Object({
   }),
 });
 
-export type Endpoint = Static<typeof Endpoint>;
-
 /** An endpoint with its secret: the answer to its registration. */
 export const RegisteredEndpoint = Type.Object({
   ...Endpoint.properties,
   secret: Type.String({ description: "Shown here only", examples: ["whsec_…"] }),
 });
 
-/** The wire form of an endpoint's row. */
-export function presentEndpoint(row: EndpointRow): Endpoint {
-  return {
+/** The wire form of an endpoint's row, with its metadata as the tenant spelled it; `secret` where it may be shown. */
+export function wireEndpoint(row: EndpointRow, secret?: string): string {
+  const wire = {
     id: row.id,
     url: row.url,
-    events: [...row.eventTypes],
-    metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as unknown),
+    events: row.eventTypes,
     description: row.description,
-    // Deleted rows are not read.
-    state: row.state === "DELETED" ? "DISABLED" : row.state,
+    state: row.state,
     disabled_reason: row.disabledReason,
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
@@ -75,5 +72,7 @@ export function presentEndpoint(row: EndpointRow): Endpoint {
       last_error: row.verificationLastError,
       next_attempt_at: row.verificationNextAttemptAt?.toISOString() ?? null,
     },
+    ...(secret === undefined ? {} : { secret }),
   };
+  return withRawMember(wire, "metadata", row.metadata ?? "null");
 }

@@ -3,7 +3,7 @@ import { Instant } from "../instants.ts";
 import { Closed, Id, Nullable, OpaqueObject, Timestamp } from "./common.ts";
 import { EventType } from "./endpoints.ts";
 
-/** Bytes of one event's request. */
+/** Bytes of one event's data. */
 export const EVENT_MAX = 262_144;
 /** Deepest nesting inside `data`. */
 export const EVENT_DATA_DEPTH = 64;

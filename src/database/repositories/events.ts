@@ -47,6 +47,14 @@ export interface NewDelivery {
   readonly state: "QUEUED" | "DEAD_LETTERED";
 }
 
+/** An Idempotency-Key and the body it came with. */
+export interface EventKey {
+  /** Whose key it is: the publisher's tenant, which need not be the event's. */
+  readonly tenantId: string;
+  readonly key: string;
+  readonly bodyHash: Buffer;
+}
+
 export interface NewEvent {
   readonly id: string;
   readonly tenantId: string;
@@ -55,8 +63,7 @@ export interface NewEvent {
   readonly data: string;
   readonly sourceId: string | null;
   readonly occurredAt: Date;
-  readonly idempotencyKey: string | null;
-  readonly bodyHash: Buffer | null;
+  readonly idempotency: EventKey | null;
   readonly deliveries: readonly NewDelivery[];
 }
 
@@ -86,11 +93,12 @@ export async function insertEvents(
     name: "insert-events",
     text: `WITH input AS (
         SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
-          $8::int[], $9::text[], $10::bytea[])
-        AS i(day, id, tenant_id, type, data, source_id, occurred_at, deliveries, key, body_hash)
+          $8::int[], $9::text[], $10::bytea[], $18::text[])
+        AS i(day, id, tenant_id, type, data, source_id, occurred_at, deliveries, key, body_hash, key_tenant_id)
       ), keyed AS (
         INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
-        SELECT tenant_id, '${EVENTS_ROUTE}', key, body_hash, id, $11 FROM input WHERE key IS NOT NULL ORDER BY tenant_id, key
+        SELECT key_tenant_id, '${EVENTS_ROUTE}', key, body_hash, id, $11 FROM input WHERE key IS NOT NULL
+        ORDER BY key_tenant_id, key
         ON CONFLICT (tenant_id, route, key) DO UPDATE
           SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = excluded.created_at
           WHERE k.created_at <= $12
@@ -123,8 +131,8 @@ export async function insertEvents(
       events.map((event) => event.sourceId),
       events.map((event) => event.occurredAt),
       events.map((event) => event.deliveries.length),
-      events.map((event) => event.idempotencyKey),
-      events.map((event) => event.bodyHash),
+      events.map((event) => event.idempotency?.key ?? null),
+      events.map((event) => event.idempotency?.bodyHash ?? null),
       now,
       keysAfter,
       expiresAt,
@@ -132,32 +140,35 @@ export async function insertEvents(
       deliveries.map(({ event }) => event.id),
       deliveries.map(({ delivery }) => delivery.endpointId),
       deliveries.map(({ delivery }) => delivery.state),
+      events.map((event) => event.idempotency?.tenantId ?? null),
     ],
   });
   return new Set(rows.map((row) => row.id));
 }
 
 /** What an idempotency key stands for. */
-export interface KeyedEvent {
+export interface TakenEventKey {
   readonly bodyHash: Buffer;
-  readonly event: StoredEvent;
+  readonly eventId: string;
+  readonly takenAt: Date;
 }
 
-/** The event that a key made; undefined when the key is not taken (any more). */
-export async function findEventByKey(
+/** Undefined when the key is not taken (any more). */
+export async function findEventKey(
   db: Queryable,
   tenantId: string,
   key: string,
-): Promise<KeyedEvent | undefined> {
-  const { rows } = await db.query<{ body_hash: Buffer; resource_id: string }>({
+): Promise<TakenEventKey | undefined> {
+  const { rows } = await db.query<{ body_hash: Buffer; resource_id: string; created_at: Date }>({
     name: "find-event-key",
-    text: `SELECT body_hash, resource_id FROM idempotency_keys
+    text: `SELECT body_hash, resource_id, created_at FROM idempotency_keys
       WHERE tenant_id = $1 AND route = '${EVENTS_ROUTE}' AND key = $2`,
     values: [tenantId, key],
   });
-  const keyed = rows[0];
-  const event = keyed === undefined ? undefined : await findEvent(db, tenantId, keyed.resource_id);
-  return keyed === undefined || event === undefined ? undefined : { bodyHash: keyed.body_hash, event };
+  const row = rows[0];
+  return row === undefined
+    ? undefined
+    : { bodyHash: row.body_hash, eventId: row.resource_id, takenAt: row.created_at };
 }
 
 /** An event as its tenant sees it. */
