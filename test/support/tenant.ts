@@ -153,3 +153,10 @@ export async function listAll(tenant: Tenant, path: string, limit: number): Prom
     expect(page).toHaveLength(limit);
   }
 }
+
+/** A problem of the catalogue, in its own media type, that names the request. */
+export function expectRefusal(answer: Answer, status: number, code: string): void {
+  expect({ ...answer.body, http: answer.status }).toMatchObject({ http: status, status, code });
+  expect(answer.headers.get("content-type")).toBe("application/problem+json");
+  expect(answer.body["request_id"]).toBe(answer.headers.get("x-request-id"));
+}

@@ -1,0 +1,179 @@
+/** Queries, addresses, methods and media types that the webhook routes must not take: never a 500. */
+import { beforeAll, describe, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
+import {
+  createEndpoint,
+  createTenant,
+  expectRefusal,
+  type Json,
+  publish,
+  rows,
+  type Tenant,
+} from "../../support/tenant.ts";
+
+const api = useTestApi();
+let tenant: Tenant;
+
+beforeAll(async () => {
+  tenant = await createTenant(api);
+});
+
+const ENDPOINTS = "/v1/webhooks/endpoints";
+const EVENTS = "/v1/events";
+const ENDPOINT: Json = { url: "https://example.com/hook", events: ["inference.completed"] };
+const EVENT: Json = { type: "inference.completed", data: {} };
+
+describe("queries of lists", () => {
+  const DELIVERIES = "/v1/webhooks/deliveries";
+  const DLQ = "/v1/webhooks/dlq";
+  const FILTERS = [DELIVERIES, DLQ];
+  const LISTS = [ENDPOINTS, EVENTS, ...FILTERS];
+  const DATED = [EVENTS, ...FILTERS];
+
+  test.each<[string, readonly string[]]>([
+    ["limit=0", LISTS],
+    ["limit=101", LISTS],
+    ["limit=-1", LISTS],
+    ["limit=1.5", LISTS],
+    ["limit=", LISTS],
+    ["limit=ten", LISTS],
+    ["limit=0x10", LISTS],
+    ["limit=+5", LISTS],
+    ["limit=99999999999999999999", LISTS],
+    ["limit=1&limit=2", LISTS],
+    ["cursor=", LISTS],
+    ["cursor=x", LISTS],
+    ["cursor=%00", LISTS],
+    [`cursor=${"x".repeat(257)}`, LISTS],
+    ["surprise=1", LISTS],
+    ["Limit=1", LISTS],
+    ["__proto__=1", LISTS],
+    ["constructor=1", LISTS],
+    ["%zz=1", LISTS],
+    ["tenant_id=ten_000000000000000000000000", LISTS],
+    ["access_token=x", LISTS],
+    ["state=DELETED", FILTERS],
+    ["state=delivered", FILTERS],
+    ["state=", FILTERS],
+    ["state=DELIVERED&state=QUEUED", FILTERS],
+    ["endpoint_id=x", FILTERS],
+    ["endpoint_id=evt_000000000000000000000000", FILTERS],
+    ["endpoint_id=ep_000000000000000000000000%00", FILTERS],
+    ["event_id=1", FILTERS],
+    ["event_id=ep_000000000000000000000000", FILTERS],
+    ["event_type=*", DATED],
+    ["event_type=Inference", DATED],
+    ["from=yesterday", DATED],
+    ["to=2025-02-30T00:00:00Z", DATED],
+    ["from=2025-01-01T24:00:00Z", DATED],
+    ["from=2025-01-01T00:00:00+01:00", DATED],
+    ["to=1763650000", DATED],
+    ["from=", DATED],
+  ])("?%s is refused", async (query, lists) => {
+    for (const list of lists) {
+      expectRefusal(await tenant.get(`${list}?${query}`), 400, "INVALID_REQUEST");
+    }
+  });
+
+  test("ids from a time that no calendar reaches are looked for like any other", async () => {
+    const fresh = await createTenant(api);
+    const last = "z".repeat(24);
+    expect(rows(await fresh.get(`${DELIVERIES}?event_id=evt_${last}&endpoint_id=ep_${last}`))).toEqual([]);
+    expect(rows(await fresh.get(`${DLQ}?event_id=evt_${last}`))).toEqual([]);
+    for (const path of [`${EVENTS}/evt_`, `${DELIVERIES}/dlv_`, `${DLQ}/dlv_`, `${ENDPOINTS}/ep_`]) {
+      expectRefusal(await fresh.get(path + last), 404, "NOT_FOUND");
+    }
+    expectRefusal(await fresh.post(`${DLQ}/dlv_${last}/replay`), 404, "NOT_FOUND");
+  });
+
+  test("a cursor that was tampered with never leads to a 500", async () => {
+    const fresh = await createTenant(api);
+    await createEndpoint(api, fresh, { state: "DISABLED" });
+    await createEndpoint(api, fresh, { state: "DISABLED" });
+    await publish(fresh);
+    await publish(fresh);
+    for (const list of LISTS) {
+      const { body } = await fresh.get(`${list}?limit=1`);
+      const cursor = Buffer.from(String(body["next_cursor"]), "base64url").toString("latin1");
+      for (const end of ["z".repeat(24), "0".repeat(24), "\0".repeat(24), "", "'--"]) {
+        const forged = Buffer.from(cursor.slice(0, -24) + end, "latin1").toString("base64url");
+        const answer = await fresh.get(`${list}?limit=1&cursor=${forged}`);
+        expect({ list, end, fault: answer.status >= 500 }).toEqual({ list, end, fault: false });
+      }
+    }
+  });
+});
+
+describe("addresses", () => {
+  let routes: readonly ApiRoute[];
+
+  beforeAll(async () => {
+    routes = (await apiRoutes(api)).filter(({ path }) => /^\/v1\/(webhooks|events)/.test(path));
+  });
+
+  test.each(["x", "%00", "ep_0", "EP_000000000000000000000000", "..%2f", "a".repeat(200), "%ff", "'"])(
+    "the id %j is nowhere found",
+    async (id) => {
+      for (const { method, path } of routes.filter((route) => route.path.includes("{"))) {
+        const { status, body } = await tenant.send(method, path.replace("{id}", id));
+        const expected =
+          id === "%ff" ? { status: 400, code: "INVALID_REQUEST" } : { status: 404, code: "NOT_FOUND" };
+        expect({ method, path, status, code: body["code"] }).toEqual({ method, path, ...expected });
+      }
+    },
+  );
+
+  test("a method that an address does not have is a 405 whose Allow names those it has", async () => {
+    const id = "000000000000000000000000";
+    const paths = new Set(routes.map(({ path }) => path));
+    expect(paths.size).toBeGreaterThanOrEqual(10);
+    for (const path of paths) {
+      const own = routes.filter((route) => route.path === path).map(({ method }) => method);
+      for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]) {
+        if (own.includes(method)) {
+          continue;
+        }
+        const response = await fetch(api.publicUrl + path.replace("{id}", `dlv_${id}`), {
+          method,
+          headers: { authorization: `Bearer ${tenant.token}` },
+        });
+        await response.arrayBuffer();
+        const allow = response.headers.get("allow");
+        expect({ method, path, status: response.status, allow }).toEqual({
+          method,
+          path,
+          status: 405,
+          allow: own.sort().join(", "),
+        });
+      }
+    }
+  });
+
+  test.each(["text/plain", "application/x-www-form-urlencoded", "application/json-seq", "text/json", "*/*"])(
+    "a body of type %s is a 415",
+    async (type) => {
+      for (const [path, body] of [
+        [EVENTS, EVENT],
+        [ENDPOINTS, ENDPOINT],
+      ] as const) {
+        expectRefusal(await tenant.post(path, body, { "content-type": type }), 415, "UNSUPPORTED_MEDIA_TYPE");
+      }
+    },
+  );
+
+  test("a compressed body is a 415", async () => {
+    expectRefusal(
+      await tenant.post(EVENTS, EVENT, { "content-encoding": "gzip" }),
+      415,
+      "UNSUPPORTED_MEDIA_TYPE",
+    );
+  });
+
+  test("routes without a body refuse one that says something", async () => {
+    const { id } = await createEndpoint(api, tenant, { state: "PENDING" });
+    const path = `${ENDPOINTS}/${id}/verify`;
+    expectRefusal(await tenant.post(path, { force: true }), 422, "VALIDATION_FAILED");
+    expect(await tenant.post(path, {})).toMatchObject({ status: 202 });
+  });
+});
