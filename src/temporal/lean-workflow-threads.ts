@@ -40,7 +40,9 @@ export function useLeanWorkflowThreads(): void {
       const lean = THREAD_FILE.test(String(file));
       super(
         file,
-        lean ? { ...options, execArgv: [...(options.execArgv ?? []), "--import", PRELOAD] } : options,
+        lean
+          ? { ...options, execArgv: [...(options.execArgv ?? process.execArgv), "--import", PRELOAD] }
+          : options,
       );
     }
   };
