@@ -1,0 +1,7 @@
+// region verify
+import { Webhook } from "standardwebhooks";
+
+export function accept(secret: string, rawBody: Buffer, headers: Record<string, string>): unknown {
+  return new Webhook(secret).verify(rawBody, headers); // throws what it does not accept
+}
+// endregion

@@ -1,0 +1,63 @@
+/**
+ * The parts of the README that are made from code. They stand between `<!-- generated: … -->` and
+ * `<!-- end of generated -->`; `npm run docs` makes them anew, and a test fails where they are stale.
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { SETTINGS } from "../src/config.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+const PART = /(<!-- generated: ([^>]+) -->\n)[\s\S]*?(<!-- end of generated -->)/g;
+
+/** Defaults that are not the same on every machine. */
+const OF_THE_MACHINE: Readonly<Record<string, string>> = {
+  SIGNET_CACHE: "`~/.cache/signet`",
+  SIGNET_DELIVERY_STARTS_PER_SECOND: "10 × cores",
+};
+
+interface SettingRow {
+  readonly variable: string;
+  readonly fallback: string | undefined;
+  readonly doc: string;
+}
+
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|");
+}
+
+/** The table of every setting, in the order of src/config.ts. */
+export function settingsTable(settings: readonly SettingRow[]): string {
+  const rows = settings.map(({ variable, fallback, doc }) => {
+    const value = OF_THE_MACHINE[variable] ?? (fallback === undefined ? "" : `\`${cell(fallback)}\``);
+    return `| \`${variable}\` | ${value} | ${cell(doc)} |`;
+  });
+  return ["| Setting | Default | Meaning |", "| --- | --- | --- |", ...rows].join("\n");
+}
+
+/** The lines of a source file between `// region NAME` and `// endregion`, as a code block. */
+export function region(source: string, name: string): string {
+  const [, text] = new RegExp(`^// region ${name}\\n([\\s\\S]*?)^// endregion$`, "m").exec(source) ?? [];
+  if (text === undefined) {
+    throw new Error(`there is no region ${name}`);
+  }
+  return `\`\`\`ts\n${text.trim()}\n\`\`\``;
+}
+
+async function part(name: string): Promise<string> {
+  if (name === "settings") {
+    return settingsTable(Object.values(SETTINGS));
+  }
+  const [path = "", regionName = ""] = name.split("#");
+  return region(await readFile(join(ROOT, path), "utf8"), regionName);
+}
+
+/** The document with each generated part as the code has it now. */
+export async function withGeneratedParts(document: string): Promise<string> {
+  const parts = new Map<string, string>();
+  for (const [, , name = ""] of document.matchAll(PART)) {
+    parts.set(name, await part(name));
+  }
+  return document.replaceAll(PART, (_all, begin: string, name: string, end: string) => {
+    return `${begin}${parts.get(name)}\n${end}`;
+  });
+}

@@ -1,0 +1,137 @@
+/** The README's tour, pasted line by line into a shell beside a service that has just been started. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { freePort } from "../support/free-port.ts";
+import {
+  bash,
+  type Home,
+  killServersOf,
+  makeHome,
+  type NpmStart,
+  npmStart,
+  ownSettings,
+  type Settings,
+} from "../support/npm-start.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..");
+const PATIENCE_MS = 240_000;
+
+/** The order in which a reader who follows every word runs them. */
+const TOUR = [
+  "token",
+  "endpoint",
+  "receiver",
+  "event",
+  "dead-letter",
+  "replay",
+  "dead-letter",
+  "receiver again",
+  "operator-replay",
+  "end",
+  "tenant",
+] as const;
+
+let readme: string;
+let directory: Home;
+let settings: Settings;
+let service: NpmStart;
+let receiverPort: number;
+
+/** Every shell block with a label, by label. */
+function shellBlocks(): Map<string, string> {
+  const blocks = new Map<string, string>();
+  for (const [, label = "", text = ""] of readme.matchAll(
+    /^<!-- test: (\S+) -->\n```sh\n([\s\S]*?)^```$/gm,
+  )) {
+    blocks.set(label, text);
+  }
+  const [startReceiver = ""] = (blocks.get("receiver") ?? "").split("\n");
+  return blocks.set("receiver again", startReceiver);
+}
+
+/** The same lines for this service's ports and home. */
+function here(text: string): string {
+  return text
+    .replaceAll("127.0.0.1:8080", settings["SIGNET_API_LISTEN"] ?? "")
+    .replaceAll("127.0.0.1:9000", `127.0.0.1:${receiverPort}`)
+    .replaceAll("docs/examples/receiver.ts", `docs/examples/receiver.ts ${receiverPort}`)
+    .replaceAll(".signet/", `${directory.home}/`);
+}
+
+/** Output without what is different each time. */
+function shape(line: string): string {
+  return line
+    .replaceAll(/\b(ten|ep|dlv|bat|evt)_[0-9a-z]{24}\b/g, "$1_ID")
+    .replaceAll(/\bcl_\w{24}\b/g, "cl_ID")
+    .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME")
+    .replaceAll(/127\.0\.0\.1:\d+/g, "ADDRESS")
+    .replaceAll(/\S+\.signet/g, "HOME")
+    .replaceAll(/\d+ (ms|bytes)/g, "N $1");
+}
+
+beforeAll(async () => {
+  readme = await readFile(join(REPOSITORY, "README.md"), "utf8");
+  directory = await makeHome();
+  settings = await ownSettings(directory.home);
+  receiverPort = await freePort();
+  service = npmStart(settings);
+  await service.untilPrinted(/^signet ready$/m);
+}, PATIENCE_MS);
+
+afterAll(async () => {
+  await service.interrupt();
+  await killServersOf(directory.home);
+  await directory.remove();
+});
+
+test("npm start prints what the README shows", () => {
+  const [, sample = ""] = /^```\n(Signet\n[\s\S]*?)^```$/m.exec(readme) ?? [];
+  const printed = new Set(service.stdout().split("\n").map(shape));
+  const missing = sample
+    .split("\n")
+    .map(shape)
+    .filter((line) => !printed.has(line));
+  expect(sample).toContain("signet ready");
+  expect(missing).toEqual([]);
+});
+
+test("every line of the tour works as it stands", { timeout: PATIENCE_MS }, async () => {
+  const blocks = shellBlocks();
+  expect(new Set(blocks.keys())).toEqual(new Set(TOUR));
+  const script = TOUR.map((label) => `echo "== ${label}"\n${here(blocks.get(label) ?? "exit 1")}`).join("\n");
+  const output = await bash(`trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n${script}`, {
+    cwd: REPOSITORY,
+    settings: {
+      ...settings,
+      TEMPORAL_ADDRESS: `127.0.0.1:${settings["SIGNET_EMBEDDED_TEMPORAL_PORT"]}`,
+    },
+  });
+  const [, ...sections] = output.split(/^== .*$/m);
+  const expected: readonly RegExp[] = [
+    /^\s*$/,
+    /"state":"PENDING".*"secret":"whsec_/s,
+    /accepted .*"type":"ping".*"state":"ACTIVE"/s,
+    /accepted .*"data":\{"run":7\}/,
+    /"state":"DEAD_LETTERED".*"reason":"attempts_exhausted"/s,
+    /accepted .*"data":\{"run":8\}.*"cycle":2/s,
+    /"state":"DEAD_LETTERED".*"reason":"attempts_exhausted"/s,
+    /^\s*/,
+    /Signal workflow succeeded.*"state":"DELIVERED"/s,
+    /^/,
+    /client_id +cl_\w{24}\n.*client_secret +sgn_test_sk_\w+/s,
+  ];
+  for (const [index, pattern] of expected.entries()) {
+    expect(sections[index], `after "${TOUR[index]}"`).toMatch(pattern);
+  }
+});
+
+test("the table of requests is the OpenAPI document's", async () => {
+  const response = await fetch(`http://${settings["SIGNET_API_LISTEN"]}/openapi.json`);
+  const { paths } = (await response.json()) as { paths: Record<string, Record<string, unknown>> };
+  const served = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  const listed = [...readme.matchAll(/^\| `((?:GET|POST|PATCH|DELETE) \/\S+)` \|/gm)].map(([, name]) => name);
+  expect(new Set(listed)).toEqual(new Set(served));
+});

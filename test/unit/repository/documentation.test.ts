@@ -1,0 +1,113 @@
+/** What people read says what the code does. */
+import { existsSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { accept as acceptWithSignet } from "../../../docs/examples/verify-with-signet.ts";
+import { accept as acceptWithStandardWebhooks } from "../../../docs/examples/verify-with-standard-webhooks.ts";
+import { region, settingsTable, withGeneratedParts } from "../../../docs/generated-parts.ts";
+import { signDelivery } from "../../../src/receiver/sign.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+
+async function read(path: string): Promise<string> {
+  return await readFile(join(REPOSITORY, path), "utf8");
+}
+
+async function documents(): Promise<string[]> {
+  const below = await readdir(join(REPOSITORY, "docs"), { recursive: true });
+  const top = await readdir(REPOSITORY);
+  return [...top, ...below.map((path) => join("docs", path))].filter((path) => path.endsWith(".md"));
+}
+
+describe("the generated parts of the README", () => {
+  it("are what the code makes of them: run `npm run docs` when this fails", async () => {
+    const readme = await read("README.md");
+    expect(await withGeneratedParts(readme)).toBe(readme);
+  });
+
+  it("change with the settings", () => {
+    const row = { variable: "SIGNET_X", fallback: "a|b", doc: "what" };
+    expect(
+      settingsTable([row, { ...row, fallback: undefined }])
+        .split("\n")
+        .slice(2),
+    ).toEqual(["| `SIGNET_X` | `a\\|b` | what |", "| `SIGNET_X` |  | what |"]);
+  });
+
+  it("cannot name a region that is not there", () => {
+    expect(region("// region a\nx();\n// endregion\n", "a")).toBe("```ts\nx();\n```");
+    expect(() => region("// region a\nx();\n// endregion\n", "b")).toThrow("no region b");
+  });
+});
+
+describe("the README's ways to verify a webhook", () => {
+  const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+  const timestampSeconds = Math.floor(Date.now() / 1000);
+  const body = Buffer.from(JSON.stringify({ id: "evt_1", sent_at: timestampSeconds, data: { run: 7 } }));
+  const { sha256, v1 } = signDelivery({ secret, body, id: "evt_1", timestampSeconds });
+  const headers = {
+    "x-service-signature-256": sha256,
+    "x-service-timestamp": String(timestampSeconds),
+    "x-service-event-id": "evt_1",
+    "webhook-id": "evt_1",
+    "webhook-timestamp": String(timestampSeconds),
+    "webhook-signature": v1,
+  };
+  const ways = [
+    ["Signet's own", acceptWithSignet],
+    ["a Standard Webhooks library", acceptWithStandardWebhooks],
+  ] as const;
+
+  it.each(ways)("accept what was signed, with %s", (_name, accept) => {
+    expect(accept(secret, body, headers)).toMatchObject({ data: { run: 7 } });
+  });
+
+  it.each(ways)("refuse a changed body and another secret, with %s", (_name, accept) => {
+    const other = `whsec_${Buffer.alloc(32, 8).toString("base64")}`;
+    expect(() => accept(secret, Buffer.concat([body, Buffer.from(" ")]), headers)).toThrow(/signature/i);
+    expect(() => accept(other, body, headers)).toThrow(/signature/i);
+  });
+});
+
+describe("every document", () => {
+  it("links only to files that are there", async () => {
+    const dead: string[] = [];
+    for (const path of await documents()) {
+      for (const [, target = ""] of (await read(path)).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)) {
+        if (!/^[a-z]+:/.test(target) && !existsSync(join(REPOSITORY, dirname(path), target))) {
+          dead.push(`${path}: ${target}`);
+        }
+      }
+    }
+    expect(dead).toEqual([]);
+  });
+
+  it("names only npm scripts that package.json has", async () => {
+    const { scripts } = JSON.parse(await read("package.json")) as { scripts: Record<string, string> };
+    const unknown: string[] = [];
+    for (const path of await documents()) {
+      for (const [, name = ""] of (await read(path)).matchAll(/\bnpm run (?:-s )?([a-z][a-z:-]*)/g)) {
+        if (!(name in scripts)) {
+          unknown.push(`${path}: ${name}`);
+        }
+      }
+    }
+    expect(unknown).toEqual([]);
+  });
+
+  it("of a decision is numbered and says what would change our mind", async () => {
+    const names = (await readdir(join(REPOSITORY, "docs", "decisions"))).toSorted((left, right) =>
+      left.localeCompare(right),
+    );
+    expect(names.map((name) => name.slice(0, 5))).toEqual(
+      names.map((_name, index) => `${String(index + 1).padStart(4, "0")}-`),
+    );
+    for (const name of names) {
+      const text = await read(join("docs", "decisions", name));
+      expect(text, name).toMatch(new RegExp(`^# ${Number(name.slice(0, 4))}\\. `));
+      const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
+      expect(headings, name).toEqual(["Context", "Decision", "Consequences", "What would change our mind"]);
+    }
+  });
+});
