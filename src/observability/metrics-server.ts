@@ -34,14 +34,31 @@ function json(status: number, body: unknown): Answer {
   return [status, "application/json", JSON.stringify(body)];
 }
 
-async function readiness({ readiness: checks, log }: MetricsServerOptions): Promise<Answer> {
-  const failures = await failedChecks(checks());
-  if (failures.length === 0) {
-    return json(200, { status: "ready" });
-  }
-  const failing = failures.map(({ name }) => name);
-  log.warn({ err: new AggregateError(failures.map(({ error }) => error)), failing }, "not ready");
-  return json(503, { status: "not ready", failing });
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+type Readiness = () => Promise<Answer>;
+
+/** Asked every few seconds, so the log gets what changes and not every answer. */
+function createReadiness({ readiness: checks, log }: MetricsServerOptions): Readiness {
+  let known = "";
+  return async () => {
+    const failures = await failedChecks(checks());
+    const failing = failures.map(({ name }) => name);
+    const changed = failing.join() !== known;
+    known = failing.join();
+    if (failures.length === 0) {
+      if (changed) {
+        log.info("ready");
+      }
+      return json(200, { status: "ready" });
+    }
+    if (changed) {
+      log.warn({ reasons: failures.map(({ name, error }) => `${name}: ${messageOf(error)}`) }, "not ready");
+    }
+    return json(503, { status: "not ready", failing });
+  };
 }
 
 /** What Node and the operating system tell of a process; a second listener, in tests, finds it collected already. */
@@ -51,7 +68,7 @@ function collectProcessMetrics(): void {
   }
 }
 
-async function answer({ method, url }: IncomingMessage, options: MetricsServerOptions): Promise<Answer> {
+async function answer({ method, url }: IncomingMessage, readiness: Readiness): Promise<Answer> {
   if (method !== "GET") {
     return json(405, { status: "method not allowed" });
   }
@@ -61,7 +78,7 @@ async function answer({ method, url }: IncomingMessage, options: MetricsServerOp
     case "/healthz":
       return json(200, { status: "ok" });
     case "/readyz":
-      return await readiness(options);
+      return await readiness();
     default:
       return json(404, { status: "not found" });
   }
@@ -83,8 +100,9 @@ async function listen(server: Server, { host, port }: ListenAddress): Promise<Li
 export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
   const { log } = options;
   collectProcessMetrics();
+  const readiness = createReadiness(options);
   const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const [status, type, body] = await answer(request, options);
+    const [status, type, body] = await answer(request, readiness);
     response.writeHead(status, {
       "content-type": type,
       "cache-control": "no-store",

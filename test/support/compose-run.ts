@@ -1,0 +1,294 @@
+/**
+ * The services of docker-compose.yml that are ours, run as processes: with the file's own commands, environment, health
+ * checks and order. What a container engine would give is given here: the names of other services lead to the servers
+ * of the test run, and every container's ports to ports of 127.0.0.1.
+ */
+import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { inject } from "vitest";
+import { formatListen, type ListenAddress, SETTINGS } from "../../src/config.ts";
+import type { ComposeFile, ComposeService, ImageFile, Variables } from "./compose-file.ts";
+import { parseSeconds } from "./compose-file.ts";
+import { freePort } from "./free-port.ts";
+import { IMAGE_ENVIRONMENT, runProcess, type SpawnedProcess, spawnProcess } from "./processes.ts";
+import { execute, withDatabase } from "./test-database.ts";
+
+const LISTENERS = [
+  SETTINGS.apiListen,
+  SETTINGS.adminListen,
+  SETTINGS.edgeListen,
+  SETTINGS.metricsListen,
+] as const;
+
+/** The pause between two health checks. */
+const HEALTH_INTERVAL_MS = 100;
+
+/** What stands for the containers of PostgreSQL and Temporal: nothing is in them yet. */
+export interface Place {
+  /** Appended to names that the servers of the test run share with other tests. */
+  readonly suffix: string;
+  close(): Promise<void>;
+}
+
+/** Makes what the file's own `postgres` service would have: its superuser and its database. */
+export async function makePlace({ services }: ComposeFile): Promise<Place> {
+  const superuser = inject("databaseUrl");
+  const suffix = `_${randomBytes(4).toString("hex")}`;
+  const { POSTGRES_DB = "postgres", POSTGRES_PASSWORD = "" } = services["postgres"]?.environment ?? {};
+  await execute(superuser, `CREATE ROLE "postgres${suffix}" SUPERUSER LOGIN PASSWORD '${POSTGRES_PASSWORD}'`);
+  await execute(superuser, `CREATE DATABASE "${POSTGRES_DB}${suffix}"`);
+  return {
+    suffix,
+    close: async () => {
+      await execute(superuser, `DROP DATABASE "${POSTGRES_DB}${suffix}" WITH (FORCE)`);
+      await execute(superuser, `DROP ROLE IF EXISTS "signet${suffix}"`);
+      await execute(
+        superuser,
+        `REASSIGN OWNED BY "postgres${suffix}" TO CURRENT_USER; DROP OWNED BY "postgres${suffix}"; DROP ROLE "postgres${suffix}"`,
+      );
+    },
+  };
+}
+
+export interface RunOptions {
+  readonly file: ComposeFile;
+  readonly image: ImageFile;
+  /** Where the image's content lies. */
+  readonly directory: string;
+  readonly place: Place;
+  /** How long a service may take to be healthy: in all, and once it has said that it has started. */
+  readonly patienceMs: { readonly start: number; readonly health: number };
+  /** Services that have done their work already. */
+  readonly completed?: readonly string[];
+}
+
+interface Running {
+  readonly name: string;
+  readonly service: ComposeService;
+  readonly process: SpawnedProcess;
+}
+
+function rewriteDatabase(text: string, suffix: string): string {
+  const url = new URL(text);
+  const server = new URL(inject("databaseUrl"));
+  if (url.host !== "postgres:5432") {
+    return text;
+  }
+  url.host = server.host;
+  url.username += suffix;
+  return withDatabase(url.href, `${url.pathname.slice(1)}${suffix}`);
+}
+
+/** One start of the file's services; see {@link startCompose}. */
+export class ComposeRun {
+  readonly #options: RunOptions;
+  readonly #ports: ReadonlyMap<string, number>;
+  readonly #running: Running[] = [];
+  /** From the start of a service to its health check's first pass, in milliseconds. */
+  readonly healthyAfterMs = new Map<string, number>();
+
+  constructor(options: RunOptions, ports: ReadonlyMap<string, number>) {
+    this.#options = options;
+    this.#ports = ports;
+  }
+
+  #service(name: string): ComposeService {
+    const service = this.#options.file.services[name];
+    if (service === undefined) {
+      throw new Error(`there is no service ${name}`);
+    }
+    return service;
+  }
+
+  #port(name: string, port: number | string): number {
+    return this.#ports.get(`${name}:${port}`) ?? Number(port);
+  }
+
+  #listen(name: string, { variable, fallback, parse }: (typeof LISTENERS)[number]): ListenAddress {
+    return parse(this.#service(name).environment?.[variable] ?? fallback);
+  }
+
+  /** A container's port, as those outside it reach it. @throws when what listens there keeps to the inside */
+  reach(name: string, port: number): string {
+    const reachable = LISTENERS.some((listener) => {
+      const address = this.#listen(name, listener);
+      return address.host === "0.0.0.0" && address.port === port;
+    });
+    if (!reachable) {
+      throw new Error(`${name}:${port} cannot be reached from outside its container`);
+    }
+    return `http://127.0.0.1:${this.#port(name, port)}`;
+  }
+
+  /** What is published on this port of the machine. */
+  published(hostPort: number): string {
+    for (const [name, { ports = [] }] of Object.entries(this.#options.file.services)) {
+      for (const [, host, container] of ports.map((text) => text.split(":"))) {
+        if (Number(host) === hostPort) {
+          return this.reach(name, Number(container));
+        }
+      }
+    }
+    throw new Error(`nothing is published on port ${hostPort}`);
+  }
+
+  #environment(name: string): Variables {
+    const { place, image } = this.#options;
+    const given = this.#service(name).environment ?? {};
+    const environment: Record<string, string> = { ...image.environment, ...given };
+    for (const listener of LISTENERS) {
+      environment[listener.variable] = `127.0.0.1:${this.#port(name, this.#listen(name, listener).port)}`;
+    }
+    for (const variable of ["SIGNET_DATABASE_URL", "SIGNET_DATABASE_ADMIN_URL"]) {
+      const url = environment[variable];
+      if (url !== undefined) {
+        environment[variable] = rewriteDatabase(url, place.suffix);
+      }
+    }
+    if (environment["TEMPORAL_ADDRESS"] === "temporal:7233") {
+      environment["TEMPORAL_ADDRESS"] = inject("temporalAddress");
+    }
+    // Development has a default for it, made of where the api listens inside its container.
+    const inside = `http://${formatListen(this.#listen(name, SETTINGS.apiListen))}`;
+    const publicUrl = given["SIGNET_PUBLIC_URL"] ?? (given["SIGNET_ENV"] === "development" ? inside : "");
+    const published = `127.0.0.1:${this.#port("api", 8080)}`;
+    environment["SIGNET_PUBLIC_URL"] = publicUrl.replace("localhost:8080", published);
+    const { variable, fallback } = SETTINGS.temporalNamespace;
+    return {
+      ...environment,
+      [variable]: `${environment[variable] ?? fallback}${place.suffix}`,
+      ...IMAGE_ENVIRONMENT,
+    };
+  }
+
+  /** What `docker compose exec <service> <command>` does: the service's environment, the image's programs. */
+  async exec(name: string, command: readonly string[]): Promise<string> {
+    const [program = "", ...args] = command;
+    return await runProcess({
+      // The image's only program of its own; its Dockerfile links it.
+      command: program === "signet" ? ["node", "src/bootstrap.mjs", ...args] : command,
+      cwd: this.#options.directory,
+      environment: this.#environment(name),
+    });
+  }
+
+  async #passesHealthCheck(name: string, { test, timeout }: NonNullable<ComposeService["healthcheck"]>) {
+    const [kind, ...command] = test;
+    if (kind !== "CMD") {
+      throw new Error(`${name} has a health check of an unknown kind: ${kind}`);
+    }
+    const check = spawnProcess({
+      command: command.map((word) =>
+        word.replace(/(127\.0\.0\.1:)(\d+)/g, (_all, host: string, port: string) => {
+          return `${host}${this.#port(name, port)}`;
+        }),
+      ),
+      cwd: this.#options.directory,
+      environment: this.#environment(name),
+    });
+    const timer = setTimeout(() => void check.stop("SIGKILL"), parseSeconds(timeout));
+    const { code } = await check.ended;
+    clearTimeout(timer);
+    return code === 0;
+  }
+
+  async #untilHealthy({ name, service, process }: Running): Promise<void> {
+    const { healthcheck } = service;
+    if (healthcheck === undefined) {
+      throw new Error(`${name} has no health check`);
+    }
+    const { start, health } = this.#options.patienceMs;
+    const began = performance.now();
+    let deadline = began + start;
+    let started = false;
+    while (!(await this.#passesHealthCheck(name, healthcheck))) {
+      await delay(HEALTH_INTERVAL_MS);
+      if (process.state() !== undefined) {
+        throw new Error(`${name} ended with code ${process.state()?.code}:\n${process.output()}`);
+      }
+      if (performance.now() > deadline) {
+        throw new Error(`${name} is not healthy:\n${process.output()}`);
+      }
+      if (!started && process.output().includes(`"${name} started"`)) {
+        started = true;
+        deadline = performance.now() + health;
+      }
+    }
+    this.healthyAfterMs.set(name, performance.now() - began);
+  }
+
+  async #start(name: string): Promise<void> {
+    const { image, directory, file } = this.#options;
+    const service = this.#service(name);
+    const process = spawnProcess({
+      command: [...image.entrypoint, ...(service.command ?? [])],
+      cwd: directory,
+      environment: this.#environment(name),
+    });
+    const running = { name, service, process };
+    this.#running.push(running);
+    const conditions = Object.values(file.services).map(({ depends_on: needs }) => needs?.[name]?.condition);
+    if (conditions.includes("service_completed_successfully")) {
+      const { code } = await process.ended;
+      if (code !== 0) {
+        throw new Error(`${name} ended with code ${code}:\n${process.output()}`);
+      }
+    } else {
+      await this.#untilHealthy(running);
+    }
+  }
+
+  /** Starts the services one by one, each as soon as what it depends on allows, the most demanding first. */
+  async up(names: readonly string[]): Promise<void> {
+    const waiting = new Set(names);
+    const done = new Set(this.#options.completed);
+    while (waiting.size > 0) {
+      const next = [...waiting].find((name) => {
+        const needs = Object.keys(this.#service(name).depends_on ?? {});
+        return needs.every((need) => done.has(need) || this.#service(need).build === undefined);
+      });
+      if (next === undefined) {
+        throw new Error(`these wait for each other: ${[...waiting].join(", ")}`);
+      }
+      await this.#start(next);
+      waiting.delete(next);
+      done.add(next);
+    }
+  }
+
+  /** Stops what runs, last started first, each as the engine would: SIGTERM, and SIGKILL after its grace period. */
+  async down(): Promise<ReadonlyMap<string, { readonly code: number | null; readonly tookMs: number }>> {
+    const ends = new Map<string, { code: number | null; tookMs: number }>();
+    for (const { name, service, process } of this.#running.splice(0).toReversed()) {
+      if (process.state() !== undefined) {
+        continue;
+      }
+      const grace = setTimeout(
+        () => void process.stop("SIGKILL"),
+        parseSeconds(service.stop_grace_period ?? "10s"),
+      );
+      const { code, tookMs } = await process.stop();
+      clearTimeout(grace);
+      ends.set(name, { code, tookMs });
+    }
+    return ends;
+  }
+}
+
+/** A run of the file, with a port of 127.0.0.1 for each port of each container; nothing is started yet. */
+export async function prepareCompose(options: RunOptions): Promise<ComposeRun> {
+  const ports = new Map<string, number>();
+  const defaults = LISTENERS.map(({ fallback }) => fallback);
+  for (const [name, service] of Object.entries(options.file.services)) {
+    if (service.build === undefined) {
+      continue;
+    }
+    const texts = [...defaults, ...Object.values(service.environment ?? {}), ...(service.ports ?? [])];
+    for (const text of [...texts, ...(service.healthcheck?.test ?? [])]) {
+      for (const [, port = ""] of text.matchAll(/:(\d{2,5})\b/g)) {
+        ports.set(`${name}:${port}`, ports.get(`${name}:${port}`) ?? (await freePort()));
+      }
+    }
+  }
+  return new ComposeRun(options, ports);
+}

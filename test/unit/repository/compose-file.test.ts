@@ -1,0 +1,230 @@
+/** What docker-compose.yml and the Dockerfile promise that cannot be tried without a container engine. */
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { SETTINGS } from "../../../src/config.ts";
+import {
+  type ComposeFile,
+  type ComposeService,
+  type ImageFile,
+  parseCompose,
+  parseDockerfile,
+  parseEnvFile,
+  parseSeconds,
+} from "../../support/compose-file.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+/** A version in full, or with a distribution behind it. */
+const PINNED = /^[a-z][a-z/-]*:\d+\.\d+(\.\d+)?(-[a-z-]+)?$/;
+/** How long a process may take to end by itself (src/main.ts). */
+const CLOSE_TIMEOUT_MS = 18_000;
+
+let text: string;
+let example: string;
+let file: ComposeFile;
+let image: ImageFile;
+
+const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
+
+beforeAll(async () => {
+  text = await read("docker-compose.yml");
+  example = await read(".env.example");
+  image = parseDockerfile(await read("Dockerfile"));
+  const secrets = Object.keys(parseEnvFile(example)).map((name) => [name, `secret-of-${name}`]);
+  file = parseCompose(text, Object.fromEntries(secrets) as Record<string, string>);
+});
+
+function service(name: string): ComposeService {
+  const found = file.services[name];
+  if (found === undefined) {
+    throw new Error(`there is no service ${name}`);
+  }
+  return found;
+}
+
+function environment(name: string): Readonly<Record<string, string>> {
+  return service(name).environment ?? {};
+}
+
+const all = (): [string, ComposeService][] => Object.entries(file.services);
+const isJob = ({ restart }: ComposeService): boolean => restart === "no";
+
+describe("every service", () => {
+  test("runs a pinned image, and never auto-setup, or what is built here", () => {
+    for (const [name, { image: used, build }] of all()) {
+      expect(build === undefined ? used : build, name).toMatch(build === undefined ? PINNED : /^\.$/);
+    }
+    expect(text).not.toContain("auto-setup");
+    expect(text).not.toContain("latest");
+  });
+
+  test("that keeps running has a health check and is started again", () => {
+    const running = all().filter(([, candidate]) => !isJob(candidate));
+    expect(running.map(([name]) => name)).toEqual(["postgres", "temporal", "temporal-ui", "api", "worker"]);
+    for (const [name, { healthcheck, restart }] of running) {
+      expect(healthcheck?.test[0], name).toBe("CMD");
+      expect(restart, name).toBe("unless-stopped");
+    }
+  });
+
+  test("waits for services to be healthy and for jobs to be done", () => {
+    for (const [name, { depends_on: needs = {} }] of all()) {
+      for (const [need, { condition }] of Object.entries(needs)) {
+        const expected = isJob(service(need)) ? "service_completed_successfully" : "service_healthy";
+        expect(condition, `${name} on ${need}`).toBe(expected);
+      }
+    }
+  });
+
+  test("publishes ports on loopback only, each once", () => {
+    const ports = all().flatMap(([, { ports: published = [] }]) => published);
+    expect(ports.map((port) => port.split(":")[0])).toEqual(ports.map(() => "127.0.0.1"));
+    const hostPorts = ports.map((port) => port.split(":")[1]);
+    expect(new Set(hostPorts).size).toBe(hostPorts.length);
+  });
+
+  test("takes no new privileges", () => {
+    for (const [name, { security_opt: options }] of all()) {
+      expect(options, name).toEqual(["no-new-privileges:true"]);
+    }
+  });
+
+  test("gets its secrets from .env, which .env.example lists", () => {
+    const required = [...text.matchAll(/\$\{(\w+):\?/g)].map(([, name]) => name);
+    const listed = [...example.matchAll(/^(\w+)=$/gm)].map(([, name]) => name);
+    expect(new Set(required)).toEqual(new Set(listed));
+    expect(() => parseCompose(text, {})).toThrow(
+      /required variable \w+ is missing a value: see \.env\.example/,
+    );
+    const optional = [...text.matchAll(/\$\{(\w+):-/g)].map(([, name]) => name);
+    const commented = [...example.matchAll(/^#(\w+)=/gm)].map(([, name]) => name);
+    expect(new Set(optional)).toEqual(new Set(commented));
+    for (const name of listed) {
+      expect(example, "made by the command at the top").toMatch(new RegExp(`^#   .*\\b${name}\\b`, "m"));
+    }
+  });
+});
+
+describe("our services", () => {
+  test("may write nothing, have no capabilities, and end before they are killed", () => {
+    for (const name of ["migrate", "api", "worker"]) {
+      expect(service(name)).toMatchObject({ init: true, read_only: true, cap_drop: ["ALL"] });
+      expect(parseSeconds(service(name).stop_grace_period ?? "")).toBeGreaterThan(CLOSE_TIMEOUT_MS);
+    }
+  });
+
+  test("keep the operators' API inside the container", () => {
+    expect(environment("api")).not.toHaveProperty("SIGNET_ADMIN_LISTEN");
+    expect(SETTINGS.adminListen.fallback).toMatch(/^127\.0\.0\.1:/);
+    for (const [name] of all()) {
+      expect("SIGNET_OPERATOR_TOKEN" in environment(name)).toBe(name === "api");
+      expect("SIGNET_DATABASE_ADMIN_URL" in environment(name)).toBe(name === "migrate");
+    }
+  });
+});
+
+describe("PostgreSQL", () => {
+  test("keeps its data in a volume, where version 18 has it", () => {
+    expect(service("postgres").image).toMatch(/^postgres:18\./);
+    expect(service("postgres").volumes).toEqual(["postgres:/var/lib/postgresql"]);
+  });
+
+  test("has a login for Temporal that is no superuser, with the password that Temporal uses", () => {
+    const { POSTGRES_USER: user, POSTGRES_PWD: password } = environment("temporal");
+    const mounted = service("postgres").configs?.find(({ target }) =>
+      target.startsWith("/docker-entrypoint-initdb.d/"),
+    );
+    expect(file.configs[mounted?.source ?? ""]?.content).toBe(
+      `CREATE ROLE ${user} LOGIN CREATEDB PASSWORD '${password}'`,
+    );
+    expect(environment("temporal-schema")).toMatchObject({ SQL_USER: user, SQL_PASSWORD: password });
+  });
+
+  test("takes as many connections as the others may open", () => {
+    const most = Number(/max_connections=(\d+)/.exec(service("postgres").command?.join(" ") ?? "")?.[1]);
+    // Temporal's four services: 20 and, for visibility, 10 each. Ours: a pool per database role, and the listener.
+    const temporal = 4 * (20 + 10);
+    const ours = 4 * 10 + 10 + 1;
+    expect(most).toBeGreaterThan(temporal + ours + 20);
+  });
+});
+
+describe("Temporal", () => {
+  test("has server and tools of one version", () => {
+    const version = (name: string): string | undefined => service(name).image?.split(":")[1];
+    expect(version("temporal-schema")).toBe(version("temporal"));
+  });
+
+  test("gets both databases made and brought up to date by the job, for the plugin that the server uses", () => {
+    const job = service("temporal-schema").command?.join("\n") ?? "";
+    for (const [database, schema] of [
+      ["temporal", "postgresql/v12/temporal"],
+      ["temporal_visibility", "postgresql/v12/visibility"],
+    ]) {
+      for (const step of [
+        "create-database",
+        "setup-schema --version 0.0",
+        `update-schema --schema-name ${schema}`,
+      ]) {
+        expect(job.split("\n")).toContain(`temporal-sql-tool --database ${database} ${step}`);
+      }
+    }
+    expect(environment("temporal-schema")).toMatchObject({
+      SQL_PLUGIN: environment("temporal")["DB"],
+      SQL_HOST: environment("temporal")["POSTGRES_SEEDS"],
+      SQL_PORT: environment("temporal")["DB_PORT"],
+    });
+    expect(environment("temporal")).toMatchObject({ DB: "postgres12_pgx", POSTGRES_SEEDS: "postgres" });
+  });
+
+  test("finds the dynamic configuration that it asks for, readable by its own user", () => {
+    const [mounted] = service("temporal").configs ?? [];
+    expect(mounted?.target).toBe(environment("temporal")["DYNAMIC_CONFIG_FILE_PATH"]);
+    expect(file.configs[mounted?.source ?? ""]?.content).toBe("{}");
+    // Some versions of Compose make such files readable to root alone unless told otherwise.
+    expect(text.match(/mode: 0444/g)).toHaveLength(text.match(/- source: /g)?.length ?? 0);
+  });
+
+  test("listens for other containers, and its UI opens with our namespace", () => {
+    expect(environment("temporal")["BIND_ON_IP"]).toBe("0.0.0.0");
+    expect(environment("temporal-ui")).toMatchObject({
+      TEMPORAL_ADDRESS: environment("api")["TEMPORAL_ADDRESS"],
+      TEMPORAL_DEFAULT_NAMESPACE: SETTINGS.temporalNamespace.fallback,
+    });
+  });
+});
+
+describe("the image", () => {
+  test("is built on pinned images and does not run as root", () => {
+    expect(image.bases.length).toBeGreaterThan(1);
+    for (const base of image.bases) {
+      expect(base).toMatch(PINNED);
+    }
+    expect(image.user).toBe("node");
+  });
+
+  test("starts Node itself, in production unless told otherwise", () => {
+    expect(image.entrypoint).toEqual(["node", "dist/src/main.js"]);
+    expect(image.environment).toMatchObject({ SIGNET_ENV: "production", NODE_ENV: "production" });
+  });
+
+  test("has the command line by its name", () => {
+    expect(image.runs).toContain(`ln -s ${image.workdir}/src/bootstrap.mjs /usr/local/bin/signet`);
+    expect(image.copies).toContain("src/bootstrap.mjs src/");
+  });
+
+  test("is built from files that are there and that .dockerignore lets through", async () => {
+    const ignore = (await read(".dockerignore")).split("\n").filter((line) => /^[^#]/.test(line));
+    expect(ignore[0]).toBe("*");
+    const dockerfile = await read("Dockerfile");
+    const sources = [...dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, list = ""]) =>
+      list.split(" "),
+    );
+    expect(sources.length).toBeGreaterThan(5);
+    for (const source of sources) {
+      expect(existsSync(join(REPOSITORY, source)), source).toBe(true);
+      expect(ignore).toContain(`!${source.split("/")[0]}`);
+    }
+  });
+});
