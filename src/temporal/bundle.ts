@@ -11,7 +11,11 @@ export async function loadWorkflowBundle(): Promise<WorkflowBundleOption> {
   return existsSync(PREBUILT) ? { codePath: PREBUILT } : await bundleWorkflows();
 }
 
-/** Bundles workflows/ as it is on disk. */
+/**
+ * Bundles workflows/ as it is on disk.
+ *
+ * @public the build calls it in dist
+ */
 export async function bundleWorkflows(): Promise<{ code: string }> {
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
   const pathOf = (name: string): string =>
