@@ -22,4 +22,3 @@ export const ATTEMPT_ERRORS = ["status", "timeout", "connect", "tls", "dns", "re
 export type AttemptError = (typeof ATTEMPT_ERRORS)[number];
 
 export const ENDPOINT_STATES = ["PENDING", "ACTIVE", "DISABLED"] as const;
-export type EndpointState = (typeof ENDPOINT_STATES)[number];

@@ -12,7 +12,7 @@ import { canWrite, isRoot, unprivilegedUser } from "./service-user.ts";
 import { hasCode, startUpError } from "./start-up-error.ts";
 
 /** Where root keeps what an unprivileged user must reach; the first that works. */
-export const STATE_ROOTS: readonly string[] = ["/var/lib/signet-embedded", "/var/tmp/signet-embedded"];
+const STATE_ROOTS: readonly string[] = ["/var/lib/signet-embedded", "/var/tmp/signet-embedded"];
 
 export interface PostgresPlace {
   /** Holds the cluster; belongs to whoever runs PostgreSQL. */

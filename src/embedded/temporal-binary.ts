@@ -13,7 +13,7 @@ import { downloadTemporal, type Fetch, OFFICIAL_RELEASE, type TemporalRelease } 
 const run = promisify(execFile);
 
 /** The newest version that `go install` accepts: later ones carry a replace directive. */
-export const TEMPORAL_CLI_VERSION = "1.5.1";
+const TEMPORAL_CLI_VERSION = "1.5.1";
 /** The oldest server inside the CLI that has what the workflows use. */
 const OLDEST_SERVER = [1, 24] as const;
 const CONNECT_TIMEOUT_MS = 5_000;

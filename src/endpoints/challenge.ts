@@ -9,7 +9,7 @@ import { newId, type RandomBytes } from "../domain/ids.ts";
 
 const PING_DEADLINE_MS = 5_000;
 const CHALLENGE_BYTES = 32;
-export const PING_EVENT_TYPE = "ping";
+const PING_EVENT_TYPE = "ping";
 
 export interface Ping {
   readonly endpointId: string;

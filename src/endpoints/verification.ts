@@ -21,7 +21,7 @@ const PING_OFFSETS_MS = [10, 30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200,
 const JITTER = 0.2;
 
 /** Offsets of the pings of one run, ±20 % so that endpoints of one receiver do not come together. */
-export function drawPingOffsets(random: Random): number[] {
+function drawPingOffsets(random: Random): number[] {
   return [0, ...PING_OFFSETS_MS.map((offset) => Math.round(offset * (1 + JITTER * (2 * random() - 1))))];
 }
 

@@ -73,7 +73,7 @@ export async function ownSettings(home: string): Promise<Settings> {
 }
 
 /** The environment of a person who has set nothing but these. */
-export function personalEnvironment(settings: Settings): NodeJS.ProcessEnv {
+function personalEnvironment(settings: Settings): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(
     ([name]) =>
       name === "SIGNET_CACHE" || !/^(SIGNET_|TEMPORAL_|VITEST|NODE_ENV|NODE_OPTIONS|npm_)/.test(name),

@@ -6,7 +6,7 @@ import { withRawMember } from "../raw-json.ts";
 import { Closed, Id, Nullable, OneOf, OpaqueObject, Timestamp } from "./common.ts";
 
 /** Event types (wire.md, Endpoints). */
-export const EVENT_TYPE_PATTERN = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";
+const EVENT_TYPE_PATTERN = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";
 export const EventType = Type.String({
   pattern: EVENT_TYPE_PATTERN,
   maxLength: 128,

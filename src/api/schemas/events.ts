@@ -24,7 +24,7 @@ export const NewEvent = Closed({
 });
 
 /** Most events of one request. */
-export const BATCH_EVENTS_MAX = 1_000;
+const BATCH_EVENTS_MAX = 1_000;
 /** Bytes of a batch's request. */
 export const BATCH_MAX = 4_194_304;
 
