@@ -1,0 +1,51 @@
+/** Outlives the bench, however that ends: stops the servers that it may have left behind, removes its directory. */
+import { rm } from "node:fs/promises";
+import { processIdentity } from "../../../src/embedded/process-identity.ts";
+import { stopProcess } from "../../../src/embedded/server-process.ts";
+
+interface Charge {
+  readonly pid: number;
+  /** A pid alone may belong to somebody else by then. */
+  readonly identity: string | undefined;
+  readonly signal: NodeJS.Signals;
+}
+
+export type JanitorOrder = { readonly mind: Charge } | { readonly remove: string };
+
+const PATIENCE_MS = 10_000;
+const KILL_PATIENCE_MS = 5_000;
+
+const charges: Charge[] = [];
+const directories: string[] = [];
+
+process.on("message", (message) => {
+  const order = message as JanitorOrder;
+  if ("mind" in order) {
+    charges.push(order.mind);
+  } else {
+    directories.push(order.remove);
+  }
+});
+
+async function stop({ pid, identity, signal }: Charge): Promise<void> {
+  if (identity !== undefined && processIdentity(pid) === identity) {
+    await stopProcess(pid, [
+      [signal, PATIENCE_MS],
+      ["SIGKILL", KILL_PATIENCE_MS],
+    ]);
+  }
+}
+
+async function tidy(): Promise<void> {
+  // What was started last depends on what was started before it.
+  for (const charge of charges.toReversed()) {
+    await stop(charge);
+  }
+  await Promise.all(directories.map(async (path) => await rm(path, { recursive: true, force: true })));
+  process.exit(0);
+}
+
+process.once("disconnect", () => void tidy());
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.on(signal, () => undefined);
+}

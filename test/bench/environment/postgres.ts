@@ -1,0 +1,138 @@
+/** One PostgreSQL server for Signet's databases and Temporal's. */
+import { randomBytes } from "node:crypto";
+import { Client } from "pg";
+import { startEmbeddedPostgres } from "../../../src/embedded/postgres.ts";
+import { freePort } from "../../support/free-port.ts";
+import type { Janitor } from "./janitor.ts";
+import { findSystemPostgres, startSystemPostgres } from "./system-postgres.ts";
+
+/** Nothing here trades durability for speed: fsync, synchronous_commit and full_page_writes stay on. */
+const POSTGRES_SETTINGS = {
+  max_connections: "300",
+  shared_buffers: "512MB",
+  max_wal_size: "4GB",
+  checkpoint_timeout: "15min",
+  random_page_cost: "1.1",
+  jit: "off",
+  log_min_messages: "warning",
+} as const;
+
+export interface Postgres {
+  /** A superuser's URL of the database `postgres`. */
+  readonly adminUrl: string;
+  /** Of the postmaster; undefined where the server is not ours. */
+  readonly pid: number | undefined;
+  /** A superuser's URL of the database with that name. */
+  url(database: string): string;
+  /** The URL of Signet's own login. */
+  serviceUrl(database: string): string;
+  stop(): Promise<void>;
+}
+
+export interface PostgresOptions {
+  readonly directory: string;
+  readonly janitor: Janitor;
+  readonly kind: "system" | "embedded";
+  readonly log: (line: string) => void;
+}
+
+function databaseUrl(adminUrl: string, database: string): string {
+  const url = new URL(adminUrl);
+  url.pathname = `/${database}`;
+  return url.href;
+}
+
+interface Server {
+  readonly adminUrl: string;
+  readonly serviceUrl?: string;
+  readonly pid?: number;
+  readonly stop: () => Promise<void>;
+}
+
+/** `signet migrate` makes this login with this password. */
+function newLogin(adminUrl: string): string {
+  const url = new URL(adminUrl);
+  url.username = "signet_service";
+  url.password = randomBytes(18).toString("hex");
+  return url.href;
+}
+
+function describe({ adminUrl, serviceUrl = newLogin(adminUrl), pid, stop }: Server): Postgres {
+  return {
+    adminUrl,
+    pid,
+    stop,
+    url: (database) => databaseUrl(adminUrl, database),
+    serviceUrl: (database) => databaseUrl(serviceUrl, database),
+  };
+}
+
+/** A server that somebody else runs. */
+export function foreignPostgres(adminUrl: string, serviceUrl: string): Postgres {
+  return describe({ adminUrl, serviceUrl, stop: async () => undefined });
+}
+
+/** Starts a server on a new cluster: Debian's where it is installed, else the embedded one. */
+export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
+  const { directory, janitor, kind, log } = options;
+  const programs = kind === "system" ? await findSystemPostgres() : undefined;
+  const port = await freePort();
+  if (programs === undefined) {
+    log("starting the embedded PostgreSQL");
+    const server = await startEmbeddedPostgres({ home: directory, port, log, settings: POSTGRES_SETTINGS });
+    janitor.mind(server.pid, "SIGINT");
+    const { pid, url } = server;
+    return describe({
+      adminUrl: databaseUrl(url, "postgres"),
+      pid,
+      stop: async () => await server.stop(),
+    });
+  }
+  log(`starting PostgreSQL of ${programs}`);
+  const { url, server } = await startSystemPostgres({
+    programs,
+    directory,
+    port,
+    settings: POSTGRES_SETTINGS,
+  });
+  janitor.mind(server.pid, "SIGINT");
+  return describe({
+    adminUrl: url,
+    pid: server.pid,
+    stop: async () =>
+      await server.stop([
+        ["SIGINT", 20_000],
+        ["SIGQUIT", 10_000],
+      ]),
+  });
+}
+
+/** Runs statements as the superuser. */
+export async function withClient<Result>(
+  url: string,
+  use: (client: Client) => Promise<Result>,
+): Promise<Result> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return await use(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** Version and every setting that differs from PostgreSQL's own defaults, for the record. */
+export async function describeServer(url: string): Promise<Readonly<Record<string, string>>> {
+  return await withClient(url, async (client) => {
+    const { rows } = await client.query<{ name: string; value: string }>(
+      `SELECT name, current_setting(name) AS value FROM pg_settings
+       WHERE source NOT IN ('default', 'client', 'session') AND category <> 'File Locations'
+          OR name IN ('server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'wal_sync_method', 'work_mem')
+       ORDER BY name`,
+    );
+    const settings = rows.filter(
+      ({ name }) => !/_file$|_directory$|^data_dir|^port$|^lc_|^listen_/.test(name),
+    );
+    return Object.fromEntries(settings.map(({ name, value }) => [name, value]));
+  });
+}

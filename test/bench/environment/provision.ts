@@ -1,0 +1,105 @@
+/** Tenants, credentials and endpoints, made as operators and tenants make them: over HTTP. */
+import { setTimeout as delay } from "node:timers/promises";
+import type { SinkEndpoint } from "../load/load-generator.ts";
+import type { Signet } from "./signet.ts";
+
+const SCOPES = ["webhooks:read", "webhooks:write", "webhooks:replay", "events:publish", "events:read"];
+const REQUEST_TIMEOUT_MS = 30_000;
+const ACTIVE_TIMEOUT_MS = 120_000;
+const PAGE = 100;
+
+export interface Tenant {
+  readonly id: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** @throws Error with the answer's text when it is not a 2xx */
+export async function requestJson(
+  method: "GET" | "POST",
+  url: string,
+  token: string | undefined,
+  body?: Json,
+): Promise<Json> {
+  const response = await fetch(url, {
+    method,
+    signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
+    headers: {
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  if (!response.ok) {
+    throw new Error(`${method} ${url}: ${response.status} ${text.slice(0, 500)}`);
+  }
+  return JSON.parse(text) as Json;
+}
+
+/** A tenant with a role, a principal and a credential. */
+export async function provisionTenant(signet: Signet, operatorToken: string, name: string): Promise<Tenant> {
+  const create = async (path: string, body: Json): Promise<Json> =>
+    await requestJson("POST", `${signet.adminUrl}${path}`, operatorToken, body);
+  const tenant = await create("/tenants", { name, region: "eu" });
+  const id = String(tenant["id"]);
+  const role = await create(`/tenants/${id}/roles`, { name: "bench", scopes: SCOPES });
+  const principal = await create(`/tenants/${id}/principals`, {
+    name: "bench",
+    role_id: role["id"],
+    region: "eu",
+    environment: "development",
+  });
+  const credential = await create(`/principals/${String(principal["id"])}/credentials`, {});
+  return {
+    id,
+    clientId: String(credential["client_id"]),
+    clientSecret: String(credential["client_secret"]),
+  };
+}
+
+/** A fresh access token; they live for 15 minutes. */
+export async function accessToken({ apiUrl }: Signet, { clientId, clientSecret }: Tenant): Promise<string> {
+  const answer = await requestJson("POST", `${apiUrl}/v1/auth/token`, undefined, {
+    client_id: clientId,
+    client_secret: clientSecret,
+    grant_type: "client_credentials",
+  });
+  return String(answer["access_token"]);
+}
+
+/** Endpoint n takes the events of type n, modulo the number of types. */
+export async function registerEndpoints(
+  signet: Signet,
+  tenant: Tenant,
+  endpoints: readonly SinkEndpoint[],
+  types: readonly string[],
+): Promise<void> {
+  const token = await accessToken(signet, tenant);
+  for (const [index, { url }] of endpoints.entries()) {
+    await requestJson("POST", `${signet.apiUrl}/v1/webhooks/endpoints`, token, {
+      url,
+      events: [types[index % types.length]],
+    });
+  }
+}
+
+/** Waits until so many endpoints of the tenant have answered their ping. */
+export async function untilActive(signet: Signet, tenant: Tenant, count: number): Promise<void> {
+  const token = await accessToken(signet, tenant);
+  const deadline = performance.now() + ACTIVE_TIMEOUT_MS;
+  for (;;) {
+    const url = `${signet.apiUrl}/v1/webhooks/endpoints?limit=${PAGE}`;
+    const { data } = (await requestJson("GET", url, token)) as unknown as { data: { state: string }[] };
+    const active = data.filter(({ state }) => state === "ACTIVE").length;
+    if (active === count) {
+      return;
+    }
+    if (performance.now() > deadline) {
+      throw new Error(`${active} of ${count} endpoints were verified in ${ACTIVE_TIMEOUT_MS / 1_000} s`);
+    }
+    await delay(100);
+  }
+}

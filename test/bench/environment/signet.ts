@@ -1,0 +1,142 @@
+/** Signet itself, from dist/: `api` and `worker` as processes of their own, as in production. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { setTimeout as delay } from "node:timers/promises";
+import { logTail, type ServerProcess, startServer } from "../../../src/embedded/server-process.ts";
+import { freePort } from "../../support/free-port.ts";
+import type { Janitor } from "./janitor.ts";
+
+export const DIST = fileURLToPath(new URL("../../../dist/", import.meta.url));
+const READY_TIMEOUT_MS = 60_000;
+
+export type Settings = Readonly<Record<string, string>>;
+
+export interface SignetOptions {
+  readonly directory: string;
+  readonly janitor: Janitor;
+  /** Where the databases are, and the secrets that stay the same over restarts. */
+  readonly base: Settings;
+  /** What a scenario sets besides. */
+  readonly settings: Settings;
+  /** Where each process leaves a CPU profile when it ends. */
+  readonly profiles: string | undefined;
+}
+
+export interface Signet {
+  readonly apiUrl: string;
+  readonly adminUrl: string;
+  readonly pids: { readonly signet_api: number; readonly signet_worker: number };
+  stop(): Promise<void>;
+}
+
+function profileFlags(directory: string | undefined, name: string): string[] {
+  return directory === undefined
+    ? []
+    : ["--cpu-prof", `--cpu-prof-dir=${join(directory, name)}`, "--cpu-prof-interval=500"];
+}
+
+async function launch(options: SignetOptions, command: string, env: Settings): Promise<ServerProcess> {
+  const server = await startServer({
+    command: process.execPath,
+    args: [
+      "--enable-source-maps",
+      ...profileFlags(options.profiles, command),
+      join(DIST, "src", "main.js"),
+      command,
+    ],
+    cwd: options.directory,
+    env,
+    logFile: join(options.directory, `${command}.log`),
+  });
+  options.janitor.mind(server.pid, "SIGTERM");
+  return server;
+}
+
+async function until(
+  what: string,
+  { server, logFile }: Started,
+  ready: () => Promise<boolean>,
+): Promise<void> {
+  const deadline = performance.now() + READY_TIMEOUT_MS;
+  while (!(await ready())) {
+    if (server.ended() !== undefined || performance.now() > deadline) {
+      throw new Error(`signet ${what} did not start; ${logFile} ends with:\n${logTail(logFile)}`);
+    }
+    await delay(50);
+  }
+}
+
+interface Started {
+  readonly server: ServerProcess;
+  readonly logFile: string;
+}
+
+/** Runs `signet migrate`: schema and Temporal namespace. */
+export async function migrate(options: SignetOptions): Promise<void> {
+  const server = await launch(options, "migrate", { ...options.base, ...options.settings });
+  const logFile = join(options.directory, "migrate.log");
+  let how = server.ended();
+  while (how === undefined) {
+    await delay(50);
+    how = server.ended();
+  }
+  if (how !== "exit code 0") {
+    throw new Error(`signet migrate: ${how}; ${logFile} ends with:\n${logTail(logFile)}`);
+  }
+}
+
+async function isReady(apiUrl: string): Promise<boolean> {
+  return await fetch(`${apiUrl}/readyz`, { signal: AbortSignal.timeout(2_000) })
+    .then((response) => response.ok)
+    .catch(() => false);
+}
+
+const STOP = [
+  ["SIGTERM", 20_000],
+  ["SIGKILL", 5_000],
+] as const;
+
+/** Starts both processes and resolves when they do their work. */
+export async function startSignet(options: SignetOptions): Promise<Signet> {
+  const { directory, base, settings } = options;
+  const [apiPort, adminPort, apiMetrics, workerMetrics] = [
+    await freePort(),
+    await freePort(),
+    await freePort(),
+    await freePort(),
+  ];
+  const env = {
+    ...base,
+    ...settings,
+    SIGNET_API_LISTEN: `127.0.0.1:${apiPort}`,
+    SIGNET_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
+  };
+  const apiUrl = `http://127.0.0.1:${apiPort}`;
+  const workerLog = join(directory, "worker.log");
+  const logBefore = (await readFile(workerLog, "utf8").catch(() => "")).length;
+  const api = await launch(options, "api", { ...env, SIGNET_METRICS_LISTEN: `127.0.0.1:${apiMetrics}` });
+  const worker = await launch(options, "worker", {
+    ...env,
+    SIGNET_METRICS_LISTEN: `127.0.0.1:${workerMetrics}`,
+  });
+  const stop = async (): Promise<void> => {
+    await Promise.all([api.stop(STOP), worker.stop(STOP)]);
+  };
+  try {
+    const logFile = join(directory, "api.log");
+    await until("api", { server: api, logFile }, async () => await isReady(apiUrl));
+    await until("worker", { server: worker, logFile: workerLog }, async () =>
+      (await readFile(workerLog, "utf8")).slice(logBefore).includes("worker started"),
+    );
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    apiUrl,
+    adminUrl: `http://127.0.0.1:${adminPort}/admin/v1`,
+    pids: { signet_api: api.pid, signet_worker: worker.pid },
+    stop,
+  };
+}

@@ -1,0 +1,92 @@
+/** PostgreSQL of the operating system (Debian's packages), on a cluster of the bench's own. */
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { chown, mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { Client } from "pg";
+import { type ServerProcess, startServer } from "../../../src/embedded/server-process.ts";
+import { isRoot, unprivilegedUser } from "../../../src/embedded/service-user.ts";
+
+const run = promisify(execFile);
+
+const DEBIAN = "/usr/lib/postgresql";
+/** The oldest that Signet works with. */
+const OLDEST = 15;
+const READY_TIMEOUT_MS = 60_000;
+
+/** Directory of the newest server programs of Debian's packages; undefined where there are none. */
+export async function findSystemPostgres(): Promise<string | undefined> {
+  const versions = (await readdir(DEBIAN).catch(() => []))
+    .map(Number)
+    .filter((version) => version >= OLDEST && existsSync(join(DEBIAN, String(version), "bin", "postgres")))
+    .sort((a, b) => b - a);
+  return versions[0] === undefined ? undefined : join(DEBIAN, String(versions[0]), "bin");
+}
+
+export interface SystemPostgresOptions {
+  readonly programs: string;
+  /** A directory that the unprivileged user may enter. */
+  readonly directory: string;
+  readonly port: number;
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+async function untilReady(url: string, server: ServerProcess): Promise<void> {
+  const deadline = performance.now() + READY_TIMEOUT_MS;
+  for (;;) {
+    const client = new Client({ connectionString: url });
+    try {
+      await client.connect();
+      await client.end();
+      return;
+    } catch (error) {
+      await client.end().catch(() => undefined);
+      if (server.ended() !== undefined || performance.now() > deadline) {
+        throw new Error("PostgreSQL did not start", { cause: error });
+      }
+      await delay(50);
+    }
+  }
+}
+
+/** Makes a cluster and starts its server; resolves when it accepts connections. */
+export async function startSystemPostgres(
+  options: SystemPostgresOptions,
+): Promise<{ url: string; server: ServerProcess }> {
+  const { programs, directory, port, settings } = options;
+  const runAs = isRoot() ? unprivilegedUser() : undefined;
+  const identity = runAs === undefined ? {} : { uid: runAs.uid, gid: runAs.gid };
+  const base = join(directory, "postgres");
+  const data = join(base, "data");
+  const password = randomBytes(18).toString("hex");
+  const passwordFile = join(base, "password");
+  await mkdir(base, { recursive: true });
+  await writeFile(passwordFile, password, { mode: 0o600 });
+  if (runAs !== undefined) {
+    await chown(base, runAs.uid, runAs.gid);
+    await chown(passwordFile, runAs.uid, runAs.gid);
+  }
+  const access = ["--username=postgres", "--auth=scram-sha-256", `--pwfile=${passwordFile}`];
+  const locale = ["--encoding=UTF8", "--locale=C.UTF-8"];
+  await run(join(programs, "initdb"), [`--pgdata=${data}`, ...locale, ...access], {
+    cwd: base,
+    env: { LC_ALL: "C.UTF-8" },
+    ...identity,
+  });
+  await rm(passwordFile);
+  const all = { ...settings, listen_addresses: "127.0.0.1", unix_socket_directories: "", port: String(port) };
+  const server = await startServer({
+    command: join(programs, "postgres"),
+    args: ["-D", data, ...Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
+    cwd: base,
+    env: { LC_ALL: "C.UTF-8" },
+    runAs,
+    logFile: join(directory, "postgres.log"),
+  });
+  const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+  await untilReady(url, server);
+  return { url, server };
+}

@@ -1,0 +1,101 @@
+/** Temporal's server and its schema tool, built once from their Go module and kept in SIGNET_CACHE. */
+import { execFile, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { processEnvironment } from "../../../src/config.ts";
+import { findOnPath } from "../../../src/embedded/temporal-binary.ts";
+
+const run = promisify(execFile);
+
+export const TEMPORAL_SERVER_VERSION = "1.32.1";
+const MODULE = `go.temporal.io/server`;
+const PROGRESS_MS = 10_000;
+const OUTPUT_KEPT = 4_000;
+
+export interface TemporalPrograms {
+  readonly server: string;
+  readonly sql: string;
+  /** Holds `temporal/versioned` and `visibility/versioned`. */
+  readonly schema: string;
+}
+
+type Log = (line: string) => void;
+
+function findGo(): string {
+  const go = findOnPath(processEnvironment(), "go");
+  if (go === undefined) {
+    throw new Error(
+      "Temporal's server must be built once and there is no Go toolchain on PATH (https://go.dev/dl); or set TEMPORAL_ADDRESS to a server that runs",
+    );
+  }
+  return go;
+}
+
+async function install(directory: string, log: Log): Promise<void> {
+  const packages = ["server", "tools/sql"].map((name) => `${MODULE}/cmd/${name}@v${TEMPORAL_SERVER_VERSION}`);
+  log(
+    `building Temporal server ${TEMPORAL_SERVER_VERSION} with go install; this happens once, about 4 minutes`,
+  );
+  const began = performance.now();
+  const timer = setInterval(() => {
+    log(`building Temporal server … ${Math.round((performance.now() - began) / 1_000)} s`);
+  }, PROGRESS_MS);
+  const child = spawn(findGo(), ["install", ...packages], {
+    env: { ...processEnvironment(), GOBIN: directory },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk) => (output = (output + String(chunk)).slice(-OUTPUT_KEPT)));
+  }
+  try {
+    await new Promise<void>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", (code) => (code === 0 ? resolve() : reject(new Error(`go install: ${output}`))));
+    });
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** Puts what `make` leaves in a fresh directory to its place in one step: half a result is never found later. */
+async function atomically(target: string, make: (draft: string) => Promise<void>): Promise<void> {
+  await mkdir(join(target, ".."), { recursive: true });
+  const draft = await mkdtemp(`${target}.draft-`);
+  try {
+    await make(draft);
+    await rename(draft, target);
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+  }
+}
+
+async function copySchema(target: string): Promise<void> {
+  const { stdout } = await run(findGo(), [
+    "mod",
+    "download",
+    "-json",
+    `${MODULE}@v${TEMPORAL_SERVER_VERSION}`,
+  ]);
+  const { Dir: directory } = JSON.parse(stdout) as { Dir: string };
+  // The module cache is read-only; a copy of ours must not be.
+  await cp(join(directory, "schema", "postgresql", "v12"), target, { recursive: true, mode: 0 });
+  await run("chmod", ["-R", "u+w", target]);
+}
+
+/** Finds the programs in the cache or builds them. */
+export async function temporalPrograms(cache: string, log: Log): Promise<TemporalPrograms> {
+  const directory = join(cache, `temporal-server-${TEMPORAL_SERVER_VERSION}`);
+  const programs = { server: join(directory, "server"), sql: join(directory, "sql") };
+  if (!existsSync(programs.server) || !existsSync(programs.sql)) {
+    await rm(directory, { recursive: true, force: true });
+    await atomically(directory, async (draft) => await install(draft, log));
+  }
+  const schema = `${directory}-schema`;
+  if (!existsSync(schema)) {
+    await atomically(schema, async (draft) => await copySchema(draft));
+  }
+  return { ...programs, schema };
+}

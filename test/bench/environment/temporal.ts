@@ -1,0 +1,133 @@
+/** Temporal's server on PostgreSQL: schema, pruned visibility indexes, one process with all four services. */
+import { execFile } from "node:child_process";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { isListening } from "../../../src/embedded/ports.ts";
+import { logTail, startServer } from "../../../src/embedded/server-process.ts";
+import { freePort } from "../../support/free-port.ts";
+import type { Janitor } from "./janitor.ts";
+import { type Postgres, withClient } from "./postgres.ts";
+import { PLUGIN, temporalConfig, type TemporalPorts } from "./temporal-config.ts";
+import { type TemporalPrograms, temporalPrograms } from "./temporal-programs.ts";
+
+const run = promisify(execFile);
+
+const DATABASES = { store: "temporal", visibility: "temporal_visibility" } as const;
+const READY_TIMEOUT_MS = 60_000;
+
+export interface Temporal {
+  readonly address: string;
+  /** Undefined where the server is not ours. */
+  readonly pid: number | undefined;
+  stop(): Promise<void>;
+}
+
+export interface TemporalOptions {
+  readonly cache: string;
+  readonly directory: string;
+  readonly postgres: Postgres;
+  readonly janitor: Janitor;
+  readonly pruneIndexes: boolean;
+  readonly log: (line: string) => void;
+}
+
+/** A server that somebody else runs. */
+export function foreignTemporal(address: string): Temporal {
+  return { address, pid: undefined, stop: async () => undefined };
+}
+
+async function createSchema(
+  programs: TemporalPrograms,
+  adminUrl: string,
+  kind: "store" | "visibility",
+): Promise<void> {
+  const { hostname, port, username, password } = new URL(adminUrl);
+  const database = DATABASES[kind];
+  const common = ["--ep", hostname, "-p", port, "-u", username, "--pl", PLUGIN, "--db", database];
+  const sql = async (...command: string[]): Promise<void> => {
+    await run(programs.sql, [...common, ...command], { env: { SQL_PASSWORD: decodeURIComponent(password) } });
+  };
+  const versions = join(programs.schema, kind === "store" ? "temporal" : "visibility", "versioned");
+  await sql("create-database");
+  await sql("setup-schema", "-v", "0.0");
+  await sql("update-schema", "-d", versions);
+}
+
+/** Drops the visibility indexes that nothing here searches by. */
+async function pruneIndexes(postgres: Postgres): Promise<void> {
+  const script = await readFile(new URL("../prune-visibility-indexes.sql", import.meta.url), "utf8");
+  await withClient(postgres.url(DATABASES.visibility), async (client) => await client.query(script));
+}
+
+async function choosePorts(): Promise<TemporalPorts> {
+  const ports = new Set<number>();
+  while (ports.size < 9) {
+    ports.add(await freePort());
+  }
+  const [frontend = 0, frontendHttp = 0, history = 0, matching = 0, worker = 0, ...membership] = ports;
+  return {
+    frontend,
+    frontendHttp,
+    history,
+    matching,
+    worker,
+    membership: membership as unknown as TemporalPorts["membership"],
+  };
+}
+
+async function writeConfig(directory: string, adminUrl: string, ports: TemporalPorts): Promise<string> {
+  const { hostname, port, username, password } = new URL(adminUrl);
+  const dynamicConfig = join(directory, "temporal-dynamic.yaml");
+  await writeFile(dynamicConfig, "{}\n");
+  const config = temporalConfig({
+    ports,
+    postgres: { host: hostname, port: Number(port), user: username, password: decodeURIComponent(password) },
+    databases: DATABASES,
+    dynamicConfig,
+  });
+  const path = join(directory, "temporal.yaml");
+  await writeFile(path, config, { mode: 0o600 });
+  return path;
+}
+
+/** Makes Temporal's databases, starts the server and resolves when its frontend listens. */
+export async function startTemporal(options: TemporalOptions): Promise<Temporal> {
+  const { cache, directory, postgres, janitor, log } = options;
+  const programs = await temporalPrograms(cache, log);
+  log("making Temporal's databases");
+  await createSchema(programs, postgres.adminUrl, "store");
+  await createSchema(programs, postgres.adminUrl, "visibility");
+  if (options.pruneIndexes) {
+    await pruneIndexes(postgres);
+  }
+  const ports = await choosePorts();
+  const config = await writeConfig(directory, postgres.adminUrl, ports);
+  const logFile = join(directory, "temporal.log");
+  log("starting Temporal's server");
+  const server = await startServer({
+    command: programs.server,
+    args: ["--config-file", config, "--allow-no-auth", "start"],
+    cwd: directory,
+    env: { HOME: directory },
+    logFile,
+  });
+  janitor.mind(server.pid, "SIGTERM");
+  const deadline = performance.now() + READY_TIMEOUT_MS;
+  while (!(await isListening("127.0.0.1", ports.frontend))) {
+    if (server.ended() !== undefined || performance.now() > deadline) {
+      throw new Error(`Temporal's server did not start; ${logFile} ends with:\n${logTail(logFile)}`);
+    }
+    await delay(100);
+  }
+  return {
+    address: `127.0.0.1:${ports.frontend}`,
+    pid: server.pid,
+    stop: async () =>
+      await server.stop([
+        ["SIGTERM", 15_000],
+        ["SIGKILL", 5_000],
+      ]),
+  };
+}

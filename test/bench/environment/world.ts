@@ -1,0 +1,181 @@
+/** A Signet on an empty database and a Temporal namespace of its own, with tenants and endpoints made over its APIs. */
+import { randomBytes } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { LoadGenerator, SinkEndpoint } from "../load/load-generator.ts";
+import type { Roots } from "../measure/meter.ts";
+import { withClient } from "./postgres.ts";
+import { provisionTenant, registerEndpoints, type Tenant, untilActive } from "./provision.ts";
+import { migrate, type Settings, type Signet, startSignet } from "./signet.ts";
+import type { Stack } from "./stack.ts";
+
+export interface WorldOptions {
+  /** Part of the names of database and namespace. */
+  readonly name: string;
+  readonly stack: Stack;
+  readonly load: LoadGenerator;
+  /** Set for every scenario: what the bench raises above the defaults. */
+  readonly raised: Settings;
+  readonly profiles: string | undefined;
+}
+
+/** Tenants that are alike. */
+export interface TenantGroup {
+  readonly tenants: readonly Tenant[];
+  /** Event types; an event of type n of a tenant goes to the endpoints that are registered for it. */
+  readonly types: readonly string[];
+  readonly endpoints: readonly SinkEndpoint[];
+}
+
+export interface GroupShape {
+  readonly name: string;
+  readonly tenants: number;
+  readonly endpointsPerTenant: number;
+  /** `one`: each endpoint has an event type of its own. `all`: every event goes to each endpoint of its tenant. */
+  readonly fanOut: "one" | "all";
+}
+
+const PARALLEL_TENANTS = 4;
+
+function eventTypes({ endpointsPerTenant, fanOut }: GroupShape): string[] {
+  const count = fanOut === "one" ? endpointsPerTenant : 1;
+  return Array.from({ length: count }, (_, index) => `bench.type_${String(index).padStart(2, "0")}`);
+}
+
+export class World {
+  readonly #options: WorldOptions;
+  readonly #base: Settings;
+  readonly #directory: string;
+  readonly #groups = new Map<string, TenantGroup>();
+  readonly database: string;
+  readonly namespace: string;
+  #signet: Signet | undefined;
+  #settings: Settings = {};
+
+  private constructor(options: WorldOptions, directory: string) {
+    const { name, stack } = options;
+    this.#options = options;
+    this.#directory = directory;
+    this.database = `signet_bench_${name.replaceAll("-", "_")}`;
+    this.namespace = `${stack.namespace}-bench-${name}`;
+    this.#base = {
+      PATH: "/usr/bin:/bin",
+      SIGNET_ENV: "development",
+      SIGNET_HOME: directory,
+      SIGNET_DATABASE_URL: stack.postgres.serviceUrl(this.database),
+      SIGNET_DATABASE_ADMIN_URL: stack.postgres.url(this.database),
+      TEMPORAL_ADDRESS: stack.temporal.address,
+      TEMPORAL_NAMESPACE: this.namespace,
+      SIGNET_KEK: randomBytes(32).toString("base64"),
+      SIGNET_PEPPER: randomBytes(32).toString("base64"),
+      SIGNET_OPERATOR_TOKEN: randomBytes(32).toString("hex"),
+    };
+  }
+
+  /** Makes the database and the namespace; {@link World.run} starts Signet. */
+  static async create(options: WorldOptions): Promise<World> {
+    const directory = join(options.stack.directory, options.name);
+    await mkdir(directory, { recursive: true });
+    const world = new World(options, directory);
+    await withClient(options.stack.postgres.adminUrl, async (client) => {
+      await client.query(`DROP DATABASE IF EXISTS ${world.database} WITH (FORCE)`);
+      await client.query(`CREATE DATABASE ${world.database}`);
+    });
+    await migrate(world.#signetOptions({}));
+    return world;
+  }
+
+  get signet(): Signet {
+    if (this.#signet === undefined) {
+      throw new Error("this world's Signet does not run");
+    }
+    return this.#signet;
+  }
+
+  /** What the running processes have been given beside the defaults. */
+  get settings(): Settings {
+    return { ...this.#options.raised, ...this.#settings };
+  }
+
+  get adminDatabaseUrl(): string {
+    return this.#options.stack.postgres.url(this.database);
+  }
+
+  get roots(): Roots {
+    const { stack, load } = this.#options;
+    const { publisher, sink } = load.pids;
+    return {
+      system: {
+        ...this.signet.pids,
+        ...(stack.temporal.pid === undefined ? {} : { temporal: stack.temporal.pid }),
+        ...(stack.postgres.pid === undefined ? {} : { postgres: stack.postgres.pid }),
+      },
+      load: { publisher, sink },
+    };
+  }
+
+  /** Runs Signet with these settings; restarts it only where they differ from those it runs with. */
+  async run(settings: Settings): Promise<void> {
+    if (this.#signet !== undefined && JSON.stringify(settings) === JSON.stringify(this.#settings)) {
+      return;
+    }
+    await this.stop();
+    this.#settings = settings;
+    this.#signet = await startSignet(this.#signetOptions(settings));
+  }
+
+  /** The group of that name, made when it is asked for first: each endpoint registered and verified. */
+  async group(shape: GroupShape): Promise<TenantGroup> {
+    const known = this.#groups.get(shape.name);
+    if (known !== undefined) {
+      return known;
+    }
+    const { load } = this.#options;
+    const types = eventTypes(shape);
+    const operatorToken = this.#base["SIGNET_OPERATOR_TOKEN"] ?? "";
+    const endpoints = await load.openEndpoints(shape.tenants * shape.endpointsPerTenant);
+    const tenants: Tenant[] = [];
+    let made = 0;
+    const worker = async (): Promise<void> => {
+      for (let number = made; number < shape.tenants; number = made) {
+        made += 1;
+        const tenant = await provisionTenant(this.signet, operatorToken, `${shape.name}-${number}`);
+        const first = number * shape.endpointsPerTenant;
+        const own = endpoints.slice(first, first + shape.endpointsPerTenant);
+        await registerEndpoints(this.signet, tenant, own, types);
+        tenants[number] = tenant;
+      }
+    };
+    await Promise.all(Array.from({ length: PARALLEL_TENANTS }, worker));
+    for (const tenant of tenants) {
+      await untilActive(this.signet, tenant, shape.endpointsPerTenant);
+    }
+    const group = { tenants, types, endpoints };
+    this.#groups.set(shape.name, group);
+    return group;
+  }
+
+  async stop(): Promise<void> {
+    await this.#signet?.stop();
+    this.#signet = undefined;
+  }
+
+  /** Leaves nothing of the world in the database server. */
+  async drop(): Promise<void> {
+    await this.stop();
+    await withClient(this.#options.stack.postgres.adminUrl, async (client) => {
+      await client.query(`DROP DATABASE IF EXISTS ${this.database} WITH (FORCE)`);
+    });
+  }
+
+  #signetOptions(settings: Settings): Parameters<typeof startSignet>[0] {
+    const { stack, raised, profiles } = this.#options;
+    return {
+      directory: this.#directory,
+      janitor: stack.janitor,
+      base: this.#base,
+      settings: { ...raised, ...settings },
+      profiles,
+    };
+  }
+}

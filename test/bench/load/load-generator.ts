@@ -1,0 +1,75 @@
+/** Publisher and sink as the scenarios use them. */
+import { setTimeout as delay } from "node:timers/promises";
+import type { ArrivalProgress, ArrivalReport } from "./arrivals.ts";
+import type { Behaviour } from "./behaviour.ts";
+import type { Published, PublishPlan } from "./publish-plan.ts";
+import { monotonicMs } from "./monotonic.ts";
+import { Served } from "./rpc.ts";
+
+const PROGRESS_MS = 50;
+
+/** An endpoint of the sink. */
+export interface SinkEndpoint {
+  readonly url: string;
+  readonly number: number;
+}
+
+export interface DrainLimits {
+  /** Stop when nothing has arrived for so long. */
+  readonly idleMs: number;
+  readonly maxMs: number;
+}
+
+export class LoadGenerator {
+  readonly #sink = new Served(new URL("./sink-process.ts", import.meta.url));
+  readonly #publisher = new Served(new URL("./publisher-process.ts", import.meta.url));
+
+  get pids(): { readonly publisher: number; readonly sink: number } {
+    return { publisher: this.#publisher.pid, sink: this.#sink.pid };
+  }
+
+  /** Opens listeners for so many endpoints. */
+  async openEndpoints(count: number): Promise<SinkEndpoint[]> {
+    return await this.#sink.call<SinkEndpoint[]>("open", count);
+  }
+
+  /** Empties the sink's tables for a run of so many events. */
+  async begin(run: string, events: number, slots = 1): Promise<void> {
+    await this.#sink.call("begin", { run, events, slots });
+  }
+
+  async behave(endpoints: readonly SinkEndpoint[], behaviour: Behaviour): Promise<void> {
+    await this.#sink.call("behave", { endpoints: endpoints.map(({ number }) => number), behaviour });
+  }
+
+  async publish(plan: PublishPlan): Promise<Published> {
+    return await this.#publisher.call<Published>("publish", plan);
+  }
+
+  async progress(): Promise<ArrivalProgress> {
+    return await this.#sink.call<ArrivalProgress>("progress");
+  }
+
+  async report(): Promise<ArrivalReport> {
+    return await this.#sink.call<ArrivalReport>("report");
+  }
+
+  /** Waits until `enough`, or until nothing more comes. */
+  async drain(enough: (progress: ArrivalProgress) => boolean, limits: DrainLimits): Promise<void> {
+    const began = monotonicMs();
+    for (;;) {
+      const progress = await this.progress();
+      const now = monotonicMs();
+      const quietMs = now - Math.max(began, progress.lastAtMs);
+      if (enough(progress) || quietMs > limits.idleMs || now - began > limits.maxMs) {
+        return;
+      }
+      await delay(PROGRESS_MS);
+    }
+  }
+
+  stop(): void {
+    this.#sink.stop();
+    this.#publisher.stop();
+  }
+}

@@ -1,0 +1,191 @@
+/** Publishes events over the public API, in a process of its own. */
+import { monotonicMs } from "./monotonic.ts";
+import { type ClosedLoop, type Published, type PublishPlan, RequestWriter } from "./publish-plan.ts";
+import { type ApiAnswer, ApiConnection } from "./publisher-connection.ts";
+import { serve } from "./rpc.ts";
+
+const OPEN_LOOP_CONNECTIONS_MAX = 1_000;
+
+/** A plan being carried out. */
+class Publication {
+  readonly plan: PublishPlan;
+  readonly writer: RequestWriter;
+  readonly published: Published;
+
+  constructor(plan: PublishPlan) {
+    this.plan = plan;
+    this.writer = new RequestWriter(plan);
+    this.published = {
+      started: new Float64Array(plan.count).fill(Number.NaN),
+      acked: new Float64Array(plan.count).fill(Number.NaN),
+      status: new Uint16Array(plan.count),
+    };
+  }
+
+  connect(): ApiConnection {
+    return new ApiConnection(this.plan.host, this.plan.port);
+  }
+
+  /** @param offset of the event within the plan */
+  started(offset: number, atMs: number): void {
+    this.published.started[offset] = atMs;
+  }
+
+  acked(offset: number, status: number): void {
+    this.published.acked[offset] = monotonicMs();
+    this.published.status[offset] = status;
+  }
+}
+
+/** A closed loop's connection: the next request as soon as the one before is answered. */
+async function loop(publication: Publication, next: () => Request | undefined): Promise<void> {
+  let connection = publication.connect();
+  await new Promise<void>((resolve) => {
+    const step = (): void => {
+      const request = next();
+      if (request === undefined) {
+        resolve();
+        return;
+      }
+      if (!connection.usable) {
+        connection = publication.connect();
+      }
+      const now = monotonicMs();
+      for (const offset of request.offsets) {
+        publication.started(offset, now);
+      }
+      connection.send(request.text, (answer) => {
+        record(publication, request.offsets, answer);
+        step();
+      });
+    };
+    step();
+  });
+  connection.close();
+}
+
+interface Request {
+  readonly text: string;
+  readonly offsets: readonly number[];
+}
+
+/** The items of a batch are accepted or refused one by one. */
+function record(publication: Publication, offsets: readonly number[], { status, body }: ApiAnswer): void {
+  if (offsets.length === 1 || status !== 202) {
+    for (const offset of offsets) {
+      publication.acked(offset, status);
+    }
+    return;
+  }
+  const { data } = JSON.parse(body.toString("utf8")) as { data: { index: number; id?: string }[] };
+  for (const { index, id } of data) {
+    publication.acked(offsets[index] ?? 0, id === undefined ? 422 : status);
+  }
+}
+
+/** Events of a batch: consecutive ones of one tenant, so that each event still has the tenant of its index. */
+function batchOffsets(request: number, { plan }: Publication, batch: number): number[] {
+  const tenants = plan.tokens.length;
+  const tenant = request % tenants;
+  const round = Math.floor(request / tenants);
+  const offsets: number[] = [];
+  for (let item = 0; item < batch; item += 1) {
+    const offset = (round * batch + item) * tenants + tenant;
+    if (offset < plan.count) {
+      offsets.push(offset);
+    }
+  }
+  return offsets;
+}
+
+async function closedLoop(publication: Publication, { connections, batch }: ClosedLoop): Promise<void> {
+  const { plan, writer } = publication;
+  const tenants = plan.tokens.length;
+  const requests = batch === 1 ? plan.count : Math.ceil(plan.count / (batch * tenants)) * tenants;
+  let taken = 0;
+  const next = (): Request | undefined => {
+    const request = taken;
+    taken += 1;
+    if (request >= requests) {
+      return undefined;
+    }
+    if (batch === 1) {
+      return { text: writer.single(plan.from + request), offsets: [request] };
+    }
+    const offsets = batchOffsets(request, publication, batch);
+    const indexes = offsets.map((offset) => plan.from + offset);
+    return offsets.length === 0 ? next() : { text: writer.batch(indexes), offsets };
+  };
+  await Promise.all(Array.from({ length: connections }, async () => await loop(publication, next)));
+}
+
+async function openLoop(publication: Publication, perSecond: number): Promise<void> {
+  const { plan, writer } = publication;
+  const idle: ApiConnection[] = [];
+  let connections = 0;
+  let answers = 0;
+  const begin = monotonicMs() + 5;
+  const due = (offset: number): number => begin + (offset * 1_000) / perSecond;
+  await new Promise<void>((resolve) => {
+    const answered = (connection: ApiConnection): void => {
+      answers += 1;
+      if (connection.usable) {
+        idle.push(connection);
+      } else {
+        connections -= 1;
+      }
+      if (answers === plan.count) {
+        resolve();
+      }
+    };
+    const take = (): ApiConnection | undefined => {
+      for (let found = idle.pop(); found !== undefined; found = idle.pop()) {
+        if (found.usable) {
+          return found;
+        }
+        connections -= 1;
+      }
+      if (connections >= OPEN_LOOP_CONNECTIONS_MAX) {
+        return undefined;
+      }
+      connections += 1;
+      return publication.connect();
+    };
+    let offset = 0;
+    const tick = (): void => {
+      const now = monotonicMs();
+      while (offset < plan.count && due(offset) <= now) {
+        const connection = take();
+        if (connection === undefined) {
+          break;
+        }
+        const sent = offset;
+        publication.started(sent, due(sent));
+        connection.send(writer.single(plan.from + sent), ({ status }) => {
+          publication.acked(sent, status);
+          answered(connection);
+        });
+        offset += 1;
+      }
+      if (offset < plan.count) {
+        setTimeout(tick, Math.max(1, due(offset) - monotonicMs()));
+      }
+    };
+    setTimeout(tick, 5);
+  });
+  for (const connection of idle) {
+    connection.close();
+  }
+}
+
+serve({
+  publish: async (plan: PublishPlan) => {
+    const publication = new Publication(plan);
+    if (plan.pace.kind === "closed") {
+      await closedLoop(publication, plan.pace);
+    } else {
+      await openLoop(publication, plan.pace.perSecond);
+    }
+    return publication.published;
+  },
+});

@@ -1,0 +1,116 @@
+/** What the processes use while a scenario runs. */
+import { setTimeout as delay } from "node:timers/promises";
+import { cpuSeconds, machineCpuSeconds, pssMiB } from "./process-tree.ts";
+
+const IDLE_MS = 2_000;
+const SAMPLE_MS = 2_000;
+/** Temporal writes visibility and closes workflows after the last delivery. */
+const SETTLE_MS = 5_000;
+
+/** Root pids by name. What loads the system is not part of it and is counted apart. */
+export interface Roots {
+  readonly system: Readonly<Record<string, number>>;
+  readonly load: Readonly<Record<string, number>>;
+}
+
+export interface Usage {
+  /** CPU-seconds from the begin to the last arrival, by process tree. */
+  readonly cpu: Readonly<Record<string, number>>;
+  /** The same until some seconds later. */
+  readonly cpuSettled: Readonly<Record<string, number>>;
+  /** CPU-seconds per second before the begin. */
+  readonly idle: Readonly<Record<string, number>>;
+  readonly load: Readonly<Record<string, number>>;
+  /** Used by programs that have nothing to do with the bench: a busy machine makes figures worthless. */
+  readonly others: number;
+  /** Taken away by the hypervisor. */
+  readonly stolen: number;
+  /** At the end, by process tree; and the highest sum of Signet's processes that was seen. */
+  readonly pss: Readonly<Record<string, number>>;
+  readonly signetPssPeak: number;
+}
+
+type Numbers = Readonly<Record<string, number>>;
+
+function difference(after: Numbers, before: Numbers): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(after).map(([name, value]) => [name, value - (before[name] ?? 0)]),
+  );
+}
+
+export function sum(values: Numbers): number {
+  return Object.values(values).reduce((total, value) => total + value, 0);
+}
+
+function signetOnly(roots: Numbers): Record<string, number> {
+  return Object.fromEntries(Object.entries(roots).filter(([name]) => name.startsWith("signet_")));
+}
+
+interface Reading {
+  readonly atMs: number;
+  readonly system: Numbers;
+  readonly load: Numbers;
+  readonly machine: ReturnType<typeof machineCpuSeconds>;
+  readonly bench: number;
+}
+
+export class Meter {
+  readonly #roots: Roots;
+  #idle: Numbers = {};
+  #before: Reading | undefined;
+  #sampler: NodeJS.Timeout | undefined;
+  #signetPssPeak = 0;
+
+  constructor(roots: Roots) {
+    this.#roots = roots;
+  }
+
+  /** Measures what the idle system uses, then begins. */
+  async begin(): Promise<void> {
+    const first = this.#read();
+    await delay(IDLE_MS);
+    this.#before = this.#read();
+    const seconds = (this.#before.atMs - first.atMs) / 1_000;
+    const used = Object.entries(difference(this.#before.system, first.system));
+    this.#idle = Object.fromEntries(used.map(([name, value]) => [name, value / seconds]));
+    this.#sampler = setInterval(() => this.#sample(), SAMPLE_MS);
+  }
+
+  /** Call when the last delivery has arrived. */
+  async finish(): Promise<Usage> {
+    const after = this.#read();
+    clearInterval(this.#sampler);
+    this.#sample();
+    await delay(SETTLE_MS);
+    const settled = this.#read();
+    const before = this.#before ?? after;
+    const cpu = difference(after.system, before.system);
+    const load = difference(after.load, before.load);
+    const busy = after.machine.busy - before.machine.busy;
+    return {
+      cpu,
+      cpuSettled: difference(settled.system, before.system),
+      idle: this.#idle,
+      load,
+      others: Math.max(0, busy - sum(cpu) - sum(load) - (after.bench - before.bench)),
+      stolen: after.machine.stolen - before.machine.stolen,
+      pss: pssMiB(this.#roots.system),
+      signetPssPeak: this.#signetPssPeak,
+    };
+  }
+
+  #read(): Reading {
+    const { user, system } = process.cpuUsage();
+    return {
+      atMs: performance.now(),
+      system: cpuSeconds(this.#roots.system),
+      load: cpuSeconds(this.#roots.load),
+      machine: machineCpuSeconds(),
+      bench: (user + system) / 1e6,
+    };
+  }
+
+  #sample(): void {
+    this.#signetPssPeak = Math.max(this.#signetPssPeak, sum(pssMiB(signetOnly(this.#roots.system))));
+  }
+}

@@ -1,0 +1,62 @@
+/** The JSON of a run, and its table on the terminal. */
+import { spawnSync } from "node:child_process";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { describeServer } from "../environment/postgres.ts";
+import { HISTORY_SHARDS, PLUGIN } from "../environment/temporal-config.ts";
+import { TEMPORAL_SERVER_VERSION } from "../environment/temporal-programs.ts";
+import type { BenchOptions } from "../options.ts";
+import type { Bench } from "../scenarios/bench.ts";
+import { describeMachine } from "./machine.ts";
+import { markdownTable } from "./print.ts";
+
+export interface ReportParts {
+  readonly bench: Bench;
+  readonly options: BenchOptions;
+  /** Scenarios that did not come to their end, and why. */
+  readonly failures: Readonly<Record<string, string>>;
+  readonly startedAt: Date;
+  readonly out: string;
+}
+
+function commit(): string {
+  const { stdout } = spawnSync("git", ["describe", "--always", "--dirty"], { encoding: "utf8" });
+  return (stdout ?? "").trim() || "unknown";
+}
+
+function describeTemporal({ stack }: Bench, options: BenchOptions): Readonly<Record<string, unknown>> {
+  return stack.temporal.pid === undefined
+    ? { address: stack.temporal.address }
+    : {
+        server: TEMPORAL_SERVER_VERSION,
+        plugin: PLUGIN,
+        history_shards: HISTORY_SHARDS,
+        visibility_indexes: options.pruneIndexes ? "pruned (prune-visibility-indexes.sql)" : "all",
+      };
+}
+
+/** Prints and writes everything that was measured. */
+export async function writeReport({ bench, options, failures, startedAt, out }: ReportParts): Promise<void> {
+  const { stack, measurements, findings } = bench;
+  const report = {
+    format: 1,
+    started_at: startedAt.toISOString(),
+    ended_at: new Date().toISOString(),
+    commit: commit(),
+    quick: options.quick,
+    machine: describeMachine(stack.directory),
+    postgres: await describeServer(stack.postgres.adminUrl),
+    temporal: describeTemporal(bench, options),
+    raised: options.set,
+    measurements,
+    findings,
+    failures,
+  };
+  await mkdir(dirname(out), { recursive: true });
+  await writeFile(out, `${JSON.stringify(report, undefined, 2)}\n`);
+  bench.log(`\n${markdownTable(measurements)}\n`);
+  for (const [name, finding] of Object.entries(findings)) {
+    bench.log(`${name}: ${JSON.stringify(finding)}`);
+  }
+  bench.log(`written to ${out}`);
+}

@@ -1,0 +1,146 @@
+/** What scenarios work with. */
+import type { Settings } from "../environment/signet.ts";
+import type { Stack } from "../environment/stack.ts";
+import { type TenantGroup, World } from "../environment/world.ts";
+import type { LoadGenerator } from "../load/load-generator.ts";
+import { describeMeasurement, type LoadDescription, type Measurement } from "../report/measurement.ts";
+import { measurementLine } from "../report/print.ts";
+import { type Flow, PAYLOAD_BYTES, Run } from "./run.ts";
+
+export interface Scenario {
+  readonly name: string;
+  readonly about: string;
+  run(bench: Bench): Promise<void>;
+}
+
+export interface BenchParts {
+  readonly stack: Stack;
+  readonly load: LoadGenerator;
+  readonly quick: boolean;
+  readonly raised: Settings;
+  readonly profiles: string | undefined;
+  readonly log: (line: string) => void;
+}
+
+export interface MeasureOptions {
+  readonly name: string;
+  readonly flow: Flow;
+  /** Published before, not counted. */
+  readonly warmUp: number;
+  /** Deliveries per event. */
+  readonly slots?: number;
+  readonly notes?: Readonly<Record<string, unknown>>;
+}
+
+/** The flow for the record. */
+export function describeLoad({ group, events, pace }: Flow, slots = 1): LoadDescription {
+  return {
+    events,
+    tenants: group.tenants.length,
+    endpoints: group.endpoints.length,
+    deliveries_per_event: slots,
+    payload_bytes: PAYLOAD_BYTES,
+    ...(pace.kind === "closed"
+      ? { connections: pace.connections, events_per_request: pace.batch }
+      : { events_per_second: pace.perSecond }),
+  };
+}
+
+const COMMON = "common";
+
+export class Bench {
+  readonly stack: Stack;
+  readonly load: LoadGenerator;
+  readonly quick: boolean;
+  readonly log: (line: string) => void;
+  readonly measurements: Measurement[] = [];
+  /** Other findings, by scenario. */
+  readonly findings: Record<string, unknown> = {};
+  readonly #parts: BenchParts;
+  readonly #worlds = new Map<string, World>();
+
+  constructor(parts: BenchParts) {
+    this.#parts = parts;
+    this.stack = parts.stack;
+    this.load = parts.load;
+    this.quick = parts.quick;
+    this.log = parts.log;
+  }
+
+  /** A number of events, a tenth of it with --quick. */
+  events(count: number): number {
+    return this.quick ? Math.ceil(count / 10) : count;
+  }
+
+  /** A number of seconds, a quarter of it with --quick. */
+  seconds(count: number): number {
+    return this.quick ? Math.ceil(count / 4) : count;
+  }
+
+  /**
+   * The world of that name with Signet running on these settings: one on an empty database for the first who asks.
+   * Only one world's Signet runs at a time.
+   */
+  async world(settings: Settings = {}, name: string = COMMON): Promise<World> {
+    for (const [other, world] of this.#worlds) {
+      if (other !== name) {
+        await world.stop();
+      }
+    }
+    const { stack, load, raised, profiles } = this.#parts;
+    const world = this.#worlds.get(name) ?? (await World.create({ name, stack, load, raised, profiles }));
+    this.#worlds.set(name, world);
+    await world.run(settings);
+    return world;
+  }
+
+  /** The group of most scenarios: ten tenants with an endpoint each. */
+  async tenTenants(world: World): Promise<TenantGroup> {
+    return await world.group({ name: "ten", tenants: 10, endpointsPerTenant: 1, fanOut: "one" });
+  }
+
+  /** Publishes a flow, waits for its deliveries and records the measurement. */
+  async measure(world: World, options: MeasureOptions): Promise<Measurement> {
+    const { name, flow, warmUp, slots = 1, notes } = options;
+    if (warmUp > 0) {
+      const warm = await Run.begin(world, this.load, { events: warmUp, slots });
+      const { accepted } = await warm.publish({ ...flow, events: warmUp });
+      await warm.delivered(accepted);
+    }
+    const run = await Run.begin(world, this.load, { events: flow.events, slots });
+    const published = await run.publish(flow);
+    await run.delivered(published.accepted);
+    const usage = await run.usage();
+    return this.record({
+      name,
+      settings: world.settings,
+      raised: this.#parts.raised,
+      load: describeLoad(flow, slots),
+      statistics: await run.statistics(published),
+      usage,
+      ...(notes === undefined ? {} : { notes }),
+    });
+  }
+
+  record(
+    parts: Omit<Parameters<typeof describeMeasurement>[0], "raised"> & { raised?: Settings },
+  ): Measurement {
+    const measurement = describeMeasurement({ raised: this.#parts.raised, ...parts });
+    this.measurements.push(measurement);
+    this.log(measurementLine(measurement));
+    return measurement;
+  }
+
+  /** Ends what the worlds run. */
+  async stop(): Promise<void> {
+    for (const world of this.#worlds.values()) {
+      await world.stop();
+    }
+  }
+
+  async drop(): Promise<void> {
+    for (const world of this.#worlds.values()) {
+      await world.drop();
+    }
+  }
+}

@@ -1,0 +1,191 @@
+/** Statements of the engine under the roles it uses, and as a superuser, whom no row-level security binds. */
+import { randomBytes } from "node:crypto";
+import { Client } from "pg";
+import type { ServiceRole } from "../../../src/database/pool.ts";
+import {
+  type AttemptKey,
+  loadForAttempt,
+  recordInFlight,
+  recordOutcomes,
+} from "../../../src/database/repositories/attempts.ts";
+import { insertEvents, type NewEvent } from "../../../src/database/repositories/events.ts";
+import { newId } from "../../../src/domain/ids.ts";
+import { withClient } from "../environment/postgres.ts";
+import type { World } from "../environment/world.ts";
+import { cpuSeconds } from "../measure/process-tree.ts";
+import { round } from "../report/measurement.ts";
+import type { Bench } from "./bench.ts";
+import { PAYLOAD_BYTES } from "./run.ts";
+
+const LIST = 64;
+const LISTS = 400;
+const HOUR_MS = 3_600_000;
+
+interface Target {
+  readonly endpointId: string;
+  readonly tenantId: string;
+}
+
+type Lists = readonly (readonly AttemptKey[])[];
+
+/** CPU-seconds of one database session per 1,000 rows; a quarter of the lists warms up. */
+async function measure<Item>(
+  { world, role }: Session,
+  items: readonly Item[],
+  work: (client: Client, item: Item) => Promise<unknown>,
+): Promise<number> {
+  const client = new Client({
+    connectionString: world.adminDatabaseUrl,
+    options: role === undefined ? "-c TimeZone=UTC" : `-c role=${role} -c TimeZone=UTC`,
+  });
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+    const used = (): number => cpuSeconds({ session: rows[0]?.pid ?? 0 })["session"] ?? Number.NaN;
+    const warm = Math.floor(items.length / 4);
+    for (const item of items.slice(0, warm)) {
+      await work(client, item);
+    }
+    const before = used();
+    for (const item of items.slice(warm)) {
+      await work(client, item);
+    }
+    return round(((used() - before) / ((items.length - warm) * LIST)) * 1_000, 4);
+  } finally {
+    await client.end();
+  }
+}
+
+interface Session {
+  readonly world: World;
+  /** Undefined: the superuser. */
+  readonly role: ServiceRole | undefined;
+}
+
+function newEvents(targets: readonly Target[], now: Date): NewEvent[] {
+  return Array.from({ length: LIST }, (_, index) => {
+    const target = targets[index % targets.length];
+    const endpointId = target?.endpointId ?? "";
+    return {
+      id: newId("event", now.getTime(), randomBytes),
+      tenantId: target?.tenantId ?? "",
+      type: "bench.type_00",
+      data: JSON.stringify({ pad: "x".repeat(PAYLOAD_BYTES) }),
+      sourceId: null,
+      occurredAt: now,
+      idempotency: null,
+      deliveries: [{ id: newId("delivery", now.getTime(), randomBytes), endpointId, state: "QUEUED" }],
+    };
+  });
+}
+
+/** As if a dispatcher had claimed them. */
+async function claimAll(world: World): Promise<Lists> {
+  return await withClient(world.adminDatabaseUrl, async (client) => {
+    const carrier = newId("batch", Date.now(), randomBytes);
+    const { rows } = await client.query<{ id: string; epoch: number }>(
+      `UPDATE deliveries SET carrier = $1, claimed_at = now() WHERE carrier IS NULL AND state = 'QUEUED'
+       RETURNING id, epoch`,
+      [carrier],
+    );
+    await client.query("VACUUM (ANALYZE) events, deliveries");
+    const keys = rows.map(({ id, epoch }) => ({ deliveryId: id, carrier, epoch, attempt: 1 }));
+    return Array.from({ length: Math.floor(keys.length / LIST) }, (_, list) =>
+      keys.slice(list * LIST, (list + 1) * LIST),
+    );
+  });
+}
+
+async function recordList(client: Client, keys: readonly AttemptKey[], tenantId: string): Promise<void> {
+  const now = new Date();
+  await recordOutcomes(
+    client,
+    keys.map((key) => ({
+      ...key,
+      attemptId: newId("attempt", now.getTime(), randomBytes),
+      tenantId,
+      cycle: 1,
+      startedAt: now,
+      durationMs: 5,
+      status: 200,
+      error: null,
+      responseBody: "",
+      nextState: "DELIVERED",
+      nextAttemptAt: null,
+      endedAt: now,
+      expiresAt: null,
+      leaves: false,
+    })),
+  );
+}
+
+/** Ingest, load and record, as the service's roles or as the superuser. */
+async function measureStatements(
+  world: World,
+  targets: readonly Target[],
+  as: "roles" | "superuser",
+): Promise<Readonly<Record<string, number>>> {
+  const session = (role: ServiceRole): Session => ({ world, role: as === "roles" ? role : undefined });
+  const now = new Date();
+  const events = Array.from({ length: LISTS }, () => newEvents(targets, now));
+  const times = {
+    now,
+    keysAfter: new Date(now.getTime() - HOUR_MS),
+    expiresAt: new Date(now.getTime() + HOUR_MS),
+  };
+  const ingest = await measure(session("signet_ingest"), events, async (client, list) => {
+    await insertEvents(client, list, times);
+  });
+  const lists = await claimAll(world);
+  const load = await measure(session("signet_worker"), lists, async (client, keys) => {
+    await loadForAttempt(client, keys);
+  });
+  const tenantId = targets[0]?.tenantId ?? "";
+  const record = await measure(session("signet_worker"), lists, async (client, keys) => {
+    await recordList(client, keys, tenantId);
+  });
+  return { ingest, load, record };
+}
+
+/** Rows of attempts alone, in lists of the same length. */
+async function measureAttemptRows(world: World, tenantId: string): Promise<number> {
+  const lists = Array.from({ length: LISTS }, () => Array.from({ length: LIST }, () => 0));
+  return await measure({ world, role: "signet_worker" }, lists, async (client, list) => {
+    const now = new Date();
+    await recordInFlight(
+      client,
+      list.map(() => ({
+        attemptId: newId("attempt", now.getTime(), randomBytes),
+        deliveryId: newId("delivery", now.getTime(), randomBytes),
+        tenantId,
+        cycle: 1,
+        attempt: 1,
+        startedAt: now,
+        leaseUntil: now,
+      })),
+    );
+  });
+}
+
+/** Needs a PostgreSQL on this machine: it reads the CPU time of its processes. */
+export async function measureDatabaseFeatures(bench: Bench): Promise<Readonly<Record<string, unknown>>> {
+  if (bench.stack.postgres.pid === undefined) {
+    return {};
+  }
+  const world = await bench.world({}, "features");
+  await bench.tenTenants(world);
+  await world.stop();
+  const targets = await withClient(world.adminDatabaseUrl, async (client) => {
+    const { rows } = await client.query<Target>(
+      `SELECT id AS "endpointId", tenant_id AS "tenantId" FROM endpoints WHERE state = 'ACTIVE'`,
+    );
+    return rows;
+  });
+  return {
+    row_level_security: {
+      with: await measureStatements(world, targets, "roles"),
+      without: await measureStatements(world, targets, "superuser"),
+    },
+    attempt_rows: await measureAttemptRows(world, targets[0]?.tenantId ?? ""),
+  };
+}

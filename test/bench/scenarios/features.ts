@@ -1,0 +1,108 @@
+/** What single features cost, where no switch turns them off: their own code in a loop, CPU per 1,000 deliveries. */
+import { createPublicKey, generateKeyPairSync, randomBytes, sign } from "node:crypto";
+import { buildEnvelope } from "../../../src/delivery/envelope.ts";
+import { createSigner } from "../../../src/delivery/signer.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import { createTokenMint } from "../../../src/oauth/access-token.ts";
+import { createTokenVerifier } from "../../../src/oauth/verify-access-token.ts";
+import { generateSecret } from "../../../src/receiver/secret.ts";
+import { round } from "../report/measurement.ts";
+import type { Bench, Scenario } from "./bench.ts";
+import { measureDatabaseFeatures } from "./database-features.ts";
+import { PAYLOAD_BYTES } from "./run.ts";
+
+const TOKENS = 2_000;
+const CALLS = 20_000;
+const ISSUER = "http://127.0.0.1:8080";
+
+/** CPU-seconds per 1,000 calls; the first half of the calls warms up. */
+async function cpuPerThousand(calls: number, work: (call: number) => unknown): Promise<number> {
+  const half = Math.floor(calls / 2);
+  for (let call = 0; call < half; call += 1) {
+    await work(call);
+  }
+  const before = process.cpuUsage();
+  for (let call = half; call < calls; call += 1) {
+    await work(call);
+  }
+  const { user, system } = process.cpuUsage(before);
+  return round(((user + system) / 1e6 / (calls - half)) * 1_000, 4);
+}
+
+async function tokenVerification(): Promise<Readonly<Record<string, number>>> {
+  const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const publicKey = createPublicKey(privateKey);
+  const mint = createTokenMint({
+    issuer: ISSUER,
+    audience: "signet",
+    clock: systemClock,
+    randomBytes,
+    signingKey: () => ({
+      kid: "bench",
+      alg: "ES256",
+      sign: (text) =>
+        sign("sha256", Buffer.from(text), { key: privateKey, dsaEncoding: "ieee-p1363" }).toString(
+          "base64url",
+        ),
+    }),
+  });
+  const tokens = Array.from({ length: TOKENS }, (_, index) =>
+    mint.mint({
+      clientId: `cl_${index}`,
+      tenantId: "ten_bench",
+      principalId: "prn_bench",
+      credentialId: "crd_bench",
+      secretVersion: 1,
+      region: "eu",
+      scope: "events:publish",
+    }),
+  );
+  const verify = createTokenVerifier({
+    issuer: ISSUER,
+    audience: "signet",
+    clock: systemClock,
+    verificationKey: async () => publicKey,
+  });
+  const tokenOf = (call: number): string => tokens[call % TOKENS] ?? "";
+  return {
+    first_use: await cpuPerThousand(TOKENS, async (call) => await verify(tokenOf(call))),
+    repeated: await cpuPerThousand(CALLS, async (call) => await verify(tokenOf(call))),
+  };
+}
+
+async function signing(): Promise<number> {
+  const signer = createSigner({ headerBrand: "Service", docsUrl: `${ISSUER}/docs` });
+  const secret = generateSecret(randomBytes);
+  const ids = { eventId: `evt_${"0".repeat(24)}`, deliveryId: `dlv_${"0".repeat(24)}` };
+  const timestampSeconds = Math.floor(systemClock.now() / 1_000);
+  const body = buildEnvelope({
+    ...ids,
+    type: "bench.type_00",
+    timestamp: new Date(systemClock.now()).toISOString(),
+    sentAt: timestampSeconds,
+    attempt: 1,
+    endpointId: `ep_${"0".repeat(24)}`,
+    metadataJson: null,
+    dataJson: JSON.stringify({ pad: "x".repeat(PAYLOAD_BYTES) }),
+  });
+  return await cpuPerThousand(CALLS, () =>
+    signer.headers({ secret, body, ...ids, eventType: "bench.type_00", attempt: 1, timestampSeconds }),
+  );
+}
+
+async function runScenario(bench: Bench): Promise<void> {
+  const finding = {
+    unit: "CPU-seconds per 1,000",
+    token_verification: await tokenVerification(),
+    signing: await signing(),
+    ...(await measureDatabaseFeatures(bench)),
+  };
+  bench.findings["features"] = finding;
+  bench.log(JSON.stringify(finding, undefined, 2));
+}
+
+export const features: Scenario = {
+  name: "features",
+  about: "what token verification, signing, row-level security and attempt rows cost: their code in a loop",
+  run: runScenario,
+};

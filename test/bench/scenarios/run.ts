@@ -1,0 +1,113 @@
+/** One run of events through the system: publish, wait for them at the sink, sum up. */
+import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { accessToken } from "../environment/provision.ts";
+import type { TenantGroup, World } from "../environment/world.ts";
+import { RUN_LENGTH } from "../load/event-id.ts";
+import type { DrainLimits, LoadGenerator } from "../load/load-generator.ts";
+import type { ClosedLoop, OpenLoop, Published } from "../load/publish-plan.ts";
+import { Meter, type Usage } from "../measure/meter.ts";
+import { cpuSeconds } from "../measure/process-tree.ts";
+import { type FlowStatistics, flowStatistics } from "../measure/statistics.ts";
+
+export const PAYLOAD_BYTES = 500;
+const ACCEPTED = 202;
+const DRAIN: DrainLimits = { idleMs: 20_000, maxMs: 300_000 };
+const QUIET_CORES = 0.25;
+const QUIET_TIMEOUT_MS = 20_000;
+const SECOND_MS = 1_000;
+
+export interface Flow {
+  readonly group: TenantGroup;
+  readonly events: number;
+  readonly pace: ClosedLoop | OpenLoop;
+}
+
+/** A flow that has been published. */
+export interface PublishedFlow {
+  readonly from: number;
+  readonly published: Published;
+  readonly accepted: number;
+}
+
+/** Waits until what came before has died down: retries, visibility, vacuum. */
+async function untilQuiet(roots: Readonly<Record<string, number>>): Promise<void> {
+  const used = (): number => Object.values(cpuSeconds(roots)).reduce((total, value) => total + value, 0);
+  const deadline = performance.now() + QUIET_TIMEOUT_MS;
+  for (let before = used(); performance.now() < deadline;) {
+    await delay(SECOND_MS);
+    const now = used();
+    if (now - before < QUIET_CORES) {
+      return;
+    }
+    before = now;
+  }
+}
+
+export class Run {
+  readonly #world: World;
+  readonly #load: LoadGenerator;
+  readonly #slots: number;
+  readonly #meter: Meter;
+  readonly #run = randomBytes(RUN_LENGTH / 2).toString("hex");
+  #next = 0;
+
+  private constructor(world: World, load: LoadGenerator, slots: number) {
+    this.#world = world;
+    this.#load = load;
+    this.#slots = slots;
+    this.#meter = new Meter(world.roots);
+  }
+
+  /** @param slots deliveries per event */
+  static async begin(
+    world: World,
+    load: LoadGenerator,
+    { events, slots = 1 }: { events: number; slots?: number },
+  ): Promise<Run> {
+    const run = new Run(world, load, slots);
+    await load.begin(run.#run, events, slots);
+    await untilQuiet(world.roots.system);
+    await run.#meter.begin();
+    return run;
+  }
+
+  /** Publishes a flow and resolves when every request has been answered. */
+  async publish({ group, events, pace }: Flow): Promise<PublishedFlow> {
+    const from = this.#next;
+    this.#next += events;
+    const { signet } = this.#world;
+    const { hostname: host, port } = new URL(signet.apiUrl);
+    const tokens: string[] = [];
+    for (const tenant of group.tenants) {
+      tokens.push(await accessToken(signet, tenant));
+    }
+    const published = await this.#load.publish({
+      host,
+      port: Number(port),
+      run: this.#run,
+      from,
+      count: events,
+      tokens,
+      types: group.types,
+      payloadBytes: PAYLOAD_BYTES,
+      pace,
+    });
+    return { from, published, accepted: published.status.filter((status) => status === ACCEPTED).length };
+  }
+
+  /** Waits until so many events were answered 200 at each of their endpoints, or nothing comes any more. */
+  async delivered(events: number, limits: Partial<DrainLimits> = {}): Promise<void> {
+    const wanted = events * this.#slots;
+    await this.#load.drain(({ ok }) => ok >= wanted, { ...DRAIN, ...limits });
+  }
+
+  /** Call once, when the last delivery has arrived. */
+  async usage(): Promise<Usage> {
+    return await this.#meter.finish();
+  }
+
+  async statistics({ from, published }: PublishedFlow): Promise<FlowStatistics> {
+    return flowStatistics({ published, arrivals: await this.#load.report(), from, slots: this.#slots });
+  }
+}
