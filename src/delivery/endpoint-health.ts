@@ -26,9 +26,18 @@ interface Health {
   writtenUntilMs: number;
 }
 
+/** While this process is so far behind itself, slow answers say nothing of receivers. */
+const OWN_DELAY_MAX_MS = 100;
+
 export class EndpointHealth {
+  readonly #ownDelayMs: () => number;
   readonly #endpoints = new Map<string, Health>();
   readonly #unwritten = new Set<string>();
+
+  /** @param ownDelayMs how far this process is behind itself now */
+  constructor(ownDelayMs: () => number) {
+    this.#ownDelayMs = ownDelayMs;
+  }
 
   /** An attempt has ended. */
   noteOutcome(
@@ -45,12 +54,16 @@ export class EndpointHealth {
       }
       return;
     }
-    this.#slow(endpointId, outcome.durationMs, nowMs);
+    if (!outcome.ok || this.#ownDelayMs() < OWN_DELAY_MAX_MS) {
+      this.#slow(endpointId, outcome.durationMs, nowMs);
+    }
   }
 
   /** A first attempt is still unanswered after the time that a healthy receiver needs. */
   noteUnanswered(endpointId: string, nowMs: number): void {
-    this.#slow(endpointId, SLOW_ANSWER_MS, nowMs);
+    if (this.#ownDelayMs() < OWN_DELAY_MAX_MS) {
+      this.#slow(endpointId, SLOW_ANSWER_MS, nowMs);
+    }
   }
 
   isSlow(endpointId: string, nowMs: number): boolean {

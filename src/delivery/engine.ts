@@ -4,12 +4,14 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
 import { type Config, ownListeners } from "../config.ts";
+import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import { createBatcher } from "../database/batcher.ts";
 import type { Pool } from "../database/pool.ts";
 import { type AttemptKey, loadForAttempt, parkDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
+import { measureOwnDelay } from "../observability/own-delay.ts";
 import { type Challenge, createChallenge } from "../endpoints/challenge.ts";
 import { secretAad } from "../endpoints/endpoint-secret.ts";
 import { createAddressPolicy } from "./address-policy.ts";
@@ -109,7 +111,8 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
         value: sealedSecret ?? "",
       }),
   });
-  const newAttemptId = (): string => newId("attempt", clock.now(), randomBytes);
+  const idBytes = createRandomPool();
+  const newAttemptId = (): string => newId("attempt", clock.now(), idBytes);
   return new AttemptService({
     load: async (key) => await loads.add(key),
     park: async (key, to, plan) => {
@@ -147,7 +150,8 @@ function createPings({ pool, clock }: EngineOptions, { http, signer, openSecret 
 export function createEngine(options: EngineOptions, onQueued: () => void): Engine {
   const { config, pool, clock, log } = options;
   const outbound = createOutbound(options);
-  const health = new EndpointHealth();
+  const ownDelay = measureOwnDelay();
+  const health = new EndpointHealth(ownDelay.ms);
   const attempts = createAttempts(options, outbound, health);
   return {
     attempts,
@@ -173,6 +177,7 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
       });
     },
     drain: async () => {
+      ownDelay.stop();
       await attempts.drain();
       await outbound.http.close();
     },

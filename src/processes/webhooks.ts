@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
 import { type Config, ownListeners } from "../config.ts";
+import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool } from "../database/pool.ts";
 import { createAddressPolicy } from "../delivery/address-policy.ts";
@@ -39,7 +40,12 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     log,
   });
   const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, log });
-  const ingest = createIngest({ pool: pools.ingest, clock, randomBytes, deadLetterMs: config.deadLetterMs });
+  const ingest = createIngest({
+    pool: pools.ingest,
+    clock,
+    randomBytes: createRandomPool(),
+    deadLetterMs: config.deadLetterMs,
+  });
   return {
     endpoints,
     deliveries,

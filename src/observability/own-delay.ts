@@ -1,0 +1,30 @@
+/** How far this process is behind itself: timers that fire late say that what it measures of others is its own. */
+import { monitorEventLoopDelay } from "node:perf_hooks";
+
+const RESOLUTION_MS = 10;
+const WINDOW_MS = 1_000;
+
+export interface OwnDelay {
+  /** The longest delay of the last one to two seconds, in milliseconds. */
+  readonly ms: () => number;
+  stop(): void;
+}
+
+export function measureOwnDelay(): OwnDelay {
+  const histogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  histogram.enable();
+  let lastWindowMs = 0;
+  const currentMs = (): number => (histogram.count === 0 ? 0 : histogram.max / 1e6 - RESOLUTION_MS);
+  const timer = setInterval(() => {
+    lastWindowMs = currentMs();
+    histogram.reset();
+  }, WINDOW_MS);
+  timer.unref();
+  return {
+    ms: () => Math.max(lastWindowMs, currentMs()),
+    stop: () => {
+      clearInterval(timer);
+      histogram.disable();
+    },
+  };
+}

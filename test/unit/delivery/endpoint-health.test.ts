@@ -1,0 +1,90 @@
+import { describe, expect, test } from "vitest";
+import { EndpointHealth } from "../../../src/delivery/endpoint-health.ts";
+import { EndpointSlots } from "../../../src/delivery/endpoint-slots.ts";
+import { StartRate } from "../../../src/delivery/start-rate.ts";
+
+describe("endpoint health", () => {
+  test("an endpoint that fails or leaves us waiting is slow for a minute, and healthy after a quick success", () => {
+    const health = new EndpointHealth(() => 0);
+    health.noteOutcome("ep_a", { ok: false, durationMs: 5 }, 1_000);
+    health.noteUnanswered("ep_b", 1_000);
+    health.noteOutcome("ep_c", { ok: true, durationMs: 20 }, 1_000);
+    expect(health.slow(2_000).sort()).toEqual(["ep_a", "ep_b"]);
+    expect(health.slow(62_000)).toEqual([]);
+    health.noteOutcome("ep_b", { ok: true, durationMs: 20 }, 3_000);
+    expect(health.isSlow("ep_b", 3_001)).toBe(false);
+  });
+
+  test("slow answers are not blamed on receivers while this process is behind itself; failures are", () => {
+    const health = new EndpointHealth(() => 400);
+    health.noteUnanswered("ep_a", 1_000);
+    health.noteOutcome("ep_b", { ok: true, durationMs: 1_500 }, 1_000);
+    health.noteOutcome("ep_c", { ok: false, durationMs: 1_500 }, 1_000);
+    expect(health.slow(1_001)).toEqual(["ep_c"]);
+  });
+
+  test("what one worker learns, another knows; what it unlearns, the other forgets", () => {
+    const [mine, other] = [new EndpointHealth(() => 0), new EndpointHealth(() => 0)];
+    mine.noteOutcome("ep_a", { ok: false, durationMs: 40 }, 1_000);
+    other.merge(mine.takeChanges(), 1_000);
+    expect(other.isSlow("ep_a", 1_001)).toBe(true);
+    expect(other.latencyMs("ep_a")).toBe(40);
+    expect(mine.takeChanges()).toEqual([]);
+    mine.noteOutcome("ep_a", { ok: true, durationMs: 5 }, 2_000);
+    other.merge(mine.takeChanges(), 2_000);
+    expect(other.isSlow("ep_a", 2_001)).toBe(false);
+  });
+});
+
+describe("slots of an endpoint", () => {
+  test("never more than the limit hold one, and the next in line gets what is released", async () => {
+    const slots = new EndpointSlots(2);
+    expect(await slots.acquire("ep_a", 10, 0)).toBe(0);
+    expect(await slots.acquire("ep_a", 10, 0)).toBe(0);
+    const third = slots.acquire("ep_a", 10, 0);
+    slots.release("ep_a");
+    expect(await third).toBe(0);
+    expect(await slots.acquire("ep_a", 10_000, 0)).toBeGreaterThan(0);
+    expect(await slots.acquire("ep_b", 10_000, 0)).toBe(0);
+  });
+
+  test("who would wait long is sent away, each a step later than the one before", async () => {
+    const slots = new EndpointSlots(2);
+    await slots.acquire("ep_a", 10_000, 0);
+    await slots.acquire("ep_a", 10_000, 0);
+    const times = [];
+    for (let count = 0; count < 4; count += 1) {
+      times.push(await slots.acquire("ep_a", 10_000, 0));
+    }
+    expect(times).toEqual([10_000, 15_000, 20_000, 25_000]);
+  });
+});
+
+describe("the rate of starts", () => {
+  test("a burst goes at once, then one for each token", () => {
+    const rate = new StartRate({ perSecond: 20, burst: 3 }, 0);
+    expect([rate.take(0), rate.take(0), rate.take(0), rate.take(0)]).toEqual([true, true, true, false]);
+    expect(rate.waitMs(0)).toBe(50);
+    expect(rate.take(49)).toBe(false);
+    expect(rate.take(51)).toBe(true);
+  });
+
+  test("strain slows it down to a floor, ease brings it back to what is allowed", () => {
+    const rate = new StartRate({ perSecond: 20, burst: 3 }, 0);
+    rate.learn(10, true);
+    for (let start = 0; start < 50; start += 1) {
+      rate.learn(100, false);
+    }
+    expect(rate.perSecond).toBeCloseTo(2);
+    for (let start = 0; start < 100; start += 1) {
+      rate.learn(10, false);
+    }
+    expect(rate.perSecond).toBe(20);
+  });
+
+  test("live workers share it", () => {
+    const rate = new StartRate({ perSecond: 20, burst: 3 }, 0);
+    rate.allow(5);
+    expect(rate.perSecond).toBe(5);
+  });
+});
