@@ -4,7 +4,7 @@
  * (docs/decisions/0007). The SDK counts the hook as optional: where Node cannot make one, it goes on without.
  */
 import { createRequire } from "node:module";
-import type { WorkerOptions } from "node:worker_threads";
+import type { Worker, WorkerOptions } from "node:worker_threads";
 
 const THREAD_FILE = /[\\/]workflow-worker-thread\.js$/;
 /**
@@ -33,7 +33,7 @@ export function useLeanWorkflowThreads(): void {
   installed = true;
   // The SDK looks the class up in the module when it starts a thread.
   const threads = createRequire(import.meta.url)("node:worker_threads") as {
-    Worker: typeof import("node:worker_threads").Worker;
+    Worker: typeof Worker;
   };
   threads.Worker = class extends threads.Worker {
     constructor(file: string | URL, options: WorkerOptions = {}) {
