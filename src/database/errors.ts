@@ -1,11 +1,11 @@
 import { DatabaseError } from "pg";
 
 /**
- * Whether PostgreSQL refused a statement for what it says (SQLSTATE classes 22 and 23: data exception, integrity
- * violation), so that saying it again cannot help. Everything else may pass: connection, lock, shutdown, resources.
+ * Whether PostgreSQL refused a statement for what it says (SQLSTATE classes 21, 22 and 23: cardinality, data exception,
+ * integrity violation), so that saying it again cannot help. Everything else may pass: connection, lock, shutdown, resources.
  */
 export function isDataError(error: unknown): boolean {
-  return error instanceof DatabaseError && error.code !== undefined && /^2[23]/.test(error.code);
+  return error instanceof DatabaseError && error.code !== undefined && /^2[123]/.test(error.code);
 }
 
 /** Whether a unique constraint refused a row. */

@@ -150,19 +150,20 @@ export class AttemptService {
         return known ?? { kind: "moved" };
       }
       watch.flight = flights.join(key, delivery.cycle);
-      if (watch.flight !== undefined) {
-        return await watch.flight.outcome;
-      }
       const leaseMs = (delivery.leaseUntil?.getTime() ?? 0) - clock.now();
-      if (leaseMs <= 0) {
-        return await this.#attempt(watch, delivery);
+      if (watch.flight === undefined && leaseMs > 0) {
+        await wait(Math.min(LEASE_POLL_MS, leaseMs + 1));
+        continue;
       }
-      await wait(Math.min(LEASE_POLL_MS, leaseMs + 1));
+      const outcome = await (watch.flight?.outcome ?? this.#attempt(watch, delivery));
+      if (outcome !== undefined) {
+        return outcome;
+      }
     }
   }
 
-  /** Nobody has attempted it, or whoever did is gone. */
-  async #attempt(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome> {
+  /** Nobody has attempted it, or whoever did is gone. Undefined: somebody's outcome came first and is in the row. */
+  async #attempt(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
     const { clock, flights, health, slots } = this.#options;
     const { key, plan, hurry } = watch;
     const { endpointId, endpointState } = delivery;

@@ -16,8 +16,11 @@ export interface Flight {
   readonly endpointId: string;
   /** Unix milliseconds. */
   readonly startedAtMs: number;
-  /** Rejects only when the outcome was neither recorded nor can be. */
-  readonly outcome: Promise<MemberOutcome>;
+  /**
+   * Undefined: another process's outcome of this attempt was recorded first and stands. Rejects only when the outcome
+   * was neither recorded nor can be.
+   */
+  readonly outcome: Promise<MemberOutcome | undefined>;
   /** Makes it known to other processes that the request is under way. */
   lease(): Promise<void>;
 }
@@ -104,7 +107,7 @@ export class Flights {
     readonly plan: AttemptPlan;
     readonly attemptId: string;
     readonly sent: SentAttempt;
-  }): Promise<MemberOutcome> {
+  }): Promise<MemberOutcome | undefined> {
     const { key, delivery, plan, attemptId, sent } = landed;
     const endedAtMs = sent.startedAtMs + sent.durationMs;
     const outcome = judge(plan, sent);
@@ -114,7 +117,7 @@ export class Flights {
       { ok: sent.error === null, durationMs: sent.durationMs },
       this.#options.clock.now(),
     );
-    await this.#options.recorder.outcome({
+    const written = await this.#options.recorder.outcome({
       ...key,
       attemptId,
       tenantId: delivery.tenantId,
@@ -130,6 +133,9 @@ export class Flights {
       expiresAt: outcome.kind === "dead" ? new Date(endedAtMs + plan.deadLetterMs) : null,
       leaves,
     });
+    if (!written) {
+      return undefined;
+    }
     return leaves ? { kind: "moved" } : outcome;
   }
 }

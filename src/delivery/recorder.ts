@@ -19,8 +19,8 @@ const RETRY_FIRST_MS = 50;
 const RETRY_MAX_MS = 2_000;
 
 export interface Recorder {
-  /** Resolves once the outcome is durable. */
-  outcome(outcome: AttemptOutcome): Promise<void>;
+  /** Resolves once the outcome is durable; false: the attempt had one before, which stays. */
+  outcome(outcome: AttemptOutcome): Promise<boolean>;
   /** Resolves once the lease is durable. */
   inFlight(attempt: InFlightAttempt): Promise<void>;
   /** Resolves when all that was given is written. */
@@ -35,11 +35,10 @@ export interface RecorderOptions {
 }
 
 /** Runs a write until the database takes it, or refuses it for its content. */
-async function persist(write: () => Promise<void>, { wait, log }: RecorderOptions): Promise<void> {
+async function persist<T>(write: () => Promise<T>, { wait, log }: RecorderOptions): Promise<T> {
   for (let delayMs = RETRY_FIRST_MS; ; delayMs = Math.min(RETRY_MAX_MS, delayMs * 2)) {
     try {
-      await write();
-      return;
+      return await write();
     } catch (error) {
       if (isDataError(error)) {
         throw error;
@@ -54,33 +53,35 @@ async function persist(write: () => Promise<void>, { wait, log }: RecorderOption
  * One outcome that shared a refused statement. If PostgreSQL refuses it alone too, the receiver's text is the only
  * part that we did not make; the outcome itself must not be lost, or the delivery would be sent again and again.
  */
-async function recordAlone(item: AttemptOutcome, options: RecorderOptions): Promise<void> {
+async function recordAlone(item: AttemptOutcome, options: RecorderOptions): Promise<boolean> {
   for (const candidate of [item, { ...item, responseBody: null }]) {
     try {
-      await persist(async () => await recordOutcomes(options.pool, [candidate]), options);
-      return;
+      const [written] = await persist(async () => await recordOutcomes(options.pool, [candidate]), options);
+      return written === true;
     } catch (error) {
       options.log.error({ err: error, delivery_id: item.deliveryId }, "an outcome was refused");
     }
   }
+  return true;
 }
 
 export function createRecorder(options: RecorderOptions): Recorder {
   const { pool, log } = options;
 
-  const outcomes: Batcher<AttemptOutcome, undefined> = createBatcher<AttemptOutcome, undefined>({
+  const outcomes: Batcher<AttemptOutcome, boolean> = createBatcher<AttemptOutcome, boolean>({
     maxItems: STATEMENT_ITEMS_MAX,
     maxInFlight: STATEMENTS_IN_FLIGHT_MAX,
     flush: async (items) => {
       try {
-        await persist(async () => await recordOutcomes(pool, items), options);
+        return await persist(async () => await recordOutcomes(pool, items), options);
       } catch (error) {
         log.error({ err: error }, "a shared write was refused; writing one by one");
+        const written: boolean[] = [];
         for (const item of items) {
-          await recordAlone(item, options);
+          written.push(await recordAlone(item, options));
         }
+        return written;
       }
-      return items.map(() => undefined);
     },
   });
 
@@ -94,9 +95,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   });
 
   return {
-    outcome: async (outcome) => {
-      await outcomes.add(outcome);
-    },
+    outcome: async (outcome) => await outcomes.add(outcome),
     inFlight: async (attempt) => {
       await leases.add(attempt);
     },

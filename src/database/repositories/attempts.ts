@@ -135,12 +135,18 @@ export interface InFlightAttempt {
   readonly leaseUntil: Date;
 }
 
-/** Writes the leases; an attempt whose outcome is known already keeps it. */
+/**
+ * Writes the leases; an attempt whose outcome is known already keeps it. Runs beside each other may ask for the same
+ * lease at once, and one statement takes a row once.
+ */
 export async function recordInFlight(db: Queryable, attempts: readonly InFlightAttempt[]): Promise<void> {
   await db.query({
     name: "record-in-flight",
     text: `INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, lease_until)
-      SELECT * FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[])
+      SELECT DISTINCT ON (day, delivery_id, cycle, attempt) *
+      FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[])
+        AS lease(day, delivery_id, cycle, attempt, id, tenant_id, started_at, lease_until)
+      ORDER BY day, delivery_id, cycle, attempt, lease_until DESC
       ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
         SET started_at = excluded.started_at, lease_until = excluded.lease_until
         WHERE attempts.duration_ms IS NULL AND attempts.lease_until < excluded.lease_until`,
@@ -183,9 +189,11 @@ export interface AttemptOutcome {
 /**
  * Writes attempts and the states that follow from them in one statement. The first outcome of an attempt stays; a
  * delivery that was moved, cancelled or replayed meanwhile keeps its new state.
+ *
+ * @returns for each outcome whether it was written; false: the attempt had one
  */
-export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOutcome[]): Promise<void> {
-  await db.query({
+export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOutcome[]): Promise<boolean[]> {
+  const { rows } = await db.query<{ delivery_id: string; cycle: number; attempt: number }>({
     name: "record-outcomes",
     text: `WITH outcome AS (
         SELECT * FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[],
@@ -200,24 +208,27 @@ export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOu
           SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
             error = excluded.error, response_body = excluded.response_body, lease_until = NULL
           WHERE attempts.duration_ms IS NULL
-        RETURNING day, delivery_id
+        RETURNING day, delivery_id, cycle, attempt
+      ), followed AS (
+        UPDATE deliveries d SET
+          state = o.next_state,
+          carrier = CASE WHEN o.leaves THEN NULL ELSE d.carrier END,
+          epoch = d.epoch + o.leaves::int,
+          attempt_count = o.attempt,
+          cycle_started_at = CASE WHEN o.attempt = 1 THEN o.started_at ELSE d.cycle_started_at END,
+          last_status = o.status,
+          last_error = o.error,
+          next_attempt_at = o.next_attempt_at,
+          delivered_at = CASE WHEN o.next_state = 'DELIVERED' THEN o.ended_at END,
+          dead_lettered_at = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN o.ended_at END,
+          expires_at = o.expires_at,
+          reason = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN 'attempts_exhausted' END
+        FROM outcome o JOIN written w ON w.day = o.day AND w.delivery_id = o.delivery_id AND w.cycle = o.cycle
+          AND w.attempt = o.attempt
+        WHERE d.day = o.day AND d.id = o.delivery_id AND d.carrier = o.carrier AND d.epoch = o.epoch
+          AND d.state IN ('QUEUED', 'RETRYING')
       )
-      UPDATE deliveries d SET
-        state = o.next_state,
-        carrier = CASE WHEN o.leaves THEN NULL ELSE d.carrier END,
-        epoch = d.epoch + o.leaves::int,
-        attempt_count = o.attempt,
-        cycle_started_at = CASE WHEN o.attempt = 1 THEN o.started_at ELSE d.cycle_started_at END,
-        last_status = o.status,
-        last_error = o.error,
-        next_attempt_at = o.next_attempt_at,
-        delivered_at = CASE WHEN o.next_state = 'DELIVERED' THEN o.ended_at END,
-        dead_lettered_at = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN o.ended_at END,
-        expires_at = o.expires_at,
-        reason = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN 'attempts_exhausted' END
-      FROM outcome o JOIN written w ON w.day = o.day AND w.delivery_id = o.delivery_id
-      WHERE d.day = o.day AND d.id = o.delivery_id AND d.carrier = o.carrier AND d.epoch = o.epoch
-        AND d.state IN ('QUEUED', 'RETRYING')`,
+      SELECT delivery_id, cycle, attempt FROM written`,
     values: [
       outcomes.map((row) => idDay(row.deliveryId)),
       outcomes.map((row) => row.deliveryId),
@@ -239,6 +250,8 @@ export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOu
       outcomes.map((row) => row.leaves),
     ],
   });
+  const written = new Set(rows.map((row) => `${row.delivery_id}/${row.cycle}/${row.attempt}`));
+  return outcomes.map((row) => written.has(`${row.deliveryId}/${row.cycle}/${row.attempt}`));
 }
 
 /** A delivery whose endpoint will not take it any more. */

@@ -1,0 +1,40 @@
+/** Outages of one test's database; the server and everybody else's databases go on. */
+import { Client } from "pg";
+import { inject } from "vitest";
+import type { World } from "./world.ts";
+
+async function asSuperuser(...statements: readonly string[]): Promise<void> {
+  const client = new Client({ connectionString: inject("databaseUrl") });
+  await client.connect();
+  try {
+    for (const statement of statements) {
+      await client.query(statement);
+    }
+  } finally {
+    await client.end();
+  }
+}
+
+function nameOf({ config }: World): string {
+  return new URL(config.databaseUrl).pathname.slice(1);
+}
+
+function terminate(database: string): string {
+  return `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${database}'`;
+}
+
+/** Breaks every connection to the world's database, in the middle of whatever they do. */
+export async function breakConnections(world: World): Promise<void> {
+  await asSuperuser(terminate(nameOf(world)));
+}
+
+/** Breaks every connection and takes no new one. */
+export async function stopDatabase(world: World): Promise<void> {
+  const database = nameOf(world);
+  await asSuperuser(`ALTER DATABASE ${database} WITH ALLOW_CONNECTIONS false`, terminate(database));
+}
+
+/** Takes connections again. */
+export async function startDatabase(world: World): Promise<void> {
+  await asSuperuser(`ALTER DATABASE ${nameOf(world)} WITH ALLOW_CONNECTIONS true`);
+}

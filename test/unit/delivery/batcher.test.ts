@@ -1,0 +1,130 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type Batcher, createBatcher } from "../../../src/database/batcher.ts";
+
+interface Flush {
+  readonly items: readonly number[];
+  readonly end: (error?: Error) => void;
+}
+
+/** A batcher whose flushes the test ends; each result is its item, doubled. */
+function underTest(
+  maxItems: number,
+  maxInFlight: number,
+): { batcher: Batcher<number, number>; flushes: Flush[] } {
+  const flushes: Flush[] = [];
+  const batcher = createBatcher<number, number>({
+    maxItems,
+    maxInFlight,
+    flush: async (items) =>
+      await new Promise((resolve, reject) => {
+        flushes.push({
+          items,
+          end: (error) => (error === undefined ? resolve(items.map((item) => 2 * item)) : reject(error)),
+        });
+      }),
+  });
+  return { batcher, flushes };
+}
+
+async function turn(): Promise<void> {
+  await new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
+describe("group commit", () => {
+  test("flushes a lone item at once", async () => {
+    const { batcher, flushes } = underTest(10, 1);
+    const result = batcher.add(1);
+    await turn();
+    expect(flushes.map(({ items }) => items)).toEqual([[1]]);
+    flushes[0]?.end();
+    expect(await result).toBe(2);
+  });
+
+  test("puts together what comes in the same turn, and what waits while flushes are under way", async () => {
+    const { batcher, flushes } = underTest(10, 1);
+    const results = [1, 2].map(async (item) => await batcher.add(item));
+    await turn();
+    results.push(...[3, 4, 5].map(async (item) => await batcher.add(item)));
+    await turn();
+    expect(flushes.map(({ items }) => items)).toEqual([[1, 2]]);
+    flushes[0]?.end();
+    await turn();
+    expect(flushes.map(({ items }) => items)).toEqual([
+      [1, 2],
+      [3, 4, 5],
+    ]);
+    flushes[1]?.end();
+    expect(await Promise.all(results)).toEqual([2, 4, 6, 8, 10]);
+  });
+
+  test("tells everyone of a flush when it fails, and nobody else", async () => {
+    const { batcher, flushes } = underTest(2, 2);
+    const results = Promise.allSettled([1, 2, 3].map(async (item) => await batcher.add(item)));
+    await turn();
+    flushes[0]?.end(new Error("refused"));
+    flushes[1]?.end();
+    expect((await results).map(({ status }) => status)).toEqual(["rejected", "rejected", "fulfilled"]);
+  });
+
+  test("fails a flush that returns the wrong number of results rather than mixing them up", async () => {
+    const batcher = createBatcher<number, number>({
+      maxItems: 10,
+      maxInFlight: 1,
+      flush: async (items) => items.slice(1),
+    });
+    const results = await Promise.allSettled([1, 2].map(async (item) => await batcher.add(item)));
+    expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  });
+
+  test("drains: resolves once nothing waits and nothing is under way, at once when idle", async () => {
+    const { batcher, flushes } = underTest(1, 1);
+    await batcher.drain();
+    const results = [1, 2].map(async (item) => await batcher.add(item));
+    let drained = false;
+    const drain = batcher.drain().then(() => {
+      drained = true;
+    });
+    await turn();
+    flushes[0]?.end();
+    await turn();
+    expect(drained).toBe(false);
+    flushes[1]?.end();
+    await drain;
+    expect(await Promise.all(results)).toEqual([2, 4]);
+  });
+
+  test("gives every item its own result, in flushes within their limits, in order, whatever the timing", async () => {
+    const turns = fc.array(fc.record({ adds: fc.nat(12), ends: fc.nat(3) }), { minLength: 1, maxLength: 20 });
+    const limits = [fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 3 })] as const;
+    await fc.assert(
+      fc.asyncProperty(...limits, turns, async (maxItems, maxInFlight, script) => {
+        const { batcher, flushes } = underTest(maxItems, maxInFlight);
+        const results: Promise<number>[] = [];
+        let ended = 0;
+        const end = (): void => flushes[ended++]?.end();
+        for (const { adds, ends } of script) {
+          for (let add = 0; add < adds; add += 1) {
+            results.push(batcher.add(results.length));
+          }
+          await turn();
+          expect(flushes.length - ended).toBeLessThanOrEqual(maxInFlight);
+          for (let each = 0; each < ends && ended < flushes.length; each += 1) {
+            end();
+          }
+          await turn();
+        }
+        while (ended < flushes.length) {
+          end();
+          await turn();
+        }
+        expect(flushes.flatMap(({ items }) => items)).toEqual(results.map((_, index) => index));
+        expect(Math.max(0, ...flushes.map(({ items }) => items.length))).toBeLessThanOrEqual(maxItems);
+        expect(await Promise.all(results)).toEqual(results.map((_, index) => 2 * index));
+      }),
+      { numRuns: 60 },
+    );
+  });
+});

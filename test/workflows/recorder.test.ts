@@ -1,0 +1,186 @@
+import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPool, type Pool } from "../../src/database/pool.ts";
+import type { AttemptOutcome } from "../../src/database/repositories/attempts.ts";
+import { createRecorder, type Recorder } from "../../src/delivery/recorder.ts";
+import { newId } from "../../src/domain/ids.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { startDatabase, stopDatabase } from "../support/database-outage.ts";
+import { useWorld } from "../support/world.ts";
+
+const made = useWorld();
+const log = createLogger({ level: "silent" });
+const STARTED = new Date(1_800_000_000_000);
+let pool: Pool;
+let recorder: Recorder;
+let tenant: string;
+const waits: number[] = [];
+
+beforeAll(async () => {
+  pool = createPool({ url: made.current.config.databaseUrl, role: "signet_worker", max: 4, log });
+  tenant = await made.current.createTenant();
+  await made.current.createEndpoint(tenant, "http://127.0.0.1:1");
+  recorder = createRecorder({
+    pool,
+    log,
+    wait: async (ms) => {
+      waits.push(ms);
+      await delay(1);
+      if (waits.length === 3) {
+        await startDatabase(made.current);
+      }
+    },
+  });
+});
+
+afterAll(async () => {
+  await pool.end();
+});
+
+/** A delivery under way, with the outcome of its first attempt. */
+async function underWay(more: Partial<AttemptOutcome> = {}): Promise<AttemptOutcome> {
+  const { deliveries } = await made.current.publish(tenant);
+  const id = deliveries[0]?.id ?? "";
+  await made.current.sql.query("UPDATE deliveries SET carrier = id WHERE id = $1", [id]);
+  return {
+    attemptId: newId("attempt", Date.now(), randomBytes),
+    deliveryId: id,
+    tenantId: tenant,
+    carrier: id,
+    epoch: 1,
+    cycle: 1,
+    attempt: 1,
+    startedAt: STARTED,
+    durationMs: 12,
+    status: 500,
+    error: "status",
+    responseBody: null,
+    nextState: "RETRYING",
+    nextAttemptAt: new Date(STARTED.getTime() + 7_000),
+    endedAt: new Date(STARTED.getTime() + 12),
+    expiresAt: null,
+    leaves: false,
+    ...more,
+  };
+}
+
+describe("an outcome", () => {
+  test("is written with the state that follows from it", async () => {
+    const outcome = await underWay();
+    expect(await recorder.outcome(outcome)).toBe(true);
+    const delivery = await made.current.deliveries.find(tenant, outcome.deliveryId);
+    expect(delivery).toMatchObject({
+      state: "RETRYING",
+      attemptCount: 1,
+      lastStatus: 500,
+      lastError: "status",
+    });
+    expect(delivery.nextAttemptAt).toEqual(outcome.nextAttemptAt);
+    expect(await made.current.attempts(tenant, outcome.deliveryId)).toMatchObject([
+      { id: outcome.attemptId, attempt: 1, startedAt: STARTED, durationMs: 12, status: 500 },
+    ]);
+  });
+
+  test("stays when a second one comes, which is told so", async () => {
+    const outcome = await underWay();
+    const later = {
+      ...outcome,
+      status: 200,
+      error: null,
+      nextState: "DELIVERED",
+      nextAttemptAt: null,
+    } as const;
+    expect(await recorder.outcome(outcome)).toBe(true);
+    expect(await recorder.outcome(later)).toBe(false);
+    expect(await made.current.deliveries.find(tenant, outcome.deliveryId)).toMatchObject({
+      state: "RETRYING",
+    });
+    expect(await made.current.attempts(tenant, outcome.deliveryId)).toMatchObject([{ status: 500 }]);
+  });
+
+  test("stays also when both come in one statement, and nobody else is held up by that", async () => {
+    const [outcome, other] = [await underWay(), await underWay()];
+    const later = { ...outcome, status: 503 };
+    const written = [outcome, later, other].map(async (each) => await recorder.outcome(each));
+    expect(await Promise.all(written)).toEqual([true, false, true]);
+    expect(await made.current.attempts(tenant, outcome.deliveryId)).toMatchObject([{ status: 500 }]);
+  });
+
+  test("is written without its body when the database cannot hold that, and so are its neighbours", async () => {
+    const bad = await underWay({ responseBody: "a\u0000b" });
+    const good = await underWay({ responseBody: "ab" });
+    const written = [bad, good].map(async (each) => await recorder.outcome(each));
+    expect(await Promise.all(written)).toEqual([true, true]);
+    expect(await made.current.attempts(tenant, bad.deliveryId)).toMatchObject([
+      { status: 500, responseBody: null },
+    ]);
+    expect(await made.current.attempts(tenant, good.deliveryId)).toMatchObject([{ responseBody: "ab" }]);
+  });
+
+  test("moves no delivery of another carrier or epoch, but is kept as an attempt", async () => {
+    const outcome = await underWay();
+    await made.current.sql.query("UPDATE deliveries SET epoch = 2 WHERE id = $1", [outcome.deliveryId]);
+    expect(await recorder.outcome(outcome)).toBe(true);
+    expect(await made.current.deliveries.find(tenant, outcome.deliveryId)).toMatchObject({ state: "QUEUED" });
+    expect(await made.current.attempts(tenant, outcome.deliveryId)).toHaveLength(1);
+  });
+
+  test("is each written once when there are many at once", async () => {
+    const outcomes = await Promise.all(Array.from({ length: 300 }, async () => await underWay()));
+    const written = await Promise.all(outcomes.map(async (each) => await recorder.outcome(each)));
+    expect(written).toEqual(outcomes.map(() => true));
+    const { rows } = await made.current.sql.query(
+      `SELECT count(*) FROM deliveries d JOIN attempts a ON a.day = d.day AND a.delivery_id = d.id
+        WHERE d.state = 'RETRYING' AND d.id = ANY ($1)`,
+      [outcomes.map(({ deliveryId }) => deliveryId)],
+    );
+    expect(rows).toEqual([{ count: 300 }]);
+  });
+
+  test("is kept and tried again, after ever longer pauses, while the database is away", async () => {
+    const outcome = await underWay();
+    await stopDatabase(made.current);
+    // The third pause brings the database back.
+    expect(await recorder.outcome(outcome)).toBe(true);
+    expect(waits).toEqual([50, 100, 200]);
+    expect(await made.current.attempts(tenant, outcome.deliveryId)).toHaveLength(1);
+  });
+});
+
+describe("a lease", () => {
+  const leaseUntil = (seconds: number): Date => new Date(STARTED.getTime() + seconds * 1_000);
+
+  async function leaseOf(deliveryId: string): Promise<unknown> {
+    const { rows } = await made.current.sql.query(
+      "SELECT lease_until, duration_ms FROM attempts WHERE delivery_id = $1",
+      [deliveryId],
+    );
+    return rows[0];
+  }
+
+  test("is taken, made longer, and given back by the outcome", async () => {
+    const outcome = await underWay();
+    await recorder.inFlight({ ...outcome, leaseUntil: leaseUntil(15) });
+    expect(await leaseOf(outcome.deliveryId)).toEqual({ lease_until: leaseUntil(15), duration_ms: null });
+    await recorder.inFlight({ ...outcome, leaseUntil: leaseUntil(30) });
+    await recorder.inFlight({ ...outcome, leaseUntil: leaseUntil(20) });
+    expect(await leaseOf(outcome.deliveryId)).toEqual({ lease_until: leaseUntil(30), duration_ms: null });
+    await recorder.outcome(outcome);
+    expect(await leaseOf(outcome.deliveryId)).toEqual({ lease_until: null, duration_ms: 12 });
+  });
+
+  test("asked for twice at once is one", async () => {
+    const outcome = await underWay();
+    const lease = { ...outcome, leaseUntil: leaseUntil(15) };
+    await Promise.all([recorder.inFlight(lease), recorder.inFlight(lease)]);
+    expect(await leaseOf(outcome.deliveryId)).toEqual({ lease_until: leaseUntil(15), duration_ms: null });
+  });
+
+  test("that comes late does not undo an outcome", async () => {
+    const outcome = await underWay();
+    await recorder.outcome(outcome);
+    await recorder.inFlight({ ...outcome, leaseUntil: leaseUntil(15) });
+    expect(await leaseOf(outcome.deliveryId)).toEqual({ lease_until: null, duration_ms: 12 });
+  });
+});

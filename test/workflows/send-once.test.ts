@@ -1,0 +1,215 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, describe, expect, test } from "vitest";
+import { createKeyring } from "../../src/crypto/keyring.ts";
+import { createPool } from "../../src/database/pool.ts";
+import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import type { AttemptRun } from "../../src/delivery/attempt-service.ts";
+import { createEngine, type Engine } from "../../src/delivery/engine.ts";
+import { idDay } from "../../src/domain/ids.ts";
+import { drawOffsets } from "../../src/domain/retry-schedule.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { startDatabase, stopDatabase } from "../support/database-outage.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { useWorld } from "../support/world.ts";
+
+// No worker: the tests themselves call what activities call, as two processes where two are needed.
+const made = useWorld();
+const OFFSETS = drawOffsets(259_200_000, () => 0.5);
+const FAILURE: Behaviour = { kind: "answer", status: 500 };
+
+const processes: (() => Promise<void>)[] = [];
+
+/** What a worker process sends with; its clock may be ahead of the others'. */
+function startSender(aheadMs = 0): Engine {
+  const { config } = made.current;
+  const log = createLogger({ level: config.logLevel });
+  const pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
+  const keyring = createKeyring({ kek: config.kek ?? Buffer.alloc(0), randomBytes });
+  const clock = { now: () => Date.now() + aheadMs };
+  const engine = createEngine({ config, pool, keyring, clock, log }, () => undefined);
+  processes.push(async () => {
+    await engine.drain();
+    await pool.end();
+  });
+  return engine;
+}
+
+afterAll(async () => {
+  await Promise.all(processes.map(async (end) => await end()));
+});
+
+interface Attempted {
+  readonly receiver: Receiver;
+  readonly tenant: string;
+  readonly endpoint: string;
+  readonly id: string;
+  readonly find: () => Promise<Delivery>;
+  /** Runs the first attempt, as `attemptFirst` (in a hurry) or as `settle`. */
+  readonly run: (engine: Engine, hurry?: boolean, epoch?: number) => Promise<AttemptRun>;
+}
+
+/** A delivery whose carrier has been started. */
+async function publishTo(...script: readonly Behaviour[]): Promise<Attempted> {
+  const world = made.current;
+  const receiver = await startReceiver({ script });
+  const tenant = await world.createTenant();
+  const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
+  const { deliveries } = await world.publish(tenant);
+  const id = deliveries[0]?.id ?? "";
+  await world.sql.query("UPDATE deliveries SET carrier = id, claimed_at = now() WHERE id = $1", [id]);
+  return {
+    receiver,
+    tenant,
+    endpoint,
+    id,
+    find: async () => await world.deliveries.find(tenant, id),
+    run: async (engine, hurry = false, epoch = 1) =>
+      await engine.attempts.run({
+        carrier: id,
+        members: [{ id, epoch }],
+        plan: {
+          attempt: 1,
+          offsetsMs: OFFSETS,
+          anchorMs: null,
+          dueMs: null,
+          deadLetterMs: 600_000,
+          part: false,
+        },
+        hurry,
+      }),
+  };
+}
+
+const kinds = (run: AttemptRun): string[] => run.outcomes.map(({ kind }) => kind);
+
+describe.concurrent("one attempt that is run more than once", () => {
+  test("makes one request when the runs are beside each other in one process", async () => {
+    const { receiver, run } = await publishTo({ kind: "answer", delayMs: 300 });
+    const engine = startSender();
+    const runs = await Promise.all([run(engine, true), run(engine, true), run(engine), run(engine)]);
+    expect(runs.map(kinds)).toEqual([["delivered"], ["delivered"], ["delivered"], ["delivered"]]);
+    expect(receiver.requests).toHaveLength(1);
+    await receiver.close();
+  });
+
+  test("makes one request, and takes one lease, when that takes longer than the first second", async () => {
+    const { receiver, run } = await publishTo({ kind: "answer", delayMs: 1_500 });
+    const engine = startSender();
+    const runs = await Promise.all([run(engine, true), run(engine, true), run(engine), run(engine)]);
+    expect(runs.map(kinds)).toEqual([["unsettled"], ["unsettled"], ["delivered"], ["delivered"]]);
+    expect(receiver.requests).toHaveLength(1);
+    await receiver.close();
+  });
+
+  test("makes no request once there is an outcome, and comes to the same again", async () => {
+    const { receiver, run, find } = await publishTo(FAILURE);
+    const [before, after] = [startSender(), startSender()];
+    const first = await run(before, true);
+    const again = await run(after);
+    expect(kinds(first)).toEqual(["failed"]);
+    expect(again.outcomes).toEqual(first.outcomes);
+    expect((await find()).nextAttemptAt?.getTime()).toBe(
+      first.outcomes.flatMap((outcome) => (outcome.kind === "failed" ? [outcome.dueMs] : []))[0],
+    );
+    expect(receiver.requests).toHaveLength(1);
+    await receiver.close();
+  });
+
+  test("waits for another process's request while its lease lasts, and learns how it ended", async () => {
+    const { receiver, run, tenant, id } = await publishTo({ kind: "answer", delayMs: 2_500 });
+    const [one, other] = [startSender(), startSender()];
+    expect(kinds(await run(one, true))).toEqual(["unsettled"]);
+    expect(kinds(await run(other))).toEqual(["delivered"]);
+    expect(receiver.requests).toHaveLength(1);
+    expect(await made.current.attempts(tenant, id)).toMatchObject([{ attempt: 1, status: 200 }]);
+    await receiver.close();
+  });
+
+  test("makes the request again when the process that had it is gone, but not before its lease is over", async () => {
+    const { receiver, run, tenant, id } = await publishTo({ kind: "answer" });
+    const leaseUntil = Date.now() + 2_000;
+    await made.current.sql.query(
+      `INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, lease_until)
+        VALUES ($1, $2, 1, 1, 'att_of_a_process_that_died', $3, now(), $4)`,
+      [idDay(id), id, tenant, new Date(leaseUntil)],
+    );
+    expect(kinds(await run(startSender()))).toEqual(["delivered"]);
+    expect(receiver.requests).toHaveLength(1);
+    expect(receiver.requests[0]?.receivedAt).toBeGreaterThanOrEqual(leaseUntil);
+    expect(await made.current.attempts(tenant, id)).toMatchObject([{ attempt: 1, status: 200 }]);
+    await receiver.close();
+  });
+
+  test("that two processes made after all has one outcome, the first recorded, which both go on with", async () => {
+    const slowFailure: Behaviour = { kind: "answer", status: 500, delayMs: 2_000 };
+    const { receiver, run, find } = await publishTo(slowFailure, { kind: "answer", delayMs: 4_000 });
+    // The second one's clock says that the lease of the first is over.
+    const [one, other] = [startSender(), startSender(60_000)];
+    expect(kinds(await run(one, true))).toEqual(["unsettled"]);
+    const taken = run(other);
+    await receiver.waitFor(2);
+    expect(kinds(await taken)).toEqual(["failed"]);
+    expect(kinds(await run(one))).toEqual(["failed"]);
+    expect(await find()).toMatchObject({ state: "RETRYING", attemptCount: 1, lastStatus: 500 });
+    await receiver.close();
+  });
+});
+
+describe.concurrent("the fence", () => {
+  test("lets no carrier send under an epoch that is not its own", async () => {
+    const { receiver, run } = await publishTo({ kind: "answer" });
+    expect(kinds(await run(startSender(), true, 2))).toEqual(["moved"]);
+    expect(receiver.requests).toHaveLength(0);
+    await receiver.close();
+  });
+
+  test.each(["CANCELLED", "DELIVERED", "EXPIRED"])("lets nobody send what is %s", async (state) => {
+    const { receiver, run, id } = await publishTo({ kind: "answer" });
+    await made.current.sql.query("UPDATE deliveries SET state = $2 WHERE id = $1", [id, state]);
+    expect(kinds(await run(startSender(), true))).toEqual(["moved"]);
+    expect(receiver.requests).toHaveLength(0);
+    await receiver.close();
+  });
+
+  test("keeps a cancellation that came while the request was under way", async () => {
+    const { receiver, run, find, id, tenant } = await publishTo({
+      kind: "answer",
+      status: 500,
+      delayMs: 500,
+    });
+    const running = run(startSender(), true);
+    await receiver.waitFor(1);
+    await made.current.sql.query("UPDATE deliveries SET state = 'CANCELLED' WHERE id = $1", [id]);
+    await running;
+    expect(await find()).toMatchObject({ state: "CANCELLED", nextAttemptAt: null });
+    expect(await made.current.attempts(tenant, id)).toMatchObject([{ attempt: 1, status: 500 }]);
+    await receiver.close();
+  });
+});
+
+describe("a database that is away", () => {
+  test("delays the record of an outcome, and causes no second request", async () => {
+    const { receiver, run, find, tenant, id } = await publishTo({ kind: "answer", delayMs: 600 });
+    const running = run(startSender(), true);
+    await receiver.waitFor(1);
+    await stopDatabase(made.current);
+    // The request ends meanwhile, its outcome cannot be written; whoever waits for it in a hurry gives up.
+    await running.catch((error: unknown) => error);
+    await startDatabase(made.current);
+    await eventually(async () => (await find()).state === "DELIVERED", "the record of the outcome");
+    expect(receiver.requests).toHaveLength(1);
+    expect(await made.current.attempts(tenant, id)).toMatchObject([{ attempt: 1, status: 200 }]);
+    await receiver.close();
+  });
+
+  test("stops an attempt before anything is sent", async () => {
+    const { receiver, run, find } = await publishTo({ kind: "answer" });
+    await stopDatabase(made.current);
+    await expect(run(startSender())).rejects.toThrow(/not currently accepting connections|terminat/);
+    await startDatabase(made.current);
+    expect(receiver.requests).toHaveLength(0);
+    expect(await find()).toMatchObject({ state: "QUEUED", attemptCount: 0 });
+    await receiver.close();
+  });
+});
