@@ -10,6 +10,8 @@ export interface BatcherOptions<Item, Result> {
   readonly maxItems: number;
   /** Most flushes under way at once. */
   readonly maxInFlight: number;
+  /** Keeps a flush from growing in bytes too; an item that is larger than `max` alone goes alone. */
+  readonly size?: { readonly of: (item: Item) => number; readonly max: number };
 }
 
 interface Waiting<Item, Result> {
@@ -31,6 +33,23 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   let inFlight = 0;
   let scheduled = false;
 
+  /** The next flush: at least one item, and no more than its limits hold. */
+  function takeNext(): Waiting<Item, Result>[] {
+    const { maxItems, size } = options;
+    if (size === undefined) {
+      return waiting.splice(0, maxItems);
+    }
+    let count = 1;
+    let total = size.of((waiting[0] as Waiting<Item, Result>).item);
+    for (; count < Math.min(maxItems, waiting.length); count += 1) {
+      total += size.of((waiting[count] as Waiting<Item, Result>).item);
+      if (total > size.max) {
+        break;
+      }
+    }
+    return waiting.splice(0, count);
+  }
+
   async function run(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     try {
       const results = await options.flush(batch.map((entry) => entry.item));
@@ -51,7 +70,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   function pump(): void {
     while (inFlight < options.maxInFlight && waiting.length > 0) {
       inFlight += 1;
-      void run(waiting.splice(0, options.maxItems));
+      void run(takeNext());
     }
     if (inFlight === 0) {
       for (const done of drained.splice(0)) {

@@ -21,6 +21,8 @@ import { SignetError } from "../errors.ts";
 /** How long an Idempotency-Key stands for its first request (wire.md, Events). */
 export const IDEMPOTENCY_MS = 86_400_000;
 const COMMIT_EVENTS_MAX = 1_000;
+/** Characters of `data`: a small event must not wait for hundreds of large ones to be written. */
+const COMMIT_SIZE_MAX = 4_194_304;
 const COMMITS_IN_FLIGHT_MAX = 2;
 
 export interface IncomingEvent {
@@ -67,6 +69,7 @@ export function createIngest(options: IngestOptions): Ingest {
 
   const commits = createBatcher<IncomingEvent, Flushed>({
     maxItems: COMMIT_EVENTS_MAX,
+    size: { of: (event) => event.data.length, max: COMMIT_SIZE_MAX },
     maxInFlight: COMMITS_IN_FLIGHT_MAX,
     flush: async (items) => await commit(items, options),
   });

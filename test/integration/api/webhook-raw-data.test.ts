@@ -1,0 +1,113 @@
+/** A publisher's JSON is carried, not read: every byte of `data` and `metadata` arrives as it was written (wire.md). */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver, verifyReceived } from "../../support/receiver-server.ts";
+import { createTenant, type Json, listAll, rows, sql, type Tenant } from "../../support/tenant.ts";
+
+const SPELLINGS: readonly [string, string][] = [
+  ["1.0 and its like", '{"a":1.0,"b":-0.0,"c":1E+2,"d":0.10}'],
+  ["2^60 and digits beyond a double", '{"a":1152921504606846976,"b":3.14159265358979323846264338327950288}'],
+  ["1e400, which no double holds", '{"a":1e400,"b":-1e-400}'],
+  ["the order of members", '{"z":1,"a":2,"10":3,"2":4}'],
+  ["a member twice", '{"a":1,"a":2}'],
+  ["names that mean something to JavaScript", '{"__proto__":{"x":1},"constructor":1,"toJSON":2,"":3}'],
+  ["escapes", '{"\\u0061":"\\u00e9\\/\\b\\f\\n\\r\\t\\"\\\\\\u2028\\u003c"}'],
+  ["escaped NUL and half surrogate pairs", '{"a":"\\u0000\\ud800\\uDFFF"}'],
+  ["letters of every plane", '{"ключ":"é 漢字 \u{1f600} \u2028\u2029\u00a0\ufeff"}'],
+  ["white space inside", '{ "a" :\t[ 1 ,\n 2 ] ,\r\n "b" : { } }'],
+  ["what would end a script", '{"a":"</script><!--"}'],
+  ["nothing", "{}"],
+];
+const METADATA = '{"z":1.0,"a":1152921504606846976,"e":"\\u00e9","n":1e400, "2":[ ],"1":null}';
+
+const api = useTestApi({ worker: true });
+let receiver: Receiver;
+let tenant: Tenant;
+let secret: string;
+/** Event ids, in the order of the spellings: each was published alone and in a batch. */
+let alone: string[];
+let batched: string[];
+
+async function register(url: string): Promise<Json> {
+  const raw = `{"url":"${url}","events":["*"],"metadata":  ${METADATA}  }`;
+  const { status, body, text } = await tenant.send("POST", "/v1/webhooks/endpoints", { raw });
+  expect({ status, text }).toEqual({ status: 201, text: expect.stringContaining(`"metadata":${METADATA}}`) });
+  return body;
+}
+
+async function untilActive({ id }: Json): Promise<void> {
+  const path = `/v1/webhooks/endpoints/${String(id)}`;
+  await eventually(
+    async () => (await tenant.get(path)).body["state"] === "ACTIVE",
+    "the endpoint to be ACTIVE",
+  );
+}
+
+beforeAll(async () => {
+  receiver = await startReceiver();
+  tenant = await createTenant(api);
+  const endpoint = await register(receiver.url);
+  secret = String(endpoint["secret"]);
+  await untilActive(endpoint);
+  receiver.clear();
+  const disabled = await register("http://127.0.0.1:19999/disabled");
+  await sql(api, "UPDATE endpoints SET state = 'DISABLED' WHERE id = $1", [disabled["id"]]);
+  const event = (data: string): string => `{"type":"a.b","data": ${data} }`;
+  alone = [];
+  for (const [, data] of SPELLINGS) {
+    const { body } = await tenant.send("POST", "/v1/events", { raw: event(data) });
+    alone.push(String(body["id"]));
+  }
+  const raw = `{"events":[${SPELLINGS.map(([, data]) => event(data)).join()}]}`;
+  const batch = await tenant.send("POST", "/v1/events", { raw });
+  batched = (batch.body["data"] as Json[]).map(({ id }) => String(id));
+  await receiver.waitFor(2 * SPELLINGS.length, 30_000);
+});
+afterAll(async () => {
+  await receiver.close();
+});
+
+/** What was received of an event. */
+function bodyOf(eventId: string | undefined): string {
+  const requests = receiver.requests.filter(({ headers }) => headers["x-service-event-id"] === eventId);
+  expect(requests).toHaveLength(1);
+  const [request] = requests;
+  if (request === undefined) {
+    throw new Error(`nothing received of ${eventId}`);
+  }
+  verifyReceived(request, [secret]);
+  return request.rawBody.toString("utf8");
+}
+
+describe.each(SPELLINGS.map(([name, data], index) => ({ name, data, index })))("$name", ({ data, index }) => {
+  test("reaches the receiver byte by byte, with the metadata", () => {
+    for (const id of [alone[index], batched[index]]) {
+      expect(bodyOf(id).split(',"metadata":')[1]).toBe(`${METADATA},"data":${data}}`);
+    }
+  });
+
+  test("is shown byte by byte, as an event and as a dead letter", async () => {
+    const id = alone[index] ?? "";
+    const event = await tenant.get(`/v1/events/${id}`);
+    expect(event.text.slice(event.text.indexOf(',"data":'))).toBe(`,"data":${data}}`);
+    const letters = await tenant.get(`/v1/webhooks/dlq?event_id=${id}`);
+    expect(letters.text).toContain(`"event":${event.text}}],"next_cursor":null}`);
+  });
+});
+
+test("the metadata is shown as it was written", async () => {
+  const list = await tenant.get("/v1/webhooks/endpoints");
+  expect(list.text.split(`"metadata":${METADATA}}`)).toHaveLength(3);
+  const [endpoint] = rows(list);
+  const { text } = await tenant.get(`/v1/webhooks/endpoints/${String(endpoint?.["id"])}`);
+  expect(text).toContain(`"metadata":${METADATA}}`);
+});
+
+test("a list of events shows every one of them as it was written", async () => {
+  const { text } = await tenant.get("/v1/events?limit=100");
+  for (const [, data] of SPELLINGS) {
+    expect(text.split(`"data":${data}}`).length).toBeGreaterThanOrEqual(3);
+  }
+  expect(await listAll(tenant, "/v1/events", 7)).toHaveLength(2 * SPELLINGS.length);
+});

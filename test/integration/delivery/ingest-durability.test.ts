@@ -1,0 +1,97 @@
+/** After 202 nothing is lost: the api process is killed in the middle of its work (architecture 3). */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { afterEach, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { freePort } from "../../support/free-port.ts";
+import { bearer } from "../../support/factories.ts";
+import { createEndpoint, createTenant, type Json, sql } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const MAIN = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
+const EVENTS = 40;
+const children = new Set<ChildProcess>();
+
+afterEach(() => {
+  for (const child of children) {
+    child.kill("SIGKILL");
+  }
+  children.clear();
+});
+
+/** A second api process on the same database. */
+async function startVictim(): Promise<{ readonly url: string; readonly child: ChildProcess }> {
+  const port = await freePort();
+  const child = spawn(process.execPath, ["--import", "tsx", MAIN, "api"], {
+    env: {
+      PATH: process.env["PATH"],
+      ...api.environment,
+      SIGNET_API_LISTEN: `127.0.0.1:${port}`,
+      SIGNET_ADMIN_LISTEN: "127.0.0.1:0",
+      SIGNET_METRICS_LISTEN: `127.0.0.1:${await freePort()}`,
+      SIGNET_LOG_LEVEL: "silent",
+    },
+    stdio: "ignore",
+  });
+  children.add(child);
+  const url = `http://127.0.0.1:${port}`;
+  await eventually(async () => (await fetch(`${url}/healthz`)).ok, "the api process to listen");
+  return { url, child };
+}
+
+test.each([1, 10])(
+  "what was answered when the process is killed after %i answers is all there",
+  async (after) => {
+    const tenant = await createTenant(api);
+    await createEndpoint(api, tenant, { events: ["a.b"] });
+    await createEndpoint(api, tenant, { events: ["*"] });
+    const { url, child } = await startVictim();
+    const answered: Json[] = [];
+    const killed = once(child, "exit");
+
+    async function publish(n: number): Promise<void> {
+      const response = await fetch(`${url}/v1/events`, {
+        method: "POST",
+        headers: { ...bearer(tenant.token), "content-type": "application/json", "idempotency-key": `k${n}` },
+        body: JSON.stringify({ type: "a.b", data: { n } }),
+      });
+      // The status line is the promise; whatever comes after it may be cut off.
+      const body = (await response.json()) as Json;
+      answered.push({ ...body, n });
+      if (answered.length === after) {
+        child.kill("SIGKILL");
+      }
+    }
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: EVENTS }, async (_, n) => await publish(n)),
+    );
+    expect(await killed).toEqual([null, "SIGKILL"]);
+
+    expect(answered.length).toBeGreaterThanOrEqual(after);
+    expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(answered.length);
+    const stored = await sql<{ id: string; data: string; deliveries: number; rows: number }>(
+      api,
+      `SELECT e.id, e.data, e.deliveries, (SELECT count(*)::int FROM deliveries d WHERE d.event_id = e.id) AS rows
+      FROM events e WHERE e.tenant_id = $1`,
+      [tenant.tenantId],
+    );
+    const byId = new Map(stored.map((row) => [row.id, row]));
+    expect(answered.map(({ id }) => byId.get(String(id)))).toEqual(
+      answered.map(({ id, n }) => ({ id, data: JSON.stringify({ n }), deliveries: 2, rows: 2 })),
+    );
+    // What was not answered is there in whole or not at all, and sending everything again completes it.
+    expect(stored.filter((row) => row.rows !== 2)).toEqual([]);
+    const again = await Promise.all(
+      Array.from(
+        { length: EVENTS },
+        async (_, n) =>
+          (await tenant.post("/v1/events", { type: "a.b", data: { n } }, { "idempotency-key": `k${n}` }))
+            .body["id"],
+      ),
+    );
+    expect(again).toEqual(expect.arrayContaining(answered.map(({ id }) => id)));
+    expect(new Set(again).size).toBe(EVENTS);
+  },
+);
