@@ -6,6 +6,7 @@ import { DIST } from "./environment/signet.ts";
 import { startStack } from "./environment/stack.ts";
 import { LoadGenerator } from "./load/load-generator.ts";
 import { type BenchOptions, parseOptions, USAGE } from "./options.ts";
+import { writeProfiles } from "./report/profiles.ts";
 import { writeReport } from "./report/report.ts";
 import { Bench } from "./scenarios/bench.ts";
 import { chooseScenarios, SCENARIOS } from "./scenarios/index.ts";
@@ -78,6 +79,11 @@ async function main(options: BenchOptions): Promise<number> {
   try {
     const failures = await runScenarios(bench, options);
     await writeReport({ bench, options, failures, startedAt, out });
+    if (profiles !== undefined) {
+      // A process writes its profile when it ends.
+      await bench.stop();
+      await writeProfiles(bench, profiles);
+    }
     return Object.keys(failures).length > 0 || bench.measurements.some(({ lost }) => lost > 0) ? 1 : 0;
   } finally {
     await bench.drop().catch((error: unknown) => log(`databases could not be dropped: ${String(error)}`));

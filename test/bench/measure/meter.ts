@@ -1,6 +1,9 @@
 /** What the processes use while a scenario runs. */
 import { setTimeout as delay } from "node:timers/promises";
+import { monotonicMs } from "../load/monotonic.ts";
+import type { TimeWindow } from "./cpu-profile.ts";
 import { cpuSeconds, machineCpuSeconds, pssMiB } from "./process-tree.ts";
+import { threadSeconds } from "./threads.ts";
 
 const IDLE_MS = 2_000;
 const SAMPLE_MS = 2_000;
@@ -28,6 +31,9 @@ export interface Usage {
   /** At the end, by process tree; and the highest sum of Signet's processes that was seen. */
   readonly pss: Readonly<Record<string, number>>;
   readonly signetPssPeak: number;
+  readonly window: TimeWindow;
+  /** CPU-seconds of Signet's threads by process; only those that did something. */
+  readonly threads: Readonly<Record<string, Numbers>>;
 }
 
 type Numbers = Readonly<Record<string, number>>;
@@ -46,8 +52,21 @@ function signetOnly(roots: Numbers): Record<string, number> {
   return Object.fromEntries(Object.entries(roots).filter(([name]) => name.startsWith("signet_")));
 }
 
+/** Less than this is noise. */
+const THREAD_SECONDS_SHOWN = 0.05;
+
+function busyThreads(after: Reading["threads"], before: Reading["threads"]): Usage["threads"] {
+  const processes = Object.entries(after).map(([name, threads]): [string, Numbers] => {
+    const used = Object.entries(difference(threads, before[name] ?? {}));
+    const busy = used.filter(([, seconds]) => seconds >= THREAD_SECONDS_SHOWN);
+    return [name, Object.fromEntries(busy.map(([thread, seconds]) => [thread, Number(seconds.toFixed(2))]))];
+  });
+  return Object.fromEntries(processes);
+}
+
 interface Reading {
   readonly atMs: number;
+  readonly threads: Readonly<Record<string, Numbers>>;
   readonly system: Numbers;
   readonly load: Numbers;
   readonly machine: ReturnType<typeof machineCpuSeconds>;
@@ -96,13 +115,18 @@ export class Meter {
       stolen: after.machine.stolen - before.machine.stolen,
       pss: pssMiB(this.#roots.system),
       signetPssPeak: this.#signetPssPeak,
+      window: { fromMs: before.atMs, toMs: after.atMs },
+      threads: busyThreads(after.threads, before.threads),
     };
   }
 
   #read(): Reading {
     const { user, system } = process.cpuUsage();
     return {
-      atMs: performance.now(),
+      atMs: monotonicMs(),
+      threads: Object.fromEntries(
+        Object.entries(signetOnly(this.#roots.system)).map(([name, pid]) => [name, threadSeconds(pid)]),
+      ),
       system: cpuSeconds(this.#roots.system),
       load: cpuSeconds(this.#roots.load),
       machine: machineCpuSeconds(),

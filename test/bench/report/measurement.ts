@@ -43,6 +43,8 @@ export interface Measurement {
   readonly load_cpu_s_per_1000: Figures;
   /** Share of one core that the idle system used just before. */
   readonly idle_cores: Figures;
+  /** CPU-seconds of Signet's threads: the JavaScript thread, Temporal's Rust core, garbage collection, workflows. */
+  readonly thread_cpu_s: Readonly<Record<string, Figures>>;
   readonly memory_pss_mib: Figures;
   readonly signet_pss_peak_mib: number;
   /** CPU-seconds that went to programs beside the bench, and to other guests: more than a little, and the figures are void. */
@@ -105,6 +107,7 @@ export function describeMeasurement(parts: MeasurementParts): Measurement {
     cpu_s_per_1000_settled: perThousand(usage.cpuSettled, statistics.deliveries),
     load_cpu_s_per_1000: perThousand(usage.load, statistics.deliveries),
     idle_cores: roundAll(usage.idle, 3),
+    thread_cpu_s: usage.threads,
     memory_pss_mib: roundAll(usage.pss, 0),
     signet_pss_peak_mib: round(usage.signetPssPeak, 0),
     others_cpu_s: round(usage.others, 2),

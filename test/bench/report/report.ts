@@ -9,6 +9,7 @@ import type { BenchOptions } from "../options.ts";
 import type { Bench } from "../scenarios/bench.ts";
 import { describeMachine } from "./machine.ts";
 import { markdownTable } from "./print.ts";
+import { checkTargets } from "./targets.ts";
 
 export interface ReportParts {
   readonly bench: Bench;
@@ -38,6 +39,7 @@ function describeTemporal({ stack }: Bench, options: BenchOptions): Readonly<Rec
 /** Prints and writes everything that was measured. */
 export async function writeReport({ bench, options, failures, startedAt, out }: ReportParts): Promise<void> {
   const { stack, measurements, findings } = bench;
+  const targets = checkTargets({ measurements, findings });
   const report = {
     format: 1,
     started_at: startedAt.toISOString(),
@@ -48,6 +50,7 @@ export async function writeReport({ bench, options, failures, startedAt, out }: 
     postgres: await describeServer(stack.postgres.adminUrl),
     temporal: describeTemporal(bench, options),
     raised: options.set,
+    targets,
     measurements,
     findings,
     failures,
@@ -57,6 +60,9 @@ export async function writeReport({ bench, options, failures, startedAt, out }: 
   bench.log(`\n${markdownTable(measurements)}\n`);
   for (const [name, finding] of Object.entries(findings)) {
     bench.log(`${name}: ${JSON.stringify(finding)}`);
+  }
+  for (const { target, wanted, got, met } of targets) {
+    bench.log(`${met ? "met   " : "MISSED"}  ${target}: ${got} (${wanted})`);
   }
   bench.log(`written to ${out}`);
 }

@@ -3,6 +3,7 @@ import type { Settings } from "../environment/signet.ts";
 import type { Stack } from "../environment/stack.ts";
 import { type TenantGroup, World } from "../environment/world.ts";
 import type { LoadGenerator } from "../load/load-generator.ts";
+import type { TimeWindow } from "../measure/cpu-profile.ts";
 import { describeMeasurement, type LoadDescription, type Measurement } from "../report/measurement.ts";
 import { measurementLine } from "../report/print.ts";
 import { type Flow, PAYLOAD_BYTES, Run } from "./run.ts";
@@ -54,6 +55,8 @@ export class Bench {
   readonly quick: boolean;
   readonly log: (line: string) => void;
   readonly measurements: Measurement[] = [];
+  /** When they were made. */
+  readonly windows: TimeWindow[] = [];
   /** Other findings, by scenario. */
   readonly findings: Record<string, unknown> = {};
   readonly #parts: BenchParts;
@@ -127,6 +130,7 @@ export class Bench {
   ): Measurement {
     const measurement = describeMeasurement({ raised: this.#parts.raised, ...parts });
     this.measurements.push(measurement);
+    this.windows.push(parts.usage.window);
     this.log(measurementLine(measurement));
     return measurement;
   }

@@ -1,0 +1,126 @@
+/** What the delivery engine is meant to reach on two cores, and whether a run did. */
+import type { Measurement } from "./measurement.ts";
+
+export interface TargetResult {
+  readonly target: string;
+  readonly wanted: string;
+  readonly got: number;
+  readonly met: boolean;
+}
+
+interface Limit {
+  readonly target: string;
+  readonly atLeast?: number;
+  readonly atMost?: number;
+  /** Undefined where the run did not measure it. */
+  readonly read: (run: MeasuredRun) => number | undefined;
+}
+
+export interface MeasuredRun {
+  readonly measurements: readonly Measurement[];
+  readonly findings: Readonly<Record<string, unknown>>;
+}
+
+type Read = (measurement: Measurement) => number | undefined;
+
+const totalCpu: Read = ({ cpu_s_per_1000: cpu }) => cpu["total"];
+const p50: Read = ({ latency_ms: latency }) => latency.p50;
+const p99: Read = ({ latency_ms: latency }) => latency.p99;
+const rate: Read = ({ deliveries_per_second: perSecond }) => perSecond;
+
+function note(name: string): Read {
+  return ({ notes }) => (typeof notes[name] === "number" ? notes[name] : undefined);
+}
+
+function named(name: string, read: Read): Limit["read"] {
+  return ({ measurements }) => {
+    const found = measurements.find((measurement) => measurement.name === name);
+    return found === undefined ? undefined : read(found);
+  };
+}
+
+/** Of the measurements whose names begin so, the one with the highest rate: how many connections saturate is no matter. */
+function fastest(beginning: string, read: Read): Limit["read"] {
+  return ({ measurements }) => {
+    const [best] = measurements
+      .filter(({ name }) => name.startsWith(beginning))
+      .sort((a, b) => b.deliveries_per_second - a.deliveries_per_second);
+    return best === undefined ? undefined : read(best);
+  };
+}
+
+function overAll(read: Read, sum: (values: readonly number[]) => number): Limit["read"] {
+  return ({ measurements }) =>
+    measurements.length === 0 ? undefined : sum(measurements.map((measurement) => read(measurement) ?? 0));
+}
+
+const LIMITS: readonly Limit[] = [
+  {
+    target: "saturation of 10 endpoints, deliveries/s",
+    atLeast: 2_200,
+    read: fastest("saturation-10-", rate),
+  },
+  { target: "… CPU-s per 1,000", atMost: 0.9, read: fastest("saturation-10-", totalCpu) },
+  {
+    target: "saturation of 1,000 endpoints, deliveries/s",
+    atLeast: 2_200,
+    read: fastest("saturation-1000-", rate),
+  },
+  { target: "… CPU-s per 1,000", atMost: 0.9, read: fastest("saturation-1000-", totalCpu) },
+  { target: "50/s: p50 ms", atMost: 35, read: named("open-50", p50) },
+  { target: "50/s: p99 ms", atMost: 80, read: named("open-50", p99) },
+  { target: "50/s: CPU-s per 1,000", atMost: 14, read: named("open-50", totalCpu) },
+  { target: "200/s: p50 ms", atMost: 40, read: named("open-200", p50) },
+  { target: "200/s: p99 ms", atMost: 100, read: named("open-200", p99) },
+  { target: "200/s: CPU-s per 1,000", atMost: 5, read: named("open-200", totalCpu) },
+  { target: "lone delivery: p50 ms", atMost: 15, read: named("lone", p50) },
+  {
+    target: "receiver down: ingest/s",
+    // Of 250/s on a clock of milliseconds.
+    atLeast: 249,
+    read: named("failing-receiver", ({ published_per_second: published }) => published),
+  },
+  {
+    target: "receiver down: p95 of a healthy endpoint, times its quiet p95",
+    atMost: 2,
+    read: named("failing-receiver", note("healthy_p95_ratio")),
+  },
+  {
+    target: "hanging neighbour: p95, times the quiet p95",
+    atMost: 2,
+    read: named("noisy-neighbour", note("p95_ratio")),
+  },
+  {
+    target: "saturation with 1,000,000 finished deliveries, share of the empty database's",
+    atLeast: 0.85,
+    read: ({ findings }) => (findings["million"] as { ratio: number } | undefined)?.ratio,
+  },
+  {
+    target: "api and worker together, most MiB of all scenarios",
+    atMost: 500,
+    read: overAll(
+      ({ signet_pss_peak_mib: mib }) => mib,
+      (values) => Math.max(...values),
+    ),
+  },
+  {
+    target: "lost, all scenarios",
+    atMost: 0,
+    read: overAll(
+      ({ lost }) => lost,
+      (values) => values.reduce((a, b) => a + b, 0),
+    ),
+  },
+];
+
+/** Those that the run has measured. */
+export function checkTargets(run: MeasuredRun): TargetResult[] {
+  return LIMITS.flatMap(({ target, atLeast = Number.NEGATIVE_INFINITY, atMost, read }) => {
+    const got = read(run);
+    if (got === undefined) {
+      return [];
+    }
+    const wanted = atMost === undefined ? `≥ ${atLeast}` : `≤ ${atMost}`;
+    return [{ target, wanted, got, met: got >= atLeast && got <= (atMost ?? Number.POSITIVE_INFINITY) }];
+  });
+}
