@@ -134,7 +134,8 @@ describe("a whole list", () => {
   });
 
   test("that ends with a full page says so", async () => {
-    const answer = await tenant.get(`${DELIVERIES}?event_id=${events[0]?.id}&limit=2`);
+    const two = events.find(({ type }) => type === "a.b");
+    const answer = await tenant.get(`${DELIVERIES}?event_id=${two?.id}&limit=2`);
     expect(rows(answer)).toHaveLength(2);
     expect(answer.body["next_cursor"]).toBeNull();
   });
