@@ -85,7 +85,7 @@ async function worldConfig(database: TestDatabase, options: WorldOptions): Promi
 }
 
 /** Makes a world without workers; close it at the end. */
-export async function makeWorld(options: WorldOptions = {}): Promise<World> {
+async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const database = await createTestDatabase();
   const environment = await worldConfig(database, options);
   const config = loadConfig(environment) as ReadyConfig;
