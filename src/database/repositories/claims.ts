@@ -78,13 +78,18 @@ export async function claimFirst(
       ), share AS MATERIALIZED (
         SELECT count(*)::int AS tenants, max(tenant_id) AS last_tenant, ceil($2::float8 / greatest(count(*), 1))::int AS size
         FROM tenants
-      ), picked AS MATERIALIZED (
-        SELECT mine.day, mine.id, mine.epoch FROM tenants CROSS JOIN LATERAL (
-          SELECT d.day, d.id, d.epoch FROM deliveries d
+      ), candidates AS MATERIALIZED (
+        SELECT tenants.tenant_id, mine.day, mine.id FROM tenants CROSS JOIN LATERAL (
+          SELECT d.day, d.id FROM deliveries d
           WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = tenants.tenant_id
             AND d.endpoint_id <> ALL ($4::text[])
           ORDER BY d.id LIMIT (SELECT size FROM share) FOR UPDATE SKIP LOCKED
-        ) mine LIMIT $2
+        ) mine
+      ), picked AS MATERIALIZED (
+        -- Shares are rounded up: who goes without its last one is chance, or it would always be the same tenant.
+        SELECT day, id FROM (
+          SELECT day, id, row_number() OVER (PARTITION BY tenant_id ORDER BY id) AS turn FROM candidates
+        ) turns ORDER BY turn, random() LIMIT $2
       ), counted AS (
         SELECT count(*) AS n FROM picked
       )
