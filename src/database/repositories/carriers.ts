@@ -43,13 +43,16 @@ export async function cancelFromCarrier(db: Queryable, fenced: Fenced): Promise<
   return rows.map((row) => row.id);
 }
 
-/** Which of these deliveries the carrier still holds: the fence holds and they are open or dead letters. */
+/**
+ * Which of these deliveries are still the carrier's: the fence holds, and nobody has cancelled them. One that was
+ * delivered or has expired meanwhile is the carrier's to learn of.
+ */
 export async function heldByCarrier(db: Queryable, fenced: Fenced): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>({
     name: "held-by-carrier",
     text: `SELECT d.id FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
       JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
-      WHERE d.state IN ('QUEUED', 'RETRYING', 'DEAD_LETTERED')`,
+      WHERE d.state <> 'CANCELLED'`,
     values: fencedValues(fenced),
   });
   return rows.map((row) => row.id);
