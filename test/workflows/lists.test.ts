@@ -1,84 +1,147 @@
-import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { eventually } from "../support/eventually.ts";
-import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import { countEvents, fetchRuns } from "../support/histories.ts";
+import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { useWorld } from "../support/world.ts";
 
-const world = useWorld({ environment: { SIGNET_DELIVERY_STARTS_PER_SECOND: "5" } });
-const receivers: Receiver[] = [];
+// What waits when the worker starts goes together.
+const made = useWorld({ retryWindowMs: 4_000 });
+const OK: Behaviour = { kind: "answer" };
+const FAILURE: Behaviour = { kind: "answer", status: 500 };
 
-async function receiver(status = 200): Promise<Receiver> {
-  const started = await startReceiver({ script: [{ kind: "answer", status }] });
-  receivers.push(started);
-  return started;
+interface Group {
+  readonly tenant: string;
+  readonly endpoint: string;
+  readonly receiver: Receiver;
+  readonly ids: readonly string[];
 }
 
-async function counts(tenants: readonly string[]): Promise<Record<string, number>> {
-  const { rows } = await world.current.sql.query<{ state: string; n: string }>(
-    "SELECT state, count(*) AS n FROM deliveries WHERE tenant_id = ANY ($1) GROUP BY state",
-    [tenants],
-  );
-  return Object.fromEntries(rows.map((row) => [row.state, Number(row.n)]));
+/** So many deliveries of one tenant to one endpoint. */
+async function publishGroup(count: number, ...script: readonly Behaviour[]): Promise<Group> {
+  const world = made.current;
+  const receiver = await startReceiver({ script });
+  const tenant = await world.createTenant();
+  const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
+  const ids: string[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const { deliveries } = await world.publish(tenant, { index });
+    ids.push(deliveries[0]?.id ?? "");
+  }
+  return { tenant, endpoint, receiver, ids };
 }
+
+async function until({ tenant, ids }: Group, wanted: (delivery: Delivery) => boolean): Promise<Delivery[]> {
+  return await Promise.all(ids.map(async (id) => await made.current.untilDelivery(tenant, id, wanted)));
+}
+
+let healthy: Group;
+let mended: Group;
+let broken: Group;
 
 beforeAll(async () => {
-  await world.current.startWorker();
+  healthy = await publishGroup(10, OK);
+  mended = await publishGroup(10, ...Array.from({ length: 10 }, () => FAILURE), OK);
+  broken = await publishGroup(12, FAILURE);
+  await made.current.startWorker();
+  return async () =>
+    await Promise.all([healthy, mended, broken].map(async ({ receiver }) => await receiver.close()));
 });
 
-afterEach(async () => {
-  await Promise.all(receivers.splice(0).map(async (started) => await started.close()));
-});
+const carriersOf = (deliveries: readonly Delivery[]): string[] => [
+  ...new Set(deliveries.map(({ carrier }) => carrier ?? "")),
+];
+
+async function attributesOf(carrier: string): Promise<Record<string, unknown>> {
+  const { typedSearchAttributes } = await made.current.temporal.workflow.getHandle(carrier).describe();
+  return Object.fromEntries(typedSearchAttributes.getAll().map(({ key, value }) => [key.name, value]));
+}
 
 describe("deliveries that wait together", () => {
-  test("share workflows, and each is sent once and recorded once", async () => {
-    const { current } = world;
-    const target = await receiver();
-    const tenants = [await current.createTenant(), await current.createTenant()];
-    for (const tenant of tenants) {
-      await current.createEndpoint(tenant, target.url);
-    }
-    await Promise.all(
-      tenants.flatMap((tenant) => Array.from({ length: 150 }, async () => await current.publish(tenant))),
+  test("go together in one workflow, each recorded as its own", async () => {
+    const delivered = await until(healthy, ({ state }) => state === "DELIVERED");
+    const [carrier, ...others] = carriersOf(delivered);
+    expect(others).toEqual([]);
+    expect(carrier).toMatch(/^bat_/);
+    expect(healthy.receiver.requests).toHaveLength(10);
+    expect(await made.current.temporal.workflow.result(carrier ?? "")).toEqual({
+      delivered: 10,
+      replayed: 0,
+      cancelled: 0,
+      moved: 22,
+      expired: 0,
+    });
+    const found = await attributesOf(carrier ?? "");
+    expect(new Set(found["SignetTenant"] as string[])).toEqual(
+      new Set([healthy.tenant, mended.tenant, broken.tenant]),
     );
-    await eventually(async () => (await counts(tenants))["DELIVERED"] === 300, "300 deliveries");
-    expect(target.requests).toHaveLength(300);
-    expect(new Set(target.requests.map((request) => request.headers["x-service-delivery-id"])).size).toBe(
-      300,
-    );
-    const { rows } = await current.sql.query<{ carriers: string; attempts: string }>(
-      `SELECT count(DISTINCT carrier) AS carriers, (SELECT count(*) FROM attempts a WHERE a.tenant_id = ANY ($1)) AS attempts
-        FROM deliveries WHERE tenant_id = ANY ($1)`,
-      [tenants],
-    );
-    expect(Number(rows[0]?.carriers)).toBeLessThan(40);
-    expect(Number(rows[0]?.attempts)).toBe(300);
+    expect(found["SignetDelivery"]).toHaveLength(32);
   });
 
-  test("part after a failure: every workflow that retries speaks of one endpoint", async () => {
-    const { current } = world;
-    const [good, bad, worse] = [await receiver(), await receiver(500), await receiver(503)];
-    const tenant = await current.createTenant();
-    const endpoints = [];
-    for (const [index, target] of [good, bad, worse].entries()) {
-      endpoints.push(await current.createEndpoint(tenant, target.url, [`kind.n${index}`]));
+  test("leave for a workflow of their own endpoint when their first attempt fails, and go on from there", async () => {
+    const first = carriersOf(await until(healthy, () => true))[0];
+    const delivered = await until(mended, ({ state }) => state === "DELIVERED");
+    for (const delivery of delivered) {
+      expect(delivery).toMatchObject({ attemptCount: 2, cycle: 1 });
+      expect(delivery.carrier).not.toBe(first);
     }
-    await Promise.all(
-      Array.from({ length: 60 }, async (_, index) => await current.publish(tenant, {}, `kind.n${index % 3}`)),
-    );
-    await eventually(async () => {
-      const now = await counts([tenant]);
-      return now["DELIVERED"] === 20 && now["DEAD_LETTERED"] === 40;
-    }, "20 delivered, 40 dead letters");
-    const { rows } = await current.sql.query<{ carrier: string; endpoints: string; members: string }>(
-      `SELECT carrier, count(DISTINCT endpoint_id) AS endpoints, count(*) AS members FROM deliveries
-        WHERE tenant_id = $1 AND state = 'DEAD_LETTERED' GROUP BY carrier`,
-      [tenant],
-    );
-    expect(rows.every((row) => Number(row.endpoints) === 1)).toBe(true);
-    const { rows: attempts } = await current.sql.query<{ n: string }>(
-      `SELECT count(*) AS n FROM attempts WHERE tenant_id = $1 GROUP BY delivery_id ORDER BY n DESC`,
-      [tenant],
-    );
-    expect(attempts.slice(0, 40).every((row) => Number(row.n) === 17)).toBe(true);
-    expect(attempts.slice(40).every((row) => Number(row.n) === 1)).toBe(true);
+    expect(mended.receiver.requests).toHaveLength(20);
+    for (const carrier of carriersOf(delivered)) {
+      const found = await attributesOf(carrier);
+      expect(found).toMatchObject({ SignetTenant: [mended.tenant], SignetEndpoint: [mended.endpoint] });
+    }
   });
+
+  test("make their 17 attempts each, whatever workflow carries them, and no more", async () => {
+    const dead = await until(broken, ({ state }) => state === "DEAD_LETTERED");
+    for (const { id, attemptCount, cycle } of dead) {
+      expect({ attemptCount, cycle }).toEqual({ attemptCount: 17, cycle: 1 });
+      const attempts = await made.current.attempts(broken.tenant, id);
+      expect(attempts.map(({ attempt }) => attempt)).toEqual(
+        Array.from({ length: 17 }, (_, index) => index + 1),
+      );
+    }
+    expect(broken.receiver.requests).toHaveLength(12 * 17);
+  });
+});
+
+describe("a workflow that carries many", () => {
+  test("does what a signal says with the members it names, with all when it names none", async () => {
+    const world = made.current;
+    const dead = await until(broken, ({ state }) => state === "DEAD_LETTERED");
+    const carrier = largestOf(dead);
+    const members = dead.filter((delivery) => delivery.carrier === carrier).map(({ id }) => id);
+    const [replayed = "", cancelled = "", ...rest] = members;
+    expect(rest.length).toBeGreaterThan(0);
+    const handle = world.temporal.workflow.getHandle(carrier);
+    broken.receiver.answer([OK]);
+    await handle.signal("replay", { delivery_ids: [replayed, "dlv_of_another"], by: "operator" });
+    await world.untilDelivery(broken.tenant, replayed, ({ state }) => state === "DELIVERED");
+    await handle.signal("cancel", { delivery_ids: [cancelled] });
+    await world.untilDelivery(broken.tenant, cancelled, ({ state }) => state === "CANCELLED");
+    for (const id of rest) {
+      expect(await world.deliveries.find(broken.tenant, id)).toMatchObject({
+        state: "DEAD_LETTERED",
+        carrier,
+      });
+    }
+    await handle.signal("replay");
+    for (const id of rest) {
+      await world.untilDelivery(
+        broken.tenant,
+        id,
+        ({ state, cycle }) => state === "DELIVERED" && cycle === 2,
+      );
+    }
+    expect(await handle.result()).toMatchObject({ replayed: 1 + rest.length, cancelled: 1, moved: 0 });
+    const runs = await fetchRuns(world, carrier);
+    for (const { events } of runs) {
+      expect(events.length).toBeLessThanOrEqual(200);
+      expect(countEvents(events, "WORKFLOW_TASK_FAILED")).toBe(0);
+    }
+  });
+
+  function largestOf(deliveries: readonly Delivery[]): string {
+    const size = (carrier: string): number => deliveries.filter((each) => each.carrier === carrier).length;
+    return carriersOf(deliveries).toSorted((a, b) => size(b) - size(a))[0] ?? "";
+  }
 });

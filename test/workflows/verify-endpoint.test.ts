@@ -1,0 +1,191 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Endpoint } from "../../src/database/repositories/endpoints.ts";
+import {
+  attemptNowSignal,
+  TASK_QUEUES,
+  verifyStatusQuery,
+  verifyWorkflowId,
+  WORKFLOW_TYPES,
+} from "../../workflows/messages.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Behaviour, type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
+import { useWorld } from "../support/world.ts";
+
+const made = useWorld();
+const OK: Behaviour = { kind: "answer" };
+
+beforeAll(async () => {
+  await made.current.startWorker();
+});
+
+interface Registered {
+  readonly receiver: Receiver;
+  readonly tenant: string;
+  readonly id: string;
+  readonly secret: string;
+  readonly find: () => Promise<Endpoint>;
+  readonly until: (wanted: (endpoint: Endpoint) => boolean) => Promise<Endpoint>;
+}
+
+async function register(...script: readonly Behaviour[]): Promise<Registered> {
+  const world = made.current;
+  const receiver = await startReceiver({ script });
+  const tenant = await world.createTenant();
+  const { endpoint, secret } = await world.endpoints.register(tenant, {
+    url: receiver.url,
+    eventTypes: ["inference.completed"],
+    metadata: '{"team":"a"}',
+    description: null,
+    idempotency: null,
+  });
+  const { id } = endpoint;
+  const find = async (): Promise<Endpoint> => await world.endpoints.find(tenant, id);
+  const until: Registered["until"] = async (wanted) =>
+    await eventually(async () => {
+      const current = await find();
+      return wanted(current) ? current : undefined;
+    }, `endpoint ${id}`);
+  return { receiver, tenant, id, secret, find, until };
+}
+
+const active = ({ state }: Endpoint): boolean => state === "ACTIVE";
+const pinged =
+  (count: number) =>
+  ({ verificationAttempts }: Endpoint): boolean =>
+    verificationAttempts >= count;
+
+async function resultOf(id: string, generation = 1): Promise<unknown> {
+  return await made.current.temporal.workflow.result(verifyWorkflowId(id, generation));
+}
+
+describe.concurrent("an endpoint that acknowledges its ping", () => {
+  test("is ACTIVE after one signed challenge", async () => {
+    const { receiver, id, secret, until } = await register(OK);
+    expect(await until(active)).toMatchObject({
+      verificationState: "VERIFIED",
+      verificationAttempts: 1,
+      verificationLastError: null,
+      verificationNextAttemptAt: null,
+    });
+    expect(await resultOf(id)).toEqual({ outcome: "verified", pings: 1 });
+    const [request] = receiver.requests;
+    const { payload } = request === undefined ? { payload: {} } : verifyReceived(request, [secret]);
+    expect(payload).toMatchObject({ type: "ping", endpoint_id: id, attempt: 1, metadata: { team: "a" } });
+    expect(payload).toMatchObject({ data: { endpoint_id: id, challenge: expect.stringMatching(/^.{43}$/) } });
+    expect(receiver.requests).toHaveLength(1);
+    await receiver.close();
+  });
+});
+
+describe.concurrent("an endpoint that does not", () => {
+  const refusals: readonly (readonly [string, Behaviour, string])[] = [
+    ["answers 201", { kind: "answer", status: 201 }, "status"],
+    ["answers 204", { kind: "answer", status: 204 }, "status"],
+    ["answers 302", { kind: "redirect", location: "/elsewhere" }, "status"],
+    ["answers 500", { kind: "answer", status: 500 }, "status"],
+    ["answers 200, but after more than five seconds", { kind: "answer", delayMs: 5_600 }, "timeout"],
+    ["hangs up", { kind: "close" }, "aborted"],
+  ];
+
+  test.each(refusals)("stays PENDING and gets no events: %s", async (_, behaviour, error) => {
+    const { receiver, tenant, id, until, find } = await register(behaviour, OK);
+    const startedMs = (await find()).createdAt.getTime();
+    const refused = await until(pinged(1));
+    expect(refused).toMatchObject({ state: "PENDING", verificationState: "RUNNING" });
+    expect(refused.verificationLastError).toBe(error);
+    const pauseMs = (refused.verificationNextAttemptAt?.getTime() ?? 0) - startedMs;
+    expect(pauseMs).toBeGreaterThan(7_900);
+    expect(pauseMs).toBeLessThan(14_000);
+    expect((await made.current.publish(tenant)).event.deliveries).toBe(0);
+
+    // Asked for another ping, it does better.
+    await made.current.endpoints.verify(tenant, id);
+    expect(await until(active)).toMatchObject({ verificationAttempts: 2 });
+    expect(await resultOf(id)).toEqual({ outcome: "verified", pings: 2 });
+    expect(receiver.requests).toHaveLength(2);
+    expect((await made.current.publish(tenant)).event.deliveries).toBe(1);
+    await receiver.close();
+  });
+
+  test("is pinged again by itself, 8 to 12 seconds after the first time", async () => {
+    const { receiver, until } = await register({ kind: "answer", status: 500 }, OK);
+    await until(active);
+    const [first, second] = receiver.requests.map(({ receivedAt }) => receivedAt);
+    expect((second ?? 0) - (first ?? 0)).toBeGreaterThan(7_900);
+    expect((second ?? 0) - (first ?? 0)).toBeLessThan(14_000);
+    await receiver.close();
+  });
+
+  test("is pinged at once by an operator's attemptNow, which leaves the schedule where it was", async () => {
+    const { receiver, id, until } = await register({ kind: "answer", status: 500 });
+    await until(pinged(1));
+    const handle = made.current.temporal.workflow.getHandle(verifyWorkflowId(id, 1));
+    const { next_ping_at: next } = await handle.query(verifyStatusQuery);
+    await handle.signal(attemptNowSignal);
+    await until(pinged(2));
+    await eventually(async () => {
+      const status = await handle.query(verifyStatusQuery);
+      return status.pings === 2 && status.next_ping_at === next;
+    }, "the second ping, and the same time for the third");
+    await receiver.close();
+  });
+});
+
+describe.concurrent("an acknowledgement that comes too late", () => {
+  test("does not activate an endpoint that was changed meanwhile", async () => {
+    const { receiver, id, find } = await register({ kind: "answer", delayMs: 1_500 });
+    await receiver.waitFor(1);
+    await made.current.sql.query("UPDATE endpoints SET generation = 2 WHERE id = $1", [id]);
+    expect(await resultOf(id)).toEqual({ outcome: "superseded", pings: 1 });
+    expect(await find()).toMatchObject({ state: "PENDING", generation: 2 });
+    await receiver.close();
+  });
+
+  test("does not bring back an endpoint that was deleted meanwhile", async () => {
+    const { receiver, tenant, id, find } = await register({ kind: "answer", delayMs: 1_500 });
+    await receiver.waitFor(1);
+    await made.current.endpoints.remove(tenant, id);
+    expect(await resultOf(id)).toEqual({ outcome: "superseded", pings: 1 });
+    await expect(find()).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await receiver.close();
+  });
+});
+
+describe.concurrent("a schedule that has come to its end", () => {
+  test("leaves the endpoint PENDING until somebody asks, who starts the next generation", async () => {
+    const world = made.current;
+    const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+    const tenant = await world.createTenant();
+    const { id } = await world.createEndpoint(tenant, receiver.url);
+    await world.sql.query(
+      "UPDATE endpoints SET state = 'PENDING', verification_state = 'WANTED' WHERE id = $1",
+      [id],
+    );
+    await world.temporal.workflow.start(WORKFLOW_TYPES.verifyEndpoint, {
+      workflowId: verifyWorkflowId(id, 1),
+      taskQueue: TASK_QUEUES.control,
+      args: [{ v: 1, endpoint_id: id, generation: 1, offsets_ms: [0, 100, 200] }],
+    });
+    expect(await resultOf(id)).toEqual({ outcome: "exhausted", pings: 3 });
+    expect(receiver.requests).toHaveLength(3);
+    expect(await world.endpoints.find(tenant, id)).toMatchObject({
+      state: "PENDING",
+      verificationState: "EXHAUSTED",
+      verificationAttempts: 3,
+      verificationNextAttemptAt: null,
+    });
+
+    receiver.answer([OK]);
+    await world.endpoints.verify(tenant, id);
+    expect(await resultOf(id, 2).catch(async () => await untilStarted(id))).toMatchObject({
+      outcome: "verified",
+    });
+    expect(await world.endpoints.find(tenant, id)).toMatchObject({ state: "ACTIVE", generation: 2 });
+    await receiver.close();
+  });
+
+  /** The api starts the run after it has answered. */
+  async function untilStarted(id: string): Promise<unknown> {
+    return await eventually(async () => await resultOf(id, 2).catch(() => undefined), "the second run");
+  }
+});
