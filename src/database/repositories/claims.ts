@@ -182,7 +182,8 @@ export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<Cl
 
 /**
  * What was claimed before `before` and has no outcome yet: its workflow may never have been started. Counts as
- * claimed `now` again, so that it comes back only after as long a wait.
+ * claimed `now` again, so that it comes back only after as long a wait. A carrier of which another sweep holds a member
+ * is left to it: a list that was started without all its members could never be given the rest.
  */
 export async function reclaimUnstarted(
   db: Queryable,
@@ -195,12 +196,18 @@ export async function reclaimUnstarted(
           SELECT carrier FROM deliveries WHERE carrier IS NOT NULL AND state = 'QUEUED' AND claimed_at < $1
           ORDER BY claimed_at LIMIT $3
         ) oldest
+      ), members AS MATERIALIZED (
+        SELECT d.carrier, count(*) AS n FROM carriers JOIN deliveries d ON d.carrier = carriers.carrier
+        WHERE d.state = 'QUEUED' AND d.claimed_at < $1 GROUP BY d.carrier
       ), picked AS MATERIALIZED (
-        SELECT d.day, d.id FROM carriers JOIN deliveries d ON d.carrier = carriers.carrier
+        SELECT d.day, d.id, d.carrier FROM carriers JOIN deliveries d ON d.carrier = carriers.carrier
         WHERE d.state = 'QUEUED' AND d.claimed_at < $1 FOR UPDATE OF d SKIP LOCKED
+      ), whole AS (
+        SELECT members.carrier FROM members JOIN picked ON picked.carrier = members.carrier
+        GROUP BY members.carrier, members.n HAVING count(*) = members.n
       )
       UPDATE deliveries d SET claimed_at = $2
-      FROM picked WHERE d.day = picked.day AND d.id = picked.id
+      FROM picked JOIN whole ON whole.carrier = picked.carrier WHERE d.day = picked.day AND d.id = picked.id
       RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch`,
     values: [before, now, limit],
   });
