@@ -45,6 +45,7 @@ const COLUMNS: readonly (readonly [string, (measurement: Measurement) => string]
   ["MiB", ({ signet_pss_peak_mib: mib }) => number(mib)],
   ["lost", ({ lost }) => number(lost)],
   ["doubled", ({ duplicated }) => number(duplicated)],
+  ["cores used by others", ({ others_cpu_s: others, seconds }) => number(others / seconds, 1)],
 ];
 
 /** A table for docs/benchmarks.md. */
