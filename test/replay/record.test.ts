@@ -1,0 +1,238 @@
+/**
+ * Records a history of each shape that a workflow of ours can take. Not a test of its own: it runs only when asked,
+ *
+ *   SIGNET_RECORD_HISTORIES=1 npx vitest run --project system test/replay/record.test.ts
+ *
+ * after a change of workflow code that old histories cannot know (behind `patched`), under new file names.
+ */
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { promisify } from "node:util";
+import { afterEach, beforeAll, describe, inject, test } from "vitest";
+import { type DeliverInput, TASK_QUEUES } from "../../workflows/messages.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { useWorld, type World } from "../support/world.ts";
+
+type Script = readonly Behaviour[];
+
+const RECORDING = process.env["SIGNET_RECORD_HISTORIES"] === "1";
+const receivers: Receiver[] = [];
+
+async function receiver(script: Script): Promise<Receiver> {
+  const started = await startReceiver({ script });
+  receivers.push(started);
+  return started;
+}
+
+afterEach(async () => {
+  await Promise.all(receivers.splice(0).map(async (started) => await started.close()));
+});
+
+/** In the form that operators get: the JSON of `temporal workflow show`. */
+async function save(world: World, name: string, workflowId: string, runId?: string): Promise<void> {
+  const { temporalAddress: address, temporalNamespace: namespace } = world.config;
+  const server = ["--address", address, "--namespace", namespace];
+  const run = runId === undefined ? [] : ["--run-id", runId];
+  const { stdout } = await promisify(execFile)(
+    inject("temporalBinary"),
+    ["workflow", "show", "--output", "json", "--workflow-id", workflowId, ...run, ...server],
+    { maxBuffer: 16_777_216 },
+  );
+  await writeFile(new URL(`histories/${name}.json`, import.meta.url), stdout);
+}
+
+async function closed(world: World, workflowId: string): Promise<void> {
+  await eventually(
+    async () => (await world.temporal.workflow.getHandle(workflowId).describe()).status.name !== "RUNNING",
+    `${workflowId} to close`,
+  );
+}
+
+async function publish(
+  world: World,
+  script: Script,
+): Promise<{ tenant: string; id: string; target: Receiver }> {
+  const target = await receiver(script);
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, target.url);
+  const { deliveries } = await world.publish(tenant);
+  return { tenant, id: deliveries[0]?.id ?? "", target };
+}
+
+const OK = { kind: "answer", status: 200 } as const;
+const FAILED = { kind: "answer", status: 500 } as const;
+
+describe.runIf(RECORDING)("histories of deliver", () => {
+  const made = useWorld();
+  beforeAll(async () => {
+    await made.current.startWorker();
+  });
+
+  test("delivered at once", async () => {
+    const { id } = await publish(made.current, [OK]);
+    await closed(made.current, id);
+    await save(made.current, "deliver-at-once", id);
+  });
+
+  test("retried, then delivered", async () => {
+    const { id } = await publish(made.current, [FAILED, FAILED, FAILED, OK]);
+    await closed(made.current, id);
+    await save(made.current, "deliver-retried", id);
+  });
+
+  test("17 failures, continued as new, replayed by signal", async () => {
+    const world = made.current;
+    const { tenant, id } = await publish(world, [FAILED]);
+    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+    const handle = world.temporal.workflow.getHandle(id);
+    const { runId: first } = await handle.describe();
+    const last = await eventually(async () => {
+      const { runId } = await handle.describe();
+      return runId === first ? undefined : runId;
+    }, "the run of the quiet week");
+    await handle.signal("replay", { by: "recording" });
+    await closed(world, id);
+    await save(world, "deliver-17-failures", id, first);
+    await save(world, "deliver-dead-letter-replayed", id, last);
+  });
+
+  test("a signal during the first attempt, attempt now, and cancel", async () => {
+    const world = made.current;
+    const { id, target } = await publish(world, [{ kind: "answer", status: 200, delayMs: 700 }]);
+    await target.waitFor(1);
+    await world.temporal.workflow.getHandle(id).signal("attemptNow", {});
+    await closed(world, id);
+    await save(world, "deliver-signal-during-attempt", id);
+  });
+
+  test("not answered within a second, then settled", async () => {
+    const { id } = await publish(made.current, [{ kind: "answer", status: 200, delayMs: 1_600 }]);
+    await closed(made.current, id);
+    await save(made.current, "deliver-settled", id);
+  });
+});
+
+describe.runIf(RECORDING)("histories of deliver on the real schedule", () => {
+  const made = useWorld({
+    retryWindowMs: 259_200_000,
+    environment: { SIGNET_DELIVERY_STARTS_PER_SECOND: "2" },
+  });
+  beforeAll(async () => {
+    await made.current.startWorker();
+  });
+
+  test("attempt now, then cancelled by signal", async () => {
+    const world = made.current;
+    const { tenant, id } = await publish(world, [FAILED]);
+    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+    await world.temporal.workflow.getHandle(id).signal("attemptNow");
+    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 2);
+    await world.temporal.workflow.getHandle(id).signal("cancel", { delivery_ids: [id], by: "recording" });
+    await closed(world, id);
+    await save(world, "deliver-attempt-now-cancelled", id);
+  });
+
+  test("a mixed list of 64, of which half fail and leave for lists of their endpoints", async () => {
+    const world = made.current;
+    const [good, bad] = [await receiver([OK]), await receiver([FAILED])];
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, good.url, ["kind.good"]);
+    await world.createEndpoint(tenant, bad.url, ["kind.bad"]);
+    const ids = await Promise.all(
+      Array.from({ length: 128 }, async (_, index) => {
+        const { deliveries } = await world.publish(tenant, {}, index % 2 === 0 ? "kind.good" : "kind.bad");
+        return deliveries[0]?.id ?? "";
+      }),
+    );
+    const deliveries = async (): Promise<readonly { carrier: string; state: string; n: string }[]> => {
+      const { rows } = await world.sql.query<{ carrier: string; state: string; n: string }>(
+        "SELECT carrier, state, count(*) AS n FROM deliveries WHERE id = ANY ($1) AND carrier IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC",
+        [ids],
+      );
+      return rows;
+    };
+    const all = await eventually(async () => {
+      const rows = await deliveries();
+      const sum = rows.reduce((total, row) => total + Number(row.n), 0);
+      return sum === 128 && rows.every((row) => row.state !== "QUEUED") ? rows : undefined;
+    }, "every delivery in its list");
+    const mixed = all.find((row) => row.state === "DELIVERED")?.carrier ?? "";
+    const retrying = all.find((row) => row.state === "RETRYING")?.carrier ?? "";
+    await closed(world, mixed);
+    await save(world, "deliver-mixed-list", mixed);
+    await world.temporal.workflow.getHandle(retrying).signal("attemptNow");
+    await world.temporal.workflow.getHandle(retrying).signal("cancel");
+    await closed(world, retrying);
+    await save(world, "deliver-retrying-list", retrying);
+    // The endpoint has failed: what comes now takes the slow lane.
+    const { deliveries: late } = await world.publish(tenant, {}, "kind.bad");
+    const id = late[0]?.id ?? "";
+    const { carrier } = await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+    await world.temporal.workflow.getHandle(carrier ?? "").signal("cancel");
+    await closed(world, carrier ?? "");
+    await save(world, "deliver-slow-lane", carrier ?? "");
+  });
+});
+
+describe.runIf(RECORDING)("histories of deliver with a short week, and of verifyEndpoint", () => {
+  const made = useWorld({ deadLetterMs: 1_500 });
+  beforeAll(async () => {
+    await made.current.startWorker();
+  });
+
+  test("expired", async () => {
+    const world = made.current;
+    const { id } = await publish(world, [FAILED]);
+    await closed(world, id);
+    await save(world, "deliver-expired", id);
+  });
+
+  test("verified at the second ping, superseded, exhausted", async () => {
+    const world = made.current;
+    const start = async (script: Script, offsets: readonly number[], state = "PENDING"): Promise<string> => {
+      const target = await receiver(script);
+      const tenant = await world.createTenant();
+      const { id } = await world.createEndpoint(tenant, target.url);
+      await world.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [id, state]);
+      const workflowId = `verify/${id}/1`;
+      await world.temporal.workflow.start("verifyEndpoint", {
+        workflowId,
+        taskQueue: TASK_QUEUES.control,
+        args: [{ v: 1, endpoint_id: id, generation: 1, offsets_ms: offsets }],
+      });
+      return workflowId;
+    };
+    const runs = {
+      "verify-second-ping": await start([FAILED, OK], [0, 200, 400]),
+      "verify-superseded": await start([OK], [0, 200], "ACTIVE"),
+      "verify-exhausted": await start([FAILED], [0, 100, 200]),
+    };
+    for (const [name, workflowId] of Object.entries(runs)) {
+      await closed(world, workflowId);
+      await save(world, name, workflowId);
+    }
+  });
+
+  test("carried on from a row that a reconciler took back", async () => {
+    const world = made.current;
+    const target = await receiver([OK]);
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, target.url);
+    const { deliveries } = await world.publish(tenant);
+    const input: DeliverInput = {
+      v: 1,
+      members: [{ id: deliveries[0]?.id ?? "", epoch: 99 }],
+      offsets_ms: [0, ...Array.from({ length: 16 }, (_, index) => (index + 1) * 10)],
+      dead_letter_ms: 1_000,
+      progress: { anchor_ms: Date.now(), members: [{ attempts: 3, phase: "RETRYING", due_ms: Date.now() }] },
+    };
+    await world.temporal.workflow.start("deliver", {
+      workflowId: "bat_recording",
+      taskQueue: TASK_QUEUES.deliveries,
+      args: [input],
+    });
+    await closed(world, "bat_recording");
+    await save(world, "deliver-moved", "bat_recording");
+  });
+});
