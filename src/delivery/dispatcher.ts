@@ -26,8 +26,6 @@ const POLL_MS = 1_000;
 /** Deliveries to slow endpoints gather for so long: their latency is the receiver's already. */
 const SLOW_LANE_MS = 250;
 const RETRY_LANE_MS = 250;
-/** Retries find their list so long before they are due. */
-const RETRY_AHEAD_MS = 1_500;
 const RETRY_LISTS_MAX = 32;
 const RETRY_SPREAD_SECONDS = 2;
 const SLOW_LISTS_MAX = 64;
@@ -200,7 +198,6 @@ export class Dispatcher {
       return;
     }
     const claimed = await claimRetries(pool, {
-      dueBefore: new Date(now + RETRY_AHEAD_MS),
       carriers: Array.from({ length: RETRY_LISTS_MAX }, () => this.#newCarrier(now)),
       listMax: batchMax,
       spreadSeconds: RETRY_SPREAD_SECONDS,

@@ -136,8 +136,6 @@ export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): P
 }
 
 export interface RetryClaim {
-  /** Due before this instant. */
-  readonly dueBefore: Date;
   /** Carriers to give out, one per endpoint; as many endpoints are served. */
   readonly carriers: readonly string[];
   readonly listMax: number;
@@ -157,20 +155,20 @@ export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<Cl
     name: "claim-retries",
     text: `WITH candidates AS MATERIALIZED (
         SELECT day, id, endpoint_id, cycle_started_at, attempt_count FROM deliveries
-        WHERE carrier IS NULL AND state = 'RETRYING' AND next_attempt_at < $1
+        WHERE carrier IS NULL AND state = 'RETRYING'
         ORDER BY next_attempt_at LIMIT 2048 FOR UPDATE SKIP LOCKED
       ), numbered AS (
         SELECT day, id,
-          dense_rank() OVER (ORDER BY endpoint_id, attempt_count, floor(extract(epoch FROM cycle_started_at) / $4)) AS list,
-          row_number() OVER (PARTITION BY endpoint_id, attempt_count, floor(extract(epoch FROM cycle_started_at) / $4)
+          dense_rank() OVER (ORDER BY endpoint_id, attempt_count, floor(extract(epoch FROM cycle_started_at) / $3)) AS list,
+          row_number() OVER (PARTITION BY endpoint_id, attempt_count, floor(extract(epoch FROM cycle_started_at) / $3)
             ORDER BY id) AS n
         FROM candidates
       )
-      UPDATE deliveries d SET carrier = ($2::text[])[numbered.list], claimed_at = $5
+      UPDATE deliveries d SET carrier = ($1::text[])[numbered.list], claimed_at = $4
       FROM numbered
-      WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $3 AND numbered.list <= cardinality($2::text[])
+      WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $2 AND numbered.list <= cardinality($1::text[])
       RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, d.attempt_count, d.cycle_started_at, d.next_attempt_at`,
-    values: [claim.dueBefore, claim.carriers, claim.listMax, claim.spreadSeconds, claim.now],
+    values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now],
   });
   return rows.map((row) => ({
     ...toClaimed(row),
