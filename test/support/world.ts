@@ -85,7 +85,7 @@ async function worldConfig(database: TestDatabase, options: WorldOptions): Promi
 }
 
 /** Makes a world without workers; close it at the end. */
-async function makeWorld(options: WorldOptions = {}): Promise<World> {
+export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const database = await createTestDatabase();
   const environment = await worldConfig(database, options);
   const config = loadConfig(environment) as ReadyConfig;

@@ -1,0 +1,87 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../src/embedded/temporal.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
+import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { makeWorld, type World } from "../support/world.ts";
+
+/** Deliveries flow again within so long of Temporal's return. */
+const RECOVERY_MS = 45_000;
+const EVENTS = 40;
+
+let home: string;
+let port: number;
+let temporal: EmbeddedTemporal;
+let world: World;
+let receiver: Receiver;
+
+async function startTemporal(): Promise<EmbeddedTemporal> {
+  return await startEmbeddedTemporal({
+    binary: inject("temporalBinary"),
+    home,
+    port,
+    uiPort: null,
+    namespaces: ["signet"],
+    dbFilename: join(home, "temporal.db"),
+    log: () => undefined,
+  });
+}
+
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), "signet-outage-"));
+  port = await freePort();
+  temporal = await startTemporal();
+  world = await makeWorld({ temporal: { address: temporal.address, namespace: "signet" } });
+  receiver = await startReceiver();
+});
+
+afterAll(async () => {
+  await world.close();
+  await receiver.close();
+  await temporal.stop();
+  await rm(home, { recursive: true, force: true });
+});
+
+test("what is accepted and registered while Temporal is down is delivered and verified when it is back, once each", async () => {
+  await world.startWorker();
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, `${receiver.url}/events`);
+  const { deliveries: before } = await world.publish(tenant);
+  await world.untilDelivery(tenant, before[0]?.id ?? "", ({ state }) => state === "DELIVERED");
+
+  await temporal.stop();
+  const published = await Promise.all(
+    Array.from({ length: EVENTS }, async () => await world.publish(tenant)),
+  );
+  const ids = published.map(({ deliveries }) => deliveries[0]?.id ?? "");
+  const registered = await world.endpoints.register(tenant, {
+    url: `${receiver.url}/new`,
+    eventTypes: ["other.kind"],
+    metadata: null,
+    description: null,
+    idempotency: null,
+  });
+  expect(receiver.requests).toHaveLength(1);
+
+  const back = performance.now();
+  temporal = await startTemporal();
+  await eventually(
+    async () => {
+      const { rows } = await world.sql.query<{ n: string }>(
+        "SELECT count(*) AS n FROM deliveries WHERE id = ANY ($1) AND state = 'DELIVERED'",
+        [ids],
+      );
+      const { state } = await world.endpoints.find(tenant, registered.endpoint.id);
+      return Number(rows[0]?.n) === EVENTS && state === "ACTIVE";
+    },
+    "everything to be delivered and verified",
+    RECOVERY_MS + 15_000,
+  );
+  expect(performance.now() - back).toBeLessThan(RECOVERY_MS);
+  const sent = receiver.requests.filter(({ path }) => path === "/events");
+  expect(sent).toHaveLength(EVENTS + 1);
+  expect(new Set(sent.map(({ headers }) => headers["x-service-delivery-id"])).size).toBe(EVENTS + 1);
+}, 120_000);
