@@ -23,9 +23,11 @@ function terminate(database: string): string {
   return `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${database}'`;
 }
 
-/** Breaks every connection to the world's database, in the middle of whatever they do. */
-export async function breakConnections(world: World): Promise<void> {
-  await asSuperuser(terminate(nameOf(world)));
+/** Breaks every connection of the world's workers to its database, in the middle of whatever they do. */
+export async function breakWorkerConnections(world: World): Promise<void> {
+  await asSuperuser(
+    `${terminate(nameOf(world))} AND application_name IN ('signet_worker', 'signet_listener')`,
+  );
 }
 
 /** Breaks every connection and takes no new one. */

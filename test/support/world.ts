@@ -52,7 +52,12 @@ export interface World {
     type?: string,
   ): Promise<{ event: AcceptedEvent; deliveries: Delivery[] }>;
   /** Waits until the delivery is as wanted. */
-  untilDelivery(tenantId: string, id: string, wanted: (delivery: Delivery) => boolean): Promise<Delivery>;
+  untilDelivery(
+    tenantId: string,
+    id: string,
+    wanted: (delivery: Delivery) => boolean,
+    patienceMs?: number,
+  ): Promise<Delivery>;
   attempts(tenantId: string, id: string): Promise<StoredAttempt[]>;
   close(): Promise<void>;
 }
@@ -179,11 +184,15 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       });
       return { event, deliveries: page };
     },
-    untilDelivery: async (tenantId, id, wanted) =>
-      await eventually(async () => {
-        const delivery = await deliveries.find(tenantId, id);
-        return wanted(delivery) ? delivery : undefined;
-      }, `delivery ${id}`),
+    untilDelivery: async (tenantId, id, wanted, patienceMs) =>
+      await eventually(
+        async () => {
+          const delivery = await deliveries.find(tenantId, id);
+          return wanted(delivery) ? delivery : undefined;
+        },
+        `delivery ${id}`,
+        patienceMs,
+      ),
     attempts: async (tenantId, id) => await deliveries.attempts(tenantId, id),
     close: async () => {
       await Promise.all([...workers].map(async (worker) => await worker.close()));

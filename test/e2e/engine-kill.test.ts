@@ -1,0 +1,210 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import { eventually } from "../support/eventually.ts";
+import type { SpawnedProcess } from "../support/processes.ts";
+import {
+  type Behaviour,
+  type ReceivedRequest,
+  type Receiver,
+  startReceiver,
+} from "../support/receiver-server.ts";
+import { startWorkerProcess } from "../support/worker-process.ts";
+import { useWorld } from "../support/world.ts";
+
+const made = useWorld({ retryWindowMs: 1_000 });
+const OK: Behaviour = { kind: "answer" };
+const FAILURE: Behaviour = { kind: "answer", status: 500 };
+const GROUP = 4;
+/** Timeouts of ours that tell a killed process from a slow one: workflow task, activity heartbeat. */
+const TASK_TIMEOUT_MS = 5_000;
+const PATIENCE_MS = 80_000;
+
+let worker: SpawnedProcess;
+
+beforeAll(async () => {
+  worker = await startWorkerProcess(made.current);
+});
+
+afterAll(async () => {
+  await worker.stop();
+});
+
+/** Deliveries to a receiver that fails until a certain attempt, and holds that one until the worker is dead. */
+interface Held {
+  readonly attempt: number;
+  readonly receiver: Receiver;
+  readonly tenant: string;
+  readonly ids: readonly string[];
+  /** What the held requests and those after them meet from now on. */
+  readonly release: (behaviour: Behaviour) => void;
+}
+
+const attemptOf = ({ headers }: ReceivedRequest): number => Number(headers["x-service-attempt"]);
+const deliveryOf = ({ headers }: ReceivedRequest): string => String(headers["x-service-delivery-id"]);
+
+async function publishHeld(attempt: number): Promise<Held> {
+  const world = made.current;
+  let late: Behaviour = { kind: "hang" };
+  const receiver = await startReceiver({
+    script: (request) => (attemptOf(request) < attempt ? FAILURE : late),
+  });
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, receiver.url);
+  const published = await Promise.all(
+    Array.from({ length: GROUP }, async (_, index) => await world.publish(tenant, { index })),
+  );
+  return {
+    attempt,
+    receiver,
+    tenant,
+    ids: published.map(({ deliveries }) => deliveries[0]?.id ?? ""),
+    release: (behaviour) => {
+      late = behaviour;
+    },
+  };
+}
+
+async function untilHeld({ receiver, attempt }: Held): Promise<void> {
+  await receiver.waitFor(GROUP * attempt, PATIENCE_MS);
+}
+
+/** The requests have been under way for a second, and the database says so. */
+async function untilLeased({ tenant, attempt }: Held): Promise<void> {
+  await eventually(async () => {
+    const { rows } = await made.current.sql.query(
+      "SELECT id FROM attempts WHERE tenant_id = $1 AND attempt = $2 AND lease_until IS NOT NULL",
+      [tenant, attempt],
+    );
+    return rows.length === GROUP;
+  }, "the leases");
+}
+
+/** Until when each delivery's killed attempt is leased; null when it was younger than a second. */
+async function killedAttempts({ tenant, ids, receiver, attempt }: Held): Promise<Map<string, Date | null>> {
+  const leases = new Map<string, Date | null>();
+  for (const id of ids) {
+    const { rows } = await made.current.sql.query<{ lease_until: Date | null; duration_ms: number | null }>(
+      "SELECT lease_until, duration_ms FROM attempts WHERE delivery_id = $1 AND attempt = $2 AND tenant_id = $3",
+      [id, attempt, tenant],
+    );
+    expect(rows[0]?.duration_ms ?? null).toBeNull();
+    leases.set(id, rows[0]?.lease_until ?? null);
+  }
+  expect(receiver.requests).toHaveLength(GROUP * attempt);
+  return leases;
+}
+
+async function until(held: Held, state: Delivery["state"]): Promise<Delivery[]> {
+  const { tenant, ids } = held;
+  return await Promise.all(
+    ids.map(
+      async (id) =>
+        await made.current.untilDelivery(tenant, id, (delivery) => delivery.state === state, PATIENCE_MS),
+    ),
+  );
+}
+
+describe("a worker that is killed in the middle of attempts 1, 2 and 17", () => {
+  test("loses none of them; each is made again once, and not before it is certain that nobody else makes it", async () => {
+    const world = made.current;
+    const last = await publishHeld(17);
+    await untilHeld(last);
+    const second = await publishHeld(2);
+    await untilHeld(second);
+    const first = await publishHeld(1);
+    await untilHeld(first);
+    const groups = [first, second, last];
+    await untilLeased(last);
+
+    await worker.stop("SIGKILL");
+    const killedAt = Date.now();
+    const leases = await Promise.all(groups.map(killedAttempts));
+    first.release(OK);
+    second.release(OK);
+    last.release(FAILURE);
+    worker = await startWorkerProcess(world);
+
+    const ended = [
+      ...(await until(first, "DELIVERED")).map((delivery) => ({ delivery, attempts: 1 })),
+      ...(await until(second, "DELIVERED")).map((delivery) => ({ delivery, attempts: 2 })),
+      ...(await until(last, "DEAD_LETTERED")).map((delivery) => ({ delivery, attempts: 17 })),
+    ];
+    for (const { delivery, attempts } of ended) {
+      expect(delivery).toMatchObject({ attemptCount: attempts, cycle: 1 });
+    }
+    for (const [index, { attempt, receiver, tenant, ids }] of groups.entries()) {
+      // No more duplicates than requests that were in flight.
+      expect(receiver.requests).toHaveLength(GROUP * attempt + GROUP);
+      for (const id of ids) {
+        const again = receiver.requests.filter((request) => deliveryOf(request) === id).at(-1);
+        const lease = leases[index]?.get(id)?.getTime() ?? 0;
+        expect(again && attemptOf(again)).toBe(attempt);
+        expect(again?.receivedAt).toBeGreaterThanOrEqual(Math.max(killedAt, lease));
+        const attempts = await world.attempts(tenant, id);
+        expect(attempts.map((each) => each.attempt)).toEqual(
+          Array.from({ length: attempt }, (_, each) => each + 1),
+        );
+      }
+      await receiver.close();
+    }
+  }, 120_000);
+
+  test("has its unleased requests made again only after the timeout that tells it from a slow one", async () => {
+    const world = made.current;
+    const held = await publishHeld(2);
+    await untilHeld(held);
+    const arrivedAt = held.receiver.requests.at(-1)?.receivedAt ?? 0;
+    await worker.stop("SIGKILL");
+    const leases = await killedAttempts(held);
+    held.release(OK);
+    worker = await startWorkerProcess(world);
+    await until(held, "DELIVERED");
+    for (const id of held.ids) {
+      const again = held.receiver.requests.filter((request) => deliveryOf(request) === id).at(-1);
+      const lease = leases.get(id)?.getTime() ?? 0;
+      expect(again?.receivedAt).toBeGreaterThanOrEqual(Math.max(lease, arrivedAt + TASK_TIMEOUT_MS));
+    }
+    expect(held.receiver.requests).toHaveLength(GROUP * 3);
+    await held.receiver.close();
+  }, 120_000);
+});
+
+describe("a worker that is killed again and again while events pour in", () => {
+  test("loses nothing, and repeats no more than was in flight", async () => {
+    const world = made.current;
+    const receiver = await startReceiver({
+      script: (request) => ({ kind: "answer", delayMs: Number(request.headers["x-service-attempt"]) * 50 }),
+    });
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, receiver.url);
+    const ids: string[] = [];
+    let inFlight = 0;
+    for (const kill of [1, 2, 3]) {
+      for (let index = 0; index < 40; index += 1) {
+        const { deliveries } = await world.publish(tenant, { kill, index });
+        ids.push(deliveries[0]?.id ?? "");
+      }
+      await receiver.waitFor(receiver.requests.length + 5, PATIENCE_MS);
+      await worker.stop("SIGKILL");
+      inFlight += new Set(receiver.requests.map(deliveryOf)).size - (await recorded(tenant));
+      worker = await startWorkerProcess(world);
+    }
+    for (const id of ids) {
+      await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED", PATIENCE_MS);
+    }
+    const repeated = receiver.requests.length - ids.length;
+    expect(new Set(receiver.requests.map(deliveryOf))).toEqual(new Set(ids));
+    expect(repeated).toBeLessThanOrEqual(inFlight);
+    expect(await recorded(tenant)).toBe(ids.length);
+    await receiver.close();
+  }, 120_000);
+
+  /** Attempts that have an outcome. */
+  async function recorded(tenant: string): Promise<number> {
+    const { rows } = await made.current.sql.query<{ count: number }>(
+      "SELECT count(*) AS count FROM attempts WHERE tenant_id = $1 AND duration_ms IS NOT NULL",
+      [tenant],
+    );
+    return rows[0]?.count ?? 0;
+  }
+});
