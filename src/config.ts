@@ -238,12 +238,6 @@ export const SETTINGS = {
     "64",
     "most deliveries that one workflow carries; 1: never together",
   ),
-  workflowStackTraces: setting(
-    "SIGNET_WORKFLOW_STACK_TRACES",
-    oneOf("on", "off"),
-    "off",
-    "whether Temporal's UI can show where an open workflow waits in its code; costs most of a workflow's CPU",
-  ),
   retentionDays: setting(
     "SIGNET_RETENTION_DAYS",
     integer(8, 3_650),

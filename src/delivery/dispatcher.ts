@@ -135,9 +135,10 @@ export class Dispatcher {
     if (!alone && !token && known < batchMax) {
       return this.#rate.waitMs(performance.now());
     }
-    const claimed = await this.#claimList(alone || token ? 1 : batchMax);
+    const { claimed, more } = await this.#claimList(alone || token ? 1 : batchMax);
     const came = this.#waiting - known;
-    this.#waiting = came + (claimed < batchMax ? 0 : Math.max(batchMax, known - claimed));
+    const left = Math.max(known - claimed, claimed === batchMax ? batchMax : 1);
+    this.#waiting = came + (more ? left : 0);
     if (token && (claimed === 0 || claimed === batchMax)) {
       this.#rate.giveBack();
     }
@@ -147,10 +148,10 @@ export class Dispatcher {
     return alone || this.#waiting >= batchMax ? 0 : this.#rate.waitMs(performance.now());
   }
 
-  async #claimList(atLeast: number): Promise<number> {
+  async #claimList(atLeast: number): Promise<{ readonly claimed: number; readonly more: boolean }> {
     const { pool, clock, health, starter, batchMax } = this.#options;
     const now = clock.now();
-    const { claimed, nextTenant } = await claimFirst(pool, {
+    const { claimed, more, nextTenant } = await claimFirst(pool, {
       atLeast,
       limit: batchMax,
       carrier: this.#newCarrier(now),
@@ -166,7 +167,7 @@ export class Dispatcher {
         async () => await starter.startFirst(carrier, members, false),
       );
     }
-    return claimed.length;
+    return { claimed: claimed.length, more: more || claimed.length === batchMax };
   }
 
   async #slowLane(): Promise<void> {

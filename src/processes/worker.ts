@@ -16,7 +16,6 @@ import { createEngine, type Engine } from "../delivery/engine.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
-import { useLeanWorkflowThreads } from "../temporal/lean-workflow-threads.ts";
 import { checkNamespace } from "../temporal/client.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
@@ -85,9 +84,6 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   const { config, log } = options;
   const clock = systemClock;
   installTemporalRuntime(log);
-  if (config.workflowStackTraces === "off") {
-    useLeanWorkflowThreads();
-  }
   const { kek } = await loadServiceSecrets(config, randomBytes);
   const pool = createPool({
     url: config.databaseUrl,

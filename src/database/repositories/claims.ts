@@ -56,16 +56,21 @@ export interface FirstClaim {
   readonly now: Date;
 }
 
+/** A tenant may take this many times its share of a list that others leave room in. */
+const ROOM = 4;
+
 /**
- * Claims first attempts as one list: the oldest of every tenant that waits, each tenant a fair share.
+ * Claims first attempts as one list: the oldest of every tenant that waits, turn by turn, so that each has a fair share
+ * and the list is full as long as enough wait.
  *
- * @returns the claimed, and the tenant to go on after when more tenants wait than one claim looks at
+ * @returns the claimed; whether more wait, as far as it looked; and the tenant to go on after when more tenants wait
+ *   than one claim looks at
  */
 export async function claimFirst(
   db: Queryable,
   claim: FirstClaim,
-): Promise<{ readonly claimed: Claimed[]; readonly nextTenant: string }> {
-  const { rows } = await db.query<ClaimedRow & { tenants: number; last_tenant: string }>({
+): Promise<{ readonly claimed: Claimed[]; readonly more: boolean; readonly nextTenant: string }> {
+  const { rows } = await db.query<ClaimedRow & { tenants: number; last_tenant: string; more: boolean }>({
     name: "claim-first",
     text: `WITH RECURSIVE seen(tenant_id) AS (
         (SELECT tenant_id FROM deliveries WHERE ${WAITING} AND tenant_id > $5 ORDER BY tenant_id LIMIT 1)
@@ -76,33 +81,42 @@ export async function claimFirst(
       ), tenants AS MATERIALIZED (
         SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL LIMIT ${TENANTS_MAX}
       ), share AS MATERIALIZED (
-        SELECT count(*)::int AS tenants, max(tenant_id) AS last_tenant, ceil($2::float8 / greatest(count(*), 1))::int AS size
+        SELECT count(*)::int AS tenants, max(tenant_id) AS last_tenant,
+          least($2, ceil(${ROOM} * $2::float8 / greatest(count(*), 1)))::int AS size
         FROM tenants
       ), candidates AS MATERIALIZED (
-        SELECT tenants.tenant_id, mine.day, mine.id FROM tenants CROSS JOIN LATERAL (
+        SELECT tenants.tenant_id, mine.day, mine.id,
+          row_number() OVER (PARTITION BY tenants.tenant_id ORDER BY mine.id) AS turn
+        FROM tenants CROSS JOIN LATERAL (
           SELECT d.day, d.id FROM deliveries d
           WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = tenants.tenant_id
             AND d.endpoint_id <> ALL ($4::text[])
-          ORDER BY d.id LIMIT (SELECT size FROM share) FOR UPDATE SKIP LOCKED
+          ORDER BY d.id LIMIT (SELECT size FROM share)
         ) mine
       ), picked AS MATERIALIZED (
-        -- Shares are rounded up: who goes without its last one is chance, or it would always be the same tenant.
-        SELECT day, id FROM (
-          SELECT day, id, row_number() OVER (PARTITION BY tenant_id ORDER BY id) AS turn FROM candidates
-        ) turns ORDER BY turn, random() LIMIT $2
+        -- Who goes without a place in the last turn is chance, or it would always be the same tenant.
+        SELECT day, id FROM candidates ORDER BY turn, random() LIMIT $2
+      ), locked AS MATERIALIZED (
+        SELECT d.day, d.id FROM picked JOIN deliveries d ON d.day = picked.day AND d.id = picked.id
+        WHERE d.carrier IS NULL AND d.state = 'QUEUED' FOR UPDATE OF d SKIP LOCKED
       ), counted AS (
-        SELECT count(*) AS n FROM picked
+        SELECT count(*) AS n FROM locked
       )
       UPDATE deliveries d
       SET carrier = CASE WHEN counted.n = 1 AND d.epoch = 1 THEN d.id ELSE $3 END, claimed_at = $6
-      FROM picked, counted, share
-      WHERE d.day = picked.day AND d.id = picked.id AND counted.n >= $1
-      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, share.tenants, share.last_tenant`,
+      FROM locked, counted, share
+      WHERE d.day = locked.day AND d.id = locked.id AND counted.n >= $1
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, share.tenants, share.last_tenant,
+        (SELECT count(*) > $2 OR bool_or(turn >= share.size) FROM candidates) AS more`,
     values: [claim.atLeast, claim.limit, claim.carrier, claim.exceptEndpoints, claim.afterTenant, claim.now],
   });
   const first = rows[0];
-  const more = first !== undefined && first.tenants === TENANTS_MAX;
-  return { claimed: rows.map(toClaimed), nextTenant: more ? first.last_tenant : "" };
+  const moreTenants = first !== undefined && first.tenants === TENANTS_MAX;
+  return {
+    claimed: rows.map(toClaimed),
+    more: moreTenants || first?.more === true,
+    nextTenant: moreTenants ? first.last_tenant : "",
+  };
 }
 
 export interface EndpointsClaim {
