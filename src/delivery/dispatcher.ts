@@ -135,20 +135,22 @@ export class Dispatcher {
     if (!alone && !token && known < batchMax) {
       return this.#rate.waitMs(performance.now());
     }
-    const { claimed, more } = await this.#claimList(alone || token ? 1 : batchMax);
-    const came = this.#waiting - known;
-    const left = Math.max(known - claimed, claimed === batchMax ? batchMax : 1);
-    this.#waiting = came + (more ? left : 0);
+    const claimed = await this.#claimList(alone || token ? 1 : batchMax, known);
     if (token && (claimed === 0 || claimed === batchMax)) {
       this.#rate.giveBack();
     }
+    return this.#waitForNext(alone);
+  }
+
+  #waitForNext(alone: boolean): number {
     if (this.#waiting === 0) {
       return POLL_MS;
     }
-    return alone || this.#waiting >= batchMax ? 0 : this.#rate.waitMs(performance.now());
+    return alone || this.#waiting >= this.#options.batchMax ? 0 : this.#rate.waitMs(performance.now());
   }
 
-  async #claimList(atLeast: number): Promise<{ readonly claimed: number; readonly more: boolean }> {
+  /** Claims and starts one list, and keeps count of what is left; `known` waited when it was decided to. */
+  async #claimList(atLeast: number, known: number): Promise<number> {
     const { pool, clock, health, starter, batchMax } = this.#options;
     const now = clock.now();
     const { claimed, more, nextTenant } = await claimFirst(pool, {
@@ -167,7 +169,10 @@ export class Dispatcher {
         async () => await starter.startFirst(carrier, members, false),
       );
     }
-    return { claimed: claimed.length, more: more || claimed.length === batchMax };
+    const full = claimed.length === batchMax;
+    const left = more || full ? Math.max(known - claimed.length, full ? batchMax : 1) : 0;
+    this.#waiting = this.#waiting - known + left;
+    return claimed.length;
   }
 
   async #slowLane(): Promise<void> {

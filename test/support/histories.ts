@@ -34,6 +34,17 @@ export function countEvents(events: readonly HistoryEvent[], type: string): numb
   return events.filter(({ eventType }) => eventType === `EVENT_TYPE_${type}`).length;
 }
 
+/**
+ * Causes of workflow tasks that failed. A signal that comes while a run ends or continues as new makes the server ask
+ * again (UNHANDLED_COMMAND): that is no fault and is left out.
+ */
+export function failedTasks(events: readonly HistoryEvent[]): string[] {
+  return events.flatMap((event) => {
+    const failed = event["workflowTaskFailedEventAttributes"] as { readonly cause?: string } | undefined;
+    return failed?.cause === undefined || failed.cause.endsWith("UNHANDLED_COMMAND") ? [] : [failed.cause];
+  });
+}
+
 /** Every text in a history, with the payloads' base64 decoded: what an operator can read in Temporal's UI. */
 export function textOf(value: unknown): string {
   if (Array.isArray(value)) {
