@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { inject } from "vitest";
+import { eventually } from "./eventually.ts";
 import type { World } from "./world.ts";
 
 const run = promisify(execFile);
@@ -17,12 +18,26 @@ export async function temporalCli({ config }: World, ...args: readonly string[])
   return stdout;
 }
 
-/** `temporal workflow signal` for one workflow. */
+/**
+ * `temporal workflow signal` for one workflow. While a run continues as new the server may turn a signal away ("workflow
+ * is closing"); as an operator would, this tries again.
+ */
 export async function signalByCli(
   world: World,
   workflowId: string,
   name: string,
   ...args: readonly string[]
 ): Promise<string> {
-  return await temporalCli(world, "workflow", "signal", "--workflow-id", workflowId, "--name", name, ...args);
+  const command = ["workflow", "signal", "--workflow-id", workflowId, "--name", name, ...args];
+  const answer = await eventually(async () => {
+    try {
+      return { printed: await temporalCli(world, ...command) };
+    } catch (error) {
+      return String(error).includes("workflow is closing") ? undefined : { error };
+    }
+  }, `the server to take signal ${name}`);
+  if ("error" in answer) {
+    throw answer.error;
+  }
+  return answer.printed;
 }
