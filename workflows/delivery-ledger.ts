@@ -16,6 +16,8 @@ interface Entry {
   dueMs: number;
   /** An activity is at work on it. */
   busy: boolean;
+  /** When an attempt was last asked for while one was under way; Unix milliseconds. */
+  askedMs: number;
 }
 
 /** Members that are attempted together. */
@@ -23,6 +25,9 @@ export interface Wave {
   readonly entries: readonly number[];
   readonly input: AttemptInput;
 }
+
+/** The server's clock and the worker's differ by less. */
+const ASKED_SLACK_MS = 50;
 
 const NOTHING_DONE: DeliverResult = { delivered: 0, replayed: 0, cancelled: 0, moved: 0, expired: 0 };
 
@@ -50,6 +55,7 @@ export class DeliveryLedger {
         phase: progress?.phase ?? "RETRYING",
         dueMs: progress?.due_ms ?? nowMs,
         busy: false,
+        askedMs: 0,
       };
     });
   }
@@ -143,7 +149,9 @@ export class DeliveryLedger {
       entry.attempts = attempt;
       const delayMs = failed.get(index);
       if (delayMs !== undefined) {
-        entry.dueMs = result.ended_at + delayMs;
+        // Who asked after the request had ended, and before we heard of it, asked for the next one.
+        const asked = entry.askedMs + ASKED_SLACK_MS >= result.ended_at;
+        entry.dueMs = asked ? result.ended_at : result.ended_at + delayMs;
       } else if (dead.has(index)) {
         entry.phase = "DEAD_LETTERED";
         entry.dueMs = result.ended_at + this.#deadLetterMs;
@@ -176,7 +184,9 @@ export class DeliveryLedger {
   /** Attempt now: the next attempt falls due at once. One that is under way is the attempt that was asked for. */
   hasten(entries: readonly number[], nowMs: number): void {
     for (const entry of entries.map((index) => this.#at(index))) {
-      if (entry.phase === "RETRYING" && !entry.busy) {
+      if (entry.phase === "RETRYING" && entry.busy) {
+        entry.askedMs = nowMs;
+      } else if (entry.phase === "RETRYING") {
         entry.dueMs = Math.min(entry.dueMs, nowMs);
       }
     }

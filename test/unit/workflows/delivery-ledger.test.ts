@@ -142,3 +142,18 @@ describe("the state for the search attribute", () => {
     expect(ledger.state).toBe("DEAD_LETTERED");
   });
 });
+
+describe("attempt now, asked for while an attempt is under way,", () => {
+  test("is that attempt when its request had not ended, and the next one when it had", () => {
+    for (const [askedMs, dueMs] of [
+      [START_MS + 1_000, START_MS + 2_000 + HOUR_MS],
+      [START_MS + 2_001, START_MS + 2_000],
+    ] as const) {
+      const ledger = new DeliveryLedger(carrier(1), START_MS);
+      const wave = take(ledger, START_MS);
+      ledger.hasten([0], askedMs);
+      fail(ledger, wave, START_MS + 2_000, () => HOUR_MS);
+      expect(ledger.nextDueMs).toBe(dueMs);
+    }
+  });
+});
