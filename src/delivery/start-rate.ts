@@ -10,13 +10,21 @@ export interface StartRateOptions {
   readonly burst: number;
 }
 
-/** The start call may take this many times what it takes on an idle system before the rate goes down. */
+/** Start calls may take this many times what they take on an idle system before the rate goes down. */
 const STRAIN = 2;
+/** Below this no start call is slow, whatever it takes on an idle system: one wait for a disk is no strain. */
+const STRAIN_MIN_MS = 25;
 const SLOWER = 0.8;
 const FASTER = 1.05;
-/** The rate never falls below this share of what is allowed. */
-const FLOOR = 0.1;
-const SMOOTHING = 0.1;
+/**
+ * The rate never falls below this share of what is allowed: lists twice as long save half of the starts, ever longer
+ * ones little more, and cost everybody latency.
+ */
+const FLOOR = 0.5;
+/** Weight of the newest start in what starts take now; several slow ones in a row are strain, one is chance. */
+const NOW_WEIGHT = 0.2;
+/** Weight of the newest start in what starts take on an idle system. */
+const IDLE_WEIGHT = 0.02;
 
 export class StartRate {
   readonly #burst: number;
@@ -25,6 +33,7 @@ export class StartRate {
   #tokens: number;
   #countedAtMs: number;
   #idleMs: number | undefined;
+  #nowMs: number | undefined;
 
   constructor({ perSecond, burst }: StartRateOptions, nowMs: number) {
     this.#burst = burst;
@@ -73,12 +82,11 @@ export class StartRate {
    */
   learn(tookMs: number, alone: boolean): void {
     if (alone) {
-      this.#idleMs =
-        this.#idleMs === undefined || tookMs < this.#idleMs
-          ? tookMs
-          : this.#idleMs + SMOOTHING * (Math.min(tookMs, this.#idleMs * STRAIN) - this.#idleMs);
+      this.#idleMs = smoothed(this.#idleMs, tookMs, IDLE_WEIGHT);
     }
-    const strained = this.#idleMs !== undefined && tookMs > STRAIN * this.#idleMs;
+    this.#nowMs = smoothed(this.#nowMs, tookMs, NOW_WEIGHT);
+    const strained =
+      this.#idleMs !== undefined && this.#nowMs > Math.max(STRAIN_MIN_MS, STRAIN * this.#idleMs);
     const rate = this.#perSecond * (strained ? SLOWER : FASTER);
     this.#perSecond = Math.min(this.#allowed, Math.max(this.#allowed * FLOOR, rate));
   }
@@ -88,4 +96,9 @@ export class StartRate {
     this.#tokens = Math.min(this.#burst, this.#tokens + (passedMs / 1_000) * this.#perSecond);
     this.#countedAtMs = nowMs;
   }
+}
+
+/** The value, moved towards the newest one. */
+function smoothed(before: number | undefined, newest: number, weight: number): number {
+  return before === undefined ? newest : before + weight * (newest - before);
 }
