@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { EndpointHealth } from "../../../src/delivery/endpoint-health.ts";
 import { EndpointSlots } from "../../../src/delivery/endpoint-slots.ts";
-import { StartRate } from "../../../src/delivery/start-rate.ts";
 
 describe("endpoint health", () => {
   test("an endpoint that fails or leaves us waiting is slow for a minute, and healthy after a quick success", () => {
@@ -57,34 +56,5 @@ describe("slots of an endpoint", () => {
       times.push(await slots.acquire("ep_a", 10_000, 0));
     }
     expect(times).toEqual([10_000, 15_000, 20_000, 25_000]);
-  });
-});
-
-describe("the rate of starts", () => {
-  test("a burst goes at once, then one for each token", () => {
-    const rate = new StartRate({ perSecond: 20, burst: 3 }, 0);
-    expect([rate.take(0), rate.take(0), rate.take(0), rate.take(0)]).toEqual([true, true, true, false]);
-    expect(rate.waitMs(0)).toBe(50);
-    expect(rate.take(49)).toBe(false);
-    expect(rate.take(51)).toBe(true);
-  });
-
-  test("strain slows it down to a floor, ease brings it back to what is allowed", () => {
-    const rate = new StartRate({ perSecond: 20, burst: 3 }, 0);
-    rate.learn(10, true);
-    for (let start = 0; start < 50; start += 1) {
-      rate.learn(100, false);
-    }
-    expect(rate.perSecond).toBeCloseTo(2);
-    for (let start = 0; start < 100; start += 1) {
-      rate.learn(10, false);
-    }
-    expect(rate.perSecond).toBe(20);
-  });
-
-  test("live workers share it", () => {
-    const rate = new StartRate({ perSecond: 20, burst: 3 }, 0);
-    rate.allow(5);
-    expect(rate.perSecond).toBe(5);
   });
 });
