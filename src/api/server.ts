@@ -56,6 +56,8 @@ export function createServer(options: ServerOptions): {
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
   server.decorateRequest("identity");
+  server.decorateRequest("clientCertificate");
+  server.decorateRequest("clientAddress", "");
   const bodyLimits = new Map<string, number>();
   server.addHook("onRoute", (route) => {
     bodyLimits.set(`${String(route.method)} ${route.url}`, route.bodyLimit ?? BODY_LIMIT);
@@ -64,6 +66,10 @@ export function createServer(options: ServerOptions): {
     createValidatorCompiler((method, url) => bodyLimits.get(`${method} ${url}`) ?? BODY_LIMIT),
   );
   const allowedMethods = collectAllowedMethods(server);
+  server.addHook("onRequest", (request, _reply, done) => {
+    request.clientAddress = request.socket.remoteAddress ?? "";
+    done();
+  });
   installRouteDeclarations(server, options.guards);
   installRequestHygiene(server);
   installBodyParsing(server);

@@ -7,6 +7,7 @@ import type {
   RawRequestDefaultExpression,
   RawServerDefault,
 } from "fastify";
+import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { Identity } from "../oauth/verify-access-token.ts";
 
 /** A Fastify server whose route schemas type their handlers. */
@@ -34,5 +35,9 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Set before the handler of every route that declares `scopes`. */
     identity: Identity;
+    /** The client's certificate, verified; absent where mutual TLS is not asked for. */
+    clientCertificate: ClientCertificate | undefined;
+    /** Where the client is: behind a trusted proxy, what the proxy says, else the other end of the connection. */
+    clientAddress: string;
   }
 }

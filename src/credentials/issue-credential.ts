@@ -5,17 +5,11 @@ import { insertCredential, type VersionedCredentialRow } from "../database/repos
 import type { PrincipalRow } from "../database/repositories/principals.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
+import type { CertificateBinding } from "./certificate-binding.ts";
 import { newClientId, newClientSecret } from "./secret-format.ts";
 
 /** Production credentials rotate themselves every 30 days (specification 8). */
 const ROTATION_PERIOD_MS = 2_592_000_000;
-
-/** How the client proves who it is besides its secret (RFC 8705). */
-export interface CertificateBinding {
-  readonly sanUri: string | null;
-  /** SHA-256, lowercase hexadecimal. */
-  readonly certificateThumbprints: readonly string[];
-}
 
 export interface IssueServices {
   readonly db: Queryable;

@@ -8,15 +8,18 @@ export const TOKEN_LIFETIME_SECONDS = 900;
 const JTI_BYTES = 16;
 
 /** What the token says about its holder. */
-interface TokenSubject {
+export interface TokenSubject {
   readonly clientId: string;
   readonly tenantId: string;
   readonly principalId: string;
   readonly credentialId: string;
+  /** 0 for a client without a secret. */
   readonly secretVersion: number;
   readonly region: string;
   /** Space-separated. */
   readonly scope: string;
+  /** `x5t#S256` of the certificate that the token is bound to (RFC 8705 section 3.1). */
+  readonly certificateThumbprint?: string | undefined;
 }
 
 export interface TokenMint {
@@ -58,6 +61,9 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
         prn: subject.principalId,
         cid: subject.credentialId,
         cv: subject.secretVersion,
+        ...(subject.certificateThumbprint === undefined
+          ? {}
+          : { cnf: { "x5t#S256": subject.certificateThumbprint } }),
       };
       const header = encode(`{"alg":"${key.alg}","typ":"at+jwt","kid":"${key.kid}"}`);
       const signed = `${header}.${encode(JSON.stringify(claims))}`;

@@ -3,10 +3,12 @@
  * the same answer, and an unknown client costs the same comparison as a known one.
  */
 import { timingSafeEqual } from "node:crypto";
+import { isRegisteredCertificate, namesCertificate } from "../credentials/certificate-binding.ts";
 import { isClientId, isClientSecret } from "../credentials/secret-format.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import type { ClientRecord, SecretVersionRecord } from "../database/repositories/clients.ts";
 import { SignetError } from "../errors.ts";
+import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { RequestParameters } from "./request-parameters.ts";
 
 /** What the client sent to prove who it is. */
@@ -16,10 +18,13 @@ export interface PresentedCredentials {
   readonly clientSecret: string;
 }
 
-/** A client that proved who it is, and with which version of its secret. */
+/** A client that proved who it is, and how. */
 export interface AuthenticatedClient {
   readonly client: ClientRecord;
-  readonly version: SecretVersionRecord;
+  /** The version of its secret; absent for a client that has none (tls_client_auth, private_key_jwt). */
+  readonly version: SecretVersionRecord | undefined;
+  /** Whether it came over mutual TLS with a certificate that its credential names. */
+  readonly registeredCertificate: boolean;
 }
 
 const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
@@ -82,7 +87,10 @@ export function presentedCredentials(
 
 export interface ClientAuthenticator {
   /** Resolves with the client; rejects with `INVALID_CLIENT`, the same for every reason. */
-  readonly authenticate: (presented: PresentedCredentials) => Promise<AuthenticatedClient>;
+  readonly authenticate: (
+    presented: PresentedCredentials,
+    certificate?: ClientCertificate,
+  ) => Promise<AuthenticatedClient>;
 }
 
 export interface ClientAuthenticatorOptions {
@@ -110,14 +118,21 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
   }
 
   return {
-    authenticate: async ({ method, clientId, clientSecret }) => {
+    authenticate: async ({ method, clientId, clientSecret }, certificate) => {
       const wellFormed = isClientId(clientId) && isClientSecret(clientSecret);
       const client = wellFormed ? await findClient(clientId) : undefined;
       const version = matchingVersion(client?.versions ?? nobody, clientSecret);
-      if (client === undefined || version === undefined || !client.active) {
+      const registeredCertificate = client !== undefined && isRegisteredCertificate(client, certificate);
+      if (
+        client === undefined ||
+        version === undefined ||
+        !client.active ||
+        // Somebody else's certificate. Whether there must be one at all is the listener's to say.
+        (certificate !== undefined && namesCertificate(client) && !registeredCertificate)
+      ) {
         throw invalidClient(method === "client_secret_basic", "Client authentication failed.");
       }
-      return { client, version };
+      return { client, version, registeredCertificate };
     },
   };
 }

@@ -1,12 +1,13 @@
 /** `POST /v1/auth/token`: the client credentials grant (RFC 6749 section 4.4), as a list of named steps. */
 import { parseScopes } from "../domain/scopes.ts";
 import { SignetError } from "../errors.ts";
-import { TOKEN_LIFETIME_SECONDS, type TokenMint } from "./access-token.ts";
+import { TOKEN_LIFETIME_SECONDS, type TokenMint, type TokenSubject } from "./access-token.ts";
 import {
   type AuthenticatedClient,
   type ClientAuthenticator,
   presentedCredentials,
 } from "./client-authentication.ts";
+import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { LastUsedRecorder } from "./last-used.ts";
 import { readParameters, type RequestParameters } from "./request-parameters.ts";
 
@@ -18,6 +19,8 @@ export interface TokenRequest {
   readonly contentType: string | undefined;
   readonly authorization: string | undefined;
   readonly query: Readonly<Record<string, unknown>>;
+  /** The certificate that the request came over, verified; absent where mutual TLS is not asked for. */
+  readonly clientCertificate?: ClientCertificate | undefined;
 }
 
 /** The answer; `token` is the name the specification gives to the same JWT. */
@@ -42,11 +45,14 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
   const parameters = readParameters(request.body, request.contentType, PARAMETERS);
   requireClientCredentialsGrant(parameters);
   const presented = presentedCredentials(request.authorization, parameters);
-  const authenticated = await services.authenticator.authenticate(presented);
+  const authenticated = await services.authenticator.authenticate(presented, request.clientCertificate);
   requireKnownResource(parameters, services.audience);
   const scope = grantedScope(parameters["scope"], authenticated.client.scope);
-  services.lastUsed.note(authenticated.client, authenticated.version);
-  return tokenResponse(services.mint, authenticated, scope);
+  if (authenticated.version !== undefined) {
+    services.lastUsed.note(authenticated.client, authenticated.version);
+  }
+  const token = services.mint.mint(tokenSubject(authenticated, scope, request.clientCertificate));
+  return { access_token: token, token_type: "Bearer", expires_in: TOKEN_LIFETIME_SECONDS, scope, token };
 }
 
 function refuseQueryParameters(query: Readonly<Record<string, unknown>>): void {
@@ -92,19 +98,19 @@ function grantedScope(requested: string | undefined, owned: string): string {
   return scopes.join(" ");
 }
 
-function tokenResponse(
-  mint: TokenMint,
+function tokenSubject(
   { client, version }: AuthenticatedClient,
   scope: string,
-): TokenResponse {
-  const token = mint.mint({
+  certificate: ClientCertificate | undefined,
+): TokenSubject {
+  return {
     clientId: client.clientId,
     tenantId: client.tenantId,
     principalId: client.principalId,
     credentialId: client.credentialId,
-    secretVersion: version.version,
+    secretVersion: version?.version ?? 0,
     region: client.region,
     scope,
-  });
-  return { access_token: token, token_type: "Bearer", expires_in: TOKEN_LIFETIME_SECONDS, scope, token };
+    certificateThumbprint: certificate?.x5t,
+  };
 }

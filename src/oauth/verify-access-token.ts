@@ -24,6 +24,8 @@ export interface Identity {
   readonly jti: string;
   /** The key that signed the token. */
   readonly kid: string;
+  /** `x5t#S256` of the certificate that the token is bound to (RFC 8705); absent when it is bound to none. */
+  readonly certificateThumbprint: string | undefined;
 }
 
 /** Checks an access token; rejects with `TOKEN_INVALID` or `TOKEN_EXPIRED`. */
@@ -34,6 +36,18 @@ export interface TokenVerifierOptions {
   readonly audience: string;
   readonly verificationKey: (kid: string) => Promise<KeyObject | undefined>;
   readonly clock: Clock;
+}
+
+/** A confirmation that we do not understand must not pass for none (RFC 7800 section 3.1). */
+function boundThumbprint(confirmation: unknown): string | undefined {
+  if (confirmation === undefined) {
+    return undefined;
+  }
+  const thumbprint = (confirmation as Readonly<Record<string, unknown>> | null)?.["x5t#S256"];
+  if (typeof thumbprint !== "string") {
+    throw new errors.JWTInvalid("claim cnf");
+  }
+  return thumbprint;
 }
 
 function identityOf(payload: JWTPayload, kid: string): Identity {
@@ -54,6 +68,7 @@ function identityOf(payload: JWTPayload, kid: string): Identity {
     region: text.region,
     jti: text.jti,
     kid,
+    certificateThumbprint: boundThumbprint(payload.cnf),
   };
 }
 

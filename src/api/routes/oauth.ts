@@ -40,6 +40,7 @@ function registerTokenRoute(server: SignetServer, services: OAuthServices): void
           contentType: request.headers["content-type"],
           authorization: request.headers.authorization,
           query: request.query,
+          clientCertificate: request.clientCertificate,
         },
         services,
       );

@@ -22,6 +22,9 @@ export interface ClientRecord {
   readonly region: string;
   /** The principal's scopes, space-separated. */
   readonly scope: string;
+  /** The client's registered certificate: its SPIFFE id, or thumbprints (SHA-256, lowercase hexadecimal). */
+  readonly sanUri: string | null;
+  readonly certificateThumbprints: readonly string[];
   readonly versions: readonly SecretVersionRecord[];
 }
 
@@ -33,6 +36,8 @@ interface ClientRow {
   readonly active: boolean;
   readonly region: string;
   readonly scope: string;
+  readonly san_uri: string | null;
+  readonly certificate_thumbprints: string[];
   readonly version: number;
   readonly mac: Buffer;
   readonly mac_key_id: string;
@@ -42,7 +47,7 @@ interface ClientRow {
 const FIND_CLIENTS = `
   SELECT c.client_id, c.id AS credential_id, c.tenant_id, c.principal_id,
          c.state = 'ACTIVE' AND t.state = 'ACTIVE' AS active,
-         p.region, array_to_string(p.scopes, ' ') AS scope,
+         p.region, array_to_string(p.scopes, ' ') AS scope, c.san_uri, c.certificate_thumbprints,
          v.version, v.mac, v.mac_key_id, (extract(epoch FROM v.last_used_at) * 1000)::float8 AS last_used_at
     FROM credentials c
     JOIN tenants t ON t.id = c.tenant_id
@@ -70,6 +75,8 @@ async function findClients(
       active: row.active,
       region: row.region,
       scope: row.scope,
+      sanUri: row.san_uri,
+      certificateThumbprints: row.certificate_thumbprints,
       versions: [],
     };
     client.versions.push({

@@ -56,6 +56,8 @@ const record: ClientRecord = {
   active: true,
   region: "eu",
   scope: "a:b",
+  sanUri: null,
+  certificateThumbprints: [],
   versions: secrets.map((secret, index) => ({
     version: index + 1,
     mac: pepper.mac(secret),
@@ -81,7 +83,7 @@ function authenticator(found: ClientRecord | undefined) {
 test("every live version of the secret authenticates, and is told apart", async () => {
   for (const [index, secret] of secrets.entries()) {
     const { version } = await authenticator(record).authenticate(present(clientId, secret));
-    expect(version.version).toBe(index + 1);
+    expect(version?.version).toBe(index + 1);
   }
 });
 
