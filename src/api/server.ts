@@ -58,6 +58,7 @@ export function createServer(options: ServerOptions): {
   server.decorateRequest("identity");
   server.decorateRequest("clientCertificate");
   server.decorateRequest("clientAddress", "");
+  server.decorateRequest("operator");
   const bodyLimits = new Map<string, number>();
   server.addHook("onRoute", (route) => {
     bodyLimits.set(`${String(route.method)} ${route.url}`, route.bodyLimit ?? BODY_LIMIT);

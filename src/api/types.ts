@@ -8,7 +8,9 @@ import type {
   RawServerDefault,
 } from "fastify";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
+import type { OperatorRole } from "../domain/operator-roles.ts";
 import type { Identity } from "../oauth/verify-access-token.ts";
+import type { OperatorIdentity } from "../operators/operator-identity.ts";
 
 /** A Fastify server whose route schemas type their handlers. */
 export type SignetServer = FastifyInstance<
@@ -25,8 +27,8 @@ declare module "fastify" {
     scopes?: readonly string[];
     /** Open to everybody. A route declares this, `scopes` or `operator`, or the process does not start. */
     public?: true;
-    /** For operators only; exists on the operators' listener alone. */
-    operator?: true;
+    /** For operators of this role only; exists on the operators' listener alone. */
+    operator?: OperatorRole;
     /** The route reads the bytes of the body itself (the OAuth endpoints). */
     rawBody?: true;
     /** Body members that keep their own spelling: JSON pointer to deepest nesting (strict-json.ts). */
@@ -39,5 +41,7 @@ declare module "fastify" {
     clientCertificate: ClientCertificate | undefined;
     /** Where the client is: behind a trusted proxy, what the proxy says, else the other end of the connection. */
     clientAddress: string;
+    /** Set before the handler of every route that declares `operator`. */
+    operator: OperatorIdentity;
   }
 }

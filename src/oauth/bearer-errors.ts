@@ -37,21 +37,27 @@ export interface ScopeCheck {
   readonly operation: string;
   readonly required: readonly string[];
   readonly granted: ReadonlySet<string>;
+  /** In place of the sentence about scopes. */
+  readonly detail?: string;
+  /** Further members of the problem document. */
+  readonly extensions?: Readonly<Record<string, unknown>>;
 }
 
 /** 403 `SCOPE_VIOLATION` with the missing permission (specification 7), or nothing when the scopes suffice. */
-export function scopeViolation({ operation, required, granted }: ScopeCheck): SignetError | undefined {
+export function scopeViolation(check: ScopeCheck): SignetError | undefined {
+  const { operation, required, granted } = check;
   const missing = required.filter((scope) => !granted.has(scope));
   if (missing.length === 0) {
     return undefined;
   }
   return new SignetError("SCOPE_VIOLATION", {
-    detail: `${operation} requires scope ${required.join(" ")}.`,
+    detail: check.detail ?? `${operation} requires scope ${required.join(" ")}.`,
     extensions: {
       missing_permission: missing.join(" "),
       missing_scopes: missing,
       required_scopes: required,
       granted_scopes: [...granted],
+      ...check.extensions,
     },
     headers: { "www-authenticate": `${REALM}, error="insufficient_scope", scope="${required.join(" ")}"` },
   });

@@ -46,7 +46,7 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
   server.post(
     "/admin/v1/principals/:id/credentials",
     {
-      config: { operator: true },
+      config: { operator: "provision" },
       schema: {
         tags: ["credentials"],
         params: IdParams("principal"),
@@ -74,7 +74,7 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
   server.get(
     "/admin/v1/principals/:id/credentials",
     {
-      config: { operator: true },
+      config: { operator: "read" },
       schema: {
         tags: ["credentials"],
         params: IdParams("principal"),

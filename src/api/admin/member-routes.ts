@@ -24,14 +24,14 @@ export function registerMemberRoutes<Row>(server: SignetServer, member: MemberRo
 
   server.get(
     `/admin/v1/${path}/:id`,
-    { config: { operator: true }, schema: { tags: [path], params: IdParams(noun), response } },
+    { config: { operator: "read" }, schema: { tags: [path], params: IdParams(noun), response } },
     async ({ params }) => present(found(await find(params.id), noun)),
   );
 
   server.get(
     `/admin/v1/${parentPath}/:id/${path}/:member_id`,
     {
-      config: { operator: true },
+      config: { operator: "read" },
       schema: { tags: [path], params: Closed({ id: Id(parentNoun), member_id: Id(noun) }), response },
     },
     async ({ params }) => {

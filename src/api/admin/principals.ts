@@ -46,7 +46,7 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
   server.post(
     "/admin/v1/tenants/:id/principals",
     {
-      config: { operator: true },
+      config: { operator: "provision" },
       schema: {
         tags: ["principals"],
         params: IdParams("tenant"),
@@ -78,7 +78,7 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
   server.get(
     "/admin/v1/tenants/:id/principals",
     {
-      config: { operator: true },
+      config: { operator: "read" },
       schema: {
         tags: ["principals"],
         params: IdParams("tenant"),
@@ -112,7 +112,7 @@ function registerReprovision(server: SignetServer, { pool, clock, log }: AdminSe
   server.post(
     "/admin/v1/principals/:id/reprovision",
     {
-      config: { operator: true },
+      config: { operator: "provision" },
       schema: { tags: ["principals"], params: IdParams("principal"), response: { 200: Principal } },
     },
     async ({ id: requestId, params }) => {

@@ -48,7 +48,7 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
   server.post(
     "/admin/v1/tenants/:id/roles",
     {
-      config: { operator: true },
+      config: { operator: "provision" },
       schema: {
         tags: ["roles"],
         params: IdParams("tenant"),
@@ -73,7 +73,7 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
   server.get(
     "/admin/v1/tenants/:id/roles",
     {
-      config: { operator: true },
+      config: { operator: "read" },
       schema: {
         tags: ["roles"],
         params: IdParams("tenant"),
@@ -107,7 +107,7 @@ function registerRoleUpdate(server: SignetServer, { pool, log }: AdminServices):
   server.patch(
     "/admin/v1/roles/:id",
     {
-      config: { operator: true },
+      config: { operator: "provision" },
       schema: {
         tags: ["roles"],
         params: IdParams("role"),

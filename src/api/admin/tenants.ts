@@ -32,7 +32,10 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
 
   server.post(
     "/admin/v1/tenants",
-    { config: { operator: true }, schema: { tags: ["tenants"], body: NewTenant, response: { 201: Tenant } } },
+    {
+      config: { operator: "provision" },
+      schema: { tags: ["tenants"], body: NewTenant, response: { 201: Tenant } },
+    },
     async ({ body }, reply) => {
       const nowMs = clock.now();
       const id = newId("tenant", nowMs, randomBytes);
@@ -52,7 +55,7 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
   server.get(
     "/admin/v1/tenants",
     {
-      config: { operator: true },
+      config: { operator: "read" },
       schema: { tags: ["tenants"], querystring: Closed(PageQuery), response: { 200: Page(Tenant) } },
     },
     async (request) => {
@@ -64,7 +67,7 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
   server.get(
     "/admin/v1/tenants/:id",
     {
-      config: { operator: true },
+      config: { operator: "read" },
       schema: { tags: ["tenants"], params: IdParams("tenant"), response: { 200: Tenant } },
     },
     async ({ params }) => presentTenant(found(await findTenant(pool, params.id), "tenant")),

@@ -22,7 +22,8 @@ export function bearerToken(request: FastifyRequest): string {
   return token;
 }
 
-function operationOf(request: FastifyRequest): string {
+/** A request as errors name it: method and path template. */
+export function operationOf(request: FastifyRequest): string {
   const { method, url } = request.routeOptions;
   return `${String(method)} ${url?.replaceAll(/:(\w+)/g, "{$1}") ?? ""}`;
 }

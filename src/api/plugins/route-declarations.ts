@@ -4,19 +4,30 @@
  */
 import type { onRequestAsyncHookHandler, RouteOptions } from "fastify";
 import { Type } from "typebox";
+import { isOperatorRole, OPERATOR_ROLES, type OperatorRole } from "../../domain/operator-roles.ts";
 import type { SignetServer } from "../types.ts";
 
 export interface RouteGuards {
   /** The guard of a route that needs these scopes; absent on a server without tenants. */
   readonly scopes?: (required: readonly string[]) => onRequestAsyncHookHandler;
-  /** The guard of an operator's route; absent on the public server. */
-  readonly operator?: onRequestAsyncHookHandler;
+  /** The guard of a route for operators of this role; absent on the public server. */
+  readonly operator?: (required: OperatorRole) => onRequestAsyncHookHandler;
 }
 
 const NO_QUERY = Type.Object({}, { additionalProperties: false });
 
 function routeName(route: RouteOptions): string {
   return `${String(route.method)} ${route.url}`;
+}
+
+/** Reading is what every operator may do; whatever else a method does needs a role of its own. */
+function requireSufficientRole(route: RouteOptions, role: OperatorRole): void {
+  if (!isOperatorRole(role)) {
+    throw new Error(`${routeName(route)}: config.operator must be one of ${OPERATOR_ROLES.join(", ")}`);
+  }
+  if (role === "read" && route.method !== "GET") {
+    throw new Error(`${routeName(route)}: only a GET can be left to operators who may read`);
+  }
 }
 
 function guardOf(route: RouteOptions, guards: RouteGuards): onRequestAsyncHookHandler | undefined {
@@ -28,7 +39,10 @@ function guardOf(route: RouteOptions, guards: RouteGuards): onRequestAsyncHookHa
   if (open === true) {
     return undefined;
   }
-  const guard = scopes === undefined ? guards.operator : guards.scopes?.(scopes);
+  if (operator !== undefined) {
+    requireSufficientRole(route, operator);
+  }
+  const guard = operator === undefined ? guards.scopes?.(scopes ?? []) : guards.operator?.(operator);
   if (guard === undefined) {
     throw new Error(`${routeName(route)} cannot be served here: this server has no such guard`);
   }

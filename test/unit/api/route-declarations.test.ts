@@ -1,7 +1,7 @@
 /** What keeps a process from starting: a route that does not say who may call it, or reads more than it declares. */
 import { randomBytes } from "node:crypto";
 import { Type } from "typebox";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createServer } from "../../../src/api/server.ts";
 import type { SignetServer } from "../../../src/api/types.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
@@ -30,8 +30,41 @@ test("a route with two declarations does not boot", () => {
 });
 
 test("an operator's route does not boot on the public server", () => {
-  const config = { operator: true } as const;
+  const config = { operator: "read" } as const;
   expect(() => tenantServer().get("/admin/v1/things", { config }, handler)).toThrow(/has no such guard/);
+});
+
+describe("an operator's route", () => {
+  function operatorServer(): SignetServer {
+    return createServer({
+      baseUrl: "http://service.example",
+      guards: { operator: () => guard },
+      clock: { now: () => 0 },
+      randomBytes,
+      log: createLogger({ level: "silent" }),
+    }).server;
+  }
+
+  test.each([true, "", "admin", "provision security"])("does not boot with the role %j", (operator) => {
+    const config = { operator: operator as "read" };
+    expect(() => operatorServer().get("/admin/v1/things", { config }, handler)).toThrow(
+      /config.operator must be one of read, provision, security/,
+    );
+  });
+
+  test.each(["POST", "PUT", "PATCH", "DELETE"])("does not boot when a %s is left to readers", (method) => {
+    expect(() =>
+      operatorServer().route({ method, url: "/admin/v1/things", config: { operator: "read" }, handler }),
+    ).toThrow(/only a GET can be left to operators who may read/);
+  });
+
+  test("boots with a role that fits", async () => {
+    const server = operatorServer();
+    server.get("/admin/v1/things", { config: { operator: "read" } }, handler);
+    server.post("/admin/v1/things", { config: { operator: "security" } }, handler);
+    await server.ready();
+    await server.close();
+  });
 });
 
 test("a route inside a plugin is held to the same", async () => {
