@@ -4,92 +4,24 @@
  */
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
+import {
+  integer,
+  keyMaterial,
+  list,
+  listen,
+  type ListenAddress,
+  oneOf,
+  setting,
+  text,
+  url,
+} from "./settings/setting.ts";
 
 /** The schedule's real length: 72 hours (specification 8). */
 export const RETRY_WINDOW_MS = 259_200_000;
 /** How long a dead letter can be replayed: 7 days (specification 8). */
 export const DEAD_LETTER_MS = 604_800_000;
 
-export interface ListenAddress {
-  readonly host: string;
-  readonly port: number;
-}
-
-type Parser<T> = (text: string) => T;
-
-interface Setting<T, Fallback extends string | undefined> {
-  readonly variable: string;
-  readonly parse: Parser<T>;
-  /** The text parsed when the variable is unset; `undefined` leaves the setting empty. */
-  readonly fallback: Fallback;
-  readonly doc: string;
-}
-
-const text: Parser<string> = (value) => value;
-
-function listen(value: string): ListenAddress {
-  const match = /^(?:\[([0-9a-fA-F:]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(value);
-  const port = Number(match?.[3]);
-  const host = match?.[1] ?? match?.[2];
-  if (host === undefined || port > 65_535) {
-    throw new Error("must be host:port");
-  }
-  return { host, port };
-}
-
-function integer(minimum: number, maximum: number): Parser<number> {
-  return (value) => {
-    const number = Number(value);
-    if (!/^\d+$/.test(value) || number < minimum || number > maximum) {
-      throw new Error(`must be a whole number from ${minimum} to ${maximum}`);
-    }
-    return number;
-  };
-}
-
-function oneOf<const T extends string>(...choices: readonly T[]): Parser<T> {
-  return (value) => {
-    const choice = choices.find((candidate) => candidate === value);
-    if (choice === undefined) {
-      throw new Error(`must be one of ${choices.join(", ")}`);
-    }
-    return choice;
-  };
-}
-
-function url(...protocols: readonly string[]): Parser<string> {
-  return (value) => {
-    if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol)) {
-      throw new Error(`must be a URL that starts with ${protocols.map((name) => `${name}//`).join(" or ")}`);
-    }
-    return value.replace(/\/$/, "");
-  };
-}
-
-/** 32 bytes or more, base64: what `openssl rand -base64 32` prints. */
-function keyMaterial(value: string): Buffer {
-  const bytes = Buffer.from(value, "base64");
-  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(value) || bytes.length < 32) {
-    throw new Error("must be at least 32 bytes in base64");
-  }
-  return bytes;
-}
-
-function list(value: string): readonly string[] {
-  return value
-    .split(",")
-    .map((item) => item.trim())
-    .filter((item) => item !== "");
-}
-
-function setting<T, Fallback extends string | undefined>(
-  variable: string,
-  parse: Parser<T>,
-  fallback: Fallback,
-  doc: string,
-): Setting<T, Fallback> {
-  return { variable, parse, fallback, doc };
-}
+export type { ListenAddress };
 
 const POSTGRES = url("postgres:", "postgresql:");
 
