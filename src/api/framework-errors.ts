@@ -1,5 +1,6 @@
 /** Turns whatever was thrown into an error of the catalogue, so that nothing of the framework or the database shows. */
 import type { FastifyError } from "fastify";
+import { isDatabaseAway } from "../database/errors.ts";
 import { type ErrorCode, SignetError, validationFailed } from "../errors.ts";
 import { fieldProblems } from "./validation.ts";
 
@@ -20,6 +21,9 @@ const FRAMEWORK_CODES: Readonly<Record<string, { code: ErrorCode; detail: string
     detail: "The body is not as long as Content-Length says.",
   },
 };
+
+/** A database that has crashed is back within seconds. */
+const RETRY_AFTER_SECONDS = "5";
 
 function schemaError(error: FastifyError): SignetError {
   const problems = fieldProblems(error.validation ?? []);
@@ -53,6 +57,13 @@ export function toSignetError(thrown: unknown): SignetError {
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
     return new SignetError("INVALID_REQUEST", {
       detail: "The request could not be read.",
+      cause: thrown,
+    });
+  }
+  if (isDatabaseAway(thrown)) {
+    return new SignetError("UNAVAILABLE", {
+      detail: "The service cannot work at the moment; send the request again.",
+      headers: { "retry-after": RETRY_AFTER_SECONDS },
       cause: thrown,
     });
   }

@@ -8,6 +8,38 @@ export function isDataError(error: unknown): boolean {
   return error instanceof DatabaseError && error.code !== undefined && /^2[123]/.test(error.code);
 }
 
+/** Connection exceptions, too many connections, a database that takes none, shutdown, crash, start-up. */
+const AWAY = /^(?:08...|53300|55000|57P0[1-5])$/;
+const NO_CONNECTION: ReadonlySet<string> = new Set([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EPIPE",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+]);
+/** What `pg` and its pool say without a code. */
+const LOST =
+  /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/;
+
+/** Whether a query failed because the database is away, so that the same query may succeed when it is back. */
+export function isDatabaseAway(error: unknown): boolean {
+  if (error instanceof DatabaseError) {
+    return AWAY.test(error.code ?? "");
+  }
+  if (error instanceof AggregateError) {
+    // A host name with several addresses.
+    return error.errors.some(isDatabaseAway);
+  }
+  if (!(error instanceof Error)) {
+    return false;
+  }
+  const { code } = error as NodeJS.ErrnoException;
+  return code === undefined ? LOST.test(error.message) : NO_CONNECTION.has(code);
+}
+
 /** Whether a unique constraint refused a row. */
 export function isUniqueViolation(error: unknown, constraint?: string): boolean {
   return (

@@ -1,7 +1,11 @@
 /** Outages of one test's database; the server and everybody else's databases go on. */
 import { Client } from "pg";
 import { inject } from "vitest";
-import type { World } from "./world.ts";
+
+/** Whose database it is. */
+interface Service {
+  readonly config: { readonly databaseUrl: string };
+}
 
 async function asSuperuser(...statements: readonly string[]): Promise<void> {
   const client = new Client({ connectionString: inject("databaseUrl") });
@@ -15,7 +19,7 @@ async function asSuperuser(...statements: readonly string[]): Promise<void> {
   }
 }
 
-function nameOf({ config }: World): string {
+function nameOf({ config }: Service): string {
   return new URL(config.databaseUrl).pathname.slice(1);
 }
 
@@ -24,19 +28,19 @@ function terminate(database: string): string {
 }
 
 /** Breaks every connection of the world's workers to its database, in the middle of whatever they do. */
-export async function breakWorkerConnections(world: World): Promise<void> {
+export async function breakWorkerConnections(world: Service): Promise<void> {
   await asSuperuser(
     `${terminate(nameOf(world))} AND application_name IN ('signet_worker', 'signet_listener')`,
   );
 }
 
 /** Breaks every connection and takes no new one. */
-export async function stopDatabase(world: World): Promise<void> {
+export async function stopDatabase(world: Service): Promise<void> {
   const database = nameOf(world);
   await asSuperuser(`ALTER DATABASE ${database} WITH ALLOW_CONNECTIONS false`, terminate(database));
 }
 
 /** Takes connections again. */
-export async function startDatabase(world: World): Promise<void> {
+export async function startDatabase(world: Service): Promise<void> {
   await asSuperuser(`ALTER DATABASE ${nameOf(world)} WITH ALLOW_CONNECTIONS true`);
 }

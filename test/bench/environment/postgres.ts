@@ -4,7 +4,8 @@ import { Client } from "pg";
 import { startEmbeddedPostgres } from "../../../src/embedded/postgres.ts";
 import { freePort } from "../../support/free-port.ts";
 import type { Janitor } from "./janitor.ts";
-import { findSystemPostgres, startSystemPostgres } from "./system-postgres.ts";
+import { Restartable } from "./restartable.ts";
+import { findSystemPostgres, prepareSystemPostgres } from "./system-postgres.ts";
 
 /** Nothing here trades durability for speed: fsync, synchronous_commit and full_page_writes stay on. */
 const POSTGRES_SETTINGS = {
@@ -20,8 +21,8 @@ const POSTGRES_SETTINGS = {
 export interface Postgres {
   /** A superuser's URL of the database `postgres`. */
   readonly adminUrl: string;
-  /** Of the postmaster; undefined where the server is not ours. */
-  readonly pid: number | undefined;
+  /** The postmaster; undefined where the server is not ours. */
+  readonly process: Restartable | undefined;
   /** A superuser's URL of the database with that name. */
   url(database: string): string;
   /** The URL of Signet's own login. */
@@ -45,8 +46,7 @@ function databaseUrl(adminUrl: string, database: string): string {
 interface Server {
   readonly adminUrl: string;
   readonly serviceUrl?: string;
-  readonly pid?: number;
-  readonly stop: () => Promise<void>;
+  readonly process?: Restartable;
 }
 
 /** `signet migrate` makes this login with this password. */
@@ -57,11 +57,11 @@ function newLogin(adminUrl: string): string {
   return url.href;
 }
 
-function describe({ adminUrl, serviceUrl = newLogin(adminUrl), pid, stop }: Server): Postgres {
+function describe({ adminUrl, serviceUrl = newLogin(adminUrl), process }: Server): Postgres {
   return {
     adminUrl,
-    pid,
-    stop,
+    process,
+    stop: async () => await process?.stop(),
     url: (database) => databaseUrl(adminUrl, database),
     serviceUrl: (database) => databaseUrl(serviceUrl, database),
   };
@@ -69,7 +69,19 @@ function describe({ adminUrl, serviceUrl = newLogin(adminUrl), pid, stop }: Serv
 
 /** A server that somebody else runs. */
 export function foreignPostgres(adminUrl: string, serviceUrl: string): Postgres {
-  return describe({ adminUrl, serviceUrl, stop: async () => undefined });
+  return describe({ adminUrl, serviceUrl });
+}
+
+async function startEmbedded({ directory, janitor, log }: PostgresOptions, port: number): Promise<Postgres> {
+  log("starting the embedded PostgreSQL");
+  let adminUrl = "";
+  const process = await Restartable.start(async () => {
+    const server = await startEmbeddedPostgres({ home: directory, port, log, settings: POSTGRES_SETTINGS });
+    janitor.mind(server.pid, "SIGINT");
+    adminUrl = databaseUrl(server.url, "postgres");
+    return server;
+  });
+  return describe({ adminUrl, process });
 }
 
 /** Starts a server on a new cluster: Debian's where it is installed, else the embedded one. */
@@ -78,33 +90,21 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   const programs = kind === "system" ? await findSystemPostgres() : undefined;
   const port = await freePort();
   if (programs === undefined) {
-    log("starting the embedded PostgreSQL");
-    const server = await startEmbeddedPostgres({ home: directory, port, log, settings: POSTGRES_SETTINGS });
-    janitor.mind(server.pid, "SIGINT");
-    const { pid, url } = server;
-    return describe({
-      adminUrl: databaseUrl(url, "postgres"),
-      pid,
-      stop: async () => await server.stop(),
-    });
+    return await startEmbedded(options, port);
   }
   log(`starting PostgreSQL of ${programs}`);
-  const { url, server } = await startSystemPostgres({
+  const { url, launch } = await prepareSystemPostgres({
     programs,
     directory,
     port,
     settings: POSTGRES_SETTINGS,
   });
-  janitor.mind(server.pid, "SIGINT");
-  return describe({
-    adminUrl: url,
-    pid: server.pid,
-    stop: async () =>
-      await server.stop([
-        ["SIGINT", 20_000],
-        ["SIGQUIT", 10_000],
-      ]),
+  const process = await Restartable.start(async () => {
+    const server = await launch();
+    janitor.mind(server.pid, "SIGINT");
+    return server;
   });
+  return describe({ adminUrl: url, process });
 }
 
 /** Runs statements as the superuser. */

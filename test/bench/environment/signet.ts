@@ -1,11 +1,16 @@
 /** Signet itself, from dist/: `api` and `worker` as processes of their own, as in production. */
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
-import { logTail, type ServerProcess, startServer } from "../../../src/embedded/server-process.ts";
+import {
+  logTail,
+  type ServerProcess,
+  startServer,
+  type StopStep,
+} from "../../../src/embedded/server-process.ts";
 import { freePort } from "../../support/free-port.ts";
 import type { Janitor } from "./janitor.ts";
+import { Restartable } from "./restartable.ts";
 
 export const DIST = fileURLToPath(new URL("../../../dist/", import.meta.url));
 const READY_TIMEOUT_MS = 60_000;
@@ -15,6 +20,8 @@ export type Settings = Readonly<Record<string, string>>;
 export interface SignetOptions {
   readonly directory: string;
   readonly janitor: Janitor;
+  /** What `npm run build` made. */
+  readonly dist: string;
   /** Where the databases are, and the secrets that stay the same over restarts. */
   readonly base: Settings;
   /** What a scenario sets besides. */
@@ -27,6 +34,10 @@ export interface Signet {
   readonly apiUrl: string;
   readonly adminUrl: string;
   readonly pids: { readonly signet_api: number; readonly signet_worker: number };
+  readonly api: Restartable;
+  readonly worker: Restartable;
+  /** Of the worker's metrics listener. */
+  readonly workerMetricsUrl: string;
   stop(): Promise<void>;
 }
 
@@ -42,7 +53,7 @@ async function launch(options: SignetOptions, command: string, env: Settings): P
     args: [
       "--enable-source-maps",
       ...profileFlags(options.profiles, command),
-      join(DIST, "src", "main.js"),
+      join(options.dist, "src", "main.js"),
       command,
     ],
     cwd: options.directory,
@@ -60,7 +71,7 @@ async function until(
 ): Promise<void> {
   const deadline = performance.now() + READY_TIMEOUT_MS;
   while (!(await ready())) {
-    if (server.ended() !== undefined || performance.now() > deadline) {
+    if (server?.ended() !== undefined || performance.now() > deadline) {
       throw new Error(`signet ${what} did not start; ${logFile} ends with:\n${logTail(logFile)}`);
     }
     await delay(50);
@@ -68,7 +79,7 @@ async function until(
 }
 
 interface Started {
-  readonly server: ServerProcess;
+  readonly server: ServerProcess | undefined;
   readonly logFile: string;
 }
 
@@ -86,57 +97,79 @@ export async function migrate(options: SignetOptions): Promise<void> {
   }
 }
 
-async function isReady(apiUrl: string): Promise<boolean> {
-  return await fetch(`${apiUrl}/readyz`, { signal: AbortSignal.timeout(2_000) })
+async function isReady(url: string): Promise<boolean> {
+  return await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2_000) })
     .then((response) => response.ok)
     .catch(() => false);
 }
 
-const STOP = [
+const STOP: readonly StopStep[] = [
   ["SIGTERM", 20_000],
   ["SIGKILL", 5_000],
-] as const;
+];
+
+async function startProcess(
+  options: SignetOptions,
+  command: string,
+  env: Settings,
+  ready: () => Promise<boolean>,
+): Promise<Restartable> {
+  let server: ServerProcess | undefined;
+  const started = await Restartable.start(async () => {
+    const launched = await launch(options, command, env);
+    server = launched;
+    return { pid: launched.pid, stop: async () => await launched.stop(STOP) };
+  });
+  try {
+    await until(command, { server, logFile: join(options.directory, `${command}.log`) }, ready);
+  } catch (error) {
+    await started.stop();
+    throw error;
+  }
+  return started;
+}
 
 /** Starts both processes and resolves when they do their work. */
 export async function startSignet(options: SignetOptions): Promise<Signet> {
-  const { directory, base, settings } = options;
-  const [apiPort, adminPort, apiMetrics, workerMetrics] = [
-    await freePort(),
-    await freePort(),
-    await freePort(),
-    await freePort(),
-  ];
+  const ports = new Set<number>();
+  while (ports.size < 4) {
+    ports.add(await freePort());
+  }
+  const [apiPort, adminPort, apiMetrics, workerMetrics] = [...ports];
   const env = {
-    ...base,
-    ...settings,
+    ...options.base,
+    ...options.settings,
     SIGNET_API_LISTEN: `127.0.0.1:${apiPort}`,
     SIGNET_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
   };
   const apiUrl = `http://127.0.0.1:${apiPort}`;
-  const workerLog = join(directory, "worker.log");
-  const logBefore = (await readFile(workerLog, "utf8").catch(() => "")).length;
-  const api = await launch(options, "api", { ...env, SIGNET_METRICS_LISTEN: `127.0.0.1:${apiMetrics}` });
-  const worker = await launch(options, "worker", {
-    ...env,
-    SIGNET_METRICS_LISTEN: `127.0.0.1:${workerMetrics}`,
-  });
-  const stop = async (): Promise<void> => {
-    await Promise.all([api.stop(STOP), worker.stop(STOP)]);
-  };
-  try {
-    const logFile = join(directory, "api.log");
-    await until("api", { server: api, logFile }, async () => await isReady(apiUrl));
-    await until("worker", { server: worker, logFile: workerLog }, async () =>
-      (await readFile(workerLog, "utf8")).slice(logBefore).includes("worker started"),
-    );
-  } catch (error) {
-    await stop();
+  const workerMetricsUrl = `http://127.0.0.1:${workerMetrics}`;
+  const api = await startProcess(
+    options,
+    "api",
+    { ...env, SIGNET_METRICS_LISTEN: `127.0.0.1:${apiMetrics}` },
+    async () => await isReady(apiUrl),
+  );
+  const worker = await startProcess(
+    options,
+    "worker",
+    { ...env, SIGNET_METRICS_LISTEN: `127.0.0.1:${workerMetrics}` },
+    async () => await isReady(workerMetricsUrl),
+  ).catch(async (error: unknown) => {
+    await api.stop();
     throw error;
-  }
+  });
   return {
     apiUrl,
     adminUrl: `http://127.0.0.1:${adminPort}/admin/v1`,
-    pids: { signet_api: api.pid, signet_worker: worker.pid },
-    stop,
+    get pids() {
+      return { signet_api: api.pid, signet_worker: worker.pid };
+    },
+    api,
+    worker,
+    workerMetricsUrl,
+    stop: async () => {
+      await Promise.all([api.stop(), worker.stop()]);
+    },
   };
 }

@@ -7,8 +7,9 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Client } from "pg";
-import { type ServerProcess, startServer } from "../../../src/embedded/server-process.ts";
+import { type ServerProcess, startServer, type StopStep } from "../../../src/embedded/server-process.ts";
 import { isRoot, unprivilegedUser } from "../../../src/embedded/service-user.ts";
+import type { Launched } from "./restartable.ts";
 
 const run = promisify(execFile);
 
@@ -16,6 +17,10 @@ const DEBIAN = "/usr/lib/postgresql";
 /** The oldest that Signet works with. */
 const OLDEST = 15;
 const READY_TIMEOUT_MS = 60_000;
+const STOP: readonly StopStep[] = [
+  ["SIGINT", 20_000],
+  ["SIGQUIT", 10_000],
+];
 
 /** Directory of the newest server programs of Debian's packages; undefined where there are none. */
 export async function findSystemPostgres(): Promise<string | undefined> {
@@ -52,10 +57,10 @@ async function untilReady(url: string, server: ServerProcess): Promise<void> {
   }
 }
 
-/** Makes a cluster and starts its server; resolves when it accepts connections. */
-export async function startSystemPostgres(
+/** Makes a cluster. `launch` starts its server, after a crash again, and resolves when it accepts connections. */
+export async function prepareSystemPostgres(
   options: SystemPostgresOptions,
-): Promise<{ url: string; server: ServerProcess }> {
+): Promise<{ url: string; launch: () => Promise<Launched> }> {
   const { programs, directory, port, settings } = options;
   const runAs = isRoot() ? unprivilegedUser() : undefined;
   const identity = runAs === undefined ? {} : { uid: runAs.uid, gid: runAs.gid };
@@ -78,15 +83,20 @@ export async function startSystemPostgres(
   });
   await rm(passwordFile);
   const all = { ...settings, listen_addresses: "127.0.0.1", unix_socket_directories: "", port: String(port) };
-  const server = await startServer({
-    command: join(programs, "postgres"),
-    args: ["-D", data, ...Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
-    cwd: base,
-    env: { LC_ALL: "C.UTF-8" },
-    runAs,
-    logFile: join(directory, "postgres.log"),
-  });
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
-  await untilReady(url, server);
-  return { url, server };
+  return {
+    url,
+    launch: async () => {
+      const server = await startServer({
+        command: join(programs, "postgres"),
+        args: ["-D", data, ...Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
+        cwd: base,
+        env: { LC_ALL: "C.UTF-8" },
+        runAs,
+        logFile: join(directory, "postgres.log"),
+      });
+      await untilReady(url, server);
+      return { pid: server.pid, stop: async () => await server.stop(STOP) };
+    },
+  };
 }

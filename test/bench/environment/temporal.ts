@@ -5,22 +5,27 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { isListening } from "../../../src/embedded/ports.ts";
-import { logTail, startServer } from "../../../src/embedded/server-process.ts";
+import { logTail, startServer, type StopStep } from "../../../src/embedded/server-process.ts";
 import { freePort } from "../../support/free-port.ts";
 import type { Janitor } from "./janitor.ts";
 import { type Postgres, withClient } from "./postgres.ts";
 import { PLUGIN, temporalConfig, type TemporalPorts } from "./temporal-config.ts";
+import { type Launched, Restartable } from "./restartable.ts";
 import { type TemporalPrograms, temporalPrograms } from "./temporal-programs.ts";
 
 const run = promisify(execFile);
 
 const DATABASES = { store: "temporal", visibility: "temporal_visibility" } as const;
 const READY_TIMEOUT_MS = 60_000;
+const STOP: readonly StopStep[] = [
+  ["SIGTERM", 15_000],
+  ["SIGKILL", 5_000],
+];
 
 export interface Temporal {
   readonly address: string;
   /** Undefined where the server is not ours. */
-  readonly pid: number | undefined;
+  readonly process: Restartable | undefined;
   stop(): Promise<void>;
 }
 
@@ -35,7 +40,7 @@ export interface TemporalOptions {
 
 /** A server that somebody else runs. */
 export function foreignTemporal(address: string): Temporal {
-  return { address, pid: undefined, stop: async () => undefined };
+  return { address, process: undefined, stop: async () => undefined };
 }
 
 async function createSchema(
@@ -104,30 +109,35 @@ export async function startTemporal(options: TemporalOptions): Promise<Temporal>
   }
   const ports = await choosePorts();
   const config = await writeConfig(directory, postgres.adminUrl, ports);
-  const logFile = join(directory, "temporal.log");
   log("starting Temporal's server");
+  const process = await Restartable.start(async () => {
+    const server = await launch(directory, programs.server, config, ports.frontend);
+    janitor.mind(server.pid, "SIGTERM");
+    return server;
+  });
+  return {
+    address: `127.0.0.1:${ports.frontend}`,
+    process,
+    stop: async () => await process.stop(),
+  };
+}
+
+/** Starts the server and resolves when its frontend listens. */
+async function launch(directory: string, command: string, config: string, port: number): Promise<Launched> {
+  const logFile = join(directory, "temporal.log");
   const server = await startServer({
-    command: programs.server,
+    command,
     args: ["--config-file", config, "--allow-no-auth", "start"],
     cwd: directory,
     env: { HOME: directory },
     logFile,
   });
-  janitor.mind(server.pid, "SIGTERM");
   const deadline = performance.now() + READY_TIMEOUT_MS;
-  while (!(await isListening("127.0.0.1", ports.frontend))) {
+  while (!(await isListening("127.0.0.1", port))) {
     if (server.ended() !== undefined || performance.now() > deadline) {
       throw new Error(`Temporal's server did not start; ${logFile} ends with:\n${logTail(logFile)}`);
     }
     await delay(100);
   }
-  return {
-    address: `127.0.0.1:${ports.frontend}`,
-    pid: server.pid,
-    stop: async () =>
-      await server.stop([
-        ["SIGTERM", 15_000],
-        ["SIGKILL", 5_000],
-      ]),
-  };
+  return { pid: server.pid, stop: async () => await server.stop(STOP) };
 }

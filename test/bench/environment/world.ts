@@ -6,7 +6,7 @@ import type { LoadGenerator, SinkEndpoint } from "../load/load-generator.ts";
 import type { Roots } from "../measure/meter.ts";
 import { withClient } from "./postgres.ts";
 import { provisionTenant, registerEndpoints, type Tenant, untilActive } from "./provision.ts";
-import { migrate, type Settings, type Signet, startSignet } from "./signet.ts";
+import { DIST, migrate, type Settings, type Signet, startSignet } from "./signet.ts";
 import type { Stack } from "./stack.ts";
 
 export interface WorldOptions {
@@ -14,6 +14,8 @@ export interface WorldOptions {
   readonly name: string;
   readonly stack: Stack;
   readonly load: LoadGenerator;
+  /** Another build of Signet than the repository's. */
+  readonly dist?: string;
   /** Set for every scenario: what the bench raises above the defaults. */
   readonly raised: Settings;
   readonly profiles: string | undefined;
@@ -101,14 +103,19 @@ export class World {
     return this.#options.stack.postgres.url(this.database);
   }
 
+  get temporalAddress(): string {
+    return this.#options.stack.temporal.address;
+  }
+
   get roots(): Roots {
     const { stack, load } = this.#options;
     const { publisher, sink } = load.pids;
+    const { temporal, postgres } = stack;
     return {
       system: {
         ...this.signet.pids,
-        ...(stack.temporal.pid === undefined ? {} : { temporal: stack.temporal.pid }),
-        ...(stack.postgres.pid === undefined ? {} : { postgres: stack.postgres.pid }),
+        ...(temporal.process === undefined ? {} : { temporal: temporal.process.pid }),
+        ...(postgres.process === undefined ? {} : { postgres: postgres.process.pid }),
       },
       load: { publisher, sink },
     };
@@ -169,8 +176,9 @@ export class World {
   }
 
   #signetOptions(settings: Settings): Parameters<typeof startSignet>[0] {
-    const { stack, raised, profiles } = this.#options;
+    const { stack, raised, profiles, dist = DIST } = this.#options;
     return {
+      dist,
       directory: this.#directory,
       janitor: stack.janitor,
       base: this.#base,

@@ -29,6 +29,11 @@ export interface PublishPlan {
   /** Bytes of each event's `data`. */
   readonly payloadBytes: number;
   readonly pace: ClosedLoop | OpenLoop;
+  /**
+   * Each event is sent again, with its own Idempotency-Key, until it is accepted or so many milliseconds have passed
+   * since it was sent first; single events only. Undefined: each is sent once, without a key.
+   */
+  readonly persistMs?: number;
 }
 
 /** Per event of a plan, in order; milliseconds of the common clock. */
@@ -37,6 +42,8 @@ export interface Published {
   readonly acked: Float64Array;
   /** HTTP status; 0 where the connection broke. */
   readonly status: Uint16Array;
+  /** How often which status was the answer to what was sent again. */
+  readonly repeated: Readonly<Record<number, number>>;
 }
 
 /** Builds requests out of parts that were made once. */
@@ -53,7 +60,7 @@ export class RequestWriter {
     this.#heads = plan.tokens.map(
       (token) =>
         `POST /v1/events HTTP/1.1\r\nHost: ${plan.host}:${plan.port}\r\nAuthorization: Bearer ${token}\r\n` +
-        "Content-Type: application/json\r\nContent-Length: ",
+        "Content-Type: application/json\r\n",
     );
   }
 
@@ -64,13 +71,19 @@ export class RequestWriter {
   }
 
   single(index: number): string {
-    const body = this.#event(index);
-    return `${this.#heads[index % this.#heads.length]}${body.length}\r\n\r\n${body}`;
+    const { run, persistMs } = this.#plan;
+    const key = persistMs === undefined ? "" : `Idempotency-Key: ${run}-${index}\r\n`;
+    return this.#request(index, key, this.#event(index));
   }
 
   /** One request with many events, all of one tenant. */
   batch(indexes: readonly number[]): string {
     const body = `{"events":[${indexes.map((index) => this.#event(index)).join(",")}]}`;
-    return `${this.#heads[(indexes[0] ?? 0) % this.#heads.length]}${body.length}\r\n\r\n${body}`;
+    return this.#request(indexes[0] ?? 0, "", body);
+  }
+
+  #request(index: number, headers: string, body: string): string {
+    const head = this.#heads[index % this.#heads.length] ?? "";
+    return `${head}${headers}Content-Length: ${body.length}\r\n\r\n${body}`;
   }
 }

@@ -5,12 +5,15 @@ import { type ApiAnswer, ApiConnection } from "./publisher-connection.ts";
 import { serve } from "./rpc.ts";
 
 const OPEN_LOOP_CONNECTIONS_MAX = 1_000;
+const ACCEPTED = 202;
+const REPEAT_MS = 100;
 
 /** A plan being carried out. */
 class Publication {
   readonly plan: PublishPlan;
   readonly writer: RequestWriter;
   readonly published: Published;
+  readonly repeated: Record<number, number> = {};
 
   constructor(plan: PublishPlan) {
     this.plan = plan;
@@ -19,6 +22,7 @@ class Publication {
       started: new Float64Array(plan.count).fill(Number.NaN),
       acked: new Float64Array(plan.count).fill(Number.NaN),
       status: new Uint16Array(plan.count),
+      repeated: this.repeated,
     };
   }
 
@@ -37,27 +41,45 @@ class Publication {
   }
 }
 
+/** Whether the event is sent again, since it was not accepted. */
+function isRepeated({ plan, published, repeated }: Publication, offset: number, status: number): boolean {
+  const { persistMs } = plan;
+  const sinceMs = monotonicMs() - (published.started[offset] ?? 0);
+  if (persistMs === undefined || status === ACCEPTED || sinceMs > persistMs) {
+    return false;
+  }
+  repeated[status] = (repeated[status] ?? 0) + 1;
+  return true;
+}
+
 /** A closed loop's connection: the next request as soon as the one before is answered. */
 async function loop(publication: Publication, next: () => Request | undefined): Promise<void> {
   let connection = publication.connect();
   await new Promise<void>((resolve) => {
+    const send = (request: Request): void => {
+      if (!connection.usable) {
+        connection = publication.connect();
+      }
+      connection.send(request.text, (answer) => {
+        if (isRepeated(publication, request.offsets[0] ?? 0, answer.status)) {
+          setTimeout(send, REPEAT_MS, request);
+          return;
+        }
+        record(publication, request.offsets, answer);
+        step();
+      });
+    };
     const step = (): void => {
       const request = next();
       if (request === undefined) {
         resolve();
         return;
       }
-      if (!connection.usable) {
-        connection = publication.connect();
-      }
       const now = monotonicMs();
       for (const offset of request.offsets) {
         publication.started(offset, now);
       }
-      connection.send(request.text, (answer) => {
-        record(publication, request.offsets, answer);
-        step();
-      });
+      send(request);
     };
     step();
   });
@@ -127,13 +149,20 @@ async function openLoop(publication: Publication, perSecond: number): Promise<vo
   const begin = monotonicMs() + 5;
   const due = (offset: number): number => begin + (offset * 1_000) / perSecond;
   await new Promise<void>((resolve) => {
-    const answered = (connection: ApiConnection): void => {
-      answers += 1;
+    const release = (connection: ApiConnection): void => {
       if (connection.usable) {
         idle.push(connection);
       } else {
         connections -= 1;
       }
+    };
+    const answered = (sent: number, status: number): void => {
+      if (isRepeated(publication, sent, status)) {
+        setTimeout(repeat, REPEAT_MS, sent);
+        return;
+      }
+      publication.acked(sent, status);
+      answers += 1;
       if (answers === plan.count) {
         resolve();
       }
@@ -151,20 +180,28 @@ async function openLoop(publication: Publication, perSecond: number): Promise<vo
       connections += 1;
       return publication.connect();
     };
+    /** False: every connection is busy. */
+    const send = (sent: number): boolean => {
+      const connection = take();
+      connection?.send(writer.single(plan.from + sent), ({ status }) => {
+        release(connection);
+        answered(sent, status);
+      });
+      return connection !== undefined;
+    };
+    const repeat = (sent: number): void => {
+      if (!send(sent)) {
+        setTimeout(repeat, REPEAT_MS, sent);
+      }
+    };
     let offset = 0;
     const tick = (): void => {
       const now = monotonicMs();
       while (offset < plan.count && due(offset) <= now) {
-        const connection = take();
-        if (connection === undefined) {
+        publication.started(offset, due(offset));
+        if (!send(offset)) {
           break;
         }
-        const sent = offset;
-        publication.started(sent, due(sent));
-        connection.send(writer.single(plan.from + sent), ({ status }) => {
-          publication.acked(sent, status);
-          answered(connection);
-        });
         offset += 1;
       }
       if (offset < plan.count) {

@@ -29,19 +29,28 @@ function receive(endpoint: number, socket: Socket, body: { buffer: Buffer; at: n
   }
   const nowMs = monotonicMs();
   const { slot, attempt } = current.arrived(index, endpoint, nowMs);
+  const acknowledge = (): void => {
+    if (socket.writable) {
+      current.acknowledged(slot, nowMs);
+      answer(socket, OK);
+    }
+  };
   const behaviour = behaviours[endpoint] ?? { kind: "ok" };
-  if (behaviour.kind === "fail" && attempt <= behaviour.attempts) {
-    answer(socket, FAILED);
-  } else if (behaviour.kind === "delay") {
-    setTimeout(() => {
-      if (socket.writable) {
-        current.acknowledged(slot, nowMs);
-        answer(socket, OK);
-      }
-    }, behaviour.ms);
-  } else {
-    current.acknowledged(slot, nowMs);
-    answer(socket, OK);
+  if (behaviour.kind === "ok" || attempt > (behaviour.attempts ?? Number.POSITIVE_INFINITY)) {
+    acknowledge();
+    return;
+  }
+  switch (behaviour.kind) {
+    case "fail":
+      answer(socket, FAILED);
+      break;
+    case "delay":
+      setTimeout(acknowledge, behaviour.ms);
+      break;
+    case "hang":
+      break;
+    case "reset":
+      socket.resetAndDestroy();
   }
 }
 

@@ -60,6 +60,11 @@ function treeOf(root: number, processes: ReadonlyMap<number, ProcessTimes>): num
   return tree;
 }
 
+/** A process and all that descend from it, parents first. */
+export function processTree(root: number): number[] {
+  return treeOf(root, allProcesses());
+}
+
 /** Seconds of CPU that each tree has used since it began, by name. */
 export function cpuSeconds(roots: Readonly<Record<string, number>>): Record<string, number> {
   const processes = allProcesses();

@@ -26,7 +26,7 @@ function commit(): string {
 }
 
 function describeTemporal({ stack }: Bench, options: BenchOptions): Readonly<Record<string, unknown>> {
-  return stack.temporal.pid === undefined
+  return stack.temporal.process === undefined
     ? { address: stack.temporal.address }
     : {
         server: TEMPORAL_SERVER_VERSION,

@@ -169,7 +169,7 @@ async function measureAttemptRows(world: World, tenantId: string): Promise<numbe
 
 /** Needs a PostgreSQL on this machine: it reads the CPU time of its processes. */
 export async function measureDatabaseFeatures(bench: Bench): Promise<Readonly<Record<string, unknown>>> {
-  if (bench.stack.postgres.pid === undefined) {
+  if (bench.stack.postgres.process === undefined) {
     return {};
   }
   const world = await bench.world({}, "features");

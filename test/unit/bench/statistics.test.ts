@@ -6,11 +6,13 @@ function published(...events: readonly (readonly [started: number, acked: number
   started: Float64Array;
   acked: Float64Array;
   status: Uint16Array;
+  repeated: Record<number, number>;
 } {
   return {
     started: Float64Array.from(events, ([started]) => started),
     acked: Float64Array.from(events, ([, acked]) => acked),
     status: Uint16Array.from(events, ([, , status]) => status),
+    repeated: {},
   };
 }
 

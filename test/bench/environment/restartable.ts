@@ -1,0 +1,71 @@
+/** A server of ours that can be killed, stopped for a while, and started again: same command, same ports, same data. */
+import { setTimeout as delay } from "node:timers/promises";
+import { isRunning } from "../../../src/embedded/process-identity.ts";
+import { processTree } from "../measure/process-tree.ts";
+
+const GONE_TIMEOUT_MS = 10_000;
+
+export interface Launched {
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
+export class Restartable {
+  readonly #launch: () => Promise<Launched>;
+  #current: Launched;
+
+  private constructor(launch: () => Promise<Launched>, current: Launched) {
+    this.#launch = launch;
+    this.#current = current;
+  }
+
+  static async start(launch: () => Promise<Launched>): Promise<Restartable> {
+    return new Restartable(launch, await launch());
+  }
+
+  /** Of the newest one. */
+  get pid(): number {
+    return this.#current.pid;
+  }
+
+  /** SIGKILL for it and everything below it, as when the machine fails; resolves when nothing of it is left. */
+  async kill(): Promise<void> {
+    const pids = processTree(this.pid);
+    for (const pid of pids) {
+      send(pid, "SIGKILL");
+    }
+    const deadline = performance.now() + GONE_TIMEOUT_MS;
+    while (pids.some((pid) => isRunning(pid))) {
+      if (performance.now() > deadline) {
+        throw new Error(`processes ${pids.join(", ")} survived SIGKILL`);
+      }
+      await delay(5);
+    }
+  }
+
+  pause(): void {
+    send(this.pid, "SIGSTOP");
+  }
+
+  resume(): void {
+    send(this.pid, "SIGCONT");
+  }
+
+  /** Starts it again, after {@link Restartable.kill}. */
+  async restart(): Promise<void> {
+    this.#current = await this.#launch();
+  }
+
+  async stop(): Promise<void> {
+    this.resume();
+    await this.#current.stop();
+  }
+}

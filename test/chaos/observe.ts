@@ -1,0 +1,81 @@
+/** What the database, Temporal and the worker's metrics say of a run. */
+import { setTimeout as delay } from "node:timers/promises";
+import { Client, Connection } from "@temporalio/client";
+import { WORKFLOW_TYPES } from "../../workflows/messages.ts";
+import { withClient } from "../bench/environment/postgres.ts";
+import type { World } from "../bench/environment/world.ts";
+
+const SAMPLE_MS = 250;
+const OLDEST = /^signet_oldest_unattempted_seconds (\S+)$/m;
+
+async function count(world: World, sql: string): Promise<number> {
+  return await withClient(world.adminDatabaseUrl, async (client) => {
+    const { rows } = await client.query<{ n: number }>(sql);
+    return rows[0]?.n ?? Number.NaN;
+  });
+}
+
+/** Attempts that have an outcome on record. */
+export async function recordedAttempts(world: World): Promise<number> {
+  return await count(world, "SELECT count(*)::int AS n FROM attempts WHERE duration_ms IS NOT NULL");
+}
+
+/** Deliveries that have not arrived. */
+export async function undelivered(world: World): Promise<number> {
+  return await count(world, "SELECT count(*)::int AS n FROM deliveries WHERE state <> 'DELIVERED'");
+}
+
+/** Workflows of deliveries that are still open. */
+export async function openCarriers(world: World): Promise<number> {
+  const connection = await Connection.connect({ address: world.temporalAddress });
+  try {
+    const client = new Client({ connection, namespace: world.namespace });
+    const query = `WorkflowType = "${WORKFLOW_TYPES.deliver}" AND ExecutionStatus = "Running"`;
+    return (await client.workflow.count(query)).count;
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Age of the oldest delivery that was accepted and has had no attempt, as the worker tells it; NaN while it does not. */
+export async function oldestUnattempted(world: World): Promise<number> {
+  try {
+    const url = `${world.signet.workerMetricsUrl}/metrics`;
+    const response = await fetch(url, { signal: AbortSignal.timeout(SAMPLE_MS) });
+    return Number(OLDEST.exec(await response.text())?.[1] ?? Number.NaN);
+  } catch {
+    return Number.NaN;
+  }
+}
+
+/** Samples {@link oldestUnattempted} until it is told to end; resolves with the greatest. */
+export function watchOldest(world: World): { end(): Promise<number> } {
+  const ended = new AbortController();
+  let greatest = 0;
+  const watching = (async () => {
+    while (!ended.signal.aborted) {
+      const seconds = await oldestUnattempted(world);
+      greatest = Number.isNaN(seconds) ? greatest : Math.max(greatest, seconds);
+      await delay(SAMPLE_MS);
+    }
+  })();
+  return {
+    end: async () => {
+      ended.abort();
+      await watching;
+      return greatest;
+    },
+  };
+}
+
+/** Asks until there is nothing left, or for so long; resolves with what is left then. */
+export async function untilNone(look: () => Promise<number>, patienceMs: number): Promise<number> {
+  const deadline = performance.now() + patienceMs;
+  for (;;) {
+    const left = await look();
+    if (left === 0 || performance.now() > deadline) {
+      return left;
+    }
+    await delay(SAMPLE_MS);
+  }
+}

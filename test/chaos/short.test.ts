@@ -1,0 +1,59 @@
+/** The chaos suite in short, as part of `npm test`: two kills in the middle of events, some of them to hostile receivers. */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { Janitor } from "../bench/environment/janitor.ts";
+import { startPostgres } from "../bench/environment/postgres.ts";
+import type { Stack } from "../bench/environment/stack.ts";
+import { foreignTemporal } from "../bench/environment/temporal.ts";
+import { World } from "../bench/environment/world.ts";
+import { LoadGenerator } from "../bench/load/load-generator.ts";
+import { IMAGE_ENVIRONMENT, productionImage } from "../support/processes.ts";
+import { SHORT_CASE } from "./cases.ts";
+import { runCase } from "./run-case.ts";
+import { SHORT } from "./traffic.ts";
+
+const log = (): void => undefined;
+const started: (() => Promise<unknown>)[] = [];
+let stack: Stack;
+let world: World;
+let load: LoadGenerator;
+
+/** A PostgreSQL to kill; Temporal is the run's own. */
+async function startStack(): Promise<Stack> {
+  const directory = join(inject("runDirectory"), "chaos");
+  await mkdir(directory);
+  const janitor = new Janitor();
+  const postgres = await startPostgres({ directory, janitor, kind: "embedded", log });
+  started.push(async () => {
+    await postgres.stop();
+    janitor.end();
+  });
+  const temporal = foreignTemporal(inject("temporalAddress"));
+  return { directory, janitor, postgres, temporal, namespace: "chaos", stop: async () => undefined };
+}
+
+beforeAll(async () => {
+  const image = await productionImage();
+  stack = await startStack();
+  load = new LoadGenerator();
+  const options = { name: "short", stack, load, raised: IMAGE_ENVIRONMENT, profiles: undefined };
+  world = await World.create({ ...options, dist: join(image, "dist") });
+  started.push(async () => {
+    await world.stop();
+    load.stop();
+  });
+  await world.run({});
+}, 180_000);
+
+afterAll(async () => {
+  for (const stop of started.toReversed()) {
+    await stop();
+  }
+});
+
+test("what was accepted arrives when worker and PostgreSQL are killed and receivers reset, hang and dawdle", async () => {
+  const result = await runCase({ stack, world, load, log }, SHORT_CASE, SHORT);
+  expect(result.problems, JSON.stringify(result)).toEqual([]);
+  expect(result).toMatchObject({ accepted: SHORT.events, arrived: SHORT.events, lost: 0, undelivered: 0 });
+}, 120_000);

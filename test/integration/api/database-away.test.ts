@@ -1,0 +1,40 @@
+/** What callers are told while the database is away: that it is us, and to come again. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { startDatabase, stopDatabase } from "../../support/database-outage.ts";
+import { accessToken, bearer, provision } from "../../support/factories.ts";
+
+const api = useTestApi();
+const service = { config: { databaseUrl: "" } };
+let headers: Record<string, string>;
+let credentials: Record<string, string>;
+
+beforeAll(async () => {
+  service.config.databaseUrl = api.database.url;
+  const client = await provision(api, { scopes: ["credentials:read", "events:publish"] });
+  headers = { ...bearer(await accessToken(api, client)), "content-type": "application/json" };
+  credentials = { client_id: client.clientId, client_secret: client.clientSecret };
+  await stopDatabase(service);
+});
+
+afterAll(async () => {
+  await startDatabase(service);
+});
+
+test.each([
+  ["GET", "/v1/credentials", undefined],
+  ["POST", "/v1/events", JSON.stringify({ type: "inference.completed", data: {} })],
+])("%s %s answers 503 with Retry-After and no word of the database", async (method, path, body) => {
+  const answer = await api.request(path, { method, headers, ...(body === undefined ? {} : { body }) });
+  expect(answer.status).toBe(503);
+  expect(answer.headers.get("retry-after")).toMatch(/^\d+$/);
+  expect(answer.body).toMatchObject({ code: "UNAVAILABLE", title: "Unavailable", status: 503 });
+  expect(answer.text).not.toMatch(/database|postgres|connection/i);
+});
+
+test("the token endpoint says temporarily_unavailable", async () => {
+  const answer = await api.token({ ...credentials, grant_type: "client_credentials" });
+  expect(answer.status).toBe(503);
+  expect(answer.headers.get("retry-after")).toMatch(/^\d+$/);
+  expect(answer.body).toMatchObject({ error: "temporarily_unavailable", code: "UNAVAILABLE" });
+});
