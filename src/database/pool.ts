@@ -10,6 +10,7 @@ export const SERVICE_ROLES = [
   "signet_issuer",
   "signet_operator",
   "signet_audit",
+  "signet_edge",
 ] as const;
 
 export type ServiceRole = (typeof SERVICE_ROLES)[number];

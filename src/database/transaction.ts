@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from "./pool.ts";
 
 /** Runs `work` in one transaction: commits what it returns from, rolls back what it throws. */
-async function transaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
+export async function transaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
   try {

@@ -75,7 +75,7 @@ describe("signet_api", () => {
 
   test.each([
     ["write tenants", "UPDATE tenants SET name = 'x'"],
-    ["write credentials", "UPDATE credentials SET state = 'ACTIVE'"],
+    ["widen credentials", "UPDATE credentials SET certificate_thumbprints = '{}'"],
     ["read secrets", "SELECT * FROM secret_versions"],
     ["read signing keys", "SELECT * FROM signing_keys"],
     ["make tables", "CREATE TABLE mine (a int)"],
@@ -84,6 +84,21 @@ describe("signet_api", () => {
     await expect(
       tenantTransaction(pool("signet_api"), a.tenantId, async (client) => await client.query(statement)),
     ).rejects.toThrow(/permission denied/);
+  });
+});
+
+describe("signet_api and the end of credentials", () => {
+  test("can revoke those of its own tenant and bring none back", async () => {
+    const owner = await provision(api);
+    const change = async (statement: string): Promise<number | null> =>
+      await tenantTransaction(
+        pool("signet_api"),
+        owner.tenantId,
+        async (client) => (await client.query(statement)).rowCount,
+      );
+    await expect(change("UPDATE credentials SET state = 'ACTIVE'")).rejects.toThrow(/row-level security/);
+    expect(await change("UPDATE credentials SET state = 'REVOKED'")).toBe(1);
+    await expect(change("UPDATE credentials SET state = 'ACTIVE'")).rejects.toThrow(/row-level security/);
   });
 });
 

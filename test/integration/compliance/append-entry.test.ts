@@ -1,0 +1,205 @@
+/** The compliance log: what is written is a Merkle tree, stands with its transaction, and stays. */
+import { randomBytes } from "node:crypto";
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { appendEntry, type LogPlace } from "../../../src/compliance/append-entry.ts";
+import type { ComplianceEntry } from "../../../src/compliance/entry.ts";
+import {
+  appendLeaf,
+  EMPTY_FRONTIER,
+  type Frontier,
+  leafHash,
+  rootHash,
+} from "../../../src/compliance/merkle.ts";
+import { createPool, type Pool, SERVICE_ROLES, type ServiceRole } from "../../../src/database/pool.ts";
+import { tenantTransaction, transaction } from "../../../src/database/transaction.ts";
+import { newId } from "../../../src/domain/ids.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { useTestDatabase } from "../../support/services.ts";
+
+const database = useTestDatabase();
+const sources = { clock: { now: () => 1_763_650_000_123 }, randomBytes };
+const TENANT = newId("tenant", 0, randomBytes);
+const ENTRY: ComplianceEntry = {
+  type: "credential.revoked",
+  actor: "operator:root",
+  tenant: TENANT,
+  target: newId("credential", 0, randomBytes),
+};
+const pools = new Map<ServiceRole, Pool>();
+let superuser: Client;
+
+function pool(role: ServiceRole): Pool {
+  const made = pools.get(role);
+  if (made === undefined) {
+    throw new Error(`no pool for ${role}`);
+  }
+  return made;
+}
+
+interface StoredEntry {
+  readonly idx: number;
+  readonly entry: Buffer;
+  readonly leaf_hash: Buffer;
+}
+
+async function stored(): Promise<StoredEntry[]> {
+  return (await superuser.query<StoredEntry>("SELECT idx, entry, leaf_hash FROM clog ORDER BY idx")).rows;
+}
+
+async function head(): Promise<Frontier & { readonly root: string }> {
+  const { rows } = await superuser.query<{ size: number; frontier: Buffer[]; root: Buffer }>(
+    "SELECT size, frontier, root FROM clog_head",
+  );
+  const { size = -1, frontier = [], root = Buffer.of() } = rows[0] ?? {};
+  return { size, peaks: frontier, root: root.toString("hex") };
+}
+
+async function append(entry: ComplianceEntry = ENTRY): Promise<LogPlace> {
+  return await transaction(pool("signet_operator"), async (db) => await appendEntry(db, entry, sources));
+}
+
+beforeAll(async () => {
+  const log = createLogger({ level: "silent" });
+  for (const role of SERVICE_ROLES) {
+    pools.set(role, createPool({ url: database.url, role, max: 8, log }));
+  }
+  superuser = new Client({ connectionString: database.adminUrl });
+  await superuser.connect();
+});
+afterAll(async () => {
+  await superuser.end();
+  await Promise.all([...pools.values()].map(async (pool) => await pool.end()));
+});
+
+test("entries written at the same time stand without gap, and their tree is the one that a verifier computes", async () => {
+  const places = await Promise.all(Array.from({ length: 75 }, async () => await append()));
+  const rows = await stored();
+  expect(rows.map(({ idx }) => idx)).toEqual(rows.map((_, index) => index));
+  expect(new Set(places.map(({ index }) => index)).size).toBe(75);
+  for (const { index, leafHash: hash } of places) {
+    expect(rows[index]?.leaf_hash.toString("hex")).toBe(hash);
+  }
+  let tree = EMPTY_FRONTIER;
+  for (const { entry, leaf_hash: stored } of rows) {
+    expect(leafHash(entry)).toEqual(stored);
+    tree = appendLeaf(tree, stored);
+  }
+  expect(await head()).toEqual({ ...tree, root: rootHash(tree).toString("hex") });
+});
+
+test("an entry is canonical JSON that names its place, its time and a salt of its own", async () => {
+  const entry = {
+    ...ENTRY,
+    reason: "laptop lost",
+    requestId: "req_1",
+    details: { version: 3, kinds: ["a"] },
+  };
+  const places = [await append(entry), await append(entry)];
+  const rows = await stored();
+  const [first, second] = places.map(({ index }) => rows[index]?.entry.toString("utf8") ?? "");
+  expect(first).toMatch(
+    new RegExp(
+      `^\\{"actor":"operator:root","at":"2025-11-20T14:46:40\\.123Z","details":\\{"kinds":\\["a"\\],"version":3\\},` +
+        `"idx":${places[0]?.index},"reason":"laptop lost","request_id":"req_1","salt":"[\\w-]{22}",` +
+        `"target":"${ENTRY.target}","tenant":"${TENANT}","type":"credential.revoked","v":1\\}$`,
+    ),
+  );
+  expect(second?.replace(`"idx":${places[1]?.index}`, `"idx":${places[0]?.index}`)).not.toBe(first);
+});
+
+test("an entry stands only when the transaction that wrote it does", async () => {
+  const before = await head();
+  await expect(
+    transaction(pool("signet_operator"), async (db) => {
+      await appendEntry(db, ENTRY, sources);
+      throw new Error("changed its mind");
+    }),
+  ).rejects.toThrow("changed its mind");
+  expect(await head()).toEqual(before);
+  expect(await append()).toMatchObject({ index: before.size });
+});
+
+describe("who may append", () => {
+  test.each(["signet_operator", "signet_issuer", "signet_worker"] as const)("%s may", async (role) => {
+    const { size } = await head();
+    const place = await transaction(pool(role), async (db) => await appendEntry(db, ENTRY, sources));
+    expect(place).toMatchObject({ index: size });
+  });
+
+  test("signet_api may, for the tenant whose request it serves", async () => {
+    const { size } = await head();
+    const place = await tenantTransaction(
+      pool("signet_api"),
+      TENANT,
+      async (db) => await appendEntry(db, ENTRY, sources),
+    );
+    expect(place).toMatchObject({ index: size });
+  });
+
+  test.each([
+    ["of another tenant", newId("tenant", 1, randomBytes)],
+    ["of no tenant", null],
+  ])("signet_api may not write an entry %s", async (_name, tenant) => {
+    const { size } = await head();
+    await expect(
+      tenantTransaction(
+        pool("signet_api"),
+        TENANT,
+        async (db) => await appendEntry(db, { ...ENTRY, tenant }, sources),
+      ),
+    ).rejects.toThrow("of another tenant");
+    expect(await head()).toMatchObject({ size });
+  });
+
+  test.each(["signet_ingest", "signet_audit", "signet_edge"] as const)("%s may not", async (role) => {
+    await expect(appendEntry(pool(role), ENTRY, sources)).rejects.toThrow(/permission denied/);
+  });
+});
+
+describe("who may read", () => {
+  test("signet_api sees the entries of its tenant, signet_audit all of them", async () => {
+    const other = newId("tenant", 2, randomBytes);
+    const mine = await append({ ...ENTRY, tenant: other });
+    const seen = await tenantTransaction(
+      pool("signet_api"),
+      other,
+      async (db) => (await db.query<{ idx: number }>("SELECT idx FROM clog")).rows,
+    );
+    expect(seen).toEqual([{ idx: mine.index }]);
+    const { rows } = await pool("signet_audit").query("SELECT FROM clog");
+    expect(rows).toHaveLength((await head()).size);
+  });
+});
+
+describe("what is written", () => {
+  const CHANGES = [
+    "INSERT INTO clog SELECT log_id, idx + 1000, entry, leaf_hash, at, type, tenant_id FROM clog LIMIT 1",
+    "UPDATE clog SET entry = ''",
+    "DELETE FROM clog",
+    "TRUNCATE clog",
+    "UPDATE clog_head SET size = size + 1",
+    "DELETE FROM clog_head",
+    "TRUNCATE clog_head",
+  ];
+  const everyRole = SERVICE_ROLES.flatMap((role) => CHANGES.map((change) => [role, change] as const));
+
+  test.each(everyRole)("%s cannot: %s", async (role, change) => {
+    await expect(pool(role).query(change)).rejects.toThrow(/permission denied/);
+  });
+
+  test.each([
+    ...CHANGES.slice(1, 4),
+    "UPDATE clog_head SET size = size - 1",
+    "UPDATE clog_head SET frontier = '{}'",
+    ...CHANGES.slice(5),
+  ])("even a superuser is turned away, replicating or not: %s", async (change) => {
+    await expect(superuser.query(change)).rejects.toThrow("append-only");
+    await superuser.query("SET session_replication_role = replica");
+    try {
+      await expect(superuser.query(change)).rejects.toThrow("append-only");
+    } finally {
+      await superuser.query("RESET session_replication_role");
+    }
+  });
+});

@@ -1,0 +1,44 @@
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+import { canonicalJson, type CanonicalValue } from "../../../src/compliance/canonical-json.ts";
+
+const value = fc.letrec<{ value: CanonicalValue }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: "small" },
+    fc.string({ unit: "grapheme" }),
+    fc.maxSafeInteger().map((number) => (Object.is(number, -0) ? 0 : number)),
+    fc.boolean(),
+    fc.constant(null),
+    fc.array(tie("value")),
+    fc.dictionary(fc.string(), tie("value")),
+  ),
+})).value;
+
+/** The same value, its members in the opposite order. */
+function turned(value: CanonicalValue): CanonicalValue {
+  return JSON.parse(JSON.stringify(value), (_name, member: unknown) =>
+    typeof member === "object" && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).toReversed())
+      : member,
+  ) as CanonicalValue;
+}
+
+test("a value has one spelling, whatever the order of its members, and it reads back as the value", () => {
+  fc.assert(
+    fc.property(value, (value) => {
+      const text = canonicalJson(value);
+      expect(canonicalJson(turned(value))).toBe(text);
+      expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(value)));
+    }),
+  );
+});
+
+test("members are sorted by their UTF-16 code units, without white space (RFC 8785 section 3.2.3)", () => {
+  expect(canonicalJson({ "\u20ac": 1, "\r": 2, "1": [true, null], "\u{1f600}": "\u0080" })).toBe(
+    '{"\\r":2,"1":[true,null],"\u20ac":1,"\u{1f600}":"\u0080"}',
+  );
+});
+
+test.each([0.5, Number.NaN, Infinity, 2 ** 53])("%d has no canonical form", (number) => {
+  expect(() => canonicalJson({ number })).toThrow(TypeError);
+});
