@@ -158,6 +158,12 @@ export const SETTINGS = {
     "16",
     "requests under way per worker to one endpoint that is retried, slow or failing",
   ),
+  failingEndpointRate: setting(
+    "SIGNET_FAILING_ENDPOINT_PER_SECOND",
+    integer(1, 100_000),
+    String(250 * availableParallelism()),
+    "attempts per second and worker to one endpoint that fails or is slow; 250 per core",
+  ),
   startsPerSecond: setting(
     "SIGNET_DELIVERY_STARTS_PER_SECOND",
     integer(1, 10_000),

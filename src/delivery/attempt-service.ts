@@ -7,6 +7,7 @@ import type { AttemptKey, LoadedDelivery } from "../database/repositories/attemp
 import type { Clock } from "../domain/clock.ts";
 import { shiftForLateness } from "../domain/retry-schedule.ts";
 import type { EndpointHealth } from "./endpoint-health.ts";
+import { type EndpointPace, PACE_WAIT_MAX_MS } from "./endpoint-pace.ts";
 import type { EndpointSlots } from "./endpoint-slots.ts";
 import type { Flight, Flights } from "./flights.ts";
 import type { Recorder } from "./recorder.ts";
@@ -14,6 +15,8 @@ import type { Recorder } from "./recorder.ts";
 /** First attempts are waited for so long; the rest is `settle`'s. */
 const FIRST_WAIT_MS = 1_000;
 const LEASE_POLL_MS = 500;
+/** Members of a run that fall due within this time of each other again are tried again together: timers are no finer. */
+const ALIGN_MS = 50;
 
 /** The schedule as the workflow passes it; instants are Unix milliseconds. */
 export interface AttemptPlan {
@@ -54,6 +57,7 @@ export interface AttemptServiceOptions {
   readonly flights: Flights;
   readonly health: EndpointHealth;
   readonly slots: EndpointSlots;
+  readonly pace: EndpointPace;
   readonly recorder: Recorder;
   readonly clock: Clock;
   readonly wait: (ms: number) => Promise<void>;
@@ -65,6 +69,8 @@ interface Watch {
   readonly plan: AttemptPlan;
   /** The caller leaves after a moment, and waits for nothing but answers. */
   readonly hurry: boolean;
+  /** How long the run's members wait before they are sent to an endpoint. */
+  readonly paceMs: (endpointId: string) => number;
   flight: Flight | undefined;
   /** The caller has left: what has not been sent by now is not sent on its behalf. */
   left: boolean;
@@ -101,19 +107,35 @@ export class AttemptService {
     const startedAtMs = clock.now();
     const shifted = anchored(plan, startedAtMs);
     const patience = wait(FIRST_WAIT_MS);
+    const paceMs = this.#pacer(`${members[0]?.id}/${plan.attempt}`, members.length);
     const outcomes = await Promise.all(
       members.map(async ({ id, epoch }) => {
         const key = { deliveryId: id, epoch, carrier, attempt: plan.attempt };
-        return await this.#watch({ key, plan: shifted, hurry, flight: undefined, left: false }, patience);
+        const watch = { key, plan: shifted, hurry, paceMs, flight: undefined, left: false };
+        return await this.#watch(watch, patience);
       }),
     );
-    return { startedAtMs, endedAtMs: clock.now(), outcomes };
+    return { startedAtMs, endedAtMs: clock.now(), outcomes: aligned(outcomes) };
   }
 
   /** Resolves when no request is under way and every outcome is written. */
   async drain(): Promise<void> {
     await this.#options.flights.drain();
     await this.#options.recorder.drain();
+  }
+
+  /** One place in each failing endpoint's line for the whole run: members that wait the same time stay together. */
+  #pacer(run: string, members: number): (endpointId: string) => number {
+    const { clock, health, pace } = this.#options;
+    const waits = new Map<string, number>();
+    return (endpointId) => {
+      const nowMs = clock.now();
+      const waitMs =
+        waits.get(endpointId) ??
+        (health.isSlow(endpointId, nowMs) ? pace.reserve(endpointId, run, members, nowMs) : 0);
+      waits.set(endpointId, waitMs);
+      return waitMs;
+    };
   }
 
   /** A member whose request outlives the first second gets a lease; a caller in a hurry leaves then. */
@@ -176,6 +198,13 @@ export class AttemptService {
       watch.flight = watch.left ? undefined : flights.launch(key, delivery, plan);
       return (await watch.flight?.outcome) ?? { kind: "unsettled" };
     }
+    const paceMs = watch.paceMs(endpointId);
+    if (paceMs > PACE_WAIT_MAX_MS) {
+      return { kind: "postponed", dueMs: clock.now() + paceMs };
+    }
+    if (paceMs > 0) {
+      await this.#options.wait(paceMs);
+    }
     const postponeMs = await slots.acquire(endpointId, health.latencyMs(endpointId), clock.now());
     if (postponeMs > 0) {
       return { kind: "postponed", dueMs: clock.now() + postponeMs };
@@ -188,6 +217,24 @@ export class AttemptService {
       slots.release(endpointId);
     }
   }
+}
+
+/**
+ * Those that failed or were postponed together, and differ in when they fall due by what their requests took, stay
+ * together: an activity of its own for each would cost Temporal more than the attempt.
+ */
+function aligned(outcomes: readonly MemberOutcome[]): readonly MemberOutcome[] {
+  const latestMs = { failed: 0, postponed: 0 };
+  for (const outcome of outcomes) {
+    if ("dueMs" in outcome) {
+      latestMs[outcome.kind] = Math.max(latestMs[outcome.kind], outcome.dueMs);
+    }
+  }
+  return outcomes.map((outcome) =>
+    "dueMs" in outcome && latestMs[outcome.kind] - outcome.dueMs <= ALIGN_MS
+      ? { kind: outcome.kind, dueMs: latestMs[outcome.kind] }
+      : outcome,
+  );
 }
 
 /** The plan with its anchor: the first attempt sets it, an attempt that an outage made late moves it. */

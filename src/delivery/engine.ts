@@ -22,6 +22,7 @@ import { createDeliverySender } from "./delivery-sender.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { Flights } from "./flights.ts";
 import { EndpointHealth } from "./endpoint-health.ts";
+import { EndpointPace } from "./endpoint-pace.ts";
 import { EndpointSlots } from "./endpoint-slots.ts";
 import { createHostResolver } from "./http-resolver.ts";
 import { createHttpSender, type HttpSender } from "./http-sender.ts";
@@ -128,6 +129,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
     flights: new Flights({ sender, recorder, health, clock, newAttemptId }),
     health,
     slots: new EndpointSlots(config.endpointConcurrency),
+    pace: new EndpointPace(config.failingEndpointRate),
     recorder,
     clock,
     wait: delay,
