@@ -3,6 +3,7 @@
  * joined, what is under way elsewhere is waited for until its lease has passed. May be called any number of times
  * for the same attempt, also beside itself.
  */
+import type { Logger } from "pino";
 import type { AttemptKey, LoadedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import { shiftForLateness } from "../domain/retry-schedule.ts";
@@ -42,9 +43,14 @@ export interface AttemptRun {
   readonly outcomes: readonly MemberOutcome[];
 }
 
+interface Member {
+  readonly id: string;
+  readonly epoch: number;
+}
+
 export interface AttemptRequest {
   readonly carrier: string;
-  readonly members: readonly { readonly id: string; readonly epoch: number }[];
+  readonly members: readonly Member[];
   readonly plan: AttemptPlan;
   /** Return after a second what is known by then; otherwise wait until every outcome is known. */
   readonly hurry: boolean;
@@ -60,6 +66,7 @@ export interface AttemptServiceOptions {
   readonly pace: EndpointPace;
   readonly recorder: Recorder;
   readonly clock: Clock;
+  readonly log: Logger;
   readonly wait: (ms: number) => Promise<void>;
 }
 
@@ -94,23 +101,41 @@ export class AttemptService {
     if (!request.hurry) {
       return await this.#run(request);
     }
-    this.#firstUnderWay += request.members.length;
+    // Who joins what is under way adds nothing to it.
+    const fresh = request.members.filter(
+      (member) => this.#options.flights.joinOwn(attemptKey(request, member)) === undefined,
+    ).length;
+    this.#firstUnderWay += fresh;
     try {
       return await this.#run(request);
     } finally {
-      this.#firstUnderWay -= request.members.length;
+      this.#firstUnderWay -= fresh;
     }
   }
 
-  async #run({ carrier, members, plan, hurry }: AttemptRequest): Promise<AttemptRun> {
+  /**
+   * Begins the first attempts of a carrier whose workflow was started here a moment ago and has its first task here:
+   * its activity joins them. What goes wrong is the activity's to mend.
+   */
+  begin(request: AttemptRequest): void {
+    this.run(request).catch((error: unknown) => {
+      this.#options.log.debug(
+        { err: error, carrier: request.carrier },
+        "first attempts were not begun early",
+      );
+    });
+  }
+
+  async #run(request: AttemptRequest): Promise<AttemptRun> {
+    const { members, plan, hurry } = request;
     const { clock, wait } = this.#options;
     const startedAtMs = clock.now();
     const shifted = anchored(plan, startedAtMs);
     const patience = wait(FIRST_WAIT_MS);
     const paceMs = this.#pacer(`${members[0]?.id}/${plan.attempt}`, members.length);
     const outcomes = await Promise.all(
-      members.map(async ({ id, epoch }) => {
-        const key = { deliveryId: id, epoch, carrier, attempt: plan.attempt };
+      members.map(async (member) => {
+        const key = attemptKey(request, member);
         const watch = { key, plan: shifted, hurry, paceMs, flight: undefined, left: false };
         return await this.#watch(watch, patience);
       }),
@@ -165,6 +190,11 @@ export class AttemptService {
   async #settle(watch: Watch): Promise<MemberOutcome> {
     const { clock, flights, wait } = this.#options;
     const { key } = watch;
+    watch.flight = flights.joinOwn(key);
+    const joined = await watch.flight?.outcome;
+    if (joined !== undefined) {
+      return joined;
+    }
     for (;;) {
       const delivery = await this.#options.load(key);
       const known = outcomeOf(delivery, clock);
@@ -235,6 +265,10 @@ function aligned(outcomes: readonly MemberOutcome[]): readonly MemberOutcome[] {
       ? { kind: outcome.kind, dueMs: latestMs[outcome.kind] }
       : outcome,
   );
+}
+
+function attemptKey({ carrier, plan }: AttemptRequest, { id, epoch }: Member): AttemptKey {
+  return { deliveryId: id, epoch, carrier, attempt: plan.attempt };
 }
 
 /** The plan with its anchor: the first attempt sets it, an attempt that an outage made late moves it. */

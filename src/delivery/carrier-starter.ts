@@ -26,6 +26,11 @@ export interface CarrierStarterOptions {
   readonly random: Random;
   readonly retryWindowMs: number;
   readonly deadLetterMs: number;
+  /**
+   * A carrier for first attempts was started and its first task is this process's own: the requests can leave before
+   * the workflow asks for them.
+   */
+  readonly onEagerStart: (carrier: string, input: DeliverInput) => void;
 }
 
 interface Start {
@@ -40,11 +45,15 @@ function distinct(values: readonly string[]): string[] {
   return [...new Set(values)];
 }
 
-async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<void> {
+/** @returns whether its first workflow task is ours */
+async function start(
+  client: Client,
+  { carrier, members, input, state, attempt }: Start,
+): Promise<{ readonly eager: boolean }> {
   const tenants = distinct(members.map((member) => member.tenantId));
   const [tenant] = tenants;
   try {
-    await client.workflow.start(WORKFLOW_TYPES.deliver, {
+    const handle = await client.workflow.start(WORKFLOW_TYPES.deliver, {
       workflowId: carrier,
       taskQueue: TASK_QUEUES.deliveries,
       args: [input],
@@ -64,15 +73,17 @@ async function start(client: Client, { carrier, members, input, state, attempt }
         { key: SEARCH_ATTRIBUTES.attempt, value: attempt },
       ],
     });
+    return { eager: handle.eagerlyStarted };
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
       throw error;
     }
+    return { eager: false };
   }
 }
 
 export function createCarrierStarter(options: CarrierStarterOptions): CarrierStarter {
-  const { client, random, retryWindowMs, deadLetterMs } = options;
+  const { client, random, retryWindowMs, deadLetterMs, onEagerStart } = options;
 
   function inputOf(members: readonly Claimed[]): DeliverInput {
     return {
@@ -87,7 +98,10 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
     startFirst: async (carrier, members, slow) => {
       const mixed = distinct(members.map((member) => member.endpointId)).length > 1;
       const input = { ...inputOf(members), ...(mixed ? { mixed } : {}), ...(slow ? { slow } : {}) };
-      await start(client, { carrier, members, input, state: "QUEUED", attempt: 1 });
+      const { eager } = await start(client, { carrier, members, input, state: "QUEUED", attempt: 1 });
+      if (eager && !slow) {
+        onEagerStart(carrier, input);
+      }
     },
     startRetries: async (carrier, members) => {
       const attempts = Math.max(0, ...members.map((member) => member.attemptCount));

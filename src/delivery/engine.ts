@@ -20,6 +20,7 @@ import { type CarrierService, createCarrierService } from "./carrier-service.ts"
 import { createCarrierStarter } from "./carrier-starter.ts";
 import { createDeliverySender } from "./delivery-sender.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import { firstAttempts } from "./first-attempts.ts";
 import { Flights } from "./flights.ts";
 import { EndpointHealth } from "./endpoint-health.ts";
 import { EndpointPace } from "./endpoint-pace.ts";
@@ -132,6 +133,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
     pace: new EndpointPace(config.failingEndpointRate),
     recorder,
     clock,
+    log,
     wait: delay,
   });
 }
@@ -162,7 +164,13 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
     challenge: createPings(options, outbound),
     createDispatcher: (client) => {
       const { retryWindowMs, deadLetterMs } = config;
-      const starter = createCarrierStarter({ client, random: Math.random, retryWindowMs, deadLetterMs });
+      const starter = createCarrierStarter({
+        client,
+        random: Math.random,
+        retryWindowMs,
+        deadLetterMs,
+        onEagerStart: (carrier, input) => attempts.begin(firstAttempts(carrier, input)),
+      });
       const { startsPerSecond, batchMax, sendConcurrency: underWayMax } = config;
       const underWay = (): number => attempts.firstUnderWay;
       return new Dispatcher({

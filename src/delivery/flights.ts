@@ -13,6 +13,9 @@ const REMEMBER_MS = 5_000;
 const LEASE_MS = 15_000;
 
 export interface Flight {
+  readonly carrier: string;
+  readonly epoch: number;
+  readonly cycle: number;
   readonly endpointId: string;
   /** Unix milliseconds. */
   readonly startedAtMs: number;
@@ -47,8 +50,14 @@ export class Flights {
 
   /** The request for this attempt that is under way here, or was a moment ago. */
   join(key: AttemptKey, cycle: number): Flight | undefined {
-    const id = flightKey(key, cycle);
-    return this.#flying.get(id) ?? this.#landed.get(id) ?? this.#landedBefore.get(id);
+    const flight = this.#find(key);
+    return flight?.cycle === cycle ? flight : undefined;
+  }
+
+  /** The same, for who has not looked into the database: only a request of the very same carrier and epoch. */
+  joinOwn(key: AttemptKey): Flight | undefined {
+    const flight = this.#find(key);
+    return flight?.carrier === key.carrier && flight.epoch === key.epoch ? flight : undefined;
   }
 
   /** Sends. The caller has made sure that nobody else has. */
@@ -56,7 +65,7 @@ export class Flights {
     const { sender, recorder, clock } = this.#options;
     const startedAtMs = clock.now();
     const attemptId = this.#options.newAttemptId();
-    const flightId = flightKey(key, delivery.cycle);
+    const flightId = flightKey(key);
     const outcome = sender
       .send(delivery, key.attempt)
       .then(async (sent) => await this.#book({ key, delivery, plan, attemptId, sent }))
@@ -64,6 +73,9 @@ export class Flights {
     // The caller may have left by the time this fails; whoever joins still sees the failure.
     outcome.catch(() => undefined);
     const flight: Flight = {
+      carrier: key.carrier,
+      epoch: key.epoch,
+      cycle: delivery.cycle,
       endpointId: delivery.endpointId,
       startedAtMs,
       outcome,
@@ -85,6 +97,11 @@ export class Flights {
   /** Resolves when nothing is under way. */
   async drain(): Promise<void> {
     await Promise.allSettled([...this.#flying.values()].map(async (flight) => await flight.outcome));
+  }
+
+  #find(key: AttemptKey): Flight | undefined {
+    const id = flightKey(key);
+    return this.#flying.get(id) ?? this.#landed.get(id) ?? this.#landedBefore.get(id);
   }
 
   #land(flightId: string): void {
@@ -142,8 +159,9 @@ export class Flights {
 
 const NEXT_STATES = { delivered: "DELIVERED", failed: "RETRYING", dead: "DEAD_LETTERED" } as const;
 
-function flightKey(key: AttemptKey, cycle: number): string {
-  return `${key.deliveryId}/${cycle}/${key.attempt}`;
+/** A delivery's cycles follow each other: the same attempt of two cycles is never under way at once. */
+function flightKey({ deliveryId, attempt }: AttemptKey): string {
+  return `${deliveryId}/${attempt}`;
 }
 
 /** What an answer means for the delivery. */
