@@ -5,7 +5,7 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 # Packages run no code of theirs while they are installed; none that is needed here has to.
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json tsconfig.build.json tsconfig.library.json ./
 COPY workflows workflows
 COPY activities activities
 COPY src src

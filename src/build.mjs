@@ -1,6 +1,6 @@
 /**
- * The production build (`npm run build [directory]`, default dist): compiled sources with source maps, the
- * migrations, and the workflow bundle, so that nothing is compiled or bundled where the service runs.
+ * The production build (`npm run build [directory]`, default dist): compiled sources with source maps, the types of
+ * the libraries, the migrations, and the workflow bundle, so that nothing is compiled or bundled where the service runs.
  */
 import { execFileSync } from "node:child_process";
 import { cp, rm, writeFile } from "node:fs/promises";
@@ -20,9 +20,10 @@ const tsc = fileURLToPath(import.meta.resolve("typescript/package.json")).replac
   /package\.json$/,
   "bin/tsc",
 );
-execFileSync(process.execPath, [tsc, "-p", join(ROOT, "tsconfig.build.json"), "--outDir", out], {
-  stdio: "inherit",
-});
+// Types are built for what other programs import (package.json's exports), and for nothing else.
+for (const project of ["tsconfig.build.json", "tsconfig.library.json"]) {
+  execFileSync(process.execPath, [tsc, "-p", join(ROOT, project), "--outDir", out], { stdio: "inherit" });
+}
 await cp(join(ROOT, MIGRATIONS), join(out, MIGRATIONS), { recursive: true });
 
 const { bundleWorkflows } = await import(pathToFileURL(join(out, "src", "temporal", "bundle.js")).href);

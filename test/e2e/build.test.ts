@@ -8,6 +8,7 @@ import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/proce
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const MIGRATIONS = join("src", "database", "migrations");
+const LIBRARY = /^src\/(client|receiver)\//;
 const MEBIBYTE = 1_048_576;
 
 let directory: string;
@@ -46,7 +47,7 @@ async function evaluate(code: string, ...flags: readonly string[]): Promise<stri
 }
 
 describe("dist", () => {
-  test("holds every source file compiled, with its source map, and nothing else but migrations and the bundle", async () => {
+  test("holds every source file compiled, with its source map, the libraries' types, and nothing else but migrations and the bundle", async () => {
     const sources = await filesBelow(REPOSITORY, "src", "activities", "workflows");
     const compiled = sources
       .filter((name) => name.endsWith(".ts"))
@@ -54,6 +55,7 @@ describe("dist", () => {
     const migrations = sources.filter((name) => name.startsWith(MIGRATIONS));
     const expected = [
       ...compiled.flatMap((name) => [name, `${name}.map`]),
+      ...compiled.filter((name) => LIBRARY.test(name)).map((name) => name.replace(/js$/, "d.ts")),
       ...migrations,
       "workflow-bundle.js",
     ];
@@ -125,6 +127,46 @@ describe("dist", () => {
     const bin = ["node", join(directory, "src", "bootstrap.mjs"), "--help"];
     expect(await runProcess({ command: bin, cwd: scratch, environment })).toBe(help);
   });
+});
+
+test("other programs import the client and the receiver by the package's name, with their types", async () => {
+  const consumer = join(scratch, "consumer");
+  await mkdir(join(consumer, "node_modules", "@types"), { recursive: true });
+  await symlink(directory, join(consumer, "node_modules", "signet"));
+  await symlink(
+    join(REPOSITORY, "node_modules", "@types", "node"),
+    join(consumer, "node_modules", "@types", "node"),
+  );
+  await writeFile(join(consumer, "package.json"), '{"type":"module"}');
+  await writeFile(
+    join(consumer, "program.mts"),
+    `import { SignetClient } from "signet/client";
+    import { verify } from "signet/receiver";
+    const client: SignetClient = new SignetClient({ baseUrl: "https://example.com", clientId: "cl_1", scopes: [] });
+    // @ts-expect-error: an event has data
+    export const wrong = () => client.events.publish({ type: "a.b" });
+    console.log(typeof client.events.publish, typeof verify);`,
+  );
+  const environment = IMAGE_ENVIRONMENT;
+  const tsc = join(REPOSITORY, "node_modules", "typescript", "bin", "tsc");
+  await runProcess({
+    command: [
+      "node",
+      tsc,
+      "--strict",
+      "--module",
+      "nodenext",
+      "--target",
+      "es2023",
+      "--types",
+      "node",
+      "program.mts",
+    ],
+    cwd: consumer,
+    environment,
+  });
+  const printed = await runProcess({ command: ["node", "program.mjs"], cwd: consumer, environment });
+  expect(printed).toBe("function function\n");
 });
 
 test("a build leaves nothing of an earlier one behind", async () => {

@@ -81,7 +81,7 @@ const LAW: Readonly<
       `import "../../workflows/messages.ts";`,
       `export const name = process.env["NAME"];`,
     ],
-    allowed: [`import "./token.ts";`, `import "node:crypto";`],
+    allowed: [`import "./token.ts";`, `import "node:crypto";`, `import "node:fs/promises";`],
   },
   "src/receiver": {
     refused: [

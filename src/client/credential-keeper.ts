@@ -1,0 +1,167 @@
+/** Which secrets to present, in which order, and what to keep of the answers. */
+import type { CredentialStore } from "./credential-store.ts";
+import { CredentialStoreError } from "./errors.ts";
+import type { Warn } from "./runtime.ts";
+import {
+  type ClientSecret,
+  type StoredCredential,
+  type Successor,
+  withAccepted,
+  withSuccessor,
+} from "./succession.ts";
+
+/** A store that hangs must not keep tokens from anybody. */
+const STORE_TIMEOUT_MS = 10_000;
+
+export interface CredentialKeeperOptions {
+  /** What the program was configured with; absent when the store holds it. */
+  readonly configured: ClientSecret | undefined;
+  readonly store: CredentialStore | undefined;
+  readonly warn: Warn;
+  readonly storeTimeoutMs?: number;
+}
+
+async function inTime<T>(promise: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new CredentialStoreError(`the store took more than ${ms} ms`)), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function withoutNext(stored: StoredCredential): StoredCredential {
+  return { ...stored, next: null };
+}
+
+export class CredentialKeeper {
+  readonly #configured: ClientSecret | undefined;
+  readonly #store: CredentialStore | undefined;
+  readonly #warn: Warn;
+  readonly #timeoutMs: number;
+  /** What the store held when it could last be read. */
+  #known: StoredCredential | undefined;
+  /** A stored successor that the service did not take: not tried first any more. */
+  #rejectedNext: string | null = null;
+  /** Changes of the store, one after the other. */
+  #changes: Promise<unknown> = Promise.resolve();
+
+  constructor({ configured, store, warn, storeTimeoutMs = STORE_TIMEOUT_MS }: CredentialKeeperOptions) {
+    this.#configured = configured;
+    this.#store = store;
+    this.#warn = warn;
+    this.#timeoutMs = storeTimeoutMs;
+  }
+
+  /**
+   * What to present, best first: the stored successor, the stored secret, the configured one.
+   *
+   * @throws CredentialStoreError when there is nothing at all
+   */
+  async candidates(): Promise<ClientSecret[]> {
+    const stored = await this.#load();
+    const configured = this.#configured;
+    const found: ClientSecret[] = [];
+    if (stored !== undefined) {
+      const { clientId, current, next } = stored;
+      const successor = next === null ? [] : [next.secret];
+      const order =
+        next?.secret === this.#rejectedNext ? [current.secret, ...successor] : [...successor, current.secret];
+      found.push(...order.map((secret) => ({ clientId, secret })));
+    }
+    if (configured !== undefined && !found.some(({ secret }) => secret === configured.secret)) {
+      found.push(configured);
+    }
+    if (found.length === 0) {
+      throw new CredentialStoreError("there is no credential: neither configured nor in the store");
+    }
+    return found;
+  }
+
+  /** A candidate was refused as invalid_client. */
+  rejected(candidate: ClientSecret): void {
+    if (candidate.secret !== null && candidate.secret === this.#known?.next?.secret) {
+      this.#rejectedNext = candidate.secret;
+    }
+  }
+
+  /** A candidate was accepted, and perhaps answered with its successor. Never rejects: there is a token already. */
+  async accepted({ clientId, secret }: ClientSecret, successor: Successor | null): Promise<void> {
+    if (secret === null) {
+      return;
+    }
+    await this.#change((stored) => {
+      const ours = stored?.clientId === clientId ? withAccepted(stored, secret) : undefined;
+      if (successor === null) {
+        return ours;
+      }
+      // A next one that the service does not know makes way for the one that it has just named.
+      const trusted =
+        ours?.next !== undefined && ours.next?.secret === this.#rejectedNext ? withoutNext(ours) : ours;
+      return withSuccessor(trusted, { clientId, secret }, successor);
+    }, successor !== null);
+  }
+
+  async #load(): Promise<StoredCredential | undefined> {
+    if (this.#store === undefined) {
+      return undefined;
+    }
+    try {
+      const stored = await inTime(this.#store.load(), this.#timeoutMs);
+      // Somebody gave the program another credential than the one that was stored for it.
+      const foreign = this.#configured !== undefined && stored?.clientId !== this.#configured.clientId;
+      this.#known = foreign ? undefined : stored;
+    } catch (error) {
+      this.#warn({
+        code: "STORE_UNREADABLE",
+        message: "the stored credential cannot be read; going on with what is known",
+        cause: error,
+      });
+    }
+    return this.#known;
+  }
+
+  async #change(
+    change: (stored: StoredCredential | undefined) => StoredCredential | undefined,
+    offered: boolean,
+  ): Promise<void> {
+    const turn = this.#changes.then(async () => {
+      await this.#save(change, offered);
+    });
+    this.#changes = turn;
+    await turn;
+  }
+
+  /** Read again right before it is written: another process may have been here since. */
+  async #save(
+    change: (stored: StoredCredential | undefined) => StoredCredential | undefined,
+    offered: boolean,
+  ): Promise<void> {
+    try {
+      if (this.#store === undefined) {
+        if (offered) {
+          throw new CredentialStoreError("no store is configured");
+        }
+        return;
+      }
+      const stored = await inTime(this.#store.load(), this.#timeoutMs);
+      const wanted = change(stored);
+      if (wanted !== undefined && wanted !== stored) {
+        await inTime(this.#store.save(wanted), this.#timeoutMs);
+      }
+      this.#rejectedNext = wanted?.next?.secret === this.#rejectedNext ? this.#rejectedNext : null;
+    } catch (error) {
+      if (offered) {
+        this.#warn({
+          code: "SUCCESSOR_NOT_STORED",
+          message:
+            "the service has named this secret's successor and it cannot be stored: the present one is kept, and ends when its overlap does",
+          cause: error,
+        });
+      }
+    }
+  }
+}

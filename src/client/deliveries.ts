@@ -1,0 +1,81 @@
+/** Deliveries and their attempts. */
+import { List, type PageOptions } from "./paging.ts";
+import { type CallOptions, segment, type Transport } from "./transport.ts";
+
+const PATH = "/v1/webhooks/deliveries";
+
+export type DeliveryState = "QUEUED" | "RETRYING" | "DELIVERED" | "DEAD_LETTERED" | "EXPIRED" | "CANCELLED";
+
+/** Why an attempt failed; `refused` is the service's own address policy. */
+export type AttemptError = "status" | "timeout" | "connect" | "tls" | "dns" | "refused" | "aborted";
+
+/** One event on its way to one endpoint. */
+export interface Delivery {
+  readonly id: string;
+  readonly event_id: string;
+  readonly event_type: string;
+  readonly endpoint_id: string;
+  readonly state: DeliveryState;
+  /** Counts replays: 1 is the first. */
+  readonly cycle: number;
+  /** Attempts that have ended in this cycle, of 17. */
+  readonly attempt_count: number;
+  readonly next_attempt_at: string | null;
+  readonly last_status: number | null;
+  readonly last_error: AttemptError | null;
+  /** The Temporal workflow that carries it. */
+  readonly workflow_id: string | null;
+  readonly created_at: string;
+  readonly delivered_at: string | null;
+  readonly dead_lettered_at: string | null;
+  readonly expires_at: string | null;
+}
+
+export interface Attempt {
+  readonly id: string;
+  readonly cycle: number;
+  readonly attempt: number;
+  readonly started_at: string;
+  /** Null while the request is under way. */
+  readonly duration_ms: number | null;
+  readonly status: number | null;
+  readonly error: AttemptError | null;
+  /** The first 4 KiB. */
+  readonly response_body: string | null;
+}
+
+export interface DeliveryFilter extends PageOptions {
+  readonly endpoint_id?: string;
+  readonly event_id?: string;
+  readonly event_type?: string;
+  readonly state?: DeliveryState;
+  readonly from?: string | Date;
+  readonly to?: string | Date;
+}
+
+export class Deliveries {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** Newest first. */
+  list(filter: DeliveryFilter = {}): List<Delivery> {
+    return new List(this.#transport, PATH, { ...filter });
+  }
+
+  async get(id: string, options: CallOptions = {}): Promise<Delivery> {
+    return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
+  }
+
+  /** Every request that was made for a delivery. */
+  async attempts(id: string, options: CallOptions = {}): Promise<readonly Attempt[]> {
+    const { data } = await this.#transport.call<{ readonly data: readonly Attempt[] }>({
+      method: "GET",
+      path: `${PATH}/${segment(id)}/attempts`,
+      ...options,
+    });
+    return data;
+  }
+}

@@ -1,0 +1,76 @@
+/** Webhook endpoints. */
+import { idempotencyKeyOf, type IdempotentOptions } from "./idempotency.ts";
+import { List, type PageOptions } from "./paging.ts";
+import { type CallOptions, segment, type Transport } from "./transport.ts";
+
+const PATH = "/v1/webhooks/endpoints";
+
+export interface NewEndpoint {
+  readonly url: string;
+  /** Event types, or `["*"]` for all. */
+  readonly events: readonly string[];
+  /** Comes back with every delivery; at most 4 KiB of JSON. */
+  readonly metadata?: object;
+  readonly description?: string | null;
+}
+
+export interface Endpoint {
+  readonly id: string;
+  readonly url: string;
+  readonly events: readonly string[];
+  readonly metadata: object | null;
+  readonly description: string | null;
+  readonly state: "PENDING" | "ACTIVE" | "DISABLED";
+  readonly disabled_reason: string | null;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly verification: {
+    readonly workflow_id: string;
+    readonly attempts: number;
+    readonly last_error: string | null;
+    readonly next_attempt_at: string | null;
+  };
+}
+
+export interface RegisteredEndpoint extends Endpoint {
+  /** The signing secret; shown here and never again. */
+  readonly secret: string;
+}
+
+export class Endpoints {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** Registers an endpoint; a signed ping is on its way to it when this resolves. */
+  async create(endpoint: NewEndpoint, options: IdempotentOptions = {}): Promise<RegisteredEndpoint> {
+    const { signal } = options;
+    return await this.#transport.call({
+      method: "POST",
+      path: PATH,
+      body: endpoint,
+      idempotencyKey: idempotencyKeyOf(options),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  }
+
+  /** All endpoints, newest first. */
+  list(options: PageOptions = {}): List<Endpoint> {
+    return new List(this.#transport, PATH, { ...options });
+  }
+
+  async get(id: string, options: CallOptions = {}): Promise<Endpoint> {
+    return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
+  }
+
+  async delete(id: string, options: CallOptions = {}): Promise<void> {
+    await this.#transport.call({ method: "DELETE", path: `${PATH}/${segment(id)}`, ...options });
+  }
+
+  /** Sends another ping to an endpoint that is still PENDING. */
+  async verify(id: string, options: CallOptions = {}): Promise<Endpoint> {
+    return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/verify`, ...options });
+  }
+}

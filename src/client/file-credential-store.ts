@@ -1,0 +1,156 @@
+/**
+ * A credential in a file. Written to a temporary file first, synced, renamed over the old one, and the directory synced:
+ * at no instant is there less than one complete credential on disk. Processes that share the file need no lock: every
+ * write contains what it read, and versions only grow (succession.ts).
+ */
+import { randomBytes } from "node:crypto";
+import { type FileHandle, open, readdir, readFile, realpath, rename, stat, unlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import type { CredentialStore } from "./credential-store.ts";
+import { CredentialStoreError } from "./errors.ts";
+import type { Warn } from "./runtime.ts";
+import type { StoredCredential, StoredSecret, Successor } from "./succession.ts";
+
+const OWNER_ONLY = 0o600;
+const OTHERS = 0o077;
+/** Older than this, a temporary file is what a process that was killed has left. */
+const LEFTOVER_MS = 60_000;
+
+type Json = Readonly<Record<string, unknown>>;
+
+function asObject(value: unknown): Json {
+  return typeof value === "object" && value !== null ? (value as Json) : {};
+}
+
+function readSecret(value: unknown): StoredSecret | null {
+  const { client_secret: secret, version } = asObject(value);
+  if (typeof secret !== "string" || secret === "") {
+    return null;
+  }
+  return { secret, version: Number.isSafeInteger(version) ? (version as number) : null };
+}
+
+/**
+ * Reads the JSON of a stored credential, or of a credential as the service shows it when it is created.
+ *
+ * @throws CredentialStoreError, which does not quote the text
+ */
+export function parseCredential(text: string): StoredCredential {
+  let value: Json;
+  try {
+    value = asObject(JSON.parse(text));
+  } catch {
+    throw new CredentialStoreError("the stored credential is not JSON");
+  }
+  const clientId = value["client_id"];
+  const current = readSecret(value["current"]) ?? readSecret(value);
+  if (typeof clientId !== "string" || current === null) {
+    throw new CredentialStoreError("the stored credential lacks client_id or client_secret");
+  }
+  const next = readSecret(value["next"]);
+  return { clientId, current, next: next?.version == null ? null : (next as Successor) };
+}
+
+/** The JSON that `parseCredential` reads, for stores of other kinds too. */
+export function serializeCredential({ clientId, current, next }: StoredCredential): string {
+  const member = ({ secret, version }: StoredSecret): Json => ({ client_secret: secret, version });
+  const value = {
+    client_id: clientId,
+    current: member(current),
+    next: next === null ? null : member(next),
+  };
+  return `${JSON.stringify(value, null, 2)}\n`;
+}
+
+function codeOf(error: unknown): unknown {
+  return asObject(error)["code"];
+}
+
+async function unlessMissing<T>(operation: Promise<T>): Promise<T | undefined> {
+  try {
+    return await operation;
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+async function writeDurably(path: string, text: string): Promise<void> {
+  // wx: not through a link that somebody has laid out.
+  const file = await open(path, "wx", OWNER_ONLY);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  let directory: FileHandle | undefined;
+  try {
+    directory = await open(path, "r");
+    await directory.sync();
+  } finally {
+    await directory?.close();
+  }
+}
+
+async function removeLeftovers(target: string): Promise<void> {
+  const prefix = `${basename(target)}.`;
+  for (const name of await readdir(dirname(target))) {
+    if (name.startsWith(prefix) && name.endsWith(".tmp")) {
+      const path = join(dirname(target), name);
+      const found = await unlessMissing(stat(path));
+      if (found !== undefined && Date.now() - found.mtimeMs > LEFTOVER_MS) {
+        await unlessMissing(unlink(path));
+      }
+    }
+  }
+}
+
+/** A credential in the file at `path`, which need not exist yet; its directory must. */
+export class FileCredentialStore implements CredentialStore {
+  readonly #path: string;
+  readonly #warn: Warn | undefined;
+  #warned = false;
+
+  constructor(path: string, options: { readonly warn?: Warn } = {}) {
+    this.#path = path;
+    this.#warn = options.warn;
+  }
+
+  async load(): Promise<StoredCredential | undefined> {
+    const text = await unlessMissing(readFile(this.#path, "utf8"));
+    if (text === undefined) {
+      return undefined;
+    }
+    await this.#warnIfExposed();
+    return parseCredential(text);
+  }
+
+  async save(credential: StoredCredential): Promise<void> {
+    // The file itself, where the path is a link to it: a rename would replace the link.
+    const target = (await unlessMissing(realpath(this.#path))) ?? this.#path;
+    const temporary = `${target}.${process.pid}.${randomBytes(6).toString("hex")}.tmp`;
+    try {
+      await writeDurably(temporary, serializeCredential(credential));
+      await rename(temporary, target);
+    } catch (error) {
+      await unlink(temporary).catch(() => undefined);
+      throw error;
+    }
+    await syncDirectory(dirname(target));
+    await removeLeftovers(target).catch(() => undefined);
+  }
+
+  async #warnIfExposed(): Promise<void> {
+    const found = await unlessMissing(stat(this.#path));
+    if (!this.#warned && found !== undefined && (found.mode & OTHERS) !== 0) {
+      this.#warned = true;
+      this.#warn?.({ code: "STORE_EXPOSED", message: `others can read ${this.#path}: chmod 600` });
+    }
+  }
+}

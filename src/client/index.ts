@@ -1,0 +1,33 @@
+/** `signet/client`: what the package shows of this directory. */
+export type { CredentialStore } from "./credential-store.ts";
+export type { Credential } from "./credentials.ts";
+export type { DeadLetter } from "./dead-letters.ts";
+export type { Attempt, AttemptError, Delivery, DeliveryFilter, DeliveryState } from "./deliveries.ts";
+export type { Endpoint, NewEndpoint, RegisteredEndpoint } from "./endpoints.ts";
+export {
+  CredentialStoreError,
+  type Problem,
+  SignetApiError,
+  SignetTransportError,
+  type TransportFailure,
+} from "./errors.ts";
+export type {
+  AcceptedEvent,
+  AcceptedItem,
+  BatchItem,
+  EventFilter,
+  NewEvent,
+  RefusedItem,
+  StoredEvent,
+} from "./events.ts";
+export { FileCredentialStore, parseCredential, serializeCredential } from "./file-credential-store.ts";
+export type { IdempotentOptions } from "./idempotency.ts";
+export type { List, Page, PageOptions } from "./paging.ts";
+export type { RetryPolicy } from "./retry.ts";
+export type { Clock, Fetch, Runtime, Warn, Warning } from "./runtime.ts";
+export { SignetClient, type SignetClientOptions } from "./signet-client.ts";
+export type { StoredCredential, StoredSecret, Successor } from "./succession.ts";
+export { createTlsFetch, type TlsMaterial, type TlsSource } from "./tls-fetch.ts";
+export type { AccessToken } from "./token-source.ts";
+export type { ConnectionOptions } from "./token-sources.ts";
+export type { CallOptions } from "./transport.ts";

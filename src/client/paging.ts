@@ -1,0 +1,61 @@
+/** Lists that are read page by page. */
+import type { CallOptions, Query, Transport } from "./transport.ts";
+
+/** One page, as it came. */
+export interface Page<Item> {
+  readonly data: readonly Item[];
+  /** Where the next page starts; null on the last one. */
+  readonly next_cursor: string | null;
+}
+
+/** Which part of a list to read. */
+export interface PageOptions extends CallOptions {
+  /** Items per page, 1 to 100. */
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+/**
+ * A list: `for await (const item of list)` reads as many pages as are needed, `page()` reads one.
+ */
+export class List<Item> implements AsyncIterable<Item> {
+  readonly #transport: Transport;
+  readonly #path: string;
+  readonly #filter: Query;
+  readonly #options: PageOptions;
+
+  constructor(transport: Transport, path: string, filter: PageOptions) {
+    const { limit, cursor, signal, ...rest } = filter;
+    this.#transport = transport;
+    this.#path = path;
+    // What a filter adds to the page are texts and times.
+    this.#filter = rest;
+    this.#options = {
+      ...(limit === undefined ? {} : { limit }),
+      ...(cursor === undefined ? {} : { cursor }),
+      ...(signal === undefined ? {} : { signal }),
+    };
+  }
+
+  /** The page that starts at the cursor, or the first one. */
+  async page(cursor: string | undefined = this.#options.cursor): Promise<Page<Item>> {
+    const { limit, signal } = this.#options;
+    return await this.#transport.call<Page<Item>>({
+      method: "GET",
+      path: this.#path,
+      query: { ...this.#filter, limit, cursor },
+      ...(signal === undefined ? {} : { signal }),
+    });
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Item, void, void> {
+    let page = await this.page();
+    for (;;) {
+      yield* page.data;
+      if (page.next_cursor === null) {
+        return;
+      }
+      page = await this.page(page.next_cursor);
+    }
+  }
+}

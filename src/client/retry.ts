@@ -1,0 +1,88 @@
+/** When a request is sent again, and after how long. */
+import { SignetApiError, SignetTransportError } from "./errors.ts";
+import type { Runtime } from "./runtime.ts";
+
+export interface RetryPolicy {
+  /** Requests in all, the first one included; 1 never repeats. */
+  readonly attempts: number;
+  /** Milliseconds before the second request, at most; doubles from there. */
+  readonly baseMs: number;
+  readonly maxMs: number;
+  /** A `Retry-After` beyond this is not waited for: the error, which names it, goes to the caller. */
+  readonly maxRetryAfterMs: number;
+}
+
+export const DEFAULT_RETRY: RetryPolicy = {
+  attempts: 4,
+  baseMs: 250,
+  maxMs: 8_000,
+  maxRetryAfterMs: 30_000,
+};
+
+/** 408 and the gateways' statuses say that nobody of ours has decided about the request. */
+const REPEATABLE = new Set([408, 429, 502, 503, 504]);
+
+/** Reads `Retry-After` (RFC 9110 section 10.2.3), seconds or a date; null when it is neither. */
+export function retryAfterMs(header: string | null, now: number): number | null {
+  if (header === null) {
+    return null;
+  }
+  if (/^\d{1,9}$/.test(header)) {
+    return Number(header) * 1_000;
+  }
+  const at = Date.parse(header);
+  return Number.isNaN(at) ? null : Math.max(0, at - now);
+}
+
+/** Whether a request that is safe to repeat is worth repeating. */
+export function isRepeatable(error: unknown): boolean {
+  return (
+    (error instanceof SignetTransportError && error.code !== "INVALID_ANSWER") ||
+    (error instanceof SignetApiError && REPEATABLE.has(error.status))
+  );
+}
+
+/** Whether the service has turned the request away before it did anything. */
+export function isRateLimited(error: unknown): boolean {
+  return error instanceof SignetApiError && error.status === 429;
+}
+
+/** Full jitter, so that clients that failed together do not come back together. */
+function delayMs(policy: RetryPolicy, attempt: number, error: unknown, random: number): number | undefined {
+  const backoff = Math.min(policy.maxMs, policy.baseMs * 2 ** attempt) * random;
+  const wanted = error instanceof SignetApiError ? error.retryAfterMs : null;
+  if (wanted === null) {
+    return backoff;
+  }
+  return wanted > policy.maxRetryAfterMs ? undefined : wanted + policy.baseMs * random;
+}
+
+export interface Retrying {
+  readonly runtime: Runtime;
+  readonly policy: RetryPolicy;
+  readonly repeat: (error: unknown) => boolean;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Runs the operation until it succeeds, fails for good, or the attempts are used up.
+ *
+ * @param operation gets the attempt's number, from 0
+ */
+export async function withRetries<T>(
+  operation: (attempt: number) => Promise<T>,
+  { runtime, policy, repeat, signal }: Retrying,
+): Promise<T> {
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return await operation(attempt);
+    } catch (error) {
+      const last = attempt + 1 >= policy.attempts || signal?.aborted === true || !repeat(error);
+      const wait = last ? undefined : delayMs(policy, attempt, error, runtime.random());
+      if (wait === undefined) {
+        throw error;
+      }
+      await runtime.sleep(wait, signal);
+    }
+  }
+}

@@ -1,0 +1,57 @@
+/** The service as a tenant's program uses it. */
+import { Credentials } from "./credentials.ts";
+import { DeadLetters } from "./dead-letters.ts";
+import { Deliveries } from "./deliveries.ts";
+import { Endpoints } from "./endpoints.ts";
+import { Events } from "./events.ts";
+import type { AccessToken, TokenSource } from "./token-source.ts";
+import { connect, type ConnectionOptions } from "./token-sources.ts";
+import { Transport } from "./transport.ts";
+
+export interface SignetClientOptions extends ConnectionOptions {
+  /** What to ask tokens for; all scopes of the principal when absent. */
+  readonly scopes?: readonly string[];
+}
+
+/**
+ * A client of one tenant. Make one and keep it: it holds the token and the connections.
+ *
+ * @example
+ * const signet = new SignetClient({
+ *   baseUrl: "https://api.example.com",
+ *   store: new FileCredentialStore("/var/lib/app/signet.json"),
+ * });
+ * await signet.events.publish({ type: "inference.completed", data: { run: 7 } });
+ * for await (const letter of signet.deadLetters.list()) {
+ *   await signet.deadLetters.replay(letter.id);
+ * }
+ */
+export class SignetClient {
+  readonly endpoints: Endpoints;
+  readonly events: Events;
+  readonly deliveries: Deliveries;
+  readonly deadLetters: DeadLetters;
+  readonly credentials: Credentials;
+  readonly #source: TokenSource;
+
+  constructor(options: SignetClientOptions) {
+    const { baseUrl, runtime, retry, timeoutMs, sourceFor } = connect(options);
+    this.#source = sourceFor(options.scopes ?? []);
+    const transport = new Transport({ runtime, baseUrl, source: this.#source, retry, timeoutMs });
+    this.endpoints = new Endpoints(transport);
+    this.events = new Events(transport);
+    this.deliveries = new Deliveries(transport);
+    this.deadLetters = new DeadLetters(transport);
+    this.credentials = new Credentials(transport);
+  }
+
+  /** A token for calls that this library does not make, for instance of the data plane. */
+  async accessToken(): Promise<AccessToken> {
+    return await this.#source.token();
+  }
+
+  /** A token in the place of one that a resource has refused as ended, revoked or bound to another certificate. */
+  async accessTokenInsteadOf(refused: string): Promise<AccessToken> {
+    return await this.#source.tokenInsteadOf(refused);
+  }
+}

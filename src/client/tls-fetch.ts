@@ -1,0 +1,124 @@
+/**
+ * `fetch` with a client certificate, over node:https: the global one cannot present any. Connections are kept and used
+ * again; a renewed certificate gets connections of its own.
+ */
+import type { IncomingMessage } from "node:http";
+import { Agent, request } from "node:https";
+import type { Clock, Fetch } from "./runtime.ts";
+
+const MAX_CONNECTIONS = 64;
+/** Beyond any page of a list: 100 events of 256 KiB, escaped. */
+const MAX_ANSWER_BYTES = 67_108_864;
+const RELOAD_MS = 30_000;
+/** Statuses whose answers have no body (Fetch standard). */
+const WITHOUT_BODY = new Set([204, 205, 304]);
+
+/** PEM texts. */
+export interface TlsMaterial {
+  /** The client certificate, with the intermediate ones behind it. */
+  readonly cert: string | Buffer;
+  readonly key: string | Buffer;
+  /** Authorities that the server's certificate may come from; the system's when absent. */
+  readonly ca?: string | Buffer | readonly (string | Buffer)[];
+  readonly passphrase?: string;
+}
+
+/** The certificate, or where to read it from: asked again every 30 seconds, so that a renewed one is taken up. */
+export type TlsSource = TlsMaterial | (() => TlsMaterial | Promise<TlsMaterial>);
+
+function createAgent({ cert, key, ca, passphrase }: TlsMaterial): Agent {
+  return new Agent({
+    cert,
+    key,
+    ...(ca === undefined ? {} : { ca: Array.isArray(ca) ? [...(ca as readonly string[])] : (ca as string) }),
+    ...(passphrase === undefined ? {} : { passphrase }),
+    keepAlive: true,
+    maxSockets: MAX_CONNECTIONS,
+    minVersion: "TLSv1.2",
+  });
+}
+
+/** Keeps the agent of the present certificate. */
+class Agents {
+  readonly #source: TlsSource;
+  readonly #clock: Clock;
+  #present: { readonly agent: Agent; readonly fingerprint: string; readonly readAt: number } | undefined;
+
+  constructor(source: TlsSource, clock: Clock) {
+    this.#source = source;
+    this.#clock = clock;
+  }
+
+  async agent(): Promise<Agent> {
+    const now = this.#clock.now();
+    if (this.#present !== undefined && now - this.#present.readAt < RELOAD_MS) {
+      return this.#present.agent;
+    }
+    const material = typeof this.#source === "function" ? await this.#source() : this.#source;
+    const fingerprint = JSON.stringify([material.cert, material.key, material.ca].map(String));
+    // Requests under way keep the old agent; its idle connections end by themselves.
+    const agent = this.#present?.fingerprint === fingerprint ? this.#present.agent : createAgent(material);
+    this.#present = { agent, fingerprint, readAt: now };
+    return agent;
+  }
+}
+
+async function readBody(incoming: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of incoming as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > MAX_ANSWER_BYTES) {
+      incoming.destroy();
+      throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function headersOf({ rawHeaders }: IncomingMessage): Headers {
+  const headers = new Headers();
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    headers.append(rawHeaders[index] ?? "", rawHeaders[index + 1] ?? "");
+  }
+  return headers;
+}
+
+async function exchange(agent: Agent, url: string, init: RequestInit): Promise<IncomingMessage> {
+  const body = typeof init.body === "string" ? Buffer.from(init.body) : undefined;
+  return await new Promise((resolve, reject) => {
+    const outgoing = request(
+      url,
+      {
+        agent,
+        method: init.method ?? "GET",
+        headers: {
+          ...Object.fromEntries(new Headers(init.headers)),
+          ...(body === undefined ? {} : { "content-length": body.length }),
+        },
+        ...(init.signal == null ? {} : { signal: init.signal }),
+      },
+      resolve,
+    );
+    outgoing.once("error", reject);
+    outgoing.end(body);
+  });
+}
+
+/** Makes a `fetch` that presents the certificate. It takes https addresses and bodies that are text; it follows nothing. */
+export function createTlsFetch(source: TlsSource, clock: Clock = Date): Fetch {
+  const agents = new Agents(source, clock);
+  return async (url, init) => {
+    if (new URL(url).protocol !== "https:") {
+      throw new TypeError("a client certificate needs an https address");
+    }
+    const incoming = await exchange(await agents.agent(), url, init);
+    const body = await readBody(incoming);
+    const status = incoming.statusCode ?? 0;
+    return new Response(WITHOUT_BODY.has(status) ? null : new Uint8Array(body), {
+      status,
+      headers: headersOf(incoming),
+    });
+  };
+}

@@ -1,0 +1,81 @@
+/** The token request of the client credentials grant (RFC 6749 section 4.4), and what is read from its answer. */
+import { SignetTransportError } from "./errors.ts";
+import { exchangeJson } from "./exchange.ts";
+import type { Runtime } from "./runtime.ts";
+import type { ClientSecret, Successor } from "./succession.ts";
+
+/** RFC 6750 section 2.1: anything else would be refused as a header value by a message that shows it. */
+const B64TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
+
+export interface TokenRequest {
+  readonly url: string;
+  readonly secret: ClientSecret;
+  /** Null: all scopes of the principal. */
+  readonly scope: string | null;
+  readonly timeoutMs: number;
+}
+
+export interface TokenAnswer {
+  readonly accessToken: string;
+  readonly scope: string;
+  readonly lifetimeMs: number;
+  /** The secret that takes over from the one that was presented, when its rotation is due. */
+  readonly successor: Successor | null;
+}
+
+function readSuccessor(value: unknown): Successor | null {
+  if (typeof value !== "object" || value === null) {
+    return null;
+  }
+  const { client_secret: secret, version } = value as Readonly<Record<string, unknown>>;
+  return typeof secret === "string" && secret !== "" && Number.isSafeInteger(version)
+    ? { secret, version: version as number }
+    : null;
+}
+
+function readAnswer(value: unknown): TokenAnswer {
+  const answer = (typeof value === "object" && value !== null ? value : {}) as Readonly<
+    Record<string, unknown>
+  >;
+  const { access_token: accessToken, expires_in: expiresIn, scope, credential_rotation: rotation } = answer;
+  if (typeof accessToken !== "string" || !B64TOKEN.test(accessToken)) {
+    throw new SignetTransportError("INVALID_ANSWER", "the token endpoint's answer holds no token");
+  }
+  if (typeof expiresIn !== "number" || !(expiresIn > 0)) {
+    throw new SignetTransportError(
+      "INVALID_ANSWER",
+      "the token endpoint does not say how long its token lasts",
+    );
+  }
+  return {
+    accessToken,
+    scope: typeof scope === "string" ? scope : "",
+    lifetimeMs: expiresIn * 1_000,
+    successor: readSuccessor(rotation),
+  };
+}
+
+/**
+ * Asks for a token once.
+ *
+ * @throws SignetApiError, SignetTransportError
+ */
+export async function requestToken(runtime: Runtime, request: TokenRequest): Promise<TokenAnswer> {
+  const { clientId, secret } = request.secret;
+  const body = {
+    grant_type: "client_credentials",
+    client_id: clientId,
+    // Without a secret the client certificate is what authenticates (RFC 8705 section 2.1).
+    ...(secret === null ? {} : { client_secret: secret }),
+    ...(request.scope === null ? {} : { scope: request.scope }),
+  };
+  const answer = await exchangeJson(runtime, {
+    method: "POST",
+    url: request.url,
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+    timeoutMs: request.timeoutMs,
+    confidential: secret === null ? [] : [secret],
+  });
+  return readAnswer(answer);
+}

@@ -1,0 +1,161 @@
+/** Access tokens for one set of scopes: asked for once for all callers, and renewed before they end. */
+import type { CredentialKeeper } from "./credential-keeper.ts";
+import { SignetApiError } from "./errors.ts";
+import { isRepeatable, type RetryPolicy, withRetries } from "./retry.ts";
+import type { Runtime } from "./runtime.ts";
+import type { ClientSecret } from "./succession.ts";
+import { requestToken, type TokenAnswer } from "./token-request.ts";
+
+/** The renewal starts somewhere between these parts of a token's life, so that many clients do not come at once. */
+const REFRESH_FROM = 0.7;
+const REFRESH_SPREAD = 0.15;
+/** A token this close to its end is not handed out: it has a way to go. */
+const END_MARGIN_MS = 30_000;
+const END_MARGIN_PART = 0.1;
+/** A renewal that failed is tried again no sooner than this; the present token is good meanwhile. */
+const REFRESH_AGAIN_MS = 10_000;
+/** A refused credential is not presented again at once: the service counts failures. Doubles up to the maximum. */
+const REFUSAL_HOLD_MS = 5_000;
+const REFUSAL_HOLD_MAX_MS = 300_000;
+
+export interface AccessToken {
+  readonly value: string;
+  /** What was granted, separated by spaces. */
+  readonly scope: string;
+  /** Unix milliseconds by this machine's clock. */
+  readonly expiresAt: number;
+}
+
+export interface TokenSourceOptions {
+  readonly runtime: Runtime;
+  readonly keeper: CredentialKeeper;
+  readonly url: string;
+  /** None: all scopes of the principal. */
+  readonly scopes: readonly string[];
+  readonly retry: RetryPolicy;
+  readonly timeoutMs: number;
+}
+
+interface Held {
+  readonly token: AccessToken;
+  readonly usableUntil: number;
+  refreshAt: number;
+}
+
+interface Refusal {
+  readonly error: SignetApiError;
+  readonly holdMs: number;
+  readonly until: number;
+}
+
+function isInvalidClient(error: unknown): error is SignetApiError {
+  return error instanceof SignetApiError && error.code === "INVALID_CLIENT";
+}
+
+/** Times count from before the request: whatever the way back took has passed when the token is here. */
+function hold(answer: TokenAnswer, askedAt: number, random: number): Held {
+  const { accessToken, scope, lifetimeMs } = answer;
+  const margin = Math.min(END_MARGIN_MS, lifetimeMs * END_MARGIN_PART);
+  return {
+    token: { value: accessToken, scope, expiresAt: askedAt + lifetimeMs },
+    usableUntil: askedAt + lifetimeMs - margin,
+    refreshAt: askedAt + lifetimeMs * (REFRESH_FROM + REFRESH_SPREAD * random),
+  };
+}
+
+export class TokenSource {
+  readonly #options: TokenSourceOptions;
+  #held: Held | undefined;
+  #flight: Promise<AccessToken> | undefined;
+  #refusal: Refusal | undefined;
+
+  constructor(options: TokenSourceOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * A token that is good for a while yet. Only the first caller, and callers whose token has ended, wait.
+   *
+   * @throws SignetApiError, SignetTransportError, CredentialStoreError
+   */
+  async token(): Promise<AccessToken> {
+    const now = this.#options.runtime.clock.now();
+    const held = this.#held;
+    if (held === undefined || now >= held.usableUntil) {
+      return await this.#renew();
+    }
+    if (now >= held.refreshAt && this.#flight === undefined) {
+      held.refreshAt = now + REFRESH_AGAIN_MS;
+      this.#renew().catch((error: unknown) => {
+        this.#options.runtime.warn({
+          code: "REFRESH_FAILED",
+          message: "the token could not be renewed yet",
+          cause: error,
+        });
+      });
+    }
+    return held.token;
+  }
+
+  /** A token other than the one that a resource has refused, however many callers were refused with it. */
+  async tokenInsteadOf(refused: string): Promise<AccessToken> {
+    if (this.#held?.token.value === refused) {
+      this.#held = undefined;
+    }
+    return await this.token();
+  }
+
+  async #renew(): Promise<AccessToken> {
+    this.#flight ??= this.#fly().finally(() => {
+      this.#flight = undefined;
+    });
+    return await this.#flight;
+  }
+
+  async #fly(): Promise<AccessToken> {
+    const { keeper, runtime } = this.#options;
+    this.#throwWhileRefused();
+    let refusal: SignetApiError | undefined;
+    for (const candidate of await keeper.candidates()) {
+      const askedAt = { ms: runtime.clock.now() };
+      try {
+        const answer = await this.#request(candidate, askedAt);
+        await keeper.accepted(candidate, answer.successor);
+        this.#refusal = undefined;
+        const held = hold(answer, askedAt.ms, runtime.random());
+        this.#held = held;
+        return held.token;
+      } catch (error) {
+        if (!isInvalidClient(error)) {
+          throw error;
+        }
+        keeper.rejected(candidate);
+        refusal = error;
+      }
+    }
+    throw this.#refused(refusal as SignetApiError);
+  }
+
+  async #request(secret: ClientSecret, askedAt: { ms: number }): Promise<TokenAnswer> {
+    const { runtime, url, scopes, retry, timeoutMs } = this.#options;
+    const scope = scopes.length === 0 ? null : scopes.join(" ");
+    const ask = async (): Promise<TokenAnswer> => {
+      askedAt.ms = runtime.clock.now();
+      return await requestToken(runtime, { url, secret, scope, timeoutMs });
+    };
+    return await withRetries(ask, { runtime, policy: retry, repeat: isRepeatable });
+  }
+
+  #throwWhileRefused(): void {
+    if (this.#refusal !== undefined && this.#options.runtime.clock.now() < this.#refusal.until) {
+      throw this.#refusal.error;
+    }
+  }
+
+  #refused(error: SignetApiError): SignetApiError {
+    const before = this.#refusal?.holdMs;
+    const holdMs = before === undefined ? REFUSAL_HOLD_MS : Math.min(before * 2, REFUSAL_HOLD_MAX_MS);
+    this.#refusal = { error, holdMs, until: this.#options.runtime.clock.now() + holdMs };
+    return error;
+  }
+}

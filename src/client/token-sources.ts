@@ -1,0 +1,78 @@
+/** From options to token sources: one credential, any number of scope sets. */
+import { CredentialKeeper } from "./credential-keeper.ts";
+import type { CredentialStore } from "./credential-store.ts";
+import { DEFAULT_RETRY, type RetryPolicy } from "./retry.ts";
+import { type Runtime, runtimeWith } from "./runtime.ts";
+import { createTlsFetch, type TlsSource } from "./tls-fetch.ts";
+import { TokenSource } from "./token-source.ts";
+
+const TIMEOUT_MS = 30_000;
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
+
+/** How to reach the service and as whom. */
+export interface ConnectionOptions extends Partial<Runtime> {
+  /** For instance `https://api.example.com`. */
+  readonly baseUrl: string;
+  /** Absent where the store holds it. */
+  readonly clientId?: string;
+  /** Absent where the store holds it, or the client certificate alone authenticates. */
+  readonly clientSecret?: string;
+  /** Where a rotated secret is kept. Without one, a successor is never used, and the secret ends with its overlap. */
+  readonly store?: CredentialStore;
+  /** The client certificate of mutual TLS. */
+  readonly tls?: TlsSource;
+  readonly retry?: Partial<RetryPolicy>;
+  /** Milliseconds for one request; 30,000. */
+  readonly timeoutMs?: number;
+  /** Lets secrets and tokens travel unencrypted to other machines: for networks that encrypt by themselves. */
+  readonly allowPlainHttp?: boolean;
+}
+
+/** A checked connection. */
+export interface Connection {
+  readonly baseUrl: string;
+  readonly runtime: Runtime;
+  readonly retry: RetryPolicy;
+  readonly timeoutMs: number;
+  /** The source for a set of scopes; none: all of the principal's. All of them share one credential. */
+  readonly sourceFor: (scopes: readonly string[]) => TokenSource;
+}
+
+function readBaseUrl({ baseUrl, allowPlainHttp = false }: ConnectionOptions): string {
+  const url = new URL(baseUrl);
+  if (url.protocol !== "https:" && url.protocol !== "http:") {
+    throw new TypeError("baseUrl must be an https address");
+  }
+  if (url.protocol === "http:" && !allowPlainHttp && !LOOPBACK.test(url.hostname)) {
+    throw new TypeError(
+      `a secret does not travel to ${url.host} over plain http: use https, or allowPlainHttp`,
+    );
+  }
+  if (url.username !== "" || url.search !== "" || url.hash !== "") {
+    throw new TypeError("baseUrl holds a scheme, a host and perhaps a path, nothing else");
+  }
+  return url.origin + url.pathname.replace(/\/+$/, "");
+}
+
+/** @throws TypeError when the options contradict themselves */
+export function connect(options: ConnectionOptions): Connection {
+  const baseUrl = readBaseUrl(options);
+  const { clientId, clientSecret, store, tls, timeoutMs = TIMEOUT_MS } = options;
+  if (clientId === undefined && store === undefined) {
+    throw new TypeError("clientId or a store that holds the credential is needed");
+  }
+  const base = runtimeWith(options);
+  const fetch = options.fetch ?? (tls === undefined ? base.fetch : createTlsFetch(tls, base.clock));
+  const runtime = { ...base, fetch };
+  const retry = { ...DEFAULT_RETRY, ...options.retry };
+  const configured = clientId === undefined ? undefined : { clientId, secret: clientSecret ?? null };
+  const keeper = new CredentialKeeper({ configured, store, warn: runtime.warn });
+  const url = `${baseUrl}/v1/auth/token`;
+  return {
+    baseUrl,
+    runtime,
+    retry,
+    timeoutMs,
+    sourceFor: (scopes) => new TokenSource({ runtime, keeper, url, scopes, retry, timeoutMs }),
+  };
+}

@@ -1,0 +1,155 @@
+/** A client that is killed in the middle of a rotation: there is always a secret on disk that works. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { FileCredentialStore, parseCredential } from "../../../src/client/file-credential-store.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  CLIENT_ID,
+  type RotatingServer,
+  secretOf,
+  startRotatingServer,
+} from "../../support/rotating-server.ts";
+
+const PROGRAM = join(import.meta.dirname, "rotation-process.ts");
+
+let server: RotatingServer;
+let directory: string;
+let path: string;
+const running = new Set<ChildProcess>();
+
+beforeEach(async () => {
+  server = await startRotatingServer();
+  directory = await mkdtemp(join(tmpdir(), "signet-rotation-"));
+  path = join(directory, "credential.json");
+  await new FileCredentialStore(path).save({
+    clientId: CLIENT_ID,
+    current: { secret: secretOf(1), version: 1 },
+    next: null,
+  });
+});
+
+afterEach(async () => {
+  for (const child of running) {
+    child.kill("SIGKILL");
+  }
+  await server.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+interface Client {
+  readonly lines: () => readonly string[];
+  readonly ended: Promise<number | null>;
+  readonly kill: () => Promise<void>;
+}
+
+function startClient(manner: string): Client {
+  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, server.url, path, manner], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  running.add(child);
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+  const ended = once(child, "close").then(([code]) => {
+    running.delete(child);
+    return code as number | null;
+  });
+  return {
+    lines: () => output.split("\n").slice(0, -1),
+    ended,
+    kill: async () => {
+      child.kill("SIGKILL");
+      await ended;
+    },
+  };
+}
+
+async function runOnce(): Promise<readonly string[]> {
+  const client = startClient("once");
+  await client.ended;
+  return client.lines();
+}
+
+async function stored() {
+  return parseCredential(await readFile(path, "utf8"));
+}
+
+const presented = () => server.tokenRequests.map(({ body }) => body["client_secret"]);
+
+describe("a client that is killed", () => {
+  test("between receipt and storing goes on with the secret that it had, and is given the same successor again", async () => {
+    server.rotation.due.add(1);
+    const client = startClient("before-save");
+    await eventually(() => client.lines().includes("received"), "the successor");
+    await client.kill();
+    expect(await stored()).toMatchObject({ current: { secret: secretOf(1) }, next: null });
+
+    expect(await runOnce()).toEqual([expect.stringMatching(/^token /)]);
+    expect(presented()).toEqual([secretOf(1), secretOf(1)]);
+    expect(await stored()).toMatchObject({ next: { secret: secretOf(2), version: 2 } });
+  });
+
+  test("between storing and first use presents the successor when it starts again", async () => {
+    server.rotation.due.add(1);
+    const client = startClient("after-save");
+    await eventually(() => client.lines().includes("stored"), "the stored successor");
+    await client.kill();
+    expect(presented()).toEqual([secretOf(1)]);
+
+    expect(await runOnce()).toEqual([expect.stringMatching(/^token /)]);
+    expect(presented()).toEqual([secretOf(1), secretOf(2)]);
+    expect(await stored()).toEqual({
+      clientId: CLIENT_ID,
+      current: { secret: secretOf(2), version: 2 },
+      next: null,
+    });
+  });
+
+  test("between storing and first use falls back to the old secret where the successor is not known", async () => {
+    server.rotation.due.add(1);
+    const client = startClient("after-save");
+    await eventually(() => client.lines().includes("stored"), "the stored successor");
+    await client.kill();
+    server.rotation.due.clear();
+    server.rotation.valid.delete(2);
+
+    expect(await runOnce()).toEqual([expect.stringMatching(/^token /)]);
+    expect(presented()).toEqual([secretOf(1), secretOf(2), secretOf(1)]);
+  });
+
+  test("at any moment of many rotations finds a secret that works", async () => {
+    server.rotation.restless = true;
+    for (let round = 0; round < 5; round += 1) {
+      const client = startClient("forever");
+      const before = server.tokenRequests.length;
+      await eventually(() => server.tokenRequests.length > before + 20 + round * 7, "tokens");
+      await client.kill();
+      const { current, next } = await stored();
+      const versions = [current, next].map((secret) => secret?.version ?? 0);
+      expect(versions.some((version) => server.rotation.valid.has(version))).toBe(true);
+      expect(client.lines().filter((line) => !line.startsWith("token "))).toEqual([]);
+    }
+    server.rotation.restless = false;
+    expect(await runOnce()).toEqual([expect.stringMatching(/^token /)]);
+    // Nothing is lost and nothing is left lying about: at most what one killed process was writing each time.
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect((await readdir(directory)).length).toBeLessThanOrEqual(6);
+  });
+});
+
+test("two processes on one file rotate side by side, and both always get their token", async () => {
+  server.rotation.restless = true;
+  const clients = [startClient("forever"), startClient("forever")];
+  await eventually(() => clients.every((client) => client.lines().length > 40), "tokens for both");
+  for (const client of clients) {
+    await client.kill();
+    expect(client.lines().filter((line) => !line.startsWith("token "))).toEqual([]);
+  }
+  // However the writes fell: the file has moved on, and what it holds works.
+  const { current } = await stored();
+  expect(current.version).toBeGreaterThan(10);
+  expect(await runOnce()).toEqual([expect.stringMatching(/^token /)]);
+});

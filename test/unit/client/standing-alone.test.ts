@@ -1,0 +1,76 @@
+/** The library is copied and published without the service: nothing of it may be missing then. */
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { builtinModules } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  CLIENT_ID,
+  type RotatingServer,
+  secretOf,
+  startRotatingServer,
+} from "../../support/rotating-server.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+const CLIENT = join(REPOSITORY, "src", "client");
+const run = promisify(execFile);
+
+let directory: string;
+let server: RotatingServer;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "signet-client-"));
+  server = await startRotatingServer();
+  await writeFile(join(directory, "package.json"), '{"type":"module"}');
+  const options = {
+    extends: join(REPOSITORY, "tsconfig.build.json"),
+    include: [CLIENT],
+    compilerOptions: {},
+  };
+  options.compilerOptions = {
+    rootDir: CLIENT,
+    outDir: directory,
+    sourceMap: false,
+    typeRoots: [join(REPOSITORY, "node_modules", "@types")],
+  };
+  await writeFile(join(directory, "tsconfig.json"), JSON.stringify(options));
+  await run(process.execPath, [
+    join(REPOSITORY, "node_modules", "typescript", "bin", "tsc"),
+    "-p",
+    directory,
+  ]);
+});
+
+afterAll(async () => {
+  await server.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+test("it imports its own files and Node's modules, nothing else", async () => {
+  const imported = new Set<string>();
+  for (const name of await readdir(CLIENT)) {
+    for (const [, from = ""] of (await readFile(join(CLIENT, name), "utf8")).matchAll(/from "([^"]+)"/g)) {
+      imported.add(from);
+    }
+  }
+  expect(imported.size).toBeGreaterThan(10);
+  const foreign = [...imported].filter(
+    (name) => !/^\.\/[a-z-]+\.ts$/.test(name) && !builtinModules.includes(name.replace(/^node:/, "")),
+  );
+  expect(foreign).toEqual([]);
+});
+
+test("compiled and alone in a directory, it gets a token and calls the API", async () => {
+  const program = `
+    import { SignetClient, FileCredentialStore, SignetApiError, createTlsFetch } from "./index.js";
+    const signet = new SignetClient({ baseUrl: ${JSON.stringify(server.url)}, clientId: ${JSON.stringify(CLIENT_ID)},
+      clientSecret: ${JSON.stringify(secretOf(1))}, store: new FileCredentialStore("credential.json") });
+    const { data } = await signet.endpoints.list().page();
+    console.log(JSON.stringify([data, typeof createTlsFetch, SignetApiError.name]));
+  `;
+  const args = ["--input-type=module", "--eval", program];
+  const { stdout, stderr } = await run(process.execPath, args, { cwd: directory, env: {} });
+  expect({ stdout, stderr }).toEqual({ stdout: '[[],"function","SignetApiError"]\n', stderr: "" });
+});

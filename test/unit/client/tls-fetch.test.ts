@@ -1,0 +1,110 @@
+/** `fetch` with a client certificate, over real TLS. */
+import { createServer, type Server } from "node:https";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import type { TLSSocket } from "node:tls";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { createTlsFetch, type TlsMaterial } from "../../../src/client/tls-fetch.ts";
+import { testRuntime } from "../../support/client-runtime.ts";
+import { type Authority, createAuthority } from "../../integration/delivery/http-certificates.ts";
+
+let authority: Authority;
+let material: TlsMaterial;
+let server: Server;
+let url: string;
+let connections: number;
+
+beforeAll(() => {
+  authority = createAuthority();
+  material = { ...authority.issueClient("first", "DNS:first.example"), ca: authority.cert };
+});
+
+afterAll(() => {
+  authority.remove();
+});
+
+beforeEach(async () => {
+  connections = 0;
+  server = createServer(
+    { ...authority.issue("DNS:localhost"), ca: authority.cert, requestCert: true, rejectUnauthorized: false },
+    (request, response) => {
+      const socket = request.socket as TLSSocket;
+      void text(request).then((body) => {
+        const status = Number(request.headers["x-status"] ?? 200);
+        response.writeHead(status, { "x-twice": ["a", "b"], location: "/elsewhere" });
+        const { method, headers } = request;
+        const name = socket.authorized ? socket.getPeerCertificate().subject.CN : null;
+        const said = {
+          name,
+          sni: socket.servername,
+          method,
+          body,
+          length: headers["content-length"] ?? null,
+        };
+        response.end(status === 204 ? undefined : JSON.stringify(said));
+      });
+    },
+  );
+  server.on("secureConnection", () => (connections += 1));
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  url = `https://localhost:${(server.address() as AddressInfo).port}/path`;
+});
+
+afterEach(async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => {
+    server.close(resolve);
+  });
+});
+
+test("it presents the certificate, names the host, sends the body, and keeps the connection", async () => {
+  const fetch = createTlsFetch(material);
+  for (let count = 0; count < 3; count += 1) {
+    const response = await fetch(url, { method: "POST", body: "größe", headers: { "x-a": "b" } });
+    expect(await response.json()).toEqual({
+      name: "first",
+      sni: "localhost",
+      method: "POST",
+      body: "größe",
+      length: "7",
+    });
+    expect(response.headers.get("x-twice")).toBe("a, b");
+  }
+  expect(connections).toBe(1);
+});
+
+test("it reads answers without a body, and follows no redirect", async () => {
+  const fetch = createTlsFetch(material);
+  const empty = await fetch(url, { method: "DELETE", headers: { "x-status": "204" } });
+  expect({ status: empty.status, text: await empty.text() }).toEqual({ status: 204, text: "" });
+  expect((await fetch(url, { headers: { "x-status": "307" } })).status).toBe(307);
+});
+
+test("it takes up a renewed certificate within half a minute, on a new connection", async () => {
+  const { clock, ...runtime } = testRuntime();
+  let present = material;
+  const fetch = createTlsFetch(async () => await Promise.resolve(present), clock);
+  const name = async () => ((await (await fetch(url, {})).json()) as { name: string }).name;
+  expect(await name()).toBe("first");
+  present = { ...authority.issueClient("second", "DNS:second.example"), ca: authority.cert };
+  runtime.advance(29_000);
+  expect(await name()).toBe("first");
+  runtime.advance(1_000);
+  expect(await name()).toBe("second");
+  runtime.advance(30_000);
+  expect(await name()).toBe("second");
+  expect(connections).toBe(2);
+});
+
+test("it does not talk to a server of another authority", async () => {
+  const { ca: _ca, ...withoutAuthority } = material;
+  await expect(createTlsFetch(withoutAuthority)(url, {})).rejects.toThrow(/certificate/);
+});
+
+test("it refuses plain http, and ends with its signal", async () => {
+  const fetch = createTlsFetch(material);
+  await expect(fetch("http://localhost/", {})).rejects.toThrow(TypeError);
+  await expect(fetch(url, { signal: AbortSignal.abort() })).rejects.toMatchObject({ name: "AbortError" });
+});
