@@ -4,17 +4,8 @@
  */
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
-import {
-  integer,
-  keyMaterial,
-  list,
-  listen,
-  type ListenAddress,
-  oneOf,
-  setting,
-  text,
-  url,
-} from "./settings/setting.ts";
+import { KEY_SETTINGS } from "./settings/key-settings.ts";
+import { integer, list, listen, type ListenAddress, oneOf, setting, text, url } from "./settings/setting.ts";
 
 /** The schedule's real length: 72 hours (specification 8). */
 export const RETRY_WINDOW_MS = 259_200_000;
@@ -99,18 +90,7 @@ export const SETTINGS = {
     undefined,
     "Bearer token of the operators' API, 32 characters or more; development makes one in `.signet/operator-token`",
   ),
-  pepper: setting(
-    "SIGNET_PEPPER",
-    keyMaterial,
-    undefined,
-    "key of the client-secret MACs, base64, 32 bytes or more; development makes one",
-  ),
-  kek: setting(
-    "SIGNET_KEK",
-    keyMaterial,
-    undefined,
-    "key-encryption key, base64, 32 bytes or more; development makes one",
-  ),
+  ...KEY_SETTINGS,
   headerBrand: setting(
     "SIGNET_HEADER_BRAND",
     (value) => {
@@ -247,7 +227,7 @@ function parse(environment: Environment, names: readonly string[], problems: str
 /** What production must not do without, and must not do at all (wire.md, Ports and start-up; security decisions K). */
 function productionProblems(values: Values): string[] {
   const problems: string[] = [];
-  const needed = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper" | "kek"): void => {
+  const needed = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper"): void => {
     if (values[name] === undefined) {
       problems.push(`${SETTINGS[name].variable} must be set in production`);
     }
@@ -256,7 +236,9 @@ function productionProblems(values: Values): string[] {
   needed("temporalAddress");
   needed("publicUrl");
   needed("pepper");
-  needed("kek");
+  if (values.kek === undefined && values.kekFile === undefined) {
+    problems.push("SIGNET_KEK or SIGNET_KEK_FILE must be set in production");
+  }
   if (values.publicUrl?.startsWith("http:") === true) {
     problems.push("SIGNET_PUBLIC_URL must be https in production");
   }
@@ -283,6 +265,9 @@ export function loadConfig(environment: Environment): Config {
   const development = values.env === "development";
   if (problems.length === 0 && !development) {
     problems.push(...productionProblems(values));
+  }
+  if (values.kekFile !== undefined && (values.kek !== undefined || values.previousKeks?.length > 0)) {
+    problems.push("SIGNET_KEK_FILE holds every key: leave SIGNET_KEK and SIGNET_KEK_PREVIOUS empty");
   }
   if (values.operatorToken !== undefined && values.operatorToken.length < 32) {
     problems.push("SIGNET_OPERATOR_TOKEN must have 32 characters or more");

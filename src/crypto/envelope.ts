@@ -31,6 +31,11 @@ export function namedKey(key: Buffer): EnvelopeKey {
   return { id: createHmac("sha256", key).update("signet envelope key id").digest("hex").slice(0, 8), key };
 }
 
+/** The id of the key that sealed an envelope; empty for what is no envelope. */
+export function envelopeKeyId(envelope: string): string {
+  return envelope.split(".", 2)[1] ?? "";
+}
+
 /** Encrypts `plaintext`. The random IV is safe for 2^32 envelopes of one key. */
 export function sealEnvelope(
   { id, key }: EnvelopeKey,

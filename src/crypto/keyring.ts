@@ -2,69 +2,83 @@
  * Keys at rest: the key-encryption key wraps one data key per tenant (tenants.data_key), and the data key seals that
  * tenant's values. Erasing a tenant's data key makes all of them noise.
  */
-import { hkdfSync } from "node:crypto";
 import type { RandomBytes } from "../domain/ids.ts";
 import { type EnvelopeKey, envelopeAad, namedKey, openEnvelope, sealEnvelope } from "./envelope.ts";
+import type { KeyEncryption } from "./key-encryption.ts";
 
 const KEY_BYTES = 32;
 /** Unwrapped data keys kept at hand. */
 const CACHED_KEYS_MAX = 1_000;
 
 export interface KeyringOptions {
-  /** Key-encryption key, 32 bytes or more. */
-  readonly kek: Buffer;
+  readonly keyEncryption: KeyEncryption;
   readonly randomBytes: RandomBytes;
 }
 
 export interface Keyring {
   /** A fresh data key for a tenant, wrapped. */
-  newTenantDataKey(tenantId: string): string;
+  newTenantDataKey(tenantId: string): Promise<string>;
   /** Encrypts a tenant's value; `aad` is made with `envelopeAad`. */
   sealForTenant(
     wrappedDataKey: string,
     tenantId: string,
     aad: string,
     plaintext: string | Uint8Array,
-  ): string;
-  /** Decrypts a tenant's value; throws EnvelopeError. */
-  openForTenant(wrappedDataKey: string, tenantId: string, aad: string, envelope: string): Buffer;
+  ): Promise<string>;
+  /** Decrypts a tenant's value; rejects with EnvelopeError. */
+  openForTenant(wrappedDataKey: string, tenantId: string, aad: string, envelope: string): Promise<Buffer>;
   /** Encrypts what belongs to no tenant, for instance signing keys. */
-  sealWithKek(aad: string, plaintext: string | Uint8Array): string;
-  /** Decrypts what belongs to no tenant; throws EnvelopeError. */
-  openWithKek(aad: string, envelope: string): Buffer;
+  sealWithKek(aad: string, plaintext: string | Uint8Array): Promise<string>;
+  /** Decrypts what belongs to no tenant; rejects with EnvelopeError. */
+  openWithKek(aad: string, envelope: string): Promise<Buffer>;
+  /** Id of the key-encryption key that wraps now. */
+  kekId(): Promise<string>;
+  /** The same content under the newest key-encryption key; rejects with EnvelopeError. */
+  rewrap(aad: string, envelope: string): Promise<string>;
 }
 
+/** Where a tenant's data key is kept. */
 function dataKeyAad(tenantId: string): string {
   return envelopeAad("tenants", tenantId, tenantId, 1);
 }
 
 /** Makes the keyring of a process. */
-export function createKeyring({ kek, randomBytes }: KeyringOptions): Keyring {
-  const root = namedKey(Buffer.from(hkdfSync("sha256", kek, "", "signet key-encryption key", KEY_BYTES)));
-  const cache = new Map<string, EnvelopeKey>();
+export function createKeyring({ keyEncryption, randomBytes }: KeyringOptions): Keyring {
+  const cache = new Map<string, Promise<EnvelopeKey>>();
 
-  function dataKey(wrapped: string, tenantId: string): EnvelopeKey {
+  async function unwrapDataKey(wrapped: string, tenantId: string): Promise<EnvelopeKey> {
+    return namedKey(await keyEncryption.unwrap(dataKeyAad(tenantId), wrapped));
+  }
+
+  async function dataKey(wrapped: string, tenantId: string): Promise<EnvelopeKey> {
     const name = `${tenantId} ${wrapped}`;
-    const cached = cache.get(name);
+    const key = cache.get(name) ?? unwrapDataKey(wrapped, tenantId);
     // The newest entry goes to the end, so that the first one is the least recently used.
     cache.delete(name);
-    const key = cached ?? namedKey(openEnvelope(root, dataKeyAad(tenantId), wrapped));
     cache.set(name, key);
     const oldest = cache.keys().next().value;
     if (cache.size > CACHED_KEYS_MAX && oldest !== undefined) {
       cache.delete(oldest);
     }
-    return key;
+    try {
+      return await key;
+    } catch (error) {
+      // Whoever asks next tries again: a key service may have been out of reach.
+      cache.delete(name);
+      throw error;
+    }
   }
 
   return {
-    newTenantDataKey: (tenantId) =>
-      sealEnvelope(root, dataKeyAad(tenantId), randomBytes(KEY_BYTES), randomBytes),
-    sealForTenant: (wrapped, tenantId, aad, plaintext) =>
-      sealEnvelope(dataKey(wrapped, tenantId), aad, plaintext, randomBytes),
-    openForTenant: (wrapped, tenantId, aad, envelope) =>
-      openEnvelope(dataKey(wrapped, tenantId), aad, envelope),
-    sealWithKek: (aad, plaintext) => sealEnvelope(root, aad, plaintext, randomBytes),
-    openWithKek: (aad, envelope) => openEnvelope(root, aad, envelope),
+    newTenantDataKey: async (tenantId) =>
+      await keyEncryption.wrap(dataKeyAad(tenantId), randomBytes(KEY_BYTES)),
+    sealForTenant: async (wrapped, tenantId, aad, plaintext) =>
+      sealEnvelope(await dataKey(wrapped, tenantId), aad, plaintext, randomBytes),
+    openForTenant: async (wrapped, tenantId, aad, envelope) =>
+      openEnvelope(await dataKey(wrapped, tenantId), aad, envelope),
+    sealWithKek: async (aad, plaintext) => await keyEncryption.wrap(aad, Buffer.from(plaintext)),
+    openWithKek: async (aad, envelope) => await keyEncryption.unwrap(aad, envelope),
+    kekId: async () => await keyEncryption.currentKeyId(),
+    rewrap: async (aad, envelope) => await keyEncryption.wrap(aad, await keyEncryption.unwrap(aad, envelope)),
   };
 }

@@ -1,18 +1,42 @@
 /**
  * The pepper: the key under which client secrets are kept as MACs. A secret has 256 random bits, so no slow hash is
- * needed, and without the pepper the database alone cannot even test a guess (security decisions A).
+ * needed, and without the pepper the database alone cannot even test a guess (security decisions A). Earlier peppers
+ * still check what they made; whatever they check is written anew under the newest (mac_key_id says which it is).
  */
 import { createHmac } from "node:crypto";
 
-export interface Pepper {
-  /** Names the pepper in the rows whose MACs it made. */
-  readonly id: string;
-  /** HMAC-SHA-256 of a secret, 32 bytes. */
-  mac(secret: string): Buffer;
+/** A MAC and the pepper that made it. */
+export interface PepperedMac {
+  readonly keyId: string;
+  /** HMAC-SHA-256 of the secret, 32 bytes. */
+  readonly mac: Buffer;
 }
 
-/** Makes the pepper from its key, 32 bytes or more. */
-export function createPepper(key: Buffer): Pepper {
-  const mac = (text: string): Buffer => createHmac("sha256", key).update(text).digest();
-  return { id: mac("signet pepper id").toString("hex").slice(0, 8), mac };
+export interface Pepper {
+  /** Names the newest pepper in the rows whose MACs it made. */
+  readonly id: string;
+  /** HMAC-SHA-256 of a secret under the newest pepper, 32 bytes. */
+  mac(secret: string): Buffer;
+  /** The secret's MACs under every known pepper, newest first: the same work whoever asks. */
+  macs(secret: string): readonly PepperedMac[];
+}
+
+type Mac = (text: string) => Buffer;
+
+function macUnder(key: Buffer): Mac {
+  return (text) => createHmac("sha256", key).update(text).digest();
+}
+
+/** Makes the pepper from its key and earlier ones, each 32 bytes or more. */
+export function createPepper(key: Buffer, previous: readonly Buffer[] = []): Pepper {
+  const known = [key, ...previous].map((bytes) => {
+    const mac = macUnder(bytes);
+    return { id: mac("signet pepper id").toString("hex").slice(0, 8), mac };
+  });
+  const [newest] = known as [{ id: string; mac: Mac }];
+  return {
+    id: newest.id,
+    mac: newest.mac,
+    macs: (secret) => known.map(({ id, mac }) => ({ keyId: id, mac: mac(secret) })),
+  };
 }

@@ -2,34 +2,61 @@
 import { type Config, ConfigError } from "../config.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { readOrCreateKey } from "./development-keys.ts";
+import { createKeyEncryption, fixedKeys, keysOfFile, type ReadKeys } from "./key-encryption.ts";
+import { createKeyring, type Keyring } from "./keyring.ts";
+import { createPepper, type Pepper } from "./pepper.ts";
 
 /** Name of the operator token's file under SIGNET_HOME. */
 export const OPERATOR_TOKEN_FILE = "operator-token";
 
 export interface ServiceSecrets {
-  readonly pepper: Buffer;
-  readonly kek: Buffer;
+  readonly pepper: Pepper;
+  readonly keyring: Keyring;
+}
+
+type SecretSettings = Pick<
+  Config,
+  "development" | "home" | "pepper" | "previousPeppers" | "kek" | "previousKeks" | "kekFile"
+>;
+
+async function keySource(config: SecretSettings, randomBytes: RandomBytes): Promise<ReadKeys> {
+  const { kek, previousKeks, kekFile, development, home } = config;
+  if (kekFile !== undefined) {
+    return keysOfFile(kekFile);
+  }
+  if (kek !== undefined) {
+    return fixedKeys([kek, ...previousKeks]);
+  }
+  if (!development) {
+    throw new ConfigError(["SIGNET_KEK or SIGNET_KEK_FILE must be set in production"]);
+  }
+  return fixedKeys([await madeKey(home, "kek", randomBytes), ...previousKeks]);
+}
+
+async function madeKey(home: string, name: string, randomBytes: RandomBytes): Promise<Buffer> {
+  return Buffer.from(await readOrCreateKey(home, name, randomBytes), "base64url");
 }
 
 /**
- * Pepper and key-encryption key.
+ * Pepper and keyring.
  *
  * @throws ConfigError in production when one is not set
  */
 export async function loadServiceSecrets(
-  config: Pick<Config, "development" | "home" | "pepper" | "kek">,
+  config: SecretSettings,
   randomBytes: RandomBytes,
 ): Promise<ServiceSecrets> {
-  const { pepper, kek, development, home } = config;
-  if (development) {
-    const made = async (name: string): Promise<Buffer> =>
-      Buffer.from(await readOrCreateKey(home, name, randomBytes), "base64url");
-    return { pepper: pepper ?? (await made("pepper")), kek: kek ?? (await made("kek")) };
+  const { pepper, previousPeppers, development, home } = config;
+  const readKeys = await keySource(config, randomBytes);
+  // What is wrong with a key file is said at the start, not at the first delivery.
+  await readKeys();
+  if (pepper === undefined && !development) {
+    throw new ConfigError(["SIGNET_PEPPER must be set in production"]);
   }
-  if (pepper === undefined || kek === undefined) {
-    throw new ConfigError(["SIGNET_PEPPER and SIGNET_KEK must be set in production"]);
-  }
-  return { pepper, kek };
+  return {
+    pepper: createPepper(pepper ?? (await madeKey(home, "pepper", randomBytes)), previousPeppers),
+    keyring: createKeyring({ keyEncryption: createKeyEncryption(readKeys, randomBytes), randomBytes }),
+  };
 }
 
 /**

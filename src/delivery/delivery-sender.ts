@@ -28,7 +28,7 @@ export interface DeliverySenderOptions {
   readonly signer: Signer;
   readonly clock: Clock;
   /** Opens the endpoint's secret. */
-  readonly openSecret: (delivery: LoadedDelivery) => string;
+  readonly openSecret: (delivery: LoadedDelivery) => Promise<string>;
 }
 
 export function createDeliverySender({
@@ -52,7 +52,7 @@ export function createDeliverySender({
         dataJson: delivery.data,
       });
       const headers = signer.headers({
-        secret: openSecret(delivery),
+        secret: await openSecret(delivery),
         body,
         eventId: delivery.eventId,
         eventType: delivery.eventType,

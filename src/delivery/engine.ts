@@ -59,13 +59,13 @@ interface SealedSecret {
   readonly value: string;
 }
 
-type OpenSecret = (tenantId: string, endpointId: string, sealed: SealedSecret) => string;
+type OpenSecret = (tenantId: string, endpointId: string, sealed: SealedSecret) => Promise<string>;
 
 function secretOpener(keyring: Keyring): OpenSecret {
-  return (tenantId, endpointId, { wrappedDataKey, version, value }) =>
-    keyring
-      .openForTenant(wrappedDataKey, tenantId, secretAad(tenantId, endpointId, version), value)
-      .toString("utf8");
+  return async (tenantId, endpointId, { wrappedDataKey, version, value }) => {
+    const aad = secretAad(tenantId, endpointId, version);
+    return (await keyring.openForTenant(wrappedDataKey, tenantId, aad, value)).toString("utf8");
+  };
 }
 
 /** What requests leave through: address policy, connections, signatures. */
@@ -106,8 +106,8 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
     http,
     signer,
     clock,
-    openSecret: ({ tenantId, endpointId, wrappedDataKey, secretVersion, sealedSecret }) =>
-      openSecret(tenantId, endpointId, {
+    openSecret: async ({ tenantId, endpointId, wrappedDataKey, secretVersion, sealedSecret }) =>
+      await openSecret(tenantId, endpointId, {
         wrappedDataKey,
         version: secretVersion ?? 0,
         value: sealedSecret ?? "",
@@ -145,8 +145,8 @@ function createPings({ pool, clock }: EngineOptions, { http, signer, openSecret 
     signer,
     clock,
     randomBytes,
-    openSecret: (endpointId, { tenantId, wrappedDataKey, secretVersion, sealedSecret }) =>
-      openSecret(tenantId, endpointId, { wrappedDataKey, version: secretVersion, value: sealedSecret }),
+    openSecret: async (endpointId, { tenantId, wrappedDataKey, secretVersion, sealedSecret }) =>
+      await openSecret(tenantId, endpointId, { wrappedDataKey, version: secretVersion, value: sealedSecret }),
   });
 }
 

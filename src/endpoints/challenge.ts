@@ -29,7 +29,7 @@ export interface ChallengeOptions {
   readonly signer: Signer;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
-  readonly openSecret: (endpointId: string, target: PingTarget) => string;
+  readonly openSecret: (endpointId: string, target: PingTarget) => Promise<string>;
 }
 
 export function createChallenge(options: ChallengeOptions): Challenge {
@@ -54,7 +54,7 @@ export function createChallenge(options: ChallengeOptions): Challenge {
       dataJson: JSON.stringify({ endpoint_id: ping.endpointId, challenge }),
     });
     const headers = signer.headers({
-      secret: options.openSecret(ping.endpointId, target),
+      secret: await options.openSecret(ping.endpointId, target),
       body,
       eventId,
       eventType: PING_EVENT_TYPE,

@@ -75,7 +75,7 @@ export async function registerEndpoint(
   const endpoint = await insertEndpoint(db, {
     ...registration,
     id,
-    sealedSecret: keyring.sealForTenant(dataKey, tenantId, secretAad(tenantId, id, 1), secret),
+    sealedSecret: await keyring.sealForTenant(dataKey, tenantId, secretAad(tenantId, id, 1), secret),
     secretFingerprint: secretFingerprint(secret),
     now,
   });
@@ -98,6 +98,6 @@ async function answerAgain(
     throw new SignetError("CONFLICT", { detail: "The endpoint that this request made has been deleted." });
   }
   const dataKey = await findDataKey(db, tenantId);
-  const secret = keyring.openForTenant(dataKey, tenantId, secretAad(tenantId, endpoint.id, 1), sealed);
+  const secret = await keyring.openForTenant(dataKey, tenantId, secretAad(tenantId, endpoint.id, 1), sealed);
   return { endpoint, secret: secret.toString("utf8"), replayed: true };
 }

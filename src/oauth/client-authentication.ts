@@ -93,25 +93,37 @@ export interface ClientAuthenticator {
   ) => Promise<AuthenticatedClient>;
 }
 
+/** A secret that an earlier pepper checked, with its MAC under the newest. */
+export interface OldMac {
+  readonly credentialId: string;
+  readonly version: number;
+  readonly macKeyId: string;
+  readonly newMac: Buffer;
+}
+
 export interface ClientAuthenticatorOptions {
   readonly findClient: (clientId: string) => Promise<ClientRecord | undefined>;
   readonly pepper: Pepper;
+  /** Told of a success under an earlier pepper; must not wait. */
+  readonly onOldMac?: (old: OldMac) => void;
 }
 
 /** Makes the check of client secrets. */
 export function createClientAuthenticator(options: ClientAuthenticatorOptions): ClientAuthenticator {
-  const { findClient, pepper } = options;
+  const { findClient, pepper, onOldMac } = options;
   const nobody = [{ version: 0, mac: pepper.mac(""), macKeyId: pepper.id, lastUsedAt: null }];
 
   function matchingVersion(
     versions: readonly SecretVersionRecord[],
     secret: string,
   ): SecretVersionRecord | undefined {
-    const mac = pepper.mac(secret);
+    const macs = pepper.macs(secret);
     let match: SecretVersionRecord | undefined;
     for (const version of versions) {
-      if (version.macKeyId === pepper.id && timingSafeEqual(version.mac, mac)) {
-        match = version;
+      for (const { keyId, mac } of macs) {
+        if (version.macKeyId === keyId && timingSafeEqual(version.mac, mac)) {
+          match = version;
+        }
       }
     }
     return match;
@@ -131,6 +143,11 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
         (certificate !== undefined && namesCertificate(client) && !registeredCertificate)
       ) {
         throw invalidClient(method === "client_secret_basic", "Client authentication failed.");
+      }
+      if (version.macKeyId !== pepper.id) {
+        const { credentialId } = client;
+        const { version: number, macKeyId } = version;
+        onOldMac?.({ credentialId, version: number, macKeyId, newMac: pepper.mac(clientSecret) });
       }
       return { client, version, registeredCertificate };
     },

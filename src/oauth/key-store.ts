@@ -1,28 +1,41 @@
-/** The signing keys of the deployment, held in memory and read again now and then: every process serves the same. */
-import type { KeyObject } from "node:crypto";
+/** The signing keys of the deployment, held in memory: every process serves the same, and changes reach it at once. */
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Queryable } from "../database/pool.ts";
-import { hasCurrentKey, insertFirstKey, listPublishedKeys } from "../database/repositories/signing-keys.ts";
+import {
+  hasCurrentKey,
+  insertFirstKey,
+  listLiveKeys,
+  type SigningAlgorithm,
+  type SigningKeyRow,
+} from "../database/repositories/signing-keys.ts";
 import type { Clock } from "../domain/clock.ts";
 import { SignetError } from "../errors.ts";
 import type { Logger } from "../observability/logger.ts";
+import { type SigningKeyState, statesAt } from "../signing-keys/lifecycle.ts";
+import { TOKEN_LIFETIME_SECONDS } from "./access-token.ts";
 import {
   generateSigningKey,
   openSigningKey,
   openVerificationKey,
   type PublicJwk,
   type SigningKey,
+  type VerificationKey,
 } from "./signing-key.ts";
 
 const REFRESH_MS = 60_000;
 /** A token with an unknown key asks for a fresh look at most this often. */
 const UNKNOWN_KEY_COOLDOWN_MS = 30_000;
+/** A revoked key is remembered as long as a token of its could still be good, and a little longer. */
+const REVOKED_KEPT_MS = (TOKEN_LIFETIME_SECONDS + 300) * 1_000;
+
+/** What is known of a key id. */
+export type KeyLookup = VerificationKey | "revoked" | undefined;
 
 export interface KeyStore {
   /** The key that signs. Throws `UNAVAILABLE` while there is none. */
   readonly signingKey: () => SigningKey;
   /** The public half of a published key; looks into the database once when it is not known. */
-  readonly verificationKey: (kid: string) => Promise<KeyObject | undefined>;
+  readonly verificationKey: (kid: string) => Promise<KeyLookup>;
   /** What `/.well-known/jwks.json` answers. */
   readonly publicKeys: () => readonly PublicJwk[];
   /** Reads the keys again. */
@@ -31,10 +44,18 @@ export interface KeyStore {
   readonly close: () => void;
 }
 
+export interface FirstKeyOptions {
+  /** Role signet_operator. */
+  readonly db: Queryable;
+  readonly keyring: Keyring;
+  readonly clock: Clock;
+  readonly alg: SigningAlgorithm;
+}
+
 /** Makes the deployment's first signing key if there is none. Any number of processes may do so at once. */
-export async function ensureSigningKey(db: Queryable, keyring: Keyring, clock: Clock): Promise<void> {
+export async function ensureSigningKey({ db, keyring, clock, alg }: FirstKeyOptions): Promise<void> {
   if (!(await hasCurrentKey(db))) {
-    await insertFirstKey(db, await generateSigningKey(keyring), clock.now());
+    await insertFirstKey(db, await generateSigningKey(alg, keyring), clock.now());
   }
 }
 
@@ -46,20 +67,117 @@ export interface KeyStoreOptions {
   readonly log: Logger;
 }
 
+/** A key as it is held: its times, and what was made of its row. */
+interface HeldKey {
+  readonly kid: string;
+  readonly activatedAt: number;
+  readonly retiredAt: number | null;
+  readonly revokedAt: number | null;
+  readonly verification: VerificationKey;
+  readonly jwk: PublicJwk;
+  /** Absent where it is not needed any more, or could not be opened. */
+  readonly signing: SigningKey | undefined;
+}
+
+function hold(row: SigningKeyRow, signing: SigningKey | undefined): HeldKey {
+  return {
+    kid: row.kid,
+    activatedAt: row.activated_at.getTime(),
+    retiredAt: row.retired_at?.getTime() ?? null,
+    revokedAt: row.revoked_at?.getTime() ?? null,
+    verification: openVerificationKey(row),
+    jwk: row.public_jwk as unknown as PublicJwk,
+    signing,
+  };
+}
+
+/** Opens the private halves of the keys that sign now or will; those opened before are not opened again. */
+async function openPrivateHalves(
+  rows: readonly SigningKeyRow[],
+  before: readonly HeldKey[],
+  { keyring, log }: KeyStoreOptions,
+): Promise<HeldKey[]> {
+  const held: HeldKey[] = [];
+  let failure: unknown;
+  for (const row of rows) {
+    let signing = before.find(({ kid }) => kid === row.kid)?.signing;
+    if (row.state === "GONE" || row.state === "PREVIOUS") {
+      signing = undefined;
+    } else if (signing === undefined) {
+      try {
+        signing = await openSigningKey(row, keyring);
+      } catch (error) {
+        failure = error;
+        log.error({ err: error, kid: row.kid }, "a signing key does not open");
+      }
+    }
+    held.push(hold(row, signing));
+  }
+  if (failure !== undefined && held.every(({ signing }) => signing === undefined)) {
+    throw failure;
+  }
+  return held;
+}
+
+/** What holds at a moment. */
+interface Standing {
+  readonly at: number;
+  readonly published: ReadonlyMap<string, HeldKey>;
+  readonly signing: SigningKey | undefined;
+}
+
+/** Asked for with every token: states change with the time, but not within the second. */
+const STANDING_MS = 1_000;
+
+function standingAt(keys: readonly HeldKey[], at: number): Standing {
+  const states = statesAt(keys, at);
+  const isIn = (wanted: readonly SigningKeyState[]) => (key: HeldKey) =>
+    wanted.includes(states.get(key.kid) ?? "GONE");
+  const begun = keys
+    .filter(isIn(["CURRENT", "PREVIOUS"]))
+    .toSorted((left, right) => right.activatedAt - left.activatedAt);
+  return {
+    at,
+    published: new Map(keys.filter(isIn(["NEXT", "CURRENT", "PREVIOUS"])).map((key) => [key.kid, key])),
+    // The current key; where it does not open, the one before it is still better than none.
+    signing: begun.find(({ signing }) => signing !== undefined)?.signing,
+  };
+}
+
 /** Opens the key store and reads the keys. */
-export async function openKeyStore({ db, keyring, clock, log }: KeyStoreOptions): Promise<KeyStore> {
-  let current: SigningKey | undefined;
-  let verification: ReadonlyMap<string, KeyObject> = new Map();
-  let published: readonly PublicJwk[] = [];
+export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> {
+  const { db, clock, log } = options;
+  let keys: readonly HeldKey[] = [];
+  let standing: Standing = standingAt(keys, -Infinity);
   let readAt = -Infinity;
+  let reads = 0;
+  let applied = 0;
 
   async function refresh(): Promise<void> {
     readAt = clock.now();
-    const rows = await listPublishedKeys(db);
-    const signing = rows.find((row) => row.state === "CURRENT");
-    current = signing === undefined ? undefined : openSigningKey(signing, keyring);
-    verification = new Map(rows.map((row) => [row.kid, openVerificationKey(row)]));
-    published = rows.map((row) => row.public_jwk as unknown as PublicJwk);
+    reads += 1;
+    const read = reads;
+    const rows = await listLiveKeys(db, new Date(readAt - REVOKED_KEPT_MS));
+    const held = await openPrivateHalves(rows, keys, options);
+    // Of two that run at once, the one that began later has seen more.
+    if (read > applied) {
+      applied = read;
+      keys = held;
+      standing = standingAt(keys, clock.now());
+    }
+  }
+
+  function current(): Standing {
+    const now = clock.now();
+    if (now - standing.at >= STANDING_MS || now < standing.at) {
+      standing = standingAt(keys, now);
+    }
+    return standing;
+  }
+
+  function lookUp(kid: string): KeyLookup {
+    const found = current().published.get(kid)?.verification;
+    return found ?? (keys.some((key) => key.kid === kid && key.revokedAt !== null) ? "revoked" : undefined);
   }
 
   await refresh();
@@ -69,21 +187,24 @@ export async function openKeyStore({ db, keyring, clock, log }: KeyStoreOptions)
 
   return {
     signingKey: () => {
-      if (current === undefined) {
+      const { signing } = current();
+      if (signing === undefined) {
         throw new SignetError("UNAVAILABLE", {
           detail: "There is no key to sign with.",
           headers: { "retry-after": "1" },
         });
       }
-      return current;
+      return signing;
     },
     verificationKey: async (kid) => {
-      if (!verification.has(kid) && clock.now() - readAt >= UNKNOWN_KEY_COOLDOWN_MS) {
-        await refresh();
+      const found = lookUp(kid);
+      if (found !== undefined || clock.now() - readAt < UNKNOWN_KEY_COOLDOWN_MS) {
+        return found;
       }
-      return verification.get(kid);
+      await refresh();
+      return lookUp(kid);
     },
-    publicKeys: () => published,
+    publicKeys: () => [...current().published.values()].map(({ jwk }) => jwk),
     refresh,
     close: () => clearInterval(timer),
   };

@@ -1,15 +1,21 @@
-/** One signing key: how it is made, kept and used. ES256: as fast as EdDSA here, and known to every library. */
+/** One signing key: how it is made, kept and used. A key has one algorithm for its life. */
 import {
   createPrivateKey,
   createPublicKey,
-  generateKeyPairSync,
+  generateKeyPair,
   type KeyObject,
+  type KeyPairKeyObjectResult,
   sign as signBytes,
 } from "node:crypto";
+import { promisify } from "node:util";
 import { calculateJwkThumbprint, type JWK } from "jose";
 import { envelopeAad } from "../crypto/envelope.ts";
 import type { Keyring } from "../crypto/keyring.ts";
-import type { SigningAlgorithm, SigningKeyRow } from "../database/repositories/signing-keys.ts";
+import type {
+  NewSigningKey,
+  SigningAlgorithm,
+  SigningKeyRow,
+} from "../database/repositories/signing-keys.ts";
 
 /** A key as the JWKS publishes it: public members only. */
 export type PublicJwk = Readonly<JWK> & { readonly kid: string; readonly alg: string; readonly use: "sig" };
@@ -21,27 +27,61 @@ export interface SigningKey {
   sign(text: string): string;
 }
 
-function keyAad(kid: string): string {
+/** What checks signatures: a key is good for its own algorithm and no other (RFC 8725 section 3.1). */
+export interface VerificationKey {
+  readonly alg: SigningAlgorithm;
+  readonly key: KeyObject;
+}
+
+interface Algorithm {
+  readonly generate: () => Promise<KeyPairKeyObjectResult>;
+  readonly sign: (bytes: Buffer, key: KeyObject) => Buffer;
+}
+
+const generate = promisify(generateKeyPair);
+const RSA_BITS = 2_048;
+
+/** ES256 is as fast as EdDSA here and known to every library; RFC 9068 section 2.1 asks for RS256 to be there. */
+const ALGORITHMS: Readonly<Record<SigningAlgorithm, Algorithm>> = {
+  ES256: {
+    generate: async () => await generate("ec", { namedCurve: "P-256" }),
+    sign: (bytes, key) => signBytes("sha256", bytes, { key, dsaEncoding: "ieee-p1363" }),
+  },
+  RS256: {
+    generate: async () => await generate("rsa", { modulusLength: RSA_BITS }),
+    sign: (bytes, key) => signBytes("sha256", bytes, key),
+  },
+  Ed25519: {
+    generate: async () => await generate("ed25519"),
+    sign: (bytes, key) => signBytes(null, bytes, key),
+  },
+};
+
+/** Where a signing key's private half is kept. */
+export function signingKeyAad(kid: string): string {
   return envelopeAad("signing_keys", "", kid, 1);
 }
 
 /** Makes a key; its id is its RFC 7638 thumbprint. */
-export async function generateSigningKey(keyring: Keyring): Promise<Omit<SigningKeyRow, "state">> {
-  const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+export async function generateSigningKey(alg: SigningAlgorithm, keyring: Keyring): Promise<NewSigningKey> {
+  const { publicKey, privateKey } = await ALGORITHMS[alg].generate();
   const jwk = publicKey.export({ format: "jwk" });
   const kid = await calculateJwkThumbprint(jwk);
   const pkcs8 = privateKey.export({ format: "der", type: "pkcs8" });
   return {
     kid,
-    alg: "ES256",
-    public_jwk: { ...jwk, kid, alg: "ES256", use: "sig" },
-    private_key: keyring.sealWithKek(keyAad(kid), pkcs8),
+    alg,
+    public_jwk: { ...jwk, kid, alg, use: "sig" },
+    private_key: await keyring.sealWithKek(signingKeyAad(kid), pkcs8),
   };
 }
 
-function privateBytes({ kid, private_key: envelope }: SigningKeyRow, keyring: Keyring): Buffer {
+async function privateBytes(
+  { kid, private_key: envelope }: Pick<SigningKeyRow, "kid" | "private_key">,
+  keyring: Keyring,
+): Promise<Buffer> {
   try {
-    return keyring.openWithKek(keyAad(kid), envelope);
+    return await keyring.openWithKek(signingKeyAad(kid), envelope);
   } catch (error) {
     throw new Error(`signing key ${kid} does not open: SIGNET_KEK is not the one that it was made with`, {
       cause: error,
@@ -50,23 +90,14 @@ function privateBytes({ kid, private_key: envelope }: SigningKeyRow, keyring: Ke
 }
 
 /** Opens the private half of a stored key. */
-export function openSigningKey(row: SigningKeyRow, keyring: Keyring): SigningKey {
+export async function openSigningKey(row: NewSigningKey, keyring: Keyring): Promise<SigningKey> {
   const { kid, alg } = row;
-  if (alg !== "ES256") {
-    throw new Error(`signing with ${alg} is not supported`);
-  }
-  const key = createPrivateKey({ key: privateBytes(row, keyring), format: "der", type: "pkcs8" });
-  return {
-    kid,
-    alg,
-    sign: (text) =>
-      signBytes("sha256", Buffer.from(text, "latin1"), { key, dsaEncoding: "ieee-p1363" }).toString(
-        "base64url",
-      ),
-  };
+  const { sign } = ALGORITHMS[alg];
+  const key = createPrivateKey({ key: await privateBytes(row, keyring), format: "der", type: "pkcs8" });
+  return { kid, alg, sign: (text) => sign(Buffer.from(text, "latin1"), key).toString("base64url") };
 }
 
 /** The public half of a stored key. */
-export function openVerificationKey(row: SigningKeyRow): KeyObject {
-  return createPublicKey({ key: row.public_jwk, format: "jwk" });
+export function openVerificationKey({ alg, public_jwk: jwk }: NewSigningKey): VerificationKey {
+  return { alg, key: createPublicKey({ key: jwk, format: "jwk" }) };
 }

@@ -1,14 +1,18 @@
 /** Checks access tokens: jose does RFC 7515 and 7519; what it lets pass and we do not, security decisions A list. */
 import type { KeyObject } from "node:crypto";
 import { errors, type JWTHeaderParameters, type JWTPayload, jwtVerify } from "jose";
+import type { SigningAlgorithm } from "../database/repositories/signing-keys.ts";
 import type { Clock } from "../domain/clock.ts";
 import { TOKEN_LIFETIME_SECONDS } from "./access-token.ts";
 import { tokenRefused } from "./bearer-errors.ts";
+import type { KeyLookup } from "./key-store.ts";
 import { createVerifiedTokens, type VerifiedToken } from "./verified-tokens.ts";
 
 const TOKEN_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 const TOKEN_LENGTH_MAX = 4_096;
 const CLOCK_SKEW_SECONDS = 5;
+/** Those of signing keys; which of them a token must have is its key's to say. */
+const ALGORITHMS: SigningAlgorithm[] = ["ES256", "RS256", "Ed25519"];
 /** A key that a token brings along is never looked at; a token that tries is refused. */
 const FORBIDDEN_HEADERS = ["jwk", "jku", "x5u", "x5c", "crit"] as const;
 const STRING_CLAIMS = ["sub", "aud", "client_id", "scope", "jti", "tenant", "region", "prn", "cid"] as const;
@@ -28,13 +32,13 @@ export interface Identity {
   readonly certificateThumbprint: string | undefined;
 }
 
-/** Checks an access token; rejects with `TOKEN_INVALID` or `TOKEN_EXPIRED`. */
+/** Checks an access token; rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. */
 export type VerifyToken = (token: string) => Promise<Identity>;
 
 export interface TokenVerifierOptions {
   readonly issuer: string;
   readonly audience: string;
-  readonly verificationKey: (kid: string) => Promise<KeyObject | undefined>;
+  readonly verificationKey: (kid: string) => Promise<KeyLookup>;
   readonly clock: Clock;
 }
 
@@ -91,16 +95,23 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
     if (typeof kid !== "string" || FORBIDDEN_HEADERS.some((name) => name in header)) {
       throw new errors.JWTInvalid("header");
     }
-    const key = await verificationKey(kid);
-    if (key === undefined) {
+    const found = await verificationKey(kid);
+    if (found === undefined) {
       throw new errors.JWKSNoMatchingKey();
     }
-    return key;
+    if (found === "revoked") {
+      throw tokenRefused("TOKEN_REVOKED", "The key that signed the access token has been revoked.");
+    }
+    // One algorithm per key: what the token says of itself decides nothing (RFC 8725 section 3.1).
+    if (header.alg !== found.alg) {
+      throw new errors.JOSEAlgNotAllowed();
+    }
+    return found.key;
   }
 
   async function verify(token: string): Promise<VerifiedToken<Identity>> {
     const { payload, protectedHeader } = await jwtVerify(token, keyFor, {
-      algorithms: ["ES256"],
+      algorithms: ALGORITHMS,
       typ: "at+jwt",
       issuer,
       audience,
@@ -123,7 +134,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
     if (
       known !== undefined &&
       clock.now() < known.expiresAt &&
-      (await verificationKey(known.kid)) !== undefined
+      typeof (await verificationKey(known.kid)) === "object"
     ) {
       return known.claims;
     }

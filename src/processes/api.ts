@@ -6,20 +6,21 @@ import { createApi } from "../api/app.ts";
 import type { OAuthServices } from "../api/routes/oauth.ts";
 import type { SignetServer } from "../api/types.ts";
 import { type Config, formatListen, type ListenAddress } from "../config.ts";
-import { createKeyring, type Keyring } from "../crypto/keyring.ts";
-import { createPepper, type Pepper } from "../crypto/pepper.ts";
+import type { Pepper } from "../crypto/pepper.ts";
 import { loadOperatorToken, loadServiceSecrets } from "../crypto/secrets.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
-import { createClientLookup, touchSecretVersions } from "../database/repositories/clients.ts";
+import { createClientLookup, replaceMac, touchSecretVersions } from "../database/repositories/clients.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { createTokenMint } from "../oauth/access-token.ts";
 import { createClientAuthenticator } from "../oauth/client-authentication.ts";
-import { ensureSigningKey, type KeyStore, openKeyStore } from "../oauth/key-store.ts";
+import type { KeyStore } from "../oauth/key-store.ts";
 import { createLastUsedRecorder } from "../oauth/last-used.ts";
+import { createReMac, type ReMac } from "../oauth/re-mac.ts";
 import { createTokenVerifier } from "../oauth/verify-access-token.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
+import { openSigningKeys } from "./signing-keys.ts";
 import { createWebhooks } from "./webhooks.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
@@ -65,18 +66,34 @@ interface OAuthParts {
   readonly config: Config;
   readonly pools: Pools;
   readonly pepper: Pepper;
-  readonly keys: KeyStore;
+  readonly keys: Omit<KeyStore, "close">;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-function createOAuth({ config, pools, pepper, keys, clock, log }: OAuthParts): OAuthServices {
+function createOAuth({
+  config,
+  pools,
+  pepper,
+  keys,
+  clock,
+  log,
+}: OAuthParts): OAuthServices & { reMac: ReMac } {
   const { publicUrl: issuer, audience } = config;
+  const reMac = createReMac(
+    async (old) => await replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac: old.newMac }),
+    log,
+  );
   return {
     issuer,
     audience,
     keys,
-    authenticator: createClientAuthenticator({ findClient: createClientLookup(pools.issuer), pepper }),
+    authenticator: createClientAuthenticator({
+      findClient: createClientLookup(pools.issuer),
+      pepper,
+      onOldMac: (old) => reMac.note(old),
+    }),
+    reMac,
     mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes }),
     lastUsed: createLastUsedRecorder({
       write: async (used, nowMs) => await touchSecretVersions(pools.issuer, used, nowMs),
@@ -86,21 +103,14 @@ function createOAuth({ config, pools, pepper, keys, clock, log }: OAuthParts): O
   };
 }
 
-async function openKeys(pools: Pools, keyring: Keyring, clock: Clock, log: Logger): Promise<KeyStore> {
-  await ensureSigningKey(pools.operator, keyring, clock);
-  return await openKeyStore({ db: pools.issuer, keyring, clock, log });
-}
-
 /** Starts the api process and resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log, clock = systemClock } = options;
-  const { pepper: pepperKey, kek } = await loadServiceSecrets(config, randomBytes);
+  const { pepper, keyring } = await loadServiceSecrets(config, randomBytes);
   const operatorToken = await loadOperatorToken(config, randomBytes);
   const pools = openPools(options);
-  const keyring = createKeyring({ kek, randomBytes });
-  const pepper = createPepper(pepperKey);
   await requireCurrentSchema(pools.api);
-  const keys = await openKeys(pools, keyring, clock, log);
+  const keys = await openSigningKeys({ config, pools, keyring, clock, log });
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log });
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const webhooks = createWebhooks({ config, pools, keyring, temporal, clock, log });
@@ -143,10 +153,11 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     readiness,
     close: async () => {
       await Promise.all([api.close(), admin.close()]);
-      keys.close();
+      await keys.close();
       await webhooks.drain();
       await temporal.connection.close();
       await oauth.lastUsed.close();
+      await oauth.reMac.close();
       await Promise.all(Object.values(pools).map(async (pool: Pool) => await pool.end()));
     },
   };

@@ -1,7 +1,6 @@
 /** `signet doctor`: looks at everything that the service depends on and says what to mend. */
 import { randomBytes } from "node:crypto";
 import type { Config } from "../config.ts";
-import { createKeyring } from "../crypto/keyring.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { createPool } from "../database/pool.ts";
 import { systemClock } from "../domain/clock.ts";
@@ -20,7 +19,7 @@ export interface DoctorOptions {
 /** Runs the checks; the findings in the order of what depends on what. */
 export async function runDoctor({ config, replay }: DoctorOptions): Promise<Finding[]> {
   const log = createLogger({ level: "silent" });
-  const { kek } = await loadServiceSecrets(config, randomBytes);
+  const { keyring } = await loadServiceSecrets(config, randomBytes);
   const open = (role: "signet_worker" | "signet_issuer"): ReturnType<typeof createPool> =>
     createPool({ url: config.databaseUrl, role, max: 2, log });
   const [pool, issuer] = [open("signet_worker"), open("signet_issuer")];
@@ -29,7 +28,6 @@ export async function runDoctor({ config, replay }: DoctorOptions): Promise<Find
     namespace: config.temporalNamespace,
   });
   try {
-    const keyring = createKeyring({ kek, randomBytes });
     const findings = await examine({ pool, issuer, temporal, keyring, clock: systemClock, log });
     if (replay > 0) {
       installTemporalRuntime(log);

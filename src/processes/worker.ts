@@ -6,7 +6,6 @@ import { createDeliverActivities } from "../../activities/deliver.ts";
 import { createPurgeActivities } from "../../activities/purge.ts";
 import { createVerifyActivities } from "../../activities/verify.ts";
 import type { Config } from "../config.ts";
-import { createKeyring } from "../crypto/keyring.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { listen } from "../database/listener.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
@@ -84,7 +83,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   const { config, log } = options;
   const clock = systemClock;
   installTemporalRuntime(log);
-  const { kek } = await loadServiceSecrets(config, randomBytes);
+  const { keyring } = await loadServiceSecrets(config, randomBytes);
   const pool = createPool({
     url: config.databaseUrl,
     role: "signet_worker",
@@ -93,10 +92,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   });
   await requireCurrentSchema(pool);
   let hint: (count: number) => void = () => undefined;
-  const engine = createEngine(
-    { config, pool, keyring: createKeyring({ kek, randomBytes }), clock, log },
-    () => hint(1),
-  );
+  const engine = createEngine({ config, pool, keyring, clock, log }, () => hint(1));
   const connection = await connect(options);
   const workers = await runWorkers(options, { engine, pool, connection });
   const temporal = createNativeClient(connection, config.temporalNamespace);

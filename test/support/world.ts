@@ -7,7 +7,6 @@ import { Client as TemporalClient, Connection } from "@temporalio/client";
 import { Pool as PgPool } from "pg";
 import { afterAll, beforeAll, inject } from "vitest";
 import { type Config, type Environment, loadConfig } from "../../src/config.ts";
-import { createKeyring } from "../../src/crypto/keyring.ts";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import type { Delivery, StoredAttempt } from "../../src/database/repositories/deliveries.ts";
 import { DeliveryService } from "../../src/delivery/delivery-service.ts";
@@ -21,6 +20,7 @@ import { generateSecret } from "../../src/receiver/secret.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { startWorker, type WorkerProcess } from "../../src/processes/worker.ts";
 import { eventually } from "./eventually.ts";
+import { testKeyring } from "./keyring.ts";
 import { createTestDatabase, testNamespace, type TestDatabase } from "./services.ts";
 
 export type ReadyConfig = Config & { readonly databaseUrl: string; readonly temporalAddress: string };
@@ -103,7 +103,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   sql.on("error", (error) => log.warn({ err: error }, "the test's own connection was lost"));
   const connection = Connection.lazy({ address: config.temporalAddress });
   const temporal = new TemporalClient({ connection, namespace: config.temporalNamespace });
-  const keyring = createKeyring({ kek: config.kek ?? Buffer.alloc(0), randomBytes });
+  const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
   const ingest = createIngest({ pool: pools.ingest, clock, randomBytes, deadLetterMs: config.deadLetterMs });
   const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, log });
   const endpoints = new EndpointService({

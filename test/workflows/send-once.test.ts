@@ -1,6 +1,4 @@
-import { randomBytes } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
-import { createKeyring } from "../../src/crypto/keyring.ts";
 import { createPool } from "../../src/database/pool.ts";
 import type { Delivery } from "../../src/database/repositories/deliveries.ts";
 import type { AttemptRun } from "../../src/delivery/attempt-service.ts";
@@ -11,6 +9,7 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { startDatabase, stopDatabase } from "../support/database-outage.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { testKeyring } from "../support/keyring.ts";
 import { useWorld } from "../support/world.ts";
 
 // No worker: the tests themselves call what activities call, as two processes where two are needed.
@@ -25,7 +24,7 @@ function startSender(aheadMs = 0): Engine {
   const { config } = made.current;
   const log = createLogger({ level: config.logLevel });
   const pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
-  const keyring = createKeyring({ kek: config.kek ?? Buffer.alloc(0), randomBytes });
+  const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
   const clock = { now: () => Date.now() + aheadMs };
   const engine = createEngine({ config, pool, keyring, clock, log }, () => undefined);
   processes.push(async () => {

@@ -39,7 +39,7 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
     async ({ body }, reply) => {
       const nowMs = clock.now();
       const id = newId("tenant", nowMs, randomBytes);
-      const dataKey = keyring.newTenantDataKey(id);
+      const dataKey = await keyring.newTenantDataKey(id);
       const row = await insertTenant(pool, {
         id,
         name: body.name,

@@ -9,7 +9,7 @@ import type { SignetServer } from "../types.ts";
 
 export interface OAuthServices extends TokenServices {
   readonly issuer: string;
-  readonly keys: KeyStore;
+  readonly keys: Omit<KeyStore, "close">;
 }
 
 const TOKEN_BODY_LIMIT = 8_192;

@@ -125,3 +125,17 @@ export async function touchSecretVersions(
     [used.map((key) => key.credentialId), used.map((key) => key.version), new Date(nowMs)],
   );
 }
+
+/** Replaces the MAC of a version unless somebody has done so before. */
+export async function replaceMac(
+  db: Queryable,
+  { credentialId, version }: SecretVersionKey,
+  from: { readonly macKeyId: string },
+  to: { readonly macKeyId: string; readonly mac: Buffer },
+): Promise<void> {
+  await db.query(
+    `UPDATE secret_versions SET mac = $4, mac_key_id = $5
+      WHERE credential_id = $1 AND version = $2 AND mac_key_id = $3`,
+    [credentialId, version, from.macKeyId, to.mac, to.macKeyId],
+  );
+}

@@ -61,7 +61,7 @@ async function tokenVerification(): Promise<Readonly<Record<string, number>>> {
     issuer: ISSUER,
     audience: "signet",
     clock: systemClock,
-    verificationKey: async () => publicKey,
+    verificationKey: async () => ({ alg: "ES256", key: publicKey }),
   });
   const tokenOf = (call: number): string => tokens[call % TOKENS] ?? "";
   return {

@@ -2,18 +2,18 @@ import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, expect, inject, test } from "vitest";
 import { loadConfig } from "../../../src/config.ts";
-import { createKeyring } from "../../../src/crypto/keyring.ts";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { insertFirstKey } from "../../../src/database/repositories/signing-keys.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/oauth/key-store.ts";
 import { startApi } from "../../../src/processes/api.ts";
 import { generateSigningKey } from "../../../src/oauth/signing-key.ts";
+import { testKeyring } from "../../support/keyring.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
 
 const log = createLogger({ level: "silent" });
 const kek = randomBytes(32);
-const keyring = createKeyring({ kek, randomBytes });
+const keyring = testKeyring(kek);
 let nowMs = 1_763_650_000_000;
 const clock = { now: () => nowMs };
 
@@ -56,7 +56,9 @@ async function keysInDatabase(): Promise<{ kid: string; state: string; private_k
 
 test("processes that start at the same moment agree on one signing key", async () => {
   const processes = Array.from({ length: 8 }, () => pool("signet_operator"));
-  await Promise.all(processes.map(async (db) => await ensureSigningKey(db, keyring, clock)));
+  await Promise.all(
+    processes.map(async (db) => await ensureSigningKey({ db, keyring, clock, alg: "ES256" })),
+  );
   const keys = await keysInDatabase();
   expect(keys).toHaveLength(1);
   const opened = await Promise.all([open(), open()]);
@@ -91,18 +93,16 @@ test("two api processes that start at once on an empty database publish the same
 
 test("two keys cannot both be current, whoever inserts them", async () => {
   const db = pool("signet_operator");
-  expect(await insertFirstKey(db, await generateSigningKey(keyring), nowMs)).toBe(true);
-  expect(await insertFirstKey(db, await generateSigningKey(keyring), nowMs)).toBe(false);
+  expect(await insertFirstKey(db, await generateSigningKey("ES256", keyring), nowMs)).toBe(true);
+  expect(await insertFirstKey(db, await generateSigningKey("ES256", keyring), nowMs)).toBe(false);
   expect(await keysInDatabase()).toHaveLength(1);
 });
 
 test("the private half is kept as an envelope, and a wrong key-encryption key is named as the reason", async () => {
-  await ensureSigningKey(pool("signet_operator"), keyring, clock);
+  await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, alg: "ES256" });
   const [row] = await keysInDatabase();
   expect(row?.private_key).toMatch(/^v1\.[0-9a-f]{8}\./);
-  await expect(open(createKeyring({ kek: randomBytes(32), randomBytes }))).rejects.toThrow(
-    /SIGNET_KEK is not the one/,
-  );
+  await expect(open(testKeyring())).rejects.toThrow(/SIGNET_KEK is not the one/);
 });
 
 test("without a key there is nothing to sign with, and the caller is told to come back", async () => {
@@ -114,7 +114,7 @@ test("without a key there is nothing to sign with, and the caller is told to com
 
 test("a key that another process made is found when a token names it, at most every 30 seconds", async () => {
   const store = await open();
-  await ensureSigningKey(pool("signet_operator"), keyring, clock);
+  await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, alg: "ES256" });
   const [row] = await keysInDatabase();
   const kid = row?.kid ?? "";
   nowMs += 29_999;
@@ -126,7 +126,7 @@ test("a key that another process made is found when a token names it, at most ev
 
 test("the issuer can read keys and not write them", async () => {
   const db = pool("signet_issuer");
-  await expect(insertFirstKey(db, await generateSigningKey(keyring), nowMs)).rejects.toThrow(
+  await expect(insertFirstKey(db, await generateSigningKey("ES256", keyring), nowMs)).rejects.toThrow(
     /permission denied/,
   );
 });

@@ -68,7 +68,28 @@ test("every problem is named at once", () => {
 });
 
 test.each(Object.keys(PRODUCTION))("production refuses to boot without %s", (name) => {
-  expect(problemsOf({ ...PRODUCTION, [name]: "" })).toEqual([`${name} must be set in production`]);
+  const [problem] = problemsOf({ ...PRODUCTION, [name]: "" });
+  expect(problem?.startsWith(name)).toBe(true);
+  expect(problem).toMatch(/must be set in production$/);
+});
+
+test("a file can hold the key-encryption keys, and then nothing else may", () => {
+  const withFile = { ...PRODUCTION, SIGNET_KEK: "", SIGNET_KEK_FILE: "/run/secrets/keks" };
+  expect(loadConfig(withFile).kekFile).toBe("/run/secrets/keks");
+  for (const name of ["SIGNET_KEK", "SIGNET_KEK_PREVIOUS"]) {
+    expect(problemsOf({ ...withFile, [name]: KEY })).toHaveLength(1);
+  }
+});
+
+test("earlier keys are a list, each of which must be long enough", () => {
+  const { previousKeks, previousPeppers } = loadConfig({
+    ...PRODUCTION,
+    SIGNET_KEK_PREVIOUS: `${KEY}, ${KEY}`,
+  });
+  expect([previousKeks.length, previousPeppers.length]).toEqual([2, 0]);
+  expect(problemsOf({ ...PRODUCTION, SIGNET_PEPPER_PREVIOUS: `${KEY},c2hvcnQ=` })).toEqual([
+    "SIGNET_PEPPER_PREVIOUS must be at least 32 bytes in base64",
+  ]);
 });
 
 test.each([

@@ -2,49 +2,75 @@ import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { EnvelopeError } from "../../../src/crypto/envelope.ts";
 import { createKeyring } from "../../../src/crypto/keyring.ts";
+import { testKeyring } from "../../support/keyring.ts";
 
 const kek = randomBytes(32);
-const keyring = createKeyring({ kek, randomBytes });
+const keyring = testKeyring(kek);
 
-test("a tenant's value opens with that tenant's data key only", () => {
-  const first = keyring.newTenantDataKey("ten_a");
-  const second = keyring.newTenantDataKey("ten_b");
-  const envelope = keyring.sealForTenant(first, "ten_a", "place", "whsec_x");
-  expect(keyring.openForTenant(first, "ten_a", "place", envelope).toString()).toBe("whsec_x");
-  expect(() => keyring.openForTenant(second, "ten_b", "place", envelope)).toThrow(EnvelopeError);
+test("a tenant's value opens with that tenant's data key only", async () => {
+  const first = await keyring.newTenantDataKey("ten_a");
+  const second = await keyring.newTenantDataKey("ten_b");
+  const envelope = await keyring.sealForTenant(first, "ten_a", "place", "whsec_x");
+  expect((await keyring.openForTenant(first, "ten_a", "place", envelope)).toString()).toBe("whsec_x");
+  await expect(keyring.openForTenant(second, "ten_b", "place", envelope)).rejects.toThrow(EnvelopeError);
 });
 
-test("a data key moved to another tenant's row does not open", () => {
-  const wrapped = keyring.newTenantDataKey("ten_a");
-  expect(() => keyring.sealForTenant(wrapped, "ten_b", "place", "x")).toThrow(EnvelopeError);
+test("a data key moved to another tenant's row does not open", async () => {
+  const wrapped = await keyring.newTenantDataKey("ten_a");
+  await expect(keyring.sealForTenant(wrapped, "ten_b", "place", "x")).rejects.toThrow(EnvelopeError);
   // Neither before nor after the rightful tenant has used it.
-  keyring.sealForTenant(wrapped, "ten_a", "place", "x");
-  expect(() => keyring.sealForTenant(wrapped, "ten_b", "place", "x")).toThrow(EnvelopeError);
+  await keyring.sealForTenant(wrapped, "ten_a", "place", "x");
+  await expect(keyring.sealForTenant(wrapped, "ten_b", "place", "x")).rejects.toThrow(EnvelopeError);
 });
 
-test("another process with the same key-encryption key opens what this one sealed", () => {
-  const wrapped = keyring.newTenantDataKey("ten_a");
-  const envelope = keyring.sealForTenant(wrapped, "ten_a", "place", "x");
-  const sealed = keyring.sealWithKek("signing_keys||kid|1", "private");
-  const other = createKeyring({ kek, randomBytes });
-  expect(other.openForTenant(wrapped, "ten_a", "place", envelope).toString()).toBe("x");
-  expect(other.openWithKek("signing_keys||kid|1", sealed).toString()).toBe("private");
+test("another process with the same key-encryption key opens what this one sealed", async () => {
+  const wrapped = await keyring.newTenantDataKey("ten_a");
+  const envelope = await keyring.sealForTenant(wrapped, "ten_a", "place", "x");
+  const sealed = await keyring.sealWithKek("signing_keys||kid|1", "private");
+  const other = testKeyring(kek);
+  expect((await other.openForTenant(wrapped, "ten_a", "place", envelope)).toString()).toBe("x");
+  expect((await other.openWithKek("signing_keys||kid|1", sealed)).toString()).toBe("private");
 });
 
-test("nothing opens with another key-encryption key", () => {
-  const other = createKeyring({ kek: randomBytes(32), randomBytes });
-  expect(() => other.openWithKek("a", keyring.sealWithKek("a", "x"))).toThrow(EnvelopeError);
-  expect(() => other.sealForTenant(keyring.newTenantDataKey("ten_a"), "ten_a", "a", "x")).toThrow(
-    EnvelopeError,
-  );
+test("nothing opens with another key-encryption key", async () => {
+  const other = testKeyring();
+  const sealed = await keyring.sealWithKek("a", "x");
+  await expect(other.openWithKek("a", sealed)).rejects.toThrow(EnvelopeError);
+  const wrapped = await keyring.newTenantDataKey("ten_a");
+  await expect(other.sealForTenant(wrapped, "ten_a", "a", "x")).rejects.toThrow(EnvelopeError);
 });
 
-test("keys that fell out of the cache are unwrapped again", () => {
-  const wrapped = keyring.newTenantDataKey("ten_a");
-  const envelope = keyring.sealForTenant(wrapped, "ten_a", "place", "x");
+test("keys that fell out of the cache are unwrapped again", async () => {
+  const wrapped = await keyring.newTenantDataKey("ten_a");
+  const envelope = await keyring.sealForTenant(wrapped, "ten_a", "place", "x");
   for (let index = 0; index < 1_100; index += 1) {
     const tenant = `ten_${index}`;
-    keyring.sealForTenant(keyring.newTenantDataKey(tenant), tenant, "place", "y");
+    await keyring.sealForTenant(await keyring.newTenantDataKey(tenant), tenant, "place", "y");
   }
-  expect(keyring.openForTenant(wrapped, "ten_a", "place", envelope).toString()).toBe("x");
+  expect((await keyring.openForTenant(wrapped, "ten_a", "place", envelope)).toString()).toBe("x");
+});
+
+test("a data key is unwrapped once for requests that arrive together, and asked for again after a failure", async () => {
+  const dataKey = randomBytes(32);
+  let calls = 0;
+  let reachable = false;
+  const remote = createKeyring({
+    keyEncryption: {
+      currentKeyId: async () => "kms",
+      wrap: async () => "kms1.kms.blob",
+      unwrap: async () => {
+        calls += 1;
+        return reachable ? dataKey : await Promise.reject(new Error("key service out of reach"));
+      },
+    },
+    randomBytes,
+  });
+  const seal = async () => await remote.sealForTenant("kms1.kms.blob", "ten_a", "place", "x");
+  await expect(seal()).rejects.toThrow("out of reach");
+  reachable = true;
+  const envelopes = await Promise.all(Array.from({ length: 20 }, seal));
+  expect(calls).toBe(2);
+  expect((await remote.openForTenant("kms1.kms.blob", "ten_a", "place", envelopes[7] ?? "")).toString()).toBe(
+    "x",
+  );
 });

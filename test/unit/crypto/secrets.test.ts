@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -19,7 +19,10 @@ const settings = (more: object) => ({
   home,
   development: true,
   pepper: undefined,
+  previousPeppers: [],
   kek: undefined,
+  previousKeks: [],
+  kekFile: undefined,
   operatorToken: undefined,
   ...more,
 });
@@ -37,22 +40,47 @@ test("a key file can be read by its owner only", async () => {
   expect((await stat(join(home, "kek"))).mode & 0o777).toBe(0o600);
 });
 
+/** What the loaded secrets do, which is all that can be seen of them. */
+async function load(more: object): Promise<{ readonly mac: string; readonly kekId: string }> {
+  const { pepper, keyring } = await loadServiceSecrets(settings(more), randomBytes);
+  return { mac: pepper.mac("secret").toString("hex"), kekId: await keyring.kekId() };
+}
+
 test("development makes its secrets once and keeps them", async () => {
-  const first = await loadServiceSecrets(settings({}), randomBytes);
+  const first = await load({});
   const token = await loadOperatorToken(settings({}), randomBytes);
-  expect(await loadServiceSecrets(settings({}), randomBytes)).toEqual(first);
+  expect(await load({})).toEqual(first);
   expect(await loadOperatorToken(settings({}), randomBytes)).toBe(token);
   expect((await readFile(join(home, "operator-token"), "utf8")).trim()).toBe(token);
-  expect([first.pepper.length, first.kek.length]).toEqual([32, 32]);
-  expect(first.pepper).not.toEqual(first.kek);
+  const [pepper, kek] = await Promise.all(
+    ["pepper", "kek"].map(async (name) => await readFile(join(home, name), "utf8")),
+  );
+  expect(pepper).not.toEqual(kek);
 });
 
 test("settings win over what development would make", async () => {
-  const pepper = randomBytes(32);
-  const kek = randomBytes(32);
-  expect(await loadServiceSecrets(settings({ pepper, kek }), randomBytes)).toEqual({ pepper, kek });
+  const given = { pepper: randomBytes(32), kek: randomBytes(32) };
+  expect(await load(given)).toEqual(await load({ ...given, development: false }));
   expect(await loadOperatorToken(settings({ operatorToken: "given" }), randomBytes)).toBe("given");
   expect(await readdir(home)).toEqual([]);
+});
+
+test("a key file is the key-encryption key, and what is wrong with it is said without its content", async () => {
+  const kek = randomBytes(32);
+  const kekFile = join(home, "keks");
+  await writeFile(kekFile, `# newest first\n${kek.toString("base64")}\n\n`);
+  const given = { pepper: randomBytes(32) };
+  expect((await load({ ...given, kekFile })).kekId).toBe((await load({ ...given, kek })).kekId);
+  for (const [content, problem] of [
+    ["", /holds no key/],
+    [`${kek.toString("base64")}\nc2hvcnQ=\n`, /line 2: a key must be at least 32 bytes/],
+    ["not base64 at all, not at all, not at all", /line 1/],
+  ] as const) {
+    await writeFile(kekFile, content);
+    const refused = load({ ...given, kekFile });
+    await expect(refused).rejects.toThrow(problem);
+    await expect(refused).rejects.not.toThrow(/c2hvcnQ|at all/);
+  }
 });
 
 test("production makes nothing up", async () => {

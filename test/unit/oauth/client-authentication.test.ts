@@ -45,7 +45,8 @@ test.each([
   expect(() => presentedCredentials(header, parameters)).toThrow(code("INVALID_CLIENT"));
 });
 
-const pepper = createPepper(randomBytes(32));
+const pepperKey = randomBytes(32);
+const pepper = createPepper(pepperKey);
 const clientId = newClientId(randomBytes);
 const secrets = [1, 2, 3].map(() => newClientSecret("production", randomBytes));
 const record: ClientRecord = {
@@ -118,4 +119,22 @@ test("garbage is refused without a look into the database", async () => {
     await expect(authenticate(present(id, text))).rejects.toMatchObject({ code: "INVALID_CLIENT" });
   }
   expect(asked).toEqual([]);
+});
+
+test("a secret under an earlier pepper authenticates, and its MAC under the newest is handed on", async () => {
+  const [secret = ""] = secrets;
+  const newest = randomBytes(32);
+  const told: unknown[] = [];
+  const { authenticate } = createClientAuthenticator({
+    findClient: async () => record,
+    pepper: createPepper(newest, [pepperKey]),
+    onOldMac: (old) => told.push(old),
+  });
+  await authenticate(present(clientId, secret));
+  expect(told).toEqual([
+    { credentialId: "crd", version: 1, macKeyId: pepper.id, newMac: createPepper(newest).mac(secret) },
+  ]);
+  const wrong = newClientSecret("production", randomBytes);
+  await expect(authenticate(present(clientId, wrong))).rejects.toMatchObject({ code: "INVALID_CLIENT" });
+  expect(told).toHaveLength(1);
 });

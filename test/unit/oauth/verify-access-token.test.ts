@@ -1,20 +1,24 @@
 /** Every way to bend a token that security decisions A list, and some more: one kind of token passes. */
-import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
+import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
-import { createKeyring } from "../../../src/crypto/keyring.ts";
-import type { SigningKeyRow } from "../../../src/database/repositories/signing-keys.ts";
 import type { SignetError } from "../../../src/errors.ts";
 import { createTokenMint } from "../../../src/oauth/access-token.ts";
-import { generateSigningKey, openSigningKey, openVerificationKey } from "../../../src/oauth/signing-key.ts";
+import {
+  generateSigningKey,
+  openSigningKey,
+  openVerificationKey,
+  type VerificationKey,
+} from "../../../src/oauth/signing-key.ts";
 import { createTokenVerifier, type VerifyToken } from "../../../src/oauth/verify-access-token.ts";
+import { testKeyring } from "../../support/keyring.ts";
 
 const ISSUER = "https://service.example";
 const NOW_MS = 1_763_650_000_000;
 const NOW = NOW_MS / 1_000;
 
-const keyring = createKeyring({ kek: randomBytes(32), randomBytes });
-const row: SigningKeyRow = { ...(await generateSigningKey(keyring)), state: "CURRENT" };
-const signingKey = openSigningKey(row, keyring);
+const keyring = testKeyring();
+const row = await generateSigningKey("ES256", keyring);
+const signingKey = await openSigningKey(row, keyring);
 const publicKey = openVerificationKey(row);
 const subject = {
   clientId: "cl_000000000000000000000000",
@@ -59,7 +63,7 @@ function malleated(): string {
 }
 
 let nowMs: number;
-let keys: Map<string, KeyObject>;
+let keys: Map<string, VerificationKey | "revoked">;
 let lookups: number;
 let verify: VerifyToken;
 
@@ -194,6 +198,15 @@ test("a token that was accepted before dies with its key", async () => {
   expect(await refusal(token)).toBe("accepted");
   keys.clear();
   expect(await refusal(token)).toBe("TOKEN_INVALID");
+});
+
+test("a token of a revoked key is revoked, whether it was accepted before or not", async () => {
+  keys.set(row.kid, "revoked");
+  expect(await refusal(token)).toBe("TOKEN_REVOKED");
+  keys.set(row.kid, publicKey);
+  expect(await refusal(token)).toBe("accepted");
+  keys.set(row.kid, "revoked");
+  expect(await refusal(token)).toBe("TOKEN_REVOKED");
 });
 
 test("a token that was accepted before is asked of its key on every request", async () => {

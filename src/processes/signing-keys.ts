@@ -1,0 +1,43 @@
+/** The signing keys of an api process: made if there are none, and read again whenever somebody changes them. */
+import type { Config } from "../config.ts";
+import type { Keyring } from "../crypto/keyring.ts";
+import { listen } from "../database/listener.ts";
+import type { Pool } from "../database/pool.ts";
+import { SIGNING_KEYS_CHANNEL } from "../database/repositories/signing-keys.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../observability/logger.ts";
+import { ensureSigningKey, type KeyStore, openKeyStore } from "../oauth/key-store.ts";
+
+export interface SigningKeyParts {
+  readonly config: Pick<Config, "jwtAlg"> & { readonly databaseUrl: string };
+  readonly pools: { readonly operator: Pool; readonly issuer: Pool };
+  readonly keyring: Keyring;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Opens the key store of a process. */
+export async function openSigningKeys(
+  parts: SigningKeyParts,
+): Promise<Omit<KeyStore, "close"> & { close(): Promise<void> }> {
+  const { config, pools, keyring, clock, log } = parts;
+  await ensureSigningKey({ db: pools.operator, keyring, clock, alg: config.jwtAlg });
+  const store = await openKeyStore({ db: pools.issuer, keyring, clock, log });
+  const listener = listen({
+    url: config.databaseUrl,
+    channel: SIGNING_KEYS_CHANNEL,
+    onNotification: () => {
+      store
+        .refresh()
+        .catch((error: unknown) => log.warn({ err: error }, "changed signing keys could not be read"));
+    },
+    log,
+  });
+  return {
+    ...store,
+    close: async () => {
+      store.close();
+      await listener.stop();
+    },
+  };
+}
