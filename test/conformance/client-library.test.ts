@@ -1,0 +1,303 @@
+/**
+ * `signet/client` against a real service: every call that it makes, and its hand-written types against the service's own
+ * OpenAPI document. The lists of members below are checked against the types by the compiler, in both directions, and
+ * against the document by the tests.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Attempt, Delivery } from "../../src/client/deliveries.ts";
+import type { Credential } from "../../src/client/credentials.ts";
+import type { DeadLetter } from "../../src/client/dead-letters.ts";
+import type { Endpoint, RegisteredEndpoint } from "../../src/client/endpoints.ts";
+import type { AcceptedEvent, StoredEvent } from "../../src/client/events.ts";
+import { SignetClient, type SignetClientOptions } from "../../src/client/signet-client.ts";
+import { useTestApi } from "../support/api.ts";
+import { apiRoutes } from "../support/openapi.ts";
+import { eventually } from "../support/eventually.ts";
+import { provision, type Provisioned } from "../support/factories.ts";
+import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { WEBHOOK_SCOPES } from "../support/tenant.ts";
+
+/** Failures follow each other in milliseconds, so that a dead letter is one within the test's patience. */
+const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
+
+type Members<Type> = Readonly<Record<keyof Type, true>>;
+
+const DELIVERY: Members<Delivery> = {
+  id: true,
+  event_id: true,
+  event_type: true,
+  endpoint_id: true,
+  state: true,
+  cycle: true,
+  attempt_count: true,
+  next_attempt_at: true,
+  last_status: true,
+  last_error: true,
+  workflow_id: true,
+  created_at: true,
+  delivered_at: true,
+  dead_lettered_at: true,
+  expires_at: true,
+};
+const DEAD_LETTER: Members<DeadLetter> = { ...DELIVERY, reason: true, event: true };
+const ENDPOINT: Members<Endpoint> = {
+  id: true,
+  url: true,
+  events: true,
+  metadata: true,
+  description: true,
+  state: true,
+  disabled_reason: true,
+  created_at: true,
+  updated_at: true,
+  verification: true,
+};
+const REGISTERED: Members<RegisteredEndpoint> = { ...ENDPOINT, secret: true };
+const ACCEPTED: Members<AcceptedEvent> = { id: true, type: true, created_at: true, deliveries: true };
+const STORED: Members<StoredEvent> = {
+  ...ACCEPTED,
+  source_id: true,
+  occurred_at: true,
+  data: true,
+};
+const ATTEMPT: Members<Attempt> = {
+  id: true,
+  cycle: true,
+  attempt: true,
+  started_at: true,
+  duration_ms: true,
+  status: true,
+  error: true,
+  response_body: true,
+};
+const CREDENTIAL: Members<Credential> = {
+  id: true,
+  principal_id: true,
+  client_id: true,
+  state: true,
+  rotation_mode: true,
+  san_uri: true,
+  certificate_thumbprints: true,
+  created_at: true,
+  revoked_at: true,
+};
+
+/** Operations with what their answers hold; `data` names the items of a list. */
+const ANSWERS: Readonly<
+  Record<string, { readonly data?: true; readonly members: Readonly<Record<string, true>> }>
+> = {
+  "POST /v1/webhooks/endpoints": { members: REGISTERED },
+  "GET /v1/webhooks/endpoints": { data: true, members: ENDPOINT },
+  "GET /v1/webhooks/endpoints/{id}": { members: ENDPOINT },
+  "POST /v1/webhooks/endpoints/{id}/verify": { members: ENDPOINT },
+  "GET /v1/events": { data: true, members: STORED },
+  "GET /v1/events/{id}": { members: STORED },
+  "GET /v1/webhooks/deliveries": { data: true, members: DELIVERY },
+  "GET /v1/webhooks/deliveries/{id}": { members: DELIVERY },
+  "GET /v1/webhooks/deliveries/{id}/attempts": { data: true, members: ATTEMPT },
+  "GET /v1/webhooks/dlq": { data: true, members: DEAD_LETTER },
+  "GET /v1/webhooks/dlq/{id}": { members: DEAD_LETTER },
+  "POST /v1/webhooks/dlq/{id}/replay": { members: DELIVERY },
+  "GET /v1/credentials": { data: true, members: CREDENTIAL },
+  "GET /v1/credentials/{id}": { members: CREDENTIAL },
+};
+/** Its answer has two forms: the tests below look at both. */
+const PUBLISH = "POST /v1/events";
+const DELETE = "DELETE /v1/webhooks/endpoints/{id}";
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+}
+
+let client: Provisioned;
+let receiver: Receiver;
+let signet: SignetClient;
+/** Every operation that the client has called, as `METHOD /path`. */
+const called = new Set<string>();
+
+function connect(more: Partial<SignetClientOptions> = {}): SignetClient {
+  return new SignetClient({
+    baseUrl: api.publicUrl,
+    clientId: client.clientId,
+    clientSecret: client.clientSecret,
+    fetch: async (url, init) => {
+      const path = new URL(url).pathname.replace(/\/[a-z]{2,3}_[0-9a-z]{24}(?=\/|$)/, "/{id}");
+      called.add(`${init.method} ${path}`);
+      return await fetch(url, init);
+    },
+    ...more,
+  });
+}
+
+beforeAll(async () => {
+  client = await provision(api, { scopes: [...WEBHOOK_SCOPES, "credentials:read"] });
+  receiver = await startReceiver();
+  signet = connect();
+  return async () => {
+    await receiver.close();
+  };
+});
+
+async function activeEndpoint(events: readonly string[] = ["*"]): Promise<RegisteredEndpoint> {
+  const endpoint = await signet.endpoints.create({
+    url: `${receiver.url}/hook`,
+    events,
+    metadata: { team: "a" },
+  });
+  await eventually(
+    async () => (await signet.endpoints.get(endpoint.id)).state === "ACTIVE",
+    "the endpoint's verification",
+  );
+  return endpoint;
+}
+
+describe("the types", () => {
+  test.each(Object.entries(ANSWERS))(
+    "have the members that the document gives the answer of %s",
+    async (name, answer) => {
+      const { body } = await api.request("/openapi.json");
+      const [method = "", path = ""] = name.split(" ");
+      const paths = body["paths"] as Record<string, Record<string, { responses: Record<string, unknown> }>>;
+      const { responses = {} } = paths[path]?.[method.toLowerCase()] ?? {};
+      const [success] = Object.entries(responses).filter(([status]) => status.startsWith("2"));
+      const content = (success?.[1] as { content?: Record<string, { schema: Schema }> } | undefined)?.content;
+      const schema = content?.["application/json"]?.schema;
+      const found = answer.data === true ? schema?.properties?.["data"]?.items : schema;
+      expect(Object.keys(found?.properties ?? {}).toSorted()).toEqual(Object.keys(answer.members).toSorted());
+    },
+  );
+});
+
+describe("the client", () => {
+  test("registers, reads, lists, verifies and deletes endpoints", async () => {
+    const endpoint = await activeEndpoint();
+    expect(Object.keys(endpoint).toSorted()).toEqual(Object.keys(REGISTERED).toSorted());
+    expect(endpoint.secret).toMatch(/^whsec_/);
+    expect(await signet.endpoints.get(endpoint.id)).toMatchObject({ metadata: { team: "a" }, events: ["*"] });
+    await expect(signet.endpoints.verify(endpoint.id)).rejects.toMatchObject({ code: "INVALID_STATE" });
+    const others = [await activeEndpoint(), await activeEndpoint()].map(({ id }) => id);
+    const listed: string[] = [];
+    for await (const { id } of signet.endpoints.list({ limit: 1 })) {
+      listed.push(id);
+    }
+    expect(listed).toEqual([...others.toReversed(), endpoint.id]);
+    for (const id of listed) {
+      await signet.endpoints.delete(id);
+    }
+    await expect(signet.endpoints.get(endpoint.id)).rejects.toMatchObject({ status: 404, code: "NOT_FOUND" });
+  });
+
+  test("publishes an event, follows its delivery, and reads both back", async () => {
+    const endpoint = await activeEndpoint();
+    const event = await signet.events.publish({
+      type: "inference.completed",
+      data: { run: 7 },
+      id: "run-7",
+      occurred_at: new Date("2026-11-20T12:00:00.000Z"),
+    });
+    expect(Object.keys(event).toSorted()).toEqual(Object.keys(ACCEPTED).toSorted());
+    const delivery = await eventually(async () => {
+      const { data } = await signet.deliveries.list({ event_id: event.id }).page();
+      return data.find(({ state }) => state === "DELIVERED");
+    }, "the delivery");
+    expect(await signet.deliveries.get(delivery.id)).toEqual(delivery);
+    expect(await signet.deliveries.attempts(delivery.id)).toMatchObject([
+      { attempt: 1, status: 200, error: null },
+    ]);
+    expect(await signet.events.get(event.id)).toMatchObject({
+      source_id: "run-7",
+      occurred_at: "2026-11-20T12:00:00.000Z",
+      data: { run: 7 },
+    });
+    expect((await signet.events.list({ event_type: "inference.completed" }).page()).data[0]?.id).toBe(
+      event.id,
+    );
+    await signet.endpoints.delete(endpoint.id);
+  });
+
+  test("publishes a batch whose items stand for themselves", async () => {
+    const items = await signet.events.publishBatch([
+      { type: "a.b", data: {} },
+      { type: "not a type", data: {} },
+      { type: "c.d", data: {} },
+    ]);
+    expect(items).toMatchObject([
+      { index: 0, type: "a.b" },
+      { index: 1, error: { code: "VALIDATION_FAILED", status: 422 } },
+      { index: 2, type: "c.d" },
+    ]);
+    expect(items.filter((item) => item.error === undefined).map(({ id }) => id)).toHaveLength(2);
+  });
+
+  test("publishes once, though the answer to it was lost", async () => {
+    let lose = true;
+    const unlucky = connect({
+      fetch: async (url, init) => {
+        const response = await fetch(url, init);
+        if (url.endsWith("/v1/events") && lose) {
+          lose = false;
+          throw new TypeError("fetch failed");
+        }
+        return response;
+      },
+    });
+    const type = "lost.once";
+    const event = await unlucky.events.publish({ type, data: {} });
+    const { data } = await signet.events.list({ event_type: type }).page();
+    expect(data.map(({ id }) => id)).toEqual([event.id]);
+  });
+
+  test("finds dead letters and replays them", async () => {
+    const endpoint = await activeEndpoint(["inference.failed"]);
+    receiver.answer([{ kind: "answer", status: 500 }]);
+    const event = await signet.events.publish({ type: "inference.failed", data: { run: 8 } });
+    const letter = await eventually(async () => {
+      const { data } = await signet.deadLetters.list({ event_id: event.id }).page();
+      return data[0];
+    }, "the dead letter");
+    expect(letter).toMatchObject({ reason: "attempts_exhausted", state: "DEAD_LETTERED", attempt_count: 17 });
+    expect(await signet.deadLetters.get(letter.id)).toEqual(letter);
+    receiver.answer([{ kind: "answer" }]);
+    expect(await signet.deadLetters.replay(letter.id)).toMatchObject({ cycle: 2 });
+    await eventually(
+      async () => (await signet.deliveries.get(letter.id)).state === "DELIVERED",
+      "the replay",
+    );
+    await expect(signet.deadLetters.replay(letter.id)).rejects.toMatchObject({
+      status: 409,
+      code: "INVALID_STATE",
+    });
+    await signet.endpoints.delete(endpoint.id);
+  });
+
+  test("reads credentials", async () => {
+    const [credential] = (await signet.credentials.list().page()).data;
+    expect(credential).toMatchObject({ id: client.credentialId, client_id: client.clientId });
+    expect(await signet.credentials.get(client.credentialId)).toEqual(credential);
+  });
+
+  test("says which permission is missing", async () => {
+    const narrow = connect({ scopes: ["webhooks:read"] });
+    await expect(narrow.events.publish({ type: "a.b", data: {} })).rejects.toMatchObject({
+      status: 403,
+      code: "SCOPE_VIOLATION",
+      problem: { missing_permission: "events:publish" },
+      requestId: expect.stringMatching(/^req_/) as string,
+    });
+  });
+
+  test("gets a fresh token when its own has ended by the service's clock", async () => {
+    const slow = connect();
+    await slow.endpoints.list().page();
+    api.clock.advance(16 * 60_000);
+    await expect(slow.endpoints.list().page()).resolves.toBeDefined();
+  });
+
+  test("has called every operation that its types are about", async () => {
+    const known = [...Object.keys(ANSWERS), PUBLISH, DELETE];
+    expect(known.filter((operation) => !called.has(operation))).toEqual([]);
+    const routes = (await apiRoutes(api)).map(({ method, path }) => `${method} ${path}`);
+    expect(known.filter((operation) => !routes.includes(operation))).toEqual([]);
+  });
+});

@@ -1,0 +1,114 @@
+/** Two OAuth clients that nobody here has written find the service by its metadata and get tokens from it. */
+import * as oauth from "oauth4webapi";
+import * as openid from "openid-client";
+import { beforeAll, describe, expect, test } from "vitest";
+import { useTestApi } from "../support/api.ts";
+import { bearer, provision, type Provisioned } from "../support/factories.ts";
+
+const api = useTestApi();
+const SCOPES = ["credentials:read", "webhooks:read"];
+/** Plain HTTP is what development listens with; both clients have to be told that it is meant. */
+const INSECURE = { [oauth.allowInsecureRequests]: true };
+
+let client: Provisioned;
+
+beforeAll(async () => {
+  client = await provision(api, { scopes: SCOPES });
+});
+
+async function expectToken(token: string, scope: string): Promise<void> {
+  const answer = await api.request("/v1/credentials", { headers: bearer(token) });
+  expect(answer.status).toBe(scope.includes("credentials:read") ? 200 : 403);
+}
+
+describe("openid-client", () => {
+  const discover = async (authentication: openid.ClientAuth): Promise<openid.Configuration> =>
+    await openid.discovery(new URL(api.publicUrl), client.clientId, undefined, authentication, {
+      algorithm: "oauth2",
+      execute: [openid.allowInsecureRequests],
+    });
+
+  test.each([
+    ["client_secret_basic", openid.ClientSecretBasic],
+    ["client_secret_post", openid.ClientSecretPost],
+  ])("gets a token with %s", async (_method, authentication) => {
+    const configuration = await discover(authentication(client.clientSecret));
+    const tokens = await openid.clientCredentialsGrant(configuration);
+    expect(tokens).toMatchObject({ token_type: "bearer", expires_in: 900, scope: SCOPES.join(" ") });
+    await expectToken(tokens.access_token, SCOPES.join(" "));
+  });
+
+  test("gets a token for less than all scopes", async () => {
+    const configuration = await discover(openid.ClientSecretBasic(client.clientSecret));
+    const tokens = await openid.clientCredentialsGrant(configuration, { scope: "webhooks:read" });
+    expect(tokens.scope).toBe("webhooks:read");
+    await expectToken(tokens.access_token, "webhooks:read");
+  });
+
+  test("calls the API with its token", async () => {
+    const configuration = await discover(openid.ClientSecretPost(client.clientSecret));
+    const { access_token: token } = await openid.clientCredentialsGrant(configuration);
+    const url = new URL("/v1/credentials", api.publicUrl);
+    expect((await openid.fetchProtectedResource(configuration, token, url, "GET")).status).toBe(200);
+  });
+
+  test.each([
+    ["a wrong secret", {}, "invalid_client", 401],
+    ["a scope that the client does not have", { scope: "webhooks:write" }, "invalid_scope", 400],
+    ["a resource that is not ours", { resource: "https://elsewhere.example" }, "invalid_target", 400],
+  ])("understands the refusal of %s", async (_name, parameters, error, status) => {
+    const secret = error === "invalid_client" ? `${client.clientSecret.slice(0, -1)}_` : client.clientSecret;
+    const configuration = await discover(openid.ClientSecretPost(secret));
+    await expect(openid.clientCredentialsGrant(configuration, parameters)).rejects.toMatchObject({
+      error,
+      status,
+    });
+  });
+
+  test("understands the challenge that answers a wrong secret in the Authorization header", async () => {
+    const configuration = await discover(openid.ClientSecretBasic(`${client.clientSecret.slice(0, -1)}_`));
+    await expect(openid.clientCredentialsGrant(configuration)).rejects.toMatchObject({
+      code: "OAUTH_WWW_AUTHENTICATE_CHALLENGE",
+      status: 401,
+      cause: [{ scheme: "basic" }],
+    });
+  });
+});
+
+describe("oauth4webapi", () => {
+  async function discover(): Promise<oauth.AuthorizationServer> {
+    const issuer = new URL(api.publicUrl);
+    const response = await oauth.discoveryRequest(issuer, { ...INSECURE, algorithm: "oauth2" });
+    return await oauth.processDiscoveryResponse(issuer, response);
+  }
+
+  async function grant(authentication: oauth.ClientAuth, parameters: Record<string, string> = {}) {
+    const server = await discover();
+    const request = oauth.clientCredentialsGrantRequest;
+    const who = { client_id: client.clientId };
+    const response = await request(server, who, authentication, parameters, INSECURE);
+    return await oauth.processClientCredentialsResponse(server, who, response);
+  }
+
+  test.each([
+    ["client_secret_basic", oauth.ClientSecretBasic],
+    ["client_secret_post", oauth.ClientSecretPost],
+  ])("gets a token with %s", async (_method, authentication) => {
+    const tokens = await grant(authentication(client.clientSecret), { scope: "credentials:read" });
+    expect(tokens).toMatchObject({ token_type: "bearer", expires_in: 900, scope: "credentials:read" });
+    await expectToken(tokens.access_token, "credentials:read");
+  });
+
+  test("accepts the token as a JWT access token of RFC 9068, by the published keys", async () => {
+    const server = await discover();
+    const { access_token: token } = await grant(oauth.ClientSecretBasic(client.clientSecret));
+    const request = new Request("http://resource.example/", { headers: bearer(token) });
+    const claims = await oauth.validateJwtAccessToken(server, request, "signet", INSECURE);
+    expect(claims).toMatchObject({ iss: api.publicUrl, client_id: client.clientId, sub: client.clientId });
+  });
+
+  test("understands a refusal", async () => {
+    const refused = grant(oauth.ClientSecretPost(client.clientSecret), { scope: "webhooks:write" });
+    await expect(refused).rejects.toMatchObject({ error: "invalid_scope", status: 400 });
+  });
+});
