@@ -152,18 +152,28 @@ async function activeEndpoint(events: readonly string[] = ["*"]): Promise<Regist
   return endpoint;
 }
 
+interface Operation {
+  readonly responses: Readonly<
+    Record<string, { readonly content?: Readonly<Record<string, { schema: Schema }>> }>
+  >;
+}
+
+/** What the document says of the answer to a success. */
+async function answerSchema(operation: string): Promise<Schema> {
+  const { body } = await api.request("/openapi.json");
+  const paths = body["paths"] as Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  const [method = "", path = ""] = operation.split(" ");
+  const responses = Object.entries(paths[path]?.[method.toLowerCase()]?.responses ?? {});
+  const [, success] = responses.find(([status]) => status.startsWith("2")) ?? [];
+  return success?.content?.["application/json"]?.schema ?? {};
+}
+
 describe("the types", () => {
   test.each(Object.entries(ANSWERS))(
     "have the members that the document gives the answer of %s",
     async (name, answer) => {
-      const { body } = await api.request("/openapi.json");
-      const [method = "", path = ""] = name.split(" ");
-      const paths = body["paths"] as Record<string, Record<string, { responses: Record<string, unknown> }>>;
-      const { responses = {} } = paths[path]?.[method.toLowerCase()] ?? {};
-      const [success] = Object.entries(responses).filter(([status]) => status.startsWith("2"));
-      const content = (success?.[1] as { content?: Record<string, { schema: Schema }> } | undefined)?.content;
-      const schema = content?.["application/json"]?.schema;
-      const found = answer.data === true ? schema?.properties?.["data"]?.items : schema;
+      const schema = await answerSchema(name);
+      const found = answer.data === true ? schema.properties?.["data"]?.items : schema;
       expect(Object.keys(found?.properties ?? {}).toSorted()).toEqual(Object.keys(answer.members).toSorted());
     },
   );
