@@ -283,6 +283,7 @@ function start(rest) {
   const env = {
     ...process.env,
     SIGNET_ENV: process.env["SIGNET_ENV"] || "development",
+    SIGNET_MTLS_MODE: process.env["SIGNET_MTLS_MODE"] || "native",
     TSX_TSCONFIG_PATH: TSCONFIG,
   };
   const main = isProductionImage() ? [BUILT_MAIN] : ["--import", import.meta.resolve("tsx"), SOURCE_MAIN];

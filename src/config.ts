@@ -5,6 +5,7 @@
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { KEY_SETTINGS } from "./settings/key-settings.ts";
+import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
 import { integer, list, listen, type ListenAddress, oneOf, setting, text, url } from "./settings/setting.ts";
 
 /** The schedule's real length: 72 hours (specification 8). */
@@ -32,6 +33,7 @@ export const SETTINGS = {
     "operators' API; keep it on loopback",
   ),
   edgeListen: setting("SIGNET_EDGE_LISTEN", listen, "127.0.0.1:8443", "mutual TLS listener"),
+  ...MUTUAL_TLS_SETTINGS,
   metricsListen: setting("SIGNET_METRICS_LISTEN", listen, "127.0.0.1:9464", "Prometheus metrics"),
   publicUrl: setting(
     "SIGNET_PUBLIC_URL",
@@ -184,7 +186,11 @@ type Values = {
 };
 
 /** The service's settings, checked and frozen. */
-export interface Config extends Omit<Values, "publicUrl" | "allowHttpTargets" | "allowedTargetCidrs"> {
+export interface Config extends Omit<
+  Values,
+  "publicUrl" | "allowHttpTargets" | "allowedTargetCidrs" | "mtlsMode"
+> {
+  readonly mtlsMode: MutualTlsMode;
   readonly publicUrl: string;
   readonly allowHttpTargets: boolean;
   readonly allowedTargetCidrs: readonly string[];
@@ -245,6 +251,9 @@ function productionProblems(values: Values): string[] {
   if (values.allowHttpTargets === "true") {
     problems.push("SIGNET_ALLOW_HTTP_TARGETS must not be true in production");
   }
+  if (values.mtlsMode === "off") {
+    problems.push("SIGNET_MTLS_MODE must not be off in production");
+  }
   if (values.retryWindowMs !== RETRY_WINDOW_MS) {
     problems.push(`SIGNET_RETRY_WINDOW_MS must be ${RETRY_WINDOW_MS} in production`);
   }
@@ -263,6 +272,7 @@ export function loadConfig(environment: Environment): Config {
   const problems: string[] = [];
   const values = parse(environment, Object.keys(SETTINGS), problems);
   const development = values.env === "development";
+  const mutualTls = resolveMutualTls(values, development);
   if (problems.length === 0 && !development) {
     problems.push(...productionProblems(values));
   }
@@ -277,6 +287,7 @@ export function loadConfig(environment: Environment): Config {
   }
   return Object.freeze({
     ...values,
+    ...mutualTls,
     development,
     publicUrl: values.publicUrl ?? `http://${formatListen(values.apiListen)}`,
     allowHttpTargets:
@@ -286,7 +297,10 @@ export function loadConfig(environment: Environment): Config {
 }
 
 /** What the command line needs to reach a running service; the server's own settings need not be right for it. */
-export type OperatorSettings = Pick<Config, "adminListen" | "operatorToken" | "home">;
+export type OperatorSettings = Pick<Config, "adminListen" | "operatorToken" | "home"> & {
+  /** Whether the environment says so; what is unset is nobody's word. */
+  readonly production: boolean;
+};
 
 /**
  * Reads and checks the settings of the command line.
@@ -299,7 +313,7 @@ export function loadOperatorSettings(environment: Environment): OperatorSettings
   if (problems.length > 0) {
     throw new ConfigError(problems);
   }
-  return settings;
+  return { ...settings, production: environment[SETTINGS.env.variable] === "production" };
 }
 
 /** `host:port`, with brackets around IPv6. */

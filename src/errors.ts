@@ -15,6 +15,8 @@ export const ERROR_CATALOGUE = {
   TOKEN_INVALID: { status: 401, title: "Token invalid" },
   TOKEN_EXPIRED: { status: 401, title: "Token expired" },
   TOKEN_REVOKED: { status: 401, title: "Token revoked" },
+  CLIENT_CERT_REQUIRED: { status: 401, title: "Client certificate required" },
+  CERT_BINDING_MISMATCH: { status: 401, title: "Certificate binding mismatch" },
   SCOPE_VIOLATION: { status: 403, title: "Scope violation" },
   TENANT_SUSPENDED: { status: 403, title: "Tenant suspended" },
   NOT_FOUND: { status: 404, title: "Not found" },

@@ -3,6 +3,7 @@ import type { Config } from "../config.ts";
 import type { Pool } from "../database/pool.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
+import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
@@ -18,7 +19,8 @@ import type { SignetServer } from "./types.ts";
 
 /** What the public API works with. */
 export interface ApiServices {
-  readonly config: Pick<Config, "publicUrl">;
+  readonly config: Pick<Config, "publicUrl" | "development">;
+  readonly clients: ClientIdentification;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
@@ -38,7 +40,10 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   const { config, clock, randomBytes, log, pools } = services;
   const { server } = createServer({
     baseUrl: config.publicUrl,
-    guards: { scopes: createScopeGuard(services.verifyToken) },
+    guards: {
+      scopes: createScopeGuard(services.verifyToken, { bindingRequired: !config.development }),
+    },
+    clients: services.clients,
     clock,
     randomBytes,
     log,

@@ -3,9 +3,14 @@ import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import { fastify, type FastifyBaseLogger, LogController } from "fastify";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
+import {
+  type ClientIdentification,
+  createClientIdentification,
+} from "../mutual-tls/client-identification.ts";
 import type { Logger } from "../observability/logger.ts";
 import { type AllowedMethods, collectAllowedMethods } from "./plugins/allowed-methods.ts";
 import { BODY_LIMIT, installBodyParsing } from "./plugins/body-parsing.ts";
+import { installClientCertificates } from "./plugins/client-certificates.ts";
 import { createClientErrorHandler } from "./plugins/client-errors.ts";
 import { failRequest, installErrorHandling } from "./plugins/error-handling.ts";
 import { installRequestHygiene, parseQueryString } from "./plugins/request-hygiene.ts";
@@ -16,13 +21,15 @@ import { createValidatorCompiler } from "./validation.ts";
 export interface ServerOptions {
   readonly baseUrl: string;
   readonly guards: RouteGuards;
+  /** Who stands behind a request; absent on a server that no proxy and no client certificate belongs to. */
+  readonly clients?: ClientIdentification | undefined;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
 }
 
 /** A request must have arrived within this time, or it is answered 408; measured: only the three together work. */
-const HTTP_TIMEOUTS = {
+export const HTTP_TIMEOUTS = {
   headersTimeout: 5_000,
   requestTimeout: 10_000,
   connectionsCheckingInterval: 1_000,
@@ -56,8 +63,6 @@ export function createServer(options: ServerOptions): {
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
   server.decorateRequest("identity");
-  server.decorateRequest("clientCertificate");
-  server.decorateRequest("clientAddress", "");
   server.decorateRequest("operator");
   const bodyLimits = new Map<string, number>();
   server.addHook("onRoute", (route) => {
@@ -67,12 +72,12 @@ export function createServer(options: ServerOptions): {
     createValidatorCompiler((method, url) => bodyLimits.get(`${method} ${url}`) ?? BODY_LIMIT),
   );
   const allowedMethods = collectAllowedMethods(server);
-  server.addHook("onRequest", (request, _reply, done) => {
-    request.clientAddress = request.socket.remoteAddress ?? "";
-    done();
-  });
   installRouteDeclarations(server, options.guards);
   installRequestHygiene(server);
+  installClientCertificates(
+    server,
+    options.clients ?? createClientIdentification({ production: false, clock }),
+  );
   installBodyParsing(server);
   installErrorHandling(server, baseUrl, allowedMethods);
   return { server, allowedMethods };

@@ -7,6 +7,7 @@ import type {
   RawRequestDefaultExpression,
   RawServerDefault,
 } from "fastify";
+import type { CertificateProblem } from "../mutual-tls/certificate-chain.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { OperatorRole } from "../domain/operator-roles.ts";
 import type { Identity } from "../oauth/verify-access-token.ts";
@@ -39,6 +40,8 @@ declare module "fastify" {
     identity: Identity;
     /** The client's certificate, verified; absent where mutual TLS is not asked for. */
     clientCertificate: ClientCertificate | undefined;
+    /** Why there is no certificate where one is required; absent where there is one or none is asked for. */
+    clientCertificateProblem: CertificateProblem | undefined;
     /** Where the client is: behind a trusted proxy, what the proxy says, else the other end of the connection. */
     clientAddress: string;
     /** Set before the handler of every route that declares `operator`. */

@@ -3,6 +3,7 @@ import { Command, CommanderError } from "commander";
 import { ConfigError } from "../config.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { credentialCommand } from "./credential.ts";
+import { devCaCommand } from "./dev-ca.ts";
 import { principalCommand } from "./principal.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
@@ -41,6 +42,7 @@ function createProgram(context: CliContext, processes: readonly ProcessCommand[]
   program.addCommand(roleCommand(context));
   program.addCommand(principalCommand(context));
   program.addCommand(credentialCommand(context));
+  program.addCommand(devCaCommand(context));
   adopt(program, context);
   return program;
 }

@@ -3,7 +3,8 @@
  * network, which the sender can reach and they must not (server-side request forgery). The same policy is asked
  * at registration, before each send and at each connect, with the address that is really connected to.
  */
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
+import { addressSet } from "../address-set.ts";
 import type { TargetUrl } from "./url-rules.ts";
 import { forbiddenUrl, parseTargetUrl } from "./url-rules.ts";
 
@@ -79,36 +80,6 @@ const PUBLIC_IPV6 = ["2000::/3"];
 /** Teredo, ORCHID, benchmarking, documentation, 6to4, AS112. */
 const DENIED_IPV6 = ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"];
 const LOOPBACK = ["127.0.0.0/8", "::1/128"];
-
-/** Address ranges, one list per family: a joint `BlockList` would match `::ffff:127.0.0.1` against 127.0.0.0/8. */
-interface AddressSet {
-  has(address: string): boolean;
-}
-
-/** @throws TypeError for anything but an address with an optional prefix length */
-function addressSet(cidrs: readonly string[]): AddressSet {
-  const lists = { 4: new BlockList(), 6: new BlockList() };
-  for (const cidr of cidrs) {
-    const [address = "", prefix, ...rest] = cidr.split("/");
-    const family = isIP(address);
-    const bits = family === 4 ? 32 : 128;
-    const length = prefix === undefined ? bits : Number(prefix);
-    const valid = rest.length === 0 && /^(?:\d{1,3})?$/.test(prefix ?? "") && prefix !== "" && length <= bits;
-    if ((family !== 4 && family !== 6) || !valid) {
-      throw new TypeError(`${cidr} is not a range of addresses`);
-    }
-    lists[family].addSubnet(address, length, family === 4 ? "ipv4" : "ipv6");
-  }
-  return {
-    has(address) {
-      const family = isIP(address);
-      if (family === 4) {
-        return lists[4].check(address, "ipv4");
-      }
-      return family === 6 && lists[6].check(address, "ipv6");
-    },
-  };
-}
 
 const LOOPBACK_SET = addressSet(LOOPBACK);
 

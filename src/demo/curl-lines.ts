@@ -1,8 +1,17 @@
 /** What `npm start` prints for trying the service out: lines that work when pasted. */
 import type { DemoResult } from "./demo.ts";
 
+/** How the demo's tenant comes to the mutual TLS listener. */
+export interface MutualTlsAccess {
+  readonly baseUrl: string;
+  readonly caFile: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
 export interface CurlLinesOptions {
   readonly baseUrl: string;
+  readonly mutualTls?: MutualTlsAccess | undefined;
   readonly demo: DemoResult;
 }
 
@@ -11,14 +20,36 @@ function quoted(argument: string): string {
   return `'${argument.replaceAll("'", `'\\''`)}'`;
 }
 
-export function curlLines({ baseUrl, demo }: CurlLinesOptions): string[] {
-  const json = `-H 'Content-Type: application/json'`;
+const JSON_BODY = `-H 'Content-Type: application/json'`;
+
+/** Asks for a token and keeps it in the shell's `TOKEN`. */
+function tokenLine(curl: string, baseUrl: string, { tenant }: DemoResult): string {
+  return `TOKEN=$(${curl} ${baseUrl}/v1/auth/token ${JSON_BODY} -d ${quoted(`@${tenant.file}`)} | sed -E 's/.*"access_token":"([^"]+)".*/\\1/')`;
+}
+
+/** The same over mutual TLS: the token is good with this certificate only. */
+function mutualTlsLines({ mutualTls, demo }: CurlLinesOptions): string[] {
+  if (mutualTls === undefined) {
+    return [];
+  }
+  const { baseUrl, caFile, certFile, keyFile } = mutualTls;
+  const curl = `curl -s --cacert ${quoted(caFile)} --cert ${quoted(certFile)} --key ${quoted(keyFile)}`;
+  return [
+    tokenLine(curl, baseUrl, demo),
+    `${curl} ${baseUrl}/v1/credentials -H "Authorization: Bearer $TOKEN"`,
+  ];
+}
+
+export function curlLines(options: CurlLinesOptions): string[] {
+  const { baseUrl, demo } = options;
+  const json = JSON_BODY;
   const bearer = `-H "Authorization: Bearer $TOKEN"`;
   return [
-    `TOKEN=$(curl -s ${baseUrl}/v1/auth/token ${json} -d ${quoted(`@${demo.tenant.file}`)} | sed -E 's/.*"access_token":"([^"]+)".*/\\1/')`,
+    tokenLine("curl -s", baseUrl, demo),
     `curl -s ${baseUrl}/v1/webhooks/endpoints ${bearer}`,
     `curl -s ${baseUrl}/v1/events ${bearer} ${json} -d '{"type":"inference.completed","data":{"hello":"world"}}'`,
     `curl -s "${baseUrl}/v1/webhooks/deliveries?limit=1" ${bearer}`,
     `curl -s ${baseUrl}/v1/webhooks/deliveries/${demo.deliveryId}/attempts ${bearer}`,
+    ...mutualTlsLines(options),
   ];
 }

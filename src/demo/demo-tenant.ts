@@ -33,7 +33,7 @@ function text(resource: Resource, member: string): string {
   return value;
 }
 
-async function provision(admin: AdminCall): Promise<Omit<DemoTenant, "file">> {
+async function provision(admin: AdminCall, sanUri: string | undefined): Promise<Omit<DemoTenant, "file">> {
   const tenant = await admin("POST", "/tenants", { name: "Demo", region: "eu" });
   const tenantId = text(tenant, "id");
   const role = await admin("POST", `/tenants/${tenantId}/roles`, { name: "everything", scopes: SCOPES });
@@ -43,7 +43,9 @@ async function provision(admin: AdminCall): Promise<Omit<DemoTenant, "file">> {
     region: "eu",
     environment: "development",
   });
-  const credential = await admin("POST", `/principals/${text(principal, "id")}/credentials`, {});
+  // Whoever comes with a certificate must come with this one.
+  const binding = sanUri === undefined ? {} : { san_uri: sanUri };
+  const credential = await admin("POST", `/principals/${text(principal, "id")}/credentials`, binding);
   return {
     tenantId,
     clientId: text(credential, "client_id"),
@@ -77,6 +79,7 @@ async function write(path: string, tenant: Omit<DemoTenant, "file">): Promise<vo
 export async function demoTenant(
   home: string,
   admin: AdminCall,
+  sanUri: string | undefined,
 ): Promise<{ tenant: DemoTenant; known: boolean }> {
   const file = join(home, FILE);
   try {
@@ -86,7 +89,7 @@ export async function demoTenant(
   } catch {
     // Not there, or of a database that is gone.
   }
-  const tenant = await provision(admin);
+  const tenant = await provision(admin, sanUri);
   await write(file, tenant);
   return { tenant: { ...tenant, file }, known: false };
 }

@@ -23,6 +23,8 @@ export interface DemoOptions {
   readonly admin: AdminCall;
   readonly temporal: Client;
   readonly receiver: DemoReceiver;
+  /** The SPIFFE id of the tenant's certificate; absent without mutual TLS. */
+  readonly sanUri?: string | undefined;
   /** One line for people. */
   readonly say: (line: string) => void;
 }
@@ -165,7 +167,7 @@ async function showReplay({ receiver, say }: DemoOptions, api: TenantApi, id: st
 
 /** Runs the demo once. It throws when a step does not do what it shows. */
 export async function runDemo(options: DemoOptions): Promise<DemoResult> {
-  const { tenant, known } = await demoTenant(options.home, options.admin);
+  const { tenant, known } = await demoTenant(options.home, options.admin, options.sanUri);
   options.say(
     known
       ? `   demo tenant ${tenant.tenantId} of an earlier start`

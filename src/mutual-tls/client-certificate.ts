@@ -1,4 +1,6 @@
 /** A client's certificate, as the rest of the service knows it: only what mutual TLS has verified becomes one. */
+import type { X509Certificate } from "node:crypto";
+
 /** A certificate whose holder proved on this connection that it has the key, and whose chain ends at a trusted CA. */
 export interface ClientCertificate {
   /** SHA-256 of the DER form, lowercase hexadecimal: what a credential registers. */
@@ -15,19 +17,41 @@ export interface ClientCertificate {
 /** One entry of `subjectAltName` as Node prints it: what could be mistaken for a separator stands in JSON quotes. */
 const SAN_ENTRY = /([A-Za-z0-9 ]+):("(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)/y;
 
-/** The URIs of a printed `subjectAltName`; none when it cannot be read to its end. */
-export function subjectAlternativeUris(printed: string | undefined): readonly string[] {
+/** A subject alternative name, for instance `DNS` and `edge.internal`. */
+export interface AlternativeName {
+  readonly kind: string;
+  readonly value: string;
+}
+
+/** The names of a printed `subjectAltName`; none when it cannot be read to its end. */
+export function subjectAlternativeNames(printed: string | undefined): readonly AlternativeName[] {
   const text = printed ?? "";
-  const uris: string[] = [];
+  const names: AlternativeName[] = [];
   SAN_ENTRY.lastIndex = 0;
   while (SAN_ENTRY.lastIndex < text.length) {
     const [, kind, value = ""] = SAN_ENTRY.exec(text) ?? [];
     if (kind === undefined) {
       return [];
     }
-    if (kind === "URI") {
-      uris.push(value.startsWith('"') ? (JSON.parse(value) as string) : value);
-    }
+    names.push({ kind, value: value.startsWith('"') ? (JSON.parse(value) as string) : value });
   }
-  return uris;
+  return names;
+}
+
+/** Describes a certificate that has been verified. `issuers` bound its time: a chain is good while all of it is. */
+export function describeCertificate(
+  leaf: X509Certificate,
+  issuers: readonly X509Certificate[] = [],
+): ClientCertificate {
+  const digest = Buffer.from(leaf.fingerprint256.replaceAll(":", ""), "hex");
+  const chain = [leaf, ...issuers];
+  return {
+    thumbprint: digest.toString("hex"),
+    x5t: digest.toString("base64url"),
+    sanUris: subjectAlternativeNames(leaf.subjectAltName)
+      .filter(({ kind }) => kind === "URI")
+      .map(({ value }) => value),
+    notBefore: Math.max(...chain.map((certificate) => Date.parse(certificate.validFrom))),
+    notAfter: Math.min(...chain.map((certificate) => Date.parse(certificate.validTo))),
+  };
 }

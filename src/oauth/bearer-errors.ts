@@ -13,7 +13,12 @@ export function tokenMissing(): SignetError {
 
 /** 401: a token came and is not good. */
 export function tokenRefused(
-  code: "TOKEN_INVALID" | "TOKEN_EXPIRED" | "TOKEN_REVOKED",
+  code:
+    | "TOKEN_INVALID"
+    | "TOKEN_EXPIRED"
+    | "TOKEN_REVOKED"
+    | "CERT_BINDING_MISMATCH"
+    | "CLIENT_CERT_REQUIRED",
   detail: string,
   cause?: unknown,
 ): SignetError {

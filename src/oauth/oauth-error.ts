@@ -3,6 +3,7 @@ import type { ErrorCode, SignetError } from "../errors.ts";
 
 const OAUTH_NAMES: Partial<Readonly<Record<ErrorCode, string>>> = {
   INVALID_CLIENT: "invalid_client",
+  CLIENT_CERT_REQUIRED: "invalid_client",
   UNAUTHORIZED_CLIENT: "unauthorized_client",
   UNSUPPORTED_GRANT_TYPE: "unsupported_grant_type",
   INVALID_SCOPE: "invalid_scope",

@@ -12,6 +12,7 @@ import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
 import { createClientLookup, replaceMac, touchSecretVersions } from "../database/repositories/clients.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
+import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
 import { createTokenMint } from "../oauth/access-token.ts";
 import { createClientAuthenticator } from "../oauth/client-authentication.ts";
@@ -20,6 +21,7 @@ import { createLastUsedRecorder } from "../oauth/last-used.ts";
 import { createReMac, type ReMac } from "../oauth/re-mac.ts";
 import { createTokenVerifier } from "../oauth/verify-access-token.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
+import { openMutualTls } from "./mutual-tls.ts";
 import { openSigningKeys } from "./signing-keys.ts";
 import { createWebhooks } from "./webhooks.ts";
 import type { RunningProcess } from "./with-metrics.ts";
@@ -28,12 +30,16 @@ export interface ApiProcessOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
   readonly log: Logger;
   readonly clock?: Clock;
+  /** Whether a client certificate is revoked, asked at every request. */
+  readonly isCertificateDenied?: (certificate: ClientCertificate) => boolean;
 }
 
 export interface ApiProcess extends RunningProcess {
   /** Where the listeners ended up: a port of 0 in the settings is any free one. */
   readonly publicAddress: ListenAddress;
   readonly adminAddress: ListenAddress;
+  /** The mutual TLS listener, where there is one. */
+  readonly edgeAddress: ListenAddress | undefined;
   /** Answers what is under way, then closes. */
   close(): Promise<void>;
 }
@@ -114,6 +120,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log });
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const webhooks = createWebhooks({ config, pools, keyring, temporal, clock, log });
+  const mutualTls = await openMutualTls({ config, clock, log, isDenied: options.isCertificateDenied });
   const shared = { clock, randomBytes, log };
   const readiness = [
     { name: "database", check: async () => await requireCurrentSchema(pools.api) },
@@ -125,6 +132,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     ...shared,
     config,
     pools,
+    clients: mutualTls.clients,
     oauth,
     webhooks,
     verifyToken: createTokenVerifier({
@@ -145,14 +153,23 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   });
   const publicAddress = await listen(api, config.apiListen);
   const adminAddress = await listen(admin, config.adminListen);
-  log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress) }, "api started");
+  const edgeAddress = await mutualTls.listen(api);
+  log.info(
+    {
+      public: formatListen(publicAddress),
+      admin: formatListen(adminAddress),
+      edge: edgeAddress === undefined ? undefined : formatListen(edgeAddress),
+    },
+    "api started",
+  );
 
   return {
     publicAddress,
     adminAddress,
+    edgeAddress,
     readiness,
     close: async () => {
-      await Promise.all([api.close(), admin.close()]);
+      await Promise.all([api.close(), admin.close(), mutualTls.close()]);
       await keys.close();
       await webhooks.drain();
       await temporal.connection.close();

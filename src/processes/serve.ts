@@ -6,7 +6,7 @@ import { createAdminCall } from "../cli/admin-client.ts";
 import { type Config, formatListen, processEnvironment, SETTINGS } from "../config.ts";
 import { readOrCreateKey } from "../crypto/development-keys.ts";
 import { loadOperatorToken } from "../crypto/secrets.ts";
-import { curlLines } from "../demo/curl-lines.ts";
+import { curlLines, type MutualTlsAccess } from "../demo/curl-lines.ts";
 import { type DemoResult, runDemo } from "../demo/demo.ts";
 import { startDemoReceiver } from "../demo/demo-receiver.ts";
 import { systemClock } from "../domain/clock.ts";
@@ -20,6 +20,7 @@ import { createLogger, fileDestination, type Logger } from "../observability/log
 import { startMetricsServer } from "../observability/metrics-server.ts";
 import { createLazyClient } from "../temporal/client.ts";
 import { startApi } from "./api.ts";
+import { DEMO_SPIFFE_ID, openDevelopmentCertificates } from "./development-certificates.ts";
 import { runMigrate } from "./migrate.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorker } from "./worker.ts";
@@ -52,9 +53,12 @@ function say(line: string): void {
 }
 
 async function checkPorts(config: Config): Promise<void> {
-  const { apiListen, adminListen, metricsListen } = SETTINGS;
+  const { apiListen, adminListen, edgeListen, metricsListen } = SETTINGS;
   await requireFreePort({ what: "the API", ...config.apiListen, setting: apiListen.variable });
   await requireFreePort({ what: "the operators' API", ...config.adminListen, setting: adminListen.variable });
+  if (config.mtlsMode !== "off") {
+    await requireFreePort({ what: "mutual TLS", ...config.edgeListen, setting: edgeListen.variable });
+  }
   await requireFreePort({ what: "metrics", ...config.metricsListen, setting: metricsListen.variable });
 }
 
@@ -130,7 +134,7 @@ async function demonstrate(config: ReadyConfig, closers: Closers): Promise<DemoR
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const operatorToken = await loadOperatorToken(config, randomBytes);
   const admin = createAdminCall({
-    settings: () => ({ ...config, operatorToken }),
+    settings: () => ({ ...config, operatorToken, production: !config.development }),
     stdout: say,
     stderr: say,
     fetch,
@@ -144,6 +148,7 @@ async function demonstrate(config: ReadyConfig, closers: Closers): Promise<DemoR
       admin,
       temporal,
       receiver,
+      sanUri: DEMO_SPIFFE_ID,
       say,
     });
   } finally {
@@ -151,10 +156,17 @@ async function demonstrate(config: ReadyConfig, closers: Closers): Promise<DemoR
   }
 }
 
-function printAddresses(config: ReadyConfig, demo: DemoResult | undefined): void {
+function printAddresses(
+  config: ReadyConfig,
+  demo: DemoResult | undefined,
+  mutualTls: MutualTlsAccess | undefined,
+): void {
   const baseUrl = `http://${formatListen(config.apiListen)}`;
   say("");
   say(`   API         ${baseUrl} (OpenAPI: ${baseUrl}/openapi.json)`);
+  if (config.mtlsMode === "native") {
+    say(`   Mutual TLS  https://${formatListen(config.edgeListen)}, CA in ${config.clientCaFile}`);
+  }
   say(
     `   Operators   http://${formatListen(config.adminListen)}, token in ${join(config.home, "operator-token")}`,
   );
@@ -163,7 +175,7 @@ function printAddresses(config: ReadyConfig, demo: DemoResult | undefined): void
   if (demo !== undefined) {
     say("");
     say("Try it, in another terminal:");
-    for (const line of curlLines({ baseUrl, demo })) {
+    for (const line of curlLines({ baseUrl, mutualTls, demo })) {
       say(`  ${line}`);
     }
   }
@@ -181,6 +193,7 @@ async function open(
   const ready = await openServers(config, closers, stopping);
   stopping.throwIfAborted();
   await runMigrate(ready, log);
+  const mutualTls = await openDevelopmentCertificates(ready, systemClock.now());
   const api = await startApi({ config: ready, log });
   closers.add(async () => await api.close());
   const worker = await startWorker({ config: ready, log, stopping });
@@ -195,7 +208,7 @@ async function open(
   stopping.throwIfAborted();
   const demo = config.demo === "on" ? await demonstrate(ready, closers) : undefined;
   stopping.throwIfAborted();
-  printAddresses(ready, demo);
+  printAddresses(ready, demo, mutualTls);
   say("signet ready");
   return { readiness, failed: worker.failed, close: async () => await closers.close() };
 }

@@ -104,6 +104,10 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
         next_cursor: expect.any(String),
       },
       { data: expect.arrayContaining([expect.objectContaining({ cycle: 1, attempt: 17, status: 500 })]) },
+      {
+        data: [expect.objectContaining({ san_uri: "spiffe://signet.development/demo" })],
+        next_cursor: null,
+      },
     ]);
   });
 

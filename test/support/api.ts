@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, inject } from "vitest";
 import { type Environment, loadConfig } from "../../src/config.ts";
 import type { Clock } from "../../src/domain/clock.ts";
+import type { ClientCertificate } from "../../src/mutual-tls/client-certificate.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../src/processes/api.ts";
 import type { WorkerProcess, WorkerProcessOptions } from "../../src/processes/worker.ts";
@@ -30,6 +31,8 @@ export interface TestApi {
   readonly adminUrl: string;
   readonly publicPort: number;
   readonly adminPort: number;
+  /** The mutual TLS listener's; 0 where there is none. */
+  readonly edgePort: number;
   readonly operatorToken: string;
   readonly database: TestDatabase;
   readonly clock: TestClock;
@@ -49,6 +52,8 @@ export interface TestApi {
 export interface TestApiOptions {
   /** Settings on top of those that every test has. */
   readonly environment?: Environment;
+  /** Whether a client certificate is revoked. */
+  readonly isCertificateDenied?: (certificate: ClientCertificate) => boolean;
   /** A worker beside the api, on the same database, in a Temporal namespace of their own; its time cannot be moved. */
   readonly worker?: boolean;
 }
@@ -82,6 +87,7 @@ async function testEnvironment(database: TestDatabase): Promise<Environment> {
     SIGNET_ENV: "development",
     SIGNET_API_LISTEN: `127.0.0.1:${port}`,
     SIGNET_ADMIN_LISTEN: "127.0.0.1:0",
+    SIGNET_EDGE_LISTEN: "127.0.0.1:0",
     SIGNET_PUBLIC_URL: `http://127.0.0.1:${port}`,
     SIGNET_DATABASE_URL: database.url,
     TEMPORAL_ADDRESS: inject("temporalAddress"),
@@ -111,7 +117,14 @@ async function startTestApi(options: TestApiOptions): Promise<TestApi> {
   const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
   const clock = testClock();
   const ready = { ...config, databaseUrl: database.url, temporalAddress };
-  const running: ApiProcess = await startApi({ config: ready, log, clock });
+  const running: ApiProcess = await startApi({
+    config: ready,
+    log,
+    clock,
+    ...(options.isCertificateDenied === undefined
+      ? {}
+      : { isCertificateDenied: options.isCertificateDenied }),
+  });
   const worker = options.worker === true ? await startTestWorker({ config: ready, log }) : undefined;
   const operatorToken = config.operatorToken ?? "";
   const adminUrl = `http://127.0.0.1:${running.adminAddress.port}`;
@@ -121,6 +134,7 @@ async function startTestApi(options: TestApiOptions): Promise<TestApi> {
     adminUrl,
     publicPort: running.publicAddress.port,
     adminPort: running.adminAddress.port,
+    edgePort: running.edgeAddress?.port ?? 0,
     operatorToken,
     database,
     clock,

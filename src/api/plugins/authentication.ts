@@ -1,6 +1,7 @@
 /** The guard of tenants' routes: a Bearer token in the Authorization header (RFC 6750 section 2.1), then its scopes. */
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../oauth/bearer-errors.ts";
+import { type BindingPolicy, requireBoundCertificate } from "../../oauth/certificate-bound-token.ts";
 import type { VerifyToken } from "../../oauth/verify-access-token.ts";
 
 const BEARER = /^Bearer +([^ ]+)$/i;
@@ -31,9 +32,11 @@ export function operationOf(request: FastifyRequest): string {
 /** Makes the guards of routes that declare `scopes`. */
 export function createScopeGuard(
   verify: VerifyToken,
+  binding: BindingPolicy,
 ): (required: readonly string[]) => onRequestAsyncHookHandler {
   return (required) => async (request) => {
     request.identity = await verify(bearerToken(request));
+    requireBoundCertificate(request.identity, request.clientCertificate, binding);
     const violation = scopeViolation({
       operation: operationOf(request),
       required,

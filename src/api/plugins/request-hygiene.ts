@@ -12,6 +12,7 @@ const RAW_HEADERS_MAX = 200;
 const SINGLE_HEADERS: ReadonlySet<string> = new Set([
   "authorization",
   "client-cert",
+  "client-cert-chain",
   "content-encoding",
   "content-type",
   "host",

@@ -5,7 +5,9 @@
 import type { onRequestAsyncHookHandler, RouteOptions } from "fastify";
 import { Type } from "typebox";
 import { isOperatorRole, OPERATOR_ROLES, type OperatorRole } from "../../domain/operator-roles.ts";
+import { OAUTH_PATHS } from "../../oauth/oauth-error.ts";
 import type { SignetServer } from "../types.ts";
+import { requireClientCertificate } from "./client-certificates.ts";
 
 export interface RouteGuards {
   /** The guard of a route that needs these scopes; absent on a server without tenants. */
@@ -49,6 +51,11 @@ function guardOf(route: RouteOptions, guards: RouteGuards): onRequestAsyncHookHa
   return guard;
 }
 
+/** Where a token is given out or taken: mutual TLS is asked for there (security decisions B). */
+function needsCertificate(route: RouteOptions): boolean {
+  return route.config?.scopes !== undefined || OAUTH_PATHS.has(route.url);
+}
+
 function requireClosed(route: RouteOptions, part: "body" | "querystring" | "params"): void {
   const schema = route.schema?.[part] as { type?: string; additionalProperties?: unknown } | undefined;
   if (schema?.type === "object" && schema.additionalProperties !== false) {
@@ -60,9 +67,11 @@ function requireClosed(route: RouteOptions, part: "body" | "querystring" | "para
 export function installRouteDeclarations(server: SignetServer, guards: RouteGuards): void {
   server.addHook("onRoute", (route) => {
     const guard = guardOf(route, guards);
-    if (guard !== undefined) {
-      route.onRequest = [guard, ...[route.onRequest ?? []].flat()];
-    }
+    const own = [
+      ...(needsCertificate(route) ? [requireClientCertificate] : []),
+      ...(guard === undefined ? [] : [guard]),
+    ];
+    route.onRequest = [...own, ...[route.onRequest ?? []].flat()];
     if (route.url.includes(":") && route.schema?.params === undefined) {
       throw new Error(`${routeName(route)} must have a schema for its path parameters`);
     }

@@ -16,6 +16,10 @@ const DESCRIPTIONS: Readonly<Record<ErrorCode, string>> = {
   TOKEN_INVALID: "The access token is not one of ours, was changed, or is meant for somebody else.",
   TOKEN_EXPIRED: "The access token has expired. Tokens live for 15 minutes; ask for a new one.",
   TOKEN_REVOKED: "The access token, or what it was issued to, has been revoked.",
+  CLIENT_CERT_REQUIRED:
+    "The address needs mutual TLS, and no client certificate came that is trusted here, in time and made for clients.",
+  CERT_BINDING_MISMATCH:
+    "The access token belongs to another client certificate than the one of this connection. Ask for a token with it.",
   SCOPE_VIOLATION: "The access token lacks a scope that the address needs; missing_permission names it.",
   TENANT_SUSPENDED: "The tenant is suspended.",
   NOT_FOUND: "There is nothing at this address, or nothing that the caller may see.",

@@ -97,6 +97,7 @@ test.each([
   ["SIGNET_ALLOW_HTTP_TARGETS", "true"],
   ["SIGNET_RETRY_WINDOW_MS", "2000"],
   ["SIGNET_DEAD_LETTER_MS", "2000"],
+  ["SIGNET_MTLS_MODE", "off"],
 ])("production refuses to boot with %s=%s", (name, value) => {
   expect(problemsOf({ ...PRODUCTION, [name]: value })).toHaveLength(1);
 });
@@ -129,6 +130,7 @@ test("settings cannot be changed", () => {
 test("the command line needs none of the server's settings", () => {
   expect(loadOperatorSettings({ SIGNET_ADMIN_LISTEN: "10.0.0.1:81", SIGNET_PEPPER: "bad" })).toMatchObject({
     adminListen: { host: "10.0.0.1", port: 81 },
+    production: false,
   });
   expect(() => loadOperatorSettings({ SIGNET_ADMIN_LISTEN: "bad" })).toThrow(ConfigError);
 });

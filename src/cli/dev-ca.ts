@@ -1,0 +1,66 @@
+import { Command } from "commander";
+import { systemClock } from "../domain/clock.ts";
+import { developmentCaDirectory } from "../settings/mutual-tls.ts";
+import { type CliContext, CommandError } from "./context.ts";
+import { type OutputOptions, printResource } from "./output.ts";
+
+interface IssueOptions extends OutputOptions {
+  readonly sanUri?: string;
+}
+
+const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
+const OWN_NAMES: ReadonlySet<string> = new Set(["ca", "server"]);
+const SPIFFE_ID = /^spiffe:\/\/[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)+$/;
+
+/** `signet dev-ca init | issue`: works on files alone and asks no service. */
+export function devCaCommand(context: CliContext): Command {
+  const devCa = new Command("dev-ca").description("certificates for development: an authority of your own");
+
+  // Loaded when it is wanted: making certificates takes a library that no other command needs.
+  const open = async () => {
+    const { home, production } = context.settings();
+    if (production) {
+      throw new CommandError("The development CA is not for production: SIGNET_ENV says production.");
+    }
+    const { openDevelopmentCa } = await import("../mutual-tls/dev-ca.ts");
+    return await openDevelopmentCa({ directory: developmentCaDirectory(home), nowMs: systemClock.now() });
+  };
+
+  devCa
+    .command("init")
+    .description("make the authority and the listener's certificate, where they are not there yet")
+    .option("--json", "print an object")
+    .action(async (output: OutputOptions) => {
+      const { caFile, server } = await open();
+      const files = { ca_file: caFile, server_key_file: server.keyFile, server_cert_file: server.certFile };
+      printResource(context, files, output);
+    });
+
+  devCa
+    .command("issue <name>")
+    .description("make a client's certificate; name names its files")
+    .option("--san-uri <uri>", "its SPIFFE id; default: spiffe://signet.development/<name>")
+    .option("--json", "print an object")
+    .action(
+      async (name: string, { sanUri = `spiffe://signet.development/${name}`, ...output }: IssueOptions) => {
+        if (!NAME.test(name) || OWN_NAMES.has(name)) {
+          throw new CommandError(
+            "The name must be lower-case letters, digits and hyphens, and not ca or server.",
+          );
+        }
+        if (!SPIFFE_ID.test(sanUri)) {
+          throw new CommandError("--san-uri must be of the form spiffe://trust-domain/path.");
+        }
+        const client = await (await open()).client(name, sanUri);
+        const made = {
+          key_file: client.keyFile,
+          cert_file: client.certFile,
+          san_uri: sanUri,
+          certificate_thumbprint: client.thumbprint,
+        };
+        printResource(context, made, output);
+      },
+    );
+
+  return devCa;
+}

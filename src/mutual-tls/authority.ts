@@ -1,0 +1,126 @@
+/** A small certificate authority for development and for tests: P-256 keys, X.509 v3, nothing that is kept anywhere. */
+// Before the library: it registers its classes with it.
+import "reflect-metadata";
+import { createPrivateKey, createPublicKey, KeyObject, type webcrypto } from "node:crypto";
+import {
+  AuthorityKeyIdentifierExtension,
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  type Extension,
+  type JsonGeneralNames,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  SubjectAlternativeNameExtension,
+  SubjectKeyIdentifierExtension,
+  X509CertificateGenerator,
+} from "@peculiar/x509";
+
+const ECDSA = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
+
+/** PEM. */
+export interface KeyPair {
+  readonly key: string;
+  readonly cert: string;
+}
+
+export interface CertificateRequest {
+  /** An X.500 name, for instance `CN=client`. */
+  readonly subject: string;
+  readonly names?: JsonGeneralNames;
+  readonly purposes?: readonly ("clientAuth" | "serverAuth")[];
+  readonly notBefore: Date;
+  readonly notAfter: Date;
+  /** An authority below this one; the number of authorities that may follow it. */
+  readonly authority?: { readonly pathLength?: number };
+  /** Further extensions. */
+  readonly extensions?: readonly Extension[];
+}
+
+export interface Authority extends KeyPair {
+  /** Makes a key and a certificate for it. */
+  issue(request: CertificateRequest): Promise<KeyPair>;
+  /** Makes an authority below this one. */
+  issueAuthority(request: CertificateRequest): Promise<Authority>;
+}
+
+type Keys = webcrypto.CryptoKeyPair;
+
+async function generateKeys(): Promise<Keys> {
+  return await crypto.subtle.generateKey(ECDSA, true, ["sign", "verify"]);
+}
+
+function keyPem(key: webcrypto.CryptoKey): string {
+  return KeyObject.from(key).export({ format: "pem", type: "pkcs8" }) as string;
+}
+
+async function extensionsOf(request: CertificateRequest, keys: Keys, issuer: Keys): Promise<Extension[]> {
+  const { authority, names, purposes } = request;
+  const usage =
+    authority === undefined
+      ? new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true)
+      : new KeyUsagesExtension(KeyUsageFlags.keyCertSign, true);
+  return [
+    new BasicConstraintsExtension(authority !== undefined, authority?.pathLength, true),
+    usage,
+    await SubjectKeyIdentifierExtension.create(keys.publicKey),
+    await AuthorityKeyIdentifierExtension.create(issuer.publicKey),
+    ...(purposes === undefined
+      ? []
+      : [new ExtendedKeyUsageExtension(purposes.map((purpose) => ExtendedKeyUsage[purpose]))]),
+    ...(names === undefined ? [] : [new SubjectAlternativeNameExtension(names)]),
+    ...(request.extensions ?? []),
+  ];
+}
+
+function authorityOf(subject: string, keys: Keys, cert: string): Authority {
+  const certify = async (request: CertificateRequest): Promise<{ keys: Keys; cert: string }> => {
+    const own = await generateKeys();
+    const made = await X509CertificateGenerator.create({
+      subject: request.subject,
+      issuer: subject,
+      notBefore: request.notBefore,
+      notAfter: request.notAfter,
+      signingAlgorithm: ECDSA,
+      publicKey: own.publicKey,
+      signingKey: keys.privateKey,
+      extensions: await extensionsOf(request, own, keys),
+    });
+    return { keys: own, cert: `${made.toString("pem")}\n` };
+  };
+  return {
+    key: keyPem(keys.privateKey),
+    cert,
+    issue: async (request) => {
+      const made = await certify(request);
+      return { key: keyPem(made.keys.privateKey), cert: made.cert };
+    },
+    issueAuthority: async (request) => {
+      const made = await certify({ ...request, authority: request.authority ?? {} });
+      return authorityOf(request.subject, made.keys, made.cert);
+    },
+  };
+}
+
+/** Makes a root. */
+export async function createAuthority(request: CertificateRequest): Promise<Authority> {
+  const keys = await generateKeys();
+  const made = await X509CertificateGenerator.createSelfSigned({
+    name: request.subject,
+    keys,
+    notBefore: request.notBefore,
+    notAfter: request.notAfter,
+    signingAlgorithm: ECDSA,
+    extensions: await extensionsOf({ ...request, authority: request.authority ?? {} }, keys, keys),
+  });
+  return authorityOf(request.subject, keys, `${made.toString("pem")}\n`);
+}
+
+/** An authority that was made earlier. */
+export async function openAuthority(pair: KeyPair, subject: string): Promise<Authority> {
+  const load = async (key: KeyObject, usage: "sign" | "verify"): Promise<webcrypto.CryptoKey> =>
+    await crypto.subtle.importKey("jwk", key.export({ format: "jwk" }), ECDSA, true, [usage]);
+  const privateKey = await load(createPrivateKey(pair.key), "sign");
+  const publicKey = await load(createPublicKey(pair.key), "verify");
+  return authorityOf(subject, { privateKey, publicKey }, pair.cert);
+}

@@ -1,0 +1,82 @@
+/** Where a request comes from: the verified certificate and the address of its client (security decisions B). */
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+import type { Clock } from "../domain/clock.ts";
+import { type CertificateProblem, timeProblem } from "./certificate-chain.ts";
+import { hasCertificateHeader } from "./client-cert-header.ts";
+import type { ClientCertificate } from "./client-certificate.ts";
+import { plainAddress } from "./forwarded-address.ts";
+
+/** What was found of a certificate: itself, or why it does not count. */
+export type FoundCertificate = ClientCertificate | CertificateProblem;
+
+/** Who stands behind a request, as far as the connection and a trusted proxy can say. */
+export interface ClientOrigin {
+  readonly certificate: ClientCertificate | undefined;
+  /** Why there is no certificate. */
+  readonly problem: CertificateProblem;
+  readonly address: string;
+  /** Whether protected routes answer only with a certificate. */
+  readonly certificateRequired: boolean;
+  /** A certificate header came from somebody who is no trusted proxy. */
+  readonly forgedHeader: boolean;
+}
+
+export interface ClientIdentification {
+  /** @throws SignetError `INVALID_REQUEST` when a trusted proxy's header cannot be read */
+  identify(request: IncomingMessage): ClientOrigin;
+}
+
+/** The proxies that may speak for clients. */
+export interface TrustedProxies {
+  isTrusted(socket: Socket): boolean;
+  certificateOf(request: IncomingMessage): FoundCertificate;
+  addressOf(request: IncomingMessage, peer: string): string;
+}
+
+export interface ClientIdentificationOptions {
+  /** Looks at certificates of TLS connections; absent where clients do not connect by TLS. */
+  readonly native?: ((socket: TLSSocket) => FoundCertificate) | undefined;
+  readonly proxies?: TrustedProxies | undefined;
+  /** Production: a certificate is required on every listener, also where nobody can show one. */
+  readonly production: boolean;
+  /** Asked at every request: a resumed session brings the identity of an earlier handshake along. */
+  readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
+  readonly clock: Clock;
+}
+
+/** Makes what every request is asked first. */
+export function createClientIdentification(options: ClientIdentificationOptions): ClientIdentification {
+  const { native, proxies, production, isDenied, clock } = options;
+
+  function judge(found: FoundCertificate): Pick<ClientOrigin, "certificate" | "problem"> {
+    if (typeof found === "string") {
+      return { certificate: undefined, problem: found };
+    }
+    const problem = timeProblem(found, clock.now()) ?? (isDenied?.(found) === true ? "revoked" : undefined);
+    return problem === undefined
+      ? { certificate: found, problem: "missing" }
+      : { certificate: undefined, problem };
+  }
+
+  return {
+    identify: (request) => {
+      const { socket } = request;
+      const peer = plainAddress(socket.remoteAddress ?? "") ?? "";
+      if (proxies?.isTrusted(socket) === true) {
+        const address = proxies.addressOf(request, peer);
+        const found = judge(proxies.certificateOf(request));
+        return { ...found, address, certificateRequired: true, forgedHeader: false };
+      }
+      const encrypted = socket instanceof TLSSocket;
+      const found = encrypted && native !== undefined ? native(socket) : "missing";
+      return {
+        ...judge(found),
+        address: peer,
+        certificateRequired: production || encrypted,
+        forgedHeader: hasCertificateHeader(request.headers),
+      };
+    },
+  };
+}

@@ -1,0 +1,109 @@
+/** Keys, certificates and authorities from their files, read again when one of them changes. */
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { stat } from "node:fs/promises";
+import type { Logger } from "../observability/logger.ts";
+import { readPem, readTrustAnchors, type TrustAnchors, TrustError } from "./trust.ts";
+
+const LOOK_EVERY_MS = 2_000;
+
+export interface MaterialFiles {
+  readonly development: boolean;
+  readonly clientCaFile: string;
+  /** Our own key and certificate; absent where there is only a unix socket. */
+  readonly tls?: { readonly keyFile: string; readonly certFile: string } | undefined;
+  /** Authorities of the proxies. */
+  readonly proxyCaFile?: string | undefined;
+}
+
+export interface Material {
+  readonly clientAnchors: TrustAnchors;
+  readonly proxyAnchors: TrustAnchors | undefined;
+  readonly tls: { readonly key: string; readonly cert: string } | undefined;
+}
+
+export interface MaterialStore {
+  current(): Material;
+  /** Reads the files again; what cannot be used leaves everything as it is. Rejects with TrustError. */
+  reload(): Promise<void>;
+  close(): void;
+}
+
+async function readTls({
+  keyFile,
+  certFile,
+}: {
+  keyFile: string;
+  certFile: string;
+}): Promise<Material["tls"]> {
+  const [key, cert] = await Promise.all([readPem(keyFile), readPem(certFile)]);
+  let matches: boolean;
+  try {
+    matches = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+  } catch (error) {
+    throw new TrustError(`${keyFile} and ${certFile} must be a private key and a certificate in PEM`, {
+      cause: error,
+    });
+  }
+  if (!matches) {
+    throw new TrustError(`${keyFile} is not the key of ${certFile}`);
+  }
+  return { key, cert };
+}
+
+async function readMaterial({
+  development,
+  clientCaFile,
+  proxyCaFile,
+  tls,
+}: MaterialFiles): Promise<Material> {
+  return {
+    clientAnchors: await readTrustAnchors(clientCaFile, { development }),
+    proxyAnchors:
+      proxyCaFile === undefined ? undefined : await readTrustAnchors(proxyCaFile, { development }),
+    tls: tls === undefined ? undefined : await readTls(tls),
+  };
+}
+
+async function fingerprint(paths: readonly string[]): Promise<string> {
+  const stats = await Promise.all(paths.map(async (path) => await stat(path).catch(() => undefined)));
+  return stats.map((found) => `${found?.ino}/${found?.size}/${found?.mtimeMs}`).join(" ");
+}
+
+/**
+ * Reads the files and watches them; a mounted secret that is renewed takes effect within seconds.
+ *
+ * @param onChange what to do with new material
+ * @throws TrustError when one of them cannot be used
+ */
+export async function openMaterial(
+  files: MaterialFiles,
+  log: Logger,
+  onChange: (material: Material) => void,
+): Promise<MaterialStore> {
+  const paths = [files.clientCaFile, files.proxyCaFile, files.tls?.keyFile, files.tls?.certFile].filter(
+    (path) => path !== undefined,
+  );
+  let seen = await fingerprint(paths);
+  let current = await readMaterial(files);
+
+  async function reload(): Promise<void> {
+    current = await readMaterial(files);
+    onChange(current);
+    log.info("keys, certificates and authorities of mutual TLS read again");
+  }
+
+  async function look(): Promise<void> {
+    const now = await fingerprint(paths);
+    if (now !== seen) {
+      seen = now;
+      await reload();
+    }
+  }
+
+  const timer = setInterval(() => {
+    look().catch((error: unknown) =>
+      log.error({ err: error }, "new key material of mutual TLS cannot be used"),
+    );
+  }, LOOK_EVERY_MS).unref();
+  return { current: () => current, reload, close: () => clearInterval(timer) };
+}

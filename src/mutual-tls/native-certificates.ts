@@ -1,0 +1,74 @@
+/** The certificate of a client that connects by TLS itself. */
+import type { X509Certificate } from "node:crypto";
+import type { TLSSocket } from "node:tls";
+import { type CertificateProblem, findChain, leafProblem } from "./certificate-chain.ts";
+import { describeCertificate } from "./client-certificate.ts";
+import type { FoundCertificate } from "./client-identification.ts";
+import type { TrustAnchors } from "./trust.ts";
+
+/** What OpenSSL says about a chain, for people; anything else is "not trusted". */
+const PROBLEMS: Readonly<Record<string, CertificateProblem>> = {
+  CERT_HAS_EXPIRED: "expired",
+  CERT_NOT_YET_VALID: "not valid yet",
+  INVALID_PURPOSE: "wrong purpose",
+};
+const CHAIN_MAX = 8;
+
+function issuersOf(leaf: X509Certificate): X509Certificate[] {
+  const issuers: X509Certificate[] = [];
+  for (
+    let issuer = leaf.issuerCertificate;
+    issuer !== undefined && issuers.length < CHAIN_MAX && issuers.at(-1) !== issuer;
+    issuer = issuer.issuerCertificate
+  ) {
+    issuers.push(issuer);
+  }
+  return issuers;
+}
+
+/** The handshake's result. Node fills the certificate in for rogue ones too: only `authorized` counts. */
+function inspect(socket: TLSSocket): FoundCertificate {
+  const leaf = socket.getPeerX509Certificate();
+  if (leaf === undefined) {
+    return "missing";
+  }
+  if (!socket.authorized) {
+    return PROBLEMS[String(socket.authorizationError)] ?? "not trusted";
+  }
+  return leafProblem(leaf) ?? describeCertificate(leaf, issuersOf(leaf));
+}
+
+interface Inspected {
+  readonly found: FoundCertificate;
+  readonly anchors: TrustAnchors;
+}
+
+/**
+ * Looks at each connection once, and again when the trusted authorities have changed under it: a connection that was
+ * opened under an authority must not outlive the trust in it.
+ */
+export function createNativeCertificates(
+  anchors: () => TrustAnchors,
+): (socket: TLSSocket) => FoundCertificate {
+  const inspected = new WeakMap<TLSSocket, Inspected>();
+
+  function inspectAgain(socket: TLSSocket, known: FoundCertificate, now: TrustAnchors): FoundCertificate {
+    const leaf = socket.getPeerX509Certificate();
+    if (typeof known === "string" || leaf === undefined) {
+      return known;
+    }
+    const chain = findChain({ leaf, intermediates: issuersOf(leaf), anchors: now.certificates });
+    return chain === undefined ? "not trusted" : describeCertificate(leaf, chain);
+  }
+
+  return (socket) => {
+    const now = anchors();
+    const known = inspected.get(socket);
+    if (known?.anchors === now) {
+      return known.found;
+    }
+    const found = known === undefined ? inspect(socket) : inspectAgain(socket, known.found, now);
+    inspected.set(socket, { found, anchors: now });
+    return found;
+  };
+}

@@ -1,0 +1,31 @@
+/** What `npm start` needs for mutual TLS: the development CA, made at the first start, and a certificate for the demo. */
+import { type Config, formatListen } from "../config.ts";
+import type { MutualTlsAccess } from "../demo/curl-lines.ts";
+import { openDevelopmentCa } from "../mutual-tls/dev-ca.ts";
+import { developmentCaDirectory } from "../settings/mutual-tls.ts";
+
+/** The SPIFFE id that the demo's credential registers. */
+export const DEMO_SPIFFE_ID = "spiffe://signet.development/demo";
+
+/** Makes what is missing; nothing where the service has certificates of its own, or no mutual TLS. */
+export async function openDevelopmentCertificates(
+  config: Config,
+  nowMs: number,
+): Promise<MutualTlsAccess | undefined> {
+  const directory = developmentCaDirectory(config.home);
+  if (
+    !config.development ||
+    config.mtlsMode !== "native" ||
+    config.clientCaFile?.startsWith(directory) !== true
+  ) {
+    return undefined;
+  }
+  const ca = await openDevelopmentCa({ directory, nowMs });
+  const client = await ca.client("demo", DEMO_SPIFFE_ID);
+  return {
+    baseUrl: `https://${formatListen(config.edgeListen)}`,
+    caFile: ca.caFile,
+    certFile: client.certFile,
+    keyFile: client.keyFile,
+  };
+}

@@ -1,0 +1,155 @@
+/** Mutual TLS of the api process: who its clients are, and the listeners that they or their proxies come to. */
+import type { Server } from "node:http";
+import type { Server as HttpsServer } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import { HTTP_TIMEOUTS } from "../api/server.ts";
+import { addressSet } from "../address-set.ts";
+import type { SignetServer } from "../api/types.ts";
+import { type Config, ConfigError, type ListenAddress } from "../config.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
+import {
+  type ClientIdentification,
+  createClientIdentification,
+} from "../mutual-tls/client-identification.ts";
+import { type Material, type MaterialStore, openMaterial } from "../mutual-tls/material.ts";
+import { createNativeCertificates } from "../mutual-tls/native-certificates.ts";
+import {
+  closeServer,
+  createSocketServer,
+  createTlsServer,
+  type ListenerHandler,
+  listenOnSocket,
+  tlsContext,
+  type TlsMaterial,
+} from "../mutual-tls/tls-listener.ts";
+import { TrustError } from "../mutual-tls/trust.ts";
+import { createTrustedProxies } from "../mutual-tls/trusted-proxies.ts";
+import { mutualTlsProblems } from "../settings/mutual-tls.ts";
+import type { Logger } from "../observability/logger.ts";
+
+export interface MutualTlsOptions {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Whether a certificate is revoked, asked at every request. */
+  readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
+}
+
+export interface MutualTls {
+  readonly clients: ClientIdentification;
+  /** Opens the listeners that the mode needs, for the routes of `api`; the TLS one's address, where there is one. */
+  listen(api: SignetServer): Promise<ListenAddress | undefined>;
+  /** Answers what is under way, then closes. */
+  close(): Promise<void>;
+}
+
+function tlsMaterial({ tls, clientAnchors, proxyAnchors }: Material): TlsMaterial | undefined {
+  // Behind a proxy, those who connect are proxies.
+  return tls === undefined ? undefined : { ...tls, ca: (proxyAnchors ?? clientAnchors).pem };
+}
+
+function handlerOf(api: SignetServer): ListenerHandler {
+  return {
+    request: (request, response) => api.routing(request, response),
+    clientError: (error, socket) => void api.server.emit("clientError", error, socket),
+    timeouts: { ...HTTP_TIMEOUTS, requireHostHeader: false, keepAliveTimeout: api.server.keepAliveTimeout },
+  };
+}
+
+async function openFiles(
+  { config, log }: MutualTlsOptions,
+  onChange: (material: Material) => void,
+): Promise<MaterialStore> {
+  const {
+    development,
+    clientCaFile,
+    tlsKeyFile: keyFile,
+    tlsCertFile: certFile,
+    mtlsMode,
+    proxyCaFile,
+  } = config;
+  const problems = mutualTlsProblems(config);
+  if (clientCaFile === undefined || problems.length > 0) {
+    throw new ConfigError(problems);
+  }
+  const tls = keyFile === undefined || certFile === undefined ? undefined : { keyFile, certFile };
+  const proxies = mtlsMode === "proxy" ? proxyCaFile : undefined;
+  try {
+    return await openMaterial({ development, clientCaFile, tls, proxyCaFile: proxies }, log, onChange);
+  } catch (error) {
+    const hint = development ? "; `signet dev-ca init` makes what development needs" : "";
+    throw error instanceof TrustError ? new ConfigError([`${error.message}${hint}`]) : error;
+  }
+}
+
+async function listenOn(server: HttpsServer, { host, port }: ListenAddress): Promise<ListenAddress> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject).listen(port, host, resolve);
+  });
+  const { address, port: chosen } = server.address() as AddressInfo;
+  return { host: address, port: chosen };
+}
+
+function identification(
+  { config, clock, isDenied }: MutualTlsOptions,
+  files: MaterialStore | undefined,
+  isLocalSocket: (socket: Socket) => boolean,
+): ClientIdentification {
+  const common = { production: !config.development, isDenied, clock };
+  if (files === undefined) {
+    return createClientIdentification(common);
+  }
+  const anchors = () => files.current().clientAnchors;
+  if (config.mtlsMode === "native") {
+    return createClientIdentification({ ...common, native: createNativeCertificates(anchors) });
+  }
+  const proxies = createTrustedProxies({
+    addresses: addressSet(config.trustedProxies ?? []),
+    names: config.proxyNames ?? [],
+    isLocalSocket,
+    forwardedHeader: config.forwardedHeader,
+    anchors,
+    clock,
+  });
+  return createClientIdentification({ ...common, proxies });
+}
+
+/** Prepares what the mode needs; nothing listens yet. */
+export async function openMutualTls(options: MutualTlsOptions): Promise<MutualTls> {
+  const { config } = options;
+  const localSockets = new WeakSet<Socket>();
+  let tlsServer: HttpsServer | undefined;
+  let socketServer: Server | undefined;
+  const files =
+    config.mtlsMode === "off"
+      ? undefined
+      : await openFiles(options, (material) => {
+          const renewed = tlsMaterial(material);
+          if (renewed !== undefined) {
+            tlsServer?.setSecureContext(tlsContext(renewed));
+          }
+        });
+
+  return {
+    clients: identification(options, files, (socket) => localSockets.has(socket)),
+    listen: async (api) => {
+      const material = files === undefined ? undefined : tlsMaterial(files.current());
+      if (config.mtlsMode === "proxy" && config.proxySocket !== undefined) {
+        socketServer = createSocketServer(handlerOf(api));
+        socketServer.on("connection", (socket) => localSockets.add(socket));
+        await listenOnSocket(socketServer, config.proxySocket);
+      }
+      if (material === undefined) {
+        return undefined;
+      }
+      tlsServer = createTlsServer(material, handlerOf(api));
+      return await listenOn(tlsServer, config.edgeListen);
+    },
+    close: async () => {
+      files?.close();
+      const open = [tlsServer, socketServer].filter((server) => server !== undefined);
+      await Promise.all(open.map(async (server) => await closeServer(server)));
+    },
+  };
+}

@@ -1,0 +1,168 @@
+/** The settings of mutual TLS, and what must be set together. */
+import { join, resolve } from "node:path";
+import { addressSet } from "../address-set.ts";
+import { list, oneOf, setting, url } from "./setting.ts";
+
+const MODES = ["native", "proxy", "off"] as const;
+
+/** How clients' certificates reach us. */
+export type MutualTlsMode = (typeof MODES)[number];
+
+function cidrs(value: string): readonly string[] {
+  const ranges = list(value);
+  try {
+    addressSet(ranges);
+  } catch {
+    throw new Error("must be ranges of addresses such as 10.0.0.0/8, separated by commas");
+  }
+  return ranges;
+}
+
+function alternativeNames(value: string): readonly string[] {
+  const names = list(value);
+  if (!names.every((name) => /^(DNS|URI):\S+$/.test(name))) {
+    throw new Error(
+      "must be names such as DNS:edge.internal or URI:spiffe://example/edge, separated by commas",
+    );
+  }
+  return names;
+}
+
+export const MUTUAL_TLS_SETTINGS = {
+  mtlsMode: setting(
+    "SIGNET_MTLS_MODE",
+    oneOf(...MODES),
+    undefined,
+    "`native`: clients come to SIGNET_EDGE_LISTEN by mutual TLS; `proxy`: they come to a proxy that does; `off`: development only. Production and `npm start`: native",
+  ),
+  mtlsUrl: setting(
+    "SIGNET_MTLS_URL",
+    url("https:"),
+    undefined,
+    "where tenants reach mutual TLS, if not at SIGNET_PUBLIC_URL; the metadata names it",
+  ),
+  tlsKeyFile: setting(
+    "SIGNET_TLS_KEY_FILE",
+    resolve,
+    undefined,
+    "private key of the mutual TLS listener, PEM; this file and the next two are read again when they change. Development: the dev CA's",
+  ),
+  tlsCertFile: setting(
+    "SIGNET_TLS_CERT_FILE",
+    resolve,
+    undefined,
+    "its certificate, followed by those between it and the root",
+  ),
+  clientCaFile: setting(
+    "SIGNET_CLIENT_CA_FILE",
+    resolve,
+    undefined,
+    "root certificates of the CAs that issue clients' certificates, PEM",
+  ),
+  trustedProxies: setting(
+    "SIGNET_TRUSTED_PROXIES",
+    cidrs,
+    undefined,
+    "mode `proxy`: addresses of the proxies, ranges separated by commas; they come to SIGNET_EDGE_LISTEN by mutual TLS",
+  ),
+  proxyCaFile: setting(
+    "SIGNET_PROXY_CA_FILE",
+    resolve,
+    undefined,
+    "mode `proxy`: root certificates of the proxies' own certificates, PEM",
+  ),
+  proxyNames: setting(
+    "SIGNET_PROXY_NAMES",
+    alternativeNames,
+    undefined,
+    "mode `proxy`: names of which a proxy's certificate must have one, for instance `URI:spiffe://example/edge`",
+  ),
+  proxySocket: setting(
+    "SIGNET_PROXY_SOCKET",
+    resolve,
+    undefined,
+    "mode `proxy`: unix socket for a proxy on the same machine; whoever may open it is trusted as a proxy",
+  ),
+  forwardedHeader: setting(
+    "SIGNET_FORWARDED_HEADER",
+    oneOf("x-forwarded-for", "forwarded"),
+    "x-forwarded-for",
+    "mode `proxy`: the header in which the proxies write their client's address",
+  ),
+} as const;
+
+/** The values of these settings. */
+export interface MutualTlsValues {
+  readonly mtlsMode: MutualTlsMode;
+  readonly tlsKeyFile?: string | undefined;
+  readonly tlsCertFile?: string | undefined;
+  readonly clientCaFile?: string | undefined;
+  readonly proxyCaFile?: string | undefined;
+  readonly proxySocket?: string | undefined;
+  readonly proxyNames?: readonly string[] | undefined;
+  readonly trustedProxies?: readonly string[] | undefined;
+}
+
+type Files = Pick<MutualTlsValues, "mtlsMode" | "tlsKeyFile" | "tlsCertFile" | "clientCaFile">;
+
+/** Where the development CA keeps its files. */
+export function developmentCaDirectory(home: string): string {
+  return join(home, "dev-ca");
+}
+
+/** The mode, and in development the files of its CA where none are set. */
+export function resolveMutualTls(
+  values: { readonly [Name in keyof Files]?: Files[Name] | undefined } & { readonly home: string },
+  development: boolean,
+): Files {
+  const { tlsKeyFile, tlsCertFile, clientCaFile } = values;
+  const mtlsMode = values.mtlsMode ?? (development ? "off" : "native");
+  const none = tlsKeyFile === undefined && tlsCertFile === undefined && clientCaFile === undefined;
+  if (!development || mtlsMode !== "native" || !none) {
+    return { mtlsMode, tlsKeyFile, tlsCertFile, clientCaFile };
+  }
+  const directory = developmentCaDirectory(values.home);
+  return {
+    mtlsMode,
+    tlsKeyFile: join(directory, "server.key"),
+    tlsCertFile: join(directory, "server.crt"),
+    clientCaFile: join(directory, "ca.crt"),
+  };
+}
+
+function missing(mode: MutualTlsMode, files: Readonly<Record<string, string | undefined>>): string[] {
+  return Object.entries(files)
+    .filter(([, path]) => path === undefined)
+    .map(([variable]) => `${variable} must be set where SIGNET_MTLS_MODE is ${mode}`);
+}
+
+function proxyProblems(values: MutualTlsValues): string[] {
+  const { clientCaFile, proxySocket, tlsKeyFile, tlsCertFile, proxyCaFile, proxyNames, trustedProxies } =
+    values;
+  const overTls = [tlsKeyFile, tlsCertFile, proxyCaFile, proxyNames?.[0], trustedProxies?.[0]];
+  const given = overTls.filter((value) => value !== undefined).length;
+  const incomplete = given < overTls.length && (given > 0 || proxySocket === undefined);
+  return [
+    ...missing("proxy", { SIGNET_CLIENT_CA_FILE: clientCaFile }),
+    ...(incomplete
+      ? [
+          "SIGNET_MTLS_MODE=proxy needs SIGNET_PROXY_SOCKET, or all of SIGNET_TLS_KEY_FILE, SIGNET_TLS_CERT_FILE, SIGNET_PROXY_CA_FILE, SIGNET_PROXY_NAMES and SIGNET_TRUSTED_PROXIES",
+        ]
+      : []),
+  ];
+}
+
+/** What the api process lacks for the mode that is set; no other process needs it. */
+export function mutualTlsProblems(values: MutualTlsValues): string[] {
+  if (values.mtlsMode === "off") {
+    return [];
+  }
+  if (values.mtlsMode === "proxy") {
+    return proxyProblems(values);
+  }
+  return missing("native", {
+    SIGNET_TLS_KEY_FILE: values.tlsKeyFile,
+    SIGNET_TLS_CERT_FILE: values.tlsCertFile,
+    SIGNET_CLIENT_CA_FILE: values.clientCaFile,
+  });
+}

@@ -1,0 +1,337 @@
+/** Mutual TLS on our own listener: which certificates count, on which routes, and for how long. */
+import { randomBytes } from "node:crypto";
+import { Agent } from "node:https";
+import { connect } from "node:tls";
+import { afterAll, describe, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import {
+  certificateFiles,
+  clientPair,
+  newRoot,
+  serverPair,
+  thumbprint,
+  today,
+  x5t,
+} from "../../support/certificates.ts";
+import { eventually } from "../../support/eventually.ts";
+import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { call, type CallOptions } from "../../support/https-request.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+const root = await newRoot();
+const rogue = await newRoot();
+const intermediate = await root.issueAuthority({ subject: "CN=Intermediate", ...today() });
+const good = await clientPair(root);
+const files = certificateFiles();
+const server = await serverPair(root);
+const denied = new Set<string>();
+
+const api = useTestApi({
+  environment: {
+    SIGNET_MTLS_MODE: "native",
+    SIGNET_TLS_KEY_FILE: files.write("server.key", server.key),
+    SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
+    SIGNET_CLIENT_CA_FILE: files.write("clients.crt", root.cert),
+  },
+  isCertificateDenied: (certificate) => denied.has(certificate.thumbprint),
+});
+afterAll(() => files.remove());
+
+const edge = (options: CallOptions = {}): CallOptions => ({ port: api.edgePort, ca: root.cert, ...options });
+
+async function tokenOver(client: Provisioned, options: CallOptions = {}) {
+  return await call("/v1/auth/token", edge({ json: grant(client), ...options }));
+}
+
+async function boundToken(client: Provisioned, pair = good): Promise<string> {
+  const answer = await tokenOver(client, { pair });
+  expect(answer).toMatchObject({ status: 200 });
+  return String(answer.body["access_token"]);
+}
+
+const refusedBy = async (options: CallOptions) => {
+  const client = await provision(api);
+  const { status, body, headers } = await tokenOver(client, options);
+  return { status, body, challenge: headers["www-authenticate"] };
+};
+
+test.each(["/.well-known/jwks.json", "/.well-known/oauth-authorization-server", "/healthz", "/openapi.json"])(
+  "%s is for everybody, also without a certificate",
+  async (path) => {
+    expect(await call(path, edge())).toMatchObject({ status: 200 });
+  },
+);
+
+describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED in the form of OAuth", () => {
+  const cases: readonly [string, () => Promise<CallOptions>, string][] = [
+    ["without a certificate", async () => ({}), "missing"],
+    [
+      "to one that has expired",
+      async () => ({ pair: await clientPair(root, { notAfter: new Date(Date.now() - 60_000) }) }),
+      "expired",
+    ],
+    [
+      "to one that is not valid yet",
+      async () => ({ pair: await clientPair(root, { notBefore: new Date(Date.now() + HOUR_MS) }) }),
+      "not valid yet",
+    ],
+    [
+      "to one for servers",
+      async () => ({ pair: await clientPair(root, { purposes: ["serverAuth"] }) }),
+      "wrong purpose",
+    ],
+    [
+      "to one without a purpose",
+      async () => ({ pair: await root.issue({ subject: "CN=client", ...today() }) }),
+      "wrong purpose",
+    ],
+    [
+      "to one of a rogue authority of the same name",
+      async () => ({ pair: await clientPair(rogue) }),
+      "not trusted",
+    ],
+    ["to an authority's own", async () => ({ pair: intermediate }), "wrong purpose"],
+    [
+      "to one whose intermediate is missing",
+      async () => ({ pair: await clientPair(intermediate) }),
+      "not trusted",
+    ],
+  ];
+  test.each(cases)("%s", async (_name, options, problem) => {
+    expect(await refusedBy(await options())).toEqual({
+      status: 401,
+      body: {
+        error: "invalid_client",
+        error_description: `This address needs mutual TLS with a client certificate that is trusted here (${problem}).`,
+        code: "CLIENT_CERT_REQUIRED",
+        request_id: expect.stringMatching(/^req_/),
+      },
+      challenge: undefined,
+    });
+  });
+});
+
+test("a chain over an intermediate that the client sends along is good", async () => {
+  const leaf = await clientPair(intermediate);
+  const client = await provision(api);
+  const pair = { key: leaf.key, cert: leaf.cert + intermediate.cert };
+  expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
+});
+
+test("a Bearer route without a certificate answers 401 CLIENT_CERT_REQUIRED as a problem, before it looks at the token", async () => {
+  expect(await call("/v1/credentials", edge({ headers: bearer("nonsense") }))).toMatchObject({
+    status: 401,
+    headers: {
+      "content-type": expect.stringContaining("application/problem+json"),
+      "www-authenticate": 'Bearer realm="service", error="invalid_token"',
+    },
+    body: { code: "CLIENT_CERT_REQUIRED", status: 401, instance: "/v1/credentials" },
+  });
+});
+
+test("plain HTTP needs no certificate in development, and its tokens are bound to none", async () => {
+  const client = await provision(api);
+  const answer = await api.token(grant(client));
+  const token = String(answer.body["access_token"]);
+  expect(JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString())).not.toHaveProperty(
+    "cnf",
+  );
+  expect(await api.request("/v1/credentials", { headers: bearer(token) })).toMatchObject({ status: 200 });
+});
+
+describe("a token that was asked for with a certificate", () => {
+  test("names it and is good with it", async () => {
+    const token = await boundToken(await provision(api));
+    const claims = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as unknown;
+    expect(claims).toMatchObject({ cnf: { "x5t#S256": x5t(good) } });
+    expect(await call("/v1/credentials", edge({ pair: good, headers: bearer(token) }))).toMatchObject({
+      status: 200,
+    });
+  });
+
+  test("is refused with another certificate, and over plain HTTP without one", async () => {
+    const token = await boundToken(await provision(api));
+    const other = await clientPair(root);
+    const mismatch = {
+      status: 401,
+      headers: { "www-authenticate": 'Bearer realm="service", error="invalid_token"' },
+      body: { code: "CERT_BINDING_MISMATCH" },
+    };
+    expect(await call("/v1/credentials", edge({ pair: other, headers: bearer(token) }))).toMatchObject(
+      mismatch,
+    );
+    expect(await call("/v1/credentials", { port: api.publicPort, headers: bearer(token) })).toMatchObject(
+      mismatch,
+    );
+  });
+});
+
+describe("a credential with a registered certificate", () => {
+  const SPIFFE_ID = "spiffe://service.example/tenant/t/client/c";
+
+  async function registered(body: Record<string, unknown>): Promise<Provisioned> {
+    const client = await provision(api);
+    const answer = await api.admin("POST", `/principals/${client.principalId}/credentials`, body);
+    return {
+      ...client,
+      clientId: String(answer.body["client_id"]),
+      clientSecret: String(answer.body["client_secret"]),
+    };
+  }
+
+  test("yields tokens over it: by thumbprint, and by SPIFFE id whatever the certificate", async () => {
+    const byThumbprint = await registered({ certificate_thumbprints: [thumbprint(good)] });
+    expect(await tokenOver(byThumbprint, { pair: good })).toMatchObject({ status: 200 });
+    const bySpiffeId = await registered({ san_uri: SPIFFE_ID });
+    for (let renewal = 0; renewal < 2; renewal += 1) {
+      const pair = await clientPair(root, { sanUri: SPIFFE_ID });
+      expect(await tokenOver(bySpiffeId, { pair })).toMatchObject({ status: 200 });
+    }
+  });
+
+  test("gives somebody else's certificate the same 401 as a wrong secret, byte for byte", async () => {
+    const client = await registered({ san_uri: SPIFFE_ID });
+    const answers = [
+      await tokenOver(client, { pair: good }),
+      await tokenOver({ ...client, clientSecret: (await provision(api)).clientSecret }, { pair: good }),
+      await tokenOver(client, { pair: await clientPair(root, { sanUri: `${SPIFFE_ID}2` }) }),
+    ];
+    const seen = answers.map(({ status, headers, text }) => {
+      const { date: _date, "x-request-id": id, ...rest } = headers;
+      return JSON.stringify([status, rest, text.replace(String(id), "")]);
+    });
+    expect(answers[0]).toMatchObject({ status: 401, body: { code: "INVALID_CLIENT" } });
+    expect(new Set(seen).size).toBe(1);
+  });
+});
+
+test("a Client-Cert header from a client is a 400 and a line in the log, on both listeners", async () => {
+  for (const [header, value] of [
+    ["Client-Cert", ":AAAA:"],
+    ["client-cert-chain", ":AAAA:"],
+  ] as const) {
+    for (const options of [edge({ pair: good }), { port: api.publicPort }]) {
+      const before = api.log.length;
+      const answer = await call("/healthz", { ...options, headers: { [header]: value } });
+      expect(answer).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
+      const lines = api.log.slice(before).map((line) => JSON.parse(line) as Record<string, unknown>);
+      expect(lines).toContainEqual(
+        expect.objectContaining({
+          level: "warn",
+          msg: expect.stringContaining("no trusted proxy"),
+          client_address: "127.0.0.1",
+        }),
+      );
+    }
+  }
+});
+
+/** A connection whose session can be resumed, and the resumption: the second one shows no key at all. */
+describe.each(["TLSv1.2", "TLSv1.3"] as const)("a resumed session (%s)", (maxVersion) => {
+  async function resumable(pair = good): Promise<{ client: Provisioned; session: Buffer | undefined }> {
+    const client = await provision(api);
+    const first = await tokenOver(client, { pair, maxVersion });
+    expect(first).toMatchObject({ status: 200, reused: false });
+    return { client, session: first.session };
+  }
+
+  test("carries the identity on", async () => {
+    const { client, session } = await resumable();
+    expect(await tokenOver(client, { maxVersion, session })).toMatchObject({ status: 200, reused: true });
+  });
+
+  test("ends with the certificate's denial", async () => {
+    const pair = await clientPair(root);
+    const { client, session } = await resumable(pair);
+    denied.add(thumbprint(pair));
+    expect(await tokenOver(client, { maxVersion, session })).toMatchObject({
+      status: 401,
+      reused: true,
+      body: { code: "CLIENT_CERT_REQUIRED", error_description: expect.stringContaining("(revoked)") },
+    });
+  });
+
+  test("ends with the certificate's time, also on a connection that stays open", async () => {
+    const pair = await clientPair(root, { notAfter: new Date(api.clock.now() + HOUR_MS) });
+    const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: root.cert, ...pair, maxVersion });
+    const { client, session } = await resumable(pair);
+    expect(await tokenOver(client, { agent, maxVersion })).toMatchObject({ status: 200 });
+    api.clock.advance(2 * HOUR_MS);
+    const expired = { status: 401, body: { error_description: expect.stringContaining("(expired)") } };
+    expect(await tokenOver(client, { agent, maxVersion })).toMatchObject(expired);
+    expect(await tokenOver(client, { maxVersion, session })).toMatchObject({ ...expired, reused: true });
+    agent.destroy();
+  });
+});
+
+test("an older TLS than 1.2 is not spoken", async () => {
+  await expect(
+    new Promise((resolve, reject) => {
+      const socket = connect({
+        port: api.edgePort,
+        host: "127.0.0.1",
+        ca: root.cert,
+        minVersion: "TLSv1",
+        maxVersion: "TLSv1.1",
+        ciphers: "DEFAULT@SECLEVEL=0",
+      });
+      socket.on("secureConnect", resolve).on("error", reject);
+    }),
+  ).rejects.toThrow(/protocol version|alert/i);
+});
+
+test("plain HTTP on the TLS port is closed without a word", async () => {
+  await expect(call("/healthz", { port: api.edgePort })).rejects.toThrow(/hang up|ECONNRESET/);
+});
+
+test("what a changed file says holds within seconds: for new connections, open ones and sessions", async () => {
+  const client = await provision(api);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: root.cert, ...good });
+  const before = await tokenOver(client, { agent });
+  expect(before).toMatchObject({ status: 200 });
+  const replacement = await newRoot("Another CA");
+  const pair = await clientPair(replacement);
+  files.write("clients.crt", replacement.cert);
+  await eventually(
+    async () => (await tokenOver(client, { pair })).status === 200,
+    "the new authority to count",
+  );
+  const untrusted = { status: 401, body: { error_description: expect.stringContaining("(not trusted)") } };
+  expect(await tokenOver(client, { pair: good })).toMatchObject(untrusted);
+  expect(await tokenOver(client, { agent })).toMatchObject(untrusted);
+  expect(await tokenOver(client, { session: before.session })).toMatchObject({ status: 401, reused: false });
+  files.write(
+    "clients.crt",
+    `${replacement.cert} and rubbish ${randomBytes(4).toString("hex")}`.replace("MII", "M I"),
+  );
+  await eventually(
+    () => api.log.some((line) => line.includes("cannot be used")),
+    "the refusal of a bad file",
+  );
+  expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
+  files.write("clients.crt", root.cert);
+  await eventually(
+    async () => (await tokenOver(client, { pair: good })).status === 200,
+    "the first authority again",
+  );
+  agent.destroy();
+});
+
+test("an expired authority ends what it has issued", async () => {
+  const short = await root.issueAuthority({
+    subject: "CN=Short",
+    notBefore: today().notBefore,
+    notAfter: new Date(api.clock.now() + HOUR_MS),
+  });
+  const leaf = await clientPair(short, { notAfter: new Date(api.clock.now() + DAY_MS) });
+  const pair = { key: leaf.key, cert: leaf.cert + short.cert };
+  const client = await provision(api);
+  expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
+  api.clock.advance(2 * HOUR_MS);
+  expect(await tokenOver(client, { pair })).toMatchObject({
+    status: 401,
+    body: { error_description: expect.stringContaining("(expired)") },
+  });
+});

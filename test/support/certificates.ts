@@ -1,0 +1,73 @@
+/** Certificates for the tests of mutual TLS: an authority, what it issues, and the files that a service reads. */
+import { X509Certificate } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  type Authority,
+  type CertificateRequest,
+  createAuthority,
+  type KeyPair,
+} from "../../src/mutual-tls/authority.ts";
+
+const HOUR_MS = 3_600_000;
+const LOCAL = [{ type: "ip", value: "127.0.0.1" } as const];
+
+/** From an hour ago to a day from now. */
+export function today(): { readonly notBefore: Date; readonly notAfter: Date } {
+  return { notBefore: new Date(Date.now() - HOUR_MS), notAfter: new Date(Date.now() + 24 * HOUR_MS) };
+}
+
+/** A root with this name. */
+export async function newRoot(name = "Test CA"): Promise<Authority> {
+  return await createAuthority({ subject: `CN=${name}`, ...today() });
+}
+
+/** A certificate for 127.0.0.1. */
+export async function serverPair(authority: Authority): Promise<KeyPair> {
+  return await authority.issue({ subject: "CN=server", names: LOCAL, purposes: ["serverAuth"], ...today() });
+}
+
+/** A certificate for a client; what is given replaces what is usual. */
+export async function clientPair(
+  authority: Authority,
+  request: Partial<CertificateRequest> & { readonly sanUri?: string } = {},
+): Promise<KeyPair> {
+  const { sanUri, ...rest } = request;
+  const names = sanUri === undefined ? {} : { names: [{ type: "url", value: sanUri } as const] };
+  return await authority.issue({
+    subject: "CN=client",
+    purposes: ["clientAuth"],
+    ...names,
+    ...today(),
+    ...rest,
+  });
+}
+
+/** SHA-256 as a credential registers it. */
+export function thumbprint({ cert }: KeyPair): string {
+  return new X509Certificate(cert).fingerprint256.replaceAll(":", "").toLowerCase();
+}
+
+/** SHA-256 as a token is bound to it. */
+export function x5t(pair: KeyPair): string {
+  return Buffer.from(thumbprint(pair), "hex").toString("base64url");
+}
+
+/** A directory for the files of one test. */
+export function certificateFiles(): {
+  readonly write: (name: string, text: string) => string;
+  readonly path: (name: string) => string;
+  readonly remove: () => void;
+} {
+  const directory = mkdtempSync(join(tmpdir(), "signet-mtls-"));
+  const path = (name: string): string => join(directory, name);
+  return {
+    path,
+    write: (name, text) => {
+      writeFileSync(path(name), text, { mode: 0o600 });
+      return path(name);
+    },
+    remove: () => rmSync(directory, { recursive: true }),
+  };
+}

@@ -1,0 +1,91 @@
+/** Requests over TLS with or without a client certificate, each on a connection of its own unless told otherwise. */
+import { request as httpsRequest, type Agent } from "node:https";
+import { request as httpRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http";
+import type { TLSSocket } from "node:tls";
+import type { KeyPair } from "../../src/mutual-tls/authority.ts";
+
+export interface CallOptions {
+  readonly port?: number;
+  /** A unix socket instead of a port. */
+  readonly socketPath?: string;
+  /** Trusted roots; without them the request is plain HTTP. */
+  readonly ca?: string;
+  readonly pair?: KeyPair | undefined;
+  readonly method?: string;
+  readonly headers?: OutgoingHttpHeaders;
+  /** Names and values in turn, as they go out: for headers that are sent twice. */
+  readonly rawHeaders?: readonly string[];
+  /** Sent as JSON. */
+  readonly json?: unknown;
+  readonly agent?: Agent;
+  /** A session to resume. */
+  readonly session?: Buffer | undefined;
+  readonly maxVersion?: "TLSv1.2" | "TLSv1.3";
+}
+
+export interface CallAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly reused: boolean;
+  /** What the server gave to resume the session with. */
+  readonly session: Buffer | undefined;
+}
+
+function parse(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch {
+    return {};
+  }
+}
+
+/** Sends one request and reads the answer to its end. */
+export async function call(path: string, options: CallOptions): Promise<CallAnswer> {
+  const { ca, pair, json, port, socketPath, agent, session, maxVersion } = options;
+  const payload = json === undefined ? undefined : JSON.stringify(json);
+  const contentType = payload === undefined ? {} : { "content-type": "application/json" };
+  const headers = options.rawHeaders ?? { ...contentType, ...options.headers };
+  return await new Promise((resolve, reject) => {
+    const common = {
+      path,
+      method: options.method ?? (payload === undefined ? "GET" : "POST"),
+      headers,
+      ...(socketPath === undefined ? { host: "127.0.0.1", port } : { socketPath }),
+    };
+    let ticket: Buffer | undefined;
+    const request =
+      ca === undefined
+        ? httpRequest(common)
+        : httpsRequest({
+            ...common,
+            ca,
+            agent: agent ?? false,
+            ...(pair === undefined ? {} : { key: pair.key, cert: pair.cert }),
+            ...(session === undefined ? {} : { session }),
+            ...(maxVersion === undefined ? {} : { maxVersion }),
+          });
+    let reused = false;
+    request.on("socket", (socket) => {
+      socket.on("session", (found: Buffer) => (ticket = found));
+      socket.on("secureConnect", () => (reused = (socket as TLSSocket).isSessionReused()));
+    });
+    request.on("error", reject);
+    request.on("response", (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+      response.on("end", () =>
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          text,
+          body: parse(text),
+          reused,
+          session: ticket,
+        }),
+      );
+    });
+    request.end(payload);
+  });
+}
