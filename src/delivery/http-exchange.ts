@@ -52,6 +52,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private readonly clock: Clock;
   private readonly onEnd: (end: ExchangeEnd) => void;
   private timer: NodeJS.Timeout;
+  private lastLook: NodeJS.Immediate | undefined;
   private ended = false;
   private written = false;
   private informational = 0;
@@ -86,7 +87,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       }
       return;
     }
-    clearTimeout(this.timer);
+    this.stopTimer();
     this.timer = setTimeout(onTimeout, this.limits.bodyMs, this);
     this.status = status;
     this.headersAt = this.clock.now();
@@ -125,7 +126,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** The deadline of the phase that the exchange is in has passed. */
+  /**
+   * The deadline of the phase that the exchange is in has passed. A process that was stopped or kept busy learns that
+   * before it reads what came in time: timers come first, so the end waits for one look at the sockets.
+   */
+  expireSoon(): void {
+    this.lastLook = setImmediate(onLastLook, this);
+  }
+
   expire(): void {
     if (this.status === 0) {
       this.fail("timeout", null);
@@ -134,12 +142,17 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
+  private stopTimer(): void {
+    clearTimeout(this.timer);
+    clearImmediate(this.lastLook);
+  }
+
   private finish(reusable: boolean): void {
     if (this.ended) {
       return;
     }
     this.ended = true;
-    clearTimeout(this.timer);
+    this.stopTimer();
     const [first, ...rest] = this.kept;
     this.onEnd({
       response: {
@@ -160,11 +173,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
       return;
     }
     this.ended = true;
-    clearTimeout(this.timer);
+    this.stopTimer();
     this.onEnd({ response: null, failure, cause, at: this.clock.now(), reusable: false });
   }
 }
 
 function onTimeout(exchange: Exchange): void {
+  exchange.expireSoon();
+}
+
+function onLastLook(exchange: Exchange): void {
   exchange.expire();
 }

@@ -2,11 +2,12 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
-import type { AttemptOutcome } from "../../src/database/repositories/attempts.ts";
+import { type AttemptOutcome, recordInFlight } from "../../src/database/repositories/attempts.ts";
 import { createRecorder, type Recorder } from "../../src/delivery/recorder.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { startDatabase, stopDatabase } from "../support/database-outage.ts";
+import { eventually } from "../support/eventually.ts";
 import { useWorld } from "../support/world.ts";
 
 const made = useWorld();
@@ -175,6 +176,30 @@ describe("a lease", () => {
     const lease = { ...outcome, leaseUntil: leaseUntil(15) };
     await Promise.all([recorder.inFlight(lease), recorder.inFlight(lease)]);
     expect(await leaseOf(outcome.deliveryId)).toEqual({ lease_until: leaseUntil(15), duration_ms: null });
+  });
+
+  test("is written beside outcomes in one order, so that neither waits for the other for ever", async () => {
+    const [first, second] = [await underWay(), await underWay()].toSorted((one, other) =>
+      one.deliveryId < other.deliveryId ? -1 : 1,
+    ) as [AttemptOutcome, AttemptOutcome];
+    const waitsBefore = waits.length;
+    const client = await pool.connect();
+    await client.query("BEGIN");
+    await recordInFlight(client, [{ ...first, leaseUntil: leaseUntil(15) }]);
+    const written = Promise.all([recorder.outcome(second), recorder.outcome(first)]);
+    await eventually(async () => {
+      const { rows } = await made.current.sql.query(
+        `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+          AND query LIKE 'WITH outcome%'`,
+      );
+      return rows.length === 1;
+    }, "the outcomes to wait for the lease");
+    await recordInFlight(client, [{ ...second, leaseUntil: leaseUntil(15) }]);
+    await client.query("COMMIT");
+    client.release();
+    expect(await written).toEqual([true, true]);
+    // A deadlock ends with an error for one of the two: the lease fails, or the outcomes are tried again.
+    expect(waits).toHaveLength(waitsBefore);
   });
 
   test("that comes late does not undo an outcome", async () => {

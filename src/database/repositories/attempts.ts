@@ -204,6 +204,8 @@ export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOu
       ), written AS (
         INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body)
         SELECT day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body FROM outcome
+        -- The order of the leases, which may be written at the same time: two statements must not wait for each other.
+        ORDER BY day, delivery_id, cycle, attempt
         ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
           SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
             error = excluded.error, response_body = excluded.response_body, lease_until = NULL

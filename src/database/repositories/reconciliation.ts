@@ -85,15 +85,34 @@ export interface Lag {
   readonly mostOverdueSeconds: number;
 }
 
-/** Reads the lag: each figure is the first row of an index. */
+/** Tenants, and deliveries of each, that are looked at. */
+const LOOKED_AT_MAX = 1_000;
+
+/**
+ * Reads the lag from the beginnings of indexes. A replayed dead letter was accepted long ago and has had its attempts: it
+ * counts for neither figure until its first retry.
+ */
 export async function readLag(db: Queryable, now: Date): Promise<Lag> {
   const { rows } = await db.query<{ unattempted: Date | null; overdue: Date | null }>({
     name: "read-lag",
-    text: `SELECT
-        least(
-          (SELECT min(created_at) FROM (SELECT created_at FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED' LIMIT 1000) w),
-          (SELECT min(created_at) FROM (SELECT created_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'QUEUED' ORDER BY claimed_at LIMIT 1000) c)
-        ) AS unattempted,
+    text: `WITH RECURSIVE waiting(tenant_id) AS (
+        (SELECT tenant_id FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED' ORDER BY tenant_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT d.tenant_id FROM deliveries d WHERE d.carrier IS NULL AND d.state = 'QUEUED'
+          AND d.tenant_id > waiting.tenant_id ORDER BY d.tenant_id LIMIT 1)
+        FROM waiting WHERE waiting.tenant_id IS NOT NULL
+      ), oldest AS (
+        SELECT mine.created_at FROM (SELECT tenant_id FROM waiting WHERE tenant_id IS NOT NULL LIMIT ${LOOKED_AT_MAX}) t
+        CROSS JOIN LATERAL (
+          SELECT d.created_at, d.cycle FROM deliveries d
+          WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = t.tenant_id ORDER BY d.id LIMIT ${LOOKED_AT_MAX}
+        ) mine WHERE mine.cycle = 1
+        UNION ALL
+        (SELECT created_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'QUEUED' AND cycle = 1
+          ORDER BY claimed_at LIMIT ${LOOKED_AT_MAX})
+      )
+      SELECT
+        (SELECT min(created_at) FROM oldest) AS unattempted,
         least(
           (SELECT next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING' ORDER BY next_attempt_at LIMIT 1),
           (SELECT next_attempt_at FROM deliveries WHERE carrier IS NULL AND state = 'RETRYING' ORDER BY next_attempt_at LIMIT 1)

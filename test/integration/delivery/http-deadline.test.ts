@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { Worker } from "node:worker_threads";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { connect, createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -30,6 +31,37 @@ async function expectTimeout(url: string, using = sender): Promise<void> {
   expect(result.durationMs).toBeGreaterThanOrEqual(DEADLINE_MS - 5);
   expect(result.durationMs).toBeLessThan(DEADLINE_MS + LATENESS_MS);
 }
+
+describe("the deadline of a process that was kept busy beyond it", () => {
+  /** A receiver on a thread of its own, which says when it has a request and answers while we do nothing. */
+  async function receiverBesideUs(): Promise<{ url: string; thread: Worker }> {
+    const thread = new Worker(
+      `const { createServer } = require("node:http");
+       const { parentPort } = require("node:worker_threads");
+       const server = createServer((request, response) => {
+         parentPort.postMessage("received");
+         setTimeout(() => response.end("ok"), ${DEADLINE_MS / 5});
+       });
+       server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));`,
+      { eval: true },
+    );
+    const [port] = (await once(thread, "message")) as [number];
+    return { url: `http://127.0.0.1:${port}/`, thread };
+  }
+
+  function doNothingFor(ms: number): void {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  }
+
+  it("does not end what was answered in time", async () => {
+    const { url, thread } = await receiverBesideUs();
+    const sending = sender.send(requestTo(url, { deadlineMs: DEADLINE_MS }));
+    await once(thread, "message");
+    doNothingFor(2 * DEADLINE_MS);
+    expect(await sending).toMatchObject({ status: 200, error: null });
+    await thread.terminate();
+  });
+});
 
 describe("the deadline ends", () => {
   it("a request that is never answered, and its connection", async () => {

@@ -1,0 +1,88 @@
+/** The figures by which operators see that something waits: gauges of the worker, and `signet doctor`. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createPool, type Pool } from "../../../src/database/pool.ts";
+import { readLag } from "../../../src/database/repositories/reconciliation.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { useWorld } from "../../support/world.ts";
+
+// No worker: what is published waits.
+const made = useWorld();
+let pool: Pool;
+let tenants: readonly [string, string];
+
+beforeAll(async () => {
+  const { config } = made.current;
+  const log = createLogger({ level: "silent" });
+  pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 2, log });
+  tenants = [await made.current.createTenant(), await made.current.createTenant()];
+  for (const tenant of tenants) {
+    await made.current.createEndpoint(tenant, "http://127.0.0.1:1");
+  }
+});
+
+afterAll(async () => {
+  await pool.end();
+});
+
+beforeEach(async () => {
+  await made.current.sql.query("DELETE FROM deliveries");
+});
+
+/** A delivery that was accepted so many seconds ago. */
+async function accepted(secondsAgo: number, tenant = tenants[0]): Promise<string> {
+  const { deliveries } = await made.current.publish(tenant);
+  const id = deliveries[0]?.id ?? "";
+  await made.current.sql.query(
+    "UPDATE deliveries SET created_at = now() - make_interval(secs => $2) WHERE id = $1",
+    [id, secondsAgo],
+  );
+  return id;
+}
+
+async function change(id: string, assignments: string): Promise<void> {
+  await made.current.sql.query(`UPDATE deliveries SET ${assignments} WHERE id = $1`, [id]);
+}
+
+async function lag(): Promise<{ unattempted: number; overdue: number }> {
+  const { oldestUnattemptedSeconds, mostOverdueSeconds } = await readLag(pool, new Date());
+  return {
+    unattempted: Math.round(oldestUnattemptedSeconds / 10) * 10,
+    overdue: Math.round(mostOverdueSeconds / 10) * 10,
+  };
+}
+
+describe("the oldest delivery without an attempt", () => {
+  test("is 0 s old when there is none", async () => {
+    await change(await accepted(300), "state = 'DELIVERED'");
+    expect(await lag()).toEqual({ unattempted: 0, overdue: 0 });
+  });
+
+  test("is found among all tenants, whichever published first", async () => {
+    await accepted(10, tenants[0]);
+    await accepted(200, tenants[1]);
+    await accepted(30, tenants[0]);
+    expect(await lag()).toEqual({ unattempted: 200, overdue: 0 });
+  });
+
+  test("is also one that was claimed and not attempted", async () => {
+    await accepted(20);
+    await change(await accepted(120), "carrier = id, claimed_at = now()");
+    expect(await lag()).toEqual({ unattempted: 120, overdue: 0 });
+  });
+
+  test("is none that was accepted long ago and is replayed: it has had its attempts", async () => {
+    await accepted(20);
+    await change(await accepted(500_000), "cycle = 2, epoch = 2");
+    await change(await accepted(500_000), "cycle = 2, epoch = 2, carrier = id, claimed_at = now()");
+    expect(await lag()).toEqual({ unattempted: 20, overdue: 0 });
+  });
+});
+
+test("the retry that is overdue longest is found, with a workflow or without", async () => {
+  const due = (seconds: number): string =>
+    `state = 'RETRYING', attempt_count = 1, next_attempt_at = now() - interval '${seconds} seconds'`;
+  await change(await accepted(900), due(40));
+  await change(await accepted(900), `${due(70)}, carrier = id`);
+  await change(await accepted(900), due(-600));
+  expect(await lag()).toEqual({ unattempted: 0, overdue: 70 });
+});
