@@ -5,6 +5,7 @@
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { KEY_SETTINGS } from "./settings/key-settings.ts";
+import { LIMIT_SETTINGS } from "./settings/limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
 import { integer, list, listen, type ListenAddress, oneOf, setting, text, url } from "./settings/setting.ts";
 
@@ -170,6 +171,7 @@ export const SETTINGS = {
     "10",
     "most connections per process and database role",
   ),
+  ...LIMIT_SETTINGS,
   demo: setting("SIGNET_DEMO", oneOf("on", "off"), "on", "whether `npm start` shows the main job first"),
   logLevel: setting(
     "SIGNET_LOG_LEVEL",

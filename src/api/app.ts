@@ -7,6 +7,7 @@ import type { ClientIdentification } from "../mutual-tls/client-identification.t
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
+import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
 import { createScopeGuard } from "./plugins/authentication.ts";
 import { registerCredentialRoutes } from "./routes/credentials.ts";
@@ -32,6 +33,7 @@ export interface ApiServices {
   readonly oauth: OAuthServices;
   readonly webhooks: WebhookServices;
   readonly verifyToken: VerifyToken;
+  readonly tenantLimits: TenantLimits;
   readonly readiness: readonly ReadinessCheck[];
 }
 
@@ -41,7 +43,11 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   const { server } = createServer({
     baseUrl: config.publicUrl,
     guards: {
-      scopes: createScopeGuard(services.verifyToken, { bindingRequired: !config.development }),
+      scopes: createScopeGuard(
+        services.verifyToken,
+        { bindingRequired: !config.development },
+        services.tenantLimits,
+      ),
     },
     clients: services.clients,
     clock,

@@ -11,6 +11,7 @@ import type { CertificateProblem } from "../mutual-tls/certificate-chain.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { OperatorRole } from "../domain/operator-roles.ts";
 import type { Identity } from "../oauth/verify-access-token.ts";
+import type { TenantRate } from "../rate-limits/tenant-limits.ts";
 import type { OperatorIdentity } from "../operators/operator-identity.ts";
 
 /** A Fastify server whose route schemas type their handlers. */
@@ -30,6 +31,8 @@ declare module "fastify" {
     public?: true;
     /** For operators of this role only; exists on the operators' listener alone. */
     operator?: OperatorRole;
+    /** The tenant's rate that the route counts against; `api` unless it says otherwise. */
+    tenantRate?: TenantRate;
     /** The route reads the bytes of the body itself (the OAuth endpoints). */
     rawBody?: true;
     /** Body members that keep their own spelling: JSON pointer to deepest nesting (strict-json.ts). */

@@ -34,8 +34,12 @@ function invalidRequest(detail: string): SignetError {
   return new SignetError("INVALID_REQUEST", { detail });
 }
 
-function invalidClient(usedHeader: boolean, detail: string): SignetError {
-  return new SignetError("INVALID_CLIENT", { detail, headers: usedHeader ? BASIC_CHALLENGE : {} });
+/** The same body for every reason, so that it tells nothing about clients. */
+function invalidClient(usedHeader: boolean): SignetError {
+  return new SignetError("INVALID_CLIENT", {
+    detail: "Client authentication failed.",
+    headers: usedHeader ? BASIC_CHALLENGE : {},
+  });
 }
 
 /** Undoes application/x-www-form-urlencoded, which RFC 6749 puts under the base64 of Basic. */
@@ -46,7 +50,7 @@ function decodePart(text: string): string {
 function basicCredentials(authorization: string, parameters: RequestParameters): PresentedCredentials {
   const encoded = BASIC.exec(authorization)?.[1];
   if (encoded === undefined) {
-    throw invalidClient(true, "The Authorization header must be: Basic <client id and secret>.");
+    throw invalidClient(true);
   }
   if (parameters["client_secret"] !== undefined) {
     throw invalidRequest("The client is authenticated in two ways at once; use one.");
@@ -80,7 +84,7 @@ export function presentedCredentials(
     throw invalidRequest("Parameter client_id is missing.");
   }
   if (clientId === undefined || clientSecret === undefined) {
-    throw invalidClient(false, "Send client_id and client_secret.");
+    throw invalidClient(false);
   }
   return { method: "client_secret_post", clientId, clientSecret };
 }
@@ -142,7 +146,7 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
         // Somebody else's certificate. Whether there must be one at all is the listener's to say.
         (certificate !== undefined && namesCertificate(client) && !registeredCertificate)
       ) {
-        throw invalidClient(method === "client_secret_basic", "Client authentication failed.");
+        throw invalidClient(method === "client_secret_basic");
       }
       if (version.macKeyId !== pepper.id) {
         const { credentialId } = client;

@@ -8,6 +8,7 @@ import {
   presentedCredentials,
 } from "./client-authentication.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
+import type { TokenLimits } from "../rate-limits/token-limits.ts";
 import type { LastUsedRecorder } from "./last-used.ts";
 import { readParameters, type RequestParameters } from "./request-parameters.ts";
 
@@ -19,6 +20,8 @@ export interface TokenRequest {
   readonly contentType: string | undefined;
   readonly authorization: string | undefined;
   readonly query: Readonly<Record<string, unknown>>;
+  /** Where the client is. */
+  readonly address: string;
   /** The certificate that the request came over, verified; absent where mutual TLS is not asked for. */
   readonly clientCertificate?: ClientCertificate | undefined;
 }
@@ -36,16 +39,24 @@ export interface TokenServices {
   readonly authenticator: ClientAuthenticator;
   readonly mint: TokenMint;
   readonly lastUsed: LastUsedRecorder;
+  readonly limits: TokenLimits;
   readonly audience: string;
 }
 
 /** Answers a token request; rejects with a SignetError whose code names the OAuth error. */
 export async function issueToken(request: TokenRequest, services: TokenServices): Promise<TokenResponse> {
+  const { authenticator, limits } = services;
+  await limits.admitAddress(request.address);
   refuseQueryParameters(request.query);
   const parameters = readParameters(request.body, request.contentType, PARAMETERS);
   requireClientCredentialsGrant(parameters);
   const presented = presentedCredentials(request.authorization, parameters);
-  const authenticated = await services.authenticator.authenticate(presented, request.clientCertificate);
+  const authenticated = await limits.authenticate(
+    request.address,
+    presented.clientId,
+    async () => await authenticator.authenticate(presented, request.clientCertificate),
+  );
+  await limits.admitClient(authenticated.client.clientId);
   requireKnownResource(parameters, services.audience);
   const scope = grantedScope(parameters["scope"], authenticated.client.scope);
   if (authenticated.version !== undefined) {

@@ -20,6 +20,8 @@ import type { KeyStore } from "../oauth/key-store.ts";
 import { createLastUsedRecorder } from "../oauth/last-used.ts";
 import { createReMac, type ReMac } from "../oauth/re-mac.ts";
 import { createTokenVerifier } from "../oauth/verify-access-token.ts";
+import { createTenantLimits } from "../rate-limits/tenant-limits.ts";
+import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
 import { openMutualTls } from "./mutual-tls.ts";
 import { openSigningKeys } from "./signing-keys.ts";
@@ -100,6 +102,7 @@ function createOAuth({
       onOldMac: (old) => reMac.note(old),
     }),
     reMac,
+    limits: createTokenLimits(config),
     mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes }),
     lastUsed: createLastUsedRecorder({
       write: async (used, nowMs) => await touchSecretVersions(pools.issuer, used, nowMs),
@@ -141,6 +144,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
       verificationKey: keys.verificationKey,
       clock,
     }),
+    tenantLimits: createTenantLimits(config),
     readiness,
   });
   const admin = await createAdmin({

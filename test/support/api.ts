@@ -9,6 +9,7 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../src/processes/api.ts";
 import type { WorkerProcess, WorkerProcessOptions } from "../../src/processes/worker.ts";
 import { freePort } from "./free-port.ts";
+import { NO_LIMITS } from "./no-limits.ts";
 import { createTestDatabase, testNamespace, type TestDatabase } from "./services.ts";
 
 /** An answer, read to its end. */
@@ -84,6 +85,7 @@ async function read(response: Response): Promise<Answer> {
 async function testEnvironment(database: TestDatabase): Promise<Environment> {
   const port = await freePort();
   return {
+    ...NO_LIMITS,
     SIGNET_ENV: "development",
     SIGNET_API_LISTEN: `127.0.0.1:${port}`,
     SIGNET_ADMIN_LISTEN: "127.0.0.1:0",

@@ -21,6 +21,7 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { startWorker, type WorkerProcess } from "../../src/processes/worker.ts";
 import { eventually } from "./eventually.ts";
 import { testKeyring } from "./keyring.ts";
+import { NO_LIMITS } from "./no-limits.ts";
 import { createTestDatabase, testNamespace, type TestDatabase } from "./services.ts";
 
 export type ReadyConfig = Config & { readonly databaseUrl: string; readonly temporalAddress: string };
@@ -74,6 +75,7 @@ export interface WorldOptions {
 async function worldConfig(database: TestDatabase, options: WorldOptions): Promise<Environment> {
   const { temporal } = options;
   return {
+    ...NO_LIMITS,
     SIGNET_ENV: "development",
     SIGNET_DATABASE_URL: database.url,
     SIGNET_DATABASE_ADMIN_URL: database.adminUrl,

@@ -3,6 +3,7 @@ import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../oauth/bearer-errors.ts";
 import { type BindingPolicy, requireBoundCertificate } from "../../oauth/certificate-bound-token.ts";
 import type { VerifyToken } from "../../oauth/verify-access-token.ts";
+import type { TenantLimits } from "../../rate-limits/tenant-limits.ts";
 
 const BEARER = /^Bearer +([^ ]+)$/i;
 
@@ -33,10 +34,12 @@ export function operationOf(request: FastifyRequest): string {
 export function createScopeGuard(
   verify: VerifyToken,
   binding: BindingPolicy,
+  limits: TenantLimits,
 ): (required: readonly string[]) => onRequestAsyncHookHandler {
   return (required) => async (request) => {
     request.identity = await verify(bearerToken(request));
     requireBoundCertificate(request.identity, request.clientCertificate, binding);
+    await limits.admit(request.identity.tenantId, request.routeOptions.config.tenantRate ?? "api");
     const violation = scopeViolation({
       operation: operationOf(request),
       required,

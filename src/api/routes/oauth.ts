@@ -40,6 +40,7 @@ function registerTokenRoute(server: SignetServer, services: OAuthServices): void
           contentType: request.headers["content-type"],
           authorization: request.headers.authorization,
           query: request.query,
+          address: request.clientAddress,
           clientCertificate: request.clientCertificate,
         },
         services,

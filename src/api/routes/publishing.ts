@@ -241,6 +241,7 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
     {
       config: {
         scopes: ["events:publish"],
+        tenantRate: "publish",
         opaque: { "/data": EVENT_DATA_DEPTH, "/events/*/data": EVENT_DATA_DEPTH },
       },
       bodyLimit: BATCH_MAX,

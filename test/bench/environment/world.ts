@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { NO_LIMITS } from "../../support/no-limits.ts";
 import type { LoadGenerator, SinkEndpoint } from "../load/load-generator.ts";
 import type { Roots } from "../measure/meter.ts";
 import { withClient } from "./postgres.ts";
@@ -62,6 +63,7 @@ export class World {
     this.namespace = `${stack.namespace}-bench-${name}`;
     this.#base = {
       PATH: "/usr/bin:/bin",
+      ...NO_LIMITS,
       SIGNET_ENV: "development",
       SIGNET_HOME: directory,
       SIGNET_DATABASE_URL: stack.postgres.serviceUrl(this.database),

@@ -50,8 +50,23 @@ test("every reason to refuse a client gives the same answer, byte for byte, apar
   const retired = await provision(api);
   await sql("UPDATE secret_versions SET state = 'RETIRED' WHERE credential_id = $1", [retired.credentialId]);
 
+  const named = (id: string, secret: string) => ({
+    method: "POST",
+    headers: {
+      "content-type": "application/x-www-form-urlencoded",
+      authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString("base64")}`,
+    },
+    body: "grant_type=client_credentials",
+  });
+  const byBasic = await Promise.all(
+    [client, suspended, revoked, retired]
+      .map(({ clientId, clientSecret }, index) => named(clientId, index === 0 ? "wrong" : clientSecret))
+      .map(async (init) => await api.request("/v1/auth/token", init)),
+  );
   const answers = await Promise.all(
     [
+      { grant_type: "client_credentials" },
+      grant({ ...client, clientSecret: "" }),
       grant({ ...client, clientId: newClientId(randomBytes) }),
       grant({ ...client, clientSecret: newClientSecret("production", randomBytes) }),
       grant({ ...client, clientSecret: "not even a secret" }),
@@ -62,15 +77,19 @@ test("every reason to refuse a client gives the same answer, byte for byte, apar
       grant(retired),
     ].map(async (parameters) => await api.token(parameters)),
   );
-  const seen = answers.map(({ status, headers, text }) => {
+  const bare = ({ status, headers, text }: Answer): string => {
     const id = headers.get("x-request-id") ?? "";
     const names = [...headers]
       .filter(([name]) => name !== "date")
       .map(([name, value]) => [name, value.replace(id, "")]);
     return JSON.stringify([status, names, text.replace(id, "")]);
-  });
+  };
   expect(answers[0]).toMatchObject({ status: 401, body: { code: "INVALID_CLIENT" } });
-  expect(new Set(seen).size).toBe(1);
+  expect(new Set(answers.map(bare)).size).toBe(1);
+  expect(new Set(byBasic.map(bare)).size).toBe(1);
+  // The challenge to try Basic again is all that differs.
+  const body = ({ headers, text }: Answer): string => text.replace(headers.get("x-request-id") ?? "", "");
+  expect(new Set([...answers, ...byBasic].map(body)).size).toBe(1);
 });
 
 describe("versions of a secret", () => {

@@ -1,0 +1,167 @@
+/** What the token endpoint and the API refuse when they are asked too often, over HTTP. */
+import { randomBytes } from "node:crypto";
+import { request as httpRequest } from "node:http";
+import { beforeAll, describe, expect, test } from "vitest";
+import { newClientSecret } from "../../../src/credentials/secret-format.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { asTenant, expectRefusal, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+
+function expectOAuthRefusal(answer: Answer): number {
+  expect(answer.status).toBe(429);
+  expect(answer.body).toEqual({
+    error: "temporarily_unavailable",
+    error_description: expect.any(String),
+    code: "RATE_LIMITED",
+    request_id: answer.headers.get("x-request-id"),
+  });
+  expect(answer.headers.get("content-type")).toBe("application/json;charset=UTF-8");
+  expect(answer.headers.get("cache-control")).toBe("no-store");
+  const retryAfter = answer.headers.get("retry-after") ?? "";
+  expect(retryAfter).toMatch(/^[1-9]\d*$/);
+  return Number(retryAfter);
+}
+
+describe("with 5 tokens a minute and client, and 3 failures", () => {
+  const api = useTestApi({
+    environment: { SIGNET_TOKEN_RATE_PER_CLIENT: "5", SIGNET_TOKEN_FAILURES: "3" },
+  });
+  const wrong = (client: Provisioned) =>
+    grant({ ...client, clientSecret: newClientSecret("production", randomBytes) });
+
+  test("a client gets its tokens, and then 429 until the minute is over; others get theirs", async () => {
+    const client = await provision(api);
+    for (let request = 0; request < 5; request += 1) {
+      await accessToken(api, client);
+    }
+    const wait = expectOAuthRefusal(await api.token(grant(client)));
+    expect(wait).toBeLessThanOrEqual(60);
+    await accessToken(api, await provision(api));
+  });
+
+  test("naming a client does not use up its rate: nobody can lock it out by its id", async () => {
+    const client = await provision(api);
+    for (let request = 0; request < 3; request += 1) {
+      expect(await api.token(wrong(client))).toMatchObject({ status: 401 });
+    }
+    expectOAuthRefusal(await api.token(wrong(client)));
+    // From elsewhere the client goes on, with its whole rate.
+    for (let request = 0; request < 5; request += 1) {
+      const answer = await fromElsewhere(client);
+      expect(answer).toBe(200);
+    }
+  });
+
+  async function fromElsewhere(client: Provisioned): Promise<number> {
+    return await new Promise((resolve, reject) => {
+      const sent = httpRequest(
+        {
+          host: "127.0.0.1",
+          port: api.publicPort,
+          localAddress: "127.0.0.2",
+          path: "/v1/auth/token",
+          method: "POST",
+          headers: { "content-type": "application/json" },
+        },
+        (response) => {
+          response.resume();
+          response.on("end", () => resolve(response.statusCode ?? 0));
+        },
+      );
+      sent.on("error", reject);
+      sent.end(JSON.stringify(grant(client)));
+    });
+  }
+
+  test("the wait doubles for who does not wait, also with the right secret, and says nothing of it", async () => {
+    const client = await provision(api);
+    for (let request = 0; request < 3; request += 1) {
+      expect(await api.token(wrong(client))).toMatchObject({ status: 401 });
+    }
+    const waits: number[] = [];
+    for (const parameters of [wrong(client), grant(client), wrong(client), grant(client)]) {
+      waits.push(expectOAuthRefusal(await api.token(parameters)));
+    }
+    expect(waits).toEqual([10, 20, 40, 80]);
+    await accessToken(api, await provision(api));
+  });
+});
+
+describe("with 20 token requests a minute and address", () => {
+  const api = useTestApi({ environment: { SIGNET_TOKEN_RATE_PER_ADDRESS: "20" } });
+
+  test("whatever the requests say, the address gets 429 with the end of its minute", async () => {
+    const client = await provision(api);
+    const requests = [
+      async () => await api.token(grant(client)),
+      async () => await api.token({}),
+      async () => await api.token({ grant_type: "client_credentials", client_id: "x", client_secret: "y" }),
+      async () =>
+        await api.request("/v1/auth/token?a=b", {
+          method: "POST",
+          body: "a=b",
+          headers: { "content-type": "application/x-www-form-urlencoded" },
+        }),
+    ];
+    for (let request = 0; request < 20; request += 1) {
+      expect((await requests[request % 4]?.())?.status).not.toBe(429);
+    }
+    for (const request of requests) {
+      expect(expectOAuthRefusal(await request())).toBeLessThanOrEqual(60);
+    }
+    // The other documents are nobody's secret and stay.
+    expect(await api.request("/.well-known/jwks.json")).toMatchObject({ status: 200 });
+  });
+});
+
+describe("with 5 requests a second and tenant", () => {
+  const api = useTestApi({ environment: { SIGNET_API_RATE_PER_TENANT: "5" } });
+  let client: Provisioned;
+  let token: string;
+
+  beforeAll(async () => {
+    client = await provision(api, { scopes: [...WEBHOOK_SCOPES, "credentials:read"] });
+    token = await accessToken(api, client);
+  });
+
+  const burst = async (count: number, ask: () => Promise<Answer>): Promise<Answer[]> =>
+    await Promise.all(Array.from({ length: count }, ask));
+
+  test("a burst of one tenant is cut off with 429 and Retry-After, another tenant's is not", async () => {
+    const list = async () => await api.request("/v1/credentials", { headers: bearer(token) });
+    const answers = await burst(30, list);
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThanOrEqual(10);
+    expect(answers.some(({ status }) => status === 200)).toBe(true);
+    for (const answer of refused) {
+      expectRefusal(answer, 429, "RATE_LIMITED");
+      expect(answer.headers.get("retry-after")).toBe("1");
+    }
+    const other = await provision(api);
+    const otherToken = await accessToken(api, other);
+    expect(await api.request("/v1/credentials", { headers: bearer(otherToken) })).toMatchObject({
+      status: 200,
+    });
+  });
+
+  test("publishing has a rate of its own, which is off unless somebody sets it", async () => {
+    const tenant = asTenant(api, client, token);
+    const answers = await burst(40, async () => await tenant.post("/v1/events", { type: "a.b", data: {} }));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
+  });
+});
+
+describe("with 3 publishing requests a second and tenant", () => {
+  const api = useTestApi({ environment: { SIGNET_PUBLISH_RATE_PER_TENANT: "3" } });
+
+  test("more are refused with 429 and reading goes on", async () => {
+    const client = await provision(api, { scopes: WEBHOOK_SCOPES });
+    const tenant = asTenant(api, client, await accessToken(api, client));
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, async () => await tenant.post("/v1/events", { type: "a.b", data: {} })),
+    );
+    const statuses = answers.map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([202, 429]));
+    expect(await tenant.get("/v1/webhooks/endpoints")).toMatchObject({ status: 200 });
+  });
+});

@@ -1,0 +1,10 @@
+import type { Environment } from "../../src/config.ts";
+
+/** Tests and benchmarks ask for more than one client would; what a limit does is tested where it is set. */
+export const NO_LIMITS: Environment = {
+  SIGNET_TOKEN_RATE_PER_CLIENT: "0",
+  SIGNET_TOKEN_RATE_PER_ADDRESS: "0",
+  SIGNET_TOKEN_FAILURES: "0",
+  SIGNET_API_RATE_PER_TENANT: "0",
+  SIGNET_PUBLISH_RATE_PER_TENANT: "0",
+};
