@@ -54,6 +54,11 @@ export function x5t(pair: KeyPair): string {
   return Buffer.from(thumbprint(pair), "hex").toString("base64url");
 }
 
+/** A certificate as RFC 9440 writes it. */
+export function headerValue({ cert }: Pick<KeyPair, "cert">): string {
+  return `:${new X509Certificate(cert).raw.toString("base64")}:`;
+}
+
 /** A directory for the files of one test. */
 export function certificateFiles(): {
   readonly write: (name: string, text: string) => string;

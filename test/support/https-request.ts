@@ -18,6 +18,8 @@ export interface CallOptions {
   /** Sent as JSON. */
   readonly json?: unknown;
   readonly agent?: Agent;
+  /** The address to come from. */
+  readonly localAddress?: string;
   /** A session to resume. */
   readonly session?: Buffer | undefined;
   readonly maxVersion?: "TLSv1.2" | "TLSv1.3";
@@ -52,6 +54,7 @@ export async function call(path: string, options: CallOptions): Promise<CallAnsw
       path,
       method: options.method ?? (payload === undefined ? "GET" : "POST"),
       headers,
+      ...(options.localAddress === undefined ? {} : { localAddress: options.localAddress }),
       ...(socketPath === undefined ? { host: "127.0.0.1", port } : { socketPath }),
     };
     let ticket: Buffer | undefined;

@@ -1,0 +1,288 @@
+/** Behind a proxy that ends mutual TLS: whose Client-Cert header is taken, and what of it is believed (RFC 9440). */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import {
+  certificateFiles,
+  clientPair,
+  headerValue,
+  newRoot,
+  serverPair,
+  today,
+  x5t,
+} from "../../support/certificates.ts";
+import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { call, type CallAnswer, type CallOptions } from "../../support/https-request.ts";
+
+const EDGE = "spiffe://service.example/edge";
+const HOUR_MS = 3_600_000;
+
+const clients = await newRoot("Clients");
+const rogue = await newRoot("Clients");
+const proxies = await newRoot("Proxies");
+const intermediate = await clients.issueAuthority({ subject: "CN=Intermediate", ...today() });
+const leaf = await clientPair(clients);
+const proxy = await clientPair(proxies, { sanUri: EDGE });
+const server = await serverPair(proxies);
+const files = certificateFiles();
+
+const api = useTestApi({
+  environment: {
+    SIGNET_MTLS_MODE: "proxy",
+    SIGNET_TLS_KEY_FILE: files.write("server.key", server.key),
+    SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
+    SIGNET_CLIENT_CA_FILE: files.write("clients.crt", clients.cert),
+    SIGNET_PROXY_CA_FILE: files.write("proxies.crt", proxies.cert),
+    SIGNET_PROXY_NAMES: `DNS:edge.internal,URI:${EDGE}`,
+    SIGNET_TRUSTED_PROXIES: "127.0.0.1/32,10.0.0.0/8",
+    SIGNET_PROXY_SOCKET: files.path("signet.sock"),
+  },
+});
+afterAll(() => files.remove());
+
+let client: Provisioned;
+beforeAll(async () => {
+  client = await provision(api);
+});
+
+/** A token request as the proxy passes it on. */
+async function forwarded(headers: Record<string, string>, options: CallOptions = {}): Promise<CallAnswer> {
+  return await call("/v1/auth/token", {
+    port: api.edgePort,
+    ca: proxies.cert,
+    pair: proxy,
+    json: grant(client),
+    headers,
+    ...options,
+  });
+}
+
+const header = (pair: { readonly cert: string }) => ({ "client-cert": headerValue(pair) });
+
+test("the certificate that a trusted proxy names binds the token, and is asked for again with it", async () => {
+  const answer = await forwarded(header(leaf));
+  expect(answer).toMatchObject({ status: 200 });
+  const token = String(answer.body["access_token"]);
+  const claims = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as unknown;
+  expect(claims).toMatchObject({ cnf: { "x5t#S256": x5t(leaf) } });
+
+  const list = async (headers: Record<string, string>) =>
+    await call("/v1/credentials", {
+      port: api.edgePort,
+      ca: proxies.cert,
+      pair: proxy,
+      headers: { ...bearer(token), ...headers },
+    });
+  expect(await list(header(leaf))).toMatchObject({ status: 200 });
+  expect(await list(header(await clientPair(clients)))).toMatchObject({
+    status: 401,
+    body: { code: "CERT_BINDING_MISMATCH" },
+  });
+  expect(await list({})).toMatchObject({ status: 401, body: { code: "CLIENT_CERT_REQUIRED" } });
+});
+
+test("a chain over intermediates is good with all of it, in any order", async () => {
+  const below = await intermediate.issueAuthority({ subject: "CN=Below", ...today() });
+  const deep = await clientPair(below);
+  const chain = [intermediate, below].map(headerValue).join(", ");
+  expect(await forwarded({ ...header(deep), "client-cert-chain": chain })).toMatchObject({ status: 200 });
+  expect(await forwarded({ ...header(deep), "client-cert-chain": headerValue(below) })).toMatchObject({
+    status: 401,
+  });
+});
+
+describe("what a trusted proxy passes on is verified again", () => {
+  const cases: readonly [string, () => Promise<Record<string, string>>, string][] = [
+    ["no certificate", async () => ({}), "missing"],
+    ["one of a rogue authority of the same name", async () => header(await clientPair(rogue)), "not trusted"],
+    ["one of the proxies' authority", async () => header(await clientPair(proxies)), "not trusted"],
+    [
+      "one that has expired",
+      async () => header(await clientPair(clients, { notAfter: new Date(Date.now() - 60_000) })),
+      "expired",
+    ],
+    [
+      "one that is not valid yet",
+      async () => header(await clientPair(clients, { notBefore: new Date(Date.now() + HOUR_MS) })),
+      "not valid yet",
+    ],
+    [
+      "one for servers",
+      async () => header(await clientPair(clients, { purposes: ["serverAuth"] })),
+      "wrong purpose",
+    ],
+    ["an authority's own", async () => header(intermediate), "wrong purpose"],
+    ["the root itself", async () => header(clients), "wrong purpose"],
+    ["one without its intermediate", async () => header(await clientPair(intermediate)), "not trusted"],
+    [
+      "one with the wrong chain",
+      async () => ({
+        ...header(await clientPair(intermediate)),
+        "client-cert-chain": headerValue(
+          await rogue.issueAuthority({ subject: "CN=Intermediate", ...today() }),
+        ),
+      }),
+      "not trusted",
+    ],
+    [
+      "one that a client signed which is no authority",
+      async () => {
+        const pretender = await clients.issueAuthority({
+          subject: "CN=Pretender",
+          ...today(),
+          authority: { pathLength: 0 },
+        });
+        const below = await pretender.issueAuthority({ subject: "CN=Below", ...today() });
+        const chain = [below, pretender].map(headerValue).join(", ");
+        return { ...header(await clientPair(below)), "client-cert-chain": chain };
+      },
+      "not trusted",
+    ],
+  ];
+  test.each(cases)("%s", async (_name, headers, problem) => {
+    expect(await forwarded(await headers())).toMatchObject({
+      status: 401,
+      body: {
+        error: "invalid_client",
+        code: "CLIENT_CERT_REQUIRED",
+        error_description: expect.stringContaining(`(${problem})`),
+      },
+    });
+  });
+
+  test("also when it has been good before, by the time of the request", async () => {
+    const short = await clientPair(clients, { notAfter: new Date(api.clock.now() + HOUR_MS) });
+    expect(await forwarded(header(short))).toMatchObject({ status: 200 });
+    api.clock.advance(2 * HOUR_MS);
+    expect(await forwarded(header(short))).toMatchObject({ status: 401 });
+  });
+});
+
+const value = headerValue(leaf);
+test.each([
+  ["no colons", value.slice(1, -1)],
+  ["one colon", value.slice(0, -1)],
+  ["nothing between them", "::"],
+  ["parameters", `${value};a=1`],
+  ["two values in one header", `${value}, ${value}`],
+  ["a line break's rest", `${value.slice(0, 65)} ${value.slice(65)}`],
+  [
+    "base64url",
+    value
+      .replaceAll("+", "-")
+      .replaceAll("/", "_")
+      .replace(/[A-Za-z]:$/, "-:"),
+  ],
+  ["missing padding", `:${Buffer.from("ab").toString("base64").replaceAll("=", "")}:`],
+  ["what is no certificate", ":AAAA:"],
+  [
+    "bytes after the certificate",
+    `:${Buffer.concat([Buffer.from(value.slice(1, -1), "base64"), Buffer.from("x")]).toString("base64")}:`,
+  ],
+  ["PEM", encodeURIComponent(leaf.cert)],
+])("a header with %s is a 400", async (_name, text) => {
+  expect(await forwarded({ "client-cert": text })).toMatchObject({
+    status: 400,
+    body: { code: "INVALID_REQUEST", error_description: "Header client-cert is not well formed (RFC 9440)." },
+  });
+});
+
+test.each([
+  ["client-cert", ["Client-Cert", value, "client-cert", value]],
+  ["client-cert-chain", ["Client-Cert", value, "Client-Cert-Chain", value, "Client-Cert-Chain", value]],
+])("two headers %s are a 400, whatever is in them", async (name, pairs) => {
+  const answer = await forwarded(
+    {},
+    {
+      rawHeaders: [
+        "Host",
+        "127.0.0.1",
+        "Content-Type",
+        "application/json",
+        "Connection",
+        "close",
+        "Transfer-Encoding",
+        "chunked",
+        ...pairs,
+      ],
+    },
+  );
+  expect(answer).toMatchObject({
+    status: 400,
+    body: { error: "invalid_request", error_description: `Header ${name} must be given once.` },
+  });
+});
+
+test("a chain without a certificate, and one that is too long, are a 400", async () => {
+  expect(await forwarded({ "client-cert-chain": value })).toMatchObject({ status: 400 });
+  const long = Array.from({ length: 5 }, () => headerValue(intermediate)).join(", ");
+  expect(await forwarded({ ...header(leaf), "client-cert-chain": long })).toMatchObject({ status: 400 });
+});
+
+describe("from anyone else the header is a 400 and a line in the log", () => {
+  const cases: readonly [string, () => Promise<CallOptions>][] = [
+    ["a peer without a certificate", async () => ({ ca: proxies.cert, port: api.edgePort })],
+    [
+      "a certificate of the proxies' authority with another name",
+      async () => ({
+        ca: proxies.cert,
+        port: api.edgePort,
+        pair: await clientPair(proxies, { sanUri: "spiffe://service.example/other" }),
+      }),
+    ],
+    [
+      "the pinned name in a certificate of another authority",
+      async () => ({
+        ca: proxies.cert,
+        port: api.edgePort,
+        pair: await clientPair(clients, { sanUri: EDGE }),
+      }),
+    ],
+    [
+      "the pinned name in a certificate for servers",
+      async () => ({
+        ca: proxies.cert,
+        port: api.edgePort,
+        pair: await clientPair(proxies, { sanUri: EDGE, purposes: ["serverAuth"] }),
+      }),
+    ],
+    [
+      "the proxy's own certificate from another address",
+      async () => ({ ca: proxies.cert, port: api.edgePort, pair: proxy, localAddress: "127.0.0.2" }),
+    ],
+    ["the plain listener", async () => ({ port: api.publicPort })],
+  ];
+  test.each(cases)("%s", async (_name, options) => {
+    const before = api.log.length;
+    const answer = await call("/v1/auth/token", {
+      ...(await options()),
+      json: grant(client),
+      headers: header(leaf),
+    });
+    expect(answer).toMatchObject({ status: 400, body: { error: "invalid_request" } });
+    expect(api.log.slice(before).join()).toContain("no trusted proxy");
+  });
+
+  test("and a client that comes past the proxy gets no token with its own certificate", async () => {
+    const answer = await call("/v1/auth/token", {
+      ca: proxies.cert,
+      port: api.edgePort,
+      pair: leaf,
+      json: grant(client),
+    });
+    expect(answer).toMatchObject({ status: 401, body: { code: "CLIENT_CERT_REQUIRED" } });
+  });
+});
+
+describe("the unix socket", () => {
+  const request = async (headers: Record<string, string>) =>
+    await call("/v1/auth/token", { socketPath: files.path("signet.sock"), json: grant(client), headers });
+
+  test("is a trusted proxy's", async () => {
+    expect(await request(header(leaf))).toMatchObject({ status: 200 });
+  });
+
+  test("asks for a certificate and verifies it like the other", async () => {
+    expect(await request({})).toMatchObject({ status: 401, body: { code: "CLIENT_CERT_REQUIRED" } });
+    expect(await request(header(await clientPair(rogue)))).toMatchObject({ status: 401 });
+  });
+});
