@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { KEY_SETTINGS } from "./settings/key-settings.ts";
 import { LIMIT_SETTINGS } from "./settings/limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
+import { OPERATOR_SETTINGS } from "./settings/operator-settings.ts";
 import { integer, list, listen, type ListenAddress, oneOf, setting, text, url } from "./settings/setting.ts";
 
 /** The schedule's real length: 72 hours (specification 8). */
@@ -87,12 +88,7 @@ export const SETTINGS = {
     join(homedir(), ".cache", "signet"),
     "where a Temporal binary is kept once obtained",
   ),
-  operatorToken: setting(
-    "SIGNET_OPERATOR_TOKEN",
-    text,
-    undefined,
-    "Bearer token of the operators' API, 32 characters or more; development makes one in `.signet/operator-token`",
-  ),
+  ...OPERATOR_SETTINGS,
   ...KEY_SETTINGS,
   headerBrand: setting(
     "SIGNET_HEADER_BRAND",

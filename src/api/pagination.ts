@@ -33,8 +33,15 @@ function bindingOf(request: FastifyRequest, query: Readonly<Record<string, unkno
   return createHash("sha256").update(JSON.stringify(list)).digest("base64url").slice(0, BINDING_LENGTH);
 }
 
-/** Reads `limit` and `cursor` of a request whose query passed its schema. */
-export function readPage(request: FastifyRequest<{ Querystring: PageQuery }>): PageRequest {
+/**
+ * Reads `limit` and `cursor` of a request whose query passed its schema.
+ *
+ * @param isKey whether a text is a key of the list, which cursors hold; ids unless the list has another order
+ */
+export function readPage(
+  request: FastifyRequest<{ Querystring: PageQuery }>,
+  isKey: (text: string) => boolean = isId,
+): PageRequest {
   const { limit = PAGE_LIMIT, cursor } = request.query;
   const binding = bindingOf(request, { ...request.query });
   if (cursor === undefined) {
@@ -42,22 +49,37 @@ export function readPage(request: FastifyRequest<{ Querystring: PageQuery }>): P
   }
   const decoded = Buffer.from(cursor, "base64url").toString("latin1");
   const before = decoded.slice(BINDING_LENGTH);
-  if (!decoded.startsWith(binding) || !isId(before)) {
+  if (!decoded.startsWith(binding) || !isKey(before)) {
     throw new SignetError("INVALID_REQUEST", { detail: "Query parameter cursor is not of this list." });
   }
   return { limit, before, binding };
 }
 
-/** Makes the list's answer from the rows that were read (up to one more than the page holds). */
+function idOf(row: unknown): string {
+  return (row as { readonly id: string }).id;
+}
+
 export function toPage<Row extends { readonly id: string }>(
   rows: readonly Row[],
   page: PageRequest,
+): { data: Row[]; next_cursor: string | null };
+export function toPage<Row>(
+  rows: readonly Row[],
+  page: PageRequest,
+  keyOf: (row: Row) => string,
+): { data: Row[]; next_cursor: string | null };
+
+/** Makes the list's answer from the rows that were read (up to one more than the page holds). */
+export function toPage<Row>(
+  rows: readonly Row[],
+  page: PageRequest,
+  keyOf: (row: Row) => string = idOf,
 ): { data: Row[]; next_cursor: string | null } {
   const data = rows.slice(0, page.limit);
   const last = data.at(-1);
   const more = rows.length > page.limit && last !== undefined;
   return {
     data,
-    next_cursor: more ? Buffer.from(page.binding + last.id, "latin1").toString("base64url") : null,
+    next_cursor: more ? Buffer.from(page.binding + keyOf(last), "latin1").toString("base64url") : null,
   };
 }

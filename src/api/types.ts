@@ -9,6 +9,7 @@ import type {
 } from "fastify";
 import type { CertificateProblem } from "../mutual-tls/certificate-chain.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
+import type { EntryType } from "../compliance/entry-types.ts";
 import type { OperatorRole } from "../domain/operator-roles.ts";
 import type { Identity } from "../oauth/verify-access-token.ts";
 import type { TenantRate } from "../rate-limits/tenant-limits.ts";
@@ -33,6 +34,8 @@ declare module "fastify" {
     operator?: OperatorRole;
     /** The tenant's rate that the route counts against; `api` unless it says otherwise. */
     tenantRate?: TenantRate;
+    /** The compliance entry that a change by an operator leaves; each of their routes that is no GET declares it. */
+    audits?: EntryType;
     /** The route reads the bytes of the body itself (the OAuth endpoints). */
     rawBody?: true;
     /** Body members that keep their own spelling: JSON pointer to deepest nesting (strict-json.ts). */

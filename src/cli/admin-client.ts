@@ -18,7 +18,7 @@ interface Problem {
 
 /** A call of the operators' API, by method, path below `/admin/v1` and body. */
 export type AdminCall = (
-  method: "GET" | "POST" | "PATCH",
+  method: "GET" | "POST" | "PATCH" | "DELETE",
   path: string,
   body?: Resource,
 ) => Promise<Resource>;

@@ -14,14 +14,16 @@ export function withListOptions(command: Command): Command {
     .option("--json", "print the API's object");
 }
 
-/** The options as a query string. */
-export function listQuery({ limit, cursor }: ListOptions): string {
+/** The options as a query string, with filters that were given. */
+export function listQuery(
+  { limit, cursor }: ListOptions,
+  filters: Readonly<Record<string, string | undefined>> = {},
+): string {
   const query = new URLSearchParams();
-  if (limit !== undefined) {
-    query.set("limit", limit);
-  }
-  if (cursor !== undefined) {
-    query.set("cursor", cursor);
+  for (const [name, value] of Object.entries({ ...filters, limit, cursor })) {
+    if (value !== undefined) {
+      query.set(name, value);
+    }
   }
   return query.size === 0 ? "" : `?${query.toString()}`;
 }

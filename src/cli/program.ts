@@ -2,8 +2,10 @@
 import { Command, CommanderError } from "commander";
 import { ConfigError } from "../config.ts";
 import { type CliContext, CommandError } from "./context.ts";
+import { auditCommand } from "./audit.ts";
 import { credentialCommand } from "./credential.ts";
 import { devCaCommand } from "./dev-ca.ts";
+import { operatorCommand } from "./operator.ts";
 import { principalCommand } from "./principal.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
@@ -43,6 +45,8 @@ function createProgram(context: CliContext, processes: readonly ProcessCommand[]
   program.addCommand(principalCommand(context));
   program.addCommand(credentialCommand(context));
   program.addCommand(devCaCommand(context));
+  program.addCommand(operatorCommand(context));
+  program.addCommand(auditCommand(context));
   adopt(program, context);
   return program;
 }

@@ -1,14 +1,29 @@
 /** What the compliance log may say: every type of entry, `<noun>.<what happened>`. Add here; never rename or remove. */
 export const ENTRY_TYPES = [
   "certificate.revoked",
+  "credential.created",
   "credential.revoked",
+  "events.published_for_tenant",
   "key.revoked",
+  "operator.changed",
+  "operator.created",
+  "operator.refused",
+  "operator.revoked",
+  "operator.token_created",
+  "operator.token_revoked",
+  "principal.created",
+  "principal.reprovisioned",
   "principal.revoked",
+  "role.changed",
+  "role.created",
+  "tenant.created",
+  "tenant.resumed",
   "tenant.revoked",
+  "tenant.suspended",
   "token.revoked",
 ] as const;
 
 export type EntryType = (typeof ENTRY_TYPES)[number];
 
-/** Who did it: a credential (with its id), an operator (with the name it goes by) or a part of the service. */
+/** Who did it: a credential (with its id), an operator (with its id, or `bootstrap`) or a part of the service. */
 export type Actor = `credential:${string}` | `operator:${string}` | `system:${string}`;

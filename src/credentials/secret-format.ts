@@ -42,6 +42,17 @@ function checksum(text: string): string {
   return digits;
 }
 
+/** What a random secret of ours is behind its prefix, with the checksum of all of it: 256 bits. */
+export function newSecretText(prefix: string, randomBytes: RandomBytes): string {
+  const body = prefix + randomBase62(SECRET_LENGTH, randomBytes);
+  return body + checksum(body);
+}
+
+/** Whether the checksum at the end of a secret is right. */
+export function hasRightChecksum(text: string): boolean {
+  return checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
+}
+
 /** A fresh client id. */
 export function newClientId(randomBytes: RandomBytes): string {
   return `cl_${randomBase62(CLIENT_ID_LENGTH, randomBytes)}`;
@@ -50,8 +61,7 @@ export function newClientId(randomBytes: RandomBytes): string {
 /** A fresh client secret. Secrets are only ever made here: that they are random is what makes a fast MAC safe. */
 export function newClientSecret(environment: PrincipalEnvironment, randomBytes: RandomBytes): string {
   const kind = environment === "production" ? "live" : "test";
-  const body = `sgn_${kind}_sk_${randomBase62(SECRET_LENGTH, randomBytes)}`;
-  return body + checksum(body);
+  return newSecretText(`sgn_${kind}_sk_`, randomBytes);
 }
 
 /** Whether the text has the form of a client id. */
@@ -61,8 +71,5 @@ export function isClientId(text: string): boolean {
 
 /** Whether the text has the form of a client secret and its checksum is right. */
 export function isClientSecret(text: string): boolean {
-  return (
-    CLIENT_SECRET_REGEX.test(text) &&
-    checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH)
-  );
+  return CLIENT_SECRET_REGEX.test(text) && hasRightChecksum(text);
 }

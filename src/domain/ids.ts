@@ -25,6 +25,8 @@ export const ID_PREFIXES = {
   key: "key",
   request: "req",
   checkpoint: "chk",
+  operator: "opr",
+  operatorToken: "otk",
 } as const;
 
 export type IdNoun = keyof typeof ID_PREFIXES;

@@ -25,9 +25,9 @@ const CENSORED_PATHS = SECRET_MEMBERS.flatMap((member) => {
   return [key.replace(/^\./, ""), `*${key}`, `*.*${key}`];
 });
 
-// A secret can also lie inside a message or a stack trace, where no path leads: client secrets, endpoint
-// secrets, JSON Web Tokens.
-const SECRET_TEXT = /(sgn_(?:live|test)_sk_|whsec_)[\w+/=-]+|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
+// A secret can also lie inside a message or a stack trace, where no path leads: client secrets, operators' tokens,
+// endpoint secrets, JSON Web Tokens.
+const SECRET_TEXT = /(sgn_(?:live|test)_sk_|sgn_op_|whsec_)[\w+/=-]+|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
 
 /** Masks every secret and token in a text. */
 export function maskSecrets(text: string): string {

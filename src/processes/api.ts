@@ -2,12 +2,13 @@
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { createAdmin } from "../api/admin/app.ts";
+import { createCommitChange } from "../api/admin/audited.ts";
 import { createApi } from "../api/app.ts";
 import type { OAuthServices } from "../api/routes/oauth.ts";
 import type { SignetServer } from "../api/types.ts";
 import { type Config, formatListen, type ListenAddress } from "../config.ts";
 import type { Pepper } from "../crypto/pepper.ts";
-import { loadOperatorToken, loadServiceSecrets } from "../crypto/secrets.ts";
+import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
 import { createClientLookup, replaceMac, touchSecretVersions } from "../database/repositories/clients.ts";
@@ -24,6 +25,7 @@ import { createTenantLimits } from "../rate-limits/tenant-limits.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
 import { openMutualTls } from "./mutual-tls.ts";
+import { openOperatorAccess } from "./operator-access.ts";
 import { openSigningKeys } from "./signing-keys.ts";
 import { createWebhooks } from "./webhooks.ts";
 import type { RunningProcess } from "./with-metrics.ts";
@@ -51,6 +53,7 @@ interface Pools {
   readonly ingest: Pool;
   readonly issuer: Pool;
   readonly operator: Pool;
+  readonly audit: Pool;
 }
 
 function openPools({ config, log }: ApiProcessOptions): Pools {
@@ -61,6 +64,7 @@ function openPools({ config, log }: ApiProcessOptions): Pools {
     ingest: open("signet_ingest"),
     issuer: open("signet_issuer"),
     operator: open("signet_operator"),
+    audit: open("signet_audit"),
   };
 }
 
@@ -116,7 +120,6 @@ function createOAuth({
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log, clock = systemClock } = options;
   const { pepper, keyring } = await loadServiceSecrets(config, randomBytes);
-  const operatorToken = await loadOperatorToken(config, randomBytes);
   const pools = openPools(options);
   await requireCurrentSchema(pools.api);
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });
@@ -150,8 +153,11 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const admin = await createAdmin({
     ...shared,
     baseUrl: config.publicUrl,
-    operatorToken,
+    access: await openOperatorAccess({ config, pool: pools.operator, pepper, clock, randomBytes }),
+    bootstrap: config.bootstrapOperator === "on",
     pool: pools.operator,
+    auditPool: pools.audit,
+    commit: createCommitChange({ pool: pools.operator, ...shared }),
     keyring,
     pepper,
   });

@@ -206,7 +206,9 @@ async function open(
   });
   closers.add(async () => await metrics.close());
   stopping.throwIfAborted();
-  const demo = config.demo === "on" ? await demonstrate(ready, closers) : undefined;
+  // The demo makes its tenant as the bootstrap operator.
+  const demo =
+    config.demo === "on" && config.bootstrapOperator === "on" ? await demonstrate(ready, closers) : undefined;
   stopping.throwIfAborted();
   printAddresses(ready, demo, mutualTls);
   say("signet ready");

@@ -1,4 +1,5 @@
 /** The routes of the running API, as its own description lists them. */
+import type { OperatorRole } from "../../src/domain/operator-roles.ts";
 import type { TestApi } from "./api.ts";
 
 /** One operation. */
@@ -32,5 +33,39 @@ export async function apiRoutes(api: TestApi): Promise<ApiRoute[]> {
       query: parameters.filter((parameter) => parameter.in === "query").map(({ name }) => name),
       takesBody: requestBody !== undefined,
     })),
+  );
+}
+
+/** One operation of the operators' API. */
+export interface AdminRoute {
+  readonly method: string;
+  /** With `{name}` for parameters, below `/admin/v1`. */
+  readonly path: string;
+  readonly role: OperatorRole;
+  /** The type of the compliance entry; null for what changes nothing. */
+  readonly audits: string | null;
+  readonly takesBody: boolean;
+}
+
+interface AdminOperation extends Operation {
+  readonly "x-operator-role"?: OperatorRole;
+  readonly "x-audits"?: string;
+}
+
+/** Every operation of `/admin/v1/openapi.json` that is for operators. */
+export async function adminRoutes(api: TestApi): Promise<AdminRoute[]> {
+  const { body } = await api.admin("GET", "/openapi.json");
+  const paths = Object.entries(body["paths"] as Record<string, Record<string, AdminOperation>>);
+  return paths.flatMap(([path, operations]) =>
+    Object.entries(operations).flatMap(([method, operation]) => {
+      const role = operation["x-operator-role"];
+      const described = {
+        method: method.toUpperCase(),
+        path: path.replace("/admin/v1", ""),
+        audits: operation["x-audits"] ?? null,
+        takesBody: operation.requestBody !== undefined,
+      };
+      return role === undefined ? [] : [{ ...described, role }];
+    }),
   );
 }

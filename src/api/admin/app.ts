@@ -1,9 +1,13 @@
 /** The operators' API, on a listener of its own: what it serves, in order. */
+import { collectOpenApi, registerAdminOpenApiRoute } from "../openapi.ts";
 import { registerHealthRoutes } from "../routes/health.ts";
 import { createServer } from "../server.ts";
 import type { SignetServer } from "../types.ts";
+import { registerAuditRoute } from "./audit.ts";
 import { registerCredentialRoutes } from "./credentials.ts";
 import { createOperatorGuard } from "./operator-guard.ts";
+import { registerOperatorTokenRoutes } from "./operator-tokens.ts";
+import { registerOperatorRoutes } from "./operators.ts";
 import { registerPrincipalRoutes } from "./principals.ts";
 import { registerRoleRoutes } from "./roles.ts";
 import type { AdminServices } from "./services.ts";
@@ -11,20 +15,25 @@ import { registerTenantRoutes } from "./tenants.ts";
 
 /** Builds the operators' API, ready to listen. */
 export async function createAdmin(services: AdminServices): Promise<SignetServer> {
-  const { baseUrl, operatorToken, clock, randomBytes, log } = services;
+  const { baseUrl, access, clock, randomBytes, log } = services;
   const { server } = createServer({
     baseUrl,
-    guards: { operator: createOperatorGuard(operatorToken) },
+    guards: { operator: createOperatorGuard(access) },
     clock,
     randomBytes,
     log,
   });
 
+  await collectOpenApi(server, "/");
   registerHealthRoutes(server, []);
   registerTenantRoutes(server, services);
   registerRoleRoutes(server, services);
   registerPrincipalRoutes(server, services);
   registerCredentialRoutes(server, services);
+  registerOperatorRoutes(server, services);
+  registerOperatorTokenRoutes(server, services);
+  registerAuditRoute(server, services);
+  registerAdminOpenApiRoute(server);
 
   await server.ready();
   return server;

@@ -7,6 +7,7 @@ import {
 } from "../../database/repositories/credentials.ts";
 import { findPrincipal } from "../../database/repositories/principals.ts";
 import { readPage, toPage } from "../pagination.ts";
+import { SanUri, Thumbprints } from "../schemas/certificates.ts";
 import { Closed, Id, IdParams, Nullable, Page, PageQuery } from "../schemas/common.ts";
 import { Credential, presentCredential } from "../schemas/credentials.ts";
 import type { SignetServer } from "../types.ts";
@@ -14,15 +15,9 @@ import { found } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 
-const THUMBPRINTS_MAX = 8;
-
 const NewCredential = Closed({
-  san_uri: Type.Optional(
-    Type.String({ pattern: "^spiffe://[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)+$", maxLength: 2_048 }),
-  ),
-  certificate_thumbprints: Type.Optional(
-    Type.Array(Type.String({ pattern: "^[0-9a-f]{64}$" }), { maxItems: THUMBPRINTS_MAX, uniqueItems: true }),
-  ),
+  san_uri: Type.Optional(SanUri),
+  certificate_thumbprints: Type.Optional(Thumbprints),
 });
 
 const OperatorCredential = Type.Object({
@@ -41,12 +36,12 @@ function presentForOperator(row: VersionedCredentialRow) {
 }
 
 export function registerCredentialRoutes(server: SignetServer, services: AdminServices): void {
-  const { pool, pepper, clock, randomBytes } = services;
+  const { pool, commit, pepper, clock, randomBytes } = services;
 
   server.post(
     "/admin/v1/principals/:id/credentials",
     {
-      config: { operator: "provision" },
+      config: { operator: "provision", audits: "credential.created" },
       schema: {
         tags: ["credentials"],
         params: IdParams("principal"),
@@ -54,17 +49,21 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
         response: { 201: CreatedCredential },
       },
     },
-    async ({ params, body }, reply) => {
-      const principal = found(await findPrincipal(pool, params.id), "principal");
-      const binding = {
-        sanUri: body.san_uri ?? null,
-        certificateThumbprints: body.certificate_thumbprints ?? [],
-      };
-      const { row, clientSecret } = await issueCredential(principal, binding, {
-        db: pool,
-        pepper,
-        clock,
-        randomBytes,
+    async (request, reply) => {
+      const { san_uri: sanUri = null, certificate_thumbprints: certificateThumbprints = [] } = request.body;
+      const { row, clientSecret } = await commit(request, async (db) => {
+        const principal = found(await findPrincipal(db, request.params.id), "principal");
+        const tools = { db, pepper, clock, randomBytes };
+        const result = await issueCredential(principal, { sanUri, certificateThumbprints }, tools);
+        const { id, client_id, rotation_mode } = result.row;
+        const details = {
+          principal_id: principal.id,
+          client_id,
+          rotation_mode,
+          san_uri: sanUri,
+          certificate_thumbprints: certificateThumbprints,
+        };
+        return { result, entry: { tenant: principal.tenant_id, target: id, details } };
       });
       reply.code(201).header("cache-control", "no-store");
       return { ...presentForOperator(row), client_secret: clientSecret };

@@ -1,26 +1,44 @@
-import { createHash, timingSafeEqual } from "node:crypto";
-import type { onRequestAsyncHookHandler } from "fastify";
+import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import type { OperatorRole } from "../../domain/operator-roles.ts";
-import { tokenRefused } from "../../oauth/bearer-errors.ts";
+import type { OperatorAuthentication, OperatorAuthenticator } from "../../operators/authenticate-operator.ts";
+import type { FailedAuthentications } from "../../operators/failed-authentications.ts";
 import { roleViolation } from "../../operators/operator-errors.ts";
-import { BOOTSTRAP_OPERATOR } from "../../operators/operator-identity.ts";
 import { bearerToken, operationOf } from "../plugins/authentication.ts";
 
-function digest(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
+/** How operators are told from everybody else. */
+export interface OperatorAccess {
+  readonly authenticator: OperatorAuthenticator;
+  readonly failures: FailedAuthentications;
 }
 
-/** The guards of operators' routes: the operator token, compared by digest in constant time, then the role. */
+/** By the token when one came, else by the certificate; `TOKEN_MISSING` without either. */
+async function authenticate(
+  request: FastifyRequest,
+  authenticator: OperatorAuthenticator,
+): Promise<OperatorAuthentication> {
+  const { clientCertificate } = request;
+  if (request.headers.authorization === undefined && clientCertificate !== undefined) {
+    return await authenticator.byCertificate(clientCertificate);
+  }
+  return await authenticator.byToken(bearerToken(request));
+}
+
+/** The guards of operators' routes: who calls, then whether the role suffices. */
 export function createOperatorGuard(
-  operatorToken: string,
+  access: OperatorAccess,
 ): (required: OperatorRole) => onRequestAsyncHookHandler {
-  const expected = digest(operatorToken);
+  const { authenticator, failures } = access;
   return (required) => async (request) => {
-    if (!timingSafeEqual(digest(bearerToken(request)), expected)) {
-      throw tokenRefused("TOKEN_INVALID", "The operator token is not right.");
+    const { clientAddress } = request;
+    failures.check(clientAddress);
+    const authentication = await authenticate(request, authenticator);
+    if ("refusal" in authentication) {
+      failures.fail(clientAddress);
+      throw authentication.refusal.error;
     }
-    request.operator = BOOTSTRAP_OPERATOR;
-    const violation = roleViolation(operationOf(request), required, request.operator);
+    failures.succeed(clientAddress);
+    request.operator = authentication.identity;
+    const violation = roleViolation(operationOf(request), required, authentication.identity);
     if (violation !== undefined) {
       throw violation;
     }

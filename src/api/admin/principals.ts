@@ -41,12 +41,12 @@ function presentPrincipal(row: PrincipalRow) {
 }
 
 export function registerPrincipalRoutes(server: SignetServer, services: AdminServices): void {
-  const { pool, clock, randomBytes } = services;
+  const { pool, commit, clock, randomBytes } = services;
 
   server.post(
     "/admin/v1/tenants/:id/principals",
     {
-      config: { operator: "provision" },
+      config: { operator: "provision", audits: "principal.created" },
       schema: {
         tags: ["principals"],
         params: IdParams("tenant"),
@@ -54,23 +54,21 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
         response: { 201: Principal },
       },
     },
-    async ({ params, body }, reply) => {
-      const tenant = found(await findTenant(pool, params.id), "tenant");
+    async (request, reply) => {
+      const { name, role_id: roleId, region, environment } = request.body;
       const nowMs = clock.now();
-      const row = await insertPrincipal(pool, {
-        id: newId("principal", nowMs, randomBytes),
-        tenantId: tenant.id,
-        roleId: body.role_id,
-        name: body.name,
-        region: body.region,
-        environment: body.environment,
-        nowMs,
+      const row = await commit(request, async (db) => {
+        const { id: tenantId } = found(await findTenant(db, request.params.id), "tenant");
+        const id = newId("principal", nowMs, randomBytes);
+        const result = await insertPrincipal(db, { id, tenantId, roleId, name, region, environment, nowMs });
+        if (result === undefined) {
+          throw validationFailed([
+            { pointer: "/role_id", code: "not_found", detail: "is not a role of this tenant" },
+          ]);
+        }
+        const details = { role_id: roleId, environment, scopes: result.scopes };
+        return { result, entry: { tenant: tenantId, target: id, details } };
       });
-      if (row === undefined) {
-        throw validationFailed([
-          { pointer: "/role_id", code: "not_found", detail: "is not a role of this tenant" },
-        ]);
-      }
       return await reply.code(201).send(presentPrincipal(row));
     },
   );
@@ -108,22 +106,22 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
 }
 
 /** Copies the role's scopes of now to the principal: tokens issued from then on carry them. */
-function registerReprovision(server: SignetServer, { pool, clock, log }: AdminServices): void {
+function registerReprovision(server: SignetServer, { commit, clock }: AdminServices): void {
   server.post(
     "/admin/v1/principals/:id/reprovision",
     {
-      config: { operator: "provision" },
+      config: { operator: "provision", audits: "principal.reprovisioned" },
       schema: { tags: ["principals"], params: IdParams("principal"), response: { 200: Principal } },
     },
-    async ({ id: requestId, params }) => {
-      const { scopes_before: before, ...row } = found(
-        await reprovisionPrincipal(pool, params.id, clock.now()),
-        "principal",
-      );
-      log.info(
-        { request_id: requestId, principal_id: row.id, before, after: row.scopes },
-        "principal provisioned again",
-      );
+    async (request) => {
+      const row = await commit(request, async (db) => {
+        const { scopes_before: before, ...result } = found(
+          await reprovisionPrincipal(db, request.params.id, clock.now()),
+          "principal",
+        );
+        const details = { role_id: result.role_id, before, after: result.scopes };
+        return { result, entry: { tenant: result.tenant_id, target: result.id, details } };
+      });
       return presentPrincipal(row);
     },
   );

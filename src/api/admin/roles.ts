@@ -3,6 +3,7 @@ import {
   findRole,
   insertRole,
   listRoles,
+  lockRole,
   type RoleRow,
   updateRoleScopes,
 } from "../../database/repositories/roles.ts";
@@ -43,12 +44,12 @@ function permittedScopes(scopes: readonly string[], tenant: TenantRow): string[]
 }
 
 export function registerRoleRoutes(server: SignetServer, services: AdminServices): void {
-  const { pool, clock, randomBytes } = services;
+  const { pool, commit, clock, randomBytes } = services;
 
   server.post(
     "/admin/v1/tenants/:id/roles",
     {
-      config: { operator: "provision" },
+      config: { operator: "provision", audits: "role.created" },
       schema: {
         tags: ["roles"],
         params: IdParams("tenant"),
@@ -56,15 +57,22 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
         response: { 201: Role },
       },
     },
-    async ({ params, body }, reply) => {
-      const tenant = found(await findTenant(pool, params.id), "tenant");
+    async (request, reply) => {
+      const { name, scopes } = request.body;
       const nowMs = clock.now();
-      const row = await insertRole(pool, {
-        id: newId("role", nowMs, randomBytes),
-        tenantId: tenant.id,
-        name: body.name,
-        scopes: permittedScopes(body.scopes, tenant),
-        nowMs,
+      const row = await commit(request, async (db) => {
+        const tenant = found(await findTenant(db, request.params.id), "tenant");
+        const result = await insertRole(db, {
+          id: newId("role", nowMs, randomBytes),
+          tenantId: tenant.id,
+          name,
+          scopes: permittedScopes(scopes, tenant),
+          nowMs,
+        });
+        return {
+          result,
+          entry: { tenant: tenant.id, target: result.id, details: { scopes: result.scopes } },
+        };
       });
       return await reply.code(201).send(presentRole(row));
     },
@@ -103,11 +111,11 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
 }
 
 /** Changes a role; principals that have it keep their scopes until they are provisioned again. */
-function registerRoleUpdate(server: SignetServer, { pool, log }: AdminServices): void {
+function registerRoleUpdate(server: SignetServer, { commit }: AdminServices): void {
   server.patch(
     "/admin/v1/roles/:id",
     {
-      config: { operator: "provision" },
+      config: { operator: "provision", audits: "role.changed" },
       schema: {
         tags: ["roles"],
         params: IdParams("role"),
@@ -115,15 +123,15 @@ function registerRoleUpdate(server: SignetServer, { pool, log }: AdminServices):
         response: { 200: Role },
       },
     },
-    async ({ id: requestId, params, body }) => {
-      const role = found(await findRole(pool, params.id), "role");
-      const tenant = found(await findTenant(pool, role.tenant_id), "tenant");
-      const scopes = permittedScopes(body.scopes, tenant);
-      const row = found(await updateRoleScopes(pool, role.id, scopes), "role");
-      log.info(
-        { request_id: requestId, role_id: role.id, before: role.scopes, after: scopes },
-        "role changed",
-      );
+    async (request) => {
+      const row = await commit(request, async (db) => {
+        const role = found(await lockRole(db, request.params.id), "role");
+        const tenant = found(await findTenant(db, role.tenant_id), "tenant");
+        const scopes = permittedScopes(request.body.scopes, tenant);
+        const result = found(await updateRoleScopes(db, role.id, scopes), "role");
+        const details = { before: role.scopes, after: result.scopes };
+        return { result, entry: { tenant: tenant.id, target: role.id, details } };
+      });
       return presentRole(row);
     },
   );

@@ -4,14 +4,22 @@ import type { Pool } from "../../database/pool.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { Logger } from "../../observability/logger.ts";
+import type { CommitChange } from "./audited.ts";
+import type { OperatorAccess } from "./operator-guard.ts";
 
 /** What the operators' API works with. */
 export interface AdminServices {
   /** The address that problem types live under. */
   readonly baseUrl: string;
-  readonly operatorToken: string;
+  readonly access: OperatorAccess;
+  /** Whether the bootstrap operator is let in. */
+  readonly bootstrap: boolean;
   /** Role signet_operator, which sees every tenant. */
   readonly pool: Pool;
+  /** Role signet_audit, which reads the compliance log. */
+  readonly auditPool: Pool;
+  /** For whatever changes something. */
+  readonly commit: CommitChange;
   readonly keyring: Keyring;
   readonly pepper: Pepper;
   readonly clock: Clock;

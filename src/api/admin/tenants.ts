@@ -28,25 +28,22 @@ function presentTenant(row: TenantRow) {
 }
 
 export function registerTenantRoutes(server: SignetServer, services: AdminServices): void {
-  const { pool, keyring, clock, randomBytes } = services;
+  const { pool, commit, keyring, clock, randomBytes } = services;
 
   server.post(
     "/admin/v1/tenants",
     {
-      config: { operator: "provision" },
+      config: { operator: "provision", audits: "tenant.created" },
       schema: { tags: ["tenants"], body: NewTenant, response: { 201: Tenant } },
     },
-    async ({ body }, reply) => {
+    async (request, reply) => {
+      const { name, region, platform = false } = request.body;
       const nowMs = clock.now();
       const id = newId("tenant", nowMs, randomBytes);
       const dataKey = await keyring.newTenantDataKey(id);
-      const row = await insertTenant(pool, {
-        id,
-        name: body.name,
-        region: body.region,
-        platform: body.platform ?? false,
-        dataKey,
-        nowMs,
+      const row = await commit(request, async (db) => {
+        const result = await insertTenant(db, { id, name, region, platform, dataKey, nowMs });
+        return { result, entry: { tenant: id, target: id, details: { region, platform } } };
       });
       return await reply.code(201).send(presentTenant(row));
     },

@@ -27,8 +27,14 @@ function requireSufficientRole(route: RouteOptions, role: OperatorRole): void {
   if (!isOperatorRole(role)) {
     throw new Error(`${routeName(route)}: config.operator must be one of ${OPERATOR_ROLES.join(", ")}`);
   }
-  if (role === "read" && route.method !== "GET") {
+  const changes = route.method !== "GET";
+  if (role === "read" && changes) {
     throw new Error(`${routeName(route)}: only a GET can be left to operators who may read`);
+  }
+  if ((route.config?.audits !== undefined) !== changes) {
+    throw new Error(
+      `${routeName(route)}: a change by operators, and nothing else, must declare config.audits`,
+    );
   }
 }
 

@@ -55,6 +55,12 @@ export async function findRole(db: Queryable, id: string): Promise<RoleRow | und
   return rows[0];
 }
 
+/** The role, held until the transaction ends. */
+export async function lockRole(db: Queryable, id: string): Promise<RoleRow | undefined> {
+  const { rows } = await db.query<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE id = $1 FOR UPDATE`, [id]);
+  return rows[0];
+}
+
 /** Replaces a role's scopes; principals that have it keep theirs until they are provisioned again. */
 export async function updateRoleScopes(
   db: Queryable,

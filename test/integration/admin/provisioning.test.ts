@@ -261,9 +261,12 @@ describe("scopes are copied at provisioning (specification 2)", () => {
     expect(again).toMatchObject({ status: 200, body: { id: client.principalId, scopes } });
     expect(claimsOf(await accessToken(api, client))["scope"]).toBe("inference:read pipeline:write");
     const line = api.log.find(
-      (text) => text.includes("principal provisioned again") && text.includes(client.principalId),
+      (text) => text.includes("principal.reprovisioned") && text.includes(client.principalId),
     );
-    expect(JSON.parse(line ?? "{}")).toMatchObject({ before: ["inference:read"], after: scopes });
+    expect(JSON.parse(line ?? "{}")).toMatchObject({
+      actor: "operator:bootstrap",
+      details: { before: ["inference:read"], after: scopes },
+    });
   });
 });
 

@@ -2,33 +2,18 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
+import { adminRoutes } from "../../support/openapi.ts";
+import { createOperator, type TestOperator } from "../../support/operators.ts";
 
 const api = useTestApi();
 let own: Provisioned;
 let token: string;
+let operator: TestOperator;
 
 interface Route {
   readonly method: string;
   readonly path: string;
 }
-
-/** The operators' routes; those of tenants are read from the OpenAPI description. */
-const ADMIN_ROUTES: readonly Route[] = [
-  ...["GET", "POST"].map((method) => ({ method, path: "/admin/v1/tenants" })),
-  ...["roles", "principals"].flatMap((path) => [
-    { method: "GET", path: `/admin/v1/tenants/{id}/${path}` },
-    { method: "POST", path: `/admin/v1/tenants/{id}/${path}` },
-    { method: "GET", path: `/admin/v1/tenants/{id}/${path}/{member_id}` },
-  ]),
-  ...["tenants", "roles", "principals", "credentials"].map((path) => ({
-    method: "GET",
-    path: `/admin/v1/${path}/{id}`,
-  })),
-  { method: "PATCH", path: "/admin/v1/roles/{id}" },
-  { method: "POST", path: "/admin/v1/principals/{id}/reprovision" },
-  { method: "GET", path: "/admin/v1/principals/{id}/credentials" },
-  { method: "POST", path: "/admin/v1/principals/{id}/credentials" },
-];
 
 const SCOPES = [
   "credentials:read",
@@ -42,6 +27,7 @@ const SCOPES = [
 beforeAll(async () => {
   own = await provision(api, { scopes: SCOPES });
   token = await accessToken(api, own);
+  operator = await createOperator(api, "read");
 });
 
 async function tenantRoutes(): Promise<Route[]> {
@@ -52,10 +38,13 @@ async function tenantRoutes(): Promise<Route[]> {
   );
 }
 
+/** Both listeners' routes, as they describe themselves. */
 async function routes(): Promise<Route[]> {
-  const all = [...ADMIN_ROUTES, ...(await tenantRoutes())];
-  expect(all.length).toBeGreaterThan(ADMIN_ROUTES.length + 5);
-  return all;
+  const operators = await adminRoutes(api);
+  const tenants = await tenantRoutes();
+  expect(operators.length).toBeGreaterThan(20);
+  expect(tenants.length).toBeGreaterThan(5);
+  return [...operators.map(({ method, path }) => ({ method, path: `/admin/v1${path}` })), ...tenants];
 }
 
 const IDS: Readonly<Record<string, () => string>> = {
@@ -63,6 +52,7 @@ const IDS: Readonly<Record<string, () => string>> = {
   "/admin/v1/roles": () => own.roleId,
   "/admin/v1/principals": () => own.principalId,
   "/admin/v1/credentials": () => own.credentialId,
+  "/admin/v1/operators": () => operator.id,
 };
 
 /** The path with an id that exists where there is one, so that the body is looked at. */
@@ -163,7 +153,9 @@ describe("bodies", () => {
 
   test("a body that is too large is a 413 everywhere", async () => {
     const large = JSON.stringify({ name: "x".repeat(5 * 1_048_576) });
-    const posts = ADMIN_ROUTES.filter(({ method }) => method === "POST");
+    const posts = (await routes()).filter(
+      ({ method, path }) => method === "POST" && path.startsWith("/admin/"),
+    );
     expect(await offenders([["5 MiB", body(large)]], posts, ({ status }) => status === 413)).toEqual([]);
   });
 

@@ -58,10 +58,21 @@ describe("an operator's route", () => {
     ).toThrow(/only a GET can be left to operators who may read/);
   });
 
+  test("does not boot when it changes something and leaves no entry, or the other way round", () => {
+    const change = { operator: "provision" } as const;
+    expect(() => operatorServer().post("/admin/v1/things", { config: change }, handler)).toThrow(
+      /must declare config.audits/,
+    );
+    const read = { operator: "read", audits: "tenant.created" } as const;
+    expect(() => operatorServer().get("/admin/v1/things", { config: read }, handler)).toThrow(
+      /must declare config.audits/,
+    );
+  });
+
   test("boots with a role that fits", async () => {
     const server = operatorServer();
     server.get("/admin/v1/things", { config: { operator: "read" } }, handler);
-    server.post("/admin/v1/things", { config: { operator: "security" } }, handler);
+    server.post("/admin/v1/things", { config: { operator: "security", audits: "tenant.created" } }, handler);
     await server.ready();
     await server.close();
   });

@@ -1,0 +1,130 @@
+/** Tokens of operators: shown once, good for a limited time, revoked one by one. */
+import { Type } from "typebox";
+import {
+  countLiveTokens,
+  findOperatorToken,
+  insertOperatorToken,
+  listOperatorTokens,
+  revokeOperatorToken,
+} from "../../database/repositories/operator-tokens.ts";
+import { findOperator, lockOperators } from "../../database/repositories/operators.ts";
+import { newId } from "../../domain/ids.ts";
+import { SignetError } from "../../errors.ts";
+import { requireWayIn } from "../../operators/last-way-in.ts";
+import { newOperatorToken, shownPrefix } from "../../operators/token-format.ts";
+import { readPage, toPage } from "../pagination.ts";
+import { Closed, Id, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import {
+  EXPIRES_IN_DAYS,
+  IssuedOperatorToken,
+  NewOperatorToken,
+  OperatorToken,
+  presentOperatorToken,
+} from "../schemas/operators.ts";
+import type { SignetServer } from "../types.ts";
+import { found } from "./found.ts";
+import { operatorToChange } from "./operators.ts";
+import type { AdminServices } from "./services.ts";
+
+const TAGS = ["operators"];
+const DAY_MS = 86_400_000;
+/** Tokens of one operator that are good at the same time. */
+const LIVE_TOKENS_MAX = 10;
+
+export function registerOperatorTokenRoutes(server: SignetServer, services: AdminServices): void {
+  registerIssue(server, services);
+  registerList(server, services);
+  registerRevocation(server, services);
+}
+
+function registerIssue(server: SignetServer, { commit, pepper, clock, randomBytes }: AdminServices): void {
+  server.post(
+    "/admin/v1/operators/:id/tokens",
+    {
+      config: { operator: "security", audits: "operator.token_created" },
+      schema: {
+        tags: TAGS,
+        params: IdParams("operator"),
+        body: NewOperatorToken,
+        response: { 201: IssuedOperatorToken },
+      },
+    },
+    async (request, reply) => {
+      const nowMs = clock.now();
+      const token = newOperatorToken(randomBytes);
+      const row = await commit(request, async (db) => {
+        const operator = await operatorToChange(db, request.params.id);
+        if ((await countLiveTokens(db, operator.id, nowMs)) >= LIVE_TOKENS_MAX) {
+          throw new SignetError("LIMIT_EXCEEDED", {
+            detail: `An operator has at most ${LIVE_TOKENS_MAX} tokens that are good; revoke one first.`,
+          });
+        }
+        const result = await insertOperatorToken(db, {
+          id: newId("operatorToken", nowMs, randomBytes),
+          operatorId: operator.id,
+          prefix: shownPrefix(token),
+          mac: pepper.mac(token),
+          macKeyId: pepper.id,
+          createdBy: request.operator.id,
+          nowMs,
+          expiresAtMs: nowMs + (request.body.expires_in_days ?? EXPIRES_IN_DAYS) * DAY_MS,
+        });
+        const details = { token_id: result.id, expires_at: result.expires_at.toISOString() };
+        return { result, entry: { tenant: null, target: operator.id, details } };
+      });
+      reply.code(201).header("cache-control", "no-store");
+      return { ...presentOperatorToken(row), token };
+    },
+  );
+}
+
+function registerList(server: SignetServer, { pool }: AdminServices): void {
+  server.get(
+    "/admin/v1/operators/:id/tokens",
+    {
+      config: { operator: "read" },
+      schema: {
+        tags: TAGS,
+        params: IdParams("operator"),
+        querystring: Closed(PageQuery),
+        response: { 200: Page(OperatorToken) },
+      },
+    },
+    async (request) => {
+      const operator = found(await findOperator(pool, request.params.id), "operator");
+      const page = readPage(request);
+      return toPage((await listOperatorTokens(pool, operator.id, page)).map(presentOperatorToken), page);
+    },
+  );
+}
+
+function registerRevocation(server: SignetServer, { commit, clock, bootstrap }: AdminServices): void {
+  server.delete(
+    "/admin/v1/operators/:id/tokens/:token_id",
+    {
+      config: { operator: "security", audits: "operator.token_revoked" },
+      schema: {
+        tags: TAGS,
+        params: Closed({ id: Id("operator"), token_id: Id("operatorToken") }),
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      const nowMs = clock.now();
+      const { id, token_id: tokenId } = request.params;
+      await commit(request, async (db) => {
+        await lockOperators(db);
+        const token = found(await findOperatorToken(db, id, tokenId), "token");
+        if (token.revoked_at !== null) {
+          return { result: null };
+        }
+        await revokeOperatorToken(db, token.id, nowMs);
+        if (!bootstrap) {
+          await requireWayIn(db, nowMs);
+        }
+        return { result: null, entry: { tenant: null, target: id, details: { token_id: token.id } } };
+      });
+      return await reply.code(204).send(null);
+    },
+  );
+}

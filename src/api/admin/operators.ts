@@ -1,0 +1,158 @@
+/** Operators: who may use this API, and for what. */
+import type { Queryable } from "../../database/pool.ts";
+import {
+  findOperator,
+  insertOperator,
+  listOperators,
+  lockOperators,
+  type OperatorRow,
+  revokeOperator,
+  updateOperator,
+} from "../../database/repositories/operators.ts";
+import { newId } from "../../domain/ids.ts";
+import { SignetError } from "../../errors.ts";
+import { requireWayIn } from "../../operators/last-way-in.ts";
+import { readPage, toPage } from "../pagination.ts";
+import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { NewOperator, Operator, OperatorChange, presentOperator, ReasonGiven } from "../schemas/operators.ts";
+import type { SignetServer } from "../types.ts";
+import { found } from "./found.ts";
+import type { AdminServices } from "./services.ts";
+
+const TAGS = ["operators"];
+
+/** What the log says of an operator. */
+function auditable({ name, role, san_uri, certificate_thumbprints }: OperatorRow) {
+  return { name, role, san_uri, certificate_thumbprints };
+}
+
+/** The operator, for a change; changes go one after the other. */
+export async function operatorToChange(db: Queryable, id: string): Promise<OperatorRow> {
+  await lockOperators(db);
+  const row = found(await findOperator(db, id), "operator");
+  if (row.state === "REVOKED") {
+    throw new SignetError("INVALID_STATE", { detail: "The operator has been revoked." });
+  }
+  return row;
+}
+
+export function registerOperatorRoutes(server: SignetServer, services: AdminServices): void {
+  registerCreation(server, services);
+  registerReads(server, services);
+  registerChange(server, services);
+  registerRevocation(server, services);
+}
+
+function registerCreation(server: SignetServer, { commit, clock, randomBytes }: AdminServices): void {
+  server.post(
+    "/admin/v1/operators",
+    {
+      config: { operator: "security", audits: "operator.created" },
+      schema: { tags: TAGS, body: NewOperator, response: { 201: Operator } },
+    },
+    async (request, reply) => {
+      const { name, role, san_uri: sanUri, certificate_thumbprints: thumbprints } = request.body;
+      const nowMs = clock.now();
+      const row = await commit(request, async (db) => {
+        const result = await insertOperator(db, {
+          id: newId("operator", nowMs, randomBytes),
+          name,
+          role,
+          sanUri: sanUri ?? null,
+          certificateThumbprints: thumbprints ?? [],
+          createdBy: request.operator.id,
+          nowMs,
+        });
+        return { result, entry: { tenant: null, target: result.id, details: auditable(result) } };
+      });
+      return await reply.code(201).send(presentOperator(row));
+    },
+  );
+}
+
+function registerReads(server: SignetServer, { pool }: AdminServices): void {
+  server.get(
+    "/admin/v1/operators",
+    {
+      config: { operator: "read" },
+      schema: { tags: TAGS, querystring: Closed(PageQuery), response: { 200: Page(Operator) } },
+    },
+    async (request) => {
+      const page = readPage(request);
+      return toPage((await listOperators(pool, page)).map(presentOperator), page);
+    },
+  );
+
+  server.get(
+    "/admin/v1/operators/:id",
+    {
+      config: { operator: "read" },
+      schema: { tags: TAGS, params: IdParams("operator"), response: { 200: Operator } },
+    },
+    async ({ params }) => presentOperator(found(await findOperator(pool, params.id), "operator")),
+  );
+}
+
+function registerChange(server: SignetServer, { commit, clock, bootstrap }: AdminServices): void {
+  server.patch(
+    "/admin/v1/operators/:id",
+    {
+      config: { operator: "security", audits: "operator.changed" },
+      schema: {
+        tags: TAGS,
+        params: IdParams("operator"),
+        body: OperatorChange,
+        response: { 200: Operator },
+      },
+    },
+    async (request) => {
+      const { role, san_uri: sanUri, certificate_thumbprints: thumbprints } = request.body;
+      const row = await commit(request, async (db) => {
+        const before = await operatorToChange(db, request.params.id);
+        const result = await updateOperator(db, before.id, {
+          role: role ?? before.role,
+          sanUri: sanUri === undefined ? before.san_uri : sanUri,
+          certificateThumbprints: thumbprints ?? before.certificate_thumbprints,
+        });
+        if (!bootstrap) {
+          await requireWayIn(db, clock.now());
+        }
+        const details = { before: auditable(before), after: auditable(result) };
+        return { result, entry: { tenant: null, target: result.id, details } };
+      });
+      return presentOperator(row);
+    },
+  );
+}
+
+function registerRevocation(server: SignetServer, { commit, clock, bootstrap }: AdminServices): void {
+  server.post(
+    "/admin/v1/operators/:id/revoke",
+    {
+      config: { operator: "security", audits: "operator.revoked" },
+      schema: {
+        tags: TAGS,
+        params: IdParams("operator"),
+        body: ReasonGiven,
+        response: { 200: Operator },
+      },
+    },
+    async (request) => {
+      const { reason } = request.body;
+      const nowMs = clock.now();
+      const row = await commit(request, async (db) => {
+        await lockOperators(db);
+        const before = found(await findOperator(db, request.params.id), "operator");
+        if (before.state === "REVOKED") {
+          return { result: before };
+        }
+        const result = await revokeOperator(db, before.id, nowMs);
+        if (!bootstrap) {
+          await requireWayIn(db, nowMs);
+        }
+        return { result, entry: { tenant: null, target: result.id, reason, details: auditable(before) } };
+      });
+      return presentOperator(row);
+    },
+  );
+}

@@ -1,0 +1,84 @@
+/** Operators and their tokens, as the operators' API shows them. */
+import { Type } from "typebox";
+import type { OperatorTokenRow } from "../../database/repositories/operator-tokens.ts";
+import type { OperatorRow } from "../../database/repositories/operators.ts";
+import { OPERATOR_ROLES } from "../../domain/operator-roles.ts";
+import { SanUri, Thumbprints } from "./certificates.ts";
+import { Closed, Id, Name, Nullable, OneOf, Timestamp } from "./common.ts";
+
+const EXPIRES_IN_DAYS_MAX = 366;
+/** How long an operator's token is good unless the request says otherwise. */
+export const EXPIRES_IN_DAYS = 90;
+
+export const Operator = Type.Object({
+  id: Id("operator"),
+  name: Type.String(),
+  role: OneOf(OPERATOR_ROLES),
+  state: OneOf(["ACTIVE", "REVOKED"]),
+  san_uri: Nullable(Type.String()),
+  certificate_thumbprints: Type.Array(Type.String()),
+  created_by: Type.String({ description: "Id of the operator who made this one, or bootstrap" }),
+  created_at: Timestamp,
+  revoked_at: Nullable(Timestamp),
+});
+
+export const NewOperator = Closed({
+  name: Name,
+  role: OneOf(OPERATOR_ROLES),
+  san_uri: Type.Optional(SanUri),
+  certificate_thumbprints: Type.Optional(Thumbprints),
+});
+
+export const OperatorChange = Type.Object(
+  {
+    role: Type.Optional(OneOf(OPERATOR_ROLES)),
+    san_uri: Type.Optional(Nullable(SanUri)),
+    certificate_thumbprints: Type.Optional(Thumbprints),
+  },
+  { additionalProperties: false, minProperties: 1 },
+);
+
+export const OperatorToken = Type.Object({
+  id: Id("operatorToken"),
+  operator_id: Id("operator"),
+  prefix: Type.String({ description: "The beginning of the token" }),
+  created_by: Type.String(),
+  created_at: Timestamp,
+  expires_at: Timestamp,
+  last_used_at: Nullable(Timestamp),
+  revoked_at: Nullable(Timestamp),
+});
+
+export const IssuedOperatorToken = Type.Object({
+  ...OperatorToken.properties,
+  token: Type.String({ description: "Shown here only" }),
+});
+
+export const NewOperatorToken = Closed({
+  expires_in_days: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: EXPIRES_IN_DAYS_MAX, default: EXPIRES_IN_DAYS }),
+  ),
+});
+
+/** Why something was ended or begun again, for the compliance log; no personal data. */
+export const ReasonGiven = Closed({
+  reason: Type.Optional(Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\p{Cc}]+$" })),
+});
+
+export function presentOperator(row: OperatorRow) {
+  return {
+    ...row,
+    created_at: row.created_at.toISOString(),
+    revoked_at: row.revoked_at?.toISOString() ?? null,
+  };
+}
+
+export function presentOperatorToken(row: OperatorTokenRow) {
+  return {
+    ...row,
+    created_at: row.created_at.toISOString(),
+    expires_at: row.expires_at.toISOString(),
+    last_used_at: row.last_used_at?.toISOString() ?? null,
+    revoked_at: row.revoked_at?.toISOString() ?? null,
+  };
+}

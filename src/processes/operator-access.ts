@@ -1,0 +1,47 @@
+/** How the api process tells operators from everybody else. */
+import type { RandomBytes } from "../domain/ids.ts";
+import type { OperatorAccess } from "../api/admin/operator-guard.ts";
+import { type Config, ConfigError } from "../config.ts";
+import type { Pepper } from "../crypto/pepper.ts";
+import { loadOperatorToken } from "../crypto/secrets.ts";
+import type { Pool } from "../database/pool.ts";
+import { listWaysToSecurity } from "../database/repositories/operators.ts";
+import type { Clock } from "../domain/clock.ts";
+import { createOperatorAuthenticator } from "../operators/authenticate-operator.ts";
+import { createFailedAuthentications } from "../operators/failed-authentications.ts";
+
+interface Parts {
+  readonly config: Config;
+  /** Role signet_operator. */
+  readonly pool: Pool;
+  readonly pepper: Pepper;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+/** @throws ConfigError when the bootstrap operator is off and nobody else could let anybody in */
+async function bootstrapToken({ config, pool, clock, randomBytes }: Parts): Promise<string | undefined> {
+  if (config.bootstrapOperator === "on") {
+    return await loadOperatorToken(config, randomBytes);
+  }
+  if ((await listWaysToSecurity(pool, clock.now())).length === 0) {
+    throw new ConfigError([
+      "SIGNET_BOOTSTRAP_OPERATOR must be on until there is an operator of role security with a token or a certificate",
+    ]);
+  }
+  return undefined;
+}
+
+/** Makes the access of operators. */
+export async function openOperatorAccess(parts: Parts): Promise<OperatorAccess> {
+  const { pool, pepper, clock } = parts;
+  return {
+    authenticator: createOperatorAuthenticator({
+      db: pool,
+      pepper,
+      bootstrapToken: await bootstrapToken(parts),
+      clock,
+    }),
+    failures: createFailedAuthentications(clock),
+  };
+}

@@ -1,0 +1,279 @@
+/** Every change by an operator is in the compliance log, and only what was done. Routes come from the API's description. */
+import { randomBytes } from "node:crypto";
+import { beforeAll, describe, expect, test } from "vitest";
+import { leafHash } from "../../../src/compliance/merkle.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { provision } from "../../support/factories.ts";
+import { type AdminRoute, adminRoutes } from "../../support/openapi.ts";
+import { askAs, createOperator } from "../../support/operators.ts";
+import { sql } from "../../support/tenant.ts";
+
+const api = useTestApi();
+
+interface Entry {
+  readonly index: number;
+  readonly at: string;
+  readonly type: string;
+  readonly actor: string;
+  readonly tenant_id: string | null;
+  readonly target: string | null;
+  readonly request_id: string | null;
+  readonly details: Readonly<Record<string, unknown>>;
+  readonly leaf_hash: string;
+}
+
+/** A change that succeeds: what is asked for, and what its entry is about. */
+interface Change {
+  readonly path: string;
+  readonly body?: unknown;
+  readonly tenant?: string;
+  /** The answer's id unless this says otherwise. */
+  readonly target?: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+const name = (): string => randomBytes(8).toString("hex");
+
+/** One change per route, by method and path. A new route fails below until it is here. */
+const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
+  "POST /tenants": async () => ({ path: "/tenants", body: { name: name(), region: "eu" } }),
+  "POST /tenants/{id}/roles": async () => {
+    const { tenantId } = await provision(api);
+    const body = { name: name(), scopes: ["b:c", "a:b"] };
+    return {
+      path: `/tenants/${tenantId}/roles`,
+      body,
+      tenant: tenantId,
+      details: { scopes: ["a:b", "b:c"] },
+    };
+  },
+  "PATCH /roles/{id}": async () => {
+    const { roleId, tenantId } = await provision(api, { scopes: ["a:b"] });
+    const details = { before: ["a:b"], after: ["c:d"] };
+    return { path: `/roles/${roleId}`, body: { scopes: ["c:d"] }, tenant: tenantId, details };
+  },
+  "POST /tenants/{id}/principals": async () => {
+    const { tenantId, roleId } = await provision(api, { scopes: ["a:b"] });
+    const body = { name: name(), role_id: roleId, region: "eu", environment: "development" };
+    const details = { role_id: roleId, environment: "development", scopes: ["a:b"] };
+    return { path: `/tenants/${tenantId}/principals`, body, tenant: tenantId, details };
+  },
+  "POST /principals/{id}/reprovision": async () => {
+    const { principalId, roleId, tenantId } = await provision(api, { scopes: ["a:b"] });
+    await api.admin("PATCH", `/roles/${roleId}`, { scopes: ["c:d"] });
+    const details = { before: ["a:b"], after: ["c:d"] };
+    return { path: `/principals/${principalId}/reprovision`, tenant: tenantId, details };
+  },
+  "POST /principals/{id}/credentials": async () => {
+    const { principalId, tenantId } = await provision(api);
+    const details = { principal_id: principalId };
+    return { path: `/principals/${principalId}/credentials`, body: {}, tenant: tenantId, details };
+  },
+  "POST /operators": async () => ({
+    path: "/operators",
+    body: { name: name(), role: "read" },
+    details: { role: "read" },
+  }),
+  "PATCH /operators/{id}": async () => {
+    const { id } = await createOperator(api, "read");
+    const details = { before: { role: "read" }, after: { role: "provision" } };
+    return { path: `/operators/${id}`, body: { role: "provision" }, details };
+  },
+  "POST /operators/{id}/revoke": async () => {
+    const { id } = await createOperator(api, "read");
+    return { path: `/operators/${id}/revoke`, body: { reason: "left" } };
+  },
+  "POST /operators/{id}/tokens": async () => {
+    const { id } = await createOperator(api, "read");
+    return { path: `/operators/${id}/tokens`, body: { expires_in_days: 3 }, target: id };
+  },
+  "DELETE /operators/{id}/tokens/{token_id}": async () => {
+    const { id, tokenId } = await createOperator(api, "read");
+    return { path: `/operators/${id}/tokens/${tokenId}`, target: id, details: { token_id: tokenId } };
+  },
+};
+
+const nameOf = ({ method, path }: AdminRoute): string => `${method} ${path}`;
+let changing: readonly AdminRoute[];
+
+beforeAll(async () => {
+  changing = (await adminRoutes(api)).filter(({ method }) => method !== "GET");
+});
+
+async function entries(query = ""): Promise<readonly Entry[]> {
+  const { status, body } = await api.admin("GET", `/audit${query}`);
+  expect(status).toBe(200);
+  return body["data"] as Entry[];
+}
+
+async function ask(route: AdminRoute, { path, body }: Change): Promise<Answer> {
+  return await api.admin(route.method, path, body);
+}
+
+describe("every route that changes something", () => {
+  test("is in the table above, and declares its entry", () => {
+    expect(changing.map(nameOf).sort()).toEqual(Object.keys(CHANGES).sort());
+    expect(changing.filter(({ audits }) => audits === null)).toEqual([]);
+  });
+
+  test("leaves one entry that says who did what, by which request", async () => {
+    for (const route of changing) {
+      const change = await CHANGES[nameOf(route)]?.();
+      if (change === undefined) {
+        continue;
+      }
+      const [last] = await entries("?limit=1");
+      const answer = await ask(route, change);
+      expect({ route: nameOf(route), status: answer.status }).toMatchObject({
+        status: expect.toSatisfy((status: number) => status >= 200 && status < 300) as number,
+      });
+      const [entry, before] = await entries("?limit=2");
+      expect({ route: nameOf(route), before }).toEqual({ route: nameOf(route), before: last });
+      const created = answer.body["id"] as string | undefined;
+      expect({ route: nameOf(route), ...entry }).toMatchObject({
+        route: nameOf(route),
+        type: route.audits,
+        actor: "operator:bootstrap",
+        tenant_id: route.audits === "tenant.created" ? created : (change.tenant ?? null),
+        target: change.target ?? created,
+        request_id: answer.headers.get("x-request-id"),
+        details: change.details ?? {},
+      });
+    }
+  });
+
+  test("names the operator who did it", async () => {
+    const operator = await createOperator(api, "provision");
+    const response = await fetch(`${api.adminUrl}/admin/v1/tenants`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${operator.token}`, "content-type": "application/json" },
+      body: JSON.stringify({ name: "x", region: "eu" }),
+    });
+    expect(response.status).toBe(201);
+    expect((await entries("?limit=1"))[0]).toMatchObject({ actor: `operator:${operator.id}` });
+  });
+
+  test("leaves none when it is refused", async () => {
+    const [last] = await entries("?limit=1");
+    for (const route of changing) {
+      const path = route.path.replaceAll(/\{\w+\}/g, "x");
+      const { status } = await api.admin(route.method, path, route.takesBody ? { unknown: 1 } : undefined);
+      expect({ route: nameOf(route), refused: status >= 400 }).toMatchObject({ refused: true });
+    }
+    expect((await entries("?limit=1"))[0]).toEqual(last);
+  });
+
+  test("changes nothing when the entry cannot be written", async () => {
+    await sql(api, "ALTER TABLE clog RENAME TO clog_away");
+    try {
+      expect(await api.admin("POST", "/tenants", { name: "unwritten", region: "eu" })).toMatchObject({
+        status: 500,
+      });
+    } finally {
+      await sql(api, "ALTER TABLE clog_away RENAME TO clog");
+    }
+    expect((await api.admin("GET", "/tenants")).text).not.toContain("unwritten");
+  });
+
+  test("leaves no second entry when there was nothing left to do", async () => {
+    const { id, tokenId } = await createOperator(api, "read");
+    for (const [method, path] of [
+      ["DELETE", `/operators/${id}/tokens/${tokenId}`],
+      ["POST", `/operators/${id}/revoke`],
+    ] as const) {
+      const body = method === "POST" ? {} : undefined;
+      await api.admin(method, path, body);
+      const [last] = await entries("?limit=1");
+      expect((await api.admin(method, path, body)).status).toBeLessThan(300);
+      expect((await entries("?limit=1"))[0]).toEqual(last);
+    }
+  });
+});
+
+test("no secret is in any entry", async () => {
+  const client = await provision(api);
+  const operator = await createOperator(api, "security");
+  await askAs(api, operator.token, "POST", "/tenants");
+  const rows = await sql(api, "SELECT convert_from(entry, 'UTF8') AS entry FROM clog");
+  const log = JSON.stringify(rows);
+  expect(rows.length).toBeGreaterThan(10);
+  expect(log).toContain(client.credentialId);
+  const canaries = {
+    secret: client.clientSecret,
+    body: client.clientSecret.slice(12, 40),
+    token: operator.token,
+    part: operator.token.slice(7, 30),
+    bootstrap: api.operatorToken,
+  };
+  const found = Object.entries(canaries).filter(([, canary]) => log.includes(canary));
+  expect(found.map(([what]) => what)).toEqual([]);
+});
+
+describe("GET /audit", () => {
+  test("pages through the whole log, newest first, without gaps", async () => {
+    const seen: number[] = [];
+    let cursor: string | null = "";
+    while (cursor !== null) {
+      const query: string = cursor === "" ? "?limit=7" : `?limit=7&cursor=${cursor}`;
+      const { body } = await api.admin("GET", `/audit${query}`);
+      seen.push(...(body["data"] as Entry[]).map(({ index }) => index));
+      cursor = body["next_cursor"] as string | null;
+    }
+    const size = seen.length;
+    expect(size).toBeGreaterThan(20);
+    expect(seen).toEqual(Array.from({ length: size }, (_value, index) => size - 1 - index));
+  });
+
+  test("filters by tenant, type, actor and time, alone and together", async () => {
+    const { tenantId } = await provision(api);
+    const operator = await createOperator(api, "provision");
+    const own = await entries(`?tenant_id=${tenantId}`);
+    expect(own.map(({ type }) => type)).toEqual([
+      "credential.created",
+      "principal.created",
+      "role.created",
+      "tenant.created",
+    ]);
+    expect(await entries(`?tenant_id=${tenantId}&type=role.created`)).toEqual([own[2]]);
+    expect(await entries(`?tenant_id=${tenantId}&actor=operator:bootstrap`)).toEqual(own);
+    expect(await entries(`?tenant_id=${tenantId}&actor=operator:${operator.id}`)).toEqual([]);
+    const at = String(own[1]?.at);
+    const later = await entries(`?tenant_id=${tenantId}&from=${at}`);
+    const earlier = await entries(`?tenant_id=${tenantId}&to=${at}`);
+    expect([...later, ...earlier]).toEqual(own);
+    expect(later).toContainEqual(own[1]);
+  });
+
+  test("shows the hash of the bytes that are in the log", async () => {
+    const [entry] = await entries("?limit=1");
+    const rows = await sql(api, "SELECT encode(entry, 'hex') AS entry FROM clog WHERE idx = $1", [
+      entry?.index,
+    ]);
+    const bytes = Buffer.from(String((rows as { entry: string }[])[0]?.entry), "hex");
+    expect(leafHash(bytes).toString("hex")).toBe(entry?.leaf_hash);
+  });
+
+  test.each([
+    ["tenant_id", "ten_x"],
+    ["type", "made.up"],
+    ["actor", "nobody"],
+    ["from", "yesterday"],
+    ["to", "2026-02-30T00:00:00Z"],
+    ["cursor", "x"],
+    ["colour", "red"],
+  ])("refuses %s=%s", async (parameter, value) => {
+    expect(await api.admin("GET", `/audit?${parameter}=${value}`)).toMatchObject({
+      status: 400,
+      body: { code: "INVALID_REQUEST" },
+    });
+  });
+
+  test("refuses a cursor of another filter", async () => {
+    const { body } = await api.admin("GET", "/audit?limit=1&type=tenant.created");
+    const cursor = String(body["next_cursor"]);
+    expect(await api.admin("GET", `/audit?type=tenant.created&cursor=${cursor}`)).toMatchObject({
+      status: 200,
+    });
+    expect(await api.admin("GET", `/audit?cursor=${cursor}`)).toMatchObject({ status: 400 });
+  });
+});

@@ -1,0 +1,38 @@
+/** Operators beside the bootstrap operator, made as that one makes them. */
+import { randomUUID } from "node:crypto";
+import { expect } from "vitest";
+import type { OperatorRole } from "../../src/domain/operator-roles.ts";
+import type { Answer, TestApi } from "./api.ts";
+import { bearer } from "./factories.ts";
+
+export interface TestOperator {
+  readonly id: string;
+  readonly tokenId: string;
+  readonly token: string;
+}
+
+/** An operator with a token. */
+export async function createOperator(api: TestApi, role: OperatorRole): Promise<TestOperator> {
+  const { status, body } = await api.admin("POST", "/operators", { name: randomUUID(), role });
+  expect(status).toBe(201);
+  const id = String(body["id"]);
+  const issued = await api.admin("POST", `/operators/${id}/tokens`, {});
+  expect(issued.status).toBe(201);
+  return { id, tokenId: String(issued.body["id"]), token: String(issued.body["token"]) };
+}
+
+/** Asks the operators' API with a token, or without any. */
+export async function askAs(
+  api: TestApi,
+  token: string | undefined,
+  method: string,
+  path: string,
+): Promise<Answer> {
+  const response = await fetch(`${api.adminUrl}/admin/v1${path}`, {
+    method,
+    headers: token === undefined ? {} : bearer(token),
+  });
+  const text = await response.text();
+  const body = text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
+  return { status: response.status, headers: response.headers, text, body };
+}
