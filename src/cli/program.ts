@@ -1,6 +1,7 @@
 /** The `signet` command line: processes and the operators' nouns. */
 import { Command, CommanderError } from "commander";
 import { ConfigError } from "../config.ts";
+import { agentCommand } from "./agent.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { auditCommand } from "./audit.ts";
 import { credentialCommand } from "./credential.ts";
@@ -40,6 +41,7 @@ function createProgram(context: CliContext, processes: readonly ProcessCommand[]
     }
     command.action(async (given: Readonly<Record<string, unknown>>) => await run(given));
   }
+  program.addCommand(agentCommand(context));
   program.addCommand(tenantCommand(context));
   program.addCommand(roleCommand(context));
   program.addCommand(principalCommand(context));
