@@ -7,7 +7,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 
-export const SECRET_HEADER = "x-signet-agent-secret";
+const SECRET_HEADER = "x-signet-agent-secret";
 /** Set by browsers and by proxies; a program that wants a token has no reason for them. */
 const FOREIGN_HEADERS = ["origin", "referer", "sec-fetch-site", "forwarded", "x-forwarded-for", "via"];
 
