@@ -17,7 +17,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "system",
-          include: ["integration", "workflows", "replay", "conformance", "e2e", "chaos"].map(
+          include: ["integration", "workflows", "replay", "conformance", "e2e", "chaos", "upgrade"].map(
             (directory) => `test/${directory}/**/*.test.ts`,
           ),
           globalSetup: ["test/support/global-setup.ts"],

@@ -28,6 +28,8 @@ interface Health {
 
 /** While this process is so far behind itself, slow answers say nothing of receivers. */
 const OWN_DELAY_MAX_MS = 100;
+/** A process that was stopped for so long may have missed answers that came in time: not even failures say anything. */
+const OWN_STOP_MS = 2_000;
 
 export class EndpointHealth {
   readonly #ownDelayMs: () => number;
@@ -54,7 +56,7 @@ export class EndpointHealth {
       }
       return;
     }
-    if (!outcome.ok || this.#ownDelayMs() < OWN_DELAY_MAX_MS) {
+    if (this.#ownDelayMs() < (outcome.ok ? OWN_DELAY_MAX_MS : OWN_STOP_MS)) {
       this.#slow(endpointId, outcome.durationMs, nowMs);
     }
   }

@@ -22,6 +22,13 @@ describe("endpoint health", () => {
     expect(health.slow(1_001)).toEqual(["ep_c"]);
   });
 
+  test("nothing is blamed on receivers while this process wakes up from having been stopped", () => {
+    const health = new EndpointHealth(() => 15_000);
+    health.noteOutcome("ep_a", { ok: false, durationMs: 15_500 }, 1_000);
+    health.noteUnanswered("ep_b", 1_000);
+    expect(health.slow(1_001)).toEqual([]);
+  });
+
   test("what one worker learns, another knows; what it unlearns, the other forgets", () => {
     const [mine, other] = [new EndpointHealth(() => 0), new EndpointHealth(() => 0)];
     mine.noteOutcome("ep_a", { ok: false, durationMs: 40 }, 1_000);

@@ -1,0 +1,147 @@
+/**
+ * Keeps what a release leaves behind for the upgrade test of those that follow it: run once when it is made, on its build,
+ *
+ *   npm run build && node --import tsx test/upgrade/record.ts 0.2.0
+ *
+ * It runs the service, has a little of everything happen, and writes schema and rows to test/upgrade/<version>/, with the
+ * workflow histories of test/replay. Needs Debian's PostgreSQL for pg_dump.
+ */
+import { execFile } from "node:child_process";
+import { cp, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { withClient } from "../bench/environment/postgres.ts";
+import { accessToken, type Tenant } from "../bench/environment/provision.ts";
+import { DIST, type Signet } from "../bench/environment/signet.ts";
+import { startStack } from "../bench/environment/stack.ts";
+import { findSystemPostgres } from "../bench/environment/system-postgres.ts";
+import { World } from "../bench/environment/world.ts";
+import { dataHead, dataTail, indexText } from "../bench/load/event-id.ts";
+import { LoadGenerator } from "../bench/load/load-generator.ts";
+import { eventually } from "../support/eventually.ts";
+
+const run = promisify(execFile);
+const log = (line: string): void => console.error(line);
+const EVENTS = 3;
+const RUN = "0a1b2c3d";
+const DATA_BYTES = 80;
+
+interface Publication {
+  readonly type: string;
+  /** Of the event within the run. */
+  readonly index: number;
+  readonly key: string | undefined;
+}
+
+async function publish({ apiUrl }: Signet, token: string, { type, index, key }: Publication): Promise<void> {
+  const response = await fetch(`${apiUrl}/v1/events`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${token}`,
+      "content-type": "application/json",
+      ...(key === undefined ? {} : { "idempotency-key": key }),
+    },
+    body: `{"type":"${type}","data":${dataHead(RUN)}${indexText(index)}${dataTail(RUN, DATA_BYTES)}}`,
+  });
+  if (response.status !== 202) {
+    throw new Error(`${response.status} ${await response.text()}`);
+  }
+}
+
+/** Deliveries that arrived, that failed for good, that wait; a worker that did not say goodbye. */
+async function live(world: World, load: LoadGenerator): Promise<void> {
+  const { tenants, types, endpoints } = await world.group({
+    name: "release",
+    tenants: 2,
+    endpointsPerTenant: 2,
+    fanOut: "one",
+  });
+  await load.begin(RUN, 100);
+  await load.behave(endpoints.slice(1, 2), { kind: "fail", attempts: 100 });
+  let index = 0;
+  const publishAll = async (tenant: Tenant, times: number): Promise<void> => {
+    const token = await accessToken(world.signet, tenant);
+    for (let time = 0; time < times; time += 1) {
+      for (const type of types) {
+        await publish(world.signet, token, { type, index, key: time === 0 ? `key-${index}` : undefined });
+        index += 1;
+      }
+    }
+  };
+  for (const tenant of tenants) {
+    await publishAll(tenant, EVENTS);
+  }
+  await withClient(world.adminDatabaseUrl, async (client) => {
+    await eventually(async () => {
+      const { rows } = await client.query(
+        "SELECT FROM deliveries WHERE state IN ('QUEUED', 'RETRYING') LIMIT 1",
+      );
+      return rows.length === 0;
+    }, "every delivery to end");
+    await eventually(
+      async () => (await client.query("SELECT FROM endpoint_health LIMIT 1")).rows.length === 1,
+      "the health of the endpoint that failed",
+    );
+  });
+  await world.signet.worker.kill();
+  for (const tenant of tenants) {
+    await publishAll(tenant, 1);
+  }
+}
+
+/** What the dump relies on: functions name tables that come after them, and every name is written in full. */
+const PREAMBLE = `SET check_function_bodies = false;
+SELECT pg_catalog.set_config('search_path', '', false);
+
+`;
+
+/** Without what differs from one run of pg_dump to the next, and what its own versions add. */
+function withoutNoise(sql: string): string {
+  const kept = sql.split("\n").filter((line) => !/^(--|\\|SET |SELECT pg_catalog\.set_config)/.test(line));
+  return `${PREAMBLE}${kept
+    .join("\n")
+    .replaceAll(/\n{3,}/g, "\n\n")
+    .trim()}\n`;
+}
+
+async function dump(world: World, directory: string): Promise<void> {
+  const programs = await findSystemPostgres();
+  if (programs === undefined) {
+    throw new Error("pg_dump of Debian's PostgreSQL is needed");
+  }
+  const parts = {
+    "schema.sql": ["--schema-only"],
+    "rows.sql": ["--data-only", "--column-inserts", "--load-via-partition-root"],
+  };
+  for (const [file, options] of Object.entries(parts)) {
+    const { stdout } = await run(join(programs, "pg_dump"), [...options, world.adminDatabaseUrl], {
+      maxBuffer: 1 << 26,
+    });
+    await writeFile(join(directory, file), withoutNoise(stdout));
+  }
+}
+
+const [version, dist = DIST] = process.argv.slice(2);
+if (version === undefined || !/^\d+\.\d+\.\d+$/.test(version)) {
+  throw new Error("which version?");
+}
+const directory = join(import.meta.dirname, version);
+const stack = await startStack({ postgres: "system", pruneIndexes: true, log });
+const load = new LoadGenerator();
+try {
+  const world = await World.create({ name: "release", stack, load, dist, raised: {}, profiles: undefined });
+  // The last of the 17 attempts is made after seconds, and stays a dead letter.
+  await world.run({ SIGNET_RETRY_WINDOW_MS: "3000" });
+  await live(world, load);
+  await mkdir(directory, { recursive: true });
+  await dump(world, directory);
+  await cp(join(import.meta.dirname, "..", "replay", "histories"), join(directory, "histories"), {
+    recursive: true,
+  });
+  await world.stop();
+} finally {
+  load.stop();
+  await stack.stop();
+  stack.janitor.end();
+}
+process.exit(0);

@@ -1,0 +1,154 @@
+/** A database and workflows that an earlier release has left go on with today's code (record.ts keeps them). */
+import { randomBytes } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
+import { Worker } from "@temporalio/worker";
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { migrateDatabase, requireCurrentSchema } from "../../src/database/migrate.ts";
+import { bundleWorkflows } from "../../src/temporal/bundle.ts";
+import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, withDatabase } from "../support/test-database.ts";
+
+const HERE = new URL("./", import.meta.url);
+const RELEASES = (await readdir(HERE)).filter((name) => /^\d+\.\d+\.\d+$/.test(name));
+const DAY_MS = 86_400_000;
+
+async function listOf(release: string): Promise<string[]> {
+  return (await readdir(new URL(`${release}/histories/`, HERE))).filter((name) => name.endsWith(".json"));
+}
+
+const histories = await Promise.all(
+  RELEASES.map(async (release) => (await listOf(release)).map((name) => ({ release, name }))),
+);
+
+/** Tables that are no partitions, with how many rows each has. */
+async function countRows(client: Client): Promise<Record<string, number>> {
+  const { rows } = await client.query<{ name: string }>(
+    `SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+      AND NOT relispartition ORDER BY 1`,
+  );
+  const counts: Record<string, number> = {};
+  for (const { name } of rows) {
+    const { rows: found } = await client.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${name}`);
+    counts[name] = found[0]?.n ?? 0;
+  }
+  return counts;
+}
+
+/** Everything that a schema consists of, but the partitions of days. */
+const SCHEMA = {
+  columns: `SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns
+    WHERE table_schema = 'public' ORDER BY 1, 2`,
+  constraints: `SELECT conrelid::regclass::text AS table_name, conname, pg_get_constraintdef(oid) AS definition
+    FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND contype <> 'n' ORDER BY 1, 2`,
+  indexes:
+    "SELECT tablename AS table_name, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1, 2",
+  policies: `SELECT tablename AS table_name, policyname, roles::text, cmd, qual, with_check FROM pg_policies
+    WHERE schemaname = 'public' ORDER BY 1, 2`,
+  protection: `SELECT relname AS table_name, relrowsecurity, relforcerowsecurity, pg_get_userbyid(relowner) AS owner
+    FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1`,
+  grants: `SELECT table_name, column_name, grantee, privilege_type FROM information_schema.column_privileges
+    WHERE table_schema = 'public' ORDER BY 1, 2, 3, 4`,
+  triggers: `SELECT tgrelid::regclass::text AS table_name, tgname, pg_get_triggerdef(oid) AS definition FROM pg_trigger
+    WHERE NOT tgisinternal ORDER BY 1, 2`,
+  functions: `SELECT p.oid::regprocedure::text AS name, pg_get_functiondef(p.oid) AS definition, p.proacl::text AS acl
+    FROM pg_proc p WHERE pronamespace = 'public'::regnamespace ORDER BY 1`,
+} as const;
+
+async function describeSchema(client: Client): Promise<Record<string, unknown[]>> {
+  const described: Record<string, unknown[]> = {};
+  for (const [part, query] of Object.entries(SCHEMA)) {
+    const { rows } = await client.query<Record<string, unknown>>(query);
+    described[part] = rows.filter((row) => !/_\d{8}$/.test(String(row["table_name"])));
+  }
+  return described;
+}
+
+async function connect(database: string): Promise<Client> {
+  const client = new Client({ connectionString: withDatabase(inject("databaseUrl"), database) });
+  await client.connect();
+  return client;
+}
+
+describe.each(RELEASES)("the database of %s", (release) => {
+  const name = `upgrade_${randomBytes(6).toString("hex")}`;
+  let client: Client;
+
+  beforeAll(async () => {
+    await execute(inject("databaseUrl"), `CREATE DATABASE ${name}`);
+    for (const file of ["schema.sql", "rows.sql"]) {
+      await execute(
+        withDatabase(inject("databaseUrl"), name),
+        await readFile(new URL(`${release}/${file}`, HERE), "utf8"),
+      );
+    }
+    client = await connect(name);
+  });
+
+  afterAll(async () => {
+    await client.end();
+    await execute(inject("databaseUrl"), `DROP DATABASE ${name} WITH (FORCE)`);
+  });
+
+  test("has rows in every table, is migrated, keeps them all, and looks like a new one", async () => {
+    const before = await countRows(client);
+    expect(Object.keys(before)).toContain("deliveries");
+    expect(Object.entries(before).filter(([, rows]) => rows === 0)).toEqual([]);
+    const states = "SELECT state, count(*)::int AS n FROM deliveries GROUP BY 1 ORDER BY 1";
+    const { rows: statesBefore } = await client.query(states);
+    expect(statesBefore).toMatchObject([
+      { state: "DEAD_LETTERED" },
+      { state: "DELIVERED" },
+      { state: "QUEUED" },
+    ]);
+    const { rows: times } = await client.query<{ newest: Date }>(
+      "SELECT max(created_at) AS newest FROM events",
+    );
+
+    // An upgrade some days later: the week that has its partitions is another one.
+    const options = {
+      adminUrl: withDatabase(inject("databaseUrl"), name),
+      serviceUrl: withDatabase(inject("databaseUrl"), name, SERVICE_LOGIN),
+      nowMs: (times[0]?.newest.getTime() ?? 0) + 3 * DAY_MS,
+    };
+    const applied = await migrateDatabase(options);
+    expect(await migrateDatabase(options)).toBe(0);
+    await requireCurrentSchema(client);
+
+    const { schema_migrations: migrations = 0, ...after } = await countRows(client);
+    const { schema_migrations: migrationsBefore = 0, ...kept } = before;
+    expect(migrations).toBe(migrationsBefore + applied);
+    expect(after).toMatchObject(kept);
+    expect((await client.query(states)).rows).toEqual(statesBefore);
+
+    const fresh = await connect(TEMPLATE_DATABASE);
+    const wanted = await describeSchema(fresh);
+    await fresh.end();
+    const found = await describeSchema(client);
+    for (const part of Object.keys(SCHEMA)) {
+      expect(found[part], part).toEqual(wanted[part]);
+      expect(found[part], part).not.toEqual([]);
+    }
+  });
+});
+
+describe("a workflow of an earlier release", () => {
+  let bundle: { code: string };
+
+  beforeAll(async () => {
+    bundle = await bundleWorkflows();
+  });
+
+  test.each(histories.flat())("goes on: $release $name", async ({ release, name }) => {
+    const history: unknown = JSON.parse(
+      await readFile(new URL(`${release}/histories/${name}`, HERE), "utf8"),
+    );
+    await Worker.runReplayHistory({ workflowBundle: bundle }, history);
+  });
+
+  test("is there for every release, in every shape", () => {
+    expect(RELEASES).toContain("0.1.0");
+    for (const list of histories) {
+      expect(list.length).toBeGreaterThanOrEqual(15);
+    }
+  });
+});
