@@ -8,6 +8,7 @@ import { KEY_SETTINGS } from "./settings/key-settings.ts";
 import { LIMIT_SETTINGS } from "./settings/limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
 import { OPERATOR_SETTINGS } from "./settings/operator-settings.ts";
+import { ROTATION_SETTINGS } from "./settings/rotation-settings.ts";
 import { integer, list, listen, type ListenAddress, oneOf, setting, text, url } from "./settings/setting.ts";
 
 /** The schedule's real length: 72 hours (specification 8). */
@@ -90,6 +91,7 @@ export const SETTINGS = {
   ),
   ...OPERATOR_SETTINGS,
   ...KEY_SETTINGS,
+  ...ROTATION_SETTINGS,
   headerBrand: setting(
     "SIGNET_HEADER_BRAND",
     (value) => {

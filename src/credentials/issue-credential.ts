@@ -5,15 +5,14 @@ import { insertCredential, type VersionedCredentialRow } from "../database/repos
 import type { PrincipalRow } from "../database/repositories/principals.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
+import type { RotationRules } from "../domain/secret-version.ts";
 import type { CertificateBinding } from "./certificate-binding.ts";
 import { newClientId, newClientSecret } from "./secret-format.ts";
-
-/** Production credentials rotate themselves every 30 days (specification 8). */
-const ROTATION_PERIOD_MS = 2_592_000_000;
 
 export interface IssueServices {
   readonly db: Queryable;
   readonly pepper: Pepper;
+  readonly rules: Pick<RotationRules, "periodMs" | "maxOverlapMs">;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
 }
@@ -24,14 +23,15 @@ export interface IssuedCredential {
   readonly clientSecret: string;
 }
 
-/** Adds a credential to a principal. Production ones are due for rotation in 30 days, others never. */
+/** Adds a credential to a principal. Production ones rotate themselves (specification 8), others never. */
 export async function issueCredential(
   principal: Pick<PrincipalRow, "id" | "tenant_id" | "environment">,
   binding: CertificateBinding,
-  { db, pepper, clock, randomBytes }: IssueServices,
+  { db, pepper, rules, clock, randomBytes }: IssueServices,
 ): Promise<IssuedCredential> {
   const nowMs = clock.now();
   const rotates = principal.environment === "production";
+  const dueAt = nowMs + rules.periodMs;
   const clientSecret = newClientSecret(principal.environment, randomBytes);
   const row = await insertCredential(
     db,
@@ -47,7 +47,8 @@ export async function issueCredential(
     {
       mac: pepper.mac(clientSecret),
       macKeyId: pepper.id,
-      dueAt: rotates ? nowMs + ROTATION_PERIOD_MS : null,
+      dueAt: rotates ? dueAt : null,
+      retireBy: rotates ? dueAt + rules.maxOverlapMs : null,
     },
   );
   return { row, clientSecret };

@@ -73,3 +73,8 @@ export function isClientId(text: string): boolean {
 export function isClientSecret(text: string): boolean {
   return CLIENT_SECRET_REGEX.test(text) && hasRightChecksum(text);
 }
+
+/** The environment that a well-formed secret was made for. */
+export function environmentOf(clientSecret: string): PrincipalEnvironment {
+  return clientSecret.startsWith("sgn_live_") ? "production" : "development";
+}

@@ -3,7 +3,9 @@
  * needed, and without the pepper the database alone cannot even test a guess (security decisions A). Earlier peppers
  * still check what they made; whatever they check is written anew under the newest (mac_key_id says which it is).
  */
-import { createHmac } from "node:crypto";
+import { createHmac, hkdfSync } from "node:crypto";
+
+const DERIVED_KEY_BYTES = 32;
 
 /** A MAC and the pepper that made it. */
 export interface PepperedMac {
@@ -19,6 +21,11 @@ export interface Pepper {
   mac(secret: string): Buffer;
   /** The secret's MACs under every known pepper, newest first: the same work whoever asks. */
   macs(secret: string): readonly PepperedMac[];
+  /**
+   * A key that takes both to make, the secret and a pepper: HKDF-SHA-256 with the pepper as salt, 32 bytes. `undefined`
+   * when the pepper of that id is not known.
+   */
+  deriveKey(secret: string, info: string, pepperId: string): Buffer | undefined;
 }
 
 type Mac = (text: string) => Buffer;
@@ -31,12 +38,16 @@ function macUnder(key: Buffer): Mac {
 export function createPepper(key: Buffer, previous: readonly Buffer[] = []): Pepper {
   const known = [key, ...previous].map((bytes) => {
     const mac = macUnder(bytes);
-    return { id: mac("signet pepper id").toString("hex").slice(0, 8), mac };
+    return { id: mac("signet pepper id").toString("hex").slice(0, 8), mac, bytes };
   });
-  const [newest] = known as [{ id: string; mac: Mac }];
+  const [newest] = known as [(typeof known)[number]];
   return {
     id: newest.id,
     mac: newest.mac,
     macs: (secret) => known.map(({ id, mac }) => ({ keyId: id, mac: mac(secret) })),
+    deriveKey: (secret, info, pepperId) => {
+      const salt = known.find(({ id }) => id === pepperId)?.bytes;
+      return salt && Buffer.from(hkdfSync("sha256", secret, salt, info, DERIVED_KEY_BYTES));
+    },
   };
 }

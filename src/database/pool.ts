@@ -8,6 +8,7 @@ export const SERVICE_ROLES = [
   "signet_ingest",
   "signet_worker",
   "signet_issuer",
+  "signet_rotator",
   "signet_operator",
   "signet_audit",
   "signet_edge",

@@ -6,7 +6,9 @@ import { timingSafeEqual } from "node:crypto";
 import { isRegisteredCertificate, namesCertificate } from "../credentials/certificate-binding.ts";
 import { isClientId, isClientSecret } from "../credentials/secret-format.ts";
 import type { Pepper } from "../crypto/pepper.ts";
-import type { ClientRecord, SecretVersionRecord } from "../database/repositories/clients.ts";
+import type { ClientRecord, FindClient, SecretVersionRecord } from "../database/repositories/clients.ts";
+import type { Clock } from "../domain/clock.ts";
+import { type Admission, admissionOf, type RotationRules } from "../domain/secret-version.ts";
 import { SignetError } from "../errors.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { RequestParameters } from "./request-parameters.ts";
@@ -25,6 +27,8 @@ export interface AuthenticatedClient {
   readonly version: SecretVersionRecord | undefined;
   /** Whether it came over mutual TLS with a certificate that its credential names. */
   readonly registeredCertificate: boolean;
+  /** Over the registered certificate, also a version that is over for everybody else. */
+  readonly admission: Exclude<Admission, "refused">;
 }
 
 const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
@@ -106,54 +110,93 @@ export interface OldMac {
 }
 
 export interface ClientAuthenticatorOptions {
-  readonly findClient: (clientId: string) => Promise<ClientRecord | undefined>;
+  /** With the versions of its secret that may be good. */
+  readonly findClient: FindClient;
+  /** With those that are over; asked for everybody whose secret is none of the first. */
+  readonly findRetiredClient: FindClient;
   readonly pepper: Pepper;
+  readonly rules: RotationRules;
+  readonly clock: Clock;
   /** Told of a success under an earlier pepper; must not wait. */
   readonly onOldMac?: (old: OldMac) => void;
+  /** Told when somebody came with a version that is over; must not wait. */
+  readonly onRetiredSecret?: (client: ClientRecord, version: SecretVersionRecord) => void;
+}
+
+interface Candidate {
+  readonly client: ClientRecord;
+  readonly version: SecretVersionRecord;
 }
 
 /** Makes the check of client secrets. */
 export function createClientAuthenticator(options: ClientAuthenticatorOptions): ClientAuthenticator {
-  const { findClient, pepper, onOldMac } = options;
-  const nobody = [{ version: 0, mac: pepper.mac(""), macKeyId: pepper.id, lastUsedAt: null }];
+  const { pepper, rules, clock } = options;
+  const nobody: readonly Pick<SecretVersionRecord, "mac" | "macKeyId">[] = [
+    { mac: pepper.mac(""), macKeyId: pepper.id },
+  ];
 
-  function matchingVersion(
-    versions: readonly SecretVersionRecord[],
-    secret: string,
-  ): SecretVersionRecord | undefined {
+  /** Compares with every version, so that the time does not tell which one it was, or that there was none. */
+  function match(client: ClientRecord | undefined, secret: string): Candidate | undefined {
     const macs = pepper.macs(secret);
-    let match: SecretVersionRecord | undefined;
-    for (const version of versions) {
+    let found = -1;
+    for (const [index, version] of (client?.versions ?? nobody).entries()) {
       for (const { keyId, mac } of macs) {
         if (version.macKeyId === keyId && timingSafeEqual(version.mac, mac)) {
-          match = version;
+          found = index;
         }
       }
     }
-    return match;
+    const version = client?.versions[found];
+    return client === undefined || version === undefined ? undefined : { client, version };
+  }
+
+  async function find({ clientId, clientSecret }: PresentedCredentials): Promise<Candidate | undefined> {
+    if (!isClientId(clientId) || !isClientSecret(clientSecret)) {
+      return undefined;
+    }
+    const live = match(await options.findClient(clientId), clientSecret);
+    // Unknown clients come this way too: what is refused takes as long, whatever the reason.
+    return live ?? match(await options.findRetiredClient(clientId), clientSecret);
+  }
+
+  function admit(
+    { client, version }: Candidate,
+    certificate: ClientCertificate | undefined,
+  ): AuthenticatedClient | undefined {
+    const nowMs = clock.now();
+    const registeredCertificate = isRegisteredCertificate(client, certificate);
+    if (
+      !client.active ||
+      (client.endsAt !== null && nowMs >= client.endsAt) ||
+      // Somebody else's certificate. Whether there must be one at all is the listener's to say.
+      (certificate !== undefined && namesCertificate(client) && !registeredCertificate)
+    ) {
+      return undefined;
+    }
+    const admission = admissionOf(version, rules, { nowMs, registeredCertificate });
+    if (admission === "refused") {
+      options.onRetiredSecret?.(client, version);
+      return undefined;
+    }
+    return { client, version, registeredCertificate, admission };
+  }
+
+  function noteOldMac({ client, version: { version, macKeyId } }: Candidate, secret: string): void {
+    if (macKeyId !== pepper.id) {
+      const { credentialId } = client;
+      options.onOldMac?.({ credentialId, version, macKeyId, newMac: pepper.mac(secret) });
+    }
   }
 
   return {
-    authenticate: async ({ method, clientId, clientSecret }, certificate) => {
-      const wellFormed = isClientId(clientId) && isClientSecret(clientSecret);
-      const client = wellFormed ? await findClient(clientId) : undefined;
-      const version = matchingVersion(client?.versions ?? nobody, clientSecret);
-      const registeredCertificate = client !== undefined && isRegisteredCertificate(client, certificate);
-      if (
-        client === undefined ||
-        version === undefined ||
-        !client.active ||
-        // Somebody else's certificate. Whether there must be one at all is the listener's to say.
-        (certificate !== undefined && namesCertificate(client) && !registeredCertificate)
-      ) {
-        throw invalidClient(method === "client_secret_basic");
+    authenticate: async (presented, certificate) => {
+      const candidate = await find(presented);
+      const authenticated = candidate === undefined ? undefined : admit(candidate, certificate);
+      if (candidate === undefined || authenticated === undefined) {
+        throw invalidClient(presented.method === "client_secret_basic");
       }
-      if (version.macKeyId !== pepper.id) {
-        const { credentialId } = client;
-        const { version: number, macKeyId } = version;
-        onOldMac?.({ credentialId, version: number, macKeyId, newMac: pepper.mac(clientSecret) });
-      }
-      return { client, version, registeredCertificate };
+      noteOldMac(candidate, presented.clientSecret);
+      return authenticated;
     },
   };
 }

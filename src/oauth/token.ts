@@ -1,10 +1,13 @@
 /** `POST /v1/auth/token`: the client credentials grant (RFC 6749 section 4.4), as a list of named steps. */
+import { namesCertificate } from "../credentials/certificate-binding.ts";
+import type { CredentialRotation, Rotation } from "../credentials/rotation.ts";
 import { parseScopes } from "../domain/scopes.ts";
 import { SignetError } from "../errors.ts";
 import { TOKEN_LIFETIME_SECONDS, type TokenMint, type TokenSubject } from "./access-token.ts";
 import {
   type AuthenticatedClient,
   type ClientAuthenticator,
+  type PresentedCredentials,
   presentedCredentials,
 } from "./client-authentication.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
@@ -33,6 +36,8 @@ export interface TokenResponse {
   readonly expires_in: number;
   readonly scope: string;
   readonly token: string;
+  /** The successor of the secret that was used, once its rotation is due (security decisions C). */
+  readonly credential_rotation?: CredentialRotation;
 }
 
 export interface TokenServices {
@@ -40,6 +45,7 @@ export interface TokenServices {
   readonly mint: TokenMint;
   readonly lastUsed: LastUsedRecorder;
   readonly limits: TokenLimits;
+  readonly rotation: Rotation;
   readonly audience: string;
 }
 
@@ -59,11 +65,48 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
   await limits.admitClient(authenticated.client.clientId);
   requireKnownResource(parameters, services.audience);
   const scope = grantedScope(parameters["scope"], authenticated.client.scope);
-  if (authenticated.version !== undefined) {
-    services.lastUsed.note(authenticated.client, authenticated.version);
-  }
+  noteUse(authenticated, services.lastUsed);
+  const rotation = rotationStep(authenticated, { presented, request, rotation: services.rotation });
+  const credentialRotation = rotation === undefined ? undefined : await rotation;
   const token = services.mint.mint(tokenSubject(authenticated, scope, request.clientCertificate));
-  return { access_token: token, token_type: "Bearer", expires_in: TOKEN_LIFETIME_SECONDS, scope, token };
+  return {
+    access_token: token,
+    token_type: "Bearer",
+    expires_in: TOKEN_LIFETIME_SECONDS,
+    scope,
+    token,
+    ...(credentialRotation === undefined ? {} : { credential_rotation: credentialRotation }),
+  };
+}
+
+function noteUse({ client, version, admission }: AuthenticatedClient, lastUsed: LastUsedRecorder): void {
+  // The use of a version that fell out of use must not bring it back to life: first it is written down that it is over.
+  if (version !== undefined && (admission !== "rescued" || version.state === "RETIRED")) {
+    lastUsed.note(client, version);
+  }
+}
+
+interface RotationParts {
+  readonly presented: PresentedCredentials;
+  readonly request: TokenRequest;
+  readonly rotation: Rotation;
+}
+
+function rotationStep(
+  { client, version, admission, registeredCertificate }: AuthenticatedClient,
+  { presented, request, rotation }: RotationParts,
+): ReturnType<Rotation["step"]> {
+  if (version === undefined) {
+    return undefined;
+  }
+  const bare = request.clientCertificate === undefined && !namesCertificate(client);
+  return rotation.step({
+    client,
+    version,
+    admission,
+    secret: presented.clientSecret,
+    trusted: registeredCertificate || bare,
+  });
 }
 
 function refuseQueryParameters(query: Readonly<Record<string, unknown>>): void {

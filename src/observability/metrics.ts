@@ -23,4 +23,20 @@ export const metrics = {
     help: "Deliveries that were carried again because their workflow was gone",
     registers: [register],
   }),
+  rotationsPutOff: new Counter({
+    name: "signet_rotations_put_off_total",
+    help: "Token answers that could not do their step of a rotation, for instance on a read-only database",
+    registers: [register],
+  }),
+  lateSecretUses: new Counter({
+    name: "signet_late_secret_uses_total",
+    help: "Client secrets used although they are over, at most one a day and version: rescue yields a token, misuse does not",
+    labelNames: ["use"],
+    registers: [register],
+  }),
+  overdueCredentials: new Gauge({
+    name: "signet_overdue_credentials",
+    help: "Credentials whose rotation has been due for a week or more and is not acknowledged",
+    registers: [register],
+  }),
 } as const;

@@ -11,7 +11,12 @@ import type { Pepper } from "../crypto/pepper.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
-import { createClientLookup, replaceMac, touchSecretVersions } from "../database/repositories/clients.ts";
+import {
+  createClientLookup,
+  createRetiredClientLookup,
+  replaceMac,
+  touchSecretVersions,
+} from "../database/repositories/clients.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
@@ -19,13 +24,15 @@ import { createTokenMint } from "../oauth/access-token.ts";
 import { createClientAuthenticator } from "../oauth/client-authentication.ts";
 import type { KeyStore } from "../oauth/key-store.ts";
 import { createLastUsedRecorder } from "../oauth/last-used.ts";
-import { createReMac, type ReMac } from "../oauth/re-mac.ts";
+import { createReMac } from "../oauth/re-mac.ts";
 import { createTokenVerifier } from "../oauth/verify-access-token.ts";
 import { createTenantLimits } from "../rate-limits/tenant-limits.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
 import { openMutualTls } from "./mutual-tls.ts";
 import { openOperatorAccess } from "./operator-access.ts";
+import { rotationRules } from "../settings/rotation-settings.ts";
+import { createTokenRotation } from "./rotation.ts";
 import { openSigningKeys } from "./signing-keys.ts";
 import { createWebhooks } from "./webhooks.ts";
 import type { RunningProcess } from "./with-metrics.ts";
@@ -75,7 +82,7 @@ async function listen(server: SignetServer, address: ListenAddress): Promise<Lis
 }
 
 interface OAuthParts {
-  readonly config: Config;
+  readonly config: ApiProcessOptions["config"];
   readonly pools: Pools;
   readonly pepper: Pepper;
   readonly keys: Omit<KeyStore, "close">;
@@ -83,36 +90,43 @@ interface OAuthParts {
   readonly log: Logger;
 }
 
-function createOAuth({
-  config,
-  pools,
-  pepper,
-  keys,
-  clock,
-  log,
-}: OAuthParts): OAuthServices & { reMac: ReMac } {
+interface OAuth extends OAuthServices {
+  /** Writes what was noted beside the answers. */
+  close(): Promise<void>;
+}
+
+function createOAuth({ config, pools, pepper, keys, clock, log }: OAuthParts): OAuth {
   const { publicUrl: issuer, audience } = config;
   const reMac = createReMac(
     async (old) => await replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac: old.newMac }),
     log,
   );
+  const lastUsed = createLastUsedRecorder({
+    write: async (used, nowMs) => await touchSecretVersions(pools.issuer, used, nowMs),
+    clock,
+    log,
+  });
+  const tokenRotation = createTokenRotation({ config, pepper, clock, log });
   return {
     issuer,
     audience,
     keys,
     authenticator: createClientAuthenticator({
       findClient: createClientLookup(pools.issuer),
+      findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
       pepper,
+      rules: rotationRules(config),
+      clock,
       onOldMac: (old) => reMac.note(old),
+      onRetiredSecret: tokenRotation.onRetiredSecret,
     }),
-    reMac,
     limits: createTokenLimits(config),
     mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes }),
-    lastUsed: createLastUsedRecorder({
-      write: async (used, nowMs) => await touchSecretVersions(pools.issuer, used, nowMs),
-      clock,
-      log,
-    }),
+    lastUsed,
+    rotation: tokenRotation.rotation,
+    close: async () => {
+      await Promise.all([lastUsed.close(), tokenRotation.close(), reMac.close()]);
+    },
   };
 }
 
@@ -160,6 +174,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     commit: createCommitChange({ pool: pools.operator, ...shared }),
     keyring,
     pepper,
+    rotationRules: rotationRules(config),
   });
   const publicAddress = await listen(api, config.apiListen);
   const adminAddress = await listen(admin, config.adminListen);
@@ -183,8 +198,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
       await keys.close();
       await webhooks.drain();
       await temporal.connection.close();
-      await oauth.lastUsed.close();
-      await oauth.reMac.close();
+      await oauth.close();
       await Promise.all(Object.values(pools).map(async (pool: Pool) => await pool.end()));
     },
   };

@@ -36,7 +36,7 @@ function presentForOperator(row: VersionedCredentialRow) {
 }
 
 export function registerCredentialRoutes(server: SignetServer, services: AdminServices): void {
-  const { pool, commit, pepper, clock, randomBytes } = services;
+  const { pool, commit, pepper, rotationRules: rules, clock, randomBytes } = services;
 
   server.post(
     "/admin/v1/principals/:id/credentials",
@@ -53,7 +53,7 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
       const { san_uri: sanUri = null, certificate_thumbprints: certificateThumbprints = [] } = request.body;
       const { row, clientSecret } = await commit(request, async (db) => {
         const principal = found(await findPrincipal(db, request.params.id), "principal");
-        const tools = { db, pepper, clock, randomBytes };
+        const tools = { db, pepper, rules, clock, randomBytes };
         const result = await issueCredential(principal, { sanUri, certificateThumbprints }, tools);
         const { id, client_id, rotation_mode } = result.row;
         const details = {

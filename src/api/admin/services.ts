@@ -3,6 +3,7 @@ import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool } from "../../database/pool.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
+import type { RotationRules } from "../../domain/secret-version.ts";
 import type { Logger } from "../../observability/logger.ts";
 import type { CommitChange } from "./audited.ts";
 import type { OperatorAccess } from "./operator-guard.ts";
@@ -22,6 +23,7 @@ export interface AdminServices {
   readonly commit: CommitChange;
   readonly keyring: Keyring;
   readonly pepper: Pepper;
+  readonly rotationRules: RotationRules;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;

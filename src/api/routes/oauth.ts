@@ -20,6 +20,17 @@ const TokenResponse = Type.Object({
   expires_in: Type.Integer(),
   scope: Type.String(),
   token: Type.String({ description: "The same JWT as access_token" }),
+  credential_rotation: Type.Optional(
+    Type.Object(
+      {
+        credential_id: Type.String(),
+        version: Type.Integer(),
+        client_secret: Type.String(),
+        predecessor_retires_by: Type.String(),
+      },
+      { description: "The next secret: keep it safe first, then use it; its first use retires this one" },
+    ),
+  ),
 });
 
 /** Parameters are named in the body; the query is checked by the endpoint, which has an error format of its own. */

@@ -1,15 +1,18 @@
 /** What the token endpoint reads of a client: one statement for all requests that arrive together, nothing cached. */
+import type { Clock } from "../../domain/clock.ts";
+import type { SecretVersionState, SecretVersionTimes } from "../../domain/secret-version.ts";
 import { createBatcher } from "../batcher.ts";
 import type { Pool, Queryable } from "../pool.ts";
+import type { CredentialRow } from "./credentials.ts";
 
 /** A version of a secret that may authenticate. */
-export interface SecretVersionRecord {
+export interface SecretVersionRecord extends SecretVersionTimes {
   readonly version: number;
   readonly mac: Buffer;
   /** The pepper that made the MAC. */
   readonly macKeyId: string;
-  /** Unix milliseconds. */
-  readonly lastUsedAt: number | null;
+  /** The version's secret, readable with the one before it; `null` where nobody may have it any more. */
+  readonly wrapped: string | null;
 }
 
 export interface ClientRecord {
@@ -19,6 +22,9 @@ export interface ClientRecord {
   readonly principalId: string;
   /** Neither the credential is revoked nor the tenant suspended. */
   readonly active: boolean;
+  readonly rotationMode: CredentialRow["rotation_mode"];
+  /** When a credential that was replaced ends, Unix milliseconds. */
+  readonly endsAt: number | null;
   readonly region: string;
   /** The principal's scopes, space-separated. */
   readonly scope: string;
@@ -34,6 +40,8 @@ interface ClientRow {
   readonly tenant_id: string;
   readonly principal_id: string;
   readonly active: boolean;
+  readonly rotation_mode: CredentialRow["rotation_mode"];
+  readonly ends_at: number | null;
   readonly region: string;
   readonly scope: string;
   readonly san_uri: string | null;
@@ -41,29 +49,57 @@ interface ClientRow {
   readonly version: number;
   readonly mac: Buffer;
   readonly mac_key_id: string;
+  readonly state: SecretVersionState;
+  readonly issued_at: number;
+  readonly due_at: number | null;
+  readonly retire_by: number | null;
+  readonly superseded_at: number | null;
   readonly last_used_at: number | null;
+  readonly retired_at: number | null;
+  readonly retired_reason: SecretVersionTimes["retiredReason"];
+  readonly wrapped: string | null;
 }
 
-const FIND_CLIENTS = `
+/** As a number: cheaper to read than a date. */
+function milliseconds(column: string): string {
+  return `(extract(epoch FROM ${column}) * 1000)::float8`;
+}
+
+/** Versions that may be good, and those that are over but recent enough to be rescued or to be worth an alert. */
+const WHICH_VERSIONS = {
+  live: "v.state IN ('PENDING', 'ACTIVE', 'RETIRING')",
+  retired: "v.state = 'RETIRED' AND (NOT v.rescue_ended OR v.retired_at > $2)",
+} as const;
+
+type WhichVersions = keyof typeof WHICH_VERSIONS;
+
+const findClientsWith = (which: WhichVersions): string => `
   SELECT c.client_id, c.id AS credential_id, c.tenant_id, c.principal_id,
          c.state = 'ACTIVE' AND t.state = 'ACTIVE' AS active,
+         c.rotation_mode, ${milliseconds("c.ends_at")} AS ends_at,
          p.region, array_to_string(p.scopes, ' ') AS scope, c.san_uri, c.certificate_thumbprints,
-         v.version, v.mac, v.mac_key_id, (extract(epoch FROM v.last_used_at) * 1000)::float8 AS last_used_at
+         v.version, v.mac, v.mac_key_id, v.state, ${milliseconds("v.issued_at")} AS issued_at,
+         ${milliseconds("v.due_at")} AS due_at, ${milliseconds("v.retire_by")} AS retire_by,
+         ${milliseconds("v.superseded_at")} AS superseded_at, ${milliseconds("v.last_used_at")} AS last_used_at,
+         ${milliseconds("v.retired_at")} AS retired_at, v.retired_reason, v.wrapped
     FROM credentials c
     JOIN tenants t ON t.id = c.tenant_id
     JOIN principals p ON p.id = c.principal_id
-    JOIN secret_versions v ON v.credential_id = c.id AND v.state IN ('PENDING', 'ACTIVE', 'RETIRING')
+    JOIN secret_versions v ON v.credential_id = c.id AND ${WHICH_VERSIONS[which]}
    WHERE c.client_id = ANY ($1::text[])`;
+
+const FIND_CLIENTS = { live: findClientsWith("live"), retired: findClientsWith("retired") } as const;
 
 /** The clients with these ids, by id. */
 async function findClients(
   db: Queryable,
-  clientIds: readonly string[],
+  which: WhichVersions,
+  values: readonly unknown[],
 ): Promise<ReadonlyMap<string, ClientRecord>> {
   const { rows } = await db.query<ClientRow>({
-    name: "find-clients",
-    text: FIND_CLIENTS,
-    values: [clientIds],
+    name: `find-${which}-clients`,
+    text: FIND_CLIENTS[which],
+    values: [...values],
   });
   const clients = new Map<string, ClientRecord & { versions: SecretVersionRecord[] }>();
   for (const row of rows) {
@@ -73,6 +109,8 @@ async function findClients(
       tenantId: row.tenant_id,
       principalId: row.principal_id,
       active: row.active,
+      rotationMode: row.rotation_mode,
+      endsAt: row.ends_at,
       region: row.region,
       scope: row.scope,
       sanUri: row.san_uri,
@@ -83,7 +121,15 @@ async function findClients(
       version: row.version,
       mac: row.mac,
       macKeyId: row.mac_key_id,
+      state: row.state,
+      issuedAt: row.issued_at,
+      dueAt: row.due_at,
+      retireBy: row.retire_by,
+      supersededAt: row.superseded_at,
       lastUsedAt: row.last_used_at,
+      retiredAt: row.retired_at,
+      retiredReason: row.retired_reason,
+      wrapped: row.wrapped,
     });
     clients.set(row.client_id, client);
   }
@@ -93,12 +139,34 @@ async function findClients(
 /** Most clients of one statement, and most statements at once. */
 const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 4 };
 
-/** Makes the look-up of clients by client id (role signet_issuer). */
-export function createClientLookup(pool: Pool): (clientId: string) => Promise<ClientRecord | undefined> {
+/** Looks a client up by its client id. */
+export type FindClient = (clientId: string) => Promise<ClientRecord | undefined>;
+
+/** Makes the look-up of clients with the versions of their secrets that may be good (role signet_issuer). */
+export function createClientLookup(pool: Pool): FindClient {
+  return batchedLookup(LOOKUP_BATCH, async (clientIds) => await findClients(pool, "live", [clientIds]));
+}
+
+/** How long a version that is over for good is still recognized when somebody presents it. */
+const REMEMBERED_MS = 365 * 86_400_000;
+
+/** Makes the look-up of clients with the versions of their secrets that are over (role signet_issuer). */
+export function createRetiredClientLookup(pool: Pool, clock: Clock): FindClient {
+  return batchedLookup(
+    { ...LOOKUP_BATCH, maxInFlight: 1 },
+    async (clientIds) =>
+      await findClients(pool, "retired", [clientIds, new Date(clock.now() - REMEMBERED_MS)]),
+  );
+}
+
+function batchedLookup(
+  limits: typeof LOOKUP_BATCH,
+  find: (clientIds: readonly string[]) => Promise<ReadonlyMap<string, ClientRecord>>,
+): FindClient {
   const batcher = createBatcher<string, ClientRecord | undefined>({
-    ...LOOKUP_BATCH,
+    ...limits,
     flush: async (clientIds) => {
-      const clients = await findClients(pool, clientIds);
+      const clients = await find(clientIds);
       return clientIds.map((clientId) => clients.get(clientId));
     },
   });

@@ -32,6 +32,8 @@ export interface NewSecret {
   readonly macKeyId: string;
   /** When its successor is due, Unix milliseconds; `null` when it is not rotated. */
   readonly dueAt: number | null;
+  /** When it ends without one, Unix milliseconds. */
+  readonly retireBy: number | null;
 }
 
 /** A credential as operators see it, with the newest version of its secret that may authenticate. */
@@ -77,8 +79,8 @@ export async function insertCredential(
        INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, san_uri, certificate_thumbprints, created_at)
        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING *
      ), secret AS (
-       INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, acked_at, due_at)
-       VALUES ($1, 1, $2, $9, $10, 'ACTIVE', $8, $8, $11) RETURNING version
+       INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, acked_at, due_at, retire_by)
+       VALUES ($1, 1, $2, $9, $10, 'ACTIVE', $8, $8, $11, $12) RETURNING version
      )
      SELECT ${COLUMNS}, version FROM made, secret`,
     [
@@ -93,6 +95,7 @@ export async function insertCredential(
       secret.mac,
       secret.macKeyId,
       secret.dueAt === null ? null : new Date(secret.dueAt),
+      secret.retireBy === null ? null : new Date(secret.retireBy),
     ],
   );
   return rows[0] as VersionedCredentialRow;

@@ -19,6 +19,7 @@ beforeAll(async () => {
   for (const role of [
     "signet_api",
     "signet_issuer",
+    "signet_rotator",
     "signet_ingest",
     "signet_worker",
     "signet_audit",
@@ -98,7 +99,7 @@ describe("signet_api and the end of credentials", () => {
       );
     await expect(change("UPDATE credentials SET state = 'ACTIVE'")).rejects.toThrow(/row-level security/);
     expect(await change("UPDATE credentials SET state = 'REVOKED'")).toBe(1);
-    await expect(change("UPDATE credentials SET state = 'ACTIVE'")).rejects.toThrow(/row-level security/);
+    await expect(change("UPDATE credentials SET state = 'ACTIVE'")).rejects.toThrow(/revoked stays so/);
   });
 });
 
@@ -117,6 +118,25 @@ describe("signet_issuer", () => {
     ],
   ])("cannot %s", async (_name, statement) => {
     await expect(pool("signet_issuer").query(statement)).rejects.toThrow(/permission denied/);
+  });
+});
+
+describe("signet_rotator", () => {
+  test.each([
+    ["read what secrets are checked with", "SELECT mac FROM secret_versions"],
+    ["put another secret into a version's place", "UPDATE secret_versions SET mac = ''"],
+    [
+      "add a version that is in use already",
+      `INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at)
+        VALUES ('x', 9, 'x', '', 'x', 'ACTIVE', now())`,
+    ],
+    ["bring a credential back", "UPDATE credentials SET state = 'ACTIVE'"],
+    ["give a credential another certificate", "UPDATE credentials SET san_uri = 'spiffe://x/y'"],
+    ["see principals", "SELECT FROM principals"],
+  ])("cannot %s", async (_name, statement) => {
+    await expect(pool("signet_rotator").query(statement)).rejects.toThrow(
+      /permission denied|row-level security/,
+    );
   });
 });
 

@@ -55,6 +55,8 @@ const record: ClientRecord = {
   tenantId: "ten",
   principalId: "prn",
   active: true,
+  rotationMode: "manual",
+  endsAt: null,
   region: "eu",
   scope: "a:b",
   sanUri: null,
@@ -63,19 +65,35 @@ const record: ClientRecord = {
     version: index + 1,
     mac: pepper.mac(secret),
     macKeyId: pepper.id,
+    state: "ACTIVE",
+    issuedAt: 0,
+    dueAt: null,
+    retireBy: null,
+    supersededAt: null,
     lastUsedAt: null,
+    retiredAt: null,
+    retiredReason: null,
+    wrapped: null,
   })),
 };
 const present = (id: string, clientSecret: string) =>
   ({ method: "client_secret_post", clientId: id, clientSecret }) as const;
 
+const RULES = { periodMs: 1, quietMs: 1, maxOverlapMs: 1, rescueMs: 1 };
+const withRules = { rules: RULES, clock: { now: () => 1 }, findRetiredClient: async () => undefined };
+
 function authenticator(found: ClientRecord | undefined) {
   const asked: string[] = [];
   const { authenticate } = createClientAuthenticator({
+    ...withRules,
     pepper,
     findClient: async (id) => {
       asked.push(id);
       return found;
+    },
+    findRetiredClient: async (id) => {
+      asked.push(id);
+      return undefined;
     },
   });
   return { authenticate, asked };
@@ -126,6 +144,7 @@ test("a secret under an earlier pepper authenticates, and its MAC under the newe
   const newest = randomBytes(32);
   const told: unknown[] = [];
   const { authenticate } = createClientAuthenticator({
+    ...withRules,
     findClient: async () => record,
     pepper: createPepper(newest, [pepperKey]),
     onOldMac: (old) => told.push(old),

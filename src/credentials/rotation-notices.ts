@@ -1,0 +1,102 @@
+/** What the token endpoint notices of rotations beside its answers: it is counted in memory and written in bulk. */
+import type { Pool } from "../database/pool.ts";
+import type { SecretVersionKey } from "../database/repositories/clients.ts";
+import { countDeliveries, type LateUse, reportLateUse } from "../database/repositories/secret-versions.ts";
+import { transaction } from "../database/transaction.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../observability/logger.ts";
+import { metrics } from "../observability/metrics.ts";
+import type { AppendRotationEntry } from "./rotation-log.ts";
+
+const WRITE_EVERY_MS = 1_000;
+/** A client that never changes goes on for years: one entry a day says so. */
+const REPORT_EVERY_MS = 86_400_000;
+
+const LATE_USES = {
+  rescue: {
+    type: "credential.rescued",
+    message: "a client secret that is over was good for a token, over its registered certificate",
+  },
+  misuse: { type: "credential.retired_secret_used", message: "a client secret that is over was presented" },
+} as const;
+
+/** A version, and whose it is. */
+export interface NoticedVersion extends SecretVersionKey {
+  readonly tenantId: string;
+}
+
+export interface RotationNotices {
+  /** This successor was handed out. */
+  delivered(version: NoticedVersion): void;
+  /** This version was used although it is over. */
+  late(use: LateUse, version: NoticedVersion): void;
+  /** Writes what is noted and stops. */
+  close(): Promise<void>;
+}
+
+export interface RotationNoticesOptions {
+  /** Role signet_rotator. */
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly append: AppendRotationEntry;
+  readonly log: Logger;
+}
+
+/** Makes the recorder. */
+export function createRotationNotices({ pool, clock, append, log }: RotationNoticesOptions): RotationNotices {
+  const deliveries = new Map<string, NoticedVersion & { count: number }>();
+  const lateUses = new Map<string, { readonly use: LateUse; readonly noticed: NoticedVersion }>();
+  let flushing = Promise.resolve();
+
+  async function reportLate(use: LateUse, noticed: NoticedVersion): Promise<void> {
+    const { tenantId, credentialId, version } = noticed;
+    const { type, message } = LATE_USES[use];
+    const nowMs = clock.now();
+    await transaction(pool, async (db) => {
+      if (await reportLateUse(db, use, noticed, { nowMs, sinceMs: nowMs - REPORT_EVERY_MS })) {
+        metrics.lateSecretUses.inc({ use });
+        log.warn({ tenant_id: tenantId, credential_id: credentialId, version }, message);
+        await append(db, { type, tenantId, credentialId, details: { version } });
+      }
+    });
+  }
+
+  async function flush(): Promise<void> {
+    const counted = [...deliveries.values()];
+    const late = [...lateUses.values()];
+    deliveries.clear();
+    lateUses.clear();
+    try {
+      if (counted.length > 0) {
+        await countDeliveries(pool, counted);
+      }
+      for (const { use, noticed } of late) {
+        await reportLate(use, noticed);
+      }
+    } catch (error) {
+      // The next use is noticed again.
+      log.warn({ err: error }, "what was noticed of rotations could not be written");
+    }
+  }
+
+  const schedule = async (): Promise<void> => {
+    flushing = flushing.then(flush);
+    await flushing;
+  };
+  const timer = setInterval(() => void schedule(), WRITE_EVERY_MS).unref();
+  return {
+    delivered: (noticed) => {
+      const key = `${noticed.credentialId} ${noticed.version}`;
+      const counted = deliveries.get(key) ?? { ...noticed, count: 0 };
+      counted.count += 1;
+      deliveries.set(key, counted);
+    },
+    late: (use, noticed) => {
+      lateUses.set(`${use} ${noticed.credentialId} ${noticed.version}`, { use, noticed });
+    },
+    close: async () => {
+      clearInterval(timer);
+      await schedule();
+    },
+  };
+}

@@ -1,0 +1,146 @@
+/** How versions of client secrets follow each other (role signet_rotator); every time is the caller's. */
+import type { RetirementReason } from "../../domain/secret-version.ts";
+import type { Queryable } from "../pool.ts";
+import type { SecretVersionKey } from "./clients.ts";
+
+export interface NewSuccessor extends SecretVersionKey {
+  readonly tenantId: string;
+  readonly mac: Buffer;
+  readonly macKeyId: string;
+  readonly wrapped: string;
+  readonly nowMs: number;
+}
+
+/**
+ * Adds a successor unless there is one, or the credential was revoked meanwhile. Whoever comes at the same time waits
+ * for the first to commit and adds none.
+ *
+ * @returns whether this call added it
+ */
+export async function insertSuccessor(db: Queryable, successor: NewSuccessor): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, wrapped)
+     SELECT c.id, $2, c.tenant_id, $4, $5, 'PENDING', $6, $7 FROM credentials c
+      WHERE c.id = $1 AND c.tenant_id = $3 AND c.state = 'ACTIVE'
+     ON CONFLICT (credential_id, version) DO NOTHING`,
+    [
+      successor.credentialId,
+      successor.version,
+      successor.tenantId,
+      successor.mac,
+      successor.macKeyId,
+      new Date(successor.nowMs),
+      successor.wrapped,
+    ],
+  );
+  return rowCount === 1;
+}
+
+/** A version's wrapped secret; `null` when it was erased, `undefined` when there is no such version. */
+export async function findWrapped(
+  db: Queryable,
+  { credentialId, version }: SecretVersionKey,
+): Promise<string | null | undefined> {
+  const { rows } = await db.query<{ wrapped: string | null }>({
+    name: "find-wrapped",
+    text: "SELECT wrapped FROM secret_versions WHERE credential_id = $1 AND version = $2",
+    values: [credentialId, version],
+  });
+  return rows[0]?.wrapped;
+}
+
+/** Notes that the version's due date was reported. @returns whether it had not been */
+export async function reportDue(
+  db: Queryable,
+  { credentialId, version }: SecretVersionKey,
+  nowMs: number,
+): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `UPDATE secret_versions SET due_reported_at = $3
+      WHERE credential_id = $1 AND version = $2 AND due_reported_at IS NULL`,
+    [credentialId, version, new Date(nowMs)],
+  );
+  return rowCount === 1;
+}
+
+export interface Acknowledgement extends SecretVersionKey {
+  readonly nowMs: number;
+  /** When the version's own successor is due, and when it ends at the latest. */
+  readonly dueAt: number;
+  readonly retireBy: number;
+}
+
+/**
+ * The first use of a successor: it is the one that counts now, and those before it end when nobody uses them any more.
+ *
+ * @returns whether it was the first
+ */
+export async function acknowledgeSuccessor(db: Queryable, ack: Acknowledgement): Promise<boolean> {
+  const at = new Date(ack.nowMs);
+  const { rowCount } = await db.query(
+    `UPDATE secret_versions SET state = 'ACTIVE', acked_at = $3, due_at = $4, retire_by = $5
+      WHERE credential_id = $1 AND version = $2 AND state = 'PENDING'`,
+    [ack.credentialId, ack.version, at, new Date(ack.dueAt), new Date(ack.retireBy)],
+  );
+  if (rowCount !== 1) {
+    return false;
+  }
+  await db.query(
+    `UPDATE secret_versions SET state = 'RETIRING', superseded_at = $3
+      WHERE credential_id = $1 AND version < $2 AND state = 'ACTIVE'`,
+    [ack.credentialId, ack.version, at],
+  );
+  return true;
+}
+
+/** Writes down that a version is over. @returns whether it was not written yet */
+export async function retireVersion(
+  db: Queryable,
+  { credentialId, version }: SecretVersionKey,
+  retirement: { readonly at: number; readonly reason: RetirementReason },
+): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `UPDATE secret_versions SET state = 'RETIRED', retired_at = $3, retired_reason = $4
+      WHERE credential_id = $1 AND version = $2 AND state IN ('ACTIVE', 'RETIRING')`,
+    [credentialId, version, new Date(retirement.at), retirement.reason],
+  );
+  return rowCount === 1;
+}
+
+/** Adds to the counts of how often successors were handed out. */
+export async function countDeliveries(
+  db: Queryable,
+  delivered: readonly (SecretVersionKey & { readonly count: number })[],
+): Promise<void> {
+  await db.query(
+    `UPDATE secret_versions v SET delivered_count = v.delivered_count + d.count
+       FROM unnest($1::text[], $2::int[], $3::int[]) AS d (credential_id, version, count)
+      WHERE v.credential_id = d.credential_id AND v.version = d.version`,
+    [
+      delivered.map((key) => key.credentialId),
+      delivered.map((key) => key.version),
+      delivered.map((key) => key.count),
+    ],
+  );
+}
+
+const REPORTED_COLUMN = { rescue: "rescue_reported_at", misuse: "misuse_reported_at" } as const;
+
+/** Uses of versions that are over: `rescue` yields a token, `misuse` does not. */
+export type LateUse = keyof typeof REPORTED_COLUMN;
+
+/** Notes that a late use is reported. @returns whether none was since `since` */
+export async function reportLateUse(
+  db: Queryable,
+  use: LateUse,
+  { credentialId, version }: SecretVersionKey,
+  { nowMs, sinceMs }: { readonly nowMs: number; readonly sinceMs: number },
+): Promise<boolean> {
+  const column = REPORTED_COLUMN[use];
+  const { rowCount } = await db.query(
+    `UPDATE secret_versions SET ${column} = $3
+      WHERE credential_id = $1 AND version = $2 AND (${column} IS NULL OR ${column} <= $4)`,
+    [credentialId, version, new Date(nowMs), new Date(sinceMs)],
+  );
+  return rowCount === 1;
+}

@@ -1,0 +1,54 @@
+/** The token endpoint's part of the rotation of client secrets, put together. */
+import { randomBytes } from "node:crypto";
+import type { Config } from "../config.ts";
+import { createRotationLog } from "../credentials/rotation-log.ts";
+import { createRotationNotices } from "../credentials/rotation-notices.ts";
+import { type Rotation, TokenRotationService } from "../credentials/rotation.ts";
+import type { Pepper } from "../crypto/pepper.ts";
+import { createPool, type Pool } from "../database/pool.ts";
+import type { ClientRecord, SecretVersionRecord } from "../database/repositories/clients.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../observability/logger.ts";
+import { rotationRules } from "../settings/rotation-settings.ts";
+
+/** Rotations are rare, and none holds a connection for long. */
+const CONNECTIONS_MAX = 4;
+
+export interface RotationParts {
+  readonly config: Config & { readonly databaseUrl: string };
+  readonly pepper: Pepper;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Opens the pool of the role that moves secret versions on. */
+function openRotatorPool({ config, log }: Pick<RotationParts, "config" | "log">): Pool {
+  const max = Math.min(CONNECTIONS_MAX, config.databaseConnections);
+  return createPool({ url: config.databaseUrl, role: "signet_rotator", max, log });
+}
+
+/** What the token endpoint needs of the rotation. */
+export interface TokenRotation {
+  readonly rotation: Rotation;
+  readonly onRetiredSecret: (client: ClientRecord, version: SecretVersionRecord) => void;
+  /** Writes what was noticed, and closes its pool. */
+  close(): Promise<void>;
+}
+
+/** Puts it together, with a pool of its own. */
+export function createTokenRotation(parts: RotationParts): TokenRotation {
+  const { config, pepper, clock, log } = parts;
+  const pool = openRotatorPool(parts);
+  const append = createRotationLog("client", { clock, randomBytes });
+  const notices = createRotationNotices({ pool, clock, append, log });
+  const rules = rotationRules(config);
+  return {
+    rotation: new TokenRotationService({ pool, pepper, rules, clock, randomBytes, notices, append, log }),
+    onRetiredSecret: ({ tenantId, credentialId }, { version }) =>
+      notices.late("misuse", { tenantId, credentialId, version }),
+    close: async () => {
+      await notices.close();
+      await pool.end();
+    },
+  };
+}

@@ -1,0 +1,297 @@
+/**
+ * The token endpoint without its HTTP: for tests that live through months, and that say themselves which certificate a
+ * request came over. Everything behind it is real.
+ */
+import { randomBytes } from "node:crypto";
+import { Pool as PgPool } from "pg";
+import { afterAll, beforeAll } from "vitest";
+import { issueCredential } from "../../src/credentials/issue-credential.ts";
+import {
+  type AppendRotationEntry,
+  createRotationLog,
+  type RotationEntry,
+} from "../../src/credentials/rotation-log.ts";
+import { createRotationNotices } from "../../src/credentials/rotation-notices.ts";
+import { TokenRotationService } from "../../src/credentials/rotation.ts";
+import { createPepper, type Pepper } from "../../src/crypto/pepper.ts";
+import { createPool, type Pool, type ServiceRole } from "../../src/database/pool.ts";
+import {
+  createClientLookup,
+  createRetiredClientLookup,
+  replaceMac,
+  touchSecretVersions,
+} from "../../src/database/repositories/clients.ts";
+import { newId } from "../../src/domain/ids.ts";
+import type { RotationRules } from "../../src/domain/secret-version.ts";
+import type { ClientCertificate } from "../../src/mutual-tls/client-certificate.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { createClientAuthenticator } from "../../src/oauth/client-authentication.ts";
+import type { LastUsedRecorder } from "../../src/oauth/last-used.ts";
+import { issueToken, type TokenResponse, type TokenServices } from "../../src/oauth/token.ts";
+import { createTestDatabase, type TestDatabase } from "./services.ts";
+
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
+const RULES: RotationRules = {
+  periodMs: 30 * DAY_MS,
+  quietMs: DAY_MS,
+  maxOverlapMs: 45 * DAY_MS,
+  rescueMs: 180 * DAY_MS,
+};
+
+/** The client's own certificate, and one of somebody else. */
+export const CERTIFICATE = certificate("a");
+export const OTHER_CERTIFICATE = certificate("b");
+
+function certificate(digit: string): ClientCertificate {
+  const thumbprint = digit.repeat(64);
+  return {
+    thumbprint,
+    x5t: Buffer.from(thumbprint, "hex").toString("base64url"),
+    sanUris: [],
+    notBefore: 0,
+    notAfter: Number.MAX_SAFE_INTEGER,
+  };
+}
+
+export interface TestCredential {
+  readonly credentialId: string;
+  readonly tenantId: string;
+  readonly clientId: string;
+  readonly secret: string;
+}
+
+/** A version's row, as far as tests look at it. */
+export interface VersionRow {
+  readonly version: number;
+  readonly state: string;
+  readonly delivered_count: number;
+  readonly wrapped: string | null;
+  readonly retired_reason: string | null;
+}
+
+export interface TokenService {
+  readonly database: TestDatabase;
+  readonly sql: Pick<PgPool, "query">;
+  readonly pools: { readonly rotator: Pool };
+  readonly rules: RotationRules;
+  readonly clock: { now(): number };
+  /** Entries for the compliance log so far. */
+  readonly entries: readonly RotationEntry[];
+  /** Everything logged so far. */
+  readonly log: readonly string[];
+  readonly append: AppendRotationEntry;
+  /** Moves the time. */
+  advance(ms: number): void;
+  /** A production credential; `bound` registers {@link CERTIFICATE}. */
+  createCredential(bound: boolean): Promise<TestCredential>;
+  /** A token request; rejects as the endpoint answers. */
+  request(client: TestCredential, secret?: string, certificate?: ClientCertificate): Promise<TokenResponse>;
+  /** How a request ends: its successor's version, `token` when there is none, or the error's code. */
+  outcome(client: TestCredential, secret?: string, certificate?: ClientCertificate): Promise<number | string>;
+  versions(client: TestCredential): Promise<VersionRow[]>;
+  /** From now on with another pepper; the old one stays known. */
+  changePepper(): void;
+  close(): Promise<void>;
+}
+
+interface Parts {
+  readonly database: TestDatabase;
+  readonly pools: Readonly<Record<"issuer" | "rotator" | "operator", Pool>>;
+  readonly sql: PgPool;
+  readonly lines: string[];
+  readonly entries: RotationEntry[];
+  readonly clock: { now(): number };
+}
+
+/** Lists entries here too, once they are in the log. */
+function listingEntries(entries: RotationEntry[], append: AppendRotationEntry): AppendRotationEntry {
+  return async (db, entry) => {
+    await append(db, entry);
+    entries.push(entry);
+  };
+}
+
+function createServices(
+  parts: Parts,
+  pepper: Pepper,
+): TokenServices & { readonly close: () => Promise<void> } {
+  const { pools, clock, lines } = parts;
+  const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
+  const append = listingEntries(parts.entries, createRotationLog("client", { clock, randomBytes }));
+  const notices = createRotationNotices({ pool: pools.rotator, clock, append, log });
+  const writes: Promise<void>[] = [];
+  const lastUsed: LastUsedRecorder = {
+    note: ({ credentialId }, { version }) => {
+      const use = { credentialId, version };
+      // A database that cannot be written to is no failure of the request.
+      writes.push(touchSecretVersions(pools.issuer, [use], clock.now()).catch(() => undefined));
+    },
+    close: async () => void (await Promise.all(writes.splice(0))),
+  };
+  return {
+    authenticator: createClientAuthenticator({
+      findClient: createClientLookup(pools.issuer),
+      findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
+      pepper,
+      rules: RULES,
+      clock,
+      onOldMac: ({ newMac: mac, ...old }) =>
+        void writes.push(replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac })),
+      onRetiredSecret: (client, { version }) => notices.late("misuse", { ...client, version }),
+    }),
+    mint: { mint: ({ credentialId, secretVersion }) => `${credentialId}/${secretVersion}` },
+    lastUsed,
+    rotation: new TokenRotationService({
+      pool: pools.rotator,
+      pepper,
+      rules: RULES,
+      clock,
+      randomBytes,
+      notices,
+      append,
+      log,
+    }),
+    // A client that asks once a day for years asks within seconds here.
+    limits: {
+      admitAddress: async () => await Promise.resolve(),
+      admitClient: async () => await Promise.resolve(),
+      authenticate: async (_address, _client, authenticate) => await authenticate(),
+    },
+    audience: "signet",
+    close: async () => {
+      await lastUsed.close();
+      await notices.close();
+    },
+  };
+}
+
+async function insertPrincipal(
+  sql: PgPool,
+  nowMs: number,
+): Promise<{ tenantId: string; principalId: string }> {
+  const [tenantId, roleId, principalId] = (["tenant", "role", "principal"] as const).map((noun) =>
+    newId(noun, nowMs, randomBytes),
+  ) as [string, string, string];
+  const at = new Date(nowMs);
+  await sql.query(
+    "INSERT INTO tenants (id, name, region, data_key, created_at) VALUES ($1, 'tenant', 'eu', '', $2)",
+    [tenantId, at],
+  );
+  await sql.query(
+    "INSERT INTO roles (id, tenant_id, name, scopes, created_at) VALUES ($1, $2, 'role', '{a:b}', $3)",
+    [roleId, tenantId, at],
+  );
+  await sql.query(
+    `INSERT INTO principals (id, tenant_id, role_id, name, region, environment, scopes, provisioned_at, created_at)
+      VALUES ($1, $2, $3, 'principal', 'eu', 'production', '{a:b}', $4, $4)`,
+    [principalId, tenantId, roleId, at],
+  );
+  return { tenantId, principalId };
+}
+
+async function startTokenService(): Promise<TokenService> {
+  const database = await createTestDatabase();
+  const silent = createLogger({ level: "silent" });
+  const open = (role: ServiceRole): Pool => createPool({ url: database.url, role, max: 4, log: silent });
+  const pools = {
+    issuer: open("signet_issuer"),
+    rotator: open("signet_rotator"),
+    operator: open("signet_operator"),
+  };
+  const sql = new PgPool({ connectionString: database.adminUrl, max: 2 });
+  sql.on("error", () => undefined);
+  let nowMs = Date.UTC(2027, 0, 1);
+  const clock = { now: () => nowMs };
+  const parts: Parts = { database, pools, sql, lines: [], entries: [], clock };
+  let pepperKey = randomBytes(32);
+  let pepper = createPepper(pepperKey);
+  let services = createServices(parts, pepper);
+  const closing: Promise<void>[] = [];
+
+  const service: TokenService = {
+    database,
+    sql,
+    pools,
+    rules: RULES,
+    clock,
+    entries: parts.entries,
+    log: parts.lines,
+    append: listingEntries(parts.entries, createRotationLog("sweep", { clock, randomBytes })),
+    advance: (ms) => {
+      nowMs += ms;
+    },
+    createCredential: async (bound) => {
+      const { tenantId, principalId } = await insertPrincipal(sql, nowMs);
+      const { row, clientSecret } = await issueCredential(
+        { id: principalId, tenant_id: tenantId, environment: "production" },
+        { sanUri: null, certificateThumbprints: bound ? [CERTIFICATE.thumbprint] : [] },
+        { db: pools.operator, pepper, rules: RULES, clock, randomBytes },
+      );
+      return { credentialId: row.id, tenantId, clientId: row.client_id, secret: clientSecret };
+    },
+    request: async (client, secret = client.secret, clientCertificate) => {
+      const body = { grant_type: "client_credentials", client_id: client.clientId, client_secret: secret };
+      const answer = await issueToken(
+        {
+          body: Buffer.from(JSON.stringify(body)),
+          contentType: "application/json",
+          authorization: undefined,
+          query: {},
+          address: "127.0.0.1",
+          clientCertificate,
+        },
+        services,
+      );
+      // What a request leaves behind is there before the next one.
+      await services.lastUsed.close();
+      return answer;
+    },
+    outcome: async (...request) => {
+      try {
+        return (await service.request(...request)).credential_rotation?.version ?? "token";
+      } catch (error) {
+        return (error as { readonly code: string }).code;
+      }
+    },
+    versions: async ({ credentialId }) =>
+      (
+        await sql.query<VersionRow>(
+          "SELECT * FROM secret_versions WHERE credential_id = $1 ORDER BY version",
+          [credentialId],
+        )
+      ).rows,
+    changePepper: () => {
+      closing.push(services.close());
+      const previous = pepperKey;
+      pepperKey = randomBytes(32);
+      pepper = createPepper(pepperKey, [previous]);
+      services = createServices(parts, pepper);
+    },
+    close: async () => {
+      await Promise.all([...closing, services.close()]);
+      await Promise.all([...Object.values(pools), sql].map(async (pool) => await pool.end()));
+      await database.drop();
+    },
+  };
+  return service;
+}
+
+/** One token service for the file that calls this. */
+export function useTokenService(): { readonly current: TokenService } {
+  let started: TokenService | undefined;
+  beforeAll(async () => {
+    started = await startTokenService();
+  });
+  afterAll(async () => {
+    await started?.close();
+  });
+  return {
+    get current() {
+      if (started === undefined) {
+        throw new Error("the token service is started in beforeAll: use it in tests and later hooks");
+      }
+      return started;
+    },
+  };
+}

@@ -1,0 +1,149 @@
+/** What a version of a secret is worth, by its times alone. */
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  admissionOf,
+  type RotationRules,
+  type SecretVersionTimes,
+  stateAt,
+  wantsSuccessor,
+} from "../../../src/domain/secret-version.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const RULES: RotationRules = {
+  periodMs: 30 * DAY,
+  quietMs: DAY,
+  maxOverlapMs: 45 * DAY,
+  rescueMs: 180 * DAY,
+};
+
+const instant = fc.integer({ min: 0, max: 400 * DAY });
+const maybe = fc.option(instant);
+const version: fc.Arbitrary<SecretVersionTimes> = fc
+  .record({
+    state: fc.constantFrom("PENDING", "ACTIVE", "RETIRING", "RETIRED", "REVOKED"),
+    issuedAt: instant,
+    dueAt: maybe,
+    retireBy: maybe,
+    supersededAt: maybe,
+    lastUsedAt: maybe,
+    retiredAt: maybe,
+    retiredReason: fc.option(fc.constantFrom("quiet", "age")),
+  })
+  .map((times) => times as SecretVersionTimes);
+
+const admit = (times: SecretVersionTimes, nowMs: number, registeredCertificate: boolean) =>
+  admissionOf(times, RULES, { nowMs, registeredCertificate });
+
+/** A version of which nothing but its state is known. */
+const bare = (state: SecretVersionTimes["state"], times: Partial<SecretVersionTimes> = {}) => ({
+  state,
+  issuedAt: 0,
+  dueAt: null,
+  retireBy: null,
+  supersededAt: null,
+  lastUsedAt: null,
+  retiredAt: null,
+  retiredReason: null,
+  ...times,
+});
+
+describe("whatever the times", () => {
+  test("what is refused at one moment is refused at every later one, while nobody writes anything", () => {
+    fc.assert(
+      fc.property(version, instant, instant, fc.boolean(), (times, now, later, certificate) => {
+        fc.pre(admit(times, now, certificate) === "refused");
+        expect(admit(times, now + later, certificate)).toBe("refused");
+      }),
+    );
+  });
+
+  test("the registered certificate never takes away what is good without it", () => {
+    fc.assert(
+      fc.property(version, instant, (times, now) => {
+        const without = admit(times, now, false);
+        expect(["good", "refused"]).toContain(without);
+        expect(without === "good" && admit(times, now, true) !== "good").toBe(false);
+      }),
+    );
+  });
+
+  test("age alone stops no version that comes over the registered certificate", () => {
+    fc.assert(
+      fc.property(version, instant, instant, (times, now, later) => {
+        const { state, retiredReason } = times;
+        fc.pre(state === "PENDING" || state === "ACTIVE" || (state === "RETIRED" && retiredReason === "age"));
+        expect(admit(times, now + later, true)).not.toBe("refused");
+      }),
+    );
+  });
+
+  test("a revoked version is refused, and a pending one is good", () => {
+    fc.assert(
+      fc.property(version, instant, fc.boolean(), (times, now, certificate) => {
+        expect(admit({ ...times, state: "REVOKED" }, now, certificate)).toBe("refused");
+        expect(admit({ ...times, state: "PENDING" }, now, certificate)).toBe("good");
+      }),
+    );
+  });
+
+  test("what is over for requests without a certificate is shown as such, or as the one that still counts", () => {
+    fc.assert(
+      fc.property(version, instant, fc.boolean(), (times, now, namesCertificate) => {
+        const shown = stateAt(times, RULES, { nowMs: now, namesCertificate });
+        const over = admit(times, now, false) === "refused";
+        const expected = over && (times.state !== "ACTIVE" || !namesCertificate);
+        expect(shown).toBe(expected && times.state !== "REVOKED" ? "RETIRED" : times.state);
+      }),
+    );
+  });
+});
+
+describe("an active version", () => {
+  const times = bare("ACTIVE", { dueAt: 30 * DAY, retireBy: 75 * DAY });
+
+  test("wants a successor from its due date on", () => {
+    expect(wantsSuccessor(times, 30 * DAY - 1)).toBe(false);
+    expect(wantsSuccessor(times, 30 * DAY)).toBe(true);
+    expect(wantsSuccessor(bare("ACTIVE"), 4_000 * DAY)).toBe(false);
+  });
+
+  test("is good until day 75, and over its registered certificate ever after", () => {
+    expect(admit(times, 75 * DAY - 1, false)).toBe("good");
+    expect(admit(times, 75 * DAY, false)).toBe("refused");
+    expect(admit(times, 75 * DAY, true)).toBe("aged");
+    expect(admit(times, 40_000 * DAY, true)).toBe("aged");
+  });
+});
+
+describe("a superseded version", () => {
+  const times = bare("RETIRING", { retireBy: 75 * DAY, supersededAt: 30 * DAY });
+
+  test("ends 24 hours after its last use, or after its successor's first where it was not used since", () => {
+    expect(admit(times, 31 * DAY - 1, false)).toBe("good");
+    expect(admit(times, 31 * DAY, false)).toBe("refused");
+    const used = { ...times, lastUsedAt: 40 * DAY };
+    expect(admit(used, 41 * DAY - 1, false)).toBe("good");
+    expect(admit(used, 41 * DAY, false)).toBe("refused");
+  });
+
+  test("ends on day 75 however much it is used, except over its registered certificate", () => {
+    const used = { ...times, lastUsedAt: 75 * DAY - HOUR };
+    expect(admit(used, 75 * DAY, false)).toBe("refused");
+    expect(admit(used, 75 * DAY, true)).toBe("aged");
+  });
+
+  test("that fell out of use is rescued by its registered certificate for 180 days", () => {
+    expect(admit(times, 31 * DAY, true)).toBe("rescued");
+    expect(admit(times, 211 * DAY - 1, true)).toBe("rescued");
+    expect(admit(times, 211 * DAY, true)).toBe("refused");
+  });
+
+  test("that is being rescued goes on as long as it is used, and is never good without the certificate", () => {
+    const rescued = bare("RETIRED", { retiredAt: 31 * DAY, retiredReason: "quiet", lastUsedAt: 200 * DAY });
+    expect(admit(rescued, 200 * DAY + 1, false)).toBe("refused");
+    expect(admit(rescued, 379 * DAY, true)).toBe("rescued");
+    expect(admit(rescued, 380 * DAY, true)).toBe("refused");
+  });
+});
