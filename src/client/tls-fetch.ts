@@ -85,8 +85,19 @@ function headersOf({ rawHeaders }: IncomingMessage): Headers {
   return headers;
 }
 
+/** @throws TypeError for what is neither a text nor a form */
+function readRequestBody(body: RequestInit["body"]): Buffer | undefined {
+  if (body === undefined || body === null) {
+    return undefined;
+  }
+  if (typeof body === "string" || body instanceof URLSearchParams) {
+    return Buffer.from(body.toString());
+  }
+  throw new TypeError("this fetch sends texts and forms only");
+}
+
 async function exchange(agent: Agent, url: string, init: RequestInit): Promise<IncomingMessage> {
-  const body = typeof init.body === "string" ? Buffer.from(init.body) : undefined;
+  const body = readRequestBody(init.body);
   return await new Promise((resolve, reject) => {
     const outgoing = request(
       url,
@@ -106,7 +117,10 @@ async function exchange(agent: Agent, url: string, init: RequestInit): Promise<I
   });
 }
 
-/** Makes a `fetch` that presents the certificate. It takes https addresses and bodies that are text; it follows nothing. */
+/**
+ * Makes a `fetch` that presents the certificate. It takes https addresses, and bodies that are texts or
+ * forms; it follows nothing. Other OAuth clients can use it too (`customFetch`).
+ */
 export function createTlsFetch(source: TlsSource, clock: Clock = Date): Fetch {
   const agents = new Agents(source, clock);
   return async (url, init) => {

@@ -10,13 +10,11 @@ export interface KeyPair {
   readonly cert: string;
 }
 
-/** An authority that issues certificates of servers and of clients. */
+/** An authority that issues server certificates. */
 export interface Authority {
   readonly cert: string;
   /** @param names subject alternative names, for instance `DNS:hooks.example.com` */
   issue(names: string, days?: number): KeyPair;
-  /** A client's certificate. */
-  issueClient(commonName: string, names: string): KeyPair;
   remove(): void;
 }
 
@@ -41,19 +39,15 @@ export function createAuthority(): Authority {
     "-subj",
     "/CN=Test CA",
   );
-  const sign = (commonName: string, extensions: string, days: number): KeyPair => {
-    writeFileSync(path("extensions"), extensions);
-    openssl("req", "-new", ...KEY, "-keyout", "leaf.key", "-out", "leaf.csr", "-subj", `/CN=${commonName}`);
-    const signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions"];
-    openssl("x509", "-req", "-in", "leaf.csr", "-out", "leaf.pem", "-days", String(days), ...signing);
-    return { key: read("leaf.key"), cert: read("leaf.pem") };
-  };
   return {
     cert: read("ca.pem"),
-    issue: (names, days = 2) =>
-      sign("receiver", `subjectAltName=${names}\nextendedKeyUsage=serverAuth\n`, days),
-    issueClient: (commonName, names) =>
-      sign(commonName, `subjectAltName=${names}\nextendedKeyUsage=clientAuth\n`, 2),
+    issue(names, days = 2) {
+      writeFileSync(path("extensions"), `subjectAltName=${names}\nextendedKeyUsage=serverAuth\n`);
+      openssl("req", "-new", ...KEY, "-keyout", "leaf.key", "-out", "leaf.csr", "-subj", "/CN=receiver");
+      const signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions"];
+      openssl("x509", "-req", "-in", "leaf.csr", "-out", "leaf.pem", "-days", String(days), ...signing);
+      return { key: read("leaf.key"), cert: read("leaf.pem") };
+    },
     remove() {
       rmSync(directory, { recursive: true });
     },

@@ -3,30 +3,29 @@ import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import type { TLSSocket } from "node:tls";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { createTlsFetch, type TlsMaterial } from "../../../src/client/tls-fetch.ts";
+import { clientPair, newRoot, today } from "../../support/certificates.ts";
 import { testRuntime } from "../../support/client-runtime.ts";
-import { type Authority, createAuthority } from "../../integration/delivery/http-certificates.ts";
 
-let authority: Authority;
-let material: TlsMaterial;
+const root = await newRoot();
+const material: TlsMaterial = { ...(await clientPair(root, { subject: "CN=first" })), ca: root.cert };
+const renewed: TlsMaterial = { ...(await clientPair(root, { subject: "CN=second" })), ca: root.cert };
+const localhost = await root.issue({
+  subject: "CN=server",
+  names: [{ type: "dns", value: "localhost" }],
+  purposes: ["serverAuth"],
+  ...today(),
+});
+
 let server: Server;
 let url: string;
 let connections: number;
 
-beforeAll(() => {
-  authority = createAuthority();
-  material = { ...authority.issueClient("first", "DNS:first.example"), ca: authority.cert };
-});
-
-afterAll(() => {
-  authority.remove();
-});
-
 beforeEach(async () => {
   connections = 0;
   server = createServer(
-    { ...authority.issue("DNS:localhost"), ca: authority.cert, requestCert: true, rejectUnauthorized: false },
+    { ...localhost, ca: root.cert, requestCert: true, rejectUnauthorized: false },
     (request, response) => {
       const socket = request.socket as TLSSocket;
       void text(request).then((body) => {
@@ -75,6 +74,12 @@ test("it presents the certificate, names the host, sends the body, and keeps the
   expect(connections).toBe(1);
 });
 
+test("it sends a form as other OAuth clients do", async () => {
+  const form = new URLSearchParams({ a: "b c" });
+  const response = await createTlsFetch(material)(url, { method: "POST", body: form });
+  expect(await response.json()).toMatchObject({ body: "a=b+c" });
+});
+
 test("it reads answers without a body, and follows no redirect", async () => {
   const fetch = createTlsFetch(material);
   const empty = await fetch(url, { method: "DELETE", headers: { "x-status": "204" } });
@@ -88,7 +93,7 @@ test("it takes up a renewed certificate within half a minute, on a new connectio
   const fetch = createTlsFetch(async () => await Promise.resolve(present), clock);
   const name = async () => ((await (await fetch(url, {})).json()) as { name: string }).name;
   expect(await name()).toBe("first");
-  present = { ...authority.issueClient("second", "DNS:second.example"), ca: authority.cert };
+  present = renewed;
   runtime.advance(29_000);
   expect(await name()).toBe("first");
   runtime.advance(1_000);
@@ -106,5 +111,6 @@ test("it does not talk to a server of another authority", async () => {
 test("it refuses plain http, and ends with its signal", async () => {
   const fetch = createTlsFetch(material);
   await expect(fetch("http://localhost/", {})).rejects.toThrow(TypeError);
+  await expect(fetch(url, { method: "POST", body: new Blob(["x"]) })).rejects.toThrow(TypeError);
   await expect(fetch(url, { signal: AbortSignal.abort() })).rejects.toMatchObject({ name: "AbortError" });
 });

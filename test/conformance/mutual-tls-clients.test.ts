@@ -1,0 +1,127 @@
+/** The same independent clients, and our own, over mutual TLS: RFC 8705, with tokens that are bound to certificates. */
+import * as oauth from "oauth4webapi";
+import * as openid from "openid-client";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { SignetClient, type SignetClientOptions } from "../../src/client/signet-client.ts";
+import type { KeyPair } from "../../src/mutual-tls/authority.ts";
+import { createTlsFetch, type TlsMaterial } from "../../src/client/tls-fetch.ts";
+import { useTestApi } from "../support/api.ts";
+import { certificateFiles, clientPair, newRoot, serverPair, x5t } from "../support/certificates.ts";
+import { testRuntime } from "../support/client-runtime.ts";
+import { provision, type Provisioned } from "../support/factories.ts";
+import { freePort } from "../support/free-port.ts";
+
+const root = await newRoot();
+const server = await serverPair(root);
+const [own, other] = [await clientPair(root), await clientPair(root)];
+const files = certificateFiles();
+const edge = `127.0.0.1:${await freePort()}`;
+
+/** As in production, tenants know one address, and it is the listener with mutual TLS. */
+const api = useTestApi({
+  environment: {
+    SIGNET_MTLS_MODE: "native",
+    SIGNET_EDGE_LISTEN: edge,
+    SIGNET_PUBLIC_URL: `https://${edge}`,
+    SIGNET_TLS_KEY_FILE: files.write("server.key", server.key),
+    SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
+    SIGNET_CLIENT_CA_FILE: files.write("clients.crt", root.cert),
+  },
+});
+afterAll(() => files.remove());
+
+const material = (pair: KeyPair): TlsMaterial => ({ cert: pair.cert, key: pair.key, ca: root.cert });
+/** Ours is the `fetch` of the others, too. */
+const ownFetch = createTlsFetch(material(own));
+
+let client: Provisioned;
+
+beforeAll(async () => {
+  client = await provision(api, { scopes: ["credentials:read"] });
+});
+
+function certificateOf(token: string): unknown {
+  const claims = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as {
+    readonly cnf?: Readonly<Record<string, unknown>>;
+  };
+  return claims.cnf?.["x5t#S256"];
+}
+
+describe("openid-client", () => {
+  const discover = async (authentication: openid.ClientAuth): Promise<openid.Configuration> =>
+    await openid.discovery(new URL(api.publicUrl), client.clientId, undefined, authentication, {
+      algorithm: "oauth2",
+      [openid.customFetch]: async (url, init) => await ownFetch(url, init as RequestInit),
+    });
+
+  test.each([
+    ["client_secret_basic", openid.ClientSecretBasic],
+    ["client_secret_post", openid.ClientSecretPost],
+  ])(
+    "gets a token with %s, bound to its certificate, and calls the API with both",
+    async (_method, authentication) => {
+      const configuration = await discover(authentication(client.clientSecret));
+      const { access_token: token } = await openid.clientCredentialsGrant(configuration);
+      expect(certificateOf(token)).toBe(x5t(own));
+      const url = new URL("/v1/credentials", api.publicUrl);
+      expect((await openid.fetchProtectedResource(configuration, token, url, "GET")).status).toBe(200);
+    },
+  );
+});
+
+describe("oauth4webapi", () => {
+  test("gets a token, bound to its certificate", async () => {
+    const issuer = new URL(api.publicUrl);
+    const options = {
+      [oauth.customFetch]: async (url: string, init: unknown) => await ownFetch(url, init as RequestInit),
+    };
+    const discovered = await oauth.discoveryRequest(issuer, { ...options, algorithm: "oauth2" });
+    const server = await oauth.processDiscoveryResponse(issuer, discovered);
+    const who = { client_id: client.clientId };
+    const authentication = oauth.ClientSecretBasic(client.clientSecret);
+    const parameters = { scope: "credentials:read" };
+    const response = await oauth.clientCredentialsGrantRequest(
+      server,
+      who,
+      authentication,
+      parameters,
+      options,
+    );
+    const { access_token: token } = await oauth.processClientCredentialsResponse(server, who, response);
+    expect(certificateOf(token)).toBe(x5t(own));
+  });
+});
+
+describe("signet/client", () => {
+  const connect = (more: Partial<SignetClientOptions>): SignetClient =>
+    new SignetClient({
+      baseUrl: api.publicUrl,
+      clientId: client.clientId,
+      clientSecret: client.clientSecret,
+      ...more,
+    });
+
+  test("gets a bound token and calls the API", async () => {
+    const signet = connect({ tls: material(own) });
+    expect((await signet.credentials.list().page()).data).toHaveLength(1);
+    expect(certificateOf((await signet.accessToken()).value)).toBe(x5t(own));
+  });
+
+  test("replaces its token once after its certificate was renewed", async () => {
+    const { clock, ...runtime } = testRuntime();
+    let present = own;
+    const signet = connect({ ...runtime, clock, tls: () => material(present) });
+    const before = await signet.accessToken();
+    present = other;
+    runtime.advance(30_000);
+    expect((await signet.credentials.list().page()).data).toHaveLength(1);
+    const after = await signet.accessToken();
+    expect(certificateOf(before.value)).toBe(x5t(own));
+    expect(certificateOf(after.value)).toBe(x5t(other));
+  });
+
+  test("says that a certificate is needed where it has none", async () => {
+    const bare = connect({ fetch: createTlsFetch({ ca: root.cert } as TlsMaterial) });
+    await expect(bare.accessToken()).rejects.toMatchObject({ status: 401, code: "CLIENT_CERT_REQUIRED" });
+  });
+});
