@@ -167,7 +167,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const admin = await createAdmin({
     ...shared,
     baseUrl: config.publicUrl,
-    access: await openOperatorAccess({ config, pool: pools.operator, pepper, clock, randomBytes }),
+    access: await openOperatorAccess({ config, pool: pools.operator, pepper, ...shared }),
     bootstrap: config.bootstrapOperator === "on",
     pool: pools.operator,
     auditPool: pools.audit,

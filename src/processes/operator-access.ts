@@ -7,8 +7,13 @@ import { loadOperatorToken } from "../crypto/secrets.ts";
 import type { Pool } from "../database/pool.ts";
 import { listWaysToSecurity } from "../database/repositories/operators.ts";
 import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../observability/logger.ts";
 import { createOperatorAuthenticator } from "../operators/authenticate-operator.ts";
-import { createFailedAuthentications } from "../operators/failed-authentications.ts";
+import { createRefusalAudit } from "../operators/refusal-audit.ts";
+import { createFailureLimiter } from "../rate-limits/failure-limiter.ts";
+
+/** Failures of one address within 5 minutes before it has to wait. */
+const FAILURES_MAX = 10;
 
 interface Parts {
   readonly config: Config;
@@ -17,6 +22,7 @@ interface Parts {
   readonly pepper: Pepper;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
+  readonly log: Logger;
 }
 
 /** @throws ConfigError when the bootstrap operator is off and nobody else could let anybody in */
@@ -34,7 +40,7 @@ async function bootstrapToken({ config, pool, clock, randomBytes }: Parts): Prom
 
 /** Makes the access of operators. */
 export async function openOperatorAccess(parts: Parts): Promise<OperatorAccess> {
-  const { pool, pepper, clock } = parts;
+  const { pool, pepper, clock, randomBytes, log } = parts;
   return {
     authenticator: createOperatorAuthenticator({
       db: pool,
@@ -42,6 +48,7 @@ export async function openOperatorAccess(parts: Parts): Promise<OperatorAccess> 
       bootstrapToken: await bootstrapToken(parts),
       clock,
     }),
-    failures: createFailedAuthentications(clock),
+    failures: createFailureLimiter(FAILURES_MAX),
+    noteRefusal: createRefusalAudit({ pool, clock, randomBytes, log }),
   };
 }

@@ -1,17 +1,26 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import type { OperatorRole } from "../../domain/operator-roles.ts";
+import type { ErrorCode } from "../../errors.ts";
 import type { OperatorAuthentication, OperatorAuthenticator } from "../../operators/authenticate-operator.ts";
-import type { FailedAuthentications } from "../../operators/failed-authentications.ts";
 import { roleViolation } from "../../operators/operator-errors.ts";
+import type { OperatorIdentity } from "../../operators/operator-identity.ts";
+import type { NoteRefusal } from "../../operators/refusal-audit.ts";
+import { addressKey } from "../../rate-limits/address-key.ts";
+import type { FailureLimiter } from "../../rate-limits/failure-limiter.ts";
+import { rateLimited } from "../../rate-limits/rate-limited.ts";
 import { bearerToken, operationOf } from "../plugins/authentication.ts";
 
 /** How operators are told from everybody else. */
 export interface OperatorAccess {
   readonly authenticator: OperatorAuthenticator;
-  readonly failures: FailedAuthentications;
+  /** By address. */
+  readonly failures: FailureLimiter;
+  readonly noteRefusal: NoteRefusal;
 }
 
-/** By the token when one came, else by the certificate; `TOKEN_MISSING` without either. */
+type Guard = onRequestAsyncHookHandler;
+
+/** By the token when one came, else by the certificate. @throws SignetError TOKEN_MISSING without either */
 async function authenticate(
   request: FastifyRequest,
   authenticator: OperatorAuthenticator,
@@ -24,22 +33,37 @@ async function authenticate(
 }
 
 /** The guards of operators' routes: who calls, then whether the role suffices. */
-export function createOperatorGuard(
-  access: OperatorAccess,
-): (required: OperatorRole) => onRequestAsyncHookHandler {
-  const { authenticator, failures } = access;
-  return (required) => async (request) => {
-    const { clientAddress } = request;
-    failures.check(clientAddress);
+export function createOperatorGuard(access: OperatorAccess): (required: OperatorRole) => Guard {
+  const { authenticator, failures, noteRefusal } = access;
+
+  async function note(request: FastifyRequest, code: ErrorCode, operatorId: string | null): Promise<void> {
+    const { id: requestId, clientAddress: address } = request;
+    await noteRefusal({ code, operatorId, operation: operationOf(request), address, requestId });
+  }
+
+  async function identify(request: FastifyRequest): Promise<OperatorIdentity> {
+    const address = addressKey(request.clientAddress);
+    const waitMs = await failures.refuse(address);
+    if (waitMs > 0) {
+      await note(request, "RATE_LIMITED", null);
+      throw rateLimited(waitMs, "Too many failed attempts from this address.");
+    }
     const authentication = await authenticate(request, authenticator);
     if ("refusal" in authentication) {
-      failures.fail(clientAddress);
-      throw authentication.refusal.error;
+      const { error, operatorId } = authentication.refusal;
+      await failures.failed(address);
+      await note(request, error.code, operatorId);
+      throw error;
     }
-    failures.succeed(clientAddress);
-    request.operator = authentication.identity;
-    const violation = roleViolation(operationOf(request), required, authentication.identity);
+    await failures.succeeded(address);
+    return authentication.identity;
+  }
+
+  return (required) => async (request) => {
+    request.operator = await identify(request);
+    const violation = roleViolation(operationOf(request), required, request.operator);
     if (violation !== undefined) {
+      await note(request, violation.code, request.operator.id);
       throw violation;
     }
   };

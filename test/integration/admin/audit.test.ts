@@ -190,6 +190,38 @@ describe("every route that changes something", () => {
   });
 });
 
+describe("a refused attempt", () => {
+  test("with a role that is too small is noted with the operator and the operation, once a minute", async () => {
+    const operator = await createOperator(api, "read");
+    for (let count = 0; count < 3; count += 1) {
+      await askAs(api, operator.token, "POST", "/operators");
+    }
+    await askAs(api, operator.token, "POST", "/tenants");
+    const noted = await entries(`?actor=operator:${operator.id}`);
+    expect(noted).toMatchObject([
+      { type: "operator.refused", details: { code: "SCOPE_VIOLATION", operation: "POST /admin/v1/tenants" } },
+      {
+        type: "operator.refused",
+        details: { code: "SCOPE_VIOLATION", operation: "POST /admin/v1/operators" },
+      },
+    ]);
+  });
+
+  test("with a token that was revoked is noted with its operator", async () => {
+    const operator = await createOperator(api, "provision");
+    await api.admin("DELETE", `/operators/${operator.id}/tokens/${operator.tokenId}`);
+    const refused = await askAs(api, operator.token, "GET", "/tenants");
+    expect(await entries(`?actor=operator:${operator.id}`)).toMatchObject([
+      {
+        type: "operator.refused",
+        target: operator.id,
+        request_id: refused.headers.get("x-request-id"),
+        details: { code: "TOKEN_REVOKED" },
+      },
+    ]);
+  });
+});
+
 test("no secret is in any entry", async () => {
   const client = await provision(api);
   const operator = await createOperator(api, "security");
