@@ -34,8 +34,8 @@ declare module "fastify" {
     operator?: OperatorRole;
     /** The tenant's rate that the route counts against; `api` unless it says otherwise. */
     tenantRate?: TenantRate;
-    /** The compliance entry that a change by an operator leaves; each of their routes that is no GET declares it. */
-    audits?: EntryType;
+    /** The compliance entry that a change by an operator leaves, one of several; every route but their GETs has it. */
+    audits?: EntryType | readonly EntryType[];
     /** The route reads the bytes of the body itself (the OAuth endpoints). */
     rawBody?: true;
     /** Body members that keep their own spelling: JSON pointer to deepest nesting (strict-json.ts). */

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { createAdminCall, segment } from "./admin-client.ts";
+import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
@@ -9,7 +9,7 @@ interface CreateOptions extends OutputOptions {
   readonly platform?: boolean;
 }
 
-/** `signet tenant create | list | show`. */
+/** `signet tenant create | list | show | suspend | resume`. */
 export function tenantCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const tenant = new Command("tenant").description("customers of the platform");
@@ -40,5 +40,28 @@ export function tenantCommand(context: CliContext): Command {
       printResource(context, await call("GET", `/tenants/${segment(id)}`), options);
     });
 
+  addStates(tenant, context, call);
   return tenant;
+}
+
+interface StateOptions extends OutputOptions {
+  readonly reason?: string;
+}
+
+function addStates(tenant: Command, context: CliContext, call: AdminCall): void {
+  const states = [
+    ["suspend", "end a tenant's access: no new tokens, and those it has are revoked"],
+    ["resume", "let a suspended tenant have tokens again"],
+  ] as const;
+  for (const [name, description] of states) {
+    tenant
+      .command(`${name} <id>`)
+      .description(description)
+      .option("--reason <text>", "for the compliance log; no personal data")
+      .option("--json", "print the API's object")
+      .action(async (id: string, { reason, ...output }: StateOptions) => {
+        const body = reason === undefined ? {} : { reason };
+        printResource(context, await call("POST", `/tenants/${segment(id)}/${name}`, body), output);
+      });
+  }
 }

@@ -42,14 +42,14 @@ export interface AdminRoute {
   /** With `{name}` for parameters, below `/admin/v1`. */
   readonly path: string;
   readonly role: OperatorRole;
-  /** The type of the compliance entry; null for what changes nothing. */
-  readonly audits: string | null;
+  /** The type of the compliance entry, or several; null for what changes nothing. */
+  readonly audits: string | readonly string[] | null;
   readonly takesBody: boolean;
 }
 
 interface AdminOperation extends Operation {
   readonly "x-operator-role"?: OperatorRole;
-  readonly "x-audits"?: string;
+  readonly "x-audits"?: string | readonly string[];
 }
 
 /** Every operation of `/admin/v1/openapi.json` that is for operators. */

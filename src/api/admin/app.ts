@@ -11,6 +11,7 @@ import { registerOperatorRoutes } from "./operators.ts";
 import { registerPrincipalRoutes } from "./principals.ts";
 import { registerRoleRoutes } from "./roles.ts";
 import type { AdminServices } from "./services.ts";
+import { registerTenantStateRoutes } from "./tenant-state.ts";
 import { registerTenantRoutes } from "./tenants.ts";
 
 /** Builds the operators' API, ready to listen. */
@@ -27,6 +28,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   await collectOpenApi(server, "/");
   registerHealthRoutes(server, []);
   registerTenantRoutes(server, services);
+  registerTenantStateRoutes(server, services);
   registerRoleRoutes(server, services);
   registerPrincipalRoutes(server, services);
   registerCredentialRoutes(server, services);

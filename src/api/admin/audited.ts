@@ -37,8 +37,8 @@ export interface CommitChangeOptions extends EntrySources {
 export function createCommitChange({ pool, log, ...sources }: CommitChangeOptions): CommitChange {
   return async (request, work) => {
     const { audits: type } = request.routeOptions.config;
-    if (type === undefined) {
-      throw new Error(`${request.routeOptions.url ?? ""} changes something and declares no entry`);
+    if (typeof type !== "string") {
+      throw new Error(`${request.routeOptions.url ?? ""} must declare the one entry that it leaves`);
     }
     const by = { type, actor: operatorActor(request.operator.id) };
     const { result, entry } = await transaction(pool, async (db) => {

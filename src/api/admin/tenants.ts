@@ -12,7 +12,7 @@ import type { SignetServer } from "../types.ts";
 import { found } from "./found.ts";
 import type { AdminServices } from "./services.ts";
 
-const Tenant = Type.Object({
+export const Tenant = Type.Object({
   id: Id("tenant"),
   name: Type.String(),
   region: Type.String(),
@@ -23,7 +23,7 @@ const Tenant = Type.Object({
 
 const NewTenant = Closed({ name: Name, region: Region, platform: Type.Optional(Type.Boolean()) });
 
-function presentTenant(row: TenantRow) {
+export function presentTenant(row: TenantRow) {
   return { ...row, created_at: row.created_at.toISOString() };
 }
 

@@ -57,3 +57,17 @@ export async function findTenant(db: Queryable, id: string): Promise<TenantRow |
   const { rows } = await db.query<TenantRow>(`SELECT ${COLUMNS} FROM tenants WHERE id = $1`, [id]);
   return rows[0];
 }
+
+/** Puts a tenant into a state; `changed` says whether it was in the other one. */
+export async function setTenantState(
+  db: Queryable,
+  id: string,
+  state: TenantRow["state"],
+): Promise<{ readonly row: TenantRow; readonly changed: boolean } | undefined> {
+  const { rows } = await db.query<TenantRow>(
+    `UPDATE tenants SET state = $2 WHERE id = $1 AND state <> $2 RETURNING ${COLUMNS}`,
+    [id, state],
+  );
+  const row = rows[0] ?? (await findTenant(db, id));
+  return row === undefined ? undefined : { row, changed: rows[0] !== undefined };
+}

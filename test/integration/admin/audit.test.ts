@@ -30,6 +30,8 @@ interface Change {
   /** The answer's id unless this says otherwise. */
   readonly target?: string;
   readonly details?: Readonly<Record<string, unknown>>;
+  /** Types of the entries that it leaves before its own. */
+  readonly also?: readonly string[];
 }
 
 const name = (): string => randomBytes(8).toString("hex");
@@ -37,6 +39,16 @@ const name = (): string => randomBytes(8).toString("hex");
 /** One change per route, by method and path. A new route fails below until it is here. */
 const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
   "POST /tenants": async () => ({ path: "/tenants", body: { name: name(), region: "eu" } }),
+  "POST /tenants/{id}/suspend": async () => {
+    const { tenantId } = await provision(api);
+    const path = `/tenants/${tenantId}/suspend`;
+    return { path, body: { reason: "unpaid" }, tenant: tenantId, also: ["tenant.revoked"] };
+  },
+  "POST /tenants/{id}/resume": async () => {
+    const { tenantId } = await provision(api);
+    await api.admin("POST", `/tenants/${tenantId}/suspend`, {});
+    return { path: `/tenants/${tenantId}/resume`, body: {}, tenant: tenantId };
+  },
   "POST /tenants/{id}/roles": async () => {
     const { tenantId } = await provision(api);
     const body = { name: name(), scopes: ["b:c", "a:b"] };
@@ -127,12 +139,17 @@ describe("every route that changes something", () => {
       expect({ route: nameOf(route), status: answer.status }).toMatchObject({
         status: expect.toSatisfy((status: number) => status >= 200 && status < 300) as number,
       });
-      const [entry, before] = await entries("?limit=2");
-      expect({ route: nameOf(route), before }).toEqual({ route: nameOf(route), before: last });
+      const also = change.also ?? [];
+      const [entry, ...earlier] = await entries(`?limit=${also.length + 2}`);
+      expect({ route: nameOf(route), before: earlier.pop() }).toEqual({ route: nameOf(route), before: last });
+      expect({ route: nameOf(route), also: earlier.map(({ type }) => type) }).toEqual({
+        route: nameOf(route),
+        also,
+      });
       const created = answer.body["id"] as string | undefined;
       expect({ route: nameOf(route), ...entry }).toMatchObject({
         route: nameOf(route),
-        type: route.audits,
+        type: expect.toBeOneOf([route.audits].flat()) as string,
         actor: "operator:bootstrap",
         tenant_id: route.audits === "tenant.created" ? created : (change.tenant ?? null),
         target: change.target ?? created,

@@ -1,0 +1,40 @@
+/** A suspended tenant: no new tokens, its tokens revoked for every process that admits them, until it is resumed. */
+import { expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { grant, provision } from "../../support/factories.ts";
+import { sql } from "../../support/tenant.ts";
+
+const api = useTestApi();
+
+test("gets no token until it is resumed, and nobody else notices", async () => {
+  const suspended = await provision(api);
+  const other = await provision(api);
+  const answer = await api.admin("POST", `/tenants/${suspended.tenantId}/suspend`, { reason: "unpaid" });
+  expect(answer).toMatchObject({ status: 200, body: { id: suspended.tenantId, state: "SUSPENDED" } });
+  expect(await api.token(grant(suspended))).toMatchObject({ status: 401, body: { error: "invalid_client" } });
+  expect(await api.token(grant(other))).toMatchObject({ status: 200 });
+  const resumed = await api.admin("POST", `/tenants/${suspended.tenantId}/resume`, {});
+  expect(resumed).toMatchObject({ status: 200, body: { state: "ACTIVE" } });
+  expect(await api.token(grant(suspended))).toMatchObject({ status: 200 });
+});
+
+test("has its tokens revoked once for each time that it is suspended", async () => {
+  const { tenantId } = await provision(api);
+  const revocations = async (): Promise<readonly unknown[]> =>
+    await sql(api, "SELECT reason FROM revocations WHERE kind = 'tenant' AND target = $1 ORDER BY seq", [
+      tenantId,
+    ]);
+  const suspend = async (reason: string) =>
+    await api.admin("POST", `/tenants/${tenantId}/suspend`, { reason });
+  await suspend("first");
+  expect(await suspend("again")).toMatchObject({ status: 200, body: { state: "SUSPENDED" } });
+  expect(await revocations()).toEqual([{ reason: "first" }]);
+  await api.admin("POST", `/tenants/${tenantId}/resume`, {});
+  await suspend("second");
+  expect(await revocations()).toEqual([{ reason: "first" }, { reason: "second" }]);
+});
+
+test.each(["suspend", "resume"])("that is not there cannot be %sed", async (what) => {
+  const path = `/tenants/ten_000000000000000000000000/${what}`;
+  expect(await api.admin("POST", path, {})).toMatchObject({ status: 404, body: { code: "NOT_FOUND" } });
+});
