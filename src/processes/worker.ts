@@ -18,6 +18,7 @@ import { loadWorkflowBundle } from "../temporal/bundle.ts";
 import { checkNamespace } from "../temporal/client.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
+import { useLeanWorkflowThreads } from "../temporal/workflow-threads.ts";
 import { startWorkers, type Workers } from "../temporal/workers.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorkerUpkeep } from "./worker-upkeep.ts";
@@ -78,12 +79,23 @@ async function runWorkers(
   });
 }
 
+/** Rejects when a workflow thread does not come to itself any more. */
+async function watchWorkflowThreads(): Promise<never> {
+  return await new Promise<never>((_resolve, reject) => {
+    useLeanWorkflowThreads({
+      monotonicMs: () => performance.now(),
+      onStuck: (silentMs) => reject(new Error(`a workflow thread has not answered for ${silentMs} ms`)),
+    });
+  });
+}
+
 /** Starts a worker process and resolves when it polls. */
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
   const { config, log } = options;
   const clock = systemClock;
   installTemporalRuntime(log);
   const { keyring } = await loadServiceSecrets(config, randomBytes);
+  const stuck = watchWorkflowThreads();
   const pool = createPool({
     url: config.databaseUrl,
     role: "signet_worker",
@@ -113,7 +125,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
       { name: "database", check: async () => await requireCurrentSchema(pool) },
       { name: "temporal", check: async () => await checkNamespace(temporal) },
     ],
-    failed: workers.run.then(async () => await new Promise<never>(() => undefined)),
+    failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),
     close: async () => {
       await listener.stop();
       await upkeep.stop();

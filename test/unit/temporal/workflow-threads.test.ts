@@ -1,0 +1,99 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { once } from "node:events";
+import type { Worker } from "node:worker_threads";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { useLeanWorkflowThreads } from "../../../src/temporal/workflow-threads.ts";
+import { eventually } from "../../support/eventually.ts";
+
+const threads = createRequire(import.meta.url)("node:worker_threads") as { Worker: typeof Worker };
+const SILENT_MAX_MS = 2_000;
+
+let directory: string;
+const running: Worker[] = [];
+const stuck: number[] = [];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "signet-threads-"));
+  stuck.length = 0;
+  useLeanWorkflowThreads({
+    onStuck: (silentMs) => stuck.push(silentMs),
+    silentMaxMs: SILENT_MAX_MS,
+    monotonicMs: () => performance.now(),
+  });
+});
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map(async (thread) => await thread.terminate()));
+  await rm(directory, { recursive: true });
+});
+
+/** A thread whose file is named as the SDK's; it evaluates what it is sent and answers. */
+async function start(name = "workflow-worker-thread.js"): Promise<(code: string) => Promise<unknown>> {
+  const file = join(directory, name);
+  await writeFile(
+    file,
+    `const { parentPort } = require("node:worker_threads");
+     parentPort.on("message", (code) => {
+       try { parentPort.postMessage(String(eval(code))); } catch (error) { parentPort.postMessage(error.message); }
+     });
+     setInterval(() => undefined, 1_000);`,
+  );
+  const thread = new threads.Worker(file);
+  running.push(thread);
+  await once(thread, "online");
+  return async (code) => {
+    // eslint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
+    thread.postMessage(code);
+    const [answer] = (await once(thread, "message")) as [unknown];
+    return answer;
+  };
+}
+
+const BUSY = `require("node:vm").runInContext(
+  "const end = Date.now() + 100; while (Date.now() < end); 'ended'", require("node:vm").createContext({ Date }));`;
+const BUSY_WITH_TIMEOUT = `new (require("node:vm").Script)("const end = Date.now() + 100; while (Date.now() < end); 'ended'")
+  .runInContext(require("node:vm").createContext({ Date }), { timeout: 10 })`;
+const PROMISE_HOOK = 'typeof require("node:v8").promiseHooks.createHook({ init() {} })';
+const ASYNC_LOCAL_STORAGE = `const { AsyncLocalStorage } = require("node:async_hooks");
+  new AsyncLocalStorage().run("kept", () => "kept")`;
+
+describe("a workflow thread", () => {
+  test("runs workflow code without a watchdog for each call", async () => {
+    const ask = await start();
+    expect(await ask(BUSY)).toBe("ended");
+    expect(await ask(BUSY_WITH_TIMEOUT)).toBe("ended");
+  });
+
+  test("makes no hook of the SDK's kind, and Node's own all the same", async () => {
+    const ask = await start();
+    expect(await ask(PROMISE_HOOK)).toBe("stack traces are left out");
+    expect(await ask(ASYNC_LOCAL_STORAGE)).toBe("kept");
+  });
+
+  test("that never comes to itself is reported, once", async () => {
+    const ask = await start();
+    void ask("while (true);");
+    await eventually(() => stuck.length > 0, "the report of the thread");
+    expect(stuck).toHaveLength(1);
+    expect(stuck[0]).toBeGreaterThanOrEqual(SILENT_MAX_MS);
+  });
+
+  test("that works, and one that has nothing to do, are not reported", async () => {
+    const [busy, idle] = [await start(), await start()];
+    const end = performance.now() + 2 * SILENT_MAX_MS;
+    while (performance.now() < end) {
+      expect(await busy(BUSY)).toBe("ended");
+    }
+    expect(await idle("1 + 1")).toBe("2");
+    expect(stuck).toEqual([]);
+  });
+});
+
+test("any other thread is started as ever", async () => {
+  const ask = await start("something-else.js");
+  expect(await ask(BUSY_WITH_TIMEOUT)).toMatch(/timed out/);
+  expect(await ask(PROMISE_HOOK)).toBe("function");
+});
