@@ -111,3 +111,18 @@ export interface PurgeResult {
 export interface PurgeActivities {
   readonly purge: () => Promise<PurgeResult>;
 }
+
+/** How many of each a sweep of the rotation has written down. */
+export interface RotateResult {
+  readonly due: number;
+  readonly retired: number;
+  readonly rescues_ended: number;
+  readonly delivered: number;
+  readonly overdue: number;
+  readonly revoked: number;
+}
+
+/** Activities of the `rotateCredentials` workflow. */
+export interface RotateActivities {
+  readonly rotate: () => Promise<RotateResult>;
+}

@@ -1,4 +1,5 @@
 /** The workflow bundle's entry: every export is a workflow type, so they are named one by one. */
 export { deliver } from "./deliver.ts";
 export { purgeExpired } from "./purge-expired.ts";
+export { rotateCredentials } from "./rotate-credentials.ts";
 export { verifyEndpoint } from "./verify-endpoint.ts";

@@ -19,6 +19,7 @@ export const WORKFLOW_TYPES = {
   deliver: "deliver",
   verifyEndpoint: "verifyEndpoint",
   purgeExpired: "purgeExpired",
+  rotateCredentials: "rotateCredentials",
 } as const;
 
 export const SEARCH_ATTRIBUTES = {

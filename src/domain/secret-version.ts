@@ -114,3 +114,21 @@ export function stateAt(
 export function wantsSuccessor({ state, dueAt }: SecretVersionTimes, nowMs: number): boolean {
   return state !== "PENDING" && (state !== "ACTIVE" || (dueAt !== null && nowMs >= dueAt));
 }
+
+const DAY_MS = 86_400_000;
+/** Days after the due date on which somebody is told that a successor has not come into use. */
+const ALERT_DAYS = [7, 21, 38, 44] as const;
+/** How often thereafter, for a client that works over its certificate and never changes. */
+const ALERT_AGAIN_DAYS = 30;
+
+/** How long a rotation has been due when it counts as overdue, in milliseconds. */
+export const OVERDUE_MS = ALERT_DAYS[0] * DAY_MS;
+
+/** The first moment after `nowMs` at which a rotation that is still not acknowledged is an alert. */
+export function overdueAlertAfter(dueAt: number, nowMs: number): number {
+  const days = (nowMs - dueAt) / DAY_MS;
+  const [last] = ALERT_DAYS.slice(-1) as [number];
+  const next = ALERT_DAYS.find((day) => day > days);
+  const again = last + ALERT_AGAIN_DAYS * (Math.floor((days - last) / ALERT_AGAIN_DAYS) + 1);
+  return dueAt + (next ?? again) * DAY_MS;
+}

@@ -22,7 +22,7 @@ export interface RotationParts {
 }
 
 /** Opens the pool of the role that moves secret versions on. */
-function openRotatorPool({ config, log }: Pick<RotationParts, "config" | "log">): Pool {
+export function openRotatorPool({ config, log }: Pick<RotationParts, "config" | "log">): Pool {
   const max = Math.min(CONNECTIONS_MAX, config.databaseConnections);
   return createPool({ url: config.databaseUrl, role: "signet_rotator", max, log });
 }

@@ -1,6 +1,7 @@
 /** What a worker process does again and again beside its work. */
 import { randomBytes } from "node:crypto";
 import type { NativeConnection } from "@temporalio/worker";
+import { measureOverdue } from "../credentials/rotation-sweep.ts";
 import type { Pool } from "../database/pool.ts";
 import { beatWorker, readHealth, removeWorker, writeHealth } from "../database/repositories/health.ts";
 import { ensurePartitions } from "../database/repositories/partitions.ts";
@@ -25,11 +26,14 @@ const SCHEDULES_MS = 600_000;
 const RECONCILE_MS = 5_000;
 const LAG_MS = 2_000;
 const PRESENCE_MS = 2_000;
+const OVERDUE_CREDENTIALS_MS = 60_000;
 const WORKER_DEAD_AFTER_MS = 6_000;
 
 export interface UpkeepParts {
   readonly options: WorkerProcessOptions;
   readonly pool: Pool;
+  /** Role signet_rotator. */
+  readonly rotatorPool: Pool;
   readonly clock: Clock;
   readonly connection: NativeConnection;
   readonly engine: Engine;
@@ -115,6 +119,11 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
         run: async () => await ensureSchedules(createNativeClient(connection, config.temporalNamespace)),
       },
       healthExchange(parts),
+      {
+        name: "overdue credentials",
+        everyMs: OVERDUE_CREDENTIALS_MS,
+        run: async () => await measureOverdue({ pool: parts.rotatorPool, clock }),
+      },
       {
         name: "verification sweep",
         everyMs: VERIFICATION_SWEEP_MS,

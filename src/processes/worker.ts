@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { NativeConnection } from "@temporalio/worker";
 import { createDeliverActivities } from "../../activities/deliver.ts";
 import { createPurgeActivities } from "../../activities/purge.ts";
+import { createRotateActivities } from "../../activities/rotate.ts";
 import { createVerifyActivities } from "../../activities/verify.ts";
 import type { Config } from "../config.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
@@ -20,6 +21,8 @@ import { connectNative, createNativeClient } from "../temporal/native-client.ts"
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 import { useLeanWorkflowThreads } from "../temporal/workflow-threads.ts";
 import { startWorkers, type Workers } from "../temporal/workers.ts";
+import { rotationRules } from "../settings/rotation-settings.ts";
+import { openRotatorPool } from "./rotation.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorkerUpkeep } from "./worker-upkeep.ts";
 
@@ -55,7 +58,12 @@ async function connect({ config, log, stopping }: WorkerProcessOptions): Promise
 
 async function runWorkers(
   { config, log }: WorkerProcessOptions,
-  { engine, pool, connection }: { engine: Engine; pool: Pool; connection: NativeConnection },
+  {
+    engine,
+    pool,
+    rotatorPool,
+    connection,
+  }: { engine: Engine; pool: Pool; rotatorPool: Pool; connection: NativeConnection },
 ): Promise<Workers> {
   const { attemptFirst, attempt, settle, replay, cancel, expire } = createDeliverActivities({
     attempts: engine.attempts,
@@ -74,6 +82,13 @@ async function runWorkers(
         expire,
         ...createVerifyActivities(engine.challenge),
         ...createPurgeActivities({ pool, clock: systemClock, log, retentionDays: config.retentionDays }),
+        ...createRotateActivities({
+          pool: rotatorPool,
+          rules: rotationRules(config),
+          clock: systemClock,
+          randomBytes,
+          log,
+        }),
       },
     },
   });
@@ -102,11 +117,12 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     max: config.databaseConnections,
     log,
   });
+  const rotatorPool = openRotatorPool(options);
   await requireCurrentSchema(pool);
   let hint: (count: number) => void = () => undefined;
   const engine = createEngine({ config, pool, keyring, clock, log }, () => hint(1));
   const connection = await connect(options);
-  const workers = await runWorkers(options, { engine, pool, connection });
+  const workers = await runWorkers(options, { engine, pool, rotatorPool, connection });
   const temporal = createNativeClient(connection, config.temporalNamespace);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
@@ -116,7 +132,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     onNotification: (payload) => hint(Number(payload ?? 1)),
     log,
   });
-  const upkeep = startWorkerUpkeep({ options, pool, clock, connection, engine, dispatcher });
+  const upkeep = startWorkerUpkeep({ options, pool, rotatorPool, clock, connection, engine, dispatcher });
   dispatcher.start();
   log.info({ temporal: config.temporalAddress }, "worker started");
 
@@ -133,7 +149,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
       await workers.stop();
       await engine.drain();
       await connection.close();
-      await pool.end();
+      await Promise.all([pool.end(), rotatorPool.end()]);
     },
   };
 }

@@ -5,9 +5,14 @@ import { TASK_QUEUES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
 /** Makes the schedules that are missing; those that exist are left as operators have set them. */
 export async function ensureSchedules(client: Client): Promise<void> {
   await ensureSchedule(client, WORKFLOW_TYPES.purgeExpired, "1 hour");
+  await ensureSchedule(client, WORKFLOW_TYPES.rotateCredentials, "5 minutes");
 }
 
-async function ensureSchedule(client: Client, workflowType: string, every: "1 hour"): Promise<void> {
+async function ensureSchedule(
+  client: Client,
+  workflowType: string,
+  every: "1 hour" | "5 minutes",
+): Promise<void> {
   try {
     await client.schedule.create({
       scheduleId: workflowType,

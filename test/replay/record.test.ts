@@ -236,3 +236,19 @@ describe.runIf(RECORDING)("histories of deliver with a short week, and of verify
     await save(world, "deliver-moved", "bat_recording");
   });
 });
+
+describe.runIf(RECORDING)("histories of rotateCredentials", () => {
+  const made = useWorld();
+
+  test("one sweep", async () => {
+    const world = made.current;
+    await world.startWorker();
+    const workflowId = "rotateCredentials/recording";
+    await world.temporal.workflow.execute("rotateCredentials", {
+      workflowId,
+      taskQueue: TASK_QUEUES.control,
+      args: [],
+    });
+    await save(world, "rotate-credentials", workflowId);
+  });
+});

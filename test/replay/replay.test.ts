@@ -38,6 +38,7 @@ test("there is a history of every shape", () => {
     "deliver-settled.json",
     "deliver-signal-during-attempt.json",
     "deliver-slow-lane.json",
+    "rotate-credentials.json",
     "verify-exhausted.json",
     "verify-second-ping.json",
     "verify-superseded.json",

@@ -13,7 +13,8 @@ ALTER TABLE secret_versions
   ADD COLUMN delivered_reported int NOT NULL DEFAULT 0,
   ADD COLUMN delivered_reported_at timestamptz,
   ADD COLUMN due_reported_at timestamptz,
-  ADD COLUMN overdue_stage int NOT NULL DEFAULT 0,
+  -- When somebody is to be told (again) that the rotation is overdue.
+  ADD COLUMN next_alert_at timestamptz,
   ADD COLUMN rescue_reported_at timestamptz,
   ADD COLUMN misuse_reported_at timestamptz;
 
@@ -29,6 +30,10 @@ ALTER TABLE secret_versions FORCE ROW LEVEL SECURITY;
 
 -- What the sweep looks for.
 CREATE INDEX secret_versions_due ON secret_versions (due_at) WHERE state = 'ACTIVE' AND due_at IS NOT NULL;
+CREATE INDEX secret_versions_due_unreported ON secret_versions (due_at)
+  WHERE state = 'ACTIVE' AND due_at IS NOT NULL AND due_reported_at IS NULL;
+CREATE INDEX secret_versions_alerts ON secret_versions (next_alert_at) WHERE state = 'ACTIVE' AND next_alert_at IS NOT NULL;
+CREATE INDEX secret_versions_aging ON secret_versions (retire_by) WHERE state = 'ACTIVE' AND retire_by IS NOT NULL;
 CREATE INDEX secret_versions_retiring ON secret_versions (credential_id, version) WHERE state = 'RETIRING';
 CREATE INDEX secret_versions_rescuable ON secret_versions (greatest(retired_at, last_used_at))
   WHERE state = 'RETIRED' AND NOT rescue_ended;
@@ -74,10 +79,10 @@ CREATE POLICY rotator_rows ON credentials FOR SELECT TO signet_rotator USING (tr
 CREATE POLICY rotator_revokes ON credentials FOR UPDATE TO signet_rotator USING (true) WITH CHECK (state = 'REVOKED');
 GRANT SELECT (credential_id, version, tenant_id, state, issued_at, due_at, acked_at, last_used_at, retire_by, wrapped,
     superseded_at, retired_at, retired_reason, rescue_ended, delivered_count, delivered_reported, delivered_reported_at,
-    due_reported_at, overdue_stage, rescue_reported_at, misuse_reported_at),
+    due_reported_at, next_alert_at, rescue_reported_at, misuse_reported_at),
   INSERT (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, wrapped),
   UPDATE (state, due_at, acked_at, retire_by, wrapped, superseded_at, retired_at, retired_reason, rescue_ended,
-    delivered_count, delivered_reported, delivered_reported_at, due_reported_at, overdue_stage, rescue_reported_at,
+    delivered_count, delivered_reported, delivered_reported_at, due_reported_at, next_alert_at, rescue_reported_at,
     misuse_reported_at)
   ON secret_versions TO signet_rotator;
 CREATE POLICY rotator_reads ON secret_versions FOR SELECT TO signet_rotator USING (true);

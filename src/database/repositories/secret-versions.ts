@@ -1,5 +1,5 @@
 /** How versions of client secrets follow each other (role signet_rotator); every time is the caller's. */
-import type { RetirementReason } from "../../domain/secret-version.ts";
+import { OVERDUE_MS, type RetirementReason } from "../../domain/secret-version.ts";
 import type { Queryable } from "../pool.ts";
 import type { SecretVersionKey } from "./clients.ts";
 
@@ -49,16 +49,16 @@ export async function findWrapped(
   return rows[0]?.wrapped;
 }
 
-/** Notes that the version's due date was reported. @returns whether it had not been */
+/** Notes that the version's due date was reported, and when it is overdue. @returns whether it had not been */
 export async function reportDue(
   db: Queryable,
   { credentialId, version }: SecretVersionKey,
   nowMs: number,
 ): Promise<boolean> {
   const { rowCount } = await db.query(
-    `UPDATE secret_versions SET due_reported_at = $3
+    `UPDATE secret_versions SET due_reported_at = $3, next_alert_at = due_at + $4::float8 * interval '1 millisecond'
       WHERE credential_id = $1 AND version = $2 AND due_reported_at IS NULL`,
-    [credentialId, version, new Date(nowMs)],
+    [credentialId, version, new Date(nowMs), OVERDUE_MS],
   );
   return rowCount === 1;
 }

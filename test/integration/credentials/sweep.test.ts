@@ -1,0 +1,202 @@
+/** The sweep writes down what the times say already, and nothing waits for it. */
+import { randomBytes } from "node:crypto";
+import * as fc from "fast-check";
+import { beforeEach, describe, expect, test } from "vitest";
+import { sweepRotation, type Swept } from "../../../src/credentials/rotation-sweep.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { metrics } from "../../../src/observability/metrics.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  CERTIFICATE,
+  DAY_MS,
+  type TestCredential,
+  type TokenService,
+  useTokenService,
+} from "../../support/token-service.ts";
+
+const service = useTokenService();
+let tokens: TokenService;
+const lines: string[] = [];
+const log = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
+
+async function sweep(): Promise<Swept> {
+  const { pools, rules, clock } = tokens;
+  return await sweepRotation({ pool: pools.rotator, rules, clock, randomBytes, log });
+}
+
+beforeEach(async () => {
+  tokens = service.current;
+  // What other tests have left behind is of the past.
+  await sweep();
+});
+
+/** Types of the entries about a credential in the compliance log, with their details. */
+async function entries(client: TestCredential): Promise<[string, unknown][]> {
+  const { rows } = await tokens.sql.query<{ entry: { type: string; target: string; details: unknown } }>(
+    "SELECT convert_from(entry, 'UTF8')::jsonb AS entry FROM clog ORDER BY idx",
+  );
+  return rows
+    .filter(({ entry }) => entry.target === client.credentialId)
+    .map(({ entry }) => [entry.type, entry.details]);
+}
+
+async function acknowledged(bound: boolean): Promise<TestCredential & { readonly next: string }> {
+  const client = await tokens.createCredential(bound);
+  const certificate = bound ? CERTIFICATE : undefined;
+  tokens.advance(30 * DAY_MS);
+  const { credential_rotation: rotation } = await tokens.request(client, client.secret, certificate);
+  const next = rotation?.client_secret ?? "";
+  await tokens.request(client, next, certificate);
+  return { ...client, next };
+}
+
+test("what is due is logged once, also for a client that never asks", async () => {
+  const client = await tokens.createCredential(false);
+  tokens.advance(30 * DAY_MS);
+  await sweep();
+  await sweep();
+  expect(await entries(client)).toEqual([["credential.rotation_due", { version: 1 }]]);
+});
+
+test("a rotation that nobody takes up raises alerts on days 7, 21, 38 and 44, and every 30 days from then on", async () => {
+  const client = await tokens.createCredential(true);
+  const told = (): number => lines.filter((line) => line.includes(client.credentialId)).length;
+  const alerts: number[] = [];
+  tokens.advance(30 * DAY_MS);
+  for (let day = 0; day < 140; day += 1) {
+    const before = told();
+    await sweep();
+    alerts.push(...(told() > before ? [day] : []));
+    tokens.advance(DAY_MS);
+  }
+  expect(alerts).toEqual([7, 21, 38, 44, 74, 104, 134]);
+  expect(told()).toBe(alerts.length);
+  expect((await metrics.overdueCredentials.get()).values[0]?.value).toBeGreaterThanOrEqual(1);
+  const logged = (await entries(client)).filter(([type]) => type === "credential.rotation_overdue");
+  expect(logged.map(([, details]) => (details as { days: number }).days)).toEqual(alerts);
+});
+
+test("a secret that fell out of use is written down as over, and its successor stays for a rescue of 180 days", async () => {
+  const client = await acknowledged(true);
+  tokens.advance(DAY_MS);
+  expect(await sweep()).toMatchObject({ retired: 1 });
+  expect(await tokens.versions(client)).toMatchObject([
+    { state: "RETIRED", retired_reason: "quiet" },
+    { state: "ACTIVE", wrapped: expect.any(String) as string },
+  ]);
+  tokens.advance(180 * DAY_MS);
+  expect(await sweep()).toMatchObject({ rescues_ended: 1 });
+  expect((await tokens.versions(client))[1]?.wrapped).toBeNull();
+  expect(await tokens.outcome(client, client.secret, CERTIFICATE)).toBe("INVALID_CLIENT");
+});
+
+test("without a registered certificate the successor's secret is erased with the end of the one before it", async () => {
+  const client = await acknowledged(false);
+  tokens.advance(DAY_MS);
+  await sweep();
+  expect(await tokens.versions(client)).toMatchObject([{ state: "RETIRED" }, { wrapped: null }]);
+  expect(await tokens.outcome(client, client.next)).toBe("token");
+});
+
+test("a secret that nobody took on ends on day 75, except where a certificate is registered", async () => {
+  const bare = await tokens.createCredential(false);
+  const bound = await tokens.createCredential(true);
+  tokens.advance(75 * DAY_MS);
+  await sweep();
+  expect(await tokens.versions(bare)).toMatchObject([{ state: "RETIRED", retired_reason: "age" }]);
+  expect(await tokens.versions(bound)).toMatchObject([{ state: "ACTIVE" }]);
+  expect(await tokens.outcome(bound, bound.secret, CERTIFICATE)).toBe(2);
+});
+
+test("how often a successor was handed out is logged, at most once a day, and never what it is", async () => {
+  const client = await tokens.createCredential(false);
+  tokens.advance(30 * DAY_MS);
+  const { credential_rotation: rotation } = await tokens.request(client);
+  await tokens.request(client);
+  await eventually(async () => (await tokens.versions(client))[1]?.delivered_count === 2, "the count");
+  await sweep();
+  await tokens.request(client);
+  await eventually(async () => (await tokens.versions(client))[1]?.delivered_count === 3, "the count");
+  await sweep();
+  tokens.advance(DAY_MS);
+  await sweep();
+  const delivered = (await entries(client)).filter(([type]) => type === "credential.successor_delivered");
+  expect(delivered.map(([, details]) => details)).toEqual([
+    { version: 2, count: 2 },
+    { version: 2, count: 3 },
+  ]);
+  expect(JSON.stringify(await entries(client))).not.toContain(rotation?.client_secret);
+});
+
+test("a credential that was replaced is revoked when its overlap is over, and that is published", async () => {
+  const client = await tokens.createCredential(false);
+  const successor = await tokens.createCredential(false);
+  await tokens.sql.query("UPDATE credentials SET ends_at = $2, replaced_by = $3 WHERE id = $1", [
+    client.credentialId,
+    new Date(tokens.clock.now() + DAY_MS),
+    successor.credentialId,
+  ]);
+  expect(await sweep()).toMatchObject({ revoked: 0 });
+  expect(await tokens.outcome(client)).toBe("token");
+  tokens.advance(DAY_MS);
+  // At its time, with or without the sweep.
+  expect(await tokens.outcome(client)).toBe("INVALID_CLIENT");
+  expect(await sweep()).toMatchObject({ revoked: 1 });
+  const { rows } = await tokens.sql.query("SELECT kind, reason, actor FROM revocations WHERE target = $1", [
+    client.credentialId,
+  ]);
+  expect(rows).toEqual([{ kind: "credential", reason: "replaced", actor: "system:rotation" }]);
+});
+
+describe("whatever the times", () => {
+  test("the sweep ends what a request without a certificate is refused for, and nothing else", async () => {
+    const at = fc.option(fc.integer({ min: -200, max: 10 }));
+    const versions = fc.array(
+      fc.record({
+        state: fc.constantFrom("PENDING", "ACTIVE", "RETIRING"),
+        retireBy: at,
+        supersededAt: at,
+        lastUsedAt: at,
+      }),
+      { minLength: 1, maxLength: 20 },
+    );
+    await fc.assert(
+      fc.asyncProperty(versions, async (rows) => {
+        const before = tokens.clock.now();
+        const hours = (value: number | null): Date | null =>
+          value === null ? null : new Date(before + value * 3_600_000);
+        const made = [];
+        for (const row of rows) {
+          const client = await tokens.createCredential(false);
+          await tokens.sql.query(
+            `UPDATE secret_versions SET state = 'ACTIVE', due_at = NULL, issued_at = $2, retire_by = $3,
+                superseded_at = $4, last_used_at = $5 WHERE credential_id = $1`,
+            [
+              client.credentialId,
+              hours(-300),
+              hours(row.retireBy),
+              hours(row.supersededAt),
+              hours(row.lastUsedAt),
+            ],
+          );
+          await tokens.sql.query(`ALTER TABLE secret_versions DISABLE TRIGGER secret_versions_one_way`);
+          await tokens.sql.query("UPDATE secret_versions SET state = $2 WHERE credential_id = $1", [
+            client.credentialId,
+            row.state,
+          ]);
+          await tokens.sql.query(`ALTER TABLE secret_versions ENABLE TRIGGER secret_versions_one_way`);
+          made.push(client);
+        }
+        await sweep();
+        const swept = await Promise.all(
+          made.map(async (client) => (await tokens.versions(client))[0]?.state === "RETIRED"),
+        );
+        const refused = await Promise.all(
+          made.map(async (client) => (await tokens.outcome(client)) === "INVALID_CLIENT"),
+        );
+        expect(swept).toEqual(refused);
+      }),
+      { numRuns: 15 },
+    );
+  });
+});

@@ -1,0 +1,28 @@
+/** The `rotateCredentials` schedule: a sweep of its own accord, with nothing of a secret in Temporal. */
+import { expect, test } from "vitest";
+import { WORKFLOW_TYPES } from "../../workflows/messages.ts";
+import { eventually } from "../support/eventually.ts";
+import { fetchRuns, textOf } from "../support/histories.ts";
+import { useWorld } from "../support/world.ts";
+
+const made = useWorld();
+
+test("the sweep runs every five minutes, and its history holds numbers alone", async () => {
+  const world = made.current;
+  await world.startWorker();
+  const schedule = world.temporal.schedule.getHandle(WORKFLOW_TYPES.rotateCredentials);
+  const description = await eventually(
+    async () => await schedule.describe().catch(() => undefined),
+    "the schedule to be made",
+  );
+  expect(description.spec.intervals?.map(({ every }) => every)).toEqual([300_000]);
+  await schedule.trigger();
+  const workflowId = await eventually(async () => {
+    const { recentActions } = (await schedule.describe()).info;
+    const action = recentActions.at(-1)?.action;
+    return action?.type === "startWorkflow" ? action.workflow.workflowId : undefined;
+  }, "the schedule to start a run");
+  const result: unknown = await world.temporal.workflow.getHandle(workflowId).result();
+  expect(result).toEqual({ due: 0, retired: 0, rescues_ended: 0, delivered: 0, overdue: 0, revoked: 0 });
+  expect(textOf(await fetchRuns(world, workflowId))).not.toMatch(/sgn_|v1\./);
+});
