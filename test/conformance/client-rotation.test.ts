@@ -15,7 +15,7 @@ import { provision, type Provisioned } from "../support/factories.ts";
 import { sql } from "../support/tenant.ts";
 
 const DAY_MS = 86_400_000;
-const PROGRAM = join(import.meta.dirname, "..", "unit", "client", "rotation-process.ts");
+const PROGRAM = join(import.meta.dirname, "..", "integration", "client", "rotation-process.ts");
 
 const api = useTestApi();
 /** Every secret that was given out: none of them may be in the log. */
