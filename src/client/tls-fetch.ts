@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
+import { createSecureContext, type SecureContextOptions } from "node:tls";
 import type { Clock, Fetch } from "./runtime.ts";
 
 const MAX_CONNECTIONS = 64;
@@ -26,23 +27,30 @@ export interface TlsMaterial {
 /** The certificate, or where to read it from: asked again every 30 seconds, so that a renewed one is taken up. */
 export type TlsSource = TlsMaterial | (() => TlsMaterial | Promise<TlsMaterial>);
 
+/** @throws Error when the certificate is none, or the key is not its own */
 function createAgent({ cert, key, ca, passphrase }: TlsMaterial): Agent {
-  return new Agent({
+  const options: SecureContextOptions = {
     cert,
     key,
     ...(ca === undefined ? {} : { ca: Array.isArray(ca) ? [...(ca as readonly string[])] : (ca as string) }),
     ...(passphrase === undefined ? {} : { passphrase }),
-    keepAlive: true,
-    maxSockets: MAX_CONNECTIONS,
     minVersion: "TLSv1.2",
-  });
+  };
+  const secureContext = createSecureContext(options);
+  return new Agent({ ...options, secureContext, keepAlive: true, maxSockets: MAX_CONNECTIONS });
+}
+
+interface Present {
+  readonly agent: Agent;
+  readonly fingerprint: string;
 }
 
 /** Keeps the agent of the present certificate. */
 class Agents {
   readonly #source: TlsSource;
   readonly #clock: Clock;
-  #present: { readonly agent: Agent; readonly fingerprint: string; readonly readAt: number } | undefined;
+  #present: Promise<Present> | undefined;
+  #readAt = 0;
 
   constructor(source: TlsSource, clock: Clock) {
     this.#source = source;
@@ -51,15 +59,28 @@ class Agents {
 
   async agent(): Promise<Agent> {
     const now = this.#clock.now();
-    if (this.#present !== undefined && now - this.#present.readAt < RELOAD_MS) {
-      return this.#present.agent;
+    if (this.#present === undefined || now - this.#readAt >= RELOAD_MS) {
+      this.#readAt = now;
+      this.#present = this.#read(this.#present);
     }
-    const material = typeof this.#source === "function" ? await this.#source() : this.#source;
-    const fingerprint = JSON.stringify([material.cert, material.key, material.ca].map(String));
-    // Requests under way keep the old agent; its idle connections end by themselves.
-    const agent = this.#present?.fingerprint === fingerprint ? this.#present.agent : createAgent(material);
-    this.#present = { agent, fingerprint, readAt: now };
-    return agent;
+    return (await this.#present).agent;
+  }
+
+  /** Requests under way keep the old agent; its idle connections end by themselves. */
+  async #read(before: Promise<Present> | undefined): Promise<Present> {
+    const present = await before?.catch(() => undefined);
+    try {
+      const material = typeof this.#source === "function" ? await this.#source() : this.#source;
+      const fingerprint = JSON.stringify([material.cert, material.key, material.ca].map(String));
+      return present?.fingerprint === fingerprint ? present : { agent: createAgent(material), fingerprint };
+    } catch (error) {
+      if (present !== undefined) {
+        // Files that are being replaced do not fit each other for a moment.
+        return present;
+      }
+      this.#present = undefined;
+      throw error;
+    }
   }
 }
 

@@ -1,4 +1,8 @@
 /** The same independent clients, and our own, over mutual TLS: RFC 8705, with tokens that are bound to certificates. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import * as oauth from "oauth4webapi";
 import * as openid from "openid-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -8,7 +12,8 @@ import { createTlsFetch, type TlsMaterial } from "../../src/client/tls-fetch.ts"
 import { useTestApi } from "../support/api.ts";
 import { certificateFiles, clientPair, newRoot, serverPair, x5t } from "../support/certificates.ts";
 import { testRuntime } from "../support/client-runtime.ts";
-import { provision, type Provisioned } from "../support/factories.ts";
+import { eventually } from "../support/eventually.ts";
+import { bearer, provision, type Provisioned } from "../support/factories.ts";
 import { freePort } from "../support/free-port.ts";
 
 const root = await newRoot();
@@ -33,6 +38,8 @@ afterAll(() => files.remove());
 const material = (pair: KeyPair): TlsMaterial => ({ cert: pair.cert, key: pair.key, ca: root.cert });
 /** Ours is the `fetch` of the others, too. */
 const ownFetch = createTlsFetch(material(own));
+
+const MAIN = join(import.meta.dirname, "..", "..", "src", "main.ts");
 
 let client: Provisioned;
 
@@ -124,4 +131,32 @@ describe("signet/client", () => {
     const bare = connect({ fetch: createTlsFetch({ ca: root.cert } as TlsMaterial) });
     await expect(bare.accessToken()).rejects.toMatchObject({ status: 401, code: "CLIENT_CERT_REQUIRED" });
   });
+});
+
+test("signet agent hands out tokens that are good with its certificate", async () => {
+  const credential = files.write(
+    "credential.json",
+    JSON.stringify({ client_id: client.clientId, client_secret: client.clientSecret, version: 1 }),
+  );
+  const certificate = ["--cert", files.write("own.crt", own.cert), "--key", files.write("own.key", own.key)];
+  const trust = ["--ca", files.write("servers.crt", root.cert)];
+  const where = ["--url", api.publicUrl, "--credential-file", credential, "--listen", "127.0.0.1:0"];
+  const line = ["--import", "tsx", MAIN, "agent", ...where, ...certificate, ...trust];
+  const agent = spawn(process.execPath, line, { stdio: ["ignore", "pipe", "inherit"] });
+  try {
+    let output = "";
+    agent.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+    const address = await eventually(() => /ready: (\S+),/.exec(output)?.[1], "the agent");
+    const secret = (await readFile(`${credential}.agent-secret`, "utf8")).trim();
+    const answer = await fetch(`${address}/token`, { headers: { "x-signet-agent-secret": secret } });
+    const { access_token: token } = (await answer.json()) as { readonly access_token: string };
+    expect(certificateOf(token)).toBe(x5t(own));
+    const url = `${api.publicUrl}/v1/credentials`;
+    expect((await ownFetch(url, { headers: bearer(token) })).status).toBe(200);
+    const stolen = await createTlsFetch(material(other))(url, { headers: bearer(token) });
+    expect(await stolen.json()).toMatchObject({ status: 401, code: "CERT_BINDING_MISMATCH" });
+  } finally {
+    agent.kill("SIGTERM");
+    await once(agent, "close");
+  }
 });

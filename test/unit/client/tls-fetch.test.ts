@@ -103,6 +103,33 @@ test("it takes up a renewed certificate within half a minute, on a new connectio
   expect(connections).toBe(2);
 });
 
+test("it keeps the certificate that works while the files of the next one do not fit each other", async () => {
+  const { clock, ...runtime } = testRuntime();
+  const sources: (() => TlsMaterial)[] = [
+    () => material,
+    () => ({ ...material, cert: renewed.cert }),
+    () => {
+      throw new Error("ENOENT");
+    },
+    () => renewed,
+  ];
+  const fetch = createTlsFetch(() => (sources.shift() ?? (() => renewed))(), clock);
+  const names: string[] = [];
+  for (let reload = 0; reload < 4; reload += 1) {
+    names.push(((await (await fetch(url, {})).json()) as { name: string }).name);
+    runtime.advance(30_000);
+  }
+  expect(names).toEqual(["first", "first", "first", "second"]);
+});
+
+test("it says what is wrong with a certificate that does not fit its key, and looks again at the next request", async () => {
+  let present: TlsMaterial = { ...material, cert: renewed.cert };
+  const fetch = createTlsFetch(() => present);
+  await expect(fetch(url, {})).rejects.toThrow(/key values mismatch/i);
+  present = material;
+  expect((await fetch(url, {})).status).toBe(200);
+});
+
 test("it does not talk to a server of another authority", async () => {
   const { ca: _ca, ...withoutAuthority } = material;
   await expect(createTlsFetch(withoutAuthority)(url, {})).rejects.toThrow(/certificate/);
