@@ -296,8 +296,18 @@ export function loadConfig(environment: Environment): Config {
   });
 }
 
+const OPERATOR_SETTING_NAMES = [
+  "adminListen",
+  "adminUrl",
+  "adminCaFile",
+  "operatorToken",
+  "operatorKeyFile",
+  "operatorCertFile",
+  "home",
+] as const;
+
 /** What the command line needs to reach a running service; the server's own settings need not be right for it. */
-export type OperatorSettings = Pick<Config, "adminListen" | "operatorToken" | "home"> & {
+export type OperatorSettings = Pick<Config, (typeof OPERATOR_SETTING_NAMES)[number]> & {
   /** Whether the environment says so; what is unset is nobody's word. */
   readonly production: boolean;
 };
@@ -309,7 +319,10 @@ export type OperatorSettings = Pick<Config, "adminListen" | "operatorToken" | "h
  */
 export function loadOperatorSettings(environment: Environment): OperatorSettings {
   const problems: string[] = [];
-  const settings = parse(environment, ["adminListen", "operatorToken", "home"], problems);
+  const settings = parse(environment, OPERATOR_SETTING_NAMES, problems);
+  if ((settings.operatorKeyFile === undefined) !== (settings.operatorCertFile === undefined)) {
+    problems.push("SIGNET_OPERATOR_KEY_FILE and SIGNET_OPERATOR_CERT_FILE must be set together");
+  }
   if (problems.length > 0) {
     throw new ConfigError(problems);
   }

@@ -1,6 +1,8 @@
 /** The operators' API as the commands call it. */
 import { join } from "node:path";
-import { formatListen } from "../config.ts";
+import { readFile } from "node:fs/promises";
+import { createTlsFetch } from "../client/tls-fetch.ts";
+import { formatListen, type OperatorSettings } from "../config.ts";
 import { readKey } from "../crypto/development-keys.ts";
 import { OPERATOR_TOKEN_FILE } from "../crypto/secrets.ts";
 import { type CliContext, CommandError } from "./context.ts";
@@ -23,14 +25,44 @@ export type AdminCall = (
   body?: Resource,
 ) => Promise<Resource>;
 
-async function operatorToken(token: string | undefined, home: string): Promise<string> {
+/** How a call proves who makes it: by the operator's certificate where there is one, else by a token. */
+interface Proof {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly fetch: CliContext["fetch"];
+}
+
+async function certificateFetch(settings: OperatorSettings): Promise<CliContext["fetch"] | undefined> {
+  const { operatorKeyFile, operatorCertFile, adminCaFile } = settings;
+  if (operatorKeyFile === undefined || operatorCertFile === undefined) {
+    return undefined;
+  }
+  try {
+    const [key, cert, ca] = await Promise.all([
+      readFile(operatorKeyFile),
+      readFile(operatorCertFile),
+      adminCaFile === undefined ? undefined : readFile(adminCaFile),
+    ]);
+    return createTlsFetch({ key, cert, ...(ca === undefined ? {} : { ca }) }) as CliContext["fetch"];
+  } catch (error) {
+    throw new CommandError(`The operator's certificate cannot be read: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+async function proofOf(settings: OperatorSettings, fetch: CliContext["fetch"]): Promise<Proof> {
+  const { operatorToken: token, home } = settings;
+  const withCertificate = await certificateFetch(settings);
+  if (withCertificate !== undefined && token === undefined) {
+    return { headers: {}, fetch: withCertificate };
+  }
   const found = token ?? (await readKey(join(home, OPERATOR_TOKEN_FILE)));
   if (found === undefined) {
     throw new CommandError(
       `No operator token: set SIGNET_OPERATOR_TOKEN, or start the service once so that it makes one in ${home}.`,
     );
   }
-  return found;
+  return { headers: { authorization: `Bearer ${found}` }, fetch: withCertificate ?? fetch };
 }
 
 function problemText(status: number, problem: Problem): string {
@@ -42,12 +74,12 @@ function problemText(status: number, problem: Problem): string {
 /** Makes the call from the settings. It throws CommandError with code, detail and request id. */
 export function createAdminCall(context: CliContext): AdminCall {
   return async (method, path, body) => {
-    const { adminListen, operatorToken: token, home } = context.settings();
-    const address = `http://${formatListen(adminListen)}`;
-    const headers: Record<string, string> = { authorization: `Bearer ${await operatorToken(token, home)}` };
+    const settings = context.settings();
+    const address = settings.adminUrl ?? `http://${formatListen(settings.adminListen)}`;
+    const { headers, fetch } = await proofOf(settings, context.fetch);
     let response: Response;
     try {
-      response = await context.fetch(`${address}/admin/v1${path}`, {
+      response = await fetch(`${address}/admin/v1${path}`, {
         method,
         signal: AbortSignal.timeout(TIMEOUT_MS),
         headers: body === undefined ? headers : { ...headers, "content-type": "application/json" },

@@ -1,6 +1,7 @@
 /** The api process: the public API and the operators' API on their listeners. */
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
+import type { Client } from "@temporalio/client";
 import { createAdmin } from "../api/admin/app.ts";
 import { createCommitChange } from "../api/admin/audited.ts";
 import { createApi } from "../api/app.ts";
@@ -20,6 +21,7 @@ import {
 import { type Clock, systemClock } from "../domain/clock.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
+import type { ReadinessCheck } from "../observability/readiness.ts";
 import { createTokenMint } from "../oauth/access-token.ts";
 import { createClientAuthenticator } from "../oauth/client-authentication.ts";
 import type { KeyStore } from "../oauth/key-store.ts";
@@ -29,6 +31,7 @@ import { createTokenVerifier } from "../oauth/verify-access-token.ts";
 import { createTenantLimits } from "../rate-limits/tenant-limits.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
+import { openAdminListener } from "./admin-listener.ts";
 import { openMutualTls } from "./mutual-tls.ts";
 import { openOperatorAccess } from "./operator-access.ts";
 import { rotationRules } from "../settings/rotation-settings.ts";
@@ -130,6 +133,14 @@ function createOAuth({ config, pools, pepper, keys, clock, log }: OAuthParts): O
   };
 }
 
+function readinessChecks(db: Pool, temporal: Client, keys: KeyStore): readonly ReadinessCheck[] {
+  return [
+    { name: "database", check: async () => await requireCurrentSchema(db) },
+    { name: "temporal", check: async () => await checkNamespace(temporal) },
+    { name: "keys", check: async () => keys.signingKey() },
+  ];
+}
+
 /** Starts the api process and resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log, clock = systemClock } = options;
@@ -140,13 +151,11 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log });
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const webhooks = createWebhooks({ config, pools, keyring, temporal, clock, log });
-  const mutualTls = await openMutualTls({ config, clock, log, isDenied: options.isCertificateDenied });
+  const tlsOptions = { config, clock, log, isDenied: options.isCertificateDenied };
+  const mutualTls = await openMutualTls(tlsOptions);
+  const adminListener = await openAdminListener(tlsOptions);
   const shared = { clock, randomBytes, log };
-  const readiness = [
-    { name: "database", check: async () => await requireCurrentSchema(pools.api) },
-    { name: "temporal", check: async () => await checkNamespace(temporal) },
-    { name: "keys", check: async () => keys.signingKey() },
-  ];
+  const readiness = readinessChecks(pools.api, temporal, keys);
 
   const api = await createApi({
     ...shared,
@@ -168,6 +177,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     ...shared,
     baseUrl: config.publicUrl,
     access: await openOperatorAccess({ config, pool: pools.operator, pepper, ...shared }),
+    clients: adminListener.clients,
     bootstrap: config.bootstrapOperator === "on",
     pool: pools.operator,
     auditPool: pools.audit,
@@ -177,7 +187,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     rotationRules: rotationRules(config),
   });
   const publicAddress = await listen(api, config.apiListen);
-  const adminAddress = await listen(admin, config.adminListen);
+  const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(api);
   log.info(
     {
@@ -194,7 +204,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     edgeAddress,
     readiness,
     close: async () => {
-      await Promise.all([api.close(), admin.close(), mutualTls.close()]);
+      await Promise.all([api.close(), admin.close(), mutualTls.close(), adminListener.close()]);
       await keys.close();
       await webhooks.drain();
       await temporal.connection.close();

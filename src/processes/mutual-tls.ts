@@ -49,7 +49,8 @@ function tlsMaterial({ tls, clientAnchors, proxyAnchors }: Material): TlsMateria
   return tls === undefined ? undefined : { ...tls, ca: (proxyAnchors ?? clientAnchors).pem };
 }
 
-function handlerOf(api: SignetServer): ListenerHandler {
+/** What serves the routes of `api` on a listener of its own. */
+export function handlerOf(api: SignetServer): ListenerHandler {
   return {
     request: (request, response) => api.routing(request, response),
     clientError: (error, socket) => void api.server.emit("clientError", error, socket),
@@ -83,7 +84,7 @@ async function openFiles(
   }
 }
 
-async function listenOn(server: HttpsServer, { host, port }: ListenAddress): Promise<ListenAddress> {
+export async function listenOn(server: HttpsServer, { host, port }: ListenAddress): Promise<ListenAddress> {
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject).listen(port, host, resolve);
   });

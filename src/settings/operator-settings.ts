@@ -1,5 +1,6 @@
 /** Who may use the operators' API, and how it is served. */
-import { oneOf, setting, text } from "./setting.ts";
+import { resolve } from "node:path";
+import { oneOf, setting, text, url } from "./setting.ts";
 
 export const OPERATOR_SETTINGS = {
   operatorToken: setting(
@@ -13,5 +14,47 @@ export const OPERATOR_SETTINGS = {
     oneOf("on", "off"),
     "on",
     "`off`: `SIGNET_OPERATOR_TOKEN` opens nothing; needs an operator of role `security` who has a way in",
+  ),
+  adminTlsKeyFile: setting(
+    "SIGNET_ADMIN_TLS_KEY_FILE",
+    resolve,
+    undefined,
+    "private key of the operators' listener, PEM; with the next two it speaks TLS and takes operators' certificates",
+  ),
+  adminTlsCertFile: setting(
+    "SIGNET_ADMIN_TLS_CERT_FILE",
+    resolve,
+    undefined,
+    "its certificate, followed by those between it and the root",
+  ),
+  adminTlsClientCaFile: setting(
+    "SIGNET_ADMIN_TLS_CLIENT_CA_FILE",
+    resolve,
+    undefined,
+    "root certificates of the CAs that issue operators' certificates, PEM",
+  ),
+  adminUrl: setting(
+    "SIGNET_ADMIN_URL",
+    url("https:", "http:"),
+    undefined,
+    "command line: where the operators' API is; default: http:// and SIGNET_ADMIN_LISTEN",
+  ),
+  operatorKeyFile: setting(
+    "SIGNET_OPERATOR_KEY_FILE",
+    resolve,
+    undefined,
+    "command line: private key of the operator's certificate, PEM",
+  ),
+  operatorCertFile: setting(
+    "SIGNET_OPERATOR_CERT_FILE",
+    resolve,
+    undefined,
+    "command line: the operator's certificate; takes the place of a token",
+  ),
+  adminCaFile: setting(
+    "SIGNET_ADMIN_CA_FILE",
+    resolve,
+    undefined,
+    "command line, with a certificate: root certificates of the operators' listener; default: the system's",
   ),
 } as const;

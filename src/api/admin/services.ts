@@ -4,6 +4,7 @@ import type { Pool } from "../../database/pool.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { RotationRules } from "../../domain/secret-version.ts";
+import type { ClientIdentification } from "../../mutual-tls/client-identification.ts";
 import type { Logger } from "../../observability/logger.ts";
 import type { CommitChange } from "./audited.ts";
 import type { OperatorAccess } from "./operator-guard.ts";
@@ -13,6 +14,8 @@ export interface AdminServices {
   /** The address that problem types live under. */
   readonly baseUrl: string;
   readonly access: OperatorAccess;
+  /** Who stands behind a request, where the listener takes certificates. */
+  readonly clients: ClientIdentification;
   /** Whether the bootstrap operator is let in. */
   readonly bootstrap: boolean;
   /** Role signet_operator, which sees every tenant. */

@@ -1,0 +1,167 @@
+/** Operators who prove themselves by a certificate, on a listener of real TLS. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { runCommandLine } from "../../../src/cli/program.ts";
+import { type Environment, loadOperatorSettings } from "../../../src/config.ts";
+import { useTestApi } from "../../support/api.ts";
+import {
+  certificateFiles,
+  clientPair,
+  newRoot,
+  serverPair,
+  thumbprint,
+  today,
+} from "../../support/certificates.ts";
+import { call, type CallOptions } from "../../support/https-request.ts";
+
+const SAN_URI = "spiffe://service.example/operator/ann";
+const DAY_MS = 86_400_000;
+
+const root = await newRoot();
+const rogue = await newRoot();
+const server = await serverPair(root);
+const files = certificateFiles();
+
+const api = useTestApi({
+  environment: {
+    SIGNET_ADMIN_TLS_KEY_FILE: files.write("server.key", server.key),
+    SIGNET_ADMIN_TLS_CERT_FILE: files.write("server.crt", server.cert),
+    SIGNET_ADMIN_TLS_CLIENT_CA_FILE: files.write("operators.crt", root.cert),
+  },
+});
+afterAll(() => files.remove());
+
+const byThumbprint = await clientPair(root);
+const byName = await clientPair(root, { sanUri: SAN_URI });
+
+async function ask(path: string, options: CallOptions = {}) {
+  return await call(`/admin/v1${path}`, { port: api.adminPort, ca: root.cert, ...options });
+}
+
+const asBootstrap = (json: unknown): CallOptions => ({
+  json,
+  headers: { authorization: `Bearer ${api.operatorToken}` },
+});
+
+let reader: string;
+let provisioner: string;
+
+beforeAll(async () => {
+  const make = async (body: unknown): Promise<string> => {
+    const { status, body: operator } = await ask("/operators", asBootstrap(body));
+    expect(status).toBe(201);
+    return String(operator["id"]);
+  };
+  reader = await make({ name: "reader", role: "read", certificate_thumbprints: [thumbprint(byThumbprint)] });
+  provisioner = await make({ name: "ann", role: "provision", san_uri: SAN_URI });
+});
+
+describe("an operator's certificate", () => {
+  test("by its thumbprint or its SPIFFE id is the operator, with the role and nothing more", async () => {
+    expect(await ask("/tenants", { pair: byThumbprint })).toMatchObject({ status: 200 });
+    const json = { name: "made by certificate", region: "eu" };
+    expect(await ask("/tenants", { pair: byThumbprint, json })).toMatchObject({
+      status: 403,
+      body: { code: "SCOPE_VIOLATION", missing_role: "provision" },
+    });
+    expect(await ask("/tenants", { pair: byName, json })).toMatchObject({ status: 201 });
+    const { body } = await ask(`/audit?limit=1&actor=operator:${provisioner}`, { pair: byName });
+    expect(body["data"]).toMatchObject([{ type: "tenant.created" }]);
+  });
+
+  const refused: readonly [string, () => Promise<CallOptions>, string][] = [
+    ["none", async () => ({}), "TOKEN_MISSING"],
+    ["one of nobody", async () => ({ pair: await clientPair(root) }), "TOKEN_INVALID"],
+    [
+      "one of a rogue authority of the same name, with the right SPIFFE id",
+      async () => ({ pair: await clientPair(rogue, { sanUri: SAN_URI }) }),
+      "TOKEN_MISSING",
+    ],
+    [
+      "one that has expired",
+      async () => {
+        const { notBefore } = today();
+        const notAfter = new Date(Date.now() - 1_000);
+        return { pair: await clientPair(root, { sanUri: SAN_URI, notBefore, notAfter }) };
+      },
+      "TOKEN_MISSING",
+    ],
+    [
+      "one for servers",
+      async () => ({ pair: await clientPair(root, { sanUri: SAN_URI, purposes: ["serverAuth"] }) }),
+      "TOKEN_MISSING",
+    ],
+  ];
+  test.each(refused)("that is %s opens nothing", async (_name, options, code) => {
+    expect(await ask("/tenants", await options())).toMatchObject({ status: 401, body: { code } });
+  });
+
+  test("does not make a wrong token right", async () => {
+    const headers = { authorization: `Bearer ${"x".repeat(64)}` };
+    expect(await ask("/tenants", { pair: byName, headers })).toMatchObject({
+      status: 401,
+      body: { code: "TOKEN_INVALID" },
+    });
+  });
+
+  test("in a header is taken from nobody", async () => {
+    expect(await ask("/tenants", { headers: { "client-cert": ":AAAA:" } })).toMatchObject({ status: 400 });
+  });
+
+  test("ends with its dates although the session is resumed", async () => {
+    const first = await ask("/tenants", { pair: byName, maxVersion: "TLSv1.2" });
+    expect(first).toMatchObject({ status: 200 });
+    const resume = async () =>
+      await ask("/tenants", { pair: byName, maxVersion: "TLSv1.2", session: first.session });
+    expect(await resume()).toMatchObject({ status: 200, reused: true });
+    api.clock.advance(400 * DAY_MS);
+    expect(await resume()).toMatchObject({ status: 401, body: { code: "TOKEN_MISSING" } });
+    api.clock.advance(-400 * DAY_MS);
+  });
+
+  test("opens nothing more once the operator is revoked or has another one", async () => {
+    const other = await clientPair(root);
+    const body = { certificate_thumbprints: [thumbprint(other)] };
+    await ask(`/operators/${reader}`, { ...asBootstrap(body), method: "PATCH" });
+    expect(await ask("/tenants", { pair: byThumbprint })).toMatchObject({ status: 401 });
+    expect(await ask("/tenants", { pair: other })).toMatchObject({ status: 200 });
+    await ask(`/operators/${reader}/revoke`, asBootstrap({}));
+    expect(await ask("/tenants", { pair: other })).toMatchObject({ status: 401 });
+  });
+
+  test("that two operators have registered is nobody's", async () => {
+    const shared = await clientPair(root);
+    for (const name of ["twin", "other twin"]) {
+      const certificate_thumbprints = [thumbprint(shared)];
+      const json = { name, role: "read", certificate_thumbprints };
+      expect(await ask("/operators", asBootstrap(json))).toMatchObject({ status: 201 });
+    }
+    expect(await ask("/tenants", { pair: shared })).toMatchObject({
+      status: 401,
+      body: { code: "TOKEN_INVALID" },
+    });
+  });
+});
+
+test("plain HTTP is not answered where TLS is set", async () => {
+  await expect(fetch(`${api.adminUrl}/admin/v1/tenants`)).rejects.toThrow("fetch failed");
+});
+
+test("the command line works with a certificate and no token", async () => {
+  const environment: Environment = {
+    SIGNET_HOME: files.path("home"),
+    SIGNET_ADMIN_URL: `https://127.0.0.1:${api.adminPort}`,
+    SIGNET_ADMIN_CA_FILE: files.write("ca.crt", root.cert),
+    SIGNET_OPERATOR_KEY_FILE: files.write("ann.key", byName.key),
+    SIGNET_OPERATOR_CERT_FILE: files.write("ann.crt", byName.cert),
+  };
+  const out: string[] = [];
+  const err: string[] = [];
+  const code = await runCommandLine(["operator", "show", provisioner, "--json"], {
+    settings: () => loadOperatorSettings(environment),
+    stdout: (text) => void out.push(text),
+    stderr: (text) => void err.push(text),
+    fetch,
+  });
+  expect({ code, err }).toEqual({ code: 0, err: [] });
+  expect(JSON.parse(out.join(""))).toMatchObject({ id: provisioner, role: "provision", san_uri: SAN_URI });
+});
