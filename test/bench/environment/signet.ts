@@ -33,6 +33,8 @@ export interface SignetOptions {
 export interface Signet {
   readonly apiUrl: string;
   readonly adminUrl: string;
+  /** Where mutual TLS is, if a scenario's settings switch it on. */
+  readonly edgeUrl: string;
   readonly pids: { readonly signet_api: number; readonly signet_worker: number };
   readonly api: Restartable;
   readonly worker: Restartable;
@@ -135,12 +137,13 @@ export async function startSignet(options: SignetOptions): Promise<Signet> {
   while (ports.size < 4) {
     ports.add(await freePort());
   }
-  const [apiPort, adminPort, apiMetrics, workerMetrics] = [...ports];
+  const [apiPort, adminPort, edgePort, apiMetrics, workerMetrics] = [await freePort(), ...ports];
   const env = {
     ...options.base,
     ...options.settings,
     SIGNET_API_LISTEN: `127.0.0.1:${apiPort}`,
     SIGNET_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
+    SIGNET_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
   };
   const apiUrl = `http://127.0.0.1:${apiPort}`;
   const workerMetricsUrl = `http://127.0.0.1:${workerMetrics}`;
@@ -162,6 +165,7 @@ export async function startSignet(options: SignetOptions): Promise<Signet> {
   return {
     apiUrl,
     adminUrl: `http://127.0.0.1:${adminPort}/admin/v1`,
+    edgeUrl: `https://127.0.0.1:${edgePort}`,
     get pids() {
       return { signet_api: api.pid, signet_worker: worker.pid };
     },

@@ -10,7 +10,7 @@ export interface Percentiles {
 }
 
 /** Nearest rank; NaN for no values. */
-function percentiles(values: readonly number[]): Percentiles {
+export function percentiles(values: readonly number[]): Percentiles {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (share: number): number =>
     sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;

@@ -54,6 +54,14 @@ function overAll(read: Read, sum: (values: readonly number[]) => number): Limit[
     measurements.length === 0 ? undefined : sum(measurements.map((measurement) => read(measurement) ?? 0));
 }
 
+/** A figure of the token scenario. */
+function token(name: string): Limit["read"] {
+  return ({ findings }) => {
+    const found = findings["tokens"] as Readonly<Record<string, unknown>> | undefined;
+    return typeof found?.[name] === "number" ? found[name] : undefined;
+  };
+}
+
 const LIMITS: readonly Limit[] = [
   {
     target: "saturation of 10 endpoints, deliveries/s",
@@ -74,6 +82,13 @@ const LIMITS: readonly Limit[] = [
   { target: "200/s: p99 ms", atMost: 100, read: named("open-200", p99) },
   { target: "200/s: CPU-s per 1,000", atMost: 5, read: named("open-200", totalCpu) },
   { target: "lone delivery: p50 ms", atMost: 15, read: named("lone", p50) },
+  {
+    target: "tokens/s with ES256, times oidc-provider's",
+    atLeast: 1.5,
+    read: token("times_oidc_provider"),
+  },
+  { target: "tokens/s over mutual TLS, share of plain", atLeast: 0.7, read: token("mutual_tls_share") },
+  { target: "tokens at half of saturation: p99 ms", atMost: 15, read: token("half_p99_ms") },
   {
     target: "receiver down: ingest/s",
     // Of 250/s on a clock of milliseconds.

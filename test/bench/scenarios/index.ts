@@ -8,6 +8,7 @@ import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
 import { saturation } from "./saturation.ts";
 import { frontier, steady } from "./steady.ts";
+import { tokens } from "./tokens.ts";
 
 export const SCENARIOS: readonly Scenario[] = [
   ...steady,
@@ -16,6 +17,7 @@ export const SCENARIOS: readonly Scenario[] = [
   memory,
   frontier,
   features,
+  tokens,
   million,
   noisyNeighbour,
   failingReceiver,

@@ -1,0 +1,149 @@
+/**
+ * Asks a token endpoint, over and over: one program for every server that is compared, so that none has a better
+ * client. Raw sockets, HTTP/1.1, one request under way per connection, no pipelining. Takes its plan as JSON in the
+ * first argument and prints one line of JSON.
+ */
+import { readFileSync } from "node:fs";
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import type { TokenLoadPlan, TokenLoadResult } from "./token-load.ts";
+import { monotonicMs } from "./monotonic.ts";
+
+const HEAD_END = "\r\n\r\n";
+
+interface TlsFiles {
+  readonly ca: Buffer;
+  readonly key: Buffer;
+  readonly cert: Buffer;
+}
+
+const plan = JSON.parse(process.argv[2] ?? "{}") as TokenLoadPlan;
+const tls: TlsFiles | undefined =
+  plan.tls === undefined
+    ? undefined
+    : {
+        ca: readFileSync(plan.tls.caFile),
+        key: readFileSync(plan.tls.keyFile),
+        cert: readFileSync(plan.tls.certFile),
+      };
+const request = Buffer.from(
+  [
+    `POST ${plan.path} HTTP/1.1`,
+    `Host: ${plan.host}:${plan.port}`,
+    ...plan.headers,
+    `Content-Length: ${Buffer.byteLength(plan.body)}`,
+    "",
+    plan.body,
+  ].join("\r\n"),
+);
+
+async function open(): Promise<Socket> {
+  const { host, port } = plan;
+  return await new Promise((resolve, reject) => {
+    const socket: Socket =
+      tls === undefined
+        ? connectTcp({ host, port, noDelay: true }, () => resolve(socket))
+        : connectTls({ ...tls, host, port, servername: "localhost" }, () => resolve(socket));
+    socket.once("error", reject);
+  });
+}
+
+/** The status of a whole answer, or undefined while some of it is missing. */
+function completeStatus(received: string): number | undefined {
+  const end = received.indexOf(HEAD_END);
+  if (end === -1) {
+    return undefined;
+  }
+  const head = received.slice(0, end);
+  const length = Number(/^content-length: (\d+)/im.exec(head)?.[1] ?? Number.NaN);
+  if (Number.isNaN(length)) {
+    throw new Error(`an answer without Content-Length: ${head}`);
+  }
+  return received.length >= end + HEAD_END.length + length ? Number(head.slice(9, 12)) : undefined;
+}
+
+async function ask(socket: Socket): Promise<number> {
+  return await new Promise((resolve, reject) => {
+    let received = "";
+    const onData = (chunk: Buffer): void => {
+      received += chunk.toString("latin1");
+      const status = completeStatus(received);
+      if (status !== undefined) {
+        socket.off("data", onData);
+        socket.off("error", reject);
+        resolve(status);
+      }
+    };
+    socket.on("data", onData);
+    socket.once("error", reject);
+    socket.write(request);
+  });
+}
+
+const statuses: Record<string, number> = {};
+const latencies: number[] = [];
+const beganMs = monotonicMs();
+const countFromMs = beganMs + plan.warmUpSeconds * 1_000;
+const endMs = countFromMs + plan.seconds * 1_000;
+
+function note(fromMs: number, status: number): void {
+  const nowMs = monotonicMs();
+  if (fromMs >= countFromMs && nowMs <= endMs) {
+    statuses[status] = (statuses[status] ?? 0) + 1;
+    latencies.push(nowMs - fromMs);
+  }
+}
+
+/** Each connection asks again as soon as it has an answer; with `fresh`, on a new connection each time. */
+async function closedLoop(fresh: boolean): Promise<void> {
+  let socket = fresh ? undefined : await open();
+  while (monotonicMs() < endMs) {
+    const fromMs = monotonicMs();
+    socket ??= await open();
+    note(fromMs, await ask(socket));
+    if (fresh) {
+      socket.destroy();
+      socket = undefined;
+    }
+  }
+  socket?.destroy();
+}
+
+/** Requests at instants that do not wait for answers; latency counts from the instant. */
+async function openLoop(perSecond: number): Promise<void> {
+  const idle = await Promise.all(Array.from({ length: plan.connections }, open));
+  const due: number[] = [];
+  const underWay = new Set<Promise<void>>();
+  let scheduled = 0;
+  const startMs = monotonicMs();
+  while (monotonicMs() < endMs) {
+    while (startMs + (scheduled * 1_000) / perSecond <= monotonicMs()) {
+      due.push(startMs + (scheduled * 1_000) / perSecond);
+      scheduled += 1;
+    }
+    while (due.length > 0 && idle.length > 0) {
+      const [fromMs, socket] = [due.shift() ?? 0, idle.pop()];
+      if (socket !== undefined) {
+        const asked = ask(socket).then((status) => {
+          note(fromMs, status);
+          idle.push(socket);
+          underWay.delete(asked);
+        });
+        underWay.add(asked);
+      }
+    }
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+  }
+  await Promise.all(underWay);
+  for (const socket of idle) {
+    socket.destroy();
+  }
+}
+
+await (plan.perSecond === undefined
+  ? Promise.all(Array.from({ length: plan.connections }, async () => await closedLoop(plan.fresh === true)))
+  : openLoop(plan.perSecond));
+const result: TokenLoadResult = { statuses, latencies, seconds: plan.seconds };
+process.stdout.write(JSON.stringify(result));
