@@ -1,6 +1,7 @@
+import { readFile } from "node:fs/promises";
 import { Command } from "commander";
 import { createAdminCall, segment } from "./admin-client.ts";
-import type { CliContext } from "./context.ts";
+import { type CliContext, CommandError } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 
@@ -8,6 +9,18 @@ interface CreateOptions extends OutputOptions {
   readonly principal: string;
   readonly sanUri?: string;
   readonly certificateThumbprint?: readonly string[];
+  readonly workload?: boolean;
+  readonly jwksFile?: string;
+}
+
+async function readJwks(file: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(file, "utf8")) as unknown;
+  } catch (error) {
+    throw new CommandError(
+      `${file} cannot be read as JSON: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
 }
 
 /** `signet credential create | list | show`. */
@@ -24,18 +37,24 @@ export function credentialCommand(context: CliContext): Command {
       "--certificate-thumbprint <sha256...>",
       "SHA-256 of the client's certificate, 64 hexadecimal digits",
     )
+    .option("--workload", "no secret: the client's certificate, or its keys, are its proof")
+    .option("--jwks-file <file>", "the client's public keys as a JWK set, for --workload")
     .option("--json", "print the API's object")
-    .action(async ({ principal, sanUri, certificateThumbprint, ...output }: CreateOptions) => {
-      const body = {
-        ...(sanUri === undefined ? {} : { san_uri: sanUri }),
-        ...(certificateThumbprint === undefined ? {} : { certificate_thumbprints: certificateThumbprint }),
-      };
-      printResource(
-        context,
-        await call("POST", `/principals/${segment(principal)}/credentials`, body),
-        output,
-      );
-    });
+    .action(
+      async ({ principal, sanUri, certificateThumbprint, workload, jwksFile, ...output }: CreateOptions) => {
+        const body = {
+          ...(workload === true ? { rotation_mode: "workload" } : {}),
+          ...(jwksFile === undefined ? {} : { jwks: await readJwks(jwksFile) }),
+          ...(sanUri === undefined ? {} : { san_uri: sanUri }),
+          ...(certificateThumbprint === undefined ? {} : { certificate_thumbprints: certificateThumbprint }),
+        };
+        printResource(
+          context,
+          await call("POST", `/principals/${segment(principal)}/credentials`, body),
+          output,
+        );
+      },
+    );
 
   withListOptions(
     credential

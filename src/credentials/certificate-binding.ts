@@ -30,3 +30,16 @@ export function isRegisteredCertificate(
     (sanUri !== null && uri === sanUri && others.length === 0)
   );
 }
+
+/**
+ * Whether the request came with somebody else's certificate. One without any is not judged here: whether there must be
+ * one is the listener's to say.
+ */
+export function isForeignCertificate(
+  binding: CertificateBinding,
+  certificate: ClientCertificate | undefined,
+): boolean {
+  return (
+    certificate !== undefined && namesCertificate(binding) && !isRegisteredCertificate(binding, certificate)
+  );
+}

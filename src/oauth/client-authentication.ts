@@ -1,9 +1,10 @@
 /**
- * Who asks for a token: client_secret_post or client_secret_basic (RFC 6749 section 2.3.1). Every reason to refuse gets
+ * Who asks for a token: client_secret_post or client_secret_basic (RFC 6749 section 2.3.1), or a client without a secret
+ * (workload-authentication.ts). Every reason to refuse gets
  * the same answer, and an unknown client costs the same comparison as a known one.
  */
 import { timingSafeEqual } from "node:crypto";
-import { isRegisteredCertificate, namesCertificate } from "../credentials/certificate-binding.ts";
+import { isForeignCertificate, isRegisteredCertificate } from "../credentials/certificate-binding.ts";
 import { isClientId, isClientSecret } from "../credentials/secret-format.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import type { ClientRecord, FindClient, SecretVersionRecord } from "../database/repositories/clients.ts";
@@ -11,10 +12,19 @@ import type { Clock } from "../domain/clock.ts";
 import { type Admission, admissionOf, type RotationRules } from "../domain/secret-version.ts";
 import { SignetError } from "../errors.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
+import { claimedClientId, JWT_BEARER } from "./client-assertion.ts";
 import type { RequestParameters } from "./request-parameters.ts";
+import {
+  authenticateWorkload,
+  type PresentedWorkload,
+  type WorkloadAuthenticatorOptions,
+} from "./workload-authentication.ts";
 
 /** What the client sent to prove who it is. */
-export interface PresentedCredentials {
+export type PresentedCredentials = PresentedSecret | PresentedWorkload;
+
+/** A client id with its secret. */
+export interface PresentedSecret {
   readonly method: "client_secret_post" | "client_secret_basic";
   readonly clientId: string;
   readonly clientSecret: string;
@@ -51,7 +61,7 @@ function decodePart(text: string): string {
   return decodeURIComponent(text.replaceAll("+", " "));
 }
 
-function basicCredentials(authorization: string, parameters: RequestParameters): PresentedCredentials {
+function basicCredentials(authorization: string, parameters: RequestParameters): PresentedSecret {
   const encoded = BASIC.exec(authorization)?.[1];
   if (encoded === undefined) {
     throw invalidClient(true);
@@ -75,17 +85,43 @@ function basicCredentials(authorization: string, parameters: RequestParameters):
   return { method: "client_secret_basic", clientId, clientSecret };
 }
 
+/** RFC 7521 section 4.2: the assertion names the client; `client_id` may, and then it must be the same. */
+function assertedCredentials(
+  authorization: string | undefined,
+  parameters: RequestParameters,
+): PresentedWorkload {
+  const { client_assertion: assertion, client_assertion_type: type, client_id: clientId } = parameters;
+  if (authorization !== undefined || parameters["client_secret"] !== undefined) {
+    throw invalidRequest("The client is authenticated in two ways at once; use one.");
+  }
+  if (assertion === undefined || type !== JWT_BEARER) {
+    throw invalidRequest(`client_assertion needs client_assertion_type ${JWT_BEARER}.`);
+  }
+  const claimed = claimedClientId(assertion);
+  if (clientId !== undefined && claimed !== undefined && claimed !== clientId) {
+    throw invalidRequest("Two different clients are named.");
+  }
+  return { method: "private_key_jwt", clientId: claimed ?? "", assertion };
+}
+
 /** Reads what the client presents; which of it is right is not looked at here. */
 export function presentedCredentials(
   authorization: string | undefined,
   parameters: RequestParameters,
+  certificate?: ClientCertificate,
 ): PresentedCredentials {
+  if (parameters["client_assertion"] !== undefined || parameters["client_assertion_type"] !== undefined) {
+    return assertedCredentials(authorization, parameters);
+  }
   if (authorization !== undefined) {
     return basicCredentials(authorization, parameters);
   }
   const { client_id: clientId, client_secret: clientSecret } = parameters;
   if (clientId === undefined && clientSecret !== undefined) {
     throw invalidRequest("Parameter client_id is missing.");
+  }
+  if (clientId !== undefined && clientSecret === undefined && certificate !== undefined) {
+    return { method: "tls_client_auth", clientId };
   }
   if (clientId === undefined || clientSecret === undefined) {
     throw invalidClient(false);
@@ -109,9 +145,7 @@ export interface OldMac {
   readonly newMac: Buffer;
 }
 
-export interface ClientAuthenticatorOptions {
-  /** With the versions of its secret that may be good. */
-  readonly findClient: FindClient;
+export interface ClientAuthenticatorOptions extends WorkloadAuthenticatorOptions {
   /** With those that are over; asked for everybody whose secret is none of the first. */
   readonly findRetiredClient: FindClient;
   readonly pepper: Pepper;
@@ -126,6 +160,19 @@ export interface ClientAuthenticatorOptions {
 interface Candidate {
   readonly client: ClientRecord;
   readonly version: SecretVersionRecord;
+}
+
+async function admitWorkload(
+  presented: PresentedWorkload,
+  certificate: ClientCertificate | undefined,
+  options: WorkloadAuthenticatorOptions,
+): Promise<AuthenticatedClient> {
+  const client = await authenticateWorkload(presented, certificate, options);
+  if (client === undefined) {
+    throw invalidClient(false);
+  }
+  const registeredCertificate = isRegisteredCertificate(client, certificate);
+  return { client, version: undefined, admission: "good", registeredCertificate };
 }
 
 /** Makes the check of client secrets. */
@@ -150,7 +197,7 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
     return client === undefined || version === undefined ? undefined : { client, version };
   }
 
-  async function find({ clientId, clientSecret }: PresentedCredentials): Promise<Candidate | undefined> {
+  async function find({ clientId, clientSecret }: PresentedSecret): Promise<Candidate | undefined> {
     if (!isClientId(clientId) || !isClientSecret(clientSecret)) {
       return undefined;
     }
@@ -168,8 +215,7 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
     if (
       !client.active ||
       (client.endsAt !== null && nowMs >= client.endsAt) ||
-      // Somebody else's certificate. Whether there must be one at all is the listener's to say.
-      (certificate !== undefined && namesCertificate(client) && !registeredCertificate)
+      isForeignCertificate(client, certificate)
     ) {
       return undefined;
     }
@@ -190,6 +236,9 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
 
   return {
     authenticate: async (presented, certificate) => {
+      if (!("clientSecret" in presented)) {
+        return await admitWorkload(presented, certificate, options);
+      }
       const candidate = await find(presented);
       const authenticated = candidate === undefined ? undefined : admit(candidate, certificate);
       if (candidate === undefined || authenticated === undefined) {

@@ -1,4 +1,5 @@
 /** `/.well-known/oauth-authorization-server` (RFC 8414): what works now, nothing that is planned. */
+import { ASSERTION_ALGORITHMS } from "./client-keys.ts";
 
 /** The scopes that routes of ours ask for; operators name further ones for their own upstreams. */
 const SCOPES_SUPPORTED: readonly string[] = [
@@ -11,16 +12,45 @@ const SCOPES_SUPPORTED: readonly string[] = [
   "webhooks:write",
 ];
 
+export interface MetadataOptions {
+  readonly issuer: string;
+  /** Whether clients can come by mutual TLS. */
+  readonly mutualTls: boolean;
+  /** Where they do, if that is another address than the issuer's. */
+  readonly mutualTlsUrl?: string | undefined;
+}
+
+/** The address of the token endpoint below a base address. */
+export function tokenEndpoint(baseUrl: string): string {
+  return `${baseUrl}/v1/auth/token`;
+}
+
+/** RFC 8705 section 5: the endpoints once more, at the address that asks for certificates. */
+function endpointAliases(baseUrl: string): Readonly<Record<string, string>> {
+  return { token_endpoint: tokenEndpoint(baseUrl) };
+}
+
 /** The metadata document of this issuer. */
-export function authorizationServerMetadata(issuer: string): Readonly<Record<string, unknown>> {
+export function authorizationServerMetadata(options: MetadataOptions): Readonly<Record<string, unknown>> {
+  const { issuer, mutualTls, mutualTlsUrl } = options;
   return {
     issuer,
-    token_endpoint: `${issuer}/v1/auth/token`,
+    token_endpoint: tokenEndpoint(issuer),
     jwks_uri: `${issuer}/.well-known/jwks.json`,
     scopes_supported: SCOPES_SUPPORTED,
     response_types_supported: [],
     grant_types_supported: ["client_credentials"],
-    token_endpoint_auth_methods_supported: ["client_secret_post", "client_secret_basic"],
+    token_endpoint_auth_methods_supported: [
+      "client_secret_post",
+      "client_secret_basic",
+      ...(mutualTls ? ["tls_client_auth"] : []),
+      "private_key_jwt",
+    ],
+    token_endpoint_auth_signing_alg_values_supported: ASSERTION_ALGORITHMS,
+    tls_client_certificate_bound_access_tokens: mutualTls,
+    ...(mutualTls && mutualTlsUrl !== undefined
+      ? { mtls_endpoint_aliases: endpointAliases(mutualTlsUrl) }
+      : {}),
     service_documentation: `${issuer}/openapi.json`,
   };
 }

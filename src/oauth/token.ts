@@ -15,7 +15,15 @@ import type { TokenLimits } from "../rate-limits/token-limits.ts";
 import type { LastUsedRecorder } from "./last-used.ts";
 import { readParameters, type RequestParameters } from "./request-parameters.ts";
 
-const PARAMETERS = ["grant_type", "client_id", "client_secret", "scope", "resource"];
+const PARAMETERS = [
+  "grant_type",
+  "client_id",
+  "client_secret",
+  "client_assertion",
+  "client_assertion_type",
+  "scope",
+  "resource",
+];
 
 /** The HTTP request, as far as the grant reads it. */
 export interface TokenRequest {
@@ -56,7 +64,7 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
   refuseQueryParameters(request.query);
   const parameters = readParameters(request.body, request.contentType, PARAMETERS);
   requireClientCredentialsGrant(parameters);
-  const presented = presentedCredentials(request.authorization, parameters);
+  const presented = presentedCredentials(request.authorization, parameters, request.clientCertificate);
   const authenticated = await limits.authenticate(
     request.address,
     presented.clientId,
@@ -96,7 +104,7 @@ function rotationStep(
   { client, version, admission, registeredCertificate }: AuthenticatedClient,
   { presented, request, rotation }: RotationParts,
 ): ReturnType<Rotation["step"]> {
-  if (version === undefined) {
+  if (version === undefined || !("clientSecret" in presented)) {
     return undefined;
   }
   const bare = request.clientCertificate === undefined && !namesCertificate(client);

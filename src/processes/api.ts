@@ -18,18 +18,22 @@ import {
   replaceMac,
   touchSecretVersions,
 } from "../database/repositories/clients.ts";
+import { useAssertion } from "../database/repositories/workload-credentials.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import { createTokenMint } from "../oauth/access-token.ts";
+import { createAssertionVerifier } from "../oauth/client-assertion.ts";
 import { createClientAuthenticator } from "../oauth/client-authentication.ts";
 import type { KeyStore } from "../oauth/key-store.ts";
 import { createLastUsedRecorder } from "../oauth/last-used.ts";
+import { tokenEndpoint } from "../oauth/metadata.ts";
 import { createReMac } from "../oauth/re-mac.ts";
 import { createTokenVerifier } from "../oauth/verify-access-token.ts";
 import { createTenantLimits } from "../rate-limits/tenant-limits.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
+import { mutualTlsAddress } from "../settings/mutual-tls.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
 import { openAdminListener } from "./admin-listener.ts";
 import { openMutualTls } from "./mutual-tls.ts";
@@ -110,13 +114,22 @@ function createOAuth({ config, pools, pepper, keys, clock, log }: OAuthParts): O
     log,
   });
   const tokenRotation = createTokenRotation({ config, pepper, clock, log });
+  const mutualTlsUrl = mutualTlsAddress(config);
+  const endpoints = [issuer, mutualTlsUrl].filter((url) => url !== undefined).map(tokenEndpoint);
   return {
     issuer,
+    mutualTls: config.mtlsMode !== "off",
+    mutualTlsUrl,
     audience,
     keys,
     authenticator: createClientAuthenticator({
       findClient: createClientLookup(pools.issuer),
       findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
+      verifyAssertion: createAssertionVerifier({
+        audiences: [issuer, ...endpoints],
+        use: async (used) => await useAssertion(pools.issuer, used, clock.now()),
+        clock,
+      }),
       pepper,
       rules: rotationRules(config),
       clock,
@@ -179,6 +192,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     access: await openOperatorAccess({ config, pool: pools.operator, pepper, ...shared }),
     clients: adminListener.clients,
     bootstrap: config.bootstrapOperator === "on",
+    certificatesRequired: config.mtlsMode !== "off",
     pool: pools.operator,
     auditPool: pools.audit,
     commit: createCommitChange({ pool: pools.operator, ...shared }),

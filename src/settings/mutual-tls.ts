@@ -1,7 +1,7 @@
 /** The settings of mutual TLS, and what must be set together. */
 import { join, resolve } from "node:path";
 import { addressSet } from "../address-set.ts";
-import { list, oneOf, setting, url } from "./setting.ts";
+import { list, type ListenAddress, oneOf, setting, url } from "./setting.ts";
 
 const MODES = ["native", "proxy", "off"] as const;
 
@@ -128,6 +128,18 @@ export function resolveMutualTls(
     tlsCertFile: join(directory, "server.crt"),
     clientCaFile: join(directory, "ca.crt"),
   };
+}
+
+/** Where tenants reach mutual TLS, if not at the public address. */
+export function mutualTlsAddress(config: {
+  readonly development: boolean;
+  readonly mtlsMode: MutualTlsMode;
+  readonly mtlsUrl?: string | undefined;
+  readonly edgeListen: ListenAddress;
+}): string | undefined {
+  const { host, port } = config.edgeListen;
+  const own = `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  return config.mtlsUrl ?? (config.development && config.mtlsMode === "native" ? own : undefined);
 }
 
 function missing(mode: MutualTlsMode, files: Readonly<Record<string, string | undefined>>): string[] {

@@ -44,7 +44,7 @@ const MAIN = join(import.meta.dirname, "..", "..", "src", "main.ts");
 let client: Provisioned;
 
 beforeAll(async () => {
-  client = await provision(api, { scopes: ["credentials:read"] });
+  client = await provision(api, { scopes: ["credentials:read"], environment: "development" });
 });
 
 function certificateOf(token: string): unknown {

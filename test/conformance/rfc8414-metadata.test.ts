@@ -14,7 +14,7 @@ test("the metadata lists what works, under the issuer it names", async () => {
     jwks_uri: `${api.publicUrl}/.well-known/jwks.json`,
     response_types_supported: [],
     grant_types_supported: ["client_credentials"],
-    token_endpoint_auth_methods_supported: ["client_secret_post", "client_secret_basic"],
+    token_endpoint_auth_methods_supported: ["client_secret_post", "client_secret_basic", "private_key_jwt"],
   });
 });
 

@@ -16,6 +16,8 @@ export interface ProvisionOptions {
   readonly scopes?: readonly string[];
   readonly environment?: "production" | "development";
   readonly region?: string;
+  /** The body of the credential's request. */
+  readonly credential?: Readonly<Record<string, unknown>>;
   /** An existing tenant instead of a new one. */
   readonly tenantId?: string;
 }
@@ -40,7 +42,7 @@ export async function provision(api: TestApi, options: ProvisionOptions = {}): P
     environment,
   });
   const principalId = principal["id"] ?? "";
-  const credential = await create(api, `/principals/${principalId}/credentials`, {});
+  const credential = await create(api, `/principals/${principalId}/credentials`, options.credential ?? {});
   return {
     tenantId,
     roleId,

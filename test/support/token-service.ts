@@ -133,6 +133,7 @@ function createServices(
     authenticator: createClientAuthenticator({
       findClient: createClientLookup(pools.issuer),
       findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
+      verifyAssertion: async () => await Promise.resolve(false),
       pepper,
       rules: RULES,
       clock,

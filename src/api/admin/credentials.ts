@@ -1,24 +1,18 @@
 import { Type } from "typebox";
-import { issueCredential } from "../../credentials/issue-credential.ts";
 import {
   findCredential,
   listPrincipalCredentials,
   type VersionedCredentialRow,
 } from "../../database/repositories/credentials.ts";
 import { findPrincipal } from "../../database/repositories/principals.ts";
+import { makeCredential, NewCredential } from "../new-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { SanUri, Thumbprints } from "../schemas/certificates.ts";
 import { Closed, Id, IdParams, Nullable, Page, PageQuery } from "../schemas/common.ts";
 import { Credential, presentCredential } from "../schemas/credentials.ts";
 import type { SignetServer } from "../types.ts";
 import { found } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
-
-const NewCredential = Closed({
-  san_uri: Type.Optional(SanUri),
-  certificate_thumbprints: Type.Optional(Thumbprints),
-});
 
 const OperatorCredential = Type.Object({
   ...Credential.properties,
@@ -28,7 +22,9 @@ const OperatorCredential = Type.Object({
 
 const CreatedCredential = Type.Object({
   ...OperatorCredential.properties,
-  client_secret: Type.String({ description: "Shown here only" }),
+  client_secret: Type.Optional(
+    Type.String({ description: "Shown here only; a workload credential has none" }),
+  ),
 });
 
 function presentForOperator(row: VersionedCredentialRow) {
@@ -36,7 +32,7 @@ function presentForOperator(row: VersionedCredentialRow) {
 }
 
 export function registerCredentialRoutes(server: SignetServer, services: AdminServices): void {
-  const { pool, commit, pepper, rotationRules: rules, clock, randomBytes } = services;
+  const { pool, commit, certificatesRequired, pepper, rotationRules: rules, clock, randomBytes } = services;
 
   server.post(
     "/admin/v1/principals/:id/credentials",
@@ -50,23 +46,26 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
       },
     },
     async (request, reply) => {
-      const { san_uri: sanUri = null, certificate_thumbprints: certificateThumbprints = [] } = request.body;
+      const { body, params } = request;
       const { row, clientSecret } = await commit(request, async (db) => {
-        const principal = found(await findPrincipal(db, request.params.id), "principal");
-        const tools = { db, pepper, rules, clock, randomBytes };
-        const result = await issueCredential(principal, { sanUri, certificateThumbprints }, tools);
-        const { id, client_id, rotation_mode } = result.row;
+        const principal = found(await findPrincipal(db, params.id), "principal");
+        const tools = { db, pepper, rules, clock, randomBytes, certificatesRequired };
+        const result = await makeCredential(principal, body, tools);
+        const { id, client_id, rotation_mode, san_uri, certificate_thumbprints } = result.row;
         const details = {
           principal_id: principal.id,
           client_id,
           rotation_mode,
-          san_uri: sanUri,
-          certificate_thumbprints: certificateThumbprints,
+          san_uri,
+          certificate_thumbprints,
         };
         return { result, entry: { tenant: principal.tenant_id, target: id, details } };
       });
       reply.code(201).header("cache-control", "no-store");
-      return { ...presentForOperator(row), client_secret: clientSecret };
+      return {
+        ...presentForOperator(row),
+        ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
+      };
     },
   );
 

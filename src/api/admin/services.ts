@@ -24,6 +24,8 @@ export interface AdminServices {
   readonly auditPool: Pool;
   /** For whatever changes something. */
   readonly commit: CommitChange;
+  /** Whether production principals get only credentials that name a certificate: wherever mutual TLS is on. */
+  readonly certificatesRequired: boolean;
   readonly keyring: Keyring;
   readonly pepper: Pepper;
   readonly rotationRules: RotationRules;

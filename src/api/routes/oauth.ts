@@ -2,13 +2,12 @@
 import { Type } from "typebox";
 import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../oauth/jwks.ts";
 import type { KeyStore } from "../../oauth/key-store.ts";
-import { authorizationServerMetadata } from "../../oauth/metadata.ts";
+import { authorizationServerMetadata, type MetadataOptions } from "../../oauth/metadata.ts";
 import { OAUTH_HEADERS } from "../../oauth/oauth-error.ts";
 import { issueToken, type TokenServices } from "../../oauth/token.ts";
 import type { SignetServer } from "../types.ts";
 
-export interface OAuthServices extends TokenServices {
-  readonly issuer: string;
+export interface OAuthServices extends TokenServices, MetadataOptions {
   readonly keys: Omit<KeyStore, "close">;
 }
 
@@ -76,7 +75,7 @@ export function registerOAuthRoutes(server: SignetServer, services: OAuthService
     done();
   });
 
-  const metadata = authorizationServerMetadata(services.issuer);
+  const metadata = authorizationServerMetadata(services);
   server.get(
     "/.well-known/oauth-authorization-server",
     { config: { public: true }, schema: { tags: ["tokens"] } },

@@ -4,6 +4,7 @@ import type { SecretVersionState, SecretVersionTimes } from "../../domain/secret
 import { createBatcher } from "../batcher.ts";
 import type { Pool, Queryable } from "../pool.ts";
 import type { CredentialRow } from "./credentials.ts";
+import type { ClientKeySet } from "./workload-credentials.ts";
 
 /** A version of a secret that may authenticate. */
 export interface SecretVersionRecord extends SecretVersionTimes {
@@ -31,6 +32,8 @@ export interface ClientRecord {
   /** The client's registered certificate: its SPIFFE id, or thumbprints (SHA-256, lowercase hexadecimal). */
   readonly sanUri: string | null;
   readonly certificateThumbprints: readonly string[];
+  /** The keys that it proves with who it is, instead of a secret; else `null`. */
+  readonly jwks: ClientKeySet | null;
   readonly versions: readonly SecretVersionRecord[];
 }
 
@@ -46,7 +49,9 @@ interface ClientRow {
   readonly scope: string;
   readonly san_uri: string | null;
   readonly certificate_thumbprints: string[];
-  readonly version: number;
+  readonly jwks: ClientKeySet | null;
+  /** `null`, as the rest, for a client without a secret. */
+  readonly version: number | null;
   readonly mac: Buffer;
   readonly mac_key_id: string;
   readonly state: SecretVersionState;
@@ -78,6 +83,7 @@ const findClientsWith = (which: WhichVersions): string => `
          c.state = 'ACTIVE' AND t.state = 'ACTIVE' AS active,
          c.rotation_mode, ${milliseconds("c.ends_at")} AS ends_at,
          p.region, array_to_string(p.scopes, ' ') AS scope, c.san_uri, c.certificate_thumbprints,
+         c.jwks,
          v.version, v.mac, v.mac_key_id, v.state, ${milliseconds("v.issued_at")} AS issued_at,
          ${milliseconds("v.due_at")} AS due_at, ${milliseconds("v.retire_by")} AS retire_by,
          ${milliseconds("v.superseded_at")} AS superseded_at, ${milliseconds("v.last_used_at")} AS last_used_at,
@@ -85,7 +91,7 @@ const findClientsWith = (which: WhichVersions): string => `
     FROM credentials c
     JOIN tenants t ON t.id = c.tenant_id
     JOIN principals p ON p.id = c.principal_id
-    JOIN secret_versions v ON v.credential_id = c.id AND ${WHICH_VERSIONS[which]}
+    ${which === "live" ? "LEFT JOIN" : "JOIN"} secret_versions v ON v.credential_id = c.id AND ${WHICH_VERSIONS[which]}
    WHERE c.client_id = ANY ($1::text[])`;
 
 const FIND_CLIENTS = { live: findClientsWith("live"), retired: findClientsWith("retired") } as const;
@@ -115,22 +121,25 @@ async function findClients(
       scope: row.scope,
       sanUri: row.san_uri,
       certificateThumbprints: row.certificate_thumbprints,
+      jwks: row.jwks,
       versions: [],
     };
-    client.versions.push({
-      version: row.version,
-      mac: row.mac,
-      macKeyId: row.mac_key_id,
-      state: row.state,
-      issuedAt: row.issued_at,
-      dueAt: row.due_at,
-      retireBy: row.retire_by,
-      supersededAt: row.superseded_at,
-      lastUsedAt: row.last_used_at,
-      retiredAt: row.retired_at,
-      retiredReason: row.retired_reason,
-      wrapped: row.wrapped,
-    });
+    if (row.version !== null) {
+      client.versions.push({
+        version: row.version,
+        mac: row.mac,
+        macKeyId: row.mac_key_id,
+        state: row.state,
+        issuedAt: row.issued_at,
+        dueAt: row.due_at,
+        retireBy: row.retire_by,
+        supersededAt: row.superseded_at,
+        lastUsedAt: row.last_used_at,
+        retiredAt: row.retired_at,
+        retiredReason: row.retired_reason,
+        wrapped: row.wrapped,
+      });
+    }
     clients.set(row.client_id, client);
   }
   return clients;

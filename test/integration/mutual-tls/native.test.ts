@@ -52,7 +52,7 @@ async function boundToken(client: Provisioned, pair = good): Promise<string> {
 }
 
 const refusedBy = async (options: CallOptions) => {
-  const client = await provision(api);
+  const client = await provision(api, { environment: "development" });
   const { status, body, headers } = await tokenOver(client, options);
   return { status, body, challenge: headers["www-authenticate"] };
 };
@@ -115,7 +115,7 @@ describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED in the form of OAu
 
 test("a chain over an intermediate that the client sends along is good", async () => {
   const leaf = await clientPair(intermediate);
-  const client = await provision(api);
+  const client = await provision(api, { environment: "development" });
   const pair = { key: leaf.key, cert: leaf.cert + intermediate.cert };
   expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
 });
@@ -132,7 +132,7 @@ test("a Bearer route without a certificate answers 401 CLIENT_CERT_REQUIRED as a
 });
 
 test("plain HTTP needs no certificate in development, and its tokens are bound to none", async () => {
-  const client = await provision(api);
+  const client = await provision(api, { environment: "development" });
   const answer = await api.token(grant(client));
   const token = String(answer.body["access_token"]);
   expect(JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString())).not.toHaveProperty(
@@ -143,7 +143,7 @@ test("plain HTTP needs no certificate in development, and its tokens are bound t
 
 describe("a token that was asked for with a certificate", () => {
   test("names it and is good with it", async () => {
-    const token = await boundToken(await provision(api));
+    const token = await boundToken(await provision(api, { environment: "development" }));
     const claims = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as unknown;
     expect(claims).toMatchObject({ cnf: { "x5t#S256": x5t(good) } });
     expect(await call("/v1/credentials", edge({ pair: good, headers: bearer(token) }))).toMatchObject({
@@ -152,7 +152,7 @@ describe("a token that was asked for with a certificate", () => {
   });
 
   test("is refused with another certificate, and over plain HTTP without one", async () => {
-    const token = await boundToken(await provision(api));
+    const token = await boundToken(await provision(api, { environment: "development" }));
     const other = await clientPair(root);
     const mismatch = {
       status: 401,
@@ -172,7 +172,7 @@ describe("a credential with a registered certificate", () => {
   const SPIFFE_ID = "spiffe://service.example/tenant/t/client/c";
 
   async function registered(body: Record<string, unknown>): Promise<Provisioned> {
-    const client = await provision(api);
+    const client = await provision(api, { environment: "development" });
     const answer = await api.admin("POST", `/principals/${client.principalId}/credentials`, body);
     return {
       ...client,
@@ -195,7 +195,10 @@ describe("a credential with a registered certificate", () => {
     const client = await registered({ san_uri: SPIFFE_ID });
     const answers = [
       await tokenOver(client, { pair: good }),
-      await tokenOver({ ...client, clientSecret: (await provision(api)).clientSecret }, { pair: good }),
+      await tokenOver(
+        { ...client, clientSecret: (await provision(api, { environment: "development" })).clientSecret },
+        { pair: good },
+      ),
       await tokenOver(client, { pair: await clientPair(root, { sanUri: `${SPIFFE_ID}2` }) }),
     ];
     const seen = answers.map(({ status, headers, text }) => {
@@ -231,7 +234,7 @@ test("a Client-Cert header from a client is a 400 and a line in the log, on both
 /** A connection whose session can be resumed, and the resumption: the second one shows no key at all. */
 describe.each(["TLSv1.2", "TLSv1.3"] as const)("a resumed session (%s)", (maxVersion) => {
   async function resumable(pair = good): Promise<{ client: Provisioned; session: Buffer | undefined }> {
-    const client = await provision(api);
+    const client = await provision(api, { environment: "development" });
     const first = await tokenOver(client, { pair, maxVersion });
     expect(first).toMatchObject({ status: 200, reused: false });
     return { client, session: first.session };
@@ -287,7 +290,7 @@ test("plain HTTP on the TLS port is closed without a word", async () => {
 });
 
 test("what a changed file says holds within seconds: for new connections, open ones and sessions", async () => {
-  const client = await provision(api);
+  const client = await provision(api, { environment: "development" });
   const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: root.cert, ...good });
   const before = await tokenOver(client, { agent });
   expect(before).toMatchObject({ status: 200 });
@@ -327,7 +330,7 @@ test("an expired authority ends what it has issued", async () => {
   });
   const leaf = await clientPair(short, { notAfter: new Date(api.clock.now() + DAY_MS) });
   const pair = { key: leaf.key, cert: leaf.cert + short.cert };
-  const client = await provision(api);
+  const client = await provision(api, { environment: "development" });
   expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
   api.clock.advance(2 * HOUR_MS);
   expect(await tokenOver(client, { pair })).toMatchObject({

@@ -41,7 +41,7 @@ afterAll(() => files.remove());
 
 let client: Provisioned;
 beforeAll(async () => {
-  client = await provision(api);
+  client = await provision(api, { environment: "development" });
 });
 
 /** A token request as the proxy passes it on. */

@@ -61,6 +61,7 @@ const record: ClientRecord = {
   scope: "a:b",
   sanUri: null,
   certificateThumbprints: [],
+  jwks: null,
   versions: secrets.map((secret, index) => ({
     version: index + 1,
     mac: pepper.mac(secret),
@@ -80,7 +81,12 @@ const present = (id: string, clientSecret: string) =>
   ({ method: "client_secret_post", clientId: id, clientSecret }) as const;
 
 const RULES = { periodMs: 1, quietMs: 1, maxOverlapMs: 1, rescueMs: 1 };
-const withRules = { rules: RULES, clock: { now: () => 1 }, findRetiredClient: async () => undefined };
+const withRules = {
+  rules: RULES,
+  clock: { now: () => 1 },
+  findRetiredClient: async () => undefined,
+  verifyAssertion: async () => false,
+};
 
 function authenticator(found: ClientRecord | undefined) {
   const asked: string[] = [];
