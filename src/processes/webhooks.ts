@@ -8,6 +8,7 @@ import type { Pool } from "../database/pool.ts";
 import { createAddressPolicy } from "../delivery/address-policy.ts";
 import { DeliveryService } from "../delivery/delivery-service.ts";
 import { createIngest } from "../delivery/ingest.ts";
+import { createPlatformPublishingAudit } from "../delivery/platform-publishing.ts";
 import type { Clock } from "../domain/clock.ts";
 import { EndpointService } from "../endpoints/endpoint-service.ts";
 import { createVerification } from "../endpoints/verification.ts";
@@ -52,6 +53,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     ingest,
     api: pools.api,
     ingestPool: pools.ingest,
+    notePlatformPublishing: createPlatformPublishingAudit(pools.api, { clock, randomBytes }),
     drain: async () => {
       await Promise.all([endpoints.drain(), deliveries.drain()]);
     },

@@ -1,11 +1,12 @@
 /** POST /v1/events: one event, or a batch whose items stand for themselves (wire.md, Events). */
 import { createHash } from "node:crypto";
+import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { Pool } from "../../database/pool.ts";
 import { tenantExists } from "../../database/repositories/events.ts";
 import type { AcceptedEvent as Accepted, IncomingEvent, Ingest } from "../../delivery/ingest.ts";
+import type { NotePlatformPublishing } from "../../delivery/platform-publishing.ts";
 import { SignetError, validationFailed } from "../../errors.ts";
-import type { Identity } from "../../oauth/verify-access-token.ts";
 import { bodyInstant } from "../instants.ts";
 import { JSON_TYPE } from "../raw-json.ts";
 import { IdempotencyHeaders } from "../schemas/common.ts";
@@ -30,6 +31,7 @@ export interface PublishingServices {
   /** signet_ingest */
   readonly ingestPool: Pool;
   readonly ingest: Ingest;
+  readonly notePlatformPublishing: NotePlatformPublishing;
 }
 
 type NewEvent = Static<typeof NewEvent>;
@@ -88,7 +90,11 @@ function readEvent(value: unknown): ReadEvent {
 }
 
 /** Publishing for another tenant than one's own. */
-async function requirePublishAny(pool: Pool, identity: Identity, tenantId: string): Promise<void> {
+async function permitPublishAny(
+  { ingestPool, notePlatformPublishing }: PublishingServices,
+  { identity, id: requestId }: Caller,
+  tenantId: string,
+): Promise<void> {
   if (!identity.scopes.has(PUBLISH_ANY)) {
     throw new SignetError("SCOPE_VIOLATION", {
       detail: `Publishing for another tenant requires scope ${PUBLISH_ANY}.`,
@@ -103,9 +109,11 @@ async function requirePublishAny(pool: Pool, identity: Identity, tenantId: strin
       },
     });
   }
-  if (!(await tenantExists(pool, tenantId))) {
+  if (!(await tenantExists(ingestPool, tenantId))) {
     throw validationFailed([{ pointer: "/tenant_id", code: "unknown", detail: "is not a tenant" }]);
   }
+  const { principalId, credentialId } = identity;
+  await notePlatformPublishing({ principalId, credentialId, tenantId, requestId });
 }
 
 function wireEvent({ id, type, createdAt, deliveries }: Accepted): WireEvent {
@@ -117,15 +125,18 @@ function itemError(error: SignetError): Record<string, unknown> {
   return { code: error.code, status: error.status, detail: error.message, ...error.extensions };
 }
 
+/** A request, as far as publishing looks at it. */
+type Caller = Pick<FastifyRequest, "id" | "identity">;
+
 class Publisher {
   readonly #services: PublishingServices;
-  readonly #identity: Identity;
+  readonly #caller: Caller;
   /** Other tenants that were asked for, each asked about once. */
   readonly #permissions = new Map<string, Promise<void>>();
 
-  constructor(services: PublishingServices, identity: Identity) {
+  constructor(services: PublishingServices, caller: Caller) {
     this.#services = services;
-    this.#identity = identity;
+    this.#caller = caller;
   }
 
   /** The answer to a body, whichever form it has. */
@@ -150,11 +161,10 @@ class Publisher {
 
   /** @throws SignetError when the caller may not publish for the tenant that it names */
   async #prepare({ event, occurredAt }: ReadEvent): Promise<Prepared> {
-    const tenantId = event.tenant_id ?? this.#identity.tenantId;
-    if (tenantId !== this.#identity.tenantId) {
+    const tenantId = event.tenant_id ?? this.#caller.identity.tenantId;
+    if (tenantId !== this.#caller.identity.tenantId) {
       const permission =
-        this.#permissions.get(tenantId) ??
-        requirePublishAny(this.#services.ingestPool, this.#identity, tenantId);
+        this.#permissions.get(tenantId) ?? permitPublishAny(this.#services, this.#caller, tenantId);
       this.#permissions.set(tenantId, permission);
       await permission;
     }
@@ -162,7 +172,7 @@ class Publisher {
   }
 
   async #accept(event: Prepared, key: string | undefined, bodyHash: Buffer | undefined): Promise<Accepted> {
-    const { tenantId } = this.#identity;
+    const { tenantId } = this.#caller.identity;
     const idempotency = key === undefined || bodyHash === undefined ? null : { tenantId, key, bodyHash };
     return await this.#services.ingest.accept({ ...event, idempotency });
   }
@@ -256,8 +266,9 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
         },
       },
     },
-    async ({ identity, body, headers }, reply) => {
-      const publisher = new Publisher(services, identity);
+    async (request, reply) => {
+      const { body, headers } = request;
+      const publisher = new Publisher(services, request);
       const { answer, replayed } = await publisher.answer(body, headers["idempotency-key"]);
       if (replayed) {
         reply.header("idempotent-replayed", "true");

@@ -111,6 +111,48 @@ test("a role can be changed, and a principal be given its scopes anew", async ()
   expect((await json("principal", "reprovision", principal["id"] ?? ""))["scopes"]).toEqual(["c:d"]);
 });
 
+test("an operator is made, given a token that works, and shut out again", async () => {
+  const operator = await json("operator", "create", "ann", "--role", "provision");
+  const id = operator["id"] ?? "";
+  const token = await json("operator", "token", "create", id, "--days", "7");
+  const as = { ...api.environment, SIGNET_OPERATOR_TOKEN: token["token"] ?? "" };
+  expect((await signet(["tenant", "list"], as)).code).toBe(0);
+  const forbidden = await signet(["operator", "create", "eve", "--role", "security"], as);
+  expect(forbidden.code).toBe(1);
+  expect(forbidden.stderr).toContain(
+    "SCOPE_VIOLATION: POST /admin/v1/operators requires an operator of role security.",
+  );
+
+  expect(await json("operator", "show", id)).toMatchObject({ name: "ann", role: "provision" });
+  expect(await json("operator", "update", id, "--role", "read")).toMatchObject({ role: "read" });
+  const list = await signet(["operator", "token", "list", id]);
+  expect(list.stdout).toMatch(/^ID +PREFIX +EXPIRES_AT +LAST_USED_AT +REVOKED_AT\notk_\w+ +sgn_op_\w{5} /);
+  expect(await signet(["operator", "token", "revoke", id, token["id"] ?? ""])).toMatchObject({ code: 0 });
+  expect((await signet(["tenant", "list"], as)).stderr).toContain("TOKEN_REVOKED");
+  expect(await json("operator", "revoke", id, "--reason", "left")).toMatchObject({ state: "REVOKED" });
+  expect((await signet(["operator", "list"])).stdout).toMatch(/opr_\w+ +ann +read +REVOKED/);
+
+  const trail = await signet(["audit", "list", "--type", "operator.revoked"]);
+  expect(trail.stdout).toMatch(
+    /^INDEX +AT +TYPE +ACTOR +TENANT_ID +TARGET\n\d+ .+ operator:bootstrap +- +opr_/,
+  );
+});
+
+test("a tenant is suspended and resumed", async () => {
+  const { id = "" } = await json("tenant", "create", "late payer", "--region", "eu");
+  expect(await json("tenant", "suspend", id, "--reason", "unpaid")).toMatchObject({ state: "SUSPENDED" });
+  expect(await json("tenant", "resume", id)).toMatchObject({ state: "ACTIVE" });
+  const trail = JSON.parse((await signet(["audit", "list", "--tenant", id, "--json"])).stdout) as {
+    data: { type: string; reason: string | null }[];
+  };
+  expect(trail.data.map(({ type, reason }) => [type, reason])).toEqual([
+    ["tenant.resumed", null],
+    ["tenant.suspended", "unpaid"],
+    ["tenant.revoked", "unpaid"],
+    ["tenant.created", null],
+  ]);
+});
+
 describe("exit codes", () => {
   test.each([
     [["tenant", "show", "ten_000000000000000000000000"], "NOT_FOUND"],
