@@ -1,4 +1,5 @@
 /** `signet/client`: what the package shows of this directory. */
+export { type ClientAssertion, privateKeyAssertion, type PrivateKeyOptions } from "./client-assertion.ts";
 export type { CredentialStore } from "./credential-store.ts";
 export type { Credential } from "./credentials.ts";
 export type { DeadLetter } from "./dead-letters.ts";

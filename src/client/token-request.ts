@@ -4,12 +4,15 @@ import { exchangeJson } from "./exchange.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ClientSecret, Successor } from "./succession.ts";
 
+const JWT_BEARER = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /** RFC 6750 section 2.1: anything else would be refused as a header value by a message that shows it. */
 const B64TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 
 export interface TokenRequest {
   readonly url: string;
   readonly secret: ClientSecret;
+  /** A proof that takes the place of a secret (RFC 7523). */
+  readonly assertion: string | null;
   /** Null: all scopes of the principal. */
   readonly scope: string | null;
   readonly timeoutMs: number;
@@ -61,13 +64,15 @@ function readAnswer(value: unknown): TokenAnswer {
  * @throws SignetApiError, SignetTransportError
  */
 export async function requestToken(runtime: Runtime, request: TokenRequest): Promise<TokenAnswer> {
+  const { assertion, scope } = request;
   const { clientId, secret } = request.secret;
   const body = {
     grant_type: "client_credentials",
     client_id: clientId,
-    // Without a secret the client certificate is what authenticates (RFC 8705 section 2.1).
+    // Without any proof in the body the client certificate is what authenticates (RFC 8705 section 2.1).
     ...(secret === null ? {} : { client_secret: secret }),
-    ...(request.scope === null ? {} : { scope: request.scope }),
+    ...(assertion === null ? {} : { client_assertion_type: JWT_BEARER, client_assertion: assertion }),
+    ...(scope === null ? {} : { scope }),
   };
   const answer = await exchangeJson(runtime, {
     method: "POST",
@@ -75,7 +80,7 @@ export async function requestToken(runtime: Runtime, request: TokenRequest): Pro
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
     timeoutMs: request.timeoutMs,
-    confidential: secret === null ? [] : [secret],
+    confidential: [secret, assertion].filter((proof) => proof !== null),
   });
   return readAnswer(answer);
 }

@@ -30,6 +30,8 @@ export interface TokenSourceOptions {
   readonly runtime: Runtime;
   readonly keeper: CredentialKeeper;
   readonly url: string;
+  /** Makes the proof that takes the place of a secret. */
+  readonly assert?: (() => string | Promise<string>) | undefined;
   /** None: all scopes of the principal. */
   readonly scopes: readonly string[];
   readonly retry: RetryPolicy;
@@ -137,11 +139,13 @@ export class TokenSource {
   }
 
   async #request(secret: ClientSecret, askedAt: { ms: number }): Promise<TokenAnswer> {
-    const { runtime, url, scopes, retry, timeoutMs } = this.#options;
+    const { runtime, url, assert, scopes, retry, timeoutMs } = this.#options;
     const scope = scopes.length === 0 ? null : scopes.join(" ");
     const ask = async (): Promise<TokenAnswer> => {
       askedAt.ms = runtime.clock.now();
-      return await requestToken(runtime, { url, secret, scope, timeoutMs });
+      // A fresh one each time: the service takes an assertion once.
+      const assertion = secret.secret === null && assert !== undefined ? await assert() : null;
+      return await requestToken(runtime, { url, secret, assertion, scope, timeoutMs });
     };
     return await withRetries(ask, { runtime, policy: retry, repeat: isRepeatable });
   }

@@ -1,4 +1,5 @@
 /** From options to token sources: one credential, any number of scope sets. */
+import type { ClientAssertion } from "./client-assertion.ts";
 import { CredentialKeeper } from "./credential-keeper.ts";
 import type { CredentialStore } from "./credential-store.ts";
 import { DEFAULT_RETRY, type RetryPolicy } from "./retry.ts";
@@ -15,8 +16,10 @@ export interface ConnectionOptions extends Partial<Runtime> {
   readonly baseUrl: string;
   /** Absent where the store holds it. */
   readonly clientId?: string;
-  /** Absent where the store holds it, or the client certificate alone authenticates. */
+  /** Absent where the store holds it, or the client certificate or an assertion authenticates. */
   readonly clientSecret?: string;
+  /** private_key_jwt, see `privateKeyAssertion`; or a function that reads what the platform has signed. */
+  readonly clientAssertion?: ClientAssertion;
   /** Where a rotated secret is kept. Without one, a successor is never used, and the secret ends with its overlap. */
   readonly store?: CredentialStore;
   /** The client certificate of mutual TLS. */
@@ -57,7 +60,7 @@ function readBaseUrl({ baseUrl, allowPlainHttp = false }: ConnectionOptions): st
 /** @throws TypeError when the options contradict themselves */
 export function connect(options: ConnectionOptions): Connection {
   const baseUrl = readBaseUrl(options);
-  const { clientId, clientSecret, store, tls, timeoutMs = TIMEOUT_MS } = options;
+  const { clientId, clientSecret, clientAssertion, store, tls, timeoutMs = TIMEOUT_MS } = options;
   if (clientId === undefined && store === undefined) {
     throw new TypeError("clientId or a store that holds the credential is needed");
   }
@@ -68,11 +71,12 @@ export function connect(options: ConnectionOptions): Connection {
   const configured = clientId === undefined ? undefined : { clientId, secret: clientSecret ?? null };
   const keeper = new CredentialKeeper({ configured, store, warn: runtime.warn });
   const url = `${baseUrl}/v1/auth/token`;
+  const assert = clientAssertion === undefined ? undefined : () => clientAssertion(baseUrl);
   return {
     baseUrl,
     runtime,
     retry,
     timeoutMs,
-    sourceFor: (scopes) => new TokenSource({ runtime, keeper, url, scopes, retry, timeoutMs }),
+    sourceFor: (scopes) => new TokenSource({ runtime, keeper, url, assert, scopes, retry, timeoutMs }),
   };
 }
