@@ -5,7 +5,7 @@
  *   GET /token?scope=a+b   {"access_token","token_type","expires_in","scope"}
  *   GET /healthz           200 while it has a token to give, else 503
  */
-import { chmod, unlink } from "node:fs/promises";
+import { unlink } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, connect as connectSocket } from "node:net";
 import type { Connection } from "../client/token-sources.ts";
@@ -14,8 +14,7 @@ import { type Guard, hostNames, type Refusal, refuseForeign, refuseUnauthorized 
 import { readScopes, tokenRefusal, TokenRequests } from "./token-requests.ts";
 
 const MAX_CONNECTIONS = 256;
-const OWNER_ONLY = 0o600;
-/** While the socket's file is made: nobody else may connect, not even before its mode is set. */
+/** While the socket's file is made: its mode is 0600 from its first moment on. */
 const OWNER_ONLY_UMASK = 0o177;
 const REFUSED_TOKEN_HEADER = "x-signet-refused-token";
 
@@ -144,9 +143,6 @@ async function listen(server: Server, address: AgentAddress): Promise<void> {
       process.umask(umask);
     }
   });
-  if (address.kind === "unix") {
-    await chmod(address.path, OWNER_ONLY);
-  }
 }
 
 /** Starts the agent. */
