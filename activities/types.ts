@@ -126,3 +126,16 @@ export interface RotateResult {
 export interface RotateActivities {
   readonly rotate: () => Promise<RotateResult>;
 }
+
+/** Key ids of what was done; they are public. */
+export interface SigningKeyChanges {
+  readonly created: readonly string[];
+  readonly activated: readonly string[];
+  readonly retired: readonly string[];
+  readonly gone: readonly string[];
+}
+
+/** Activities of the `rotateSigningKeys` workflow. */
+export interface SigningKeyActivities {
+  readonly advanceSigningKeys: () => Promise<SigningKeyChanges>;
+}

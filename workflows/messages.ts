@@ -20,6 +20,7 @@ export const WORKFLOW_TYPES = {
   verifyEndpoint: "verifyEndpoint",
   purgeExpired: "purgeExpired",
   rotateCredentials: "rotateCredentials",
+  rotateSigningKeys: "rotateSigningKeys",
 } as const;
 
 export const SEARCH_ATTRIBUTES = {

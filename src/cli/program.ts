@@ -7,6 +7,7 @@ import { auditCommand } from "./audit.ts";
 import { credentialCommand } from "./credential.ts";
 import { devCaCommand } from "./dev-ca.ts";
 import { operatorCommand } from "./operator.ts";
+import { keysCommand } from "./keys.ts";
 import { principalCommand } from "./principal.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
@@ -46,6 +47,7 @@ function createProgram(context: CliContext, processes: readonly ProcessCommand[]
   program.addCommand(roleCommand(context));
   program.addCommand(principalCommand(context));
   program.addCommand(credentialCommand(context));
+  program.addCommand(keysCommand(context));
   program.addCommand(devCaCommand(context));
   program.addCommand(operatorCommand(context));
   program.addCommand(auditCommand(context));

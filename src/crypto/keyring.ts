@@ -38,7 +38,7 @@ export interface Keyring {
 }
 
 /** Where a tenant's data key is kept. */
-function dataKeyAad(tenantId: string): string {
+export function dataKeyAad(tenantId: string): string {
   return envelopeAad("tenants", tenantId, tenantId, 1);
 }
 

@@ -12,6 +12,9 @@ import { checkNamespace } from "../temporal/client.ts";
 
 /** Tokens and signatures carry times: receivers and verifiers allow a few seconds. */
 const CLOCK_SKEW_MAX_MS = 2_000;
+const DAY_MS = 86_400_000;
+/** A key signs for 30 days; the schedule may be late by one. */
+const SIGNING_AGE_MAX_MS = 31 * DAY_MS;
 const LAG_MAX_SECONDS = 60;
 const OVERDUE_AFTER_MS = 60_000;
 const OVERDUE_SHOWN_MAX = 1_000;
@@ -74,8 +77,14 @@ const CHECKS: readonly Check[] = [
     look: async ({ issuer, keyring, clock, log }) => {
       const keys = await openKeyStore({ db: issuer, keyring, clock, log });
       const { kid } = keys.signingKey();
+      const ageMs = clock.now() - keys.signingSince();
       keys.close();
-      return { ok: true, detail: `signing with ${kid}` };
+      return ageMs < SIGNING_AGE_MAX_MS
+        ? { ok: true, detail: `signing with ${kid}` }
+        : {
+            ok: false,
+            detail: `${kid} has signed for ${Math.floor(ageMs / DAY_MS)} days: does a worker run, and the schedule rotateSigningKeys?`,
+          };
     },
   },
   {

@@ -34,6 +34,8 @@ export type KeyLookup = VerificationKey | "revoked" | undefined;
 export interface KeyStore {
   /** The key that signs. Throws `UNAVAILABLE` while there is none. */
   readonly signingKey: () => SigningKey;
+  /** Since when it signs, Unix milliseconds; 0 while there is none. */
+  readonly signingSince: () => number;
   /** The public half of a published key; looks into the database once when it is not known. */
   readonly verificationKey: (kid: string) => Promise<KeyLookup>;
   /** What `/.well-known/jwks.json` answers. */
@@ -123,7 +125,7 @@ async function openPrivateHalves(
 interface Standing {
   readonly at: number;
   readonly published: ReadonlyMap<string, HeldKey>;
-  readonly signing: SigningKey | undefined;
+  readonly signing: HeldKey | undefined;
 }
 
 /** Asked for with every token: states change with the time, but not within the second. */
@@ -140,7 +142,7 @@ function standingAt(keys: readonly HeldKey[], at: number): Standing {
     at,
     published: new Map(keys.filter(isIn(["NEXT", "CURRENT", "PREVIOUS"])).map((key) => [key.kid, key])),
     // The current key; where it does not open, the one before it is still better than none.
-    signing: begun.find(({ signing }) => signing !== undefined)?.signing,
+    signing: begun.find(({ signing }) => signing !== undefined),
   };
 }
 
@@ -187,7 +189,7 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
 
   return {
     signingKey: () => {
-      const { signing } = current();
+      const signing = current().signing?.signing;
       if (signing === undefined) {
         throw new SignetError("UNAVAILABLE", {
           detail: "There is no key to sign with.",
@@ -196,6 +198,7 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
       }
       return signing;
     },
+    signingSince: () => current().signing?.activatedAt ?? 0,
     verificationKey: async (kid) => {
       const found = lookUp(kid);
       if (found !== undefined || clock.now() - readAt < UNKNOWN_KEY_COOLDOWN_MS) {

@@ -30,7 +30,7 @@ import type { KeyStore } from "../oauth/key-store.ts";
 import { createLastUsedRecorder } from "../oauth/last-used.ts";
 import { tokenEndpoint } from "../oauth/metadata.ts";
 import { createReMac } from "../oauth/re-mac.ts";
-import { createTokenVerifier } from "../oauth/verify-access-token.ts";
+import { createTokenVerifier, type VerifyToken } from "../oauth/verify-access-token.ts";
 import { createTenantLimits } from "../rate-limits/tenant-limits.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../settings/mutual-tls.ts";
@@ -154,6 +154,14 @@ function readinessChecks(db: Pool, temporal: Client, keys: KeyStore): readonly R
   ];
 }
 
+function tokenVerifier(
+  { publicUrl: issuer, audience }: Config,
+  { verificationKey }: Pick<KeyStore, "verificationKey">,
+  clock: Clock,
+): VerifyToken {
+  return createTokenVerifier({ issuer, audience, verificationKey, clock });
+}
+
 /** Starts the api process and resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log, clock = systemClock } = options;
@@ -177,12 +185,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     clients: mutualTls.clients,
     oauth,
     webhooks,
-    verifyToken: createTokenVerifier({
-      issuer: config.publicUrl,
-      audience: config.audience,
-      verificationKey: keys.verificationKey,
-      clock,
-    }),
+    verifyToken: tokenVerifier(config, keys, clock),
     tenantLimits: createTenantLimits(config),
     readiness,
   });
@@ -199,6 +202,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     keyring,
     pepper,
     rotationRules: rotationRules(config),
+    alg: config.jwtAlg,
   });
   const publicAddress = await listen(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);

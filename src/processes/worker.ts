@@ -5,6 +5,7 @@ import type { NativeConnection } from "@temporalio/worker";
 import { createDeliverActivities } from "../../activities/deliver.ts";
 import { createPurgeActivities } from "../../activities/purge.ts";
 import { createRotateActivities } from "../../activities/rotate.ts";
+import { createSigningKeyActivities } from "../../activities/signing-keys.ts";
 import { createVerifyActivities } from "../../activities/verify.ts";
 import type { Config } from "../config.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
@@ -15,6 +16,7 @@ import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
 import { createEngine, type Engine } from "../delivery/engine.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
+import type { SigningKeyServices } from "../signing-keys/rotate.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
 import { checkNamespace } from "../temporal/client.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
@@ -56,14 +58,17 @@ async function connect({ config, log, stopping }: WorkerProcessOptions): Promise
   }
 }
 
+interface WorkerParts {
+  readonly engine: Engine;
+  readonly pool: Pool;
+  readonly rotatorPool: Pool;
+  readonly connection: NativeConnection;
+  readonly signingKeys: SigningKeyServices;
+}
+
 async function runWorkers(
   { config, log }: WorkerProcessOptions,
-  {
-    engine,
-    pool,
-    rotatorPool,
-    connection,
-  }: { engine: Engine; pool: Pool; rotatorPool: Pool; connection: NativeConnection },
+  { engine, pool, rotatorPool, connection, signingKeys }: WorkerParts,
 ): Promise<Workers> {
   const { attemptFirst, attempt, settle, replay, cancel, expire } = createDeliverActivities({
     attempts: engine.attempts,
@@ -81,6 +86,7 @@ async function runWorkers(
         cancel,
         expire,
         ...createVerifyActivities(engine.challenge),
+        ...createSigningKeyActivities(signingKeys),
         ...createPurgeActivities({ pool, clock: systemClock, log, retentionDays: config.retentionDays }),
         ...createRotateActivities({
           pool: rotatorPool,
@@ -119,10 +125,13 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   });
   const rotatorPool = openRotatorPool(options);
   await requireCurrentSchema(pool);
+  const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
+  const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, alg: config.jwtAlg };
   let hint: (count: number) => void = () => undefined;
   const engine = createEngine({ config, pool, keyring, clock, log }, () => hint(1));
   const connection = await connect(options);
-  const workers = await runWorkers(options, { engine, pool, rotatorPool, connection });
+  const parts = { engine, pool, rotatorPool, connection, signingKeys };
+  const workers = await runWorkers(options, parts);
   const temporal = createNativeClient(connection, config.temporalNamespace);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
@@ -149,7 +158,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
       await workers.stop();
       await engine.drain();
       await connection.close();
-      await Promise.all([pool.end(), rotatorPool.end()]);
+      await Promise.all([pool.end(), rotatorPool.end(), operatorPool.end()]);
     },
   };
 }

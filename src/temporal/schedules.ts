@@ -6,12 +6,13 @@ import { TASK_QUEUES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
 export async function ensureSchedules(client: Client): Promise<void> {
   await ensureSchedule(client, WORKFLOW_TYPES.purgeExpired, "1 hour");
   await ensureSchedule(client, WORKFLOW_TYPES.rotateCredentials, "5 minutes");
+  await ensureSchedule(client, WORKFLOW_TYPES.rotateSigningKeys, "10 minutes");
 }
 
 async function ensureSchedule(
   client: Client,
   workflowType: string,
-  every: "1 hour" | "5 minutes",
+  every: "1 hour" | "10 minutes" | "5 minutes",
 ): Promise<void> {
   try {
     await client.schedule.create({

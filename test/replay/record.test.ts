@@ -113,6 +113,21 @@ describe.runIf(RECORDING)("histories of deliver", () => {
   });
 });
 
+describe.runIf(RECORDING)("histories of upkeep", () => {
+  const made = useWorld();
+  beforeAll(async () => {
+    await made.current.startWorker();
+  });
+
+  test("rotateSigningKeys", async () => {
+    await made.current.temporal.workflow.execute("rotateSigningKeys", {
+      workflowId: "rotate-recording",
+      taskQueue: TASK_QUEUES.control,
+    });
+    await save(made.current, "rotate-signing-keys", "rotate-recording");
+  });
+});
+
 describe.runIf(RECORDING)("histories of deliver on the real schedule", () => {
   const made = useWorld({
     retryWindowMs: 259_200_000,

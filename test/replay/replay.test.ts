@@ -39,6 +39,7 @@ test("there is a history of every shape", () => {
     "deliver-signal-during-attempt.json",
     "deliver-slow-lane.json",
     "rotate-credentials.json",
+    "rotate-signing-keys.json",
     "verify-exhausted.json",
     "verify-second-ping.json",
     "verify-superseded.json",

@@ -6,12 +6,14 @@ import type { SignetServer } from "../types.ts";
 import { registerAuditRoute } from "./audit.ts";
 import { registerCredentialRoutes } from "./credentials.ts";
 import { createOperatorGuard } from "./operator-guard.ts";
+import { registerKeyEncryptionRoutes } from "./key-encryption.ts";
 import { registerOperatorTokenRoutes } from "./operator-tokens.ts";
 import { registerOperatorRoutes } from "./operators.ts";
 import { registerPrincipalRoutes } from "./principals.ts";
 import { registerRoleRoutes } from "./roles.ts";
 import type { AdminServices } from "./services.ts";
 import { registerTenantStateRoutes } from "./tenant-state.ts";
+import { registerSigningKeyRoutes } from "./signing-keys.ts";
 import { registerTenantRoutes } from "./tenants.ts";
 
 /** Builds the operators' API, ready to listen. */
@@ -36,6 +38,8 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerOperatorRoutes(server, services);
   registerOperatorTokenRoutes(server, services);
   registerAuditRoute(server, services);
+  registerSigningKeyRoutes(server, services);
+  registerKeyEncryptionRoutes(server, services);
   registerAdminOpenApiRoute(server);
 
   await server.ready();

@@ -1,6 +1,7 @@
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool } from "../../database/pool.ts";
+import type { SigningAlgorithm } from "../../database/repositories/signing-keys.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { RotationRules } from "../../domain/secret-version.ts";
@@ -29,6 +30,8 @@ export interface AdminServices {
   readonly keyring: Keyring;
   readonly pepper: Pepper;
   readonly rotationRules: RotationRules;
+  /** Of signing keys made from now on. */
+  readonly alg: SigningAlgorithm;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;

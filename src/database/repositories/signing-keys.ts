@@ -31,10 +31,33 @@ const COLUMNS = `kid, alg, public_jwk, private_key, state, created_at, activated
 /** The keys that are not gone, and those that were revoked since: their tokens are still about. */
 export async function listLiveKeys(db: Queryable, revokedSince: Date): Promise<SigningKeyRow[]> {
   const { rows } = await db.query<SigningKeyRow>(
-    `SELECT ${COLUMNS} FROM signing_keys WHERE state <> 'GONE' OR revoked_at >= $1 ORDER BY created_at, kid`,
+    `SELECT ${COLUMNS} FROM signing_keys WHERE state <> 'GONE' OR revoked_at >= $1 ORDER BY activated_at, kid`,
     [revokedSince],
   );
   return rows;
+}
+
+/** The newest keys first, those that are gone among them. */
+export async function listSigningKeys(db: Queryable, limit: number): Promise<SigningKeyRow[]> {
+  const { rows } = await db.query<SigningKeyRow>(
+    `SELECT ${COLUMNS} FROM signing_keys ORDER BY activated_at DESC, kid LIMIT $1`,
+    [limit],
+  );
+  return rows;
+}
+
+/** The keys that are not gone, locked against whoever else would change keys until the transaction ends. */
+export async function lockSigningKeys(db: Queryable): Promise<SigningKeyRow[]> {
+  await db.query("LOCK TABLE signing_keys IN SHARE ROW EXCLUSIVE MODE");
+  const { rows } = await db.query<SigningKeyRow>(
+    `SELECT ${COLUMNS} FROM signing_keys WHERE state <> 'GONE' ORDER BY activated_at DESC, kid`,
+  );
+  return rows;
+}
+
+export async function findSigningKey(db: Queryable, kid: string): Promise<SigningKeyRow | undefined> {
+  const { rows } = await db.query<SigningKeyRow>(`SELECT ${COLUMNS} FROM signing_keys WHERE kid = $1`, [kid]);
+  return rows[0];
 }
 
 /** Whether there is a key to sign with. */
@@ -54,4 +77,61 @@ export async function insertFirstKey(db: Queryable, key: NewSigningKey, nowMs: n
     [key.kid, key.alg, JSON.stringify(key.public_jwk), key.private_key, new Date(nowMs)],
   );
   return rowCount === 1;
+}
+
+/** Adds a key that begins to sign at `activatedAt`. */
+export async function insertNextKey(
+  db: Queryable,
+  key: NewSigningKey,
+  { createdAt, activatedAt }: { readonly createdAt: Date; readonly activatedAt: Date },
+): Promise<void> {
+  await db.query(
+    `INSERT INTO signing_keys (kid, alg, public_jwk, private_key, state, created_at, activated_at)
+     VALUES ($1, $2, $3, $4, 'NEXT', $5, $6)`,
+    [key.kid, key.alg, JSON.stringify(key.public_jwk), key.private_key, createdAt, activatedAt],
+  );
+}
+
+/** A NEXT key becomes the one that signs. The one before must have been retired or revoked. */
+export async function markCurrent(db: Queryable, kid: string, activatedAt: Date): Promise<void> {
+  await db.query("UPDATE signing_keys SET state = 'CURRENT', activated_at = $2 WHERE kid = $1", [
+    kid,
+    activatedAt,
+  ]);
+}
+
+/** A NEXT key begins at another time. */
+export async function moveActivation(db: Queryable, kid: string, activatedAt: Date): Promise<void> {
+  await db.query("UPDATE signing_keys SET activated_at = $2 WHERE kid = $1 AND state = 'NEXT'", [
+    kid,
+    activatedAt,
+  ]);
+}
+
+/** The key does not sign any more; what it has signed is still good. */
+export async function markPrevious(db: Queryable, kid: string, retiredAt: Date): Promise<void> {
+  await db.query("UPDATE signing_keys SET state = 'PREVIOUS', retired_at = $2 WHERE kid = $1", [
+    kid,
+    retiredAt,
+  ]);
+}
+
+/** The key is over: published no more, its private half erased. */
+export async function markGone(db: Queryable, kid: string): Promise<void> {
+  await db.query("UPDATE signing_keys SET state = 'GONE', private_key = '' WHERE kid = $1", [kid]);
+}
+
+/** The key and everything that it signed are good for nothing from this moment on. */
+export async function markRevoked(
+  db: Queryable,
+  kid: string,
+  { at, reason }: { readonly at: Date; readonly reason: string },
+): Promise<SigningKeyRow | undefined> {
+  const { rows } = await db.query<SigningKeyRow>(
+    `UPDATE signing_keys SET state = 'GONE', private_key = '', revoked_at = $2, revocation_reason = $3,
+            retired_at = coalesce(retired_at, $2)
+      WHERE kid = $1 AND revoked_at IS NULL RETURNING ${COLUMNS}`,
+    [kid, at, reason],
+  );
+  return rows[0];
 }

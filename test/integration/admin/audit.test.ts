@@ -5,10 +5,12 @@ import { leafHash } from "../../../src/compliance/merkle.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { provision } from "../../support/factories.ts";
 import { type AdminRoute, adminRoutes } from "../../support/openapi.ts";
+import { testKeyring } from "../../support/keyring.ts";
 import { askAs, createOperator } from "../../support/operators.ts";
 import { sql } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const earlierKek = randomBytes(32);
+const api = useTestApi({ environment: { SIGNET_KEK_PREVIOUS: earlierKek.toString("base64") } });
 
 interface Entry {
   readonly index: number;
@@ -103,6 +105,17 @@ const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
     const { id, tokenId } = await createOperator(api, "read");
     return { path: `/operators/${id}/tokens/${tokenId}`, target: id, details: { token_id: tokenId } };
   },
+  "POST /signing-keys/rotate": async () => ({ path: "/signing-keys/rotate", body: { reason: "drill" } }),
+  "POST /signing-keys/{kid}/revoke": async () => {
+    const { body } = await api.admin("POST", "/signing-keys/rotate", {});
+    return { path: `/signing-keys/${String(body["kid"])}/revoke`, body: { reason: "leaked" } };
+  },
+  "POST /key-encryption/rewrap": async () => {
+    const { tenantId } = await provision(api);
+    const dataKey = await testKeyring(earlierKek).newTenantDataKey(tenantId);
+    await sql(api, "UPDATE tenants SET data_key = $2 WHERE id = $1", [tenantId, dataKey]);
+    return { path: "/key-encryption/rewrap", body: {}, details: { kind: "tenants", count: 1 } };
+  },
 };
 
 const nameOf = ({ method, path }: AdminRoute): string => `${method} ${path}`;
@@ -152,7 +165,7 @@ describe("every route that changes something", () => {
         type: expect.toBeOneOf([route.audits].flat()) as string,
         actor: "operator:bootstrap",
         tenant_id: route.audits === "tenant.created" ? created : (change.tenant ?? null),
-        target: change.target ?? created,
+        target: change.target ?? created ?? answer.body["kid"] ?? null,
         request_id: answer.headers.get("x-request-id"),
         details: change.details ?? {},
       });

@@ -1,0 +1,9 @@
+/** Activities of the `rotateSigningKeys` workflow. */
+import { rotateSigningKeys, type SigningKeyServices } from "../src/signing-keys/rotate.ts";
+import type { SigningKeyActivities } from "./types.ts";
+
+export function createSigningKeyActivities(services: SigningKeyServices): SigningKeyActivities {
+  return {
+    advanceSigningKeys: async () => await rotateSigningKeys(services, { actor: "system:rotateSigningKeys" }),
+  };
+}

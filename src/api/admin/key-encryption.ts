@@ -1,0 +1,63 @@
+import { Type } from "typebox";
+import { WRAPPED_KINDS, type WrappedKind } from "../../database/repositories/wrapped-keys.ts";
+import { SignetError } from "../../errors.ts";
+import { type RewrapPosition, rewrapKeys } from "../../signing-keys/rewrap.ts";
+import { Closed, Nullable } from "../schemas/common.ts";
+import type { SignetServer } from "../types.ts";
+import { authorOf } from "./author.ts";
+import type { AdminServices } from "./services.ts";
+
+const Rewrapped = Type.Object({
+  kek_id: Type.String({ description: "The key-encryption key that wraps now" }),
+  rewrapped: Type.Integer(),
+  unreadable: Type.Array(Type.String(), {
+    description: "Ids of what is wrapped by a key that is not known here",
+  }),
+  next_cursor: Nullable(Type.String()),
+});
+
+/** `<kind>|<id>`; opaque to callers. */
+function readCursor(cursor: string | undefined): RewrapPosition | undefined {
+  if (cursor === undefined) {
+    return undefined;
+  }
+  const [, kind, after] =
+    /^(\w+)\|([A-Za-z0-9_-]*)$/.exec(Buffer.from(cursor, "base64url").toString("latin1")) ?? [];
+  const known = WRAPPED_KINDS.find((candidate): candidate is WrappedKind => candidate === kind);
+  if (known === undefined || after === undefined) {
+    throw new SignetError("INVALID_REQUEST", { detail: "cursor is not of this list." });
+  }
+  return { kind: known, after };
+}
+
+function writeCursor(position: RewrapPosition | undefined): string | null {
+  return position === undefined
+    ? null
+    : Buffer.from(`${position.kind}|${position.after}`, "latin1").toString("base64url");
+}
+
+/** The key-encryption keys, as far as operators deal with them. */
+export function registerKeyEncryptionRoutes(server: SignetServer, services: AdminServices): void {
+  const tags = ["signing-keys"];
+
+  server.post(
+    "/admin/v1/key-encryption/rewrap",
+    {
+      config: { operator: "security", audits: "key.rewrapped" },
+      schema: {
+        tags,
+        body: Closed({ cursor: Type.Optional(Type.String({ maxLength: 256, pattern: "^[A-Za-z0-9_-]+$" })) }),
+        response: { 200: Rewrapped },
+      },
+    },
+    async (request) => {
+      const result = await rewrapKeys(services, authorOf(request), readCursor(request.body.cursor));
+      return {
+        kek_id: result.kekId,
+        rewrapped: result.rewrapped,
+        unreadable: [...result.unreadable],
+        next_cursor: writeCursor(result.next),
+      };
+    },
+  );
+}

@@ -1,0 +1,121 @@
+import { Type } from "typebox";
+import { listSigningKeys, type SigningKeyRow } from "../../database/repositories/signing-keys.ts";
+import { statesAt } from "../../signing-keys/lifecycle.ts";
+import { revokeSigningKey } from "../../signing-keys/revoke.ts";
+import { hastenRotation } from "../../signing-keys/rotate.ts";
+import { Closed, Id, Nullable, OneOf, Timestamp } from "../schemas/common.ts";
+import type { SignetServer } from "../types.ts";
+import { authorOf } from "./author.ts";
+import type { AdminServices } from "./services.ts";
+
+/** A key a month: eight years. */
+const SHOWN_MAX = 100;
+const KID = "^[A-Za-z0-9_-]{43}$";
+
+const SigningKey = Type.Object({
+  kid: Type.String({ description: "RFC 7638 thumbprint" }),
+  alg: OneOf(["ES256", "RS256", "Ed25519"]),
+  state: OneOf(["NEXT", "CURRENT", "PREVIOUS", "GONE"]),
+  created_at: Timestamp,
+  activated_at: Type.String({ format: "date-time", description: "When it begins to sign; may lie ahead" }),
+  retired_at: Nullable(Timestamp),
+  revoked_at: Nullable(Timestamp),
+  revocation_reason: Nullable(Type.String()),
+});
+
+const KidParams = Closed({ kid: Type.String({ pattern: KID }) });
+const ReasonText = Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\p{Cc}]+$" });
+
+/** The state at this moment, whatever the schedule has carried out. */
+function presentKeys(rows: readonly SigningKeyRow[], nowMs: number) {
+  const states = statesAt(
+    rows
+      .filter(({ state }) => state !== "GONE")
+      .map((row) => ({
+        kid: row.kid,
+        activatedAt: row.activated_at.getTime(),
+        retiredAt: row.retired_at?.getTime() ?? null,
+        revokedAt: row.revoked_at?.getTime() ?? null,
+      })),
+    nowMs,
+  );
+  return rows.map((row) => ({
+    kid: row.kid,
+    alg: row.alg,
+    state: states.get(row.kid) ?? "GONE",
+    created_at: row.created_at.toISOString(),
+    activated_at: row.activated_at.toISOString(),
+    retired_at: row.retired_at?.toISOString() ?? null,
+    revoked_at: row.revoked_at?.toISOString() ?? null,
+    revocation_reason: row.revocation_reason,
+  }));
+}
+
+export function registerSigningKeyRoutes(server: SignetServer, services: AdminServices): void {
+  const { pool, clock } = services;
+  const tags = ["signing-keys"];
+
+  server.get(
+    "/admin/v1/signing-keys",
+    {
+      config: { operator: "read" },
+      schema: {
+        tags,
+        response: { 200: Type.Object({ data: Type.Array(SigningKey), next_cursor: Type.Null() }) },
+      },
+    },
+    async () => ({
+      data: presentKeys(await listSigningKeys(pool, SHOWN_MAX), clock.now()),
+      next_cursor: null,
+    }),
+  );
+
+  server.post(
+    "/admin/v1/signing-keys/rotate",
+    {
+      config: { operator: "security", audits: "key.created" },
+      schema: {
+        tags,
+        body: Closed({ reason: Type.Optional(ReasonText) }),
+        response: { 200: SigningKey },
+      },
+    },
+    async (request) => {
+      const next = await hastenRotation(services, { ...authorOf(request), reason: request.body.reason });
+      return presentKeys([next], clock.now())[0];
+    },
+  );
+
+  server.post(
+    "/admin/v1/signing-keys/:kid/revoke",
+    {
+      config: { operator: "security", audits: "key.revoked" },
+      schema: {
+        tags,
+        params: KidParams,
+        body: Closed({ reason: ReasonText }),
+        response: {
+          200: Type.Object({
+            ...SigningKey.properties,
+            revocation_id: Id("revocation"),
+            sequence: Type.Integer(),
+            committed_at: Timestamp,
+          }),
+        },
+      },
+    },
+    async (request) => {
+      const { key, revocation } = await revokeSigningKey(services, {
+        ...authorOf(request),
+        kid: request.params.kid,
+        reason: request.body.reason,
+      });
+      return {
+        ...(presentKeys([key], clock.now())[0] as ReturnType<typeof presentKeys>[number]),
+        revocation_id: revocation.id,
+        sequence: revocation.sequence,
+        committed_at: revocation.at.toISOString(),
+      };
+    },
+  );
+}

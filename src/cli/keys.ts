@@ -1,0 +1,72 @@
+import { Command } from "commander";
+import { createAdminCall, type Resource, segment } from "./admin-client.ts";
+import { type CliContext, CommandError } from "./context.ts";
+import { type OutputOptions, printPage, printResource } from "./output.ts";
+
+const COLUMNS = ["kid", "alg", "state", "created_at", "activated_at", "retired_at", "revoked_at"];
+
+/** Batch after batch until nothing is left. */
+async function rewrapAll(rewrap: (body: Resource) => Promise<Resource>): Promise<Resource> {
+  let rewrapped = 0;
+  const unreadable: unknown[] = [];
+  let answer = await rewrap({});
+  for (;;) {
+    rewrapped += Number(answer["rewrapped"]);
+    unreadable.push(...(answer["unreadable"] as unknown[]));
+    if (answer["next_cursor"] === null) {
+      return { kek_id: answer["kek_id"], rewrapped, unreadable };
+    }
+    answer = await rewrap({ cursor: answer["next_cursor"] });
+  }
+}
+
+/** `signet keys list | rotate | revoke | rewrap`. */
+export function keysCommand(context: CliContext): Command {
+  const call = createAdminCall(context);
+  const keys = new Command("keys").description("keys that sign tokens, and the keys that wrap keys");
+
+  keys
+    .command("list")
+    .description("list the signing keys, newest first")
+    .option("--json", "print the API's object")
+    .action(async (options: OutputOptions) => {
+      printPage(context, await call("GET", "/signing-keys"), COLUMNS, options);
+    });
+
+  keys
+    .command("rotate")
+    .description(
+      "let the next key sign as soon as it has been published for an hour; makes one if there is none",
+    )
+    .option("--reason <text>", "goes to the compliance log")
+    .option("--json", "print the API's object")
+    .action(async ({ reason, ...output }: OutputOptions & { readonly reason?: string }) => {
+      const body = reason === undefined ? {} : { reason };
+      printResource(context, await call("POST", "/signing-keys/rotate", body), output);
+    });
+
+  keys
+    .command("revoke <kid>")
+    .description("emergency: every token that the key has signed dies at once")
+    .requiredOption("--reason <text>", "goes to the compliance log")
+    .option("--json", "print the API's object")
+    .action(async (kid: string, { reason, ...output }: OutputOptions & { readonly reason: string }) => {
+      printResource(context, await call("POST", `/signing-keys/${segment(kid)}/revoke`, { reason }), output);
+    });
+
+  keys
+    .command("rewrap")
+    .description("bring every wrapped key under the newest key-encryption key, while the service runs")
+    .option("--json", "print the API's object")
+    .action(async (options: OutputOptions) => {
+      const result = await rewrapAll(async (body) => await call("POST", "/key-encryption/rewrap", body));
+      printResource(context, result, options);
+      if ((result["unreadable"] as unknown[]).length > 0) {
+        throw new CommandError(
+          "Some keys are wrapped by a key-encryption key that the service does not have: add it to SIGNET_KEK_PREVIOUS or to the key file.",
+        );
+      }
+    });
+
+  return keys;
+}

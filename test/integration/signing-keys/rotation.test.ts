@@ -1,0 +1,229 @@
+/** The life of signing keys in a real database, with a time that the test moves, and over the operators' API. */
+import { randomBytes } from "node:crypto";
+import { Client } from "pg";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createPool, type Pool } from "../../../src/database/pool.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/oauth/key-store.ts";
+import {
+  hastenRotation,
+  rotateSigningKeys,
+  type SigningKeyServices,
+} from "../../../src/signing-keys/rotate.ts";
+import { revokeSigningKey } from "../../../src/signing-keys/revoke.ts";
+import { testKeyring } from "../../support/keyring.ts";
+import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const START = 1_763_650_000_000;
+const ACTOR = "system:test";
+const AUTHOR = { actor: ACTOR } as const;
+const log = createLogger({ level: "silent" });
+const keyring = testKeyring();
+
+let nowMs: number;
+const clock = { now: () => nowMs };
+let database: TestDatabase;
+let services: SigningKeyServices;
+let issuer: Pool;
+let store: KeyStore;
+let sql: Client;
+
+beforeEach(async () => {
+  nowMs = START;
+  database = await createTestDatabase();
+  const pool = createPool({ url: database.url, role: "signet_operator", max: 10, log });
+  issuer = createPool({ url: database.url, role: "signet_issuer", max: 2, log });
+  services = { pool, keyring, clock, randomBytes, alg: "ES256" };
+  sql = new Client({ connectionString: database.adminUrl });
+  await sql.connect();
+  await ensureSigningKey({ db: pool, keyring, clock, alg: "ES256" });
+  store = await openKeyStore({ db: issuer, keyring, clock, log });
+});
+afterEach(async () => {
+  store.close();
+  await Promise.all([services.pool.end(), issuer.end(), sql.end()]);
+  await database.drop();
+});
+
+interface Row {
+  readonly kid: string;
+  readonly state: string;
+  readonly private_key: string;
+}
+
+async function rows(): Promise<Row[]> {
+  return (
+    await sql.query<Row>("SELECT kid, state, private_key FROM signing_keys ORDER BY created_at, activated_at")
+  ).rows;
+}
+
+async function entries(): Promise<string[]> {
+  const { rows } = await sql.query<{ entry: string }>(
+    "SELECT type || ' ' || coalesce(convert_from(entry, 'UTF8')::jsonb ->> 'target', '') AS entry FROM clog ORDER BY idx",
+  );
+  return rows.map(({ entry }) => entry);
+}
+
+const published = (): string[] =>
+  store
+    .publicKeys()
+    .map(({ kid }) => kid)
+    .sort();
+const advance = async () => await rotateSigningKeys(services, AUTHOR);
+
+test("a key is made a day ahead, published, signs for 30 days, stays for an hour and loses its private half", async () => {
+  const first = store.signingKey().kid;
+  nowMs = START + 29 * DAY - 1;
+  expect((await advance()).created).toEqual([]);
+  nowMs = START + 29 * DAY;
+  const {
+    created: [second = ""],
+  } = await advance();
+  await store.refresh();
+  expect([store.signingKey().kid, published()]).toEqual([first, [first, second].sort()]);
+
+  nowMs = START + 30 * DAY;
+  expect(await advance()).toEqual({ created: [], activated: [second], retired: [first], gone: [] });
+  await store.refresh();
+  expect([store.signingKey().kid, published()]).toEqual([second, [first, second].sort()]);
+  expect(await store.verificationKey(first)).toMatchObject({ alg: "ES256" });
+
+  nowMs += HOUR;
+  expect((await advance()).gone).toEqual([first]);
+  await store.refresh();
+  expect(published()).toEqual([second]);
+  expect(await store.verificationKey(first)).toBeUndefined();
+  expect((await rows()).map(({ state, private_key: key }) => [state, key === ""])).toEqual([
+    ["GONE", true],
+    ["CURRENT", false],
+  ]);
+  expect(await entries()).toEqual([
+    `key.created ${second}`,
+    `key.retired ${first}`,
+    `key.activated ${second}`,
+    `key.gone ${first}`,
+  ]);
+});
+
+test("a schedule that stops delays nothing that was begun: the next key signs and the last one goes, by the time alone", async () => {
+  const first = store.signingKey().kid;
+  nowMs = START + 29 * DAY;
+  const {
+    created: [second = ""],
+  } = await advance();
+  await store.refresh();
+  // Nothing is read, nothing is run from here on.
+  nowMs = START + 30 * DAY - 1;
+  expect(store.signingKey().kid).toBe(first);
+  nowMs = START + 30 * DAY + 1_000;
+  expect([store.signingKey().kid, published()]).toEqual([second, [first, second].sort()]);
+  nowMs = START + 30 * DAY + HOUR + 1_000;
+  expect([store.signingKey().kid, published()]).toEqual([second, [second]]);
+});
+
+test("a schedule that comes back after months goes on where it was, an hour's publication included", async () => {
+  const first = store.signingKey().kid;
+  nowMs = START + 100 * DAY;
+  const {
+    created: [second = ""],
+  } = await advance();
+  await store.refresh();
+  expect(store.signingKey().kid).toBe(first);
+  nowMs += HOUR - 1;
+  expect(await advance()).toEqual({ created: [], activated: [], retired: [], gone: [] });
+  nowMs += 1;
+  expect(await advance()).toMatchObject({ activated: [second], retired: [first] });
+});
+
+test("ten schedules and operators at the same moment make one key", async () => {
+  nowMs = START + 29 * DAY;
+  await Promise.all([
+    ...Array.from({ length: 5 }, advance),
+    ...Array.from({ length: 5 }, async () => await hastenRotation(services, AUTHOR)),
+  ]);
+  expect((await rows()).map(({ state }) => state)).toEqual(["CURRENT", "NEXT"]);
+});
+
+test("an operator's rotation takes an hour, and asking twice does not put it off", async () => {
+  const first = store.signingKey().kid;
+  const { kid, activated_at: at } = await hastenRotation(services, AUTHOR);
+  expect(at.getTime()).toBe(START + HOUR);
+  nowMs += 10 * 60_000;
+  expect(await hastenRotation(services, AUTHOR)).toMatchObject({ kid, activated_at: at });
+  await store.refresh();
+  nowMs = START + HOUR - 1;
+  expect(store.signingKey().kid).toBe(first);
+  nowMs = START + HOUR + 1_000;
+  expect(store.signingKey().kid).toBe(kid);
+});
+
+test("an operator brings a key forward that was to begin later", async () => {
+  nowMs = START + 29 * DAY;
+  const {
+    created: [second = ""],
+  } = await advance();
+  nowMs += 2 * HOUR;
+  expect(await hastenRotation(services, AUTHOR)).toMatchObject({ kid: second });
+  expect(await advance()).toMatchObject({ activated: [second] });
+  expect((await entries()).filter((entry) => entry.startsWith("key.hastened"))).toEqual([
+    `key.hastened ${second}`,
+  ]);
+});
+
+describe("revoking", () => {
+  const revoke = async (kid: string) =>
+    await revokeSigningKey(services, { kid, reason: "leaked", actor: ACTOR, requestId: "req_x" });
+
+  test("the key that signs puts another in its place at once", async () => {
+    const first = store.signingKey().kid;
+    const { key, revocation } = await revoke(first);
+    expect(key).toMatchObject({ state: "GONE", private_key: "", revocation_reason: "leaked" });
+    expect(revocation.sequence).toBe(1);
+    await store.refresh();
+    const second = store.signingKey().kid;
+    expect(second).not.toBe(first);
+    expect(published()).toEqual([second]);
+    expect(await store.verificationKey(first)).toBe("revoked");
+    expect(await entries()).toEqual([
+      `key.created ${second}`,
+      `key.activated ${second}`,
+      `key.revoked ${first}`,
+    ]);
+  });
+
+  test("the key that signs lets the next one begin before its time", async () => {
+    const first = store.signingKey().kid;
+    const { kid: second } = await hastenRotation(services, AUTHOR);
+    await revoke(first);
+    await store.refresh();
+    expect([store.signingKey().kid, published()]).toEqual([second, [second]]);
+  });
+
+  test("a key that does not sign leaves the others as they are", async () => {
+    const first = store.signingKey().kid;
+    const { kid: second } = await hastenRotation(services, AUTHOR);
+    await revoke(second);
+    await store.refresh();
+    expect([store.signingKey().kid, published()]).toEqual([first, [first]]);
+  });
+
+  test("is done once, whoever asks again; an unknown key is not found", async () => {
+    const first = store.signingKey().kid;
+    const { revocation } = await revoke(first);
+    expect((await revoke(first)).revocation).toEqual(revocation);
+    expect(await entries()).toHaveLength(3);
+    await expect(revoke("x".repeat(43))).rejects.toMatchObject({ code: "NOT_FOUND" });
+  });
+});
+
+test("a new algorithm comes with the next key, and both kinds are published meanwhile", async () => {
+  services = { ...services, alg: "RS256" };
+  await hastenRotation(services, AUTHOR);
+  await store.refresh();
+  expect(store.publicKeys().map(({ alg }) => alg)).toEqual(["ES256", "RS256"]);
+  expect(store.signingKey().alg).toBe("ES256");
+  nowMs += HOUR + 1_000;
+  expect(store.signingKey().alg).toBe("RS256");
+});

@@ -1,0 +1,56 @@
+/** The schedule of the signing keys on a real worker. */
+import { beforeAll, expect, test } from "vitest";
+import type { SigningKeyChanges } from "../../activities/types.ts";
+import { TASK_QUEUES } from "../../workflows/messages.ts";
+import { eventually } from "../support/eventually.ts";
+import { useWorld } from "../support/world.ts";
+
+const made = useWorld();
+beforeAll(async () => {
+  await made.current.startWorker();
+});
+
+async function states(): Promise<string[]> {
+  const { rows } = await made.current.sql.query<{ state: string }>(
+    "SELECT state FROM signing_keys ORDER BY activated_at",
+  );
+  return rows.map(({ state }) => state);
+}
+
+async function run(workflowId: string): Promise<SigningKeyChanges> {
+  return (await made.current.temporal.workflow.execute("rotateSigningKeys", {
+    workflowId,
+    taskQueue: TASK_QUEUES.control,
+  })) as SigningKeyChanges;
+}
+
+test("a worker makes the schedule, which runs every ten minutes and never beside itself", async () => {
+  const handle = made.current.temporal.schedule.getHandle("rotateSigningKeys");
+  const described = await eventually(
+    async () => await handle.describe().catch(() => undefined),
+    "the schedule to be made",
+  );
+  expect(described.action).toMatchObject({ type: "startWorkflow", workflowType: "rotateSigningKeys" });
+  expect(described.spec.intervals).toMatchObject([{ every: 600_000 }]);
+  expect(described.policies.overlap).toBe("SKIP");
+});
+
+test("a run makes the key that is missing, prepares the next one and carries out what is due", async () => {
+  const { sql } = made.current;
+  await run("rotate/1");
+  expect(await states()).toEqual(["CURRENT"]);
+  expect(await run("rotate/2")).toEqual({ created: [], activated: [], retired: [], gone: [] });
+
+  await sql.query("UPDATE signing_keys SET activated_at = activated_at - interval '29 days 1 hour'");
+  expect((await run("rotate/3")).created).toHaveLength(1);
+  expect(await states()).toEqual(["CURRENT", "NEXT"]);
+
+  await sql.query("UPDATE signing_keys SET activated_at = activated_at - interval '23 hours 30 minutes'");
+  const { activated, retired } = await run("rotate/4");
+  expect([activated.length, retired.length]).toEqual([1, 1]);
+  await sql.query(
+    "UPDATE signing_keys SET retired_at = retired_at - interval '2 days' WHERE state = 'PREVIOUS'",
+  );
+  expect((await run("rotate/5")).gone).toEqual(retired);
+  expect(await states()).toEqual(["GONE", "CURRENT"]);
+});
