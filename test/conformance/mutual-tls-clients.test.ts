@@ -1,16 +1,25 @@
 /** The same independent clients, and our own, over mutual TLS: RFC 8705, with tokens that are bound to certificates. */
 import { spawn } from "node:child_process";
+import { KeyObject, type webcrypto } from "node:crypto";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as oauth from "oauth4webapi";
 import * as openid from "openid-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { privateKeyAssertion } from "../../src/client/client-assertion.ts";
 import { SignetClient, type SignetClientOptions } from "../../src/client/signet-client.ts";
 import type { KeyPair } from "../../src/mutual-tls/authority.ts";
 import { createTlsFetch, type TlsMaterial } from "../../src/client/tls-fetch.ts";
 import { useTestApi } from "../support/api.ts";
-import { certificateFiles, clientPair, newRoot, serverPair, x5t } from "../support/certificates.ts";
+import {
+  certificateFiles,
+  clientPair,
+  newRoot,
+  serverPair,
+  thumbprint,
+  x5t,
+} from "../support/certificates.ts";
 import { testRuntime } from "../support/client-runtime.ts";
 import { eventually } from "../support/eventually.ts";
 import { bearer, provision, type Provisioned } from "../support/factories.ts";
@@ -25,6 +34,7 @@ const edge = `127.0.0.1:${await freePort()}`;
 /** As in production, tenants know one address, and it is the listener with mutual TLS. */
 const api = useTestApi({
   environment: {
+    SIGNET_ENV: "production",
     SIGNET_MTLS_MODE: "native",
     SIGNET_EDGE_LISTEN: edge,
     SIGNET_PUBLIC_URL: `https://${edge}`,
@@ -44,8 +54,36 @@ const MAIN = join(import.meta.dirname, "..", "..", "src", "main.ts");
 let client: Provisioned;
 
 beforeAll(async () => {
-  client = await provision(api, { scopes: ["credentials:read"], environment: "development" });
+  client = await registered();
 });
+
+/** A credential of production that names both certificates. */
+async function registered(credential: Readonly<Record<string, unknown>> = {}): Promise<Provisioned> {
+  return await provision(api, {
+    scopes: ["credentials:read"],
+    credential: { certificate_thumbprints: [own, other].map(thumbprint), ...credential },
+  });
+}
+
+const keys = (await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
+  "sign",
+  "verify",
+])) as webcrypto.CryptoKeyPair;
+const publicKey = { ...(await crypto.subtle.exportKey("jwk", keys.publicKey)), kid: "k1" };
+
+type Method = "client_secret_basic" | "client_secret_post" | "tls_client_auth" | "private_key_jwt";
+
+/** A client that authenticates so. */
+async function clientOf(method: Method): Promise<Provisioned> {
+  const { kty, crv, x, y, kid } = publicKey;
+  return await {
+    client_secret_basic: async () => await Promise.resolve(client),
+    client_secret_post: async () => await Promise.resolve(client),
+    tls_client_auth: async () => await registered({ rotation_mode: "workload" }),
+    private_key_jwt: async () =>
+      await registered({ rotation_mode: "workload", jwks: { keys: [{ kty, crv, x, y, kid }] } }),
+  }[method]();
+}
 
 function certificateOf(token: string): unknown {
   const claims = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as {
@@ -55,19 +93,25 @@ function certificateOf(token: string): unknown {
 }
 
 describe("openid-client", () => {
-  const discover = async (authentication: openid.ClientAuth): Promise<openid.Configuration> =>
-    await openid.discovery(new URL(api.publicUrl), client.clientId, undefined, authentication, {
+  const discover = async (
+    authentication: openid.ClientAuth,
+    { clientId } = client,
+  ): Promise<openid.Configuration> =>
+    await openid.discovery(new URL(api.publicUrl), clientId, undefined, authentication, {
       algorithm: "oauth2",
       [openid.customFetch]: async (url, init) => await ownFetch(url, init as RequestInit),
     });
 
-  test.each([
-    ["client_secret_basic", openid.ClientSecretBasic],
-    ["client_secret_post", openid.ClientSecretPost],
+  test.each<[Method, (client: Provisioned) => openid.ClientAuth]>([
+    ["client_secret_basic", ({ clientSecret }) => openid.ClientSecretBasic(clientSecret)],
+    ["client_secret_post", ({ clientSecret }) => openid.ClientSecretPost(clientSecret)],
+    ["tls_client_auth", () => openid.TlsClientAuth()],
+    ["private_key_jwt", () => openid.PrivateKeyJwt({ key: keys.privateKey, kid: "k1" })],
   ])(
     "gets a token with %s, bound to its certificate, and calls the API with both",
-    async (_method, authentication) => {
-      const configuration = await discover(authentication(client.clientSecret));
+    async (method, authentication) => {
+      const who = await clientOf(method);
+      const configuration = await discover(authentication(who), who);
       const { access_token: token } = await openid.clientCredentialsGrant(configuration);
       expect(certificateOf(token)).toBe(x5t(own));
       const url = new URL("/v1/credentials", api.publicUrl);
@@ -77,26 +121,34 @@ describe("openid-client", () => {
 });
 
 describe("oauth4webapi", () => {
-  test("gets a token, bound to its certificate", async () => {
-    const issuer = new URL(api.publicUrl);
-    const options = {
-      [oauth.customFetch]: async (url: string, init: unknown) => await ownFetch(url, init as RequestInit),
-    };
-    const discovered = await oauth.discoveryRequest(issuer, { ...options, algorithm: "oauth2" });
-    const server = await oauth.processDiscoveryResponse(issuer, discovered);
-    const who = { client_id: client.clientId };
-    const authentication = oauth.ClientSecretBasic(client.clientSecret);
-    const parameters = { scope: "credentials:read" };
-    const response = await oauth.clientCredentialsGrantRequest(
-      server,
-      who,
-      authentication,
-      parameters,
-      options,
-    );
-    const { access_token: token } = await oauth.processClientCredentialsResponse(server, who, response);
-    expect(certificateOf(token)).toBe(x5t(own));
-  });
+  test.each(["client_secret_basic", "tls_client_auth", "private_key_jwt"] as const)(
+    "gets a bound token with %s",
+    async (method) => {
+      const issuer = new URL(api.publicUrl);
+      const options = {
+        [oauth.customFetch]: async (url: string, init: unknown) => await ownFetch(url, init as RequestInit),
+      };
+      const discovered = await oauth.discoveryRequest(issuer, { ...options, algorithm: "oauth2" });
+      const server = await oauth.processDiscoveryResponse(issuer, discovered);
+      const { clientId, clientSecret } = await clientOf(method);
+      const authentication = {
+        client_secret_basic: oauth.ClientSecretBasic(clientSecret),
+        tls_client_auth: oauth.TlsClientAuth(),
+        private_key_jwt: oauth.PrivateKeyJwt({ key: keys.privateKey, kid: "k1" }),
+      }[method];
+      const who = { client_id: clientId };
+      const parameters = { scope: "credentials:read" };
+      const response = await oauth.clientCredentialsGrantRequest(
+        server,
+        who,
+        authentication,
+        parameters,
+        options,
+      );
+      const { access_token: token } = await oauth.processClientCredentialsResponse(server, who, response);
+      expect(certificateOf(token)).toBe(x5t(own));
+    },
+  );
 });
 
 describe("signet/client", () => {
@@ -112,6 +164,18 @@ describe("signet/client", () => {
     const signet = connect({ tls: material(own) });
     expect((await signet.credentials.list().page()).data).toHaveLength(1);
     expect(certificateOf((await signet.accessToken()).value)).toBe(x5t(own));
+  });
+
+  test("needs no secret where its certificate, or a key of its own, proves who it is", async () => {
+    const workload = await clientOf("tls_client_auth");
+    const options = { baseUrl: api.publicUrl, tls: material(own) };
+    const byCertificate = new SignetClient({ ...options, clientId: workload.clientId });
+    expect((await byCertificate.credentials.list().page()).data).toHaveLength(1);
+    const { clientId } = await clientOf("private_key_jwt");
+    const key = KeyObject.from(keys.privateKey);
+    const clientAssertion = privateKeyAssertion({ clientId, key, kid: "k1" });
+    const byKey = new SignetClient({ ...options, clientId, clientAssertion });
+    expect((await byKey.credentials.list().page()).data).toHaveLength(1);
   });
 
   test("replaces its token once after its certificate was renewed", async () => {
