@@ -1,6 +1,6 @@
 /** The same independent clients, and our own, over mutual TLS: RFC 8705, with tokens that are bound to certificates. */
 import { spawn } from "node:child_process";
-import { KeyObject, type webcrypto } from "node:crypto";
+import { KeyObject } from "node:crypto";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -65,10 +65,10 @@ async function registered(credential: Readonly<Record<string, unknown>> = {}): P
   });
 }
 
-const keys = (await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
+const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
   "sign",
   "verify",
-])) as webcrypto.CryptoKeyPair;
+]);
 const publicKey = { ...(await crypto.subtle.exportKey("jwk", keys.publicKey)), kid: "k1" };
 
 type Method = "client_secret_basic" | "client_secret_post" | "tls_client_auth" | "private_key_jwt";
@@ -132,10 +132,10 @@ describe("oauth4webapi", () => {
       const server = await oauth.processDiscoveryResponse(issuer, discovered);
       const { clientId, clientSecret } = await clientOf(method);
       const authentication = {
-        client_secret_basic: oauth.ClientSecretBasic(clientSecret),
-        tls_client_auth: oauth.TlsClientAuth(),
-        private_key_jwt: oauth.PrivateKeyJwt({ key: keys.privateKey, kid: "k1" }),
-      }[method];
+        client_secret_basic: () => oauth.ClientSecretBasic(clientSecret),
+        tls_client_auth: () => oauth.TlsClientAuth(),
+        private_key_jwt: () => oauth.PrivateKeyJwt({ key: keys.privateKey, kid: "k1" }),
+      }[method]();
       const who = { client_id: clientId };
       const parameters = { scope: "credentials:read" };
       const response = await oauth.clientCredentialsGrantRequest(
