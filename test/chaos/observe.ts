@@ -8,9 +8,9 @@ import type { World } from "../bench/environment/world.ts";
 const SAMPLE_MS = 250;
 const OLDEST = /^signet_oldest_unattempted_seconds (\S+)$/m;
 
-async function count(world: World, sql: string): Promise<number> {
+async function count(world: World, sql: string, values: readonly unknown[] = []): Promise<number> {
   return await withClient(world.adminDatabaseUrl, async (client) => {
-    const { rows } = await client.query<{ n: number }>(sql);
+    const { rows } = await client.query<{ n: number }>(sql, [...values]);
     return rows[0]?.n ?? Number.NaN;
   });
 }
@@ -18,6 +18,16 @@ async function count(world: World, sql: string): Promise<number> {
 /** Attempts that have an outcome on record. */
 export async function recordedAttempts(world: World): Promise<number> {
   return await count(world, "SELECT count(*)::int AS n FROM attempts WHERE duration_ms IS NOT NULL");
+}
+
+/** Attempts at these URLs that were given up after 10 s. */
+export async function timedOutAttempts(world: World, urls: readonly string[]): Promise<number> {
+  return await count(
+    world,
+    `SELECT count(*)::int AS n FROM attempts a JOIN deliveries d ON d.day = a.day AND d.id = a.delivery_id
+      JOIN endpoints e ON e.id = d.endpoint_id WHERE a.error = 'timeout' AND e.url = ANY ($1)`,
+    [urls],
+  );
 }
 
 /** Deliveries that have not arrived. */

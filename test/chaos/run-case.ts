@@ -12,12 +12,13 @@ import {
   oldestUnattempted,
   openCarriers,
   recordedAttempts,
+  timedOutAttempts,
   undelivered,
   untilNone,
   watchOldest,
 } from "./observe.ts";
 import { type CaseResult, describeResult, type PassedFault } from "./result.ts";
-import { type Part, planTraffic, publishParts, type Size } from "./traffic.ts";
+import { type Part, planTraffic, publishParts, punctualUrls, type Size } from "./traffic.ts";
 
 const RESTART_AFTER_MS = 1_000;
 /** What a killed process had handed to the kernel still gets to where it goes. */
@@ -97,7 +98,8 @@ class Experiment {
       victim.pause();
       await delay(this.#size.stopMs);
       victim.resume();
-      return { what, inFlight, backAtMs: monotonicMs() };
+      const backAtMs = monotonicMs();
+      return { what, inFlight, backAtMs, takesWorkMs: backAtMs };
     }
     // Of the worker, afterwards: what it had sent and not written by its end.
     const before = fault.victim === "worker" ? undefined : await this.#inFlight();
@@ -107,7 +109,7 @@ class Experiment {
     await delay(RESTART_AFTER_MS - ECHO_MS);
     const backAtMs = monotonicMs();
     await victim.restart();
-    return { what, inFlight, backAtMs };
+    return { what, inFlight, backAtMs, takesWorkMs: monotonicMs() };
   }
 
   /** Requests that have arrived and are not on record. */
@@ -144,6 +146,7 @@ export async function runCase(scene: Scene, chaos: ChaosCase, size: Size): Promi
     arrivals: await load.report(),
     faults,
     recorded: await experiment.recorded(),
+    late: await timedOutAttempts(world, punctualUrls(parts, chaos)),
     oldest,
     undelivered: left,
     openWorkflows,
