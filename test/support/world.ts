@@ -63,10 +63,16 @@ export interface World {
   close(): Promise<void>;
 }
 
+/** Every guarantee of a delivery holds in a workflow of its own and in one that carries up to 64. */
+export const LIST_SIZES = [1, 64] as const;
+export type ListSize = (typeof LIST_SIZES)[number];
+
 export interface WorldOptions {
   /** Length of the retry schedule; 2 s unless said otherwise. */
   readonly retryWindowMs?: number;
   readonly deadLetterMs?: number;
+  /** Most deliveries of one workflow. */
+  readonly listMax?: ListSize;
   readonly environment?: Environment;
   /** A Temporal of the test's own, which may be down; the run's shared one unless said otherwise. */
   readonly temporal?: { readonly address: string; readonly namespace: string };
@@ -86,6 +92,7 @@ async function worldConfig(database: TestDatabase, options: WorldOptions): Promi
     SIGNET_OPERATOR_TOKEN: randomBytes(32).toString("hex"),
     SIGNET_RETRY_WINDOW_MS: String(options.retryWindowMs ?? 2_000),
     SIGNET_DEAD_LETTER_MS: String(options.deadLetterMs ?? 600_000),
+    ...(options.listMax === undefined ? {} : { SIGNET_DELIVERY_BATCH_MAX: String(options.listMax) }),
     SIGNET_LOG_LEVEL: process.env["SIGNET_LOG_LEVEL"] ?? "error",
     ...options.environment,
   };
@@ -143,7 +150,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       const id = newId("tenant", clock.now(), randomBytes);
       await sql.query(
         "INSERT INTO tenants (id, name, region, data_key, created_at) VALUES ($1, $1, 'eu', $2, now())",
-        [id, keyring.newTenantDataKey(id)],
+        [id, await keyring.newTenantDataKey(id)],
       );
       return id;
     },
@@ -164,7 +171,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
         [
           id,
           tenantId,
-          keyring.sealForTenant(rows[0]?.data_key ?? "", tenantId, secretAad(tenantId, id, 1), secret),
+          await keyring.sealForTenant(rows[0]?.data_key ?? "", tenantId, secretAad(tenantId, id, 1), secret),
           secretFingerprint(secret),
         ],
       );

@@ -7,6 +7,7 @@ import { newId } from "../../src/domain/ids.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { useWorld } from "../support/world.ts";
 
+// The size of lists does not come into it: a claim is started again as it was made, and the lists here are made by hand.
 // No worker: the tests claim as a worker does that has died since.
 const made = useWorld();
 let pool: Pool;

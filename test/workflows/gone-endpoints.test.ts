@@ -1,130 +1,142 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/deliveries.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { useWorld } from "../support/world.ts";
+import { LIST_SIZES, useWorld } from "../support/world.ts";
 
-const made = useWorld({ retryWindowMs: 20_000, environment: { SIGNET_DELIVERY_BATCH_MAX: "1" } });
-const FAILURE: Behaviour = { kind: "answer", status: 500 };
+describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
+  const made = useWorld({ retryWindowMs: 20_000, listMax });
+  const FAILURE: Behaviour = { kind: "answer", status: 500 };
 
-beforeAll(async () => {
-  await made.current.startWorker();
-});
-
-interface Published {
-  readonly receiver: Receiver;
-  readonly tenant: string;
-  readonly endpoint: string;
-  readonly id: string;
-  readonly until: (...states: readonly Delivery["state"][]) => Promise<Delivery>;
-  readonly setEndpoint: (state: "ACTIVE" | "DISABLED") => Promise<void>;
-}
-
-/** A delivery that has failed and waits for its next attempt. */
-async function publishFailing(): Promise<Published> {
-  const world = made.current;
-  const receiver = await startReceiver({ script: [FAILURE] });
-  const tenant = await world.createTenant();
-  const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
-  const { deliveries } = await world.publish(tenant);
-  const id = deliveries[0]?.id ?? "";
-  const until: Published["until"] = async (...states) =>
-    await world.untilDelivery(tenant, id, ({ state }) => states.includes(state));
-  await until("RETRYING");
-  return {
-    receiver,
-    tenant,
-    endpoint,
-    id,
-    until,
-    setEndpoint: async (state) => {
-      await world.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [endpoint, state]);
-    },
-  };
-}
-
-/** Everything that was sent is on record, and nothing is sent any more. */
-async function expectNoMore({ receiver, tenant, id }: Published): Promise<void> {
-  expect(receiver.requests).toHaveLength((await made.current.attempts(tenant, id)).length);
-}
-
-describe.concurrent("a deleted endpoint", () => {
-  test("gets nothing that waited for it: its deliveries end cancelled, their workflows close", async () => {
-    const published = await publishFailing();
-    await made.current.endpoints.remove(published.tenant, published.endpoint);
-    expect(await published.until("CANCELLED")).toMatchObject({ nextAttemptAt: null, expiresAt: null });
-    const result = await made.current.temporal.workflow.result(published.id);
-    expect(result).toMatchObject({ moved: 1, delivered: 0, expired: 0 });
-    await expectNoMore(published);
-    await published.receiver.close();
+  beforeAll(async () => {
+    await made.current.startWorker();
   });
 
-  test("gets no dead letter that is replayed", async () => {
-    const published = await publishFailing();
-    await published.setEndpoint("DISABLED");
-    await published.until("DEAD_LETTERED");
-    await made.current.endpoints.remove(published.tenant, published.endpoint);
-    published.receiver.answer([{ kind: "answer" }]);
-    await made.current.deliveries.replay(published.tenant, published.id);
-    expect(await published.until("CANCELLED")).toMatchObject({ cycle: 2, attemptCount: 0 });
-    await expectNoMore(published);
-    await published.receiver.close();
-  });
-});
+  interface Published {
+    readonly receiver: Receiver;
+    readonly tenant: string;
+    readonly endpoint: string;
+    readonly id: string;
+    /** The workflow that carries it after the failure. */
+    readonly carrier: string;
+    readonly until: (...states: readonly Delivery["state"][]) => Promise<Delivery>;
+    readonly setEndpoint: (state: "ACTIVE" | "DISABLED") => Promise<void>;
+  }
 
-describe.concurrent("a disabled endpoint", () => {
-  test("gets nothing that waited for it: dead letters, whose workflows wait for a replay", async () => {
-    const published = await publishFailing();
-    const { tenant, id, receiver } = published;
-    await published.setEndpoint("DISABLED");
-    const parked = await published.until("DEAD_LETTERED");
-    expect(parked).toMatchObject({ reason: "endpoint_disabled", carrier: id, cycle: 1, nextAttemptAt: null });
-    expect(parked.attemptCount).toBe((await made.current.attempts(tenant, id)).length);
-    expect(parked.attemptCount).toBeLessThan(17);
-    expect(parked.expiresAt?.getTime()).toBeGreaterThan(Date.now());
-    expect((await made.current.temporal.workflow.getHandle(id).describe()).status.name).toBe("RUNNING");
-    await expectNoMore(published);
-
-    await published.setEndpoint("ACTIVE");
-    receiver.answer([{ kind: "answer" }]);
-    await made.current.temporal.workflow.getHandle(id).signal("replay");
-    const delivered = await published.until("DELIVERED");
-    expect(delivered).toMatchObject({ cycle: 2, attemptCount: 1, reason: null });
-    expect(delivered.carrier).toMatch(/^bat_/);
-    expect(await made.current.temporal.workflow.result(id)).toMatchObject({ replayed: 1 });
-    await receiver.close();
-  });
-
-  test("gets no new event: dead letters at once, without a workflow until they are replayed", async () => {
+  /** A delivery that has failed and waits for its next attempt. */
+  async function publishFailing(): Promise<Published> {
     const world = made.current;
-    const receiver = await startReceiver();
+    const receiver = await startReceiver({ script: [FAILURE] });
     const tenant = await world.createTenant();
     const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
-    const setEndpoint = async (state: string): Promise<unknown> =>
-      await world.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [endpoint, state]);
-    await setEndpoint("DISABLED");
-    const { event, deliveries } = await world.publish(tenant);
-    expect(event.deliveries).toBe(1);
+    const { deliveries } = await world.publish(tenant);
     const id = deliveries[0]?.id ?? "";
-    expect(deliveries).toMatchObject([
-      { state: "DEAD_LETTERED", reason: "endpoint_disabled", carrier: null, attemptCount: 0 },
-    ]);
-
-    // Replayed too early, it is a dead letter again; this time a workflow holds it.
-    await world.deliveries.replay(tenant, id);
-    const again = await world.untilDelivery(
+    const until: Published["until"] = async (...states) =>
+      await world.untilDelivery(tenant, id, ({ state }) => states.includes(state));
+    // One that went with others leaves them when it fails.
+    const { carrier } = await world.untilDelivery(
       tenant,
       id,
-      ({ state, cycle }) => state === "DEAD_LETTERED" && cycle === 2,
+      (delivery) => delivery.state === "RETRYING" && delivery.carrier !== null,
     );
-    expect(again).toMatchObject({ reason: "endpoint_disabled", attemptCount: 0 });
-    expect(again.carrier).toMatch(/^bat_/);
+    return {
+      receiver,
+      tenant,
+      endpoint,
+      id,
+      carrier: carrier ?? "",
+      until,
+      setEndpoint: async (state) => {
+        await world.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [endpoint, state]);
+      },
+    };
+  }
 
-    await setEndpoint("ACTIVE");
-    await world.deliveries.replay(tenant, id);
-    const delivered = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ cycle: 3, attemptCount: 1 });
-    expect(delivered.carrier).not.toBe(again.carrier);
-    expect(receiver.requests).toHaveLength(1);
-    await receiver.close();
+  /** Everything that was sent is on record, and nothing is sent any more. */
+  async function expectNoMore({ receiver, tenant, id }: Published): Promise<void> {
+    expect(receiver.requests).toHaveLength((await made.current.attempts(tenant, id)).length);
+  }
+
+  describe.concurrent("a deleted endpoint", () => {
+    test("gets nothing that waited for it: its deliveries end cancelled, their workflows close", async () => {
+      const published = await publishFailing();
+      await made.current.endpoints.remove(published.tenant, published.endpoint);
+      expect(await published.until("CANCELLED")).toMatchObject({ nextAttemptAt: null, expiresAt: null });
+      const result = await made.current.temporal.workflow.result(published.carrier);
+      expect(result).toMatchObject({ moved: 1, delivered: 0, expired: 0 });
+      await expectNoMore(published);
+      await published.receiver.close();
+    });
+
+    test("gets no dead letter that is replayed", async () => {
+      const published = await publishFailing();
+      await published.setEndpoint("DISABLED");
+      await published.until("DEAD_LETTERED");
+      await made.current.endpoints.remove(published.tenant, published.endpoint);
+      published.receiver.answer([{ kind: "answer" }]);
+      await made.current.deliveries.replay(published.tenant, published.id);
+      expect(await published.until("CANCELLED")).toMatchObject({ cycle: 2, attemptCount: 0 });
+      await expectNoMore(published);
+      await published.receiver.close();
+    });
+  });
+
+  describe.concurrent("a disabled endpoint", () => {
+    test("gets nothing that waited for it: dead letters, whose workflows wait for a replay", async () => {
+      const published = await publishFailing();
+      const { tenant, id, carrier, receiver } = published;
+      await published.setEndpoint("DISABLED");
+      const parked = await published.until("DEAD_LETTERED");
+      expect(parked).toMatchObject({ reason: "endpoint_disabled", carrier, cycle: 1, nextAttemptAt: null });
+      expect(parked.attemptCount).toBe((await made.current.attempts(tenant, id)).length);
+      expect(parked.attemptCount).toBeLessThan(17);
+      expect(parked.expiresAt?.getTime()).toBeGreaterThan(Date.now());
+      expect((await made.current.temporal.workflow.getHandle(carrier).describe()).status.name).toBe(
+        "RUNNING",
+      );
+      await expectNoMore(published);
+
+      await published.setEndpoint("ACTIVE");
+      receiver.answer([{ kind: "answer" }]);
+      await made.current.temporal.workflow.getHandle(carrier).signal("replay");
+      const delivered = await published.until("DELIVERED");
+      expect(delivered).toMatchObject({ cycle: 2, attemptCount: 1, reason: null });
+      expect(delivered.carrier).toMatch(/^bat_/);
+      expect(await made.current.temporal.workflow.result(carrier)).toMatchObject({ replayed: 1 });
+      await receiver.close();
+    });
+
+    test("gets no new event: dead letters at once, without a workflow until they are replayed", async () => {
+      const world = made.current;
+      const receiver = await startReceiver();
+      const tenant = await world.createTenant();
+      const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
+      const setEndpoint = async (state: string): Promise<unknown> =>
+        await world.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [endpoint, state]);
+      await setEndpoint("DISABLED");
+      const { event, deliveries } = await world.publish(tenant);
+      expect(event.deliveries).toBe(1);
+      const id = deliveries[0]?.id ?? "";
+      expect(deliveries).toMatchObject([
+        { state: "DEAD_LETTERED", reason: "endpoint_disabled", carrier: null, attemptCount: 0 },
+      ]);
+
+      // Replayed too early, it is a dead letter again; this time a workflow holds it.
+      await world.deliveries.replay(tenant, id);
+      const again = await world.untilDelivery(
+        tenant,
+        id,
+        ({ state, cycle }) => state === "DEAD_LETTERED" && cycle === 2,
+      );
+      expect(again).toMatchObject({ reason: "endpoint_disabled", attemptCount: 0 });
+      expect(again.carrier).toMatch(/^bat_/);
+
+      await setEndpoint("ACTIVE");
+      await world.deliveries.replay(tenant, id);
+      const delivered = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+      expect(delivered).toMatchObject({ cycle: 3, attemptCount: 1 });
+      expect(delivered.carrier).not.toBe(again.carrier);
+      expect(receiver.requests).toHaveLength(1);
+      await receiver.close();
+    });
   });
 });

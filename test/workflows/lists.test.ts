@@ -4,6 +4,7 @@ import { failedTasks, fetchRuns } from "../support/histories.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { useWorld } from "../support/world.ts";
 
+// About lists of many, so with the largest size only.
 // What waits when the worker starts goes together.
 const made = useWorld({ retryWindowMs: 4_000 });
 const OK: Behaviour = { kind: "answer" };

@@ -10,6 +10,7 @@ import { startDatabase, stopDatabase } from "../support/database-outage.ts";
 import { eventually } from "../support/eventually.ts";
 import { useWorld } from "../support/world.ts";
 
+// Outcomes are written member by member: no list, so no size of one.
 const made = useWorld();
 const log = createLogger({ level: "silent" });
 const STARTED = new Date(1_800_000_000_000);

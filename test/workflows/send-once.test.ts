@@ -12,6 +12,7 @@ import { type Behaviour, type Receiver, startReceiver } from "../support/receive
 import { testKeyring } from "../support/keyring.ts";
 import { useWorld } from "../support/world.ts";
 
+// One attempt of one member is what is run again here, whatever list it came in.
 // No worker: the tests themselves call what activities call, as two processes where two are needed.
 const made = useWorld();
 const OFFSETS = drawOffsets(259_200_000, () => 0.5);

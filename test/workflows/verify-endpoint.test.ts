@@ -11,6 +11,7 @@ import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
 import { useWorld } from "../support/world.ts";
 
+// Verifications never go in lists: one workflow each, whatever the size.
 const made = useWorld();
 const OK: Behaviour = { kind: "answer" };
 
