@@ -8,6 +8,7 @@ import { KEY_SETTINGS } from "./settings/key-settings.ts";
 import { LIMIT_SETTINGS } from "./settings/limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
 import { OPERATOR_SETTINGS } from "./settings/operator-settings.ts";
+import { REVOCATION_SETTINGS, revocationProblems } from "./settings/revocation.ts";
 import { ROTATION_SETTINGS } from "./settings/rotation-settings.ts";
 import { integer, list, listen, type ListenAddress, oneOf, setting, text, url } from "./settings/setting.ts";
 
@@ -170,6 +171,7 @@ export const SETTINGS = {
     "most connections per process and database role",
   ),
   ...LIMIT_SETTINGS,
+  ...REVOCATION_SETTINGS,
   demo: setting("SIGNET_DEMO", oneOf("on", "off"), "on", "whether `npm start` shows the main job first"),
   logLevel: setting(
     "SIGNET_LOG_LEVEL",
@@ -260,6 +262,7 @@ function productionProblems(values: Values): string[] {
   if (values.deadLetterMs !== DEAD_LETTER_MS) {
     problems.push(`SIGNET_DEAD_LETTER_MS must be ${DEAD_LETTER_MS} in production`);
   }
+  problems.push(...revocationProblems(values));
   return problems;
 }
 

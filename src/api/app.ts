@@ -6,15 +6,16 @@ import type { RandomBytes } from "../domain/ids.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
-import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
 import { createScopeGuard } from "./plugins/authentication.ts";
+import { registerCredentialRevocation } from "./routes/credential-revocation.ts";
 import { registerCredentialRoutes } from "./routes/credentials.ts";
 import { registerErrorTypeRoutes } from "./routes/error-types.ts";
 import { registerHealthRoutes } from "./routes/health.ts";
 import { type OAuthServices, registerOAuthRoutes } from "./routes/oauth.ts";
 import { registerWebhookRoutes, type WebhookServices } from "./routes/webhooks.ts";
+import type { TokenStatusServices } from "./routes/token-status.ts";
 import { createServer } from "./server.ts";
 import type { SignetServer } from "./types.ts";
 
@@ -32,7 +33,8 @@ export interface ApiServices {
   };
   readonly oauth: OAuthServices;
   readonly webhooks: WebhookServices;
-  readonly verifyToken: VerifyToken;
+  /** How tokens are let in, and how they end. */
+  readonly tokens: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
   readonly tenantLimits: TenantLimits;
   readonly readiness: readonly ReadinessCheck[];
 }
@@ -40,15 +42,14 @@ export interface ApiServices {
 /** Builds the public API, ready to listen. */
 export async function createApi(services: ApiServices): Promise<SignetServer> {
   const { config, clock, randomBytes, log, pools } = services;
+  const scopes = createScopeGuard(
+    services.tokens.admit,
+    { bindingRequired: !config.development },
+    services.tenantLimits,
+  );
   const { server } = createServer({
     baseUrl: config.publicUrl,
-    guards: {
-      scopes: createScopeGuard(
-        services.verifyToken,
-        { bindingRequired: !config.development },
-        services.tenantLimits,
-      ),
-    },
+    guards: { scopes },
     clients: services.clients,
     clock,
     randomBytes,
@@ -58,8 +59,9 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   await collectOpenApi(server, config.publicUrl);
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server);
-  registerOAuthRoutes(server, services.oauth);
+  registerOAuthRoutes(server, { ...services.oauth, ...services.tokens }, scopes);
   registerCredentialRoutes(server, pools.api);
+  registerCredentialRevocation(server, pools.api, services);
   registerWebhookRoutes(server, services.webhooks);
   registerOpenApiRoute(server);
 

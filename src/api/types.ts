@@ -38,6 +38,8 @@ declare module "fastify" {
     audits?: EntryType | readonly EntryType[];
     /** The route reads the bytes of the body itself (the OAuth endpoints). */
     rawBody?: true;
+    /** A missing body counts as one without members. */
+    optionalBody?: true;
     /** Body members that keep their own spelling: JSON pointer to deepest nesting (strict-json.ts). */
     opaque?: Readonly<Record<string, number>>;
   }

@@ -4,6 +4,7 @@ import { createAdminCall, segment } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
+import { addRevoke } from "./revocation.ts";
 
 interface CreateOptions extends OutputOptions {
   readonly principal: string;
@@ -77,5 +78,5 @@ export function credentialCommand(context: CliContext): Command {
       printResource(context, await call("GET", `/credentials/${segment(id)}`), options);
     });
 
-  return credential;
+  return addRevoke(credential, context, "credentials");
 }

@@ -3,6 +3,7 @@ import { createAdminCall, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
+import { addRevoke } from "./revocation.ts";
 
 interface CreateOptions extends OutputOptions {
   readonly tenant: string;
@@ -59,5 +60,5 @@ export function principalCommand(context: CliContext): Command {
       printResource(context, await call("GET", `/principals/${segment(id)}`), options);
     });
 
-  return principal;
+  return addRevoke(principal, context, "principals");
 }

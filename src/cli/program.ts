@@ -9,6 +9,7 @@ import { devCaCommand } from "./dev-ca.ts";
 import { operatorCommand } from "./operator.ts";
 import { keysCommand } from "./keys.ts";
 import { principalCommand } from "./principal.ts";
+import { revocationCommands } from "./revocation.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
 
@@ -48,6 +49,9 @@ function createProgram(context: CliContext, processes: readonly ProcessCommand[]
   program.addCommand(principalCommand(context));
   program.addCommand(credentialCommand(context));
   program.addCommand(keysCommand(context));
+  for (const command of revocationCommands(context)) {
+    program.addCommand(command);
+  }
   program.addCommand(devCaCommand(context));
   program.addCommand(operatorCommand(context));
   program.addCommand(auditCommand(context));

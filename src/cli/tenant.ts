@@ -3,6 +3,7 @@ import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
+import { addRevoke } from "./revocation.ts";
 
 interface CreateOptions extends OutputOptions {
   readonly region: string;
@@ -41,7 +42,7 @@ export function tenantCommand(context: CliContext): Command {
     });
 
   addStates(tenant, context, call);
-  return tenant;
+  return addRevoke(tenant, context, "tenants");
 }
 
 interface StateOptions extends OutputOptions {

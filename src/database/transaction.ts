@@ -4,6 +4,11 @@ import type { Pool, PoolClient } from "./pool.ts";
 export async function transaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
+  // A connection that breaks between two statements has nobody else to tell, and would end the process.
+  const onError = (error: Error): void => {
+    broken = error;
+  };
+  client.on("error", onError);
   try {
     await client.query("BEGIN");
     const result = await work(client);
@@ -15,6 +20,7 @@ export async function transaction<T>(pool: Pool, work: (client: PoolClient) => P
     });
     throw error;
   } finally {
+    client.off("error", onError);
     client.release(broken);
   }
 }

@@ -4,9 +4,11 @@ import { ASSERTION_ALGORITHMS } from "./client-keys.ts";
 /** The scopes that routes of ours ask for; operators name further ones for their own upstreams. */
 const SCOPES_SUPPORTED: readonly string[] = [
   "credentials:read",
+  "credentials:revoke",
   "events:publish",
   "events:publish_any",
   "events:read",
+  "tokens:introspect",
   "webhooks:read",
   "webhooks:replay",
   "webhooks:write",
@@ -27,7 +29,11 @@ export function tokenEndpoint(baseUrl: string): string {
 
 /** RFC 8705 section 5: the endpoints once more, at the address that asks for certificates. */
 function endpointAliases(baseUrl: string): Readonly<Record<string, string>> {
-  return { token_endpoint: tokenEndpoint(baseUrl) };
+  return {
+    token_endpoint: tokenEndpoint(baseUrl),
+    revocation_endpoint: `${baseUrl}/v1/auth/revoke`,
+    introspection_endpoint: `${baseUrl}/v1/auth/introspect`,
+  };
 }
 
 /** The metadata document of this issuer. */
@@ -36,6 +42,8 @@ export function authorizationServerMetadata(options: MetadataOptions): Readonly<
   return {
     issuer,
     token_endpoint: tokenEndpoint(issuer),
+    revocation_endpoint: `${issuer}/v1/auth/revoke`,
+    introspection_endpoint: `${issuer}/v1/auth/introspect`,
     jwks_uri: `${issuer}/.well-known/jwks.json`,
     scopes_supported: SCOPES_SUPPORTED,
     response_types_supported: [],

@@ -65,3 +65,10 @@ export function readParameters(
     ? fromJson(body, known)
     : fromForm(body, known);
 }
+
+/** Refuses parameters outside the body: a secret or a token in a query ends up in logs on the way. */
+export function refuseQueryParameters(query: Readonly<Record<string, unknown>>): void {
+  for (const name in query) {
+    throw invalidRequest(`Parameters belong into the body, not into the query (${name.slice(0, 64)}).`);
+  }
+}

@@ -13,7 +13,7 @@ import {
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { TokenLimits } from "../rate-limits/token-limits.ts";
 import type { LastUsedRecorder } from "./last-used.ts";
-import { readParameters, type RequestParameters } from "./request-parameters.ts";
+import { readParameters, refuseQueryParameters, type RequestParameters } from "./request-parameters.ts";
 
 const PARAMETERS = [
   "grant_type",
@@ -115,15 +115,6 @@ function rotationStep(
     secret: presented.clientSecret,
     trusted: registeredCertificate || bare,
   });
-}
-
-function refuseQueryParameters(query: Readonly<Record<string, unknown>>): void {
-  for (const name in query) {
-    // A secret in a query ends up in logs on the way.
-    throw new SignetError("INVALID_REQUEST", {
-      detail: `Parameters belong into the body, not into the query (${name.slice(0, 64)}).`,
-    });
-  }
 }
 
 function requireClientCredentialsGrant({ grant_type: grantType }: RequestParameters): void {

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { collectDefaultMetrics, register } from "prom-client";
 import { formatListen, type ListenAddress } from "../config.ts";
 import type { Logger } from "./logger.ts";
-import { failedChecks, type ReadinessCheck } from "./readiness.ts";
+import { failedChecks, type ReadinessCheck, readinessNotes } from "./readiness.ts";
 
 export interface MetricsServerOptions {
   /** A port of 0 is any free one. */
@@ -52,7 +52,7 @@ function createReadiness({ readiness: checks, log }: MetricsServerOptions): Read
       if (changed) {
         log.info("ready");
       }
-      return json(200, { status: "ready" });
+      return json(200, { status: "ready", ...readinessNotes(checks()) });
     }
     if (changed) {
       log.warn({ reasons: failures.map(({ name, error }) => `${name}: ${messageOf(error)}`) }, "not ready");

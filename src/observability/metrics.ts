@@ -39,4 +39,24 @@ export const metrics = {
     help: "Credentials whose rotation has been due for a week or more and is not acknowledged",
     registers: [register],
   }),
+  revocationAge: new Gauge({
+    name: "signet_revocation_age_seconds",
+    help: "Time since this process surely knew every revocation; tokens are refused when it is too long",
+    registers: [register],
+  }),
+  revocationSequence: new Gauge({
+    name: "signet_revocation_sequence",
+    help: "Number of the last revocation that this process knows",
+    registers: [register],
+  }),
+  revocationServingStale: new Gauge({
+    name: "signet_revocation_serving_stale",
+    help: "1 while tokens are admitted although a revocation of more than 250 ms ago may be unknown (bounded mode)",
+    registers: [register],
+  }),
+  revocationStale: new Counter({
+    name: "signet_revocation_stale_total",
+    help: "Requests refused with REVOCATION_STALE",
+    registers: [register],
+  }),
 } as const;

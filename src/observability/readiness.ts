@@ -5,6 +5,8 @@ export interface ReadinessCheck {
   readonly name: string;
   /** Rejects when it does not work; the reason goes to the log, not to the caller. */
   readonly check: () => Promise<unknown>;
+  /** What an operator should see even when it works; stands under the check's name beside the status. */
+  readonly note?: Readonly<Record<string, unknown>>;
 }
 
 /** A check that did not pass, and why. */
@@ -28,6 +30,11 @@ async function failureOf({ name, check }: ReadinessCheck): Promise<FailedCheck |
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** What stands beside the status: the notes, by the names of their checks. */
+export function readinessNotes(checks: readonly ReadinessCheck[]): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(checks.flatMap(({ name, note }) => (note === undefined ? [] : [[name, note]])));
 }
 
 /** The checks that do not pass now, in their order; none means ready. */

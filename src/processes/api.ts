@@ -20,7 +20,6 @@ import {
 } from "../database/repositories/clients.ts";
 import { useAssertion } from "../database/repositories/workload-credentials.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
-import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import { createTokenMint } from "../oauth/access-token.ts";
@@ -30,7 +29,6 @@ import type { KeyStore } from "../oauth/key-store.ts";
 import { createLastUsedRecorder } from "../oauth/last-used.ts";
 import { tokenEndpoint } from "../oauth/metadata.ts";
 import { createReMac } from "../oauth/re-mac.ts";
-import { createTokenVerifier, type VerifyToken } from "../oauth/verify-access-token.ts";
 import { createTenantLimits } from "../rate-limits/tenant-limits.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../settings/mutual-tls.ts";
@@ -39,6 +37,8 @@ import { openAdminListener } from "./admin-listener.ts";
 import { openMutualTls } from "./mutual-tls.ts";
 import { openOperatorAccess } from "./operator-access.ts";
 import { rotationRules } from "../settings/rotation-settings.ts";
+import { followRevocations } from "./revocation.ts";
+import { createTokens } from "./tokens.ts";
 import { createTokenRotation } from "./rotation.ts";
 import { openSigningKeys } from "./signing-keys.ts";
 import { createWebhooks } from "./webhooks.ts";
@@ -48,8 +48,6 @@ export interface ApiProcessOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
   readonly log: Logger;
   readonly clock?: Clock;
-  /** Whether a client certificate is revoked, asked at every request. */
-  readonly isCertificateDenied?: (certificate: ClientCertificate) => boolean;
 }
 
 export interface ApiProcess extends RunningProcess {
@@ -154,14 +152,6 @@ function readinessChecks(db: Pool, temporal: Client, keys: KeyStore): readonly R
   ];
 }
 
-function tokenVerifier(
-  { publicUrl: issuer, audience }: Config,
-  { verificationKey }: Pick<KeyStore, "verificationKey">,
-  clock: Clock,
-): VerifyToken {
-  return createTokenVerifier({ issuer, audience, verificationKey, clock });
-}
-
 /** Starts the api process and resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log, clock = systemClock } = options;
@@ -170,13 +160,14 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   await requireCurrentSchema(pools.api);
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log });
+  const revocation = await followRevocations({ config, clock, log });
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const webhooks = createWebhooks({ config, pools, keyring, temporal, clock, log });
-  const tlsOptions = { config, clock, log, isDenied: options.isCertificateDenied };
+  const tlsOptions = { config, clock, log, isDenied: revocation.isDenied };
   const mutualTls = await openMutualTls(tlsOptions);
   const adminListener = await openAdminListener(tlsOptions);
   const shared = { clock, randomBytes, log };
-  const readiness = readinessChecks(pools.api, temporal, keys);
+  const readiness = [...readinessChecks(pools.api, temporal, keys), revocation.readiness];
 
   const api = await createApi({
     ...shared,
@@ -185,7 +176,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     clients: mutualTls.clients,
     oauth,
     webhooks,
-    verifyToken: tokenVerifier(config, keys, clock),
+    tokens: createTokens({ config, keys, clock, follower: revocation.follower, pool: pools.issuer }),
     tenantLimits: createTenantLimits(config),
     readiness,
   });
@@ -224,6 +215,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     close: async () => {
       await Promise.all([api.close(), admin.close(), mutualTls.close(), adminListener.close()]);
       await keys.close();
+      await revocation.close();
       await webhooks.drain();
       await temporal.connection.close();
       await oauth.close();

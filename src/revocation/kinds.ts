@@ -32,3 +32,8 @@ export const REVOCATION_ENTRIES = {
   kid: "key.revoked",
   cert: "certificate.revoked",
 } as const satisfies Record<RevocationKind, EntryType>;
+
+/** Whether the text names a kind. */
+export function isRevocationKind(text: string): text is RevocationKind {
+  return (REVOCATION_KINDS as readonly string[]).includes(text);
+}

@@ -11,6 +11,8 @@ test("the metadata lists what works, under the issuer it names", async () => {
   expect(answer.body).toMatchObject({
     issuer: api.publicUrl,
     token_endpoint: `${api.publicUrl}/v1/auth/token`,
+    revocation_endpoint: `${api.publicUrl}/v1/auth/revoke`,
+    introspection_endpoint: `${api.publicUrl}/v1/auth/introspect`,
     jwks_uri: `${api.publicUrl}/.well-known/jwks.json`,
     response_types_supported: [],
     grant_types_supported: ["client_credentials"],
@@ -23,7 +25,7 @@ test("every address in the metadata exists", async () => {
   const addresses = Object.entries(body).filter(([name]) => /_endpoint$|_uri$|_documentation$/.test(name));
   expect(addresses.length).toBeGreaterThanOrEqual(3);
   for (const [name, address] of addresses) {
-    const response = await fetch(String(address), { method: name === "token_endpoint" ? "POST" : "GET" });
+    const response = await fetch(String(address), { method: name.endsWith("_endpoint") ? "POST" : "GET" });
     expect({ name, status: response.status }).not.toMatchObject({ status: 404 });
   }
 });
@@ -37,8 +39,9 @@ test("scopes_supported are the scopes that routes ask for", async () => {
   const asked = paths.flatMap((path) =>
     Object.values(path).flatMap((operation) => (operation.security ?? []).flatMap(({ bearer }) => bearer)),
   );
-  // Checked inside the handler, for a member of the body.
-  expect(metadata["scopes_supported"]).toEqual([...new Set([...asked, "events:publish_any"])].sort());
+  // Checked inside handlers: for a member of the body, and where there are other ways to authenticate.
+  const inside = ["events:publish_any", "tokens:introspect"];
+  expect(metadata["scopes_supported"]).toEqual([...new Set([...asked, ...inside])].sort());
 });
 
 test("the key set holds public members only, and may be cached for as long as a new key is published early", async () => {

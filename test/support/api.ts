@@ -4,7 +4,6 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, inject } from "vitest";
 import { type Environment, loadConfig } from "../../src/config.ts";
 import type { Clock } from "../../src/domain/clock.ts";
-import type { ClientCertificate } from "../../src/mutual-tls/client-certificate.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../src/processes/api.ts";
 import type { WorkerProcess, WorkerProcessOptions } from "../../src/processes/worker.ts";
@@ -53,8 +52,6 @@ export interface TestApi {
 export interface TestApiOptions {
   /** Settings on top of those that every test has. */
   readonly environment?: Environment;
-  /** Whether a client certificate is revoked. */
-  readonly isCertificateDenied?: (certificate: ClientCertificate) => boolean;
   /** A worker beside the api, on the same database, in a Temporal namespace of their own; its time cannot be moved. */
   readonly worker?: boolean;
 }
@@ -123,9 +120,6 @@ async function startTestApi(options: TestApiOptions): Promise<TestApi> {
     config: ready,
     log,
     clock,
-    ...(options.isCertificateDenied === undefined
-      ? {}
-      : { isCertificateDenied: options.isCertificateDenied }),
   });
   const worker = options.worker === true ? await startTestWorker({ config: ready, log }) : undefined;
   const operatorToken = config.operatorToken ?? "";

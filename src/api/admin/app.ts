@@ -10,6 +10,7 @@ import { registerKeyEncryptionRoutes } from "./key-encryption.ts";
 import { registerOperatorTokenRoutes } from "./operator-tokens.ts";
 import { registerOperatorRoutes } from "./operators.ts";
 import { registerPrincipalRoutes } from "./principals.ts";
+import { registerRevocationRoutes } from "./revocations.ts";
 import { registerRoleRoutes } from "./roles.ts";
 import type { AdminServices } from "./services.ts";
 import { registerTenantStateRoutes } from "./tenant-state.ts";
@@ -35,6 +36,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerRoleRoutes(server, services);
   registerPrincipalRoutes(server, services);
   registerCredentialRoutes(server, services);
+  registerRevocationRoutes(server, services);
   registerOperatorRoutes(server, services);
   registerOperatorTokenRoutes(server, services);
   registerAuditRoute(server, services);

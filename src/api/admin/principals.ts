@@ -26,6 +26,7 @@ const Principal = Type.Object({
   region: Type.String(),
   environment: Environment,
   scopes: Type.Array(Type.String()),
+  state: OneOf(["ACTIVE", "REVOKED"]),
   provisioned_at: Timestamp,
   created_at: Timestamp,
 });

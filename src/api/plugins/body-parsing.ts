@@ -1,5 +1,5 @@
 /** Bodies: JSON only, read as bytes by the strict reader, with the opaque members that the route declares. */
-import type { preValidationHookHandler } from "fastify";
+import type { preValidationHookHandler, RouteOptions } from "fastify";
 import { SignetError, validationFailed } from "../../errors.ts";
 import { createStrictJsonParser } from "../strict-json.ts";
 import type { SignetServer } from "../types.ts";
@@ -30,6 +30,20 @@ const refuseBody: preValidationHookHandler = (request, _reply, done) => {
   done();
 };
 
+const emptyBody: preValidationHookHandler = (request, _reply, done) => {
+  if (request.body === undefined) {
+    request.body = {};
+  }
+  done();
+};
+
+function bodyCheck({ schema, config }: RouteOptions): preValidationHookHandler {
+  if (schema?.body === undefined) {
+    return refuseBody;
+  }
+  return config?.optionalBody === true ? emptyBody : requireBody;
+}
+
 /** Makes the parser and, in front of each route, the check that there is a body where one is declared and only there. */
 export function installBodyParsing(server: SignetServer): void {
   const readers = new WeakMap<object, ReadBody>();
@@ -39,8 +53,7 @@ export function installBodyParsing(server: SignetServer): void {
       readers.set(opaque, createStrictJsonParser({ maxDepth: DEPTH_MAX, opaque }));
     }
     if (rawBody !== true) {
-      const check = route.schema?.body === undefined ? refuseBody : requireBody;
-      route.preValidation = [check, ...[route.preValidation ?? []].flat()];
+      route.preValidation = [bodyCheck(route), ...[route.preValidation ?? []].flat()];
     }
   });
   server.removeAllContentTypeParsers();

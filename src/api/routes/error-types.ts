@@ -40,6 +40,8 @@ const DESCRIPTIONS: Readonly<Record<ErrorCode, string>> = {
   HEADERS_TOO_LARGE: "The request has too many or too large headers.",
   INTERNAL: "Something went wrong on our side. The request_id leads to it in our log.",
   UNAVAILABLE: "The service cannot answer at the moment; Retry-After says when to try again.",
+  REVOCATION_STALE:
+    "Whether the access token was revoked cannot be told at the moment, so it is refused; Retry-After says when to try again.",
 };
 
 const CODES = new Map((Object.keys(ERROR_CATALOGUE) as ErrorCode[]).map((code) => [errorSlug(code), code]));

@@ -1,5 +1,5 @@
 import { SignetError } from "../../errors.ts";
-import { failedChecks, type ReadinessCheck } from "../../observability/readiness.ts";
+import { failedChecks, type ReadinessCheck, readinessNotes } from "../../observability/readiness.ts";
 import type { SignetServer } from "../types.ts";
 
 /** `/healthz`: the process runs. `/readyz`: what it depends on works too. */
@@ -18,6 +18,8 @@ export function registerHealthRoutes(server: SignetServer, checks: readonly Read
         cause: new AggregateError(failures.map(({ error }) => error)),
       });
     }
-    return await reply.header("cache-control", "no-store").send({ status: "ready" });
+    return await reply
+      .header("cache-control", "no-store")
+      .send({ status: "ready", ...readinessNotes(checks) });
   });
 }

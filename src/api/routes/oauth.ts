@@ -1,4 +1,5 @@
 /** The OAuth endpoints and documents over HTTP; what they do is in src/oauth. */
+import type { onRequestAsyncHookHandler } from "fastify";
 import { Type } from "typebox";
 import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../oauth/jwks.ts";
 import type { KeyStore } from "../../oauth/key-store.ts";
@@ -6,10 +7,14 @@ import { authorizationServerMetadata, type MetadataOptions } from "../../oauth/m
 import { OAUTH_HEADERS } from "../../oauth/oauth-error.ts";
 import { issueToken, type TokenServices } from "../../oauth/token.ts";
 import type { SignetServer } from "../types.ts";
+import { registerTokenStatusRoutes, tokenRequest, type TokenStatusServices } from "./token-status.ts";
 
 export interface OAuthServices extends TokenServices, MetadataOptions {
   readonly keys: Omit<KeyStore, "close">;
 }
+
+/** The guard of routes that declare scopes, for an endpoint that takes other ways of authentication too. */
+type ScopeGuard = (required: readonly string[]) => onRequestAsyncHookHandler;
 
 const TOKEN_BODY_LIMIT = 8_192;
 
@@ -44,25 +49,19 @@ function registerTokenRoute(server: SignetServer, services: OAuthServices): void
       schema: { tags: ["tokens"], querystring: AnyQuery, response: { 200: TokenResponse } },
     },
     async (request, reply) => {
-      const response = await issueToken(
-        {
-          body: request.body as Buffer | undefined,
-          contentType: request.headers["content-type"],
-          authorization: request.headers.authorization,
-          query: request.query,
-          address: request.clientAddress,
-          clientCertificate: request.clientCertificate,
-        },
-        services,
-      );
+      const response = await issueToken(tokenRequest(request), services);
       reply.headers(OAUTH_HEADERS);
       return response;
     },
   );
 }
 
-/** Registers the token endpoint, the metadata and the key set. */
-export function registerOAuthRoutes(server: SignetServer, services: OAuthServices): void {
+/** Registers the token, revocation and introspection endpoints, the metadata and the key set. */
+export function registerOAuthRoutes(
+  server: SignetServer,
+  services: OAuthServices & TokenStatusServices,
+  guard: ScopeGuard,
+): void {
   // A scope of its own: these endpoints read forms too, and take the bytes of the body as they came.
   server.register((child, _options, done) => {
     child.removeAllContentTypeParsers();
@@ -72,6 +71,7 @@ export function registerOAuthRoutes(server: SignetServer, services: OAuthService
       (_request, body, parsed) => parsed(null, body),
     );
     registerTokenRoute(child, services);
+    registerTokenStatusRoutes(child, services, guard);
     done();
   });
 

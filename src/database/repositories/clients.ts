@@ -21,7 +21,7 @@ export interface ClientRecord {
   readonly credentialId: string;
   readonly tenantId: string;
   readonly principalId: string;
-  /** Neither the credential is revoked nor the tenant suspended. */
+  /** Neither the credential nor the principal is revoked, nor the tenant suspended. */
   readonly active: boolean;
   readonly rotationMode: CredentialRow["rotation_mode"];
   /** When a credential that was replaced ends, Unix milliseconds. */
@@ -80,7 +80,7 @@ type WhichVersions = keyof typeof WHICH_VERSIONS;
 
 const findClientsWith = (which: WhichVersions): string => `
   SELECT c.client_id, c.id AS credential_id, c.tenant_id, c.principal_id,
-         c.state = 'ACTIVE' AND t.state = 'ACTIVE' AS active,
+         c.state = 'ACTIVE' AND p.state = 'ACTIVE' AND t.state = 'ACTIVE' AS active,
          c.rotation_mode, ${milliseconds("c.ends_at")} AS ends_at,
          p.region, array_to_string(p.scopes, ' ') AS scope, c.san_uri, c.certificate_thumbprints,
          c.jwks,

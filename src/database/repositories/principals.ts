@@ -14,6 +14,7 @@ export interface PrincipalRow {
   readonly environment: PrincipalEnvironment;
   /** Copied from the role at provisioning (specification 2). */
   readonly scopes: string[];
+  readonly state: "ACTIVE" | "REVOKED";
   readonly provisioned_at: Date;
   readonly created_at: Date;
 }
@@ -28,7 +29,8 @@ export interface NewPrincipal {
   readonly nowMs: number;
 }
 
-const COLUMNS = "id, tenant_id, role_id, name, region, environment, scopes, provisioned_at, created_at";
+const COLUMNS =
+  "id, tenant_id, role_id, name, region, environment, scopes, state, provisioned_at, created_at";
 
 /**
  * Adds a principal with the scopes that its role has at this moment.
@@ -91,7 +93,7 @@ export async function reprovisionPrincipal(
     `WITH before AS (SELECT id, scopes FROM principals WHERE id = $1 FOR UPDATE)
      UPDATE principals p SET scopes = r.scopes, provisioned_at = $2
        FROM roles r, before WHERE p.id = before.id AND r.id = p.role_id
-     RETURNING p.id, p.tenant_id, p.role_id, p.name, p.region, p.environment, p.scopes, p.provisioned_at,
+     RETURNING p.id, p.tenant_id, p.role_id, p.name, p.region, p.environment, p.scopes, p.state, p.provisioned_at,
                p.created_at, before.scopes AS scopes_before`,
     [id, new Date(nowMs)],
   );

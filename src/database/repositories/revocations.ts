@@ -1,4 +1,4 @@
-/** Revocations: how they are published (migration 0005). */
+/** Revocations: how they are published, and how they are followed (migration 0005). */
 import type { Queryable } from "../pool.ts";
 import type { EntryBytes } from "./compliance-log.ts";
 
@@ -47,4 +47,57 @@ export async function publish(
     ],
   });
   return rows[0] as RevocationRow;
+}
+
+/** One revocation as those who admit tokens need it. */
+export interface FollowedRevocation {
+  readonly seq: number;
+  readonly kind: string;
+  readonly target: string;
+  /** What is left of its life, milliseconds; null: for ever. */
+  readonly lifeMs: number | null;
+}
+
+/** The state of the sequence, and what came after the number that was asked for. */
+export interface RevocationNews {
+  readonly seq: number;
+  /** Another one: another database, whose numbers mean something else. */
+  readonly epoch: string;
+  /** A standby may be behind, so what it says proves nothing. */
+  readonly standby: boolean;
+  readonly revocations: readonly FollowedRevocation[];
+}
+
+interface NewsRow {
+  readonly clock: number;
+  readonly epoch: string;
+  readonly standby: boolean;
+  readonly seq: number | null;
+  readonly kind: string;
+  readonly target: string;
+  readonly life_ms: number | null;
+}
+
+/** Reads the sequence and the live revocations after `after`, of one instant (role signet_edge). */
+export async function readRevocationNews(db: Queryable, after: number): Promise<RevocationNews> {
+  const { rows } = await db.query<NewsRow>({
+    name: "revocation-news",
+    text: `SELECT c.seq AS clock, c.epoch, pg_is_in_recovery() AS standby, r.seq, r.kind, r.target,
+                  (extract(epoch FROM r.expires_at - clock_timestamp()) * 1000)::float8 AS life_ms
+             FROM rev_clock c
+             LEFT JOIN revocations r ON r.seq > $1 AND (r.expires_at IS NULL OR r.expires_at > clock_timestamp())`,
+    values: [after],
+  });
+  const first = rows[0];
+  if (first === undefined) {
+    throw new Error("the clock of the revocations is missing");
+  }
+  return {
+    seq: first.clock,
+    epoch: first.epoch,
+    standby: first.standby,
+    revocations: rows.flatMap(({ seq, kind, target, life_ms: lifeMs }) =>
+      seq === null ? [] : [{ seq, kind, target, lifeMs }],
+    ),
+  };
 }

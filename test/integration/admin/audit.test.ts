@@ -83,6 +83,22 @@ const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
     const details = { principal_id: principalId };
     return { path: `/principals/${principalId}/credentials`, body: {}, tenant: tenantId, details };
   },
+  "POST /credentials/{id}/revoke": async () => {
+    const { credentialId, tenantId } = await provision(api);
+    return { path: `/credentials/${credentialId}/revoke`, tenant: tenantId, target: credentialId };
+  },
+  "POST /principals/{id}/revoke": async () => {
+    const { principalId, tenantId } = await provision(api);
+    return { path: `/principals/${principalId}/revoke`, tenant: tenantId, target: principalId };
+  },
+  "POST /tenants/{id}/revoke": async () => {
+    const { tenantId } = await provision(api);
+    return { path: `/tenants/${tenantId}/revoke`, tenant: tenantId, target: tenantId };
+  },
+  "POST /revocations": async () => {
+    const target = randomBytes(32).toString("hex");
+    return { path: "/revocations", body: { kind: "cert", target, reason: "stolen" }, target };
+  },
   "POST /operators": async () => ({
     path: "/operators",
     body: { name: name(), role: "read" },

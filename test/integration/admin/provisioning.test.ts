@@ -74,6 +74,7 @@ describe("creation answers 201 with the object", () => {
       region: "global",
       environment: "development",
       scopes: ["credentials:read"],
+      state: "ACTIVE",
       provisioned_at: TIME,
       created_at: TIME,
     });

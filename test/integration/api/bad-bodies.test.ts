@@ -16,6 +16,7 @@ interface Route {
 }
 
 const SCOPES = [
+  "credentials:revoke",
   "credentials:read",
   "events:publish",
   "events:read",
@@ -236,7 +237,10 @@ describe("queries", () => {
 describe("tokens", () => {
   test("no route but the public ones answers without a token", async () => {
     const open = new Set([
+      // With credentials of the client itself; they have tests of their own.
       "/v1/auth/token",
+      "/v1/auth/revoke",
+      "/v1/auth/introspect",
       "/.well-known/jwks.json",
       "/.well-known/oauth-authorization-server",
     ]);

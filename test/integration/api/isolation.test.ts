@@ -19,7 +19,7 @@ import {
 } from "../../support/tenant.ts";
 
 const api = useTestApi();
-const SCOPES = [...WEBHOOK_SCOPES, "credentials:read"];
+const SCOPES = [...WEBHOOK_SCOPES, "credentials:read", "credentials:revoke"];
 
 /** A tenant with something behind every id that a path can name. */
 interface Owner {
@@ -28,6 +28,8 @@ interface Owner {
   readonly event: string;
   readonly delivery: string;
   readonly deadLetter: string;
+  /** Not the one that the tenant's token is of. */
+  readonly credential: string;
 }
 
 let a: Owner;
@@ -57,8 +59,8 @@ async function makeOwner(): Promise<Owner> {
       SELECT day, id, 1, 1, $2, tenant_id, now(), 1, 500 FROM deliveries WHERE id = $1`,
     [delivery, newId("attempt", Date.now(), randomBytes)],
   );
-  await api.admin("POST", `/principals/${tenant.principalId}/credentials`, {});
-  return { tenant, endpoint, event, delivery, deadLetter };
+  const { body } = await api.admin("POST", `/principals/${tenant.principalId}/credentials`, {});
+  return { tenant, endpoint, event, delivery, deadLetter, credential: String(body["id"]) };
 }
 
 beforeAll(async () => {
@@ -73,10 +75,12 @@ const RESOURCES: Readonly<Record<string, { noun: IdNoun; id: (owner: Owner) => s
   "/v1/events/{id}": { noun: "event", id: ({ event }) => event },
   "/v1/webhooks/deliveries/{id}": { noun: "delivery", id: ({ delivery }) => delivery },
   "/v1/webhooks/dlq/{id}": { noun: "delivery", id: ({ deadLetter }) => deadLetter },
-  "/v1/credentials/{id}": { noun: "credential", id: ({ tenant }) => tenant.credentialId },
+  "/v1/credentials/{id}": { noun: "credential", id: ({ credential }) => credential },
 };
 /** Bodies of routes that take one, by method and path. */
-const BODIES: Readonly<Record<string, unknown>> = {};
+const BODIES: Readonly<Record<string, unknown>> = {
+  "POST /v1/credentials/{id}/revoke": { reason: "lost" },
+};
 
 const nameOf = ({ method, path }: ApiRoute): string => `${method} ${path}`;
 

@@ -110,7 +110,11 @@ describe("production", () => {
     expect(body).toMatchObject({
       token_endpoint: `${ISSUER}/v1/auth/token`,
       tls_client_certificate_bound_access_tokens: true,
-      mtls_endpoint_aliases: { token_endpoint: "https://mtls.service.example/v1/auth/token" },
+      mtls_endpoint_aliases: {
+        token_endpoint: "https://mtls.service.example/v1/auth/token",
+        revocation_endpoint: "https://mtls.service.example/v1/auth/revoke",
+        introspection_endpoint: "https://mtls.service.example/v1/auth/introspect",
+      },
       token_endpoint_auth_methods_supported: [
         "client_secret_post",
         "client_secret_basic",

@@ -26,7 +26,6 @@ const intermediate = await root.issueAuthority({ subject: "CN=Intermediate", ...
 const good = await clientPair(root);
 const files = certificateFiles();
 const server = await serverPair(root);
-const denied = new Set<string>();
 
 const api = useTestApi({
   environment: {
@@ -35,7 +34,6 @@ const api = useTestApi({
     SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
     SIGNET_CLIENT_CA_FILE: files.write("clients.crt", root.cert),
   },
-  isCertificateDenied: (certificate) => denied.has(certificate.thumbprint),
 });
 afterAll(() => files.remove());
 
@@ -245,10 +243,15 @@ describe.each(["TLSv1.2", "TLSv1.3"] as const)("a resumed session (%s)", (maxVer
     expect(await tokenOver(client, { maxVersion, session })).toMatchObject({ status: 200, reused: true });
   });
 
-  test("ends with the certificate's denial", async () => {
+  test("ends with the certificate's revocation", async () => {
     const pair = await clientPair(root);
     const { client, session } = await resumable(pair);
-    denied.add(thumbprint(pair));
+    const revocation = { kind: "cert", target: thumbprint(pair) };
+    expect(await api.admin("POST", "/revocations", revocation)).toMatchObject({ status: 200 });
+    await eventually(
+      async () => (await tokenOver(client, { maxVersion, session })).status === 401,
+      "the revocation",
+    );
     expect(await tokenOver(client, { maxVersion, session })).toMatchObject({
       status: 401,
       reused: true,

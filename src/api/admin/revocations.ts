@@ -1,0 +1,83 @@
+/** Emergency revocation by operators: of anything that a token names. */
+import { Type } from "typebox";
+import type { RevocableNoun } from "../../database/repositories/revocable.ts";
+import { transaction } from "../../database/transaction.ts";
+import { operatorActor } from "../../operators/operator-identity.ts";
+import { REVOCATION_ENTRIES } from "../../revocation/kinds.ts";
+import { publishRevocation } from "../../revocation/publish-revocation.ts";
+import { revoke } from "../../revocation/revoke.ts";
+import { Closed, IdParams } from "../schemas/common.ts";
+import { presentRevocation, Reason, RevocationReceipt, RevocationRequest } from "../schemas/revocations.ts";
+import type { SignetServer } from "../types.ts";
+import type { AdminServices } from "./services.ts";
+
+/** What has no state of its own here: one token, or a client certificate. A signing key is `signet keys revoke`'s. */
+const TargetRevocation = Type.Unsafe<{
+  readonly kind: "jti" | "cert";
+  readonly target: string;
+  readonly reason?: string;
+}>(
+  Type.Union([
+    Closed({
+      kind: Type.Literal("jti"),
+      target: Type.String({ pattern: "^[A-Za-z0-9_-]{22}$", description: "`jti` of the token" }),
+      reason: Type.Optional(Reason),
+    }),
+    Closed({
+      kind: Type.Literal("cert"),
+      target: Type.String({ pattern: "^[0-9a-f]{64}$", description: "SHA-256 of the certificate" }),
+      reason: Type.Optional(Reason),
+    }),
+  ]),
+);
+
+function registerStateRevocation(
+  server: SignetServer,
+  services: AdminServices,
+  noun: RevocableNoun,
+  path: string,
+): void {
+  const { pool } = services;
+  server.post(
+    `/admin/v1/${path}/:id/revoke`,
+    {
+      config: { operator: "security", audits: REVOCATION_ENTRIES[noun], optionalBody: true },
+      schema: {
+        tags: [path],
+        params: IdParams(noun),
+        body: RevocationRequest,
+        response: { 200: RevocationReceipt },
+      },
+    },
+    async ({ id: requestId, operator, params: { id }, body }) => {
+      const by = { actor: operatorActor(operator.id), reason: body.reason, requestId };
+      return presentRevocation(
+        await transaction(pool, async (db) => await revoke(db, { noun, id, tenantId: null }, by, services)),
+      );
+    },
+  );
+}
+
+export function registerRevocationRoutes(server: SignetServer, services: AdminServices): void {
+  registerStateRevocation(server, services, "credential", "credentials");
+  registerStateRevocation(server, services, "principal", "principals");
+  registerStateRevocation(server, services, "tenant", "tenants");
+
+  server.post(
+    "/admin/v1/revocations",
+    {
+      config: { operator: "security", audits: [REVOCATION_ENTRIES.jti, REVOCATION_ENTRIES.cert] },
+      schema: { tags: ["revocations"], body: TargetRevocation, response: { 200: RevocationReceipt } },
+    },
+    async ({ id: requestId, operator, body: { kind, target, reason } }) => {
+      const actor = operatorActor(operator.id);
+      return presentRevocation(
+        await transaction(
+          services.pool,
+          async (db) =>
+            await publishRevocation(db, { kind, target, tenant: null, actor, reason, requestId }, services),
+        ),
+      );
+    },
+  );
+}

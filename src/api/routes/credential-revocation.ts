@@ -1,0 +1,35 @@
+/** Emergency revocation by a tenant: one call, for its own credentials. */
+import type { EntrySources } from "../../compliance/entry.ts";
+import type { Pool } from "../../database/pool.ts";
+import { tenantTransaction } from "../../database/transaction.ts";
+import { revoke } from "../../revocation/revoke.ts";
+import { IdParams } from "../schemas/common.ts";
+import { presentRevocation, RevocationReceipt, RevocationRequest } from "../schemas/revocations.ts";
+import type { SignetServer } from "../types.ts";
+
+export function registerCredentialRevocation(server: SignetServer, pool: Pool, sources: EntrySources): void {
+  server.post(
+    "/v1/credentials/:id/revoke",
+    {
+      // An emergency has no time for a body.
+      config: { scopes: ["credentials:revoke"], optionalBody: true },
+      schema: {
+        tags: ["credentials"],
+        params: IdParams("credential"),
+        body: RevocationRequest,
+        response: { 200: RevocationReceipt },
+      },
+    },
+    async ({ id: requestId, identity, params: { id }, body }) => {
+      const { tenantId } = identity;
+      const by = { actor: `credential:${identity.credentialId}`, reason: body.reason, requestId } as const;
+      return presentRevocation(
+        await tenantTransaction(
+          pool,
+          tenantId,
+          async (db) => await revoke(db, { noun: "credential", id, tenantId }, by, sources),
+        ),
+      );
+    },
+  );
+}

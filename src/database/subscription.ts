@@ -1,0 +1,61 @@
+/** A connection of its own that LISTENs and answers queries: what is notified and what is read come over one line. */
+import { Client } from "pg";
+import type { Queryable, ServiceRole } from "./pool.ts";
+
+/** A query that takes longer is on a connection that is as good as broken. */
+const ANSWER_MS = 1_000;
+
+export interface SubscriptionOptions {
+  /** Of the primary itself: a pooler that shares connections loses notifications. */
+  readonly url: string;
+  readonly role: ServiceRole;
+  /** A channel name of our own making, never a caller's. */
+  readonly channel: string;
+  readonly onNotification: (payload: string) => void;
+  /** Once, when the connection is of no more use. */
+  readonly onLost: (error: Error | undefined) => void;
+}
+
+export interface Subscription {
+  readonly db: Queryable;
+  /** Ends the connection, also one that does not answer. */
+  close(): Promise<void>;
+}
+
+/** Opens the connection and listens; rejects when that fails. */
+export async function subscribe(options: SubscriptionOptions): Promise<Subscription> {
+  const { url, role, channel, onNotification, onLost } = options;
+  const client = new Client({
+    connectionString: url,
+    options: `-c role=${role} -c TimeZone=UTC`,
+    application_name: role,
+    connectionTimeoutMillis: ANSWER_MS,
+    query_timeout: ANSWER_MS,
+    keepAlive: true,
+  });
+  let started = false;
+  let over = false;
+  const close = async (): Promise<void> => {
+    over = true;
+    await client.end().catch(() => undefined);
+  };
+  const lose = (error?: Error): void => {
+    if (started && !over) {
+      over = true;
+      onLost(error);
+    }
+  };
+  // From the first moment: an error that nobody listens for ends the process.
+  client.on("error", lose);
+  client.on("end", () => lose());
+  client.on("notification", ({ payload }) => onNotification(payload ?? ""));
+  try {
+    await client.connect();
+    await client.query(`LISTEN ${channel}`);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  started = true;
+  return { db: client, close };
+}

@@ -1,0 +1,46 @@
+/** `POST /v1/auth/revoke`: token revocation (RFC 7009). */
+import {
+  authenticateClient,
+  type ClientServices,
+  readTokenParameter,
+  saysNotGood,
+} from "./token-parameter.ts";
+import type { TokenRequest } from "./token.ts";
+import type { Identity, VerifyToken } from "./verify-access-token.ts";
+
+export interface RevokeServices extends ClientServices {
+  /** Checks a token without regard to revocation. */
+  readonly verify: VerifyToken;
+  /** Revokes the token that the identity was read from. */
+  readonly revoke: (identity: Identity, requestId: string) => Promise<void>;
+}
+
+/**
+ * Revokes a token of the client that asks. A token that is unknown, expired, revoked or somebody else's is answered like
+ * one that was revoked (section 2.2): the caller learns nothing of tokens that are not its own.
+ */
+export async function revokeToken(
+  request: TokenRequest,
+  requestId: string,
+  services: RevokeServices,
+): Promise<void> {
+  await services.limits.admitAddress(request.address);
+  const { token, parameters } = readTokenParameter(request);
+  const client = await authenticateClient(request, parameters, services);
+  await services.limits.admitClient(client.clientId);
+  const identity = await identityIfGood(token, services.verify);
+  if (identity?.credentialId === client.credentialId) {
+    await services.revoke(identity, requestId);
+  }
+}
+
+async function identityIfGood(token: string, verify: VerifyToken): Promise<Identity | undefined> {
+  try {
+    return await verify(token);
+  } catch (error) {
+    if (saysNotGood(error)) {
+      return undefined;
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,81 @@
+/** The knowledge of revocations, put together for a process that admits Bearer tokens. */
+import type { Config } from "../config.ts";
+import { createPool } from "../database/pool.ts";
+import { subscribe } from "../database/subscription.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
+import type { Logger } from "../observability/logger.ts";
+import { metrics } from "../observability/metrics.ts";
+import type { ReadinessCheck } from "../observability/readiness.ts";
+import { REVOCATION_CHANNEL, RevocationFollower } from "../revocation/follower.ts";
+import { STRICT_BOUND_MS } from "../settings/revocation.ts";
+
+/** A question every 50 ms: the last that was answered may have been sent that much before what it did not tell of. */
+const QUESTION_MS = 50;
+/** A look has 100 ms; what comes later is of no use to anybody. */
+const LOOK_TIMEOUT_MS = 500;
+const LOOK_CONNECTIONS = 2;
+const METRICS_EVERY_MS = 1_000;
+
+export interface RevocationParts {
+  readonly config: Pick<Config, "revocationMode"> & { readonly databaseUrl: string };
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface RunningFollower {
+  readonly follower: RevocationFollower;
+  readonly readiness: ReadinessCheck;
+  /** Whether a client certificate is revoked. */
+  readonly isDenied: (certificate: ClientCertificate) => boolean;
+  close(): Promise<void>;
+}
+
+function reportEvery(follower: RevocationFollower, bounded: boolean): NodeJS.Timeout {
+  return setInterval(() => {
+    const { ageMs, sequence } = follower.view;
+    metrics.revocationAge.set(ageMs / 1_000);
+    metrics.revocationSequence.set(sequence);
+    metrics.revocationServingStale.set(bounded && ageMs >= STRICT_BOUND_MS - QUESTION_MS ? 1 : 0);
+  }, METRICS_EVERY_MS).unref();
+}
+
+/** Starts to follow and resolves when everything was read once, or could not be; then no token is admitted. */
+export async function followRevocations({ config, clock, log }: RevocationParts): Promise<RunningFollower> {
+  const { databaseUrl: url, revocationMode: mode } = config;
+  const other = createPool({
+    url,
+    role: "signet_edge",
+    max: LOOK_CONNECTIONS,
+    queryTimeoutMs: LOOK_TIMEOUT_MS,
+    log,
+  });
+  const follower = new RevocationFollower({
+    subscribe: async (handlers) =>
+      await subscribe({ ...handlers, url, role: "signet_edge", channel: REVOCATION_CHANNEL }),
+    other,
+    leaseMs: mode.boundMs - QUESTION_MS,
+    clock,
+    monotonic: () => performance.now(),
+    log,
+  });
+  await follower.start();
+  const reporting = reportEvery(follower, mode.name === "bounded");
+  if (mode.boundMs > STRICT_BOUND_MS) {
+    log.warn({ bound_ms: mode.boundMs }, "revoked tokens may be admitted for longer than 250 ms");
+  }
+  return {
+    follower,
+    isDenied: ({ x5t }) => follower.view.deniesCertificate(x5t),
+    readiness: {
+      name: "revocation",
+      check: async () => await follower.requireCurrent(),
+      ...(mode.name === "bounded" ? { note: { mode: "bounded", bound_ms: mode.boundMs } } : {}),
+    },
+    close: async () => {
+      clearInterval(reporting);
+      await follower.stop();
+      await other.end();
+    },
+  };
+}

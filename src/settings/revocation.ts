@@ -1,0 +1,54 @@
+/** Settings of how fast a revocation must work. */
+import { oneOf, type Parser, setting } from "./setting.ts";
+
+/** Revocation reaches everybody who admits tokens within this time (specification 8), milliseconds. */
+export const STRICT_BOUND_MS = 250;
+/** A token does not live longer. */
+const LONGEST_BOUND_MS = 900_000;
+
+export interface RevocationMode {
+  readonly name: "strict" | "bounded";
+  /** How long after its revocation a token may still be admitted, at most; milliseconds. */
+  readonly boundMs: number;
+}
+
+const revocationMode: Parser<RevocationMode> = (value) => {
+  if (value === "strict") {
+    return { name: "strict", boundMs: STRICT_BOUND_MS };
+  }
+  const boundMs = Number(/^bounded:(\d{1,6})$/.exec(value)?.[1]);
+  if (!(boundMs >= STRICT_BOUND_MS && boundMs <= LONGEST_BOUND_MS)) {
+    throw new Error(
+      `must be strict or bounded:<milliseconds>, from ${STRICT_BOUND_MS} to ${LONGEST_BOUND_MS}`,
+    );
+  }
+  return { name: "bounded", boundMs };
+};
+
+export const REVOCATION_SETTINGS = {
+  revocationMode: setting(
+    "SIGNET_REVOCATION_MODE",
+    revocationMode,
+    "strict",
+    "`strict`: no token is admitted 250 ms after its revocation, and none at all when the database is silent for longer; `bounded:<ms>` admits for that long",
+  ),
+  acceptSlowRevocation: setting(
+    "SIGNET_ACCEPT_SLOW_REVOCATION",
+    oneOf("true", "false"),
+    "false",
+    "allows a bound above 250 ms in production",
+  ),
+} as const;
+
+/** What production refuses. */
+export function revocationProblems(values: {
+  readonly revocationMode: RevocationMode;
+  readonly acceptSlowRevocation: "true" | "false";
+}): string[] {
+  const slow = values.revocationMode.boundMs > STRICT_BOUND_MS;
+  return slow && values.acceptSlowRevocation !== "true"
+    ? [
+        `SIGNET_REVOCATION_MODE must not be above ${STRICT_BOUND_MS} ms in production without SIGNET_ACCEPT_SLOW_REVOCATION=true`,
+      ]
+    : [];
+}

@@ -1,0 +1,272 @@
+/** Who is admitted after a revocation, and when nobody can say: two api processes on one database, over HTTP. */
+import { randomBytes, randomUUID } from "node:crypto";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
+import { Client } from "pg";
+import { newId } from "../../../src/domain/ids.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
+import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
+import { sql } from "../../support/tenant.ts";
+
+/** Specification 8. */
+const BOUND_MS = 250;
+const SCOPES = ["credentials:read", "credentials:revoke", "events:publish"];
+const api = useTestApi();
+let proxy: TcpProxy;
+let second: SecondApi;
+let client: Provisioned;
+let token: string;
+
+type Ask = (path: string, init?: RequestInit) => Promise<Answer>;
+type Outcome = "admitted" | "TOKEN_REVOKED" | "REVOCATION_STALE";
+
+/** Asks with a body that is refused right after the token was admitted, so that nothing but admission is asked. */
+async function probe(ask: Ask, access = token): Promise<Outcome> {
+  const { status, body } = await ask("/v1/events", {
+    method: "POST",
+    headers: { ...bearer(access), "content-type": "application/json" },
+    body: "{}",
+  });
+  const outcome = status === 422 ? "admitted" : body["code"];
+  expect(["admitted", "TOKEN_REVOKED", "REVOCATION_STALE"]).toContain(outcome);
+  return outcome as Outcome;
+}
+
+const first: Ask = async (path, init) => await api.request(path, init);
+const other: Ask = async (path, init) => await second.request(path, init);
+
+/** Waits until both processes refuse the token; nobody is to be admitted 250 ms after this was called. */
+async function expectRevoked(access = token): Promise<void> {
+  const calledAt = performance.now();
+  for (const ask of [first, other]) {
+    const probed = await probeUntil(ask, (all) => all.at(-1)?.outcome === "TOKEN_REVOKED", access);
+    const late = probed.filter(({ sentAt }) => sentAt > calledAt + BOUND_MS);
+    expect(late.filter(({ outcome }) => outcome === "admitted")).toEqual([]);
+  }
+}
+
+interface Probed {
+  readonly outcome: Outcome;
+  /** When the request was sent, by the clock of the test. */
+  readonly sentAt: number;
+}
+
+/** Asks all the time, without waiting for answers, until `until` happens; then gives all that was answered. */
+async function probeUntil(
+  ask: Ask,
+  until: (probed: readonly Probed[]) => boolean,
+  access = token,
+): Promise<Probed[]> {
+  const probed: Probed[] = [];
+  const underWay: Promise<unknown>[] = [];
+  await eventually(() => {
+    const sentAt = performance.now();
+    underWay.push(probe(ask, access).then((outcome) => probed.push({ outcome, sentAt })));
+    return until(probed);
+  }, "the outcome");
+  await Promise.all(underWay);
+  return probed.toSorted((left, right) => left.sentAt - right.sentAt);
+}
+
+async function revokeCredential(reason?: string): Promise<Answer> {
+  return await api.request(`/v1/credentials/${client.credentialId}/revoke`, {
+    method: "POST",
+    headers: { ...bearer(token), ...(reason === undefined ? {} : { "content-type": "application/json" }) },
+    ...(reason === undefined ? {} : { body: JSON.stringify({ reason }) }),
+  });
+}
+
+async function asSuperuser(...statements: readonly string[]): Promise<void> {
+  const superuser = new Client({ connectionString: inject("databaseUrl") });
+  await superuser.connect();
+  try {
+    for (const statement of statements) {
+      await superuser.query(statement);
+    }
+  } finally {
+    await superuser.end();
+  }
+}
+
+const terminate = (): string =>
+  `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${api.database.name}'`;
+
+beforeAll(async () => {
+  proxy = await startTcpProxy(Number(new URL(api.database.url).port));
+  second = await startSecondApi(api, proxy.port);
+});
+afterAll(async () => {
+  await second.close();
+  await proxy.close();
+});
+beforeEach(async () => {
+  client = await provision(api, { scopes: SCOPES });
+  token = await accessToken(api, client);
+  await eventually(async () => (await probe(first)) === "admitted", "admission by the first process");
+  await eventually(async () => (await probe(other)) === "admitted", "admission by the second process");
+});
+afterEach(() => {
+  proxy.thaw();
+});
+
+describe("a revocation", () => {
+  test("ends the token in every process within 250 ms, and keeps the client from getting another one", async () => {
+    const died = (probed: readonly Probed[]): boolean =>
+      probed.filter(({ outcome }) => outcome === "TOKEN_REVOKED").length >= 20;
+    const probing = [probeUntil(first, died), probeUntil(other, died)];
+    expect(await revokeCredential("laptop lost")).toMatchObject({ status: 200 });
+    const committedAt = performance.now();
+    for (const probed of await Promise.all(probing)) {
+      const late = probed.filter(({ sentAt }) => sentAt > committedAt + BOUND_MS);
+      expect(late.filter(({ outcome }) => outcome === "admitted")).toEqual([]);
+    }
+    for (const ask of [first, other]) {
+      const refused = await ask("/v1/auth/token", {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(grant(client)),
+      });
+      expect(refused).toMatchObject({ status: 401, body: { error: "invalid_client" } });
+    }
+  });
+
+  test("is answered 401 TOKEN_REVOKED, with the challenge of RFC 6750", async () => {
+    await revokeCredential();
+    await expectRevoked();
+    const answer = await api.request("/v1/credentials", { headers: bearer(token) });
+    expect(answer).toMatchObject({ status: 401, body: { code: "TOKEN_REVOKED" } });
+    expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="service", error="invalid_token"');
+  });
+
+  test("that no notification told of is obeyed within 250 ms", async () => {
+    const published = await sql<{ seq: number }>(
+      api,
+      `WITH clock AS (UPDATE rev_clock SET seq = seq + 1 RETURNING seq)
+       INSERT INTO revocations (seq, id, kind, target, actor, at, log_index, leaf_hash)
+       SELECT seq, $1, 'credential', $2, 'system:test', now(), 0, '' FROM clock RETURNING seq`,
+      [newId("revocation", 0, randomBytes), client.credentialId],
+    );
+    expect(published).toHaveLength(1);
+    await expectRevoked();
+  });
+
+  test.each([
+    ["its principal", () => `/principals/${client.principalId}/revoke`],
+    ["its tenant", () => `/tenants/${client.tenantId}/revoke`],
+  ])("of %s ends a token too, and the next one is not issued", async (_name, path) => {
+    expect(await api.admin("POST", path(), { reason: "gone" })).toMatchObject({ status: 200 });
+    await expectRevoked();
+    expect(await api.token(grant(client))).toMatchObject({ status: 401, body: { error: "invalid_client" } });
+  });
+
+  test("of one token by its id leaves the client's other tokens alone", async () => {
+    const another = await accessToken(api, client);
+    const { jti } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as {
+      jti: string;
+    };
+    expect(await api.admin("POST", "/revocations", { kind: "jti", target: jti })).toMatchObject({
+      status: 200,
+    });
+    await expectRevoked();
+    expect([await probe(first, another), await probe(other, another)]).toEqual(["admitted", "admitted"]);
+  });
+
+  test("is known to a process that starts afterwards", async () => {
+    await revokeCredential();
+    const late = await startSecondApi(api);
+    try {
+      expect(await probe(async (path, init) => await late.request(path, init))).toBe("TOKEN_REVOKED");
+    } finally {
+      await late.close();
+    }
+  });
+});
+
+describe("a process whose connection to the database is frozen", () => {
+  test("admits nobody 250 ms later, and obeys what it missed as soon as it can hear again", async () => {
+    proxy.freeze();
+    const frozenAt = performance.now();
+    expect(await revokeCredential()).toMatchObject({ status: 200 });
+    const probed = await probeUntil(
+      other,
+      (all) => all.filter(({ outcome }) => outcome === "REVOCATION_STALE").length >= 10,
+    );
+    const late = probed.filter(({ sentAt }) => sentAt > frozenAt + BOUND_MS);
+    expect(late.length).toBeGreaterThan(0);
+    expect(late.filter(({ outcome }) => outcome !== "REVOCATION_STALE")).toEqual([]);
+    const refused = await second.request("/v1/credentials", { headers: bearer(token) });
+    expect(refused).toMatchObject({ status: 503, body: { code: "REVOCATION_STALE" } });
+    expect(refused.headers.get("retry-after")).toBe("1");
+    expect(await second.request("/readyz")).toMatchObject({ status: 503, body: { code: "UNAVAILABLE" } });
+    proxy.thaw();
+    const thawed = await probeUntil(other, (all) => all.some(({ outcome }) => outcome === "TOKEN_REVOKED"));
+    expect(thawed.map(({ outcome }) => outcome)).not.toContain("admitted");
+  });
+
+  test("admits again who was not revoked, once the line is back", async () => {
+    proxy.freeze();
+    await probeUntil(other, (all) => all.some(({ outcome }) => outcome === "REVOCATION_STALE"));
+    proxy.thaw();
+    await eventually(async () => (await probe(other)) === "admitted", "admission");
+  });
+});
+
+describe("a connection that breaks", () => {
+  test("costs nobody an admission when the database takes new ones, and no revocation is missed", async () => {
+    await asSuperuser(`${terminate()} AND application_name = 'signet_edge'`);
+    expect([await probe(first), await probe(other)]).toEqual(["admitted", "admitted"]);
+    await asSuperuser(`${terminate()} AND application_name = 'signet_edge'`);
+    expect(await revokeCredential()).toMatchObject({ status: 200 });
+    await expectRevoked();
+  });
+
+  test("to a database that is away is a 503 and never a stale admission, until it is back", async () => {
+    await asSuperuser(`ALTER DATABASE ${api.database.name} WITH ALLOW_CONNECTIONS false`, terminate());
+    const stoppedAt = performance.now();
+    try {
+      const probed = await probeUntil(
+        first,
+        (all) => all.filter(({ outcome }) => outcome === "REVOCATION_STALE").length >= 10,
+      );
+      const late = probed.filter(({ sentAt }) => sentAt > stoppedAt + BOUND_MS);
+      expect(late.filter(({ outcome }) => outcome !== "REVOCATION_STALE")).toEqual([]);
+    } finally {
+      await asSuperuser(`ALTER DATABASE ${api.database.name} WITH ALLOW_CONNECTIONS true`);
+    }
+    await eventually(async () => (await probe(first)) === "admitted", "admission");
+    await eventually(async () => (await probe(other)) === "admitted", "admission");
+  });
+});
+
+describe("an older state of the database", () => {
+  test("does not bring back what was revoked, is reported, and new revocations work", async () => {
+    const victim = { client, token };
+    await revokeCredential();
+    await expectRevoked();
+    await sql(api, "DELETE FROM revocations");
+    await sql(api, "UPDATE rev_clock SET seq = 0");
+    const reported = (lines: readonly string[]): boolean =>
+      lines.some((line) => line.includes("does not know revocations"));
+    await eventually(() => reported(api.log) && reported(second.log), "the report");
+
+    client = await provision(api, { scopes: SCOPES });
+    token = await accessToken(api, client);
+    expect([await probe(first), await probe(other)]).toEqual(["admitted", "admitted"]);
+    await revokeCredential();
+    await expectRevoked();
+    await expectRevoked(victim.token);
+  });
+
+  test("of another epoch is read anew", async () => {
+    await sql(api, "UPDATE rev_clock SET epoch = $1", [randomUUID()]);
+    await revokeCredential();
+    await expectRevoked();
+  });
+});
+
+test("a wall clock that jumps is no reason to refuse: one look settles it", async () => {
+  api.clock.advance(1_000);
+  expect(await probe(first)).toBe("admitted");
+});

@@ -1,0 +1,47 @@
+/** One more api process on the database of a test's api, reached directly or over a line of the test's own. */
+import { loadConfig } from "../../src/config.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { startApi } from "../../src/processes/api.ts";
+import type { Answer, TestApi } from "./api.ts";
+import { freePort } from "./free-port.ts";
+
+export interface SecondApi {
+  readonly log: readonly string[];
+  /** Asks its public API, which issues and takes the same tokens. */
+  request(path: string, init?: RequestInit): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+/** Starts it; `port` is where it finds PostgreSQL. */
+export async function startSecondApi(api: TestApi, port?: number): Promise<SecondApi> {
+  const listen = `127.0.0.1:${await freePort()}`;
+  const databaseUrl = new URL(api.database.url);
+  if (port !== undefined) {
+    databaseUrl.port = String(port);
+  }
+  const config = loadConfig({
+    ...api.environment,
+    SIGNET_API_LISTEN: listen,
+    SIGNET_ADMIN_LISTEN: "127.0.0.1:0",
+    SIGNET_DATABASE_URL: databaseUrl.href,
+  });
+  const lines: string[] = [];
+  const running = await startApi({
+    config: {
+      ...config,
+      databaseUrl: databaseUrl.href,
+      temporalAddress: config.temporalAddress ?? "",
+    },
+    log: createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } }),
+  });
+  return {
+    log: lines,
+    request: async (path, init) => {
+      const response = await fetch(`http://${listen}${path}`, init);
+      const text = await response.text();
+      const body = (text === "" ? {} : JSON.parse(text)) as Record<string, unknown>;
+      return { status: response.status, headers: response.headers, text, body };
+    },
+    close: async () => await running.close(),
+  };
+}

@@ -1,0 +1,219 @@
+import { randomUUID } from "node:crypto";
+import * as fc from "fast-check";
+import { beforeEach, describe, expect, test } from "vitest";
+import type { FollowedRevocation, RevocationNews } from "../../../src/database/repositories/revocations.ts";
+import type { RevocableToken } from "../../../src/revocation/deny-list.ts";
+import { REVOCATION_KINDS } from "../../../src/revocation/kinds.ts";
+import { RevocationView } from "../../../src/revocation/view.ts";
+
+const LEASE_MS = 200;
+const EPOCH = randomUUID();
+const THUMBPRINT = "ab".repeat(32);
+const TOKEN: RevocableToken = {
+  credentialId: "crd_1",
+  principalId: "prn_1",
+  tenantId: "ten_1",
+  jti: "jti_1",
+  kid: "kid_1",
+  certificateThumbprint: Buffer.from(THUMBPRINT, "hex").toString("base64url"),
+};
+const TARGETS = {
+  credential: "crd_1",
+  principal: "prn_1",
+  tenant: "ten_1",
+  jti: "jti_1",
+  kid: "kid_1",
+  cert: THUMBPRINT,
+} as const;
+
+let monotonic: number;
+let wall: number;
+let view: RevocationView;
+
+function pass(ms: number): void {
+  monotonic += ms;
+  wall += ms;
+}
+
+function news(seq: number, ...revocations: readonly FollowedRevocation[]): RevocationNews {
+  return { seq, epoch: EPOCH, standby: false, revocations };
+}
+
+function revocation(kind: keyof typeof TARGETS, lifeMs: number | null = 1_000): FollowedRevocation {
+  return { seq: 1, kind, target: TARGETS[kind], lifeMs };
+}
+
+beforeEach(() => {
+  monotonic = 1_000_000;
+  wall = 1_763_650_000_000;
+  view = new RevocationView({
+    leaseMs: LEASE_MS,
+    clock: { now: () => wall },
+    monotonic: () => monotonic,
+  });
+});
+
+test("admits nothing before everything was read once", () => {
+  expect(view.verdict(TOKEN)).toBe("stale");
+});
+
+describe("a token is revoked", () => {
+  test.each(REVOCATION_KINDS)("by its %s, from an answer and from a notification", (kind) => {
+    view.learn(view.ask(), news(0));
+    expect(view.verdict(TOKEN)).toBe("admit");
+    view.hear(`1:${kind}:${TARGETS[kind]}`);
+    expect(view.verdict(TOKEN)).toBe("revoked");
+
+    const other = new RevocationView({
+      leaseMs: LEASE_MS,
+      clock: { now: () => wall },
+      monotonic: () => monotonic,
+    });
+    other.learn(other.ask(), news(1, revocation(kind)));
+    expect(other.verdict(TOKEN)).toBe("revoked");
+    expect(
+      other.verdict({
+        ...TOKEN,
+        certificateThumbprint: undefined,
+        jti: "x",
+        kid: "x",
+        credentialId: "x",
+        principalId: "x",
+        tenantId: "x",
+      }),
+    ).toBe("admit");
+  });
+
+  test("also while it cannot be told what else is", () => {
+    view.hear("1:jti:jti_1");
+    expect(view.verdict(TOKEN)).toBe("revoked");
+  });
+
+  test("until its revocation is over and forgotten; keys and certificates for ever", () => {
+    view.learn(view.ask(), news(2, revocation("credential", 500), revocation("kid", null)));
+    pass(499);
+    view.prune();
+    expect(view.size).toBe(2);
+    pass(1);
+    view.prune();
+    expect(view.size).toBe(1);
+    pass(1e12);
+    view.prune();
+    expect(view.verdict(TOKEN)).toBe("revoked");
+  });
+
+  test("by garbage on the channel: never, and it is no error", () => {
+    view.learn(view.ask(), news(0));
+    for (const payload of ["", ":", "1", "x:y", "1:nothing:crd_1", "1:cert:zz", "1:credential"]) {
+      view.hear(payload);
+    }
+    expect(view.verdict(TOKEN)).toBe("admit");
+    expect(view.sequence).toBe(0);
+  });
+});
+
+describe("the lease", () => {
+  test("counts from when the question was sent, not from when the answer came", () => {
+    const question = view.ask();
+    pass(150);
+    view.learn(question, news(0));
+    pass(49);
+    expect(view.verdict(TOKEN)).toBe("admit");
+    pass(1);
+    expect(view.verdict(TOKEN)).toBe("stale");
+  });
+
+  test("is not shortened by an older answer that comes later", () => {
+    const older = view.ask();
+    pass(100);
+    const newer = view.ask();
+    view.learn(newer, news(0));
+    view.learn(older, news(0));
+    pass(199);
+    expect(view.verdict(TOKEN)).toBe("admit");
+  });
+
+  test("ends when the machine was suspended, whatever the monotonic clock says", () => {
+    view.learn(view.ask(), news(0));
+    wall += 101;
+    expect(view.verdict(TOKEN)).toBe("stale");
+  });
+
+  test("is not given by an answer to a question from before the suspension", () => {
+    const question = view.ask();
+    wall += 60_000;
+    view.learn(question, news(0));
+    expect(view.verdict(TOKEN)).toBe("stale");
+  });
+
+  test("is not given by a standby", () => {
+    expect(view.learn(view.ask(), { ...news(0), standby: true })).toBe("standby");
+    expect(view.verdict(TOKEN)).toBe("stale");
+  });
+});
+
+describe("what is known", () => {
+  test("is asked for from the last number that an answer gave: lost notifications come with the next answer", () => {
+    view.learn(view.ask(), news(4));
+    view.hear("7:jti:other");
+    expect(view.ask().after).toBe(4);
+    view.learn(view.ask(), news(7, revocation("principal")));
+    expect(view.verdict(TOKEN)).toBe("revoked");
+    expect(view.ask().after).toBe(7);
+  });
+
+  test.each([
+    ["an older state of the database", { ...news(3) }],
+    ["another database", { ...news(9), epoch: randomUUID() }],
+  ])("is kept and read anew over %s, and nothing is admitted until then", (_name, restored) => {
+    view.learn(view.ask(), news(5, revocation("tenant")));
+    expect(view.learn(view.ask(), restored)).toBe("restored");
+    const free = { ...TOKEN, tenantId: "ten_2" };
+    expect(view.verdict(free)).toBe("stale");
+    expect(view.learn(view.ask(true), restored)).toBe("current");
+    expect(view.sequence).toBe(restored.seq);
+    expect(view.verdict(free)).toBe("admit");
+    expect(view.verdict(TOKEN)).toBe("revoked");
+  });
+});
+
+test("no token is admitted later than the lease after it was revoked, whatever is delayed, lost or out of order", () => {
+  const step = fc.oneof(
+    fc.record({ do: fc.constant("wait" as const), ms: fc.integer({ min: 1, max: 120 }) }),
+    fc.record({ do: fc.constant("ask" as const), ms: fc.constant(0) }),
+    fc.record({ do: fc.constant("answer" as const), ms: fc.nat({ max: 5 }) }),
+    fc.record({ do: fc.constant("revoke" as const), ms: fc.constant(0) }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+      monotonic = 1_000_000;
+      const subject = new RevocationView({
+        leaseMs: LEASE_MS,
+        clock: { now: () => monotonic },
+        monotonic: () => monotonic,
+      });
+      let revokedAt = Infinity;
+      // A question sees the database as it is when it is sent or later; here when it is sent, the worst case.
+      const underWay: (() => void)[] = [];
+      for (const { do: action, ms } of steps) {
+        if (action === "wait") {
+          monotonic += ms;
+        } else if (action === "ask") {
+          const question = subject.ask();
+          const answer =
+            revokedAt === Infinity
+              ? news(0)
+              : news(1, ...(question.after < 1 ? [revocation("jti", null)] : []));
+          underWay.push(() => void subject.learn(question, answer));
+        } else if (action === "answer") {
+          underWay.splice(ms % Math.max(underWay.length, 1), 1)[0]?.();
+        } else {
+          revokedAt = Math.min(revokedAt, monotonic);
+        }
+        const admitted = subject.verdict(TOKEN) === "admit";
+        expect(admitted && monotonic >= revokedAt + LEASE_MS).toBe(false);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
