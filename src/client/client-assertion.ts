@@ -5,7 +5,7 @@ import type { Clock } from "./runtime.ts";
 /** Long enough for a request and some difference of clocks. */
 const LIFETIME_S = 60;
 
-/** Makes the assertion of one token request. @param audience the service's address */
+/** Makes the assertion of one token request. @param audience the address of the token endpoint */
 export type ClientAssertion = (audience: string) => string | Promise<string>;
 
 export interface PrivateKeyOptions {

@@ -71,7 +71,7 @@ export function connect(options: ConnectionOptions): Connection {
   const configured = clientId === undefined ? undefined : { clientId, secret: clientSecret ?? null };
   const keeper = new CredentialKeeper({ configured, store, warn: runtime.warn });
   const url = `${baseUrl}/v1/auth/token`;
-  const assert = clientAssertion === undefined ? undefined : () => clientAssertion(baseUrl);
+  const assert = clientAssertion === undefined ? undefined : () => clientAssertion(url);
   return {
     baseUrl,
     runtime,

@@ -48,7 +48,8 @@ test.each<[string, { publicKey: KeyObject; privateKey: KeyObject }]>([
 test("each request carries an assertion of its own and no secret, and none is in an error", async () => {
   let made = 0;
   const runtime = testRuntime();
-  const clientAssertion = () => {
+  const clientAssertion = (audience: string) => {
+    expect(audience).toBe(`${server.url}/v1/auth/token`);
     made += 1;
     return `assertion-canary-${made}`;
   };
