@@ -7,7 +7,7 @@ import {
   BasicConstraintsExtension,
   ExtendedKeyUsage,
   ExtendedKeyUsageExtension,
-  type Extension,
+  Extension,
   type JsonGeneralNames,
   KeyUsageFlags,
   KeyUsagesExtension,
@@ -34,7 +34,11 @@ export interface CertificateRequest {
   /** An authority below this one; the number of authorities that may follow it. */
   readonly authority?: { readonly pathLength?: number };
   /** Further extensions. */
-  readonly extensions?: readonly Extension[];
+  readonly extensions?: readonly {
+    readonly oid: string;
+    readonly critical: boolean;
+    readonly value: Buffer;
+  }[];
 }
 
 export interface Authority extends KeyPair {
@@ -69,7 +73,7 @@ async function extensionsOf(request: CertificateRequest, keys: Keys, issuer: Key
       ? []
       : [new ExtendedKeyUsageExtension(purposes.map((purpose) => ExtendedKeyUsage[purpose]))]),
     ...(names === undefined ? [] : [new SubjectAlternativeNameExtension(names)]),
-    ...(request.extensions ?? []),
+    ...(request.extensions ?? []).map(({ oid, critical, value }) => new Extension(oid, critical, value)),
   ];
 }
 

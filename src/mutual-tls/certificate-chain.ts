@@ -1,6 +1,6 @@
 /** Whether a client's certificate is good: chain, time, purpose (RFC 5280 section 6, as far as client certificates go). */
 import type { X509Certificate } from "node:crypto";
-import { certificateExtensions, pathLengthOf } from "./der.ts";
+import { certificateExtensions, type Extension, pathLengthOf } from "./der.ts";
 
 /** Why a certificate does not count; part of the answer, so it says no more than its holder can see. */
 export type CertificateProblem =
@@ -34,17 +34,25 @@ export function leafProblem(leaf: X509Certificate): "wrong purpose" | undefined 
   return leaf.ca || purposes?.includes(CLIENT_AUTH) !== true ? "wrong purpose" : undefined;
 }
 
+/** What OpenSSL has taken and our reader does not understand is not good; it must not become an error of ours. */
+function extensionsOf(certificate: X509Certificate): readonly Extension[] | undefined {
+  try {
+    return certificateExtensions(certificate.raw);
+  } catch {
+    return undefined;
+  }
+}
+
 /** An extension that is critical and not understood makes a certificate unusable (RFC 5280 section 4.2). */
 function isUnderstood(certificate: X509Certificate): boolean {
-  return certificateExtensions(certificate.raw).every(
-    ({ oid, critical }) => !critical || UNDERSTOOD.has(oid),
-  );
+  const unknown = ({ oid, critical }: Extension): boolean => critical && !UNDERSTOOD.has(oid);
+  return extensionsOf(certificate)?.some(unknown) === false;
 }
 
 /** @param below how many authorities stand between this one and the leaf */
 function mayIssue(authority: X509Certificate, below: number): boolean {
-  const constraints = certificateExtensions(authority.raw).find(({ oid }) => oid === BASIC_CONSTRAINTS);
-  return authority.ca && below <= (constraints === undefined ? Infinity : pathLengthOf(constraints.value));
+  const constraints = extensionsOf(authority)?.find(({ oid }) => oid === BASIC_CONSTRAINTS);
+  return authority.ca && constraints !== undefined && below <= pathLengthOf(constraints.value);
 }
 
 function isIssuedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {
