@@ -29,6 +29,7 @@ const TOUR = [
   "receiver again",
   "operator-replay",
   "end",
+  "mutual-tls",
   "tenant",
 ] as const;
 
@@ -54,6 +55,7 @@ function shellBlocks(): Map<string, string> {
 function here(text: string): string {
   return text
     .replaceAll("127.0.0.1:8080", settings["SIGNET_API_LISTEN"] ?? "")
+    .replaceAll("127.0.0.1:8443", settings["SIGNET_EDGE_LISTEN"] ?? "")
     .replaceAll("127.0.0.1:9000", `127.0.0.1:${receiverPort}`)
     .replaceAll("docs/examples/receiver.ts", `docs/examples/receiver.ts ${receiverPort}`)
     .replaceAll(".signet/", `${directory.home}/`);
@@ -119,6 +121,7 @@ test("every line of the tour works as it stands", { timeout: PATIENCE_MS }, asyn
     /^\s*/,
     /Signal workflow succeeded.*"state":"DELIVERED"/s,
     /^/,
+    /"san_uri":"spiffe:\/\/signet\.development\/demo".*"code":"CERT_BINDING_MISMATCH"/s,
     /client_id +cl_\w{24}\n.*client_secret +sgn_test_sk_\w+/s,
   ];
   for (const [index, pattern] of expected.entries()) {
