@@ -104,6 +104,16 @@ test("times include their ends", () => {
   ]);
 });
 
+/** What reading the bytes throws; a RangeError in place of nothing, since some bytes can be read. */
+function thrownBy(bytes: Buffer): unknown {
+  try {
+    certificateExtensions(bytes);
+    return new RangeError("none");
+  } catch (error) {
+    return error;
+  }
+}
+
 describe("DER", () => {
   test("extensions are read as openssl shows them", async () => {
     const found = certificateExtensions(open(await clientPair(root, { sanUri: "spiffe://a/b" })).raw);
@@ -121,13 +131,7 @@ describe("DER", () => {
 
   test("what is none is a RangeError, never anything else and never endless", () => {
     hold(
-      property(uint8Array({ maxLength: 200 }), (bytes) => {
-        try {
-          certificateExtensions(Buffer.from(bytes));
-        } catch (error) {
-          expect(error).toBeInstanceOf(RangeError);
-        }
-      }),
+      property(uint8Array({ maxLength: 200 }), (bytes) => thrownBy(Buffer.from(bytes)) instanceof RangeError),
     );
   });
 });
