@@ -4,210 +4,212 @@ import { SEARCH_ATTRIBUTES, verifyWorkflowId } from "../../workflows/messages.ts
 import { eventually } from "../support/eventually.ts";
 import { countEvents, fetchRuns, type HistoryEvent, type RunHistory, textOf } from "../support/histories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { useWorld } from "../support/world.ts";
+import { LIST_SIZES, useWorld } from "../support/world.ts";
 
-const made = useWorld({ retryWindowMs: 1_000, environment: { SIGNET_DELIVERY_BATCH_MAX: "1" } });
+describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
+  const made = useWorld({ retryWindowMs: 1_000, listMax });
 
-/** What tenants, receivers and we ourselves must never find in Temporal. */
-const CANARIES = {
-  data: "canary-of-the-data",
-  url: "canary-of-the-url",
-  metadata: "canary-of-the-metadata",
-  description: "canary-of-the-description",
-  tenantName: "canary-of-the-tenant",
-  responseBody: "canary-of-the-response",
-  eventType: "canary.of_the_type",
-} as const;
+  /** What tenants, receivers and we ourselves must never find in Temporal. */
+  const CANARIES = {
+    data: "canary-of-the-data",
+    url: "canary-of-the-url",
+    metadata: "canary-of-the-metadata",
+    description: "canary-of-the-description",
+    tenantName: "canary-of-the-tenant",
+    responseBody: "canary-of-the-response",
+    eventType: "canary.of_the_type",
+  } as const;
 
-interface Story {
-  readonly tenant: string;
-  readonly endpoint: string;
-  readonly secret: string;
-  readonly delivery: string;
-  readonly carrier: string;
-  readonly receiver: Receiver;
-  /** What Temporal's UI shows of the dead letter. */
-  readonly details: string;
-  /** The first carrier's runs: 17 failures, then the quiet week. */
-  readonly first: readonly RunHistory[];
-  /** Of every workflow that had a part in it. */
-  readonly all: readonly RunHistory[];
-}
+  interface Story {
+    readonly tenant: string;
+    readonly endpoint: string;
+    readonly secret: string;
+    readonly delivery: string;
+    readonly carrier: string;
+    readonly receiver: Receiver;
+    /** What Temporal's UI shows of the dead letter. */
+    readonly details: string;
+    /** The first carrier's runs: 17 failures, then the quiet week. */
+    readonly first: readonly RunHistory[];
+    /** Of every workflow that had a part in it. */
+    readonly all: readonly RunHistory[];
+  }
 
-let story: Story;
+  let story: Story;
 
-/** An endpoint is registered and verified, a delivery fails 17 times, is replayed, arrives. */
-async function tell(): Promise<Story> {
-  const world = made.current;
-  await world.startWorker();
-  const tenant = await world.createTenant();
-  await world.sql.query("UPDATE tenants SET name = $2 WHERE id = $1", [tenant, CANARIES.tenantName]);
-  const receiver = await startReceiver();
-  const registered = await world.endpoints.register(tenant, {
-    url: `${receiver.url}/${CANARIES.url}`,
-    eventTypes: [CANARIES.eventType],
-    metadata: JSON.stringify({ canary: CANARIES.metadata }),
-    description: CANARIES.description,
-    idempotency: null,
-  });
-  const endpoint = registered.endpoint.id;
-  await eventually(
-    async () => (await world.endpoints.find(tenant, endpoint)).state === "ACTIVE",
-    "the endpoint's verification",
-  );
-  receiver.answer([{ kind: "answer", status: 500, body: CANARIES.responseBody }]);
-  const { deliveries } = await world.publish(tenant, { canary: CANARIES.data }, CANARIES.eventType);
-  const delivery = deliveries[0]?.id ?? "";
-  await world.untilDelivery(tenant, delivery, ({ state }) => state === "DEAD_LETTERED");
-  const handle = world.temporal.workflow.getHandle(delivery);
-  await eventually(async () => {
-    const { workflowExecutionInfo: info } = (await handle.describe()).raw;
-    return info?.firstRunId !== info?.execution?.runId;
-  }, "the quiet run");
-  const { currentDetails: details } = await handle.query<{ currentDetails: string }, []>(
-    "__temporal_workflow_metadata",
-  );
-  receiver.answer([{ kind: "answer", body: CANARIES.responseBody }]);
-  await handle.signal("replay", { by: "operator" });
-  const replayed = await world.untilDelivery(tenant, delivery, ({ state }) => state === "DELIVERED");
-  const carrier = replayed.carrier ?? "";
-  await Promise.all([delivery, carrier].map(async (id) => await world.temporal.workflow.result(id)));
-  const first = await fetchRuns(world, delivery);
-  const others = await Promise.all(
-    [carrier, verifyWorkflowId(endpoint, 1)].map(async (id) => await fetchRuns(world, id)),
-  );
-  const all = [...first, ...others.flat()];
-  return { tenant, endpoint, secret: registered.secret, delivery, carrier, receiver, details, first, all };
-}
-
-beforeAll(async () => {
-  story = await tell();
-  return async () => await story.receiver.close();
-});
-
-function attributesOf(event: HistoryEvent | undefined, member: string): Record<string, unknown> {
-  const { searchAttributes } = (event?.[member] ?? {}) as {
-    searchAttributes?: { indexedFields?: Record<string, { metadata: object; data: string }> };
-  };
-  const fields = Object.entries(searchAttributes?.indexedFields ?? {}).map(([name, { metadata, data }]) => {
-    const decoded = Object.entries(metadata).map(([key, value]) => [
-      key,
-      Buffer.from(String(value), "base64"),
-    ]);
-    return [name, { metadata: Object.fromEntries(decoded) as object, data: Buffer.from(data, "base64") }];
-  });
-  const typed = decodeTypedSearchAttributes(Object.fromEntries(fields) as never);
-  return Object.fromEntries(
-    Object.entries(SEARCH_ATTRIBUTES).flatMap(([name, key]) => {
-      const value: unknown = typed.get(key);
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
-}
-
-const started = (run: RunHistory | undefined): Record<string, unknown> =>
-  attributesOf(run?.events[0], "workflowExecutionStartedEventAttributes");
-
-function upserts(run: RunHistory | undefined): Record<string, unknown>[] {
-  return (run?.events ?? [])
-    .filter(({ eventType }) => eventType === "EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES")
-    .map((event) => attributesOf(event, "upsertWorkflowSearchAttributesEventAttributes"));
-}
-
-describe("the search attributes of a carrier", () => {
-  test("name tenant, endpoint and delivery from the start, and the state that it starts in", () => {
-    expect(started(story.first[0])).toEqual({
-      tenant: [story.tenant],
-      endpoint: [story.endpoint],
-      delivery: [story.delivery],
-      state: "QUEUED",
-      open: 1,
-      attempt: 1,
+  /** An endpoint is registered and verified, a delivery fails 17 times, is replayed, arrives. */
+  async function tell(): Promise<Story> {
+    const world = made.current;
+    await world.startWorker();
+    const tenant = await world.createTenant();
+    await world.sql.query("UPDATE tenants SET name = $2 WHERE id = $1", [tenant, CANARIES.tenantName]);
+    const receiver = await startReceiver();
+    const registered = await world.endpoints.register(tenant, {
+      url: `${receiver.url}/${CANARIES.url}`,
+      eventTypes: [CANARIES.eventType],
+      metadata: JSON.stringify({ canary: CANARIES.metadata }),
+      description: CANARIES.description,
+      idempotency: null,
     });
-  });
-
-  test("follow at attempts 2, 5, 9, 13 and 17 and at the dead letter, with what has changed and no more", () => {
-    expect(upserts(story.first[0])).toEqual([
-      { state: "RETRYING", attempt: 2 },
-      { attempt: 5 },
-      { attempt: 9 },
-      { attempt: 13 },
-      { attempt: 17 },
-      { state: "DEAD_LETTERED" },
-    ]);
-  });
-
-  test("survive the run's being continued as new", () => {
-    expect(started(story.first[1])).toEqual({
-      tenant: [story.tenant],
-      endpoint: [story.endpoint],
-      delivery: [story.delivery],
-      state: "DEAD_LETTERED",
-      open: 1,
-      attempt: 17,
-    });
-    expect(upserts(story.first[1])).toEqual([]);
-  });
-
-  test("of a fresh cycle say that it begins anew", () => {
-    const fresh = story.all[story.first.length];
-    expect(started(fresh)).toMatchObject({
-      delivery: [story.delivery],
-      state: "QUEUED",
-      open: 1,
-      attempt: 1,
-    });
-  });
-});
-
-describe("the history of a delivery that failed 17 times", () => {
-  test("is one run of at most 200 events, continued once, into a run of a handful", () => {
-    expect(story.first).toHaveLength(2);
-    expect(story.first[0]?.events.length).toBeLessThanOrEqual(200);
-    expect(story.first[1]?.events.length).toBeLessThanOrEqual(20);
-  });
-
-  test("has 16 activities and one marker: the first attempt is a local activity", () => {
-    const events = story.first[0]?.events ?? [];
-    expect(countEvents(events, "ACTIVITY_TASK_SCHEDULED")).toBe(16);
-    expect(countEvents(events, "MARKER_RECORDED")).toBe(1);
-    expect(countEvents(events, "ACTIVITY_TASK_FAILED")).toBe(0);
-    expect(countEvents(events, "WORKFLOW_TASK_FAILED")).toBe(0);
-  });
-
-  test("keeps the workflow task timeout in the quiet run", () => {
-    const attributes = story.first[1]?.events[0]?.["workflowExecutionStartedEventAttributes"];
-    expect(attributes).toMatchObject({ workflowTaskTimeout: "5s" });
-  });
-
-  test("ends with words for the operator that say where it stands and what to do", () => {
-    expect(story.details).toBe("1 open, 17 of 17 attempts made. Signal `replay` to try again.");
-  });
-});
-
-describe("what Temporal gets to see", () => {
-  test("are ids: in a history they can be read", () => {
-    const text = textOf(story.all);
-    for (const id of [story.tenant, story.endpoint, story.delivery, story.carrier]) {
-      expect(text).toContain(id);
-    }
-  });
-
-  test("is no payload, secret, URL, metadata, name or answer, which all did reach their receiver", () => {
-    const received = story.receiver.requests.map(
-      ({ path, rawBody }) => `${path} ${rawBody.toString("utf8")}`,
+    const endpoint = registered.endpoint.id;
+    await eventually(
+      async () => (await world.endpoints.find(tenant, endpoint)).state === "ACTIVE",
+      "the endpoint's verification",
     );
-    for (const sent of [CANARIES.data, CANARIES.url, CANARIES.metadata, CANARIES.eventType]) {
-      expect(received.join("\n")).toContain(sent);
-    }
-    const text = textOf(story.all);
-    for (const canary of [
-      ...Object.values(CANARIES),
-      story.secret,
-      story.secret.slice(6),
-      story.receiver.url,
-    ]) {
-      expect(text).not.toContain(canary);
-    }
+    receiver.answer([{ kind: "answer", status: 500, body: CANARIES.responseBody }]);
+    const { deliveries } = await world.publish(tenant, { canary: CANARIES.data }, CANARIES.eventType);
+    const delivery = deliveries[0]?.id ?? "";
+    await world.untilDelivery(tenant, delivery, ({ state }) => state === "DEAD_LETTERED");
+    const handle = world.temporal.workflow.getHandle(delivery);
+    await eventually(async () => {
+      const { workflowExecutionInfo: info } = (await handle.describe()).raw;
+      return info?.firstRunId !== info?.execution?.runId;
+    }, "the quiet run");
+    const { currentDetails: details } = await handle.query<{ currentDetails: string }, []>(
+      "__temporal_workflow_metadata",
+    );
+    receiver.answer([{ kind: "answer", body: CANARIES.responseBody }]);
+    await handle.signal("replay", { by: "operator" });
+    const replayed = await world.untilDelivery(tenant, delivery, ({ state }) => state === "DELIVERED");
+    const carrier = replayed.carrier ?? "";
+    await Promise.all([delivery, carrier].map(async (id) => await world.temporal.workflow.result(id)));
+    const first = await fetchRuns(world, delivery);
+    const others = await Promise.all(
+      [carrier, verifyWorkflowId(endpoint, 1)].map(async (id) => await fetchRuns(world, id)),
+    );
+    const all = [...first, ...others.flat()];
+    return { tenant, endpoint, secret: registered.secret, delivery, carrier, receiver, details, first, all };
+  }
+
+  beforeAll(async () => {
+    story = await tell();
+    return async () => await story.receiver.close();
+  });
+
+  function attributesOf(event: HistoryEvent | undefined, member: string): Record<string, unknown> {
+    const { searchAttributes } = (event?.[member] ?? {}) as {
+      searchAttributes?: { indexedFields?: Record<string, { metadata: object; data: string }> };
+    };
+    const fields = Object.entries(searchAttributes?.indexedFields ?? {}).map(([name, { metadata, data }]) => {
+      const decoded = Object.entries(metadata).map(([key, value]) => [
+        key,
+        Buffer.from(String(value), "base64"),
+      ]);
+      return [name, { metadata: Object.fromEntries(decoded) as object, data: Buffer.from(data, "base64") }];
+    });
+    const typed = decodeTypedSearchAttributes(Object.fromEntries(fields) as never);
+    return Object.fromEntries(
+      Object.entries(SEARCH_ATTRIBUTES).flatMap(([name, key]) => {
+        const value: unknown = typed.get(key);
+        return value === undefined ? [] : [[name, value]];
+      }),
+    );
+  }
+
+  const started = (run: RunHistory | undefined): Record<string, unknown> =>
+    attributesOf(run?.events[0], "workflowExecutionStartedEventAttributes");
+
+  function upserts(run: RunHistory | undefined): Record<string, unknown>[] {
+    return (run?.events ?? [])
+      .filter(({ eventType }) => eventType === "EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES")
+      .map((event) => attributesOf(event, "upsertWorkflowSearchAttributesEventAttributes"));
+  }
+
+  describe("the search attributes of a carrier", () => {
+    test("name tenant, endpoint and delivery from the start, and the state that it starts in", () => {
+      expect(started(story.first[0])).toEqual({
+        tenant: [story.tenant],
+        endpoint: [story.endpoint],
+        delivery: [story.delivery],
+        state: "QUEUED",
+        open: 1,
+        attempt: 1,
+      });
+    });
+
+    test("follow at attempts 2, 5, 9, 13 and 17 and at the dead letter, with what has changed and no more", () => {
+      expect(upserts(story.first[0])).toEqual([
+        { state: "RETRYING", attempt: 2 },
+        { attempt: 5 },
+        { attempt: 9 },
+        { attempt: 13 },
+        { attempt: 17 },
+        { state: "DEAD_LETTERED" },
+      ]);
+    });
+
+    test("survive the run's being continued as new", () => {
+      expect(started(story.first[1])).toEqual({
+        tenant: [story.tenant],
+        endpoint: [story.endpoint],
+        delivery: [story.delivery],
+        state: "DEAD_LETTERED",
+        open: 1,
+        attempt: 17,
+      });
+      expect(upserts(story.first[1])).toEqual([]);
+    });
+
+    test("of a fresh cycle say that it begins anew", () => {
+      const fresh = story.all[story.first.length];
+      expect(started(fresh)).toMatchObject({
+        delivery: [story.delivery],
+        state: "QUEUED",
+        open: 1,
+        attempt: 1,
+      });
+    });
+  });
+
+  describe("the history of a delivery that failed 17 times", () => {
+    test("is one run of at most 200 events, continued once, into a run of a handful", () => {
+      expect(story.first).toHaveLength(2);
+      expect(story.first[0]?.events.length).toBeLessThanOrEqual(200);
+      expect(story.first[1]?.events.length).toBeLessThanOrEqual(20);
+    });
+
+    test("has 16 activities and one marker: the first attempt is a local activity", () => {
+      const events = story.first[0]?.events ?? [];
+      expect(countEvents(events, "ACTIVITY_TASK_SCHEDULED")).toBe(16);
+      expect(countEvents(events, "MARKER_RECORDED")).toBe(1);
+      expect(countEvents(events, "ACTIVITY_TASK_FAILED")).toBe(0);
+      expect(countEvents(events, "WORKFLOW_TASK_FAILED")).toBe(0);
+    });
+
+    test("keeps the workflow task timeout in the quiet run", () => {
+      const attributes = story.first[1]?.events[0]?.["workflowExecutionStartedEventAttributes"];
+      expect(attributes).toMatchObject({ workflowTaskTimeout: "5s" });
+    });
+
+    test("ends with words for the operator that say where it stands and what to do", () => {
+      expect(story.details).toBe("1 open, 17 of 17 attempts made. Signal `replay` to try again.");
+    });
+  });
+
+  describe("what Temporal gets to see", () => {
+    test("are ids: in a history they can be read", () => {
+      const text = textOf(story.all);
+      for (const id of [story.tenant, story.endpoint, story.delivery, story.carrier]) {
+        expect(text).toContain(id);
+      }
+    });
+
+    test("is no payload, secret, URL, metadata, name or answer, which all did reach their receiver", () => {
+      const received = story.receiver.requests.map(
+        ({ path, rawBody }) => `${path} ${rawBody.toString("utf8")}`,
+      );
+      for (const sent of [CANARIES.data, CANARIES.url, CANARIES.metadata, CANARIES.eventType]) {
+        expect(received.join("\n")).toContain(sent);
+      }
+      const text = textOf(story.all);
+      for (const canary of [
+        ...Object.values(CANARIES),
+        story.secret,
+        story.secret.slice(6),
+        story.receiver.url,
+      ]) {
+        expect(text).not.toContain(canary);
+      }
+    });
   });
 });

@@ -1,201 +1,223 @@
+import { WorkflowNotFoundError } from "@temporalio/client";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
 import { countEvents, fetchRuns } from "../support/histories.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { useWorld, type World } from "../support/world.ts";
+import { LIST_SIZES, useWorld, type World } from "../support/world.ts";
 
-// The real schedule: the second attempt is due 6.1 to 6.9 seconds after the first, the third after 14.
-const made = useWorld({
-  retryWindowMs: 259_200_000,
-  environment: { SIGNET_DELIVERY_BATCH_MAX: "1" },
-});
+describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
+  // The real schedule: the second attempt is due 6.1 to 6.9 seconds after the first, the third after 14.
+  const made = useWorld({ retryWindowMs: 259_200_000, listMax });
 
-beforeAll(async () => {
-  await made.current.startWorker();
-});
+  beforeAll(async () => {
+    await made.current.startWorker();
+  });
 
-interface Published {
-  readonly world: World;
-  readonly receiver: Receiver;
-  readonly tenant: string;
-  readonly id: string;
-  readonly until: (wanted: (delivery: Delivery) => boolean) => Promise<Delivery>;
-}
+  interface Published {
+    readonly world: World;
+    readonly receiver: Receiver;
+    readonly tenant: string;
+    readonly id: string;
+    readonly until: (wanted: (delivery: Delivery) => boolean) => Promise<Delivery>;
+    /** The workflow that carries it now; one that went with others leaves them when it fails. */
+    readonly carrier: () => Promise<string>;
+  }
 
-async function publishTo(...script: readonly Behaviour[]): Promise<Published> {
-  const world = made.current;
-  const receiver = await startReceiver({ script });
-  const tenant = await world.createTenant();
-  await world.createEndpoint(tenant, receiver.url);
-  const { deliveries } = await world.publish(tenant);
-  const id = deliveries[0]?.id ?? "";
-  const until: Published["until"] = async (wanted) => await world.untilDelivery(tenant, id, wanted);
-  return { world, receiver, tenant, id, until };
-}
+  async function publishTo(...script: readonly Behaviour[]): Promise<Published> {
+    const world = made.current;
+    const receiver = await startReceiver({ script });
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, receiver.url);
+    const { deliveries } = await world.publish(tenant);
+    const id = deliveries[0]?.id ?? "";
+    const until: Published["until"] = async (wanted) => await world.untilDelivery(tenant, id, wanted);
+    const carrier: Published["carrier"] = async () =>
+      (await until((delivery) => delivery.carrier !== null)).carrier ?? "";
+    return { world, receiver, tenant, id, until, carrier };
+  }
 
-const inState =
-  (...states: readonly Delivery["state"][]) =>
-  ({ state }: Delivery): boolean =>
-    states.includes(state);
+  const inState =
+    (...states: readonly Delivery["state"][]) =>
+    ({ state }: Delivery): boolean =>
+      states.includes(state);
 
-const OK: Behaviour = { kind: "answer" };
-const FAILURE: Behaviour = { kind: "answer", status: 500 };
+  const OK: Behaviour = { kind: "answer" };
+  const FAILURE: Behaviour = { kind: "answer", status: 500 };
 
-describe.concurrent("a signal during a first attempt", () => {
-  for (const signal of ["attemptNow", "replay", "cancel", "release"]) {
-    for (const delayMs of [300, 600, 900]) {
-      test(`causes no second request: ${signal}, answered after ${delayMs} ms`, async () => {
-        const { world, receiver, tenant, id, until } = await publishTo({ kind: "answer", delayMs });
-        await receiver.waitFor(1);
-        const handle = world.temporal.workflow.getHandle(id);
-        await handle.signal(signal, { delivery_ids: [id] });
-        await handle.signal(signal, { delivery_ids: [id] });
-        await handle.result();
-        expect(await until(inState("DELIVERED"))).toMatchObject({ cycle: 1, attemptCount: 1, carrier: id });
-        expect(receiver.requests).toHaveLength(1);
-        expect(await world.attempts(tenant, id)).toMatchObject([{ cycle: 1, attempt: 1, status: 200 }]);
-        await receiver.close();
+  describe.concurrent("a signal during a first attempt", () => {
+    for (const signal of ["attemptNow", "replay", "cancel", "release"]) {
+      for (const delayMs of [300, 600, 900]) {
+        test(`causes no second request: ${signal}, answered after ${delayMs} ms`, async () => {
+          const { world, receiver, tenant, id, until, carrier } = await publishTo({
+            kind: "answer",
+            delayMs,
+          });
+          await receiver.waitFor(1);
+          const handle = world.temporal.workflow.getHandle(await carrier());
+          for (let time = 0; time < 2; time += 1) {
+            // On a busy machine the answer may have come first.
+            await handle.signal(signal, { delivery_ids: [id] }).catch((error: unknown) => {
+              if (!(error instanceof WorkflowNotFoundError)) {
+                throw error;
+              }
+            });
+          }
+          await handle.result();
+          expect(await until(inState("DELIVERED"))).toMatchObject({
+            cycle: 1,
+            attemptCount: 1,
+            carrier: listMax === 1 ? id : handle.workflowId,
+          });
+          expect(receiver.requests).toHaveLength(1);
+          expect(await world.attempts(tenant, id)).toMatchObject([{ cycle: 1, attempt: 1, status: 200 }]);
+          await receiver.close();
+        });
+      }
+    }
+  });
+
+  describe.concurrent("a first attempt that takes longer than a second", () => {
+    test("is made once: leased meanwhile, its outcome learnt when it comes", async () => {
+      const { world, receiver, tenant, id, until, carrier } = await publishTo({
+        kind: "answer",
+        delayMs: 3_000,
       });
-    }
-  }
-});
-
-describe.concurrent("a first attempt that takes longer than a second", () => {
-  test("is made once: leased meanwhile, its outcome learnt when it comes", async () => {
-    const { world, receiver, tenant, id, until } = await publishTo({ kind: "answer", delayMs: 3_000 });
-    const leased = await eventually(
-      async () => (await world.attempts(tenant, id))[0],
-      "the attempt's row while the request is under way",
-    );
-    expect(leased).toMatchObject({ attempt: 1, durationMs: null, status: null, error: null });
-    const delivered = await until(inState("DELIVERED"));
-    expect(delivered).toMatchObject({ attemptCount: 1, lastStatus: 200, lastError: null });
-    await world.temporal.workflow.result(id);
-    expect(receiver.requests).toHaveLength(1);
-    const [attempt, ...others] = await world.attempts(tenant, id);
-    expect(others).toEqual([]);
-    expect(attempt).toMatchObject({ id: leased.id, status: 200 });
-    expect(attempt?.durationMs).toBeGreaterThanOrEqual(2_990);
-    const [run] = await fetchRuns(world, id);
-    expect(countEvents(run?.events ?? [], "ACTIVITY_TASK_SCHEDULED")).toBe(1);
-    await receiver.close();
-  });
-
-  test("keeps its place in the schedule when it fails", async () => {
-    const { world, receiver, tenant, id, until } = await publishTo({
-      kind: "answer",
-      status: 500,
-      delayMs: 2_000,
+      const leased = await eventually(
+        async () => (await world.attempts(tenant, id))[0],
+        "the attempt's row while the request is under way",
+      );
+      expect(leased).toMatchObject({ attempt: 1, durationMs: null, status: null, error: null });
+      const delivered = await until(inState("DELIVERED"));
+      expect(delivered).toMatchObject({ attemptCount: 1, lastStatus: 200, lastError: null });
+      await world.temporal.workflow.result(await carrier());
+      expect(receiver.requests).toHaveLength(1);
+      const [attempt, ...others] = await world.attempts(tenant, id);
+      expect(others).toEqual([]);
+      expect(attempt).toMatchObject({ id: leased.id, status: 200 });
+      expect(attempt?.durationMs).toBeGreaterThanOrEqual(2_990);
+      const [run] = await fetchRuns(world, await carrier());
+      expect(countEvents(run?.events ?? [], "ACTIVITY_TASK_SCHEDULED")).toBe(1);
+      await receiver.close();
     });
-    const failed = await until(inState("RETRYING"));
-    const [attempt] = await world.attempts(tenant, id);
-    const dueMs = (failed.nextAttemptAt?.getTime() ?? 0) - (attempt?.startedAt.getTime() ?? 0);
-    expect(dueMs).toBeGreaterThan(6_000);
-    expect(dueMs).toBeLessThan(7_000);
-    await receiver.close();
-  });
-});
 
-describe.concurrent("attemptNow", () => {
-  test("makes the next attempt at once and uses its slot; later ones stay where they were", async () => {
-    const { world, receiver, tenant, id, until } = await publishTo(FAILURE);
-    await until(inState("RETRYING"));
-    await world.temporal.workflow.getHandle(id).signal("attemptNow");
-    await until(({ attemptCount, nextAttemptAt }) => attemptCount === 2 && nextAttemptAt !== null);
-    const [first, second] = await world.attempts(tenant, id);
-    const startedMs = first?.startedAt.getTime() ?? 0;
-    expect((second?.startedAt.getTime() ?? 0) - startedMs).toBeLessThan(6_000);
-    const { nextAttemptAt } = await until(() => true);
-    // The third attempt's point of the grid: 15.8 s less a second and at most a tenth of its gap.
-    expect((nextAttemptAt?.getTime() ?? 0) - startedMs).toBeGreaterThan(13_900);
-    expect((nextAttemptAt?.getTime() ?? 0) - startedMs).toBeLessThan(14_900);
-    expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2"]);
-    await receiver.close();
-  });
-
-  test("ends the waiting of a delivery whose receiver is well again", async () => {
-    const { world, receiver, id, until } = await publishTo(FAILURE, OK);
-    await until(inState("RETRYING"));
-    await world.temporal.workflow.getHandle(id).signal("attemptNow", { delivery_ids: [id] });
-    expect(await until(inState("DELIVERED"))).toMatchObject({ attemptCount: 2, cycle: 1 });
-    await world.temporal.workflow.result(id);
-    await receiver.close();
-  });
-});
-
-describe.concurrent("cancel", () => {
-  test("ends a delivery that waits: no further attempt, its workflow closes", async () => {
-    const { world, receiver, id, until } = await publishTo(FAILURE);
-    await until(inState("RETRYING"));
-    await world.temporal.workflow.getHandle(id).signal("cancel", { by: "operator" });
-    expect(await world.temporal.workflow.result(id)).toMatchObject({ cancelled: 1, delivered: 0 });
-    expect(await until(inState("CANCELLED"))).toMatchObject({ attemptCount: 1, nextAttemptAt: null });
-    expect(receiver.requests).toHaveLength(1);
-    await receiver.close();
-  });
-});
-
-describe.concurrent("Retry-After", () => {
-  /** How long after the end of the first attempt the second is due. */
-  async function pauseAfter(status: number, retryAfter: string): Promise<number> {
-    const headers = { "Retry-After": retryAfter };
-    const { world, receiver, tenant, id, until } = await publishTo({ kind: "answer", status, headers });
-    const failed = await until(inState("RETRYING"));
-    const [attempt] = await world.attempts(tenant, id);
-    const endedMs = (attempt?.startedAt.getTime() ?? 0) + (attempt?.durationMs ?? 0);
-    await receiver.close();
-    return (failed.nextAttemptAt?.getTime() ?? 0) - endedMs;
-  }
-
-  test.each([429, 503])("of a %i is waited for", async (status) => {
-    expect(Math.abs((await pauseAfter(status, "9")) - 9_000)).toBeLessThanOrEqual(5);
-  });
-
-  test("is waited for no longer than to the middle of the next gap", async () => {
-    const pauseMs = await pauseAfter(503, "86400");
-    expect(pauseMs).toBeGreaterThan(9_500);
-    expect(pauseMs).toBeLessThan(11_500);
-  });
-
-  test("that asks for less than the schedule gives changes nothing, nor does one of another status", async () => {
-    for (const pauseMs of [await pauseAfter(503, "1"), await pauseAfter(500, "9")]) {
-      expect(pauseMs).toBeGreaterThan(6_000);
-      expect(pauseMs).toBeLessThan(7_000);
-    }
-  });
-});
-
-describe.concurrent("a receiver that hangs", () => {
-  test("gets a rest of three seconds and more after each request has timed out", async () => {
-    const { world, receiver, tenant, id } = await publishTo({ kind: "hang" });
-    await receiver.waitFor(3, 45_000);
-    const attempts = await world.attempts(tenant, id);
-    const ended = attempts.slice(0, 2).map((attempt) => {
-      expect(attempt).toMatchObject({ status: null, error: "timeout", responseBody: null });
-      expect(attempt.durationMs).toBeGreaterThanOrEqual(9_990);
-      expect(attempt.durationMs).toBeLessThan(11_500);
-      return attempt.startedAt.getTime() + (attempt.durationMs ?? 0);
+    test("keeps its place in the schedule when it fails", async () => {
+      const { world, receiver, tenant, id, until } = await publishTo({
+        kind: "answer",
+        status: 500,
+        delayMs: 2_000,
+      });
+      const failed = await until(inState("RETRYING"));
+      const [attempt] = await world.attempts(tenant, id);
+      const dueMs = (failed.nextAttemptAt?.getTime() ?? 0) - (attempt?.startedAt.getTime() ?? 0);
+      expect(dueMs).toBeGreaterThan(6_000);
+      expect(dueMs).toBeLessThan(7_000);
+      await receiver.close();
     });
-    expect(ended).toHaveLength(2);
-    for (const [index, endedMs] of ended.entries()) {
-      expect((receiver.requests[index + 1]?.receivedAt ?? 0) - endedMs).toBeGreaterThanOrEqual(3_000);
-    }
-    expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2", "3"]);
-    await receiver.close();
   });
 
-  test("holds nobody else up, even when there are many of them", async () => {
-    const hanging = await Promise.all(
-      Array.from({ length: 20 }, async () => await publishTo({ kind: "hang" })),
-    );
-    await Promise.all(hanging.map(async ({ receiver }) => await receiver.waitFor(1, 30_000)));
-    const startedMs = Date.now();
-    const { receiver, until } = await publishTo(OK);
-    await until(inState("DELIVERED"));
-    expect(Date.now() - startedMs).toBeLessThan(5_000);
-    await Promise.all(
-      [receiver, ...hanging.map((each) => each.receiver)].map(async (each) => await each.close()),
-    );
+  describe.concurrent("attemptNow", () => {
+    test("makes the next attempt at once and uses its slot; later ones stay where they were", async () => {
+      const { world, receiver, tenant, id, until, carrier } = await publishTo(FAILURE);
+      await until(inState("RETRYING"));
+      await world.temporal.workflow.getHandle(await carrier()).signal("attemptNow");
+      await until(({ attemptCount, nextAttemptAt }) => attemptCount === 2 && nextAttemptAt !== null);
+      const [first, second] = await world.attempts(tenant, id);
+      const startedMs = first?.startedAt.getTime() ?? 0;
+      expect((second?.startedAt.getTime() ?? 0) - startedMs).toBeLessThan(6_000);
+      const { nextAttemptAt } = await until(() => true);
+      // The third attempt's point of the grid: 15.8 s less a second and at most a tenth of its gap.
+      expect((nextAttemptAt?.getTime() ?? 0) - startedMs).toBeGreaterThan(13_900);
+      expect((nextAttemptAt?.getTime() ?? 0) - startedMs).toBeLessThan(14_900);
+      expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2"]);
+      await receiver.close();
+    });
+
+    test("ends the waiting of a delivery whose receiver is well again", async () => {
+      const { world, receiver, id, until, carrier } = await publishTo(FAILURE, OK);
+      await until(inState("RETRYING"));
+      const handle = world.temporal.workflow.getHandle(await carrier());
+      await handle.signal("attemptNow", { delivery_ids: [id] });
+      expect(await until(inState("DELIVERED"))).toMatchObject({ attemptCount: 2, cycle: 1 });
+      await handle.result();
+      await receiver.close();
+    });
+  });
+
+  describe.concurrent("cancel", () => {
+    test("ends a delivery that waits: no further attempt, its workflow closes", async () => {
+      const { world, receiver, until, carrier } = await publishTo(FAILURE);
+      await until(inState("RETRYING"));
+      const handle = world.temporal.workflow.getHandle(await carrier());
+      await handle.signal("cancel", { by: "operator" });
+      expect(await handle.result()).toMatchObject({ cancelled: 1, delivered: 0 });
+      expect(await until(inState("CANCELLED"))).toMatchObject({ attemptCount: 1, nextAttemptAt: null });
+      expect(receiver.requests).toHaveLength(1);
+      await receiver.close();
+    });
+  });
+
+  describe.concurrent("Retry-After", () => {
+    /** How long after the end of the first attempt the second is due. */
+    async function pauseAfter(status: number, retryAfter: string): Promise<number> {
+      const headers = { "Retry-After": retryAfter };
+      const { world, receiver, tenant, id, until } = await publishTo({ kind: "answer", status, headers });
+      const failed = await until(inState("RETRYING"));
+      const [attempt] = await world.attempts(tenant, id);
+      const endedMs = (attempt?.startedAt.getTime() ?? 0) + (attempt?.durationMs ?? 0);
+      await receiver.close();
+      return (failed.nextAttemptAt?.getTime() ?? 0) - endedMs;
+    }
+
+    test.each([429, 503])("of a %i is waited for", async (status) => {
+      expect(Math.abs((await pauseAfter(status, "9")) - 9_000)).toBeLessThanOrEqual(5);
+    });
+
+    test("is waited for no longer than to the middle of the next gap", async () => {
+      const pauseMs = await pauseAfter(503, "86400");
+      expect(pauseMs).toBeGreaterThan(9_500);
+      expect(pauseMs).toBeLessThan(11_500);
+    });
+
+    test("that asks for less than the schedule gives changes nothing, nor does one of another status", async () => {
+      for (const pauseMs of [await pauseAfter(503, "1"), await pauseAfter(500, "9")]) {
+        expect(pauseMs).toBeGreaterThan(6_000);
+        expect(pauseMs).toBeLessThan(7_000);
+      }
+    });
+  });
+
+  describe.concurrent("a receiver that hangs", () => {
+    test("gets a rest of three seconds and more after each request has timed out", async () => {
+      const { world, receiver, tenant, id } = await publishTo({ kind: "hang" });
+      await receiver.waitFor(3, 45_000);
+      const attempts = await world.attempts(tenant, id);
+      const ended = attempts.slice(0, 2).map((attempt) => {
+        expect(attempt).toMatchObject({ status: null, error: "timeout", responseBody: null });
+        expect(attempt.durationMs).toBeGreaterThanOrEqual(9_990);
+        expect(attempt.durationMs).toBeLessThan(11_500);
+        return attempt.startedAt.getTime() + (attempt.durationMs ?? 0);
+      });
+      expect(ended).toHaveLength(2);
+      for (const [index, endedMs] of ended.entries()) {
+        expect((receiver.requests[index + 1]?.receivedAt ?? 0) - endedMs).toBeGreaterThanOrEqual(3_000);
+      }
+      expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2", "3"]);
+      await receiver.close();
+    });
+
+    test("holds nobody else up, even when there are many of them", async () => {
+      const hanging = await Promise.all(
+        Array.from({ length: 20 }, async () => await publishTo({ kind: "hang" })),
+      );
+      await Promise.all(hanging.map(async ({ receiver }) => await receiver.waitFor(1, 30_000)));
+      const startedMs = Date.now();
+      const { receiver, until } = await publishTo(OK);
+      await until(inState("DELIVERED"));
+      expect(Date.now() - startedMs).toBeLessThan(5_000);
+      await Promise.all(
+        [receiver, ...hanging.map((each) => each.receiver)].map(async (each) => await each.close()),
+      );
+    });
   });
 });
