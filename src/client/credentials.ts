@@ -17,6 +17,22 @@ export interface Credential {
   readonly revoked_at: string | null;
 }
 
+/** What stands once a revocation is committed. */
+export interface Revocation {
+  readonly revocation_id: string;
+  readonly sequence: number;
+  readonly committed_at: string;
+  /** Its entry in the compliance log. */
+  readonly compliance: { readonly log_index: number; readonly leaf_hash: string };
+  /** Edge nodes that were connected, those that have applied it, and what the slowest took. */
+  readonly edges: { readonly live: number; readonly acked: number; readonly max_ms: number | null };
+}
+
+export interface RevokeOptions extends CallOptions {
+  /** For the compliance log, so no personal data; at most 500 characters. */
+  readonly reason?: string;
+}
+
 export class Credentials {
   readonly #transport: Transport;
 
@@ -30,5 +46,16 @@ export class Credentials {
 
   async get(id: string, options: CallOptions = {}): Promise<Credential> {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
+  }
+
+  /** Ends a credential and all its tokens, everywhere, within 250 ms and for good. Needs `credentials:revoke`. */
+  async revoke(id: string, { reason, ...options }: RevokeOptions = {}): Promise<Revocation> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/revoke`,
+      body: reason === undefined ? {} : { reason },
+      repeatable: true,
+      ...options,
+    });
   }
 }

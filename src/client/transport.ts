@@ -25,6 +25,8 @@ export interface ApiCall extends CallOptions {
   readonly body?: unknown;
   /** Makes a POST safe to repeat. */
   readonly idempotencyKey?: string;
+  /** A POST that is safe to repeat without a key: what it asks for is done once, however often it is asked. */
+  readonly repeatable?: boolean;
 }
 
 export interface TransportOptions {
@@ -47,8 +49,8 @@ function addressOf(baseUrl: string, { path, query = {} }: ApiCall): string {
   return text === "" ? baseUrl + path : `${baseUrl}${path}?${text}`;
 }
 
-function isSafeToRepeat({ method, idempotencyKey }: ApiCall): boolean {
-  return method === "GET" || method === "DELETE" || idempotencyKey !== undefined;
+function isSafeToRepeat({ method, idempotencyKey, repeatable = false }: ApiCall): boolean {
+  return method === "GET" || method === "DELETE" || idempotencyKey !== undefined || repeatable;
 }
 
 /** An id as one part of a path. */

@@ -5,7 +5,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Attempt, Delivery } from "../../src/client/deliveries.ts";
-import type { Credential } from "../../src/client/credentials.ts";
+import type { Credential, Revocation } from "../../src/client/credentials.ts";
 import type { DeadLetter } from "../../src/client/dead-letters.ts";
 import type { Endpoint, RegisteredEndpoint } from "../../src/client/endpoints.ts";
 import type { AcceptedEvent, StoredEvent } from "../../src/client/events.ts";
@@ -82,6 +82,14 @@ const CREDENTIAL: Members<Credential> = {
   revoked_at: true,
 };
 
+const REVOCATION: Members<Revocation> = {
+  revocation_id: true,
+  sequence: true,
+  committed_at: true,
+  compliance: true,
+  edges: true,
+};
+
 /** Operations with what their answers hold; `data` names the items of a list. */
 const ANSWERS: Readonly<
   Record<string, { readonly data?: true; readonly members: Readonly<Record<string, true>> }>
@@ -100,6 +108,7 @@ const ANSWERS: Readonly<
   "POST /v1/webhooks/dlq/{id}/replay": { members: DELIVERY },
   "GET /v1/credentials": { data: true, members: CREDENTIAL },
   "GET /v1/credentials/{id}": { members: CREDENTIAL },
+  "POST /v1/credentials/{id}/revoke": { members: REVOCATION },
 };
 /** Its answer has two forms: the tests below look at both. */
 const PUBLISH = "POST /v1/events";
@@ -131,7 +140,7 @@ function connect(more: Partial<SignetClientOptions> = {}): SignetClient {
 }
 
 beforeAll(async () => {
-  client = await provision(api, { scopes: [...WEBHOOK_SCOPES, "credentials:read"] });
+  client = await provision(api, { scopes: [...WEBHOOK_SCOPES, "credentials:read", "credentials:revoke"] });
   receiver = await startReceiver();
   signet = connect();
   return async () => {
@@ -285,6 +294,42 @@ describe("the client", () => {
     const [credential] = (await signet.credentials.list().page()).data;
     expect(credential).toMatchObject({ id: client.credentialId, client_id: client.clientId });
     expect(await signet.credentials.get(client.credentialId)).toEqual(credential);
+  });
+
+  test("revokes a credential, once for all, though the answer to it was lost", async () => {
+    const { tenantId } = client;
+    const victim = await provision(api, { tenantId, scopes: ["webhooks:read"] });
+    const theirs = connect({ clientId: victim.clientId, clientSecret: victim.clientSecret });
+    await theirs.accessToken();
+    let answers = 0;
+    const unlucky = connect({
+      fetch: async (url, init) => {
+        const response = await fetch(url, init);
+        called.add("POST /v1/credentials/{id}/revoke");
+        if (url.endsWith("/revoke") && ++answers === 1) {
+          throw new TypeError("fetch failed");
+        }
+        return response;
+      },
+    });
+    const receipt = await unlucky.credentials.revoke(victim.credentialId, { reason: "compromised" });
+    expect(Object.keys(receipt).toSorted()).toEqual(Object.keys(REVOCATION).toSorted());
+    expect(await signet.credentials.revoke(victim.credentialId)).toMatchObject({
+      revocation_id: receipt.revocation_id,
+    });
+    // The token is refused, a fresh one is asked for, and the credential is refused.
+    await eventually(
+      async () =>
+        await theirs.endpoints
+          .list()
+          .page()
+          .then(
+            () => false,
+            () => true,
+          ),
+      "the revocation",
+    );
+    await expect(theirs.endpoints.list().page()).rejects.toMatchObject({ code: "INVALID_CLIENT" });
   });
 
   test("says which permission is missing", async () => {

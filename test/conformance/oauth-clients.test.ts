@@ -3,6 +3,7 @@ import * as oauth from "oauth4webapi";
 import * as openid from "openid-client";
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
+import { eventually } from "../support/eventually.ts";
 import { bearer, provision, type Provisioned } from "../support/factories.ts";
 
 const api = useTestApi();
@@ -50,6 +51,23 @@ describe("openid-client", () => {
     const { access_token: token } = await openid.clientCredentialsGrant(configuration);
     const url = new URL("/v1/credentials", api.publicUrl);
     expect((await openid.fetchProtectedResource(configuration, token, url, "GET")).status).toBe(200);
+  });
+
+  test("revokes its token (RFC 7009), and is told that it is live no more (RFC 7662)", async () => {
+    const configuration = await discover(openid.ClientSecretPost(client.clientSecret));
+    const { access_token: token } = await openid.clientCredentialsGrant(configuration);
+    expect(await openid.tokenIntrospection(configuration, token)).toMatchObject({
+      active: true,
+      client_id: client.clientId,
+      scope: SCOPES.join(" "),
+    });
+    await openid.tokenRevocation(configuration, token);
+    await eventually(
+      async () => !(await openid.tokenIntrospection(configuration, token)).active,
+      "the revocation",
+    );
+    const answer = await api.request("/v1/credentials", { headers: bearer(token) });
+    expect(answer).toMatchObject({ status: 401, body: { code: "TOKEN_REVOKED" } });
   });
 
   test.each([
@@ -105,6 +123,21 @@ describe("oauth4webapi", () => {
     const request = new Request("http://resource.example/", { headers: bearer(token) });
     const claims = await oauth.validateJwtAccessToken(server, request, "signet", INSECURE);
     expect(claims).toMatchObject({ iss: api.publicUrl, client_id: client.clientId, sub: client.clientId });
+  });
+
+  test("revokes its token and introspects it", async () => {
+    const server = await discover();
+    const who = { client_id: client.clientId };
+    const authentication = oauth.ClientSecretBasic(client.clientSecret);
+    const { access_token: token } = await grant(authentication);
+    const isActive = async (): Promise<boolean> => {
+      const response = await oauth.introspectionRequest(server, who, authentication, token, INSECURE);
+      return (await oauth.processIntrospectionResponse(server, who, response)).active;
+    };
+    expect(await isActive()).toBe(true);
+    const response = await oauth.revocationRequest(server, who, authentication, token, INSECURE);
+    expect(await oauth.processRevocationResponse(response)).toBeUndefined();
+    await eventually(async () => !(await isActive()), "the revocation");
   });
 
   test("understands a refusal", async () => {
