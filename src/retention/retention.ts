@@ -10,6 +10,7 @@ import {
   partitionDays,
   purgeDefaults,
 } from "../database/repositories/partitions.ts";
+import { forgetTokenRevocations } from "../database/repositories/revocations.ts";
 import type { Clock } from "../domain/clock.ts";
 
 const DAY_MS = 86_400_000;
@@ -23,6 +24,8 @@ export interface Purged {
   readonly days: number;
   readonly keys: number;
   readonly rows: number;
+  /** Of single tokens, long expired. */
+  readonly revocations: number;
 }
 
 export interface RetentionOptions {
@@ -48,7 +51,8 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
     async () => await forgetIdempotencyKeys(pool, new Date(now - KEYS_KEPT_MS), DELETES_MAX),
   );
   const rows = await inRounds(async () => await purgeDefaults(pool, before, DELETES_MAX));
-  return { days, keys, rows };
+  const revocations = await inRounds(async () => await forgetTokenRevocations(pool, DELETES_MAX));
+  return { days, keys, rows, revocations };
 }
 
 /** Small deletes until there is nothing left to delete. */

@@ -228,3 +228,23 @@ test("the operator token is taken from its file when no variable holds it", asyn
     await rm(home, { recursive: true });
   }
 });
+
+test("what a token names can be revoked, with a reason; a second time the answer is the same", async () => {
+  const made = await json("credential", "create", "--principal", principal["id"] ?? "");
+  const id = made["id"] ?? "";
+  const line = ["credential", "revoke", id] as const;
+  const revoked = await json(...line, "--reason", "laptop lost");
+  expect(revoked).toMatchObject({ revocation_id: expect.stringMatching(/^rev_/) as string });
+  expect(await json(...line)).toEqual(revoked);
+  expect(await json("credential", "show", id)).toMatchObject({ state: "REVOKED" });
+  expect(await json("certificate", "revoke", "ab".repeat(32))).toMatchObject({
+    sequence: expect.any(Number) as number,
+  });
+  expect(await json("token", "revoke", "A".repeat(22))).toMatchObject({
+    sequence: expect.any(Number) as number,
+  });
+  expect(await signet(["token", "revoke", "short"])).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("VALIDATION_FAILED") as string,
+  });
+});

@@ -131,3 +131,21 @@ test("idempotency keys are forgotten after a day", async () => {
   const { rows } = await sql.query("SELECT key FROM idempotency_keys");
   expect(rows).toEqual([{ key: "young" }]);
 });
+
+test("revocations of single tokens are forgotten a day after the tokens' end, all others never", async () => {
+  const add = async (seq: number, kind: string, expired: string | null): Promise<void> => {
+    await sql.query(
+      `INSERT INTO revocations (seq, id, kind, target, actor, at, expires_at, log_index, leaf_hash)
+        VALUES ($1, $2, $3, 'x', 'system:test', now(), now() - $4::interval, 0, '')`,
+      [seq, newId("revocation", 0, randomBytes), kind, expired],
+    );
+  };
+  await add(1, "jti", "25 hours");
+  await add(2, "jti", "23 hours");
+  await add(3, "credential", "25 hours");
+  await add(4, "kid", null);
+  const purged = await purgeExpired({ pool, clock: { now: () => NOW }, log, retentionDays: 30 });
+  expect(purged).toMatchObject({ revocations: 1 });
+  const { rows } = await sql.query<{ seq: number }>("SELECT seq::int FROM revocations ORDER BY seq");
+  expect(rows.map(({ seq }) => seq)).toEqual([2, 3, 4]);
+});

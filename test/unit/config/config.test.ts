@@ -134,3 +134,25 @@ test("the command line needs none of the server's settings", () => {
   });
   expect(() => loadOperatorSettings({ SIGNET_ADMIN_LISTEN: "bad" })).toThrow(ConfigError);
 });
+
+test("revocation is strict unless a bound is given", () => {
+  expect(loadConfig(PRODUCTION).revocationMode).toEqual({ name: "strict", boundMs: 250 });
+  expect(
+    loadConfig({ SIGNET_ENV: "development", SIGNET_REVOCATION_MODE: "bounded:5000" }).revocationMode,
+  ).toEqual({ name: "bounded", boundMs: 5_000 });
+});
+
+test.each(["", "loose", "bounded", "bounded:", "bounded:249", "bounded:900001", "bounded:1e4", "bounded:-1"])(
+  "the revocation mode %j is refused, or is none",
+  (mode) => {
+    const problems = problemsOf({ SIGNET_ENV: "development", SIGNET_REVOCATION_MODE: mode });
+    expect(problems).toHaveLength(mode === "" ? 0 : 1);
+  },
+);
+
+test("production takes a bound above 250 ms only from somebody who says that it may be slow", () => {
+  const slow = { ...PRODUCTION, SIGNET_REVOCATION_MODE: "bounded:5000" };
+  expect(problemsOf(slow)).toEqual([expect.stringContaining("SIGNET_ACCEPT_SLOW_REVOCATION=true")]);
+  expect(problemsOf({ ...slow, SIGNET_ACCEPT_SLOW_REVOCATION: "true" })).toEqual([]);
+  expect(problemsOf({ ...PRODUCTION, SIGNET_REVOCATION_MODE: "bounded:250" })).toEqual([]);
+});

@@ -1,0 +1,51 @@
+/** Bounded mode: a silent database does not stop requests before the bound, and everybody can see that. */
+import { expect, inject, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { startDatabase, stopDatabase } from "../../support/database-outage.ts";
+import { eventually } from "../../support/eventually.ts";
+import { accessToken, bearer, provision } from "../../support/factories.ts";
+
+const BOUND_MS = 3_000;
+const api = useTestApi({
+  environment: {
+    SIGNET_REVOCATION_MODE: `bounded:${BOUND_MS}`,
+    // Whichever there is: nothing runs in it, but readiness asks for it.
+    TEMPORAL_NAMESPACE: inject("temporalNamespaces")[0],
+  },
+});
+
+test("tokens are admitted for that long without the database, and not longer; /readyz and the log tell the bound", async () => {
+  const client = await provision(api, { scopes: ["events:publish"] });
+  const token = await accessToken(api, client);
+  const probe = async (): Promise<unknown> => {
+    const { status, body } = await api.request("/v1/events", {
+      method: "POST",
+      headers: { ...bearer(token), "content-type": "application/json" },
+      body: "{}",
+    });
+    return status === 422 ? "admitted" : body["code"];
+  };
+  expect((await api.request("/readyz")).body).toEqual({
+    status: "ready",
+    revocation: { mode: "bounded", bound_ms: BOUND_MS },
+  });
+  expect(api.log.some((line) => line.includes("may be admitted for longer than 250 ms"))).toBe(true);
+
+  const service = { config: { databaseUrl: api.database.url } };
+  await stopDatabase(service);
+  const stoppedAt = performance.now();
+  try {
+    let lastAdmitted = 0;
+    await eventually(async () => {
+      const sentAt = performance.now();
+      const outcome = await probe();
+      lastAdmitted = outcome === "admitted" ? sentAt : lastAdmitted;
+      return outcome === "REVOCATION_STALE";
+    }, "the bound");
+    expect(lastAdmitted - stoppedAt).toBeGreaterThan(BOUND_MS / 2);
+    expect(lastAdmitted - stoppedAt).toBeLessThanOrEqual(BOUND_MS);
+  } finally {
+    await startDatabase(service);
+  }
+  await eventually(async () => (await probe()) === "admitted", "admission");
+});

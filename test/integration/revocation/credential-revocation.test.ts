@@ -1,0 +1,184 @@
+/** `POST /v1/credentials/{id}/revoke` and the operators' routes: what they answer, to whom, and how often. */
+import { randomBytes } from "node:crypto";
+import { beforeEach, describe, expect, test } from "vitest";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { newId } from "../../../src/domain/ids.ts";
+import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
+import { anId, anInstant, sql } from "../../support/tenant.ts";
+
+const api = useTestApi();
+let client: Provisioned;
+/** Another credential of the same principal, which goes on. */
+let remaining: Provisioned;
+
+beforeEach(async () => {
+  client = await provision(api, { scopes: ["credentials:revoke", "credentials:read"] });
+  const { body } = await api.admin("POST", `/principals/${client.principalId}/credentials`, {});
+  remaining = {
+    ...client,
+    credentialId: String(body["id"]),
+    clientId: String(body["client_id"]),
+    clientSecret: String(body["client_secret"]),
+  };
+});
+
+async function revoke(id: string, body?: unknown, as = remaining): Promise<Answer> {
+  return await api.request(`/v1/credentials/${id}/revoke`, {
+    method: "POST",
+    headers: {
+      ...bearer(await accessToken(api, as)),
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+}
+
+async function entry(index: number): Promise<Readonly<Record<string, unknown>>> {
+  const rows = await sql<{ entry: Readonly<Record<string, unknown>>; leaf: string }>(
+    api,
+    "SELECT convert_from(entry, 'UTF8')::jsonb AS entry, encode(leaf_hash, 'hex') AS leaf FROM clog WHERE idx = $1",
+    [index],
+  );
+  return { ...rows[0]?.entry, leaf: rows[0]?.leaf };
+}
+
+test("the answer names the revocation, its place in the sequence and its entry in the compliance log", async () => {
+  const answer = await revoke(client.credentialId, { reason: "laptop lost" });
+  expect(answer).toMatchObject({ status: 200 });
+  expect(answer.body).toEqual({
+    revocation_id: anId("revocation"),
+    sequence: expect.any(Number),
+    committed_at: anInstant(),
+    compliance: { log_index: expect.any(Number), leaf_hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
+    edges: { live: 0, acked: 0, max_ms: null },
+  });
+  const { compliance } = answer.body as { compliance: { log_index: number; leaf_hash: string } };
+  expect(await entry(compliance.log_index)).toMatchObject({
+    type: "credential.revoked",
+    actor: `credential:${remaining.credentialId}`,
+    tenant: client.tenantId,
+    target: client.credentialId,
+    reason: "laptop lost",
+    request_id: answer.headers.get("x-request-id"),
+    details: { revocation_id: answer.body["revocation_id"] },
+    leaf: compliance.leaf_hash,
+  });
+  const shown = await api.request(`/v1/credentials/${client.credentialId}`, {
+    headers: bearer(await accessToken(api, remaining)),
+  });
+  expect(shown.body).toMatchObject({ state: "REVOKED", revoked_at: anInstant() });
+});
+
+test("asking again, also at the same time and as an operator, gives the same answer and leaves one entry", async () => {
+  const answers = await Promise.all([
+    revoke(client.credentialId, { reason: "a" }),
+    revoke(client.credentialId, { reason: "b" }),
+    revoke(client.credentialId),
+    api.admin("POST", `/credentials/${client.credentialId}/revoke`, { reason: "c" }),
+  ]);
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+  expect(
+    await sql(api, "SELECT FROM clog WHERE tenant_id = $1 AND type = 'credential.revoked'", [
+      client.tenantId,
+    ]),
+  ).toHaveLength(1);
+});
+
+test("it is the revoked credential that ends, and not the principal's others", async () => {
+  await revoke(client.credentialId);
+  expect(await revoke(client.credentialId)).toMatchObject({ status: 200 });
+});
+
+describe("who may not", () => {
+  test("another tenant: its ids are answered like ids that never were, and nothing happens", async () => {
+    const stranger = await provision(api, { scopes: ["credentials:revoke"] });
+    const foreign = await revoke(client.credentialId, undefined, stranger);
+    const never = await revoke(newId("credential", Date.now(), randomBytes), undefined, stranger);
+    expect(foreign).toMatchObject({ status: 404, body: { code: "NOT_FOUND" } });
+    expect(foreign.body["detail"]).toBe(never.body["detail"]);
+    expect(await api.admin("GET", `/credentials/${client.credentialId}`)).toMatchObject({
+      body: { state: "ACTIVE" },
+    });
+    expect(await sql(api, "SELECT FROM revocations WHERE target = $1", [client.credentialId])).toEqual([]);
+  });
+
+  test("a token without the scope", async () => {
+    const reader = await provision(api, { tenantId: client.tenantId, scopes: ["credentials:read"] });
+    expect(await revoke(client.credentialId, undefined, reader)).toMatchObject({
+      status: 403,
+      body: { code: "SCOPE_VIOLATION", missing_permission: "credentials:revoke" },
+    });
+  });
+});
+
+test.each([
+  ["null", 422],
+  ["[]", 422],
+  ['{"reason":""}', 422],
+  ['{"reason":"a\\u0007b"}', 422],
+  [JSON.stringify({ reason: "x".repeat(501) }), 422],
+  ['{"why":"x"}', 422],
+  ['{"reason":1}', 422],
+])("the body %s is refused and revokes nothing", async (body, status) => {
+  const answer = await api.request(`/v1/credentials/${client.credentialId}/revoke`, {
+    method: "POST",
+    headers: { ...bearer(await accessToken(api, remaining)), "content-type": "application/json" },
+    body,
+  });
+  expect(answer.status).toBe(status);
+  expect(await sql(api, "SELECT FROM revocations WHERE target = $1", [client.credentialId])).toEqual([]);
+});
+
+describe("operators", () => {
+  test.each([
+    ["principals", () => client.principalId, "principal.revoked"],
+    ["tenants", () => client.tenantId, "tenant.revoked"],
+  ])("revoke %s, twice with one answer", async (path, id, type) => {
+    const first = await api.admin("POST", `/${path}/${id()}/revoke`);
+    expect(first).toMatchObject({ status: 200 });
+    expect((await api.admin("POST", `/${path}/${id()}/revoke`, { reason: "x" })).text).toBe(first.text);
+    const { log_index: index } = first.body["compliance"] as { log_index: number };
+    expect(await entry(index)).toMatchObject({ type, target: id(), tenant: client.tenantId });
+  });
+
+  test("see what is revoked", async () => {
+    await api.admin("POST", `/principals/${client.principalId}/revoke`);
+    await api.admin("POST", `/tenants/${client.tenantId}/revoke`);
+    expect((await api.admin("GET", `/principals/${client.principalId}`)).body).toMatchObject({
+      state: "REVOKED",
+    });
+    expect((await api.admin("GET", `/tenants/${client.tenantId}`)).body).toMatchObject({
+      state: "SUSPENDED",
+    });
+  });
+
+  test.each([
+    ["jti", randomBytes(16).toString("base64url"), "token.revoked"],
+    ["cert", randomBytes(32).toString("hex"), "certificate.revoked"],
+  ])("revoke by %s, twice with one answer", async (kind, target, type) => {
+    const first = await api.admin("POST", "/revocations", { kind, target, reason: "stolen" });
+    expect(first).toMatchObject({ status: 200 });
+    expect((await api.admin("POST", "/revocations", { kind, target })).text).toBe(first.text);
+    const { log_index: index } = first.body["compliance"] as { log_index: number };
+    expect(await entry(index)).toMatchObject({ type, target, tenant: null, reason: "stolen" });
+  });
+
+  test.each([
+    { kind: "jti", target: "short" },
+    { kind: "cert", target: "AB".repeat(32) },
+    { kind: "kid", target: randomBytes(32).toString("base64url") },
+    { kind: "tenant", target: "ten_x" },
+    {},
+  ])("cannot revoke %j", async (body) => {
+    expect(await api.admin("POST", "/revocations", body)).toMatchObject({
+      status: 422,
+      body: { code: "VALIDATION_FAILED" },
+    });
+  });
+
+  test("do not find what is not there", async () => {
+    const never = newId("principal", Date.now(), randomBytes);
+    expect(await api.admin("POST", `/principals/${never}/revoke`)).toMatchObject({ status: 404 });
+  });
+});
