@@ -16,6 +16,8 @@ import type { Clock } from "../domain/clock.ts";
 
 /** Longer than an attempt with all its waits takes. */
 const OVERDUE_AFTER_MS = 60_000;
+/** Shorter than the dispatcher's sweep, which renews the claim of what has no outcome. */
+export const CLAIM_SETTLES_MS = 10_000;
 const DELIVERIES_MAX = 5_000;
 const LOOKUPS_AT_ONCE = 8;
 /** A carrier is nudged again after this long. */
@@ -50,6 +52,7 @@ export class Reconciler {
     const now = clock.now();
     const overdue = await findOverdue(pool, {
       before: new Date(now - OVERDUE_AFTER_MS),
+      claimedBefore: new Date(now - CLAIM_SETTLES_MS),
       now: new Date(now),
       limit: DELIVERIES_MAX,
     });

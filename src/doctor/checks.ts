@@ -4,6 +4,7 @@ import type { Keyring } from "../crypto/keyring.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import type { Pool } from "../database/pool.ts";
 import { databaseClockMs } from "../database/repositories/doctor.ts";
+import { CLAIM_SETTLES_MS } from "../delivery/reconciler.ts";
 import { findOverdue, readLag } from "../database/repositories/reconciliation.ts";
 import type { Clock } from "../domain/clock.ts";
 import { openKeyStore } from "../oauth/key-store.ts";
@@ -107,6 +108,7 @@ const CHECKS: readonly Check[] = [
       const now = clock.now();
       const overdue = await findOverdue(pool, {
         before: new Date(now - OVERDUE_AFTER_MS),
+        claimedBefore: new Date(now - CLAIM_SETTLES_MS),
         now: new Date(now),
         limit: OVERDUE_SHOWN_MAX,
       });

@@ -12,8 +12,10 @@ export interface OverdueDelivery {
 }
 
 export interface OverdueQuery {
-  /** Retries that were due before, and first attempts that were claimed before, this instant. */
+  /** Retries that were due before, and first attempts of what was accepted before, this instant. */
   readonly before: Date;
+  /** What was claimed after this instant may be about to start. */
+  readonly claimedBefore: Date;
   readonly now: Date;
   readonly limit: number;
 }
@@ -21,7 +23,7 @@ export interface OverdueQuery {
 /** Carried deliveries that are overdue, longest first. */
 export async function findOverdue(
   db: Queryable,
-  { before, now, limit }: OverdueQuery,
+  { before, claimedBefore, now, limit }: OverdueQuery,
 ): Promise<OverdueDelivery[]> {
   const { rows } = await db.query<{
     id: string;
@@ -33,14 +35,16 @@ export async function findOverdue(
     name: "find-overdue",
     text: `SELECT d.id, d.carrier, d.epoch, d.state, h.endpoint_id IS NOT NULL AS slow FROM (
         (SELECT id, carrier, epoch, state, endpoint_id FROM deliveries
-          WHERE carrier IS NOT NULL AND state = 'RETRYING' AND next_attempt_at < $1 ORDER BY next_attempt_at LIMIT $3)
+          WHERE carrier IS NOT NULL AND state = 'RETRYING' AND next_attempt_at < $1
+            AND (claimed_at IS NULL OR claimed_at < $4)
+          ORDER BY next_attempt_at LIMIT $3)
         UNION ALL
         (SELECT id, carrier, epoch, state, endpoint_id FROM deliveries
-          WHERE carrier IS NOT NULL AND state = 'QUEUED' AND created_at < $1 AND claimed_at IS NOT NULL
+          WHERE carrier IS NOT NULL AND state = 'QUEUED' AND created_at < $1 AND claimed_at < $4
           ORDER BY claimed_at LIMIT $3)
       ) d
       LEFT JOIN endpoint_health h ON h.endpoint_id = d.endpoint_id AND h.slow_until > $2`,
-    values: [before, now, limit],
+    values: [before, now, limit, claimedBefore],
   });
   return rows.map((row) => ({
     deliveryId: row.id,
