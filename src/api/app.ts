@@ -16,6 +16,7 @@ import { registerHealthRoutes } from "./routes/health.ts";
 import { type OAuthServices, registerOAuthRoutes } from "./routes/oauth.ts";
 import { registerWebhookRoutes, type WebhookServices } from "./routes/webhooks.ts";
 import type { TokenStatusServices } from "./routes/token-status.ts";
+import type { CredentialIssuing } from "./replace-credential.ts";
 import { createServer } from "./server.ts";
 import type { SignetServer } from "./types.ts";
 
@@ -32,6 +33,8 @@ export interface ApiServices {
     readonly api: Pool;
   };
   readonly oauth: OAuthServices;
+  /** How credentials are made. */
+  readonly credentials: CredentialIssuing;
   readonly webhooks: WebhookServices;
   /** How tokens are let in, and how they end. */
   readonly tokens: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
@@ -60,7 +63,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server);
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens }, scopes);
-  registerCredentialRoutes(server, pools.api);
+  registerCredentialRoutes(server, { ...services.credentials, pool: pools.api, clock, randomBytes });
   registerCredentialRevocation(server, pools.api, services);
   registerWebhookRoutes(server, services.webhooks);
   registerOpenApiRoute(server);

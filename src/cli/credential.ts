@@ -67,7 +67,12 @@ export function credentialCommand(context: CliContext): Command {
       "GET",
       `/principals/${segment(options.principal)}/credentials${listQuery(options)}`,
     );
-    printPage(context, page, ["id", "client_id", "state", "version", "created_at"], options);
+    printPage(
+      context,
+      page,
+      ["id", "client_id", "state", "version", "due_at", "overdue", "created_at"],
+      options,
+    );
   });
 
   credential
@@ -75,7 +80,15 @@ export function credentialCommand(context: CliContext): Command {
     .description("show one credential, without its secret")
     .option("--json", "print the API's object")
     .action(async (id: string, options: OutputOptions) => {
-      printResource(context, await call("GET", `/credentials/${segment(id)}`), options);
+      const { versions, ...shown } = await call("GET", `/credentials/${segment(id)}`);
+      if (options.json === true) {
+        printResource(context, { ...shown, versions }, options);
+        return;
+      }
+      printResource(context, shown, options);
+      context.stdout("\n");
+      const columns = ["version", "state", "issued_at", "due_at", "acked_at", "last_used_at", "retire_by"];
+      printPage(context, { data: versions, next_cursor: null }, columns, options);
     });
 
   return addRevoke(credential, context, "credentials");

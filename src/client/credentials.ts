@@ -15,6 +15,52 @@ export interface Credential {
   readonly certificate_thumbprints: readonly string[];
   readonly created_at: string;
   readonly revoked_at: string | null;
+  /** When a credential that was replaced ends, and by which one it was replaced. */
+  readonly ends_at: string | null;
+  readonly replaced_by: string | null;
+  /** When the secret that is in use is due for its successor. */
+  readonly due_at: string | null;
+  /** The rotation was due a week ago, and the successor is not in use. */
+  readonly overdue: boolean;
+}
+
+/** How one version of a credential's secret stands. */
+export interface SecretVersion {
+  readonly version: number;
+  readonly state: "PENDING" | "ACTIVE" | "RETIRING" | "RETIRED" | "REVOKED";
+  readonly issued_at: string;
+  readonly due_at: string | null;
+  readonly acked_at: string | null;
+  readonly last_used_at: string | null;
+  readonly superseded_at: string | null;
+  readonly retire_by: string | null;
+  readonly retired_at: string | null;
+  /** How often it was handed out as a successor. */
+  readonly delivered_count: number;
+}
+
+export interface CredentialDetails extends Credential {
+  /** Newest first. */
+  readonly versions: readonly SecretVersion[];
+}
+
+export interface NewCredential {
+  /** The caller's own principal unless another one is named or follows from `replaces`. */
+  readonly principal_id?: string;
+  readonly san_uri?: string;
+  readonly certificate_thumbprints?: readonly string[];
+  /** The credential that ends in favour of the new one, after `overlap_seconds` or 24 hours. */
+  readonly replaces?: string;
+  readonly overlap_seconds?: number;
+  /** No secret: the client signs in with its certificate, or with assertions under these keys. */
+  readonly rotation_mode?: "workload";
+  readonly jwks?: { readonly keys: readonly object[] };
+}
+
+export interface CreatedCredential extends Credential {
+  readonly version: number | null;
+  /** Shown here and never again; a workload credential has none. */
+  readonly client_secret?: string;
 }
 
 /** What stands once a revocation is committed. */
@@ -40,11 +86,16 @@ export class Credentials {
     this.#transport = transport;
   }
 
+  /** Makes a credential, or one in place of another. Never repeated by itself: each call makes one. */
+  async create(credential: NewCredential = {}, options: CallOptions = {}): Promise<CreatedCredential> {
+    return await this.#transport.call({ method: "POST", path: PATH, body: credential, ...options });
+  }
+
   list(options: PageOptions = {}): List<Credential> {
     return new List(this.#transport, PATH, { ...options });
   }
 
-  async get(id: string, options: CallOptions = {}): Promise<Credential> {
+  async get(id: string, options: CallOptions = {}): Promise<CredentialDetails> {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
   }
 

@@ -1,7 +1,15 @@
 /** `signet/client`: what the package shows of this directory. */
 export { type ClientAssertion, privateKeyAssertion, type PrivateKeyOptions } from "./client-assertion.ts";
 export type { CredentialStore } from "./credential-store.ts";
-export type { Credential, Revocation, RevokeOptions } from "./credentials.ts";
+export type {
+  CreatedCredential,
+  Credential,
+  CredentialDetails,
+  NewCredential,
+  Revocation,
+  RevokeOptions,
+  SecretVersion,
+} from "./credentials.ts";
 export type { DeadLetter } from "./dead-letters.ts";
 export type { Attempt, AttemptError, Delivery, DeliveryFilter, DeliveryState } from "./deliveries.ts";
 export type { Endpoint, NewEndpoint, RegisteredEndpoint } from "./endpoints.ts";

@@ -39,7 +39,7 @@ import { openOperatorAccess } from "./operator-access.ts";
 import { rotationRules } from "../settings/rotation-settings.ts";
 import { followRevocations } from "./revocation.ts";
 import { createTokens } from "./tokens.ts";
-import { createTokenRotation } from "./rotation.ts";
+import { createTokenRotation, credentialIssuing } from "./rotation.ts";
 import { openSigningKeys } from "./signing-keys.ts";
 import { createWebhooks } from "./webhooks.ts";
 import type { RunningProcess } from "./with-metrics.ts";
@@ -175,6 +175,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     pools,
     clients: mutualTls.clients,
     oauth,
+    credentials: credentialIssuing({ config, pepper }),
     webhooks,
     tokens: createTokens({ config, keys, clock, follower: revocation.follower, pool: pools.issuer }),
     tenantLimits: createTenantLimits(config),
@@ -198,14 +199,8 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const publicAddress = await listen(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(api);
-  log.info(
-    {
-      public: formatListen(publicAddress),
-      admin: formatListen(adminAddress),
-      edge: edgeAddress === undefined ? undefined : formatListen(edgeAddress),
-    },
-    "api started",
-  );
+  const edge = edgeAddress && formatListen(edgeAddress);
+  log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
 
   return {
     publicAddress,

@@ -1,6 +1,7 @@
 /** The token endpoint's part of the rotation of client secrets, put together. */
 import { randomBytes } from "node:crypto";
 import type { Config } from "../config.ts";
+import type { CredentialIssuing } from "../api/replace-credential.ts";
 import { createRotationLog } from "../credentials/rotation-log.ts";
 import { createRotationNotices } from "../credentials/rotation-notices.ts";
 import { type Rotation, TokenRotationService } from "../credentials/rotation.ts";
@@ -25,6 +26,14 @@ export interface RotationParts {
 export function openRotatorPool({ config, log }: Pick<RotationParts, "config" | "log">): Pool {
   const max = Math.min(CONNECTIONS_MAX, config.databaseConnections);
   return createPool({ url: config.databaseUrl, role: "signet_rotator", max, log });
+}
+
+/** How this deployment makes credentials. */
+export function credentialIssuing({
+  config,
+  pepper,
+}: Pick<RotationParts, "config" | "pepper">): CredentialIssuing {
+  return { pepper, rules: rotationRules(config), certificatesRequired: config.mtlsMode !== "off" };
 }
 
 /** What the token endpoint needs of the rotation. */

@@ -5,7 +5,12 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Attempt, Delivery } from "../../src/client/deliveries.ts";
-import type { Credential, Revocation } from "../../src/client/credentials.ts";
+import type {
+  CreatedCredential,
+  Credential,
+  CredentialDetails,
+  Revocation,
+} from "../../src/client/credentials.ts";
 import type { DeadLetter } from "../../src/client/dead-letters.ts";
 import type { Endpoint, RegisteredEndpoint } from "../../src/client/endpoints.ts";
 import type { AcceptedEvent, StoredEvent } from "../../src/client/events.ts";
@@ -80,6 +85,16 @@ const CREDENTIAL: Members<Credential> = {
   certificate_thumbprints: true,
   created_at: true,
   revoked_at: true,
+  ends_at: true,
+  replaced_by: true,
+  due_at: true,
+  overdue: true,
+};
+const CREDENTIAL_DETAILS: Members<CredentialDetails> = { ...CREDENTIAL, versions: true };
+const CREATED_CREDENTIAL: Members<CreatedCredential> = {
+  ...CREDENTIAL,
+  version: true,
+  client_secret: true,
 };
 
 const REVOCATION: Members<Revocation> = {
@@ -107,7 +122,8 @@ const ANSWERS: Readonly<
   "GET /v1/webhooks/dlq/{id}": { members: DEAD_LETTER },
   "POST /v1/webhooks/dlq/{id}/replay": { members: DELIVERY },
   "GET /v1/credentials": { data: true, members: CREDENTIAL },
-  "GET /v1/credentials/{id}": { members: CREDENTIAL },
+  "GET /v1/credentials/{id}": { members: CREDENTIAL_DETAILS },
+  "POST /v1/credentials": { members: CREATED_CREDENTIAL },
   "POST /v1/credentials/{id}/revoke": { members: REVOCATION },
 };
 /** Its answer has two forms: the tests below look at both. */
@@ -293,7 +309,20 @@ describe("the client", () => {
   test("reads credentials", async () => {
     const [credential] = (await signet.credentials.list().page()).data;
     expect(credential).toMatchObject({ id: client.credentialId, client_id: client.clientId });
-    expect(await signet.credentials.get(client.credentialId)).toEqual(credential);
+    expect(await signet.credentials.get(client.credentialId)).toEqual({
+      ...credential,
+      versions: [expect.objectContaining({ version: 1, state: "ACTIVE" })],
+    });
+  });
+
+  test("makes a credential in place of its own, which goes on for a while", async () => {
+    const own = await provision(api, { scopes: ["credentials:read", "credentials:write"] });
+    const [before, after] = [own, own].map(({ clientId, clientSecret }) =>
+      connect({ clientId, clientSecret }),
+    );
+    const made = await before?.credentials.create({ replaces: own.credentialId, overlap_seconds: 60 });
+    expect(Object.keys(made ?? {}).toSorted()).toEqual(Object.keys(CREATED_CREDENTIAL).toSorted());
+    expect(await after?.credentials.get(own.credentialId)).toMatchObject({ replaced_by: made?.id });
   });
 
   test("revokes a credential, once for all, though the answer to it was lost", async () => {

@@ -2,13 +2,14 @@ import { Type } from "typebox";
 import {
   findCredential,
   listPrincipalCredentials,
+  listVersions,
   type VersionedCredentialRow,
 } from "../../database/repositories/credentials.ts";
 import { findPrincipal } from "../../database/repositories/principals.ts";
 import { makeCredential, NewCredential } from "../new-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { Closed, Id, IdParams, Nullable, Page, PageQuery } from "../schemas/common.ts";
-import { Credential, presentCredential } from "../schemas/credentials.ts";
+import { Credential, presentCredential, presentVersions, SecretVersions } from "../schemas/credentials.ts";
 import type { SignetServer } from "../types.ts";
 import { found } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
@@ -27,12 +28,14 @@ const CreatedCredential = Type.Object({
   ),
 });
 
-function presentForOperator(row: VersionedCredentialRow) {
-  return { ...presentCredential(row), tenant_id: row.tenant_id, version: row.version };
+const CredentialWithVersions = Type.Object({ ...OperatorCredential.properties, ...SecretVersions });
+
+function presentForOperator(row: VersionedCredentialRow, nowMs: number) {
+  return { ...presentCredential(row, nowMs), tenant_id: row.tenant_id, version: row.version };
 }
 
 export function registerCredentialRoutes(server: SignetServer, services: AdminServices): void {
-  const { pool, commit, certificatesRequired, pepper, rotationRules: rules, clock, randomBytes } = services;
+  const { commit, certificatesRequired, pepper, rotationRules: rules, clock, randomBytes } = services;
 
   server.post(
     "/admin/v1/principals/:id/credentials",
@@ -63,12 +66,15 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
       });
       reply.code(201).header("cache-control", "no-store");
       return {
-        ...presentForOperator(row),
+        ...presentForOperator(row, clock.now()),
         ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
       };
     },
   );
+  registerReading(server, services);
+}
 
+function registerReading(server: SignetServer, { pool, rotationRules: rules, clock }: AdminServices): void {
   server.get(
     "/admin/v1/principals/:id/credentials",
     {
@@ -83,7 +89,11 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
     async (request) => {
       const principal = found(await findPrincipal(pool, request.params.id), "principal");
       const page = readPage(request);
-      return toPage((await listPrincipalCredentials(pool, principal.id, page)).map(presentForOperator), page);
+      const rows = await listPrincipalCredentials(pool, principal.id, page);
+      return toPage(
+        rows.map((row) => presentForOperator(row, clock.now())),
+        page,
+      );
     },
   );
 
@@ -92,9 +102,18 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
     path: "credentials",
     parentNoun: "principal",
     parentPath: "principals",
-    schema: OperatorCredential,
-    find: async (id) => await findCredential(pool, id),
-    parentOf: (row) => row.principal_id,
-    present: presentForOperator,
+    schema: CredentialWithVersions,
+    find: async (id) => {
+      const row = await findCredential(pool, id);
+      return row && { row, versions: await listVersions(pool, id) };
+    },
+    parentOf: ({ row }) => row.principal_id,
+    present: ({ row, versions }) => {
+      const nowMs = clock.now();
+      return {
+        ...presentForOperator(row, nowMs),
+        versions: presentVersions(versions, row, { rules, nowMs }),
+      };
+    },
   });
 }

@@ -1,14 +1,69 @@
-/** A tenant's view of its credentials. */
-import { SignetError } from "../../errors.ts";
-import type { Pool } from "../../database/pool.ts";
-import { findTenantCredential, listTenantCredentials } from "../../database/repositories/credentials.ts";
+/** A tenant's credentials: what it has, how their secrets stand, new ones and replacements. */
+import { Type } from "typebox";
+import {
+  findTenantCredential,
+  listTenantCredentials,
+  listVersions,
+} from "../../database/repositories/credentials.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
+import { SignetError } from "../../errors.ts";
+import { NewCredential } from "../new-credential.ts";
+import { createTenantCredential, type TenantCredentialServices } from "../replace-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
-import { Credential, presentCredential } from "../schemas/credentials.ts";
+import { Closed, Id, IdParams, Nullable, Page, PageQuery } from "../schemas/common.ts";
+import { Credential, presentCredential, presentVersions, SecretVersions } from "../schemas/credentials.ts";
 import type { SignetServer } from "../types.ts";
 
-export function registerCredentialRoutes(server: SignetServer, pool: Pool): void {
+/** The longest overlap of a credential with the one that replaces it, in seconds: 30 days. */
+const OVERLAP_SECONDS_MAX = 2_592_000;
+
+const TenantCredential = Closed({
+  ...NewCredential.properties,
+  principal_id: Type.Optional(Id("principal")),
+  replaces: Type.Optional(Id("credential")),
+  overlap_seconds: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: OVERLAP_SECONDS_MAX,
+      description: "How long the credential that is replaced goes on; 24 hours unless said otherwise",
+    }),
+  ),
+});
+
+const CredentialWithVersions = Type.Object({ ...Credential.properties, ...SecretVersions });
+const CreatedCredential = Type.Object({
+  ...Credential.properties,
+  version: Nullable(Type.Integer()),
+  client_secret: Type.Optional(
+    Type.String({ description: "Shown here only; a workload credential has none" }),
+  ),
+});
+
+export function registerCredentialRoutes(server: SignetServer, services: TenantCredentialServices): void {
+  registerReading(server, services);
+  server.post(
+    "/v1/credentials",
+    {
+      config: { scopes: ["credentials:write"] },
+      schema: { tags: ["credentials"], body: TenantCredential, response: { 201: CreatedCredential } },
+    },
+    async ({ id: requestId, identity, body }, reply) => {
+      const { principal_id: principalId, replaces, overlap_seconds: overlapSeconds, ...credential } = body;
+      const { row, clientSecret } = await createTenantCredential(
+        { principalId, credential, replaces, overlapSeconds, identity, requestId },
+        services,
+      );
+      reply.code(201).header("cache-control", "no-store");
+      return {
+        ...presentCredential(row, services.clock.now()),
+        version: row.version,
+        ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
+      };
+    },
+  );
+}
+
+function registerReading(server: SignetServer, { pool, rules, clock }: TenantCredentialServices): void {
   server.get(
     "/v1/credentials",
     {
@@ -21,7 +76,10 @@ export function registerCredentialRoutes(server: SignetServer, pool: Pool): void
       const rows = await tenantTransaction(pool, tenantId, (client) =>
         listTenantCredentials(client, tenantId, page),
       );
-      return toPage(rows.map(presentCredential), page);
+      return toPage(
+        rows.map((row) => presentCredential(row, clock.now())),
+        page,
+      );
     },
   );
 
@@ -29,16 +87,21 @@ export function registerCredentialRoutes(server: SignetServer, pool: Pool): void
     "/v1/credentials/:id",
     {
       config: { scopes: ["credentials:read"] },
-      schema: { tags: ["credentials"], params: IdParams("credential"), response: { 200: Credential } },
+      schema: {
+        tags: ["credentials"],
+        params: IdParams("credential"),
+        response: { 200: CredentialWithVersions },
+      },
     },
-    async ({ identity: { tenantId }, params: { id } }) => {
-      const row = await tenantTransaction(pool, tenantId, (client) =>
-        findTenantCredential(client, tenantId, id),
-      );
-      if (row === undefined) {
-        throw new SignetError("NOT_FOUND", { detail: "There is no such credential." });
-      }
-      return presentCredential(row);
-    },
+    async ({ identity: { tenantId }, params: { id } }) =>
+      await tenantTransaction(pool, tenantId, async (client) => {
+        const row = await findTenantCredential(client, tenantId, id);
+        if (row === undefined) {
+          throw new SignetError("NOT_FOUND", { detail: "There is no such credential." });
+        }
+        const nowMs = clock.now();
+        const versions = presentVersions(await listVersions(client, id), row, { rules, nowMs });
+        return { ...presentCredential(row, nowMs), versions };
+      }),
   );
 }

@@ -1,24 +1,58 @@
 import { type Static, Type } from "typebox";
-import type { CredentialRow } from "../../database/repositories/credentials.ts";
-import { Id, Nullable, Timestamp } from "./common.ts";
+import type { CredentialRow, VersionStandingRow } from "../../database/repositories/credentials.ts";
+import { OVERDUE_MS, type RotationRules, stateAt } from "../../domain/secret-version.ts";
+import { Id, Nullable, OneOf, Timestamp } from "./common.ts";
 
 /** A credential as its tenant sees it: never a secret. */
 export const Credential = Type.Object({
   id: Id("credential"),
   principal_id: Id("principal"),
   client_id: Type.String(),
-  state: Type.Union([Type.Literal("ACTIVE"), Type.Literal("REVOKED")]),
-  rotation_mode: Type.Union([Type.Literal("in_band"), Type.Literal("workload"), Type.Literal("manual")]),
+  state: OneOf(["ACTIVE", "REVOKED"]),
+  rotation_mode: OneOf(["in_band", "workload", "manual"]),
   san_uri: Nullable(Type.String()),
   certificate_thumbprints: Type.Array(Type.String()),
   created_at: Timestamp,
   revoked_at: Nullable(Timestamp),
+  ends_at: Nullable(Timestamp),
+  replaced_by: Nullable(Id("credential")),
+  due_at: Nullable(Timestamp),
+  overdue: Type.Boolean({ description: "Its rotation was due a week ago and the successor is not in use" }),
 });
 
 export type Credential = Static<typeof Credential>;
 
+/** A version of a credential's secret: who still uses it can be seen from `last_used_at`. */
+const SecretVersion = Type.Object({
+  version: Type.Integer(),
+  state: OneOf(["PENDING", "ACTIVE", "RETIRING", "RETIRED", "REVOKED"]),
+  issued_at: Timestamp,
+  due_at: Nullable(Timestamp),
+  acked_at: Nullable(Timestamp),
+  last_used_at: Nullable(Timestamp),
+  superseded_at: Nullable(Timestamp),
+  retire_by: Nullable(Timestamp),
+  retired_at: Nullable(Timestamp),
+  delivered_count: Type.Integer({ description: "How often it was handed out as a successor" }),
+});
+
+/** The versions of a credential's secret, newest first. */
+export const SecretVersions = { versions: Type.Array(SecretVersion) };
+
+/** What it takes to say how credentials stand at a moment. */
+export interface PresentOptions {
+  readonly rules: RotationRules;
+  readonly nowMs: number;
+}
+
+function iso(date: Date | null): string | null {
+  return date === null ? null : date.toISOString();
+}
+
 /** The wire form of a credential's row. */
-export function presentCredential(row: CredentialRow): Credential {
+export function presentCredential(row: CredentialRow, nowMs: number): Credential {
+  const dueAt = row.due_at?.getTime() ?? Number.POSITIVE_INFINITY;
+  const rotates = row.state === "ACTIVE" && row.rotation_mode === "in_band";
   return {
     id: row.id,
     principal_id: row.principal_id,
@@ -28,6 +62,44 @@ export function presentCredential(row: CredentialRow): Credential {
     san_uri: row.san_uri,
     certificate_thumbprints: row.certificate_thumbprints,
     created_at: row.created_at.toISOString(),
-    revoked_at: row.revoked_at?.toISOString() ?? null,
+    revoked_at: iso(row.revoked_at),
+    ends_at: iso(row.ends_at),
+    replaced_by: row.replaced_by,
+    due_at: iso(row.due_at),
+    overdue: rotates && dueAt + OVERDUE_MS <= nowMs,
   };
+}
+
+/** The wire form of a credential's versions: their states as they are now, whether or not that is written down yet. */
+export function presentVersions(
+  rows: readonly VersionStandingRow[],
+  credential: Pick<CredentialRow, "san_uri" | "certificate_thumbprints">,
+  { rules, nowMs }: PresentOptions,
+): Static<typeof SecretVersion>[] {
+  const namesCertificate = credential.san_uri !== null || credential.certificate_thumbprints.length > 0;
+  const milliseconds = (date: Date | null): number | null => date?.getTime() ?? null;
+  return rows.map((row) => {
+    const times = {
+      state: row.state,
+      issuedAt: row.issued_at.getTime(),
+      dueAt: milliseconds(row.due_at),
+      retireBy: milliseconds(row.retire_by),
+      supersededAt: milliseconds(row.superseded_at),
+      lastUsedAt: milliseconds(row.last_used_at),
+      retiredAt: milliseconds(row.retired_at),
+      retiredReason: row.retired_reason,
+    };
+    return {
+      version: row.version,
+      state: stateAt(times, rules, { nowMs, namesCertificate }),
+      issued_at: row.issued_at.toISOString(),
+      due_at: iso(row.due_at),
+      acked_at: iso(row.acked_at),
+      last_used_at: iso(row.last_used_at),
+      superseded_at: iso(row.superseded_at),
+      retire_by: iso(row.retire_by),
+      retired_at: iso(row.retired_at),
+      delivered_count: row.delivered_count,
+    };
+  });
 }

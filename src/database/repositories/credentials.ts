@@ -1,4 +1,5 @@
 /** Credentials and the versions of their secrets. */
+import type { RetirementReason, SecretVersionState } from "../../domain/secret-version.ts";
 import type { Queryable } from "../pool.ts";
 import type { RowPage } from "./page.ts";
 
@@ -13,6 +14,11 @@ export interface CredentialRow {
   readonly certificate_thumbprints: string[];
   readonly created_at: Date;
   readonly revoked_at: Date | null;
+  /** When a credential that was replaced ends, and by which one it was replaced. */
+  readonly ends_at: Date | null;
+  readonly replaced_by: string | null;
+  /** When the secret that is in use is due for a successor; `null` when it is not rotated. */
+  readonly due_at: Date | null;
 }
 
 export interface NewCredential {
@@ -40,7 +46,10 @@ export interface NewSecret {
 export type VersionedCredentialRow = CredentialRow & { readonly version: number | null };
 
 const COLUMNS = `id, tenant_id, principal_id, client_id, state, rotation_mode, san_uri, certificate_thumbprints,
-  created_at, revoked_at`;
+  created_at, revoked_at, ends_at, replaced_by`;
+
+const DUE_AT = `(SELECT v.due_at FROM secret_versions v
+  WHERE v.credential_id = credentials.id AND v.state = 'ACTIVE' ORDER BY v.version DESC LIMIT 1) AS due_at`;
 
 /** A tenant's credentials, newest first. */
 export async function listTenantCredentials(
@@ -49,7 +58,7 @@ export async function listTenantCredentials(
   { limit, before }: RowPage,
 ): Promise<CredentialRow[]> {
   const { rows } = await db.query<CredentialRow>(
-    `SELECT ${COLUMNS} FROM credentials WHERE tenant_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    `SELECT ${COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [tenantId, before, limit + 1],
   );
   return rows;
@@ -62,7 +71,7 @@ export async function findTenantCredential(
   id: string,
 ): Promise<CredentialRow | undefined> {
   const { rows } = await db.query<CredentialRow>(
-    `SELECT ${COLUMNS} FROM credentials WHERE tenant_id = $1 AND id = $2`,
+    `SELECT ${COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND id = $2`,
     [tenantId, id],
   );
   return rows[0];
@@ -80,9 +89,9 @@ export async function insertCredential(
        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING *
      ), secret AS (
        INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, acked_at, due_at, retire_by)
-       VALUES ($1, 1, $2, $9, $10, 'ACTIVE', $8, $8, $11, $12) RETURNING version
+       VALUES ($1, 1, $2, $9, $10, 'ACTIVE', $8, $8, $11, $12) RETURNING version, due_at
      )
-     SELECT ${COLUMNS}, version FROM made, secret`,
+     SELECT ${COLUMNS}, version, due_at FROM made, secret`,
     [
       credential.id,
       credential.tenantId,
@@ -111,7 +120,7 @@ export async function listPrincipalCredentials(
   { limit, before }: RowPage,
 ): Promise<VersionedCredentialRow[]> {
   const { rows } = await db.query<VersionedCredentialRow>(
-    `SELECT ${COLUMNS}, ${VERSION} FROM credentials
+    `SELECT ${COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials
       WHERE principal_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [principalId, before, limit + 1],
   );
@@ -121,8 +130,60 @@ export async function listPrincipalCredentials(
 /** One credential, for operators. */
 export async function findCredential(db: Queryable, id: string): Promise<VersionedCredentialRow | undefined> {
   const { rows } = await db.query<VersionedCredentialRow>(
-    `SELECT ${COLUMNS}, ${VERSION} FROM credentials WHERE id = $1`,
+    `SELECT ${COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials WHERE id = $1`,
     [id],
   );
   return rows[0];
+}
+
+/** How a version of a secret stands; nothing of what it is. */
+export interface VersionStandingRow {
+  readonly version: number;
+  readonly state: SecretVersionState;
+  readonly issued_at: Date;
+  readonly due_at: Date | null;
+  readonly acked_at: Date | null;
+  readonly last_used_at: Date | null;
+  readonly superseded_at: Date | null;
+  readonly retire_by: Date | null;
+  readonly retired_at: Date | null;
+  readonly retired_reason: RetirementReason | null;
+  readonly delivered_count: number;
+}
+
+/** Most versions that are shown of one credential: four years of rotations. */
+const VERSIONS_MAX = 50;
+
+/** The versions of a credential's secret, newest first. */
+export async function listVersions(db: Queryable, credentialId: string): Promise<VersionStandingRow[]> {
+  const { rows } = await db.query<VersionStandingRow>(
+    `SELECT version, state, issued_at, due_at, acked_at, last_used_at, superseded_at, retire_by, retired_at, retired_reason,
+            delivered_count
+       FROM secret_versions WHERE credential_id = $1 ORDER BY version DESC LIMIT $2`,
+    [credentialId, VERSIONS_MAX],
+  );
+  return rows;
+}
+
+/** Whether the principal has `limit` credentials that are not revoked. */
+export async function hasCredentials(db: Queryable, principalId: string, limit: number): Promise<boolean> {
+  const { rowCount } = await db.query(
+    "SELECT FROM credentials WHERE principal_id = $1 AND state = 'ACTIVE' LIMIT $2",
+    [principalId, limit],
+  );
+  return rowCount === limit;
+}
+
+/** Lets a credential end in favour of another one. @returns whether it had not ended and was not replaced before */
+export async function replaceCredential(
+  db: Queryable,
+  tenantId: string,
+  { id, by, endsAt }: { readonly id: string; readonly by: string; readonly endsAt: number },
+): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `UPDATE credentials SET ends_at = $4, replaced_by = $3
+      WHERE tenant_id = $1 AND id = $2 AND state = 'ACTIVE' AND ends_at IS NULL`,
+    [tenantId, id, by, new Date(endsAt)],
+  );
+  return rowCount === 1;
 }

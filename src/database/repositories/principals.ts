@@ -80,6 +80,19 @@ export async function findPrincipal(db: Queryable, id: string): Promise<Principa
   return rows[0];
 }
 
+/** One principal of a tenant, unless it is revoked. */
+export async function findTenantPrincipal(
+  db: Queryable,
+  tenantId: string,
+  id: string,
+): Promise<PrincipalRow | undefined> {
+  const { rows } = await db.query<PrincipalRow>(
+    `SELECT ${COLUMNS} FROM principals WHERE tenant_id = $1 AND id = $2 AND state = 'ACTIVE'`,
+    [tenantId, id],
+  );
+  return rows[0];
+}
+
 /** A principal after its role's scopes were copied again, and the scopes it had before. */
 export type Reprovisioned = PrincipalRow & { readonly scopes_before: string[] };
 

@@ -102,9 +102,16 @@ describe("creation answers 201 with the object", () => {
       certificate_thumbprints: ["ab".repeat(32)],
       created_at: TIME,
       revoked_at: null,
+      ends_at: null,
+      replaced_by: null,
+      due_at: TIME,
+      overdue: false,
     });
     const shown = await api.admin("GET", `/credentials/${String(rest["id"])}`);
-    expect(shown.body).toEqual(rest);
+    expect(shown.body).toEqual({
+      ...rest,
+      versions: [expect.objectContaining({ version: 1, state: "ACTIVE", due_at: rest["due_at"] })],
+    });
     expect(shown.text).not.toContain(String(secret));
   });
 

@@ -18,6 +18,7 @@ interface Route {
 const SCOPES = [
   "credentials:revoke",
   "credentials:read",
+  "credentials:write",
   "events:publish",
   "events:read",
   "webhooks:read",

@@ -1,0 +1,191 @@
+/** `POST /v1/credentials`: a tenant makes a credential of its own, or one in place of another. */
+import type { Static } from "typebox";
+import { appendEntry } from "../compliance/append-entry.ts";
+import type { EntrySources } from "../compliance/entry.ts";
+import type { Pool, PoolClient } from "../database/pool.ts";
+import {
+  type CredentialRow,
+  findTenantCredential,
+  hasCredentials,
+  replaceCredential,
+} from "../database/repositories/credentials.ts";
+import { findTenantPrincipal, type PrincipalRow } from "../database/repositories/principals.ts";
+import { tenantTransaction } from "../database/transaction.ts";
+import type { RotationRules } from "../domain/secret-version.ts";
+import { SignetError, validationFailed } from "../errors.ts";
+import { scopeViolation } from "../oauth/bearer-errors.ts";
+import type { Identity } from "../oauth/verify-access-token.ts";
+import {
+  type MadeCredential,
+  makeCredential,
+  type NewCredential,
+  type NewCredentialServices,
+} from "./new-credential.ts";
+
+/** Most credentials of one principal that are not revoked. */
+const CREDENTIALS_MAX = 100;
+const DEFAULT_OVERLAP_SECONDS = 86_400;
+
+/** How this deployment makes credentials. */
+export type CredentialIssuing = Pick<NewCredentialServices, "pepper" | "certificatesRequired"> & {
+  readonly rules: RotationRules;
+};
+
+export interface TenantCredentialServices extends CredentialIssuing, EntrySources {
+  /** Role signet_api. */
+  readonly pool: Pool;
+}
+
+/** What the tenant asks for. */
+export interface TenantCredentialRequest {
+  readonly principalId: string | undefined;
+  /** What the certificate is, where nothing is said, comes from the credential that is replaced. */
+  readonly credential: Static<typeof NewCredential>;
+  readonly replaces: string | undefined;
+  /** How long the one that is replaced goes on, in seconds. */
+  readonly overlapSeconds: number | undefined;
+  readonly identity: Identity;
+  readonly requestId: string;
+}
+
+/** Makes the credential, with its entries in the compliance log; rejects with a SignetError. */
+export async function createTenantCredential(
+  request: TenantCredentialRequest,
+  { pool, ...services }: TenantCredentialServices,
+): Promise<MadeCredential> {
+  if (request.overlapSeconds !== undefined && request.replaces === undefined) {
+    throw validationFailed([
+      {
+        pointer: "/overlap_seconds",
+        code: "not_allowed",
+        detail: "is for a credential that replaces another",
+      },
+    ]);
+  }
+  return await tenantTransaction(pool, request.identity.tenantId, async (db) => {
+    const replaced = await findReplaced(db, request);
+    const principal = await findOwner(db, request, replaced);
+    requireScopesOf(principal, request.identity);
+    await requireRoom(db, principal);
+    const issued = await makeCredential(principal, withBinding(request, replaced), { ...services, db });
+    await endReplaced(db, request, { issued, replaced, nowMs: services.clock.now() });
+    await record(db, request, { issued, services });
+    return issued;
+  });
+}
+
+async function findReplaced(
+  db: PoolClient,
+  { replaces, identity }: TenantCredentialRequest,
+): Promise<CredentialRow | undefined> {
+  if (replaces === undefined) {
+    return undefined;
+  }
+  const replaced = await findTenantCredential(db, identity.tenantId, replaces);
+  if (replaced === undefined) {
+    throw new SignetError("NOT_FOUND", { detail: "There is no such credential." });
+  }
+  return replaced;
+}
+
+async function findOwner(
+  db: PoolClient,
+  { principalId, identity }: TenantCredentialRequest,
+  replaced: CredentialRow | undefined,
+): Promise<PrincipalRow> {
+  const owner = principalId ?? replaced?.principal_id ?? identity.principalId;
+  if (replaced !== undefined && replaced.principal_id !== owner) {
+    throw validationFailed([
+      { pointer: "/principal_id", code: "mismatch", detail: "is not whose credential is replaced" },
+    ]);
+  }
+  const principal = await findTenantPrincipal(db, identity.tenantId, owner);
+  if (principal === undefined) {
+    throw new SignetError("NOT_FOUND", { detail: "There is no such principal." });
+  }
+  return principal;
+}
+
+/** A credential yields all scopes of its principal: nobody makes one that may do more than the token at hand. */
+function requireScopesOf({ scopes }: PrincipalRow, identity: Identity): void {
+  const violation = scopeViolation({
+    operation: "POST /v1/credentials",
+    required: scopes,
+    granted: identity.scopes,
+    detail: "The principal has scopes that the token does not have.",
+  });
+  if (violation !== undefined) {
+    throw violation;
+  }
+}
+
+async function requireRoom(db: PoolClient, { id }: PrincipalRow): Promise<void> {
+  if (await hasCredentials(db, id, CREDENTIALS_MAX)) {
+    throw new SignetError("LIMIT_EXCEEDED", {
+      detail: `A principal has at most ${CREDENTIALS_MAX} credentials.`,
+    });
+  }
+}
+
+function withBinding(
+  { credential }: TenantCredentialRequest,
+  replaced: CredentialRow | undefined,
+): Static<typeof NewCredential> {
+  return {
+    ...(replaced === undefined || replaced.san_uri === null ? {} : { san_uri: replaced.san_uri }),
+    ...(replaced === undefined ? {} : { certificate_thumbprints: replaced.certificate_thumbprints }),
+    ...credential,
+  };
+}
+
+async function endReplaced(
+  db: PoolClient,
+  { overlapSeconds = DEFAULT_OVERLAP_SECONDS, identity }: TenantCredentialRequest,
+  made: {
+    readonly issued: MadeCredential;
+    readonly replaced: CredentialRow | undefined;
+    readonly nowMs: number;
+  },
+): Promise<void> {
+  if (made.replaced === undefined) {
+    return;
+  }
+  const end = {
+    id: made.replaced.id,
+    by: made.issued.row.id,
+    endsAt: made.nowMs + overlapSeconds * 1_000,
+  };
+  if (!(await replaceCredential(db, identity.tenantId, end))) {
+    throw new SignetError("INVALID_STATE", {
+      detail: "The credential is revoked, or was replaced before.",
+    });
+  }
+}
+
+async function record(
+  db: PoolClient,
+  { replaces, identity, requestId }: TenantCredentialRequest,
+  { issued: { row }, services }: { readonly issued: MadeCredential; readonly services: EntrySources },
+): Promise<void> {
+  const by = {
+    actor: `credential:${identity.credentialId}`,
+    tenant: identity.tenantId,
+    requestId,
+  } as const;
+  const details = {
+    principal_id: row.principal_id,
+    client_id: row.client_id,
+    rotation_mode: row.rotation_mode,
+    san_uri: row.san_uri,
+    certificate_thumbprints: row.certificate_thumbprints,
+  };
+  await appendEntry(db, { ...by, type: "credential.created", target: row.id, details }, services);
+  if (replaces !== undefined) {
+    const replacement = { replaced_by: row.id };
+    await appendEntry(
+      db,
+      { ...by, type: "credential.replaced", target: replaces, details: replacement },
+      services,
+    );
+  }
+}

@@ -1,0 +1,163 @@
+/** `POST /v1/credentials`: what a tenant may make for itself, and how a credential gives way to another. */
+import { beforeAll, describe, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { grant, provision } from "../../support/factories.ts";
+import { createTenant, expectRefusal, type Json, renew, sql, type Tenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const SCOPES = ["credentials:read", "credentials:write", "events:publish"];
+let tenant: Tenant;
+let other: Tenant;
+
+beforeAll(async () => {
+  tenant = await createTenant(api, SCOPES);
+  other = await createTenant(api, SCOPES);
+});
+
+/** A client made by the route, as a token request knows it. */
+async function create(body: Json = {}): Promise<Json> {
+  const answer = await tenant.post("/v1/credentials", body);
+  expect(answer).toMatchObject({ status: 201 });
+  expect(answer.headers.get("cache-control")).toBe("no-store");
+  return answer.body;
+}
+
+async function tokenStatus({ client_id: clientId, client_secret: clientSecret }: Json): Promise<number> {
+  const { status } = await api.token({
+    grant_type: "client_credentials",
+    client_id: clientId,
+    client_secret: clientSecret,
+  });
+  return status;
+}
+
+const logged = async (type: string): Promise<Json[]> =>
+  (
+    await sql<{ entry: Json }>(
+      api,
+      "SELECT convert_from(entry, 'UTF8')::jsonb AS entry FROM clog WHERE type = $1 AND tenant_id = $2 ORDER BY idx",
+      [type, tenant.tenantId],
+    )
+  ).map(({ entry }) => entry);
+
+describe("a new credential", () => {
+  test("is the caller's own principal's, shows its secret once, and works", async () => {
+    const made = await create();
+    expect(made).toMatchObject({
+      principal_id: tenant.principalId,
+      state: "ACTIVE",
+      rotation_mode: "in_band",
+      version: 1,
+      overdue: false,
+    });
+    expect(await tokenStatus(made)).toBe(200);
+    const read = await tenant.get(`/v1/credentials/${String(made["id"])}`);
+    expect(read).toMatchObject({ status: 200, body: { versions: [{ version: 1, state: "ACTIVE" }] } });
+    expect(read.text).not.toContain(String(made["client_secret"]));
+    expect((await logged("credential.created")).at(-1)).toMatchObject({
+      target: made["id"],
+      actor: `credential:${tenant.credentialId}`,
+      details: { principal_id: tenant.principalId, client_id: made["client_id"] },
+    });
+    expect(JSON.stringify(await logged("credential.created"))).not.toContain(made["client_secret"]);
+    expect(api.log.join("")).not.toContain(made["client_secret"]);
+  });
+
+  test("can be another principal's of the same tenant, with no scope that the token lacks", async () => {
+    const narrow = await provision(api, { tenantId: tenant.tenantId, scopes: ["events:publish"] });
+    expect(await create({ principal_id: narrow.principalId })).toMatchObject({
+      principal_id: narrow.principalId,
+    });
+    const wide = await provision(api, { tenantId: tenant.tenantId, scopes: ["webhooks:replay"] });
+    const answer = await tenant.post("/v1/credentials", { principal_id: wide.principalId });
+    expectRefusal(answer, 403, "SCOPE_VIOLATION");
+    expect(answer.body).toMatchObject({ missing_permission: "webhooks:replay" });
+  });
+
+  test("cannot be made with a token that has fewer scopes than the principal", async () => {
+    const { body } = await api.token(grant(tenant, { scope: "credentials:write" }));
+    const answer = await tenant.post(
+      "/v1/credentials",
+      {},
+      { authorization: `Bearer ${String(body["access_token"])}` },
+    );
+    expectRefusal(answer, 403, "SCOPE_VIOLATION");
+  });
+
+  test("names its certificate", async () => {
+    const certificate = {
+      san_uri: "spiffe://example/tenant/a",
+      certificate_thumbprints: ["a".repeat(64)],
+    };
+    expect(await create(certificate)).toMatchObject(certificate);
+  });
+});
+
+describe("what is of another tenant", () => {
+  test.each(["principal_id", "replaces"] as const)("is not found as %s", async (member) => {
+    const foreign = member === "principal_id" ? other.principalId : other.credentialId;
+    const before = await sql(api, "SELECT count(*) FROM credentials");
+    expectRefusal(await tenant.post("/v1/credentials", { [member]: foreign }), 404, "NOT_FOUND");
+    expect(await sql(api, "SELECT count(*) FROM credentials")).toEqual(before);
+  });
+});
+
+describe("a credential that is replaced", () => {
+  test("goes on for 24 hours, and no longer", async () => {
+    const old = await create({ san_uri: "spiffe://example/tenant/b" });
+    const made = await create({ replaces: old["id"] });
+    expect(made).toMatchObject({ principal_id: old["principal_id"], san_uri: "spiffe://example/tenant/b" });
+    expect((await tenant.get(`/v1/credentials/${String(old["id"])}`)).body).toMatchObject({
+      replaced_by: made["id"],
+    });
+    expect((await logged("credential.replaced")).at(-1)).toMatchObject({
+      target: old["id"],
+      details: { replaced_by: made["id"] },
+    });
+    api.clock.advance(86_399_000);
+    expect([await tokenStatus(old), await tokenStatus(made)]).toEqual([200, 200]);
+    api.clock.advance(1_000);
+    expect([await tokenStatus(old), await tokenStatus(made)]).toEqual([401, 200]);
+    tenant = await renew(api, tenant);
+  });
+
+  test("goes on for as long as is asked for, also not at all", async () => {
+    const old = await create();
+    const made = await create({ replaces: old["id"], overlap_seconds: 0 });
+    expect([await tokenStatus(old), await tokenStatus(made)]).toEqual([401, 200]);
+  });
+
+  test("is replaced once, whoever asks at the same time", async () => {
+    const old = await create();
+    const answers = await Promise.all(
+      [1, 2, 3].map(async () => await tenant.post("/v1/credentials", { replaces: old["id"] })),
+    );
+    expect(answers.map(({ status }) => String(status)).toSorted()).toEqual(["201", "409", "409"]);
+    expectRefusal(await tenant.post("/v1/credentials", { replaces: old["id"] }), 409, "INVALID_STATE");
+  });
+
+  test("is replaced for its own principal alone", async () => {
+    const narrow = await provision(api, { tenantId: tenant.tenantId, scopes: ["events:publish"] });
+    const answer = await tenant.post("/v1/credentials", {
+      replaces: tenant.credentialId,
+      principal_id: narrow.principalId,
+    });
+    expectRefusal(answer, 422, "VALIDATION_FAILED");
+  });
+});
+
+test("an overlap without anything to replace is refused", async () => {
+  expectRefusal(await tenant.post("/v1/credentials", { overlap_seconds: 5 }), 422, "VALIDATION_FAILED");
+});
+
+test("a principal has at most 100 credentials", async () => {
+  const full = await createTenant(api, SCOPES);
+  await sql(
+    api,
+    `INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, created_at)
+      SELECT 'crd_' || lpad(n::text, 24, '0'), $1, $2, 'cl_' || lpad(n::text, 24, '0'), 'manual', now()
+        FROM generate_series(2, 100) AS n`,
+    [full.tenantId, full.principalId],
+  );
+  expectRefusal(await full.post("/v1/credentials", {}), 422, "LIMIT_EXCEEDED");
+});
