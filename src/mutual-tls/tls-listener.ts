@@ -14,6 +14,8 @@ import type { Socket } from "node:net";
 const HANDSHAKE_TIMEOUT_MS = 5_000;
 /** Seconds that a session may be resumed; what has changed since is asked at each request. */
 const SESSION_TIMEOUT_S = 300;
+/** Longer than a request may take to arrive, shorter than a process has to end. */
+const CLOSE_PATIENCE_MS = 12_000;
 /** OpenSSL's session tickets: name, key and MAC key. */
 const TICKET_KEYS_BYTES = 48;
 const TICKET_KEYS_MS = 3_600_000;
@@ -92,5 +94,8 @@ export async function closeServer(server: Server | HttpsServer): Promise<void> {
     server.close(() => resolve());
   });
   server.closeIdleConnections();
+  // A connection that never asked for anything is not idle to Node, and would be waited for without end.
+  const patience = setTimeout(() => server.closeAllConnections(), CLOSE_PATIENCE_MS);
   await closed;
+  clearTimeout(patience);
 }
