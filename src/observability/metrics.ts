@@ -23,6 +23,12 @@ export const metrics = {
     help: "Deliveries that were carried again because their workflow was gone",
     registers: [register],
   }),
+  rateLimited: new Counter({
+    name: "signet_rate_limited_total",
+    help: "Requests refused with 429 RATE_LIMITED, by limit",
+    labelNames: ["limit"],
+    registers: [register],
+  }),
   rotationsPutOff: new Counter({
     name: "signet_rotations_put_off_total",
     help: "Token answers that could not do their step of a rotation, for instance on a read-only database",

@@ -1,7 +1,18 @@
 import { SignetError } from "../errors.ts";
+import { metrics } from "../observability/metrics.ts";
 
-/** 429 that says when to come back (RFC 6585 section 4). */
-export function rateLimited(waitMs: number, detail: string): SignetError {
+/** Which limit it was, as the metric calls it. */
+export type Limit =
+  | "token_address"
+  | "token_client"
+  | "token_failures"
+  | "api"
+  | "publish"
+  | "operator_failures";
+
+/** 429 that says when to come back (RFC 6585 section 4); counted. */
+export function rateLimited(limit: Limit, waitMs: number, detail: string): SignetError {
+  metrics.rateLimited.inc({ limit });
   return new SignetError("RATE_LIMITED", {
     detail,
     headers: { "retry-after": String(Math.max(1, Math.ceil(waitMs / 1_000))) },

@@ -23,7 +23,7 @@ export function createTenantLimits(
     admit: async (tenantId, rate) => {
       const waitMs = await limiters[rate].take(tenantId);
       if (waitMs > 0) {
-        throw rateLimited(waitMs, "The tenant asks for more than its rate allows.");
+        throw rateLimited(rate, waitMs, "The tenant asks for more than its rate allows.");
       }
     },
   };

@@ -33,20 +33,24 @@ export function createTokenLimits(config: LimitSettings): TokenLimits {
     admitAddress: async (address) => {
       const waitMs = await addresses.take(addressKey(address));
       if (waitMs > 0) {
-        throw rateLimited(waitMs, "Too many token requests from this address.");
+        throw rateLimited("token_address", waitMs, "Too many token requests from this address.");
       }
     },
     admitClient: async (clientId) => {
       const waitMs = await clients.take(clientId);
       if (waitMs > 0) {
-        throw rateLimited(waitMs, "Too many tokens for this client; a token is good for 15 minutes.");
+        throw rateLimited(
+          "token_client",
+          waitMs,
+          "Too many tokens for this client; a token is good for 15 minutes.",
+        );
       }
     },
     authenticate: async (address, clientId, authenticate) => {
       const key = `${addressKey(address)} ${clientId.slice(0, CLIENT_KEY_LENGTH)}`;
       const waitMs = await failures.refuse(key);
       if (waitMs > 0) {
-        throw rateLimited(waitMs, "Too many failed authentications.");
+        throw rateLimited("token_failures", waitMs, "Too many failed authentications.");
       }
       try {
         const client = await authenticate();

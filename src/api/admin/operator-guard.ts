@@ -46,7 +46,7 @@ export function createOperatorGuard(access: OperatorAccess): (required: Operator
     const waitMs = await failures.refuse(address);
     if (waitMs > 0) {
       await note(request, "RATE_LIMITED", null);
-      throw rateLimited(waitMs, "Too many failed attempts from this address.");
+      throw rateLimited("operator_failures", waitMs, "Too many failed attempts from this address.");
     }
     const authentication = await authenticate(request, authenticator);
     if ("refusal" in authentication) {
