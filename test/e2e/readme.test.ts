@@ -31,6 +31,7 @@ const TOUR = [
   "end",
   "mutual-tls",
   "tenant",
+  "operators",
 ] as const;
 
 let readme: string;

@@ -21,9 +21,9 @@ import type { AdminServices } from "./services.ts";
 
 const TAGS = ["operators"];
 
-/** What the log says of an operator. */
-function auditable({ name, role, san_uri, certificate_thumbprints }: OperatorRow) {
-  return { name, role, san_uri, certificate_thumbprints };
+/** What the log says of an operator: not the name, which may be a person's, and an entry cannot be taken back. */
+function auditable({ role, san_uri, certificate_thumbprints }: OperatorRow) {
+  return { role, san_uri, certificate_thumbprints };
 }
 
 /** The operator, for a change; changes go one after the other. */
