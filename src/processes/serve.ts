@@ -128,6 +128,15 @@ async function openServers(config: Config, closers: Closers, stopping: AbortSign
   }
 }
 
+function adminScheme({ adminTlsKeyFile }: Config): "http" | "https" {
+  return adminTlsKeyFile === undefined ? "http" : "https";
+}
+
+/** The demo makes its tenant as the bootstrap operator, and has no certificate to show. */
+function canDemonstrate(config: Config): boolean {
+  return config.demo === "on" && config.bootstrapOperator === "on" && adminScheme(config) === "http";
+}
+
 async function demonstrate(config: ReadyConfig, closers: Closers): Promise<DemoResult> {
   const receiver = await startDemoReceiver(() => systemClock.now());
   closers.add(async () => await receiver.close());
@@ -168,7 +177,7 @@ function printAddresses(
     say(`   Mutual TLS  https://${formatListen(config.edgeListen)}, CA in ${config.clientCaFile}`);
   }
   say(
-    `   Operators   http://${formatListen(config.adminListen)}, token in ${join(config.home, "operator-token")}`,
+    `   Operators   ${adminScheme(config)}://${formatListen(config.adminListen)}, token in ${join(config.home, "operator-token")}`,
   );
   say(`   Metrics     http://${formatListen(config.metricsListen)}/metrics`);
   say(`   Log         ${join(config.home, "signet.log")}`);
@@ -206,9 +215,7 @@ async function open(
   });
   closers.add(async () => await metrics.close());
   stopping.throwIfAborted();
-  // The demo makes its tenant as the bootstrap operator.
-  const demo =
-    config.demo === "on" && config.bootstrapOperator === "on" ? await demonstrate(ready, closers) : undefined;
+  const demo = canDemonstrate(config) ? await demonstrate(ready, closers) : undefined;
   stopping.throwIfAborted();
   printAddresses(ready, demo, mutualTls);
   say("signet ready");
