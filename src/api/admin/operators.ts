@@ -129,7 +129,7 @@ function registerRevocation(server: SignetServer, { commit, clock, bootstrap }: 
   server.post(
     "/admin/v1/operators/:id/revoke",
     {
-      config: { operator: "security", audits: "operator.revoked" },
+      config: { operator: "security", audits: "operator.revoked", optionalBody: true },
       schema: {
         tags: TAGS,
         params: IdParams("operator"),

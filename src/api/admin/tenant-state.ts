@@ -22,7 +22,7 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
 
   server.post(
     "/admin/v1/tenants/:id/suspend",
-    { config: { operator: "security", audits: "tenant.suspended" }, schema },
+    { config: { operator: "security", audits: "tenant.suspended", optionalBody: true }, schema },
     async (request) => {
       const { reason } = request.body;
       const row = await commit(request, async (db) => {
@@ -49,7 +49,7 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
 
   server.post(
     "/admin/v1/tenants/:id/resume",
-    { config: { operator: "security", audits: "tenant.resumed" }, schema },
+    { config: { operator: "security", audits: "tenant.resumed", optionalBody: true }, schema },
     async (request) => {
       const { reason } = request.body;
       const row = await commit(request, async (db) => {

@@ -1,7 +1,8 @@
 /** A suspended tenant: no new tokens, its tokens revoked for every process that admits them, until it is resumed. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
-import { grant, provision } from "../../support/factories.ts";
+import { accessToken, bearer, grant, provision } from "../../support/factories.ts";
+import { eventually } from "../../support/eventually.ts";
 import { sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
@@ -16,6 +17,22 @@ test("gets no token until it is resumed, and nobody else notices", async () => {
   const resumed = await api.admin("POST", `/tenants/${suspended.tenantId}/resume`, {});
   expect(resumed).toMatchObject({ status: 200, body: { state: "ACTIVE" } });
   expect(await api.token(grant(suspended))).toMatchObject({ status: 200 });
+});
+
+test("has the tokens refused that it holds", async () => {
+  const suspended = await provision(api);
+  const other = await provision(api);
+  const [token, others] = [await accessToken(api, suspended), await accessToken(api, other)];
+  const use = async (bearerToken: string) =>
+    await api.request("/v1/credentials", { headers: bearer(bearerToken) });
+  expect(await use(token)).toMatchObject({ status: 200 });
+  await api.admin("POST", `/tenants/${suspended.tenantId}/suspend`);
+  const refused = await eventually(async () => {
+    const answer = await use(token);
+    return answer.status === 401 && answer;
+  }, "the token to be refused");
+  expect(refused.body).toMatchObject({ code: "TOKEN_REVOKED" });
+  expect(await use(others)).toMatchObject({ status: 200 });
 });
 
 test("has its tokens revoked once for each time that it is suspended", async () => {
