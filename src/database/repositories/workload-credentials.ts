@@ -17,7 +17,7 @@ export async function insertWorkloadCredential(
     `INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, san_uri, certificate_thumbprints, created_at, jwks)
      VALUES ($1, $2, $3, $4, 'workload', $5, $6, $7, $8)
      RETURNING id, tenant_id, principal_id, client_id, state, rotation_mode, san_uri, certificate_thumbprints,
-       created_at, revoked_at, NULL::int AS version`,
+       created_at, revoked_at, ends_at, replaced_by, NULL::int AS version, NULL::timestamptz AS due_at`,
     [
       credential.id,
       credential.tenantId,
