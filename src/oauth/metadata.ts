@@ -5,6 +5,7 @@ import { ASSERTION_ALGORITHMS } from "./client-keys.ts";
 const SCOPES_SUPPORTED: readonly string[] = [
   "credentials:read",
   "credentials:revoke",
+  "credentials:write",
   "events:publish",
   "events:publish_any",
   "events:read",

@@ -145,11 +145,13 @@ export class RevocationFollower {
       throw new Error("the database is a standby: revocations are followed on the primary only");
     }
     if (heard === "restored") {
-      this.#options.log.error(
-        { sequence: question.after },
-        "the database does not know revocations that are known here; they are kept, and it is read anew",
-      );
       return await this.#learnFrom(db, true);
+    }
+    if (heard === "replaced") {
+      this.#options.log.error(
+        { sequence: question.known.sequence },
+        "the database does not know revocations that are known here; they are kept, and it was read anew",
+      );
     }
     return true;
   }

@@ -12,12 +12,16 @@ export type Heard =
   | "current"
   /** The database is not the one that was followed: everything must be read again. */
   | "restored"
+  /** All of it is known now, out of a database that is not the one that was followed. */
+  | "replaced"
   /** A standby, which proves nothing. */
   | "standby";
 
 /** A question for news, as it was when it was sent. */
 export interface Question {
   readonly after: number;
+  /** What was known then: no later answer of the same database says less. */
+  readonly known: { readonly sequence: number; readonly epoch: string | undefined };
   readonly sent: Moment;
 }
 
@@ -68,11 +72,15 @@ export class RevocationView {
 
   /** A question for what is not known yet; `everything` after a loss of trust. */
   ask(everything = false): Question {
-    return { after: everything ? 0 : this.#sequence, sent: this.#lease.moment() };
+    return {
+      after: everything ? 0 : this.#sequence,
+      known: { sequence: this.#sequence, epoch: this.#epoch },
+      sent: this.#lease.moment(),
+    };
   }
 
   /** Takes in an answer. Entries are only ever added: a database that forgot a revocation does not undo it. */
-  learn({ after, sent }: Question, news: RevocationNews): Heard {
+  learn({ after, known, sent }: Question, news: RevocationNews): Heard {
     if (news.standby) {
       return "standby";
     }
@@ -80,7 +88,8 @@ export class RevocationView {
       this.#deny(kind, target, lifeMs);
     }
     const whole = after === 0;
-    if (!whole && (news.epoch !== this.#epoch || news.seq < after)) {
+    const other = known.epoch !== undefined && (news.epoch !== known.epoch || news.seq < known.sequence);
+    if (!whole && (other || news.epoch !== this.#epoch)) {
       this.#lease.drop();
       return "restored";
     }
@@ -88,7 +97,7 @@ export class RevocationView {
     this.#sequence = whole ? news.seq : Math.max(this.#sequence, news.seq);
     this.#epoch = news.epoch;
     this.#lease.renew(sent);
-    return "current";
+    return other ? "replaced" : "current";
   }
 
   /**

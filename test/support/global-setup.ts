@@ -26,7 +26,7 @@ declare module "vitest" {
 }
 
 const RUN_PREFIX = "signet-test-";
-const NAMESPACES = 24;
+const NAMESPACES = 48;
 /** The cluster of a test run is thrown away: nothing waits for a disk. */
 const FAST = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" };
 

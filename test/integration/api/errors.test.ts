@@ -152,7 +152,7 @@ describe("404 and 405", () => {
 
   test.each([
     ["POST", "/.well-known/jwks.json", "GET"],
-    ["DELETE", "/v1/credentials", "GET"],
+    ["DELETE", "/v1/credentials", "GET, POST"],
     ["PUT", "/v1/credentials/crd_000000000000000000000000", "GET"],
     ["OPTIONS", "/healthz", "GET"],
   ])("%s %s: the header Allow says %s", async (method, instance, allow) => {

@@ -170,10 +170,17 @@ describe("what is known", () => {
     expect(view.learn(view.ask(), restored)).toBe("restored");
     const free = { ...TOKEN, tenantId: "ten_2" };
     expect(view.verdict(free)).toBe("stale");
-    expect(view.learn(view.ask(true), restored)).toBe("current");
+    expect(view.learn(view.ask(true), restored)).toBe("replaced");
     expect(view.sequence).toBe(restored.seq);
     expect(view.verdict(free)).toBe("admit");
     expect(view.verdict(TOKEN)).toBe("revoked");
+  });
+
+  test("is told from an older state that comes with a new connection, and from nothing else", () => {
+    expect(view.learn(view.ask(true), news(5))).toBe("current");
+    expect(view.learn(view.ask(true), news(5))).toBe("current");
+    expect(view.learn(view.ask(true), news(3))).toBe("replaced");
+    expect(view.learn(view.ask(true), news(3))).toBe("current");
   });
 });
 
