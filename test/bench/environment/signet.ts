@@ -43,6 +43,16 @@ export interface Signet {
   stop(): Promise<void>;
 }
 
+/** What the image starts Node with. @throws when the Dockerfile does not say */
+async function nodeOptions(): Promise<string> {
+  const dockerfile = await readFile(join(DIST, "..", "Dockerfile"), "utf8");
+  const options = /\bNODE_OPTIONS="([^"]+)"/.exec(dockerfile)?.[1];
+  if (options === undefined) {
+    throw new Error("the Dockerfile sets no NODE_OPTIONS");
+  }
+  return options;
+}
+
 function profileFlags(directory: string | undefined, name: string): string[] {
   return directory === undefined
     ? []
@@ -52,14 +62,9 @@ function profileFlags(directory: string | undefined, name: string): string[] {
 async function launch(options: SignetOptions, command: string, env: Settings): Promise<ServerProcess> {
   const server = await startServer({
     command: process.execPath,
-    args: [
-      "--enable-source-maps",
-      ...profileFlags(options.profiles, command),
-      join(options.dist, "src", "main.js"),
-      command,
-    ],
+    args: [...profileFlags(options.profiles, command), join(options.dist, "src", "main.js"), command],
     cwd: options.directory,
-    env,
+    env: { NODE_OPTIONS: await nodeOptions(), ...env },
     logFile: join(options.directory, `${command}.log`),
   });
   options.janitor.mind(server.pid, "SIGTERM");
