@@ -1,4 +1,5 @@
 /** Signet itself, from dist/: `api` and `worker` as processes of their own, as in production. */
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
