@@ -103,7 +103,12 @@ export function parseDockerfile(text: string): ImageFile {
     user: all("USER").at(-1) ?? "root",
     entrypoint: JSON.parse(all("ENTRYPOINT").at(-1) ?? "[]") as string[],
     environment: Object.fromEntries(
-      all("ENV").flatMap((line) => line.split(" ").map((pair) => pair.split("=", 2) as [string, string])),
+      all("ENV").flatMap((line) =>
+        [...line.matchAll(/(\w+)=(?:"([^"]*)"|(\S*))/g)].map(([, name = "", quoted, bare = ""]) => [
+          name,
+          quoted ?? bare,
+        ]),
+      ),
     ),
     copies: all("COPY"),
     runs: all("RUN"),

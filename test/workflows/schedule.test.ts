@@ -32,8 +32,15 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     const { deliveries } = await world.publish(tenant);
     const id = deliveries[0]?.id ?? "";
     const until: Published["until"] = async (wanted) => await world.untilDelivery(tenant, id, wanted);
-    const carrier: Published["carrier"] = async () =>
-      (await until((delivery) => delivery.carrier !== null)).carrier ?? "";
+    const carrier: Published["carrier"] = async () => {
+      const current = (await until((delivery) => delivery.carrier !== null)).carrier ?? "";
+      // Claimed first, started then.
+      await eventually(
+        async () => await world.temporal.workflow.getHandle(current).describe(),
+        "the carrier's workflow",
+      );
+      return current;
+    };
     return { world, receiver, tenant, id, until, carrier };
   }
 
