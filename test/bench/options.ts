@@ -1,5 +1,5 @@
 /** The command line of `npm run bench`. */
-import { parseArgs } from "node:util";
+import { type CommonOptions, parseCommandLine } from "./command-line.ts";
 import type { Settings } from "./environment/signet.ts";
 
 export const USAGE = `npm run bench -- [options]
@@ -15,16 +15,10 @@ export const USAGE = `npm run bench -- [options]
   --no-build          takes dist/ as it is
 `;
 
-export interface BenchOptions {
-  readonly only: readonly string[];
-  readonly quick: boolean;
-  readonly list: boolean;
-  readonly out: string | undefined;
+export interface BenchOptions extends CommonOptions {
   readonly set: Settings;
-  readonly postgres: "system" | "embedded";
   readonly pruneIndexes: boolean;
   readonly profile: boolean;
-  readonly build: boolean;
 }
 
 function parseSetting(text: string): [string, string] {
@@ -37,33 +31,15 @@ function parseSetting(text: string): [string, string] {
 
 /** @throws Error that says what is wrong with the arguments */
 export function parseOptions(args: readonly string[]): BenchOptions {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      only: { type: "string", default: "" },
-      quick: { type: "boolean", default: false },
-      list: { type: "boolean", default: false },
-      out: { type: "string" },
-      set: { type: "string", multiple: true, default: [] },
-      postgres: { type: "string", default: "system" },
-      "all-indexes": { type: "boolean", default: false },
-      profile: { type: "boolean", default: false },
-      "no-build": { type: "boolean", default: false },
-    },
+  const { common, values } = parseCommandLine(args, {
+    set: { type: "string", multiple: true, default: [] },
+    "all-indexes": { type: "boolean", default: false },
+    profile: { type: "boolean", default: false },
   });
-  const { postgres } = values;
-  if (postgres !== "system" && postgres !== "embedded") {
-    throw new Error("--postgres must be system or embedded");
-  }
   return {
-    only: values.only.split(",").filter((name) => name !== ""),
-    quick: values.quick,
-    list: values.list,
-    out: values.out,
+    ...common,
     set: Object.fromEntries(values.set.map(parseSetting)),
-    postgres,
     pruneIndexes: !values["all-indexes"],
     profile: values.profile,
-    build: !values["no-build"],
   };
 }

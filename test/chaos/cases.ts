@@ -101,13 +101,3 @@ export const SHORT_CASE: ChaosCase = {
   hostile: HOSTILE,
   flowSeconds: OWN_FLOW_SECONDS,
 };
-
-/** @throws Error when a name fits no case */
-export function chooseCases(only: readonly string[]): ChaosCase[] {
-  for (const name of only) {
-    if (!CASES.some((each) => each.name.startsWith(name))) {
-      throw new Error(`there is no case ${name}: --list names them`);
-    }
-  }
-  return CASES.filter(({ name }) => only.length === 0 || only.some((start) => name.startsWith(start)));
-}

@@ -1,18 +1,17 @@
 /** Temporal's server and its schema tool, built once from their Go module and kept in SIGNET_CACHE. */
-import { execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { processEnvironment } from "../../../src/config.ts";
+import { goInstall } from "../../../src/embedded/go-install.ts";
 import { findOnPath } from "../../../src/embedded/temporal-binary.ts";
 
 const run = promisify(execFile);
 
 export const TEMPORAL_SERVER_VERSION = "1.32.1";
 const MODULE = `go.temporal.io/server`;
-const PROGRESS_MS = 10_000;
-const OUTPUT_KEPT = 4_000;
 
 export interface TemporalPrograms {
   readonly server: string;
@@ -35,29 +34,9 @@ function findGo(): string {
 
 async function install(directory: string, log: Log): Promise<void> {
   const packages = ["server", "tools/sql"].map((name) => `${MODULE}/cmd/${name}@v${TEMPORAL_SERVER_VERSION}`);
-  log(
-    `building Temporal server ${TEMPORAL_SERVER_VERSION} with go install; this happens once, about 4 minutes`,
-  );
-  const began = performance.now();
-  const timer = setInterval(() => {
-    log(`building Temporal server … ${Math.round((performance.now() - began) / 1_000)} s`);
-  }, PROGRESS_MS);
-  const child = spawn(findGo(), ["install", ...packages], {
-    env: { ...processEnvironment(), GOBIN: directory },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (chunk) => (output = (output + String(chunk)).slice(-OUTPUT_KEPT)));
-  }
-  try {
-    await new Promise<void>((resolve, reject) => {
-      child.once("error", reject);
-      child.once("close", (code) => (code === 0 ? resolve() : reject(new Error(`go install: ${output}`))));
-    });
-  } finally {
-    clearInterval(timer);
-  }
+  const what = `Temporal server ${TEMPORAL_SERVER_VERSION}`;
+  log(`building ${what} with go install; this happens once, about 4 minutes`);
+  await goInstall({ go: findGo(), packages, what, directory, environment: processEnvironment(), log });
 }
 
 /** Puts what `make` leaves in a fresh directory to its place in one step: half a result is never found later. */

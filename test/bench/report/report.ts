@@ -1,7 +1,5 @@
 /** The JSON of a run, and its table on the terminal. */
-import { spawnSync } from "node:child_process";
-import { mkdir, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { describeCommit, writeJson } from "../command-line.ts";
 import { describeServer } from "../environment/postgres.ts";
 import { HISTORY_SHARDS, PLUGIN } from "../environment/temporal-config.ts";
 import { TEMPORAL_SERVER_VERSION } from "../environment/temporal-programs.ts";
@@ -18,11 +16,6 @@ export interface ReportParts {
   readonly failures: Readonly<Record<string, string>>;
   readonly startedAt: Date;
   readonly out: string;
-}
-
-function commit(): string {
-  const { stdout } = spawnSync("git", ["describe", "--always", "--dirty"], { encoding: "utf8" });
-  return (stdout ?? "").trim() || "unknown";
 }
 
 function describeTemporal({ stack }: Bench, options: BenchOptions): Readonly<Record<string, unknown>> {
@@ -44,7 +37,7 @@ export async function writeReport({ bench, options, failures, startedAt, out }: 
     format: 1,
     started_at: startedAt.toISOString(),
     ended_at: new Date().toISOString(),
-    commit: commit(),
+    commit: describeCommit(),
     quick: options.quick,
     machine: describeMachine(stack.directory),
     postgres: await describeServer(stack.postgres.adminUrl),
@@ -55,8 +48,7 @@ export async function writeReport({ bench, options, failures, startedAt, out }: 
     findings,
     failures,
   };
-  await mkdir(dirname(out), { recursive: true });
-  await writeFile(out, `${JSON.stringify(report, undefined, 2)}\n`);
+  await writeJson(out, report);
   bench.log(`\n${markdownTable(measurements)}\n`);
   for (const [name, finding] of Object.entries(findings)) {
     bench.log(`${name}: ${JSON.stringify(finding)}`);

@@ -22,18 +22,3 @@ export const SCENARIOS: readonly Scenario[] = [
   noisyNeighbour,
   failingReceiver,
 ];
-
-function matching(wanted: string): readonly Scenario[] {
-  const exact = SCENARIOS.filter(({ name }) => name === wanted);
-  const found = exact.length > 0 ? exact : SCENARIOS.filter(({ name }) => name.startsWith(wanted));
-  if (found.length === 0) {
-    throw new Error(`no scenario begins with ${wanted}; --list shows them`);
-  }
-  return found;
-}
-
-/** Those with one of the names, else those that begin with it; all when none is wanted. */
-export function chooseScenarios(wanted: readonly string[]): readonly Scenario[] {
-  const chosen = new Set(wanted.flatMap(matching));
-  return wanted.length === 0 ? SCENARIOS : SCENARIOS.filter((scenario) => chosen.has(scenario));
-}
