@@ -8,7 +8,7 @@ import { type DevelopmentCa, openDevelopmentCa } from "../../../src/mutual-tls/d
 import { freePort } from "../../support/free-port.ts";
 import type { Tenant } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";
-import { runTokenLoad, type TokenLoadPlan, type TokenLoadResult } from "../load/token-load.ts";
+import { runHttpLoad, type HttpLoadPlan, type HttpLoadResult } from "../load/http-load.ts";
 import { cpuSeconds } from "../measure/process-tree.ts";
 import { percentiles } from "../measure/statistics.ts";
 import { round } from "../report/measurement.ts";
@@ -24,7 +24,7 @@ const OIDC_PROVIDER = fileURLToPath(new URL("../load/oidc-provider-process.mjs",
 const LISTEN_TIMEOUT_MS = 30_000;
 
 interface Subject {
-  readonly plan: Omit<TokenLoadPlan, "warmUpSeconds" | "seconds" | "connections">;
+  readonly plan: Omit<HttpLoadPlan, "warmUpSeconds" | "seconds" | "connections">;
   /** Processes whose CPU counts. */
   readonly roots: Readonly<Record<string, number>>;
 }
@@ -35,7 +35,7 @@ interface Turn {
   readonly latencyMs: ReturnType<typeof percentiles>;
 }
 
-function form(clientId: string, clientSecret: string): Pick<TokenLoadPlan, "headers" | "body"> {
+function form(clientId: string, clientSecret: string): Pick<HttpLoadPlan, "headers" | "body"> {
   const basic = Buffer.from(`${clientId}:${clientSecret}`).toString("base64");
   return {
     headers: [`Authorization: Basic ${basic}`, "Content-Type: application/x-www-form-urlencoded"],
@@ -43,7 +43,7 @@ function form(clientId: string, clientSecret: string): Pick<TokenLoadPlan, "head
   };
 }
 
-function describe(result: TokenLoadResult, cpuS: number): Turn {
+function describe(result: HttpLoadResult, cpuS: number): Turn {
   const perSecond = result.latencies.length / result.seconds;
   const { p50, p95, p99, max } = percentiles(result.latencies);
   return {
@@ -53,7 +53,7 @@ function describe(result: TokenLoadResult, cpuS: number): Turn {
   };
 }
 
-async function turn(bench: Bench, subject: Subject, shape: Partial<TokenLoadPlan> = {}): Promise<Turn> {
+async function turn(bench: Bench, subject: Subject, shape: Partial<HttpLoadPlan> = {}): Promise<Turn> {
   const plan = {
     connections: CONNECTIONS,
     warmUpSeconds: bench.seconds(WARM_UP_SECONDS),
@@ -63,7 +63,7 @@ async function turn(bench: Bench, subject: Subject, shape: Partial<TokenLoadPlan
   };
   const total = (): number => Object.values(cpuSeconds(subject.roots)).reduce((sum, value) => sum + value, 0);
   const before = total();
-  const result = await runTokenLoad(plan);
+  const result = await runHttpLoad(plan);
   // The warm-up's CPU is in it, and so are its tokens by their share of the time.
   const share = plan.seconds / (plan.seconds + plan.warmUpSeconds);
   return describe(result, (total() - before) * share);
@@ -97,16 +97,23 @@ async function startOidcProvider(bench: Bench): Promise<{ server: ServerProcess;
     }
     await delay(50);
   }
-  const plan = { host: "127.0.0.1", port, path: "/token", ...form(clientId, clientSecret) };
+  const plan = {
+    host: "127.0.0.1",
+    port,
+    method: "POST" as const,
+    path: "/token",
+    ...form(clientId, clientSecret),
+  };
   return { server, subject: { plan, roots: { oidc_provider: server.pid } } };
 }
 
-function signetSubject(world: World, tenant: Tenant, tls?: TokenLoadPlan["tls"]): Subject {
+function signetSubject(world: World, tenant: Tenant, tls?: HttpLoadPlan["tls"]): Subject {
   const { hostname, port } = new URL(tls === undefined ? world.signet.apiUrl : world.signet.edgeUrl);
   return {
     plan: {
       host: hostname,
       port: Number(port),
+      method: "POST",
       path: "/v1/auth/token",
       ...form(tenant.clientId, tenant.clientSecret),
       ...(tls === undefined ? {} : { tls }),
@@ -115,7 +122,7 @@ function signetSubject(world: World, tenant: Tenant, tls?: TokenLoadPlan["tls"])
   };
 }
 
-async function clientCertificate(ca: DevelopmentCa): Promise<NonNullable<TokenLoadPlan["tls"]>> {
+async function clientCertificate(ca: DevelopmentCa): Promise<NonNullable<HttpLoadPlan["tls"]>> {
   const { keyFile, certFile } = await ca.client("bench", "spiffe://signet.development/bench");
   return { caFile: ca.caFile, keyFile, certFile };
 }

@@ -1,18 +1,23 @@
-/** Runs the token load as a process of its own and reads what it found. */
+/** Runs the load on one address as a process of its own and reads what it found. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
-const PROGRAM = fileURLToPath(new URL("./token-load-process.ts", import.meta.url));
+const PROGRAM = fileURLToPath(new URL("./http-load-process.ts", import.meta.url));
 const PATIENCE_MS = 60_000;
 const OUTPUT_MAX = 256 * 1_024 * 1_024;
 
-export interface TokenLoadPlan {
+export interface HttpLoadPlan {
   readonly host: string;
   readonly port: number;
+  readonly method: "GET" | "POST";
   readonly path: string;
   readonly headers: readonly string[];
   readonly body: string;
+  /** A value of Authorization in each line: requests take one after the other. */
+  readonly authorizationsFile?: string;
+  /** Ends when every line was used once, also before the time is over. */
+  readonly once?: boolean;
   readonly connections: number;
   /** Not counted. */
   readonly warmUpSeconds: number;
@@ -24,7 +29,7 @@ export interface TokenLoadPlan {
   readonly tls?: { readonly caFile: string; readonly keyFile: string; readonly certFile: string };
 }
 
-export interface TokenLoadResult {
+export interface HttpLoadResult {
   readonly statuses: Readonly<Record<string, number>>;
   /** Milliseconds. */
   readonly latencies: readonly number[];
@@ -32,7 +37,7 @@ export interface TokenLoadResult {
 }
 
 /** @throws when any answer was not a 200: a rate that counts refusals would be a lie */
-export async function runTokenLoad(plan: TokenLoadPlan): Promise<TokenLoadResult> {
+export async function runHttpLoad(plan: HttpLoadPlan): Promise<HttpLoadResult> {
   const { stdout } = await promisify(execFile)(
     process.execPath,
     ["--import", "tsx", PROGRAM, JSON.stringify(plan)],
@@ -41,10 +46,10 @@ export async function runTokenLoad(plan: TokenLoadPlan): Promise<TokenLoadResult
       timeout: (plan.warmUpSeconds + plan.seconds) * 1_000 + PATIENCE_MS,
     },
   );
-  const result = JSON.parse(stdout) as TokenLoadResult;
+  const result = JSON.parse(stdout) as HttpLoadResult;
   const refused = Object.keys(result.statuses).filter((status) => status !== "200");
   if (refused.length > 0 || result.latencies.length === 0) {
-    throw new Error(`the token endpoint answered ${JSON.stringify(result.statuses)}`);
+    throw new Error(`${plan.path} answered ${JSON.stringify(result.statuses)}`);
   }
   return result;
 }

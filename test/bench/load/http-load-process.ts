@@ -1,12 +1,12 @@
 /**
- * Asks a token endpoint, over and over: one program for every server that is compared, so that none has a better
+ * Asks a server, over and over: one program for every server that is compared, so that none has a better
  * client. Raw sockets, HTTP/1.1, one request under way per connection, no pipelining. Takes its plan as JSON in the
  * first argument and prints one line of JSON.
  */
 import { readFileSync } from "node:fs";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import type { TokenLoadPlan, TokenLoadResult } from "./token-load.ts";
+import type { HttpLoadPlan, HttpLoadResult } from "./http-load.ts";
 import { monotonicMs } from "./monotonic.ts";
 
 const HEAD_END = "\r\n\r\n";
@@ -17,7 +17,7 @@ interface TlsFiles {
   readonly cert: Buffer;
 }
 
-const plan = JSON.parse(process.argv[2] ?? "{}") as TokenLoadPlan;
+const plan = JSON.parse(process.argv[2] ?? "{}") as HttpLoadPlan;
 const tls: TlsFiles | undefined =
   plan.tls === undefined
     ? undefined
@@ -26,16 +26,34 @@ const tls: TlsFiles | undefined =
         key: readFileSync(plan.tls.keyFile),
         cert: readFileSync(plan.tls.certFile),
       };
-const request = Buffer.from(
-  [
-    `POST ${plan.path} HTTP/1.1`,
-    `Host: ${plan.host}:${plan.port}`,
-    ...plan.headers,
-    `Content-Length: ${Buffer.byteLength(plan.body)}`,
-    "",
-    plan.body,
-  ].join("\r\n"),
+/** The request, or one for each line of the file, in turns. */
+const requests = (
+  plan.authorizationsFile === undefined
+    ? [[]]
+    : readFileSync(plan.authorizationsFile, "latin1")
+        .trim()
+        .split("\n")
+        .map((line) => [`Authorization: ${line}`])
+).map((authorization) =>
+  Buffer.from(
+    [
+      `${plan.method} ${plan.path} HTTP/1.1`,
+      `Host: ${plan.host}:${plan.port}`,
+      ...plan.headers,
+      ...authorization,
+      ...(plan.method === "GET" ? [] : [`Content-Length: ${Buffer.byteLength(plan.body)}`]),
+      "",
+      plan.body,
+    ].join("\r\n"),
+  ),
 );
+let asked = 0;
+
+function nextRequest(): Buffer {
+  const request = requests[asked % requests.length];
+  asked += 1;
+  return request as Buffer;
+}
 
 async function open(): Promise<Socket> {
   const { host, port } = plan;
@@ -76,7 +94,7 @@ async function ask(socket: Socket): Promise<number> {
     };
     socket.on("data", onData);
     socket.once("error", reject);
-    socket.write(request);
+    socket.write(nextRequest());
   });
 }
 
@@ -85,6 +103,10 @@ const latencies: number[] = [];
 const beganMs = monotonicMs();
 const countFromMs = beganMs + plan.warmUpSeconds * 1_000;
 const endMs = countFromMs + plan.seconds * 1_000;
+
+function over(): boolean {
+  return monotonicMs() >= endMs || (plan.once === true && asked >= requests.length);
+}
 
 function note(fromMs: number, status: number): void {
   const nowMs = monotonicMs();
@@ -97,7 +119,7 @@ function note(fromMs: number, status: number): void {
 /** Each connection asks again as soon as it has an answer; with `fresh`, on a new connection each time. */
 async function closedLoop(fresh: boolean): Promise<void> {
   let socket = fresh ? undefined : await open();
-  while (monotonicMs() < endMs) {
+  while (!over()) {
     const fromMs = monotonicMs();
     socket ??= await open();
     note(fromMs, await ask(socket));
@@ -124,12 +146,12 @@ async function openLoop(perSecond: number): Promise<void> {
     while (due.length > 0 && idle.length > 0) {
       const [fromMs, socket] = [due.shift() ?? 0, idle.pop()];
       if (socket !== undefined) {
-        const asked = ask(socket).then((status) => {
+        const underWayNow = ask(socket).then((status) => {
           note(fromMs, status);
           idle.push(socket);
-          underWay.delete(asked);
+          underWay.delete(underWayNow);
         });
-        underWay.add(asked);
+        underWay.add(underWayNow);
       }
     }
     // A loop that never sleeps would take a core from the server.
@@ -146,5 +168,5 @@ async function openLoop(perSecond: number): Promise<void> {
 await (plan.perSecond === undefined
   ? Promise.all(Array.from({ length: plan.connections }, async () => await closedLoop(plan.fresh === true)))
   : openLoop(plan.perSecond));
-const result: TokenLoadResult = { statuses, latencies, seconds: plan.seconds };
+const result: HttpLoadResult = { statuses, latencies, seconds: plan.seconds };
 process.stdout.write(JSON.stringify(result));
