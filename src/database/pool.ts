@@ -31,8 +31,6 @@ export interface PoolOptions {
   readonly role: ServiceRole;
   /** Most connections. */
   readonly max: number;
-  /** After this a query has failed, whatever the connection says; milliseconds. */
-  readonly queryTimeoutMs?: number;
   readonly log: Logger;
 }
 
@@ -40,7 +38,7 @@ export interface PoolOptions {
  * A pool whose connections act as `role` from their first statement on. RESET ROLE falls back to the same role,
  * since it is given with the start of the session.
  */
-export function createPool({ url, role, max, queryTimeoutMs, log }: PoolOptions): Pool {
+export function createPool({ url, role, max, log }: PoolOptions): Pool {
   const pool = new Pool({
     connectionString: url,
     max,
@@ -49,7 +47,6 @@ export function createPool({ url, role, max, queryTimeoutMs, log }: PoolOptions)
     connectionTimeoutMillis: 5_000,
     // A query that takes longer than this is stuck; nothing here is meant to run for more than a second or two.
     statement_timeout: 15_000,
-    ...(queryTimeoutMs === undefined ? {} : { query_timeout: queryTimeoutMs }),
     idle_in_transaction_session_timeout: 15_000,
     keepAlive: true,
   });

@@ -1,7 +1,10 @@
 /** A connection of its own that LISTENs and answers queries: what is notified and what is read come over one line. */
 import { Client } from "pg";
+import { withinLoopTime } from "../loop-time.ts";
 import type { Queryable, ServiceRole } from "./pool.ts";
 
+/** Opening takes several turns of the event loop, each of which may be late. */
+const CONNECT_MS = 3_000;
 /** A query that takes longer is on a connection that is as good as broken. */
 const ANSWER_MS = 1_000;
 
@@ -29,8 +32,7 @@ export async function subscribe(options: SubscriptionOptions): Promise<Subscript
     connectionString: url,
     options: `-c role=${role} -c TimeZone=UTC`,
     application_name: role,
-    connectionTimeoutMillis: ANSWER_MS,
-    query_timeout: ANSWER_MS,
+    connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
   });
   let started = false;
@@ -51,7 +53,7 @@ export async function subscribe(options: SubscriptionOptions): Promise<Subscript
   client.on("notification", ({ payload }) => onNotification(payload ?? ""));
   try {
     await client.connect();
-    await client.query(`LISTEN ${channel}`);
+    await withinLoopTime(ANSWER_MS, client.query(`LISTEN ${channel}`), () => void client.end());
   } catch (error) {
     await close();
     throw error;

@@ -12,8 +12,6 @@ import { STRICT_BOUND_MS } from "../settings/revocation.ts";
 
 /** A question every 50 ms: the last that was answered may have been sent that much before what it did not tell of. */
 const QUESTION_MS = 50;
-/** A look has 100 ms; what comes later is of no use to anybody. */
-const LOOK_TIMEOUT_MS = 500;
 const LOOK_CONNECTIONS = 2;
 const METRICS_EVERY_MS = 1_000;
 
@@ -47,7 +45,6 @@ export async function followRevocations({ config, clock, log }: RevocationParts)
     url,
     role: "signet_edge",
     max: LOOK_CONNECTIONS,
-    queryTimeoutMs: LOOK_TIMEOUT_MS,
     log,
   });
   const follower = new RevocationFollower({

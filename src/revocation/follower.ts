@@ -2,10 +2,12 @@
  * Follows the revocations over a connection of its own (security decisions D): it listens first, then reads all that is
  * live, then asks every 50 ms for what is new. A notification makes a denial quick; the answers make it sure.
  */
-import type { Queryable } from "../database/pool.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Pool, Queryable } from "../database/pool.ts";
 import { readRevocationNews } from "../database/repositories/revocations.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
 import type { Clock } from "../domain/clock.ts";
+import { afterLoopTime, withinLoopTime } from "../loop-time.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { Monotonic } from "./lease.ts";
 import { RevocationView } from "./view.ts";
@@ -16,6 +18,14 @@ const ASK_EVERY_MS = 50;
 const RECONNECT_FIRST_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 const PRUNE_EVERY_MS = 60_000;
+/** Times of the loop (see `afterLoopTime`), after which a connection without an answer is as good as broken. */
+const LISTENING_SILENT_MS = 1_000;
+const OTHER_SILENT_MS = 500;
+/** Time of the loop after which the database counts as silent for a request that waits. */
+const RENEWAL_SILENT_MS = 100;
+const LOOK_AGAIN_MS = 10;
+/** Answers that keep coming too late to be of use are waited for so long: then this process is of no use either. */
+const RENEWAL_MOST_MS = 5_000;
 
 export interface FollowerOptions {
   /** Opens the connection that is listened on. */
@@ -23,7 +33,7 @@ export interface FollowerOptions {
     handlers: Pick<SubscriptionOptions, "onNotification" | "onLost">,
   ) => Promise<Subscription>;
   /** Another way to the same database, for a look when that connection is silent. Role signet_edge. */
-  readonly other: Queryable;
+  readonly other: Pick<Pool, "connect">;
   readonly leaseMs: number;
   readonly clock: Clock;
   readonly monotonic: Monotonic;
@@ -39,7 +49,10 @@ export class RevocationFollower {
   #connecting: Promise<void> = Promise.resolve();
   #reconnectMs = RECONNECT_FIRST_MS;
   #asking = false;
-  #look: Promise<boolean> | undefined;
+  #looking = false;
+  #renewal: Promise<boolean> | undefined;
+  /** Called with every answer, over whichever connection it came. */
+  #onAnswer: () => void = () => undefined;
   #stopped = false;
 
   constructor(options: FollowerOptions) {
@@ -55,25 +68,21 @@ export class RevocationFollower {
   }
 
   /**
-   * Asks once over the other way. Whoever asks while a question is under way gets its answer.
+   * Makes what is known recent enough to admit by, for all that wait for it. A question whose answer is read too late is
+   * asked again: the lease counts from when a question was sent, and this process may be behind itself.
    *
-   * @returns whether what is known is complete now
+   * @returns false when the database is silent
    */
-  async look(): Promise<boolean> {
-    this.#look ??= this.#learnFrom(this.#options.other)
-      .catch((error: unknown) => {
-        this.#options.log.debug({ err: error }, "the look at the revocations failed");
-        return false;
-      })
-      .finally(() => {
-        this.#look = undefined;
-      });
-    return await this.#look;
+  async renew(): Promise<boolean> {
+    this.#renewal ??= this.#askUntilCurrent().finally(() => {
+      this.#renewal = undefined;
+    });
+    return await this.#renewal;
   }
 
   /** Resolves when tokens can be admitted; rejects when what is known is too old and cannot be renewed. */
   async requireCurrent(): Promise<void> {
-    if (!this.view.current && !(await this.look())) {
+    if (!this.view.current && !(await this.renew())) {
       throw new Error("revocations are not followed: the database is silent");
     }
   }
@@ -99,7 +108,7 @@ export class RevocationFollower {
         onLost: (error) => this.#lose(subscription, error),
       });
       // Everything, also after a short interruption: the database behind it may be another one.
-      await this.#learnFrom(subscription.db, true);
+      await this.#learnOver(subscription, true);
     } catch (error) {
       await subscription?.close();
       this.#lose(undefined, error);
@@ -128,9 +137,13 @@ export class RevocationFollower {
     }
     this.#asking = true;
     try {
-      await this.#learnFrom(subscription.db);
+      const sentAt = this.#options.monotonic();
+      await this.#learnOver(subscription);
+      // While the loop is late its timers are as well; the next question goes out in the turn that reads this answer.
+      if (this.#options.monotonic() - sentAt > ASK_EVERY_MS) {
+        setImmediate(() => void this.#ask());
+      }
     } catch (error) {
-      // An answer that does not come means a connection that is gone, whatever the network says of it.
       await subscription.close();
       this.#lose(subscription, error);
     } finally {
@@ -138,14 +151,76 @@ export class RevocationFollower {
     }
   }
 
-  async #learnFrom(db: Queryable, everything = false): Promise<boolean> {
+  /** An answer that does not come means a connection that is gone, whatever the network says of it. */
+  async #learnOver(subscription: Subscription, everything = false): Promise<void> {
+    const learning = this.#learnFrom(subscription.db, everything);
+    await withinLoopTime(LISTENING_SILENT_MS, learning, () => void subscription.close());
+  }
+
+  async #askUntilCurrent(): Promise<boolean> {
+    const { monotonic } = this.#options;
+    const giveUpAt = monotonic() + RENEWAL_MOST_MS;
+    while (!this.view.current) {
+      if (!(await this.#nextAnswer()) || monotonic() > giveUpAt) {
+        return this.view.current;
+      }
+    }
+    return true;
+  }
+
+  /** Resolves with true at the next answer, and with false when there is none within the time that the loop gives it. */
+  async #nextAnswer(): Promise<boolean> {
+    const over = new AbortController();
+    const look = async (): Promise<void> => {
+      while (!over.signal.aborted && !(await this.#look())) {
+        await delay(LOOK_AGAIN_MS);
+      }
+    };
+    let cancel: (() => void) | undefined;
+    const answered = await new Promise<boolean>((resolve) => {
+      this.#onAnswer = () => resolve(true);
+      cancel = afterLoopTime(RENEWAL_SILENT_MS, () => resolve(false));
+      void look();
+    });
+    over.abort();
+    cancel?.();
+    this.#onAnswer = () => undefined;
+    return answered;
+  }
+
+  /** Asks over the other way, unless that is being done; resolves with whether there may be an answer. */
+  async #look(): Promise<boolean> {
+    if (this.#looking) {
+      return false;
+    }
+    this.#looking = true;
+    try {
+      const client = await this.#options.other.connect();
+      let broken = true;
+      try {
+        await withinLoopTime(OTHER_SILENT_MS, this.#learnFrom(client), () => void client.end());
+        broken = false;
+      } finally {
+        client.release(broken);
+      }
+      return true;
+    } catch (error) {
+      this.#options.log.debug({ err: error }, "the look at the revocations failed");
+      return false;
+    } finally {
+      this.#looking = false;
+    }
+  }
+
+  async #learnFrom(db: Queryable, everything = false): Promise<void> {
     const question = this.view.ask(everything);
     const heard = this.view.learn(question, await readRevocationNews(db, question.after));
     if (heard === "standby") {
       throw new Error("the database is a standby: revocations are followed on the primary only");
     }
     if (heard === "restored") {
-      return await this.#learnFrom(db, true);
+      await this.#learnFrom(db, true);
+      return;
     }
     if (heard === "replaced") {
       this.#options.log.error(
@@ -153,6 +228,6 @@ export class RevocationFollower {
         "the database does not know revocations that are known here; they are kept, and it was read anew",
       );
     }
-    return true;
+    this.#onAnswer();
   }
 }

@@ -6,25 +6,26 @@ import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { RevocableToken } from "./deny-list.ts";
 import type { Verdict } from "./view.ts";
 
-/** How long a request waits for the one look that is taken when what is known is too old. */
-const LOOK_MS = 100;
-
 /** What admits: a {@link RevocationFollower}. */
 export interface RevocationKnowledge {
   readonly view: { readonly verdict: (token: RevocableToken) => Verdict };
-  readonly look: () => Promise<boolean>;
+  /** Makes the knowledge recent again; false when nobody can. */
+  readonly renew: () => Promise<boolean>;
 }
 
-/** The verdict after a look, or `stale` when the look takes too long. */
-async function verdictAfterLook(knowledge: RevocationKnowledge, token: RevocableToken): Promise<Verdict> {
-  let timer: NodeJS.Timeout | undefined;
-  const tooLong = new Promise<void>((resolve) => {
-    // After a stall of this process the timer is due before the answer that has long arrived is read.
-    timer = setTimeout(() => setImmediate(resolve), LOOK_MS);
-  });
-  await Promise.race([knowledge.look(), tooLong]);
-  clearTimeout(timer);
-  return knowledge.view.verdict(token);
+/** Of many requests that waited for one renewal, the last may come to their verdict when it is over again. */
+const RENEWALS = 20;
+
+/** The verdict by renewed knowledge; `stale` when there is none. */
+async function verdictAfterRenewal(knowledge: RevocationKnowledge, token: RevocableToken): Promise<Verdict> {
+  let verdict: Verdict = "stale";
+  for (let left = RENEWALS; verdict === "stale" && left > 0; left -= 1) {
+    if (!(await knowledge.renew())) {
+      break;
+    }
+    verdict = knowledge.view.verdict(token);
+  }
+  return verdict;
 }
 
 /**
@@ -37,7 +38,7 @@ export function createTokenAdmission(verify: VerifyToken, knowledge: RevocationK
     const identity = await verify(token);
     let verdict = knowledge.view.verdict(identity);
     if (verdict === "stale") {
-      verdict = await verdictAfterLook(knowledge, identity);
+      verdict = await verdictAfterRenewal(knowledge, identity);
     }
     if (verdict === "admit") {
       return identity;

@@ -1,0 +1,63 @@
+/** A process that is behind itself: its own lateness is no reason to refuse while the database answers. */
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { accessToken, bearer, provision } from "../../support/factories.ts";
+
+const STALLS = 12;
+const IN_FLIGHT = 8;
+const api = useTestApi();
+let token: string;
+const stalls = { wanted: false, count: 0 };
+
+/** Blocks the loop as a long computation does: longer than a lease lasts, on most occasions. */
+function stall(): void {
+  const still = new Int32Array(new SharedArrayBuffer(4));
+  Atomics.wait(still, 0, 0, [150, 400, 250, 600][stalls.count % 4]);
+  stalls.count += 1;
+}
+
+/** Asks with a body that is refused right after the token was admitted. */
+async function probe(): Promise<unknown> {
+  const { status, body } = await api.request("/v1/events", {
+    method: "POST",
+    headers: { ...bearer(token), "content-type": "application/json" },
+    body: "{}",
+  });
+  return status === 422 ? "admitted" : body["code"];
+}
+
+beforeEach(async () => {
+  token = await accessToken(api, await provision(api, { scopes: ["events:publish"] }));
+  await eventually(async () => (await probe()) === "admitted", "admission");
+  stalls.count = 0;
+  stalls.wanted = true;
+});
+afterEach(() => {
+  stalls.wanted = false;
+});
+
+test.each([
+  ["in its timers", (again: () => void) => void setTimeout(again, 5)],
+  ["at once after every turn", (again: () => void) => void setImmediate(again)],
+  ["when it comes from its sockets", (again: () => void) => void setTimeout(() => setImmediate(again), 20)],
+])("a loop that is stalled again and again, %s, refuses nobody", async (_where, schedule) => {
+  const stallAgain = (): void => {
+    if (stalls.wanted) {
+      stall();
+      schedule(stallAgain);
+    }
+  };
+  schedule(stallAgain);
+  const outcomes = new Map<unknown, number>();
+  const traffic = async (): Promise<void> => {
+    while (stalls.count < STALLS) {
+      const outcome = await probe();
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+      await delay(1);
+    }
+  };
+  await Promise.all(Array.from({ length: IN_FLIGHT }, traffic));
+  expect(Object.fromEntries(outcomes)).toEqual({ admitted: expect.any(Number) });
+});
