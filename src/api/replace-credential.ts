@@ -21,6 +21,7 @@ import {
   type NewCredential,
   type NewCredentialServices,
 } from "./new-credential.ts";
+import { type Answered, answerOnce, type RepeatableRequest } from "./repeatable.ts";
 
 /** Most credentials of one principal that are not revoked. */
 const CREDENTIALS_MAX = 100;
@@ -46,13 +47,19 @@ export interface TenantCredentialRequest {
   readonly overlapSeconds: number | undefined;
   readonly identity: Identity;
   readonly requestId: string;
+  /** The request, when it came with an Idempotency-Key. */
+  readonly repeatable: RepeatableRequest | undefined;
 }
 
-/** Makes the credential, with its entries in the compliance log; rejects with a SignetError. */
-export async function createTenantCredential(
+/**
+ * Makes the credential, with its entries in the compliance log, or answers as before when the request has come before;
+ * rejects with a SignetError.
+ */
+export async function createTenantCredential<Answer>(
   request: TenantCredentialRequest,
   { pool, ...services }: TenantCredentialServices,
-): Promise<MadeCredential> {
+  present: (made: MadeCredential) => Answer,
+): Promise<Answered<Answer>> {
   if (request.overlapSeconds !== undefined && request.replaces === undefined) {
     throw validationFailed([
       {
@@ -66,11 +73,13 @@ export async function createTenantCredential(
     const replaced = await findReplaced(db, request);
     const principal = await findOwner(db, request, replaced);
     requireScopesOf(principal, request.identity);
-    await requireRoom(db, principal);
-    const issued = await makeCredential(principal, withBinding(request, replaced), { ...services, db });
-    await endReplaced(db, request, { issued, replaced, nowMs: services.clock.now() });
-    await record(db, request, { issued, services });
-    return issued;
+    return await answerOnce(db, request.repeatable, services, async () => {
+      await requireRoom(db, principal);
+      const issued = await makeCredential(principal, withBinding(request, replaced), { ...services, db });
+      await endReplaced(db, request, { issued, replaced, nowMs: services.clock.now() });
+      await record(db, request, { issued, services });
+      return present(issued);
+    });
   });
 }
 

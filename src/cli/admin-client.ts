@@ -1,6 +1,9 @@
 /** The operators' API as the commands call it. */
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { readFile } from "node:fs/promises";
+import { type RetryPolicy, withRetries } from "../client/retry.ts";
+import { runtimeWith } from "../client/runtime.ts";
 import { createTlsFetch } from "../client/tls-fetch.ts";
 import { formatListen, type OperatorSettings } from "../config.ts";
 import { readKey } from "../crypto/development-keys.ts";
@@ -8,6 +11,8 @@ import { OPERATOR_TOKEN_FILE } from "../crypto/secrets.ts";
 import { type CliContext, CommandError } from "./context.ts";
 
 const TIMEOUT_MS = 15_000;
+/** For answers that were lost on the way. */
+const RETRY: RetryPolicy = { attempts: 3, baseMs: 500, maxMs: 2_000, maxRetryAfterMs: 0 };
 
 /** An object of the API. */
 export type Resource = Readonly<Record<string, unknown>>;
@@ -71,33 +76,65 @@ function problemText(status: number, problem: Problem): string {
   return `${code}: ${problem.detail ?? "no details"}${request}`;
 }
 
-/** Makes the call from the settings. It throws CommandError with code, detail and request id. */
+/** The request may have been carried out, but nobody said so. */
+class AnswerLost extends CommandError {}
+
+function noAnswer(address: string, error: unknown): CommandError {
+  const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const message = reason instanceof Error ? reason.message : String(reason);
+  const text = `The operators' API at ${address} does not answer: ${message}`;
+  // Nobody listens: there is nothing that could have been lost.
+  const refused = (reason as { code?: unknown } | null)?.code === "ECONNREFUSED";
+  return refused ? new CommandError(text, { cause: error }) : new AnswerLost(text, { cause: error });
+}
+
+/**
+ * Makes the call from the settings. It throws CommandError with code, detail and request id. A GET or POST whose answer
+ * is lost is sent again; a POST with the same Idempotency-Key, so that nothing is made twice.
+ */
 export function createAdminCall(context: CliContext): AdminCall {
   return async (method, path, body) => {
     const settings = context.settings();
     const address = settings.adminUrl ?? `http://${formatListen(settings.adminListen)}`;
-    const { headers, fetch } = await proofOf(settings, context.fetch);
-    let response: Response;
-    try {
-      response = await fetch(`${address}/admin/v1${path}`, {
-        method,
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-        headers: body === undefined ? headers : { ...headers, "content-type": "application/json" },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
-    } catch (error) {
-      const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-      throw new CommandError(
-        `The operators' API at ${address} does not answer: ${reason instanceof Error ? reason.message : String(reason)}`,
-        { cause: error },
-      );
-    }
-    const answer = (await response.json().catch(() => ({}))) as Resource;
+    const { headers: proof, fetch } = await proofOf(settings, context.fetch);
+    const headers = {
+      ...proof,
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...(method === "POST" ? { "idempotency-key": randomUUID() } : {}),
+    };
+    const send = async (): Promise<{ readonly response: Response; readonly answer: Resource }> => {
+      try {
+        const response = await fetch(`${address}/admin/v1${path}`, {
+          method,
+          signal: AbortSignal.timeout(TIMEOUT_MS),
+          headers,
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        });
+        const text = await response.text();
+        return { response, answer: readResource(text) };
+      } catch (error) {
+        throw noAnswer(address, error);
+      }
+    };
+    const { response, answer } = await withRetries(send, {
+      runtime: runtimeWith({}),
+      policy: RETRY,
+      repeat: (error) => error instanceof AnswerLost && (method === "GET" || method === "POST"),
+    });
     if (!response.ok) {
       throw new CommandError(problemText(response.status, answer));
     }
     return answer;
   };
+}
+
+/** What is no JSON object says nothing. */
+function readResource(text: string): Resource {
+  try {
+    return JSON.parse(text) as Resource;
+  } catch {
+    return {};
+  }
 }
 
 /** An id as a path segment: whatever was typed stays one segment. */

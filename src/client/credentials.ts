@@ -1,4 +1,5 @@
 /** The tenant's own credentials. */
+import { type IdempotentOptions, idempotencyKeyOf } from "./idempotency.ts";
 import { List, type PageOptions } from "./paging.ts";
 import { type CallOptions, segment, type Transport } from "./transport.ts";
 
@@ -49,7 +50,10 @@ export interface NewCredential {
   readonly principal_id?: string;
   readonly san_uri?: string;
   readonly certificate_thumbprints?: readonly string[];
-  /** The credential that ends in favour of the new one, after `overlap_seconds` or 24 hours. */
+  /**
+   * The credential that ends in favour of the new one, after `overlap_seconds` or 24 hours. Tokens that it has run out
+   * by themselves, up to 15 minutes later; when it is compromised, `revoke` it once the new one is in use.
+   */
   readonly replaces?: string;
   readonly overlap_seconds?: number;
   /** No secret: the client signs in with its certificate, or with assertions under these keys. */
@@ -59,7 +63,7 @@ export interface NewCredential {
 
 export interface CreatedCredential extends Credential {
   readonly version: number | null;
-  /** Shown here and never again; a workload credential has none. */
+  /** Shown here, and again only to the same call with the same key within 24 hours; a workload credential has none. */
   readonly client_secret?: string;
 }
 
@@ -86,9 +90,19 @@ export class Credentials {
     this.#transport = transport;
   }
 
-  /** Makes a credential, or one in place of another. Never repeated by itself: each call makes one. */
-  async create(credential: NewCredential = {}, options: CallOptions = {}): Promise<CreatedCredential> {
-    return await this.#transport.call({ method: "POST", path: PATH, body: credential, ...options });
+  /**
+   * Makes a credential, or one in place of another. Repeated with the same key when the answer is lost: it makes one
+   * credential, and the answer that arrives has its secret.
+   */
+  async create(credential: NewCredential = {}, options: IdempotentOptions = {}): Promise<CreatedCredential> {
+    const { signal } = options;
+    return await this.#transport.call({
+      method: "POST",
+      path: PATH,
+      body: credential,
+      idempotencyKey: idempotencyKeyOf(options),
+      ...(signal === undefined ? {} : { signal }),
+    });
   }
 
   list(options: PageOptions = {}): List<Credential> {

@@ -190,7 +190,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     certificatesRequired: config.mtlsMode !== "off",
     pool: pools.operator,
     auditPool: pools.audit,
-    commit: createCommitChange({ pool: pools.operator, ...shared }),
+    commit: createCommitChange({ pool: pools.operator, pepper, ...shared }),
     keyring,
     pepper,
     rotationRules: rotationRules(config),

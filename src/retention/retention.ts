@@ -10,6 +10,7 @@ import {
   partitionDays,
   purgeDefaults,
 } from "../database/repositories/partitions.ts";
+import { forgetAnswers } from "../database/repositories/idempotent-answers.ts";
 import { forgetTokenRevocations } from "../database/repositories/revocations.ts";
 import type { Clock } from "../domain/clock.ts";
 
@@ -47,9 +48,10 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
       days += 1;
     }
   }
-  const keys = await inRounds(
-    async () => await forgetIdempotencyKeys(pool, new Date(now - KEYS_KEPT_MS), DELETES_MAX),
-  );
+  const keysBefore = new Date(now - KEYS_KEPT_MS);
+  const keys =
+    (await inRounds(async () => await forgetIdempotencyKeys(pool, keysBefore, DELETES_MAX))) +
+    (await inRounds(async () => await forgetAnswers(pool, keysBefore, DELETES_MAX)));
   const rows = await inRounds(async () => await purgeDefaults(pool, before, DELETES_MAX));
   const revocations = await inRounds(async () => await forgetTokenRevocations(pool, DELETES_MAX));
   return { days, keys, rows, revocations };

@@ -1,5 +1,5 @@
 /** Changes by operators, each in one transaction with the compliance entry that tells of it. */
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { CanonicalValue } from "../../compliance/canonical-json.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
@@ -7,11 +7,13 @@ import type { Pool, PoolClient } from "../../database/pool.ts";
 import { transaction } from "../../database/transaction.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { operatorActor } from "../../operators/operator-identity.ts";
+import { answerOnce, repeatableRequest, type RepeatableServices } from "../repeatable.ts";
 
-/** What a change has done, and what its entry says; never a secret. */
-export interface AuditedChange<Result> {
-  readonly result: Result;
-  /** Absent when nothing was changed after all. */
+/** What a change has done. */
+export interface AuditedChange<Answer> {
+  /** What the route answers, as it goes over the wire. */
+  readonly answer: Answer;
+  /** What the entry says, never a secret; absent when nothing was changed after all. */
   readonly entry?: {
     readonly tenant: string | null;
     /** The id of what was changed. */
@@ -21,37 +23,51 @@ export interface AuditedChange<Result> {
   };
 }
 
-/** Runs the work and writes the entry that the route declares, with the operator as its actor; both or neither. */
-export type CommitChange = <Result>(
+/**
+ * Runs the work and writes the entry that the route declares, with the operator as its actor; both or neither. A POST
+ * that comes again with its Idempotency-Key is answered as before, and leaves nothing.
+ */
+export type CommitChange = <Answer>(
   request: FastifyRequest,
-  work: (db: PoolClient) => Promise<AuditedChange<Result>>,
-) => Promise<Result>;
+  reply: Pick<FastifyReply, "header">,
+  work: (db: PoolClient) => Promise<AuditedChange<Answer>>,
+) => Promise<Answer>;
 
-export interface CommitChangeOptions extends EntrySources {
+export interface CommitChangeOptions extends EntrySources, RepeatableServices {
   /** Role signet_operator. */
   readonly pool: Pool;
   readonly log: Logger;
 }
 
 /** Makes the committing of changes. */
-export function createCommitChange({ pool, log, ...sources }: CommitChangeOptions): CommitChange {
-  return async (request, work) => {
+export function createCommitChange({ pool, log, pepper, ...sources }: CommitChangeOptions): CommitChange {
+  return async (request, reply, work) => {
     const { audits: type } = request.routeOptions.config;
     if (typeof type !== "string") {
       throw new Error(`${request.routeOptions.url ?? ""} must declare the one entry that it leaves`);
     }
     const by = { type, actor: operatorActor(request.operator.id) };
-    const { result, entry } = await transaction(pool, async (db) => {
-      const change = await work(db);
-      if (change.entry !== undefined) {
-        // Last, because the log's head stays locked from here to the commit.
-        await appendEntry(db, { ...by, requestId: request.id, ...change.entry }, sources);
-      }
-      return change;
-    });
+    const repeatable = repeatableRequest(request, request.operator.id);
+    let entry: AuditedChange<unknown>["entry"];
+    const { answer, replayed } = await transaction(
+      pool,
+      async (db) =>
+        await answerOnce(db, repeatable, { ...sources, pepper }, async () => {
+          const change = await work(db);
+          if (change.entry !== undefined) {
+            // After the work, because the log's head stays locked from here to the commit.
+            await appendEntry(db, { ...by, requestId: request.id, ...change.entry }, sources);
+          }
+          ({ entry } = change);
+          return change.answer;
+        }),
+    );
     if (entry !== undefined) {
       log.info({ request_id: request.id, ...by, ...entry }, "change by an operator");
     }
-    return result;
+    if (replayed) {
+      reply.header("idempotent-replayed", "true");
+    }
+    return answer;
   };
 }

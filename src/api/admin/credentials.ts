@@ -8,8 +8,14 @@ import {
 import { findPrincipal } from "../../database/repositories/principals.ts";
 import { makeCredential, NewCredential } from "../new-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, IdParams, Nullable, Page, PageQuery } from "../schemas/common.ts";
-import { Credential, presentCredential, presentVersions, SecretVersions } from "../schemas/credentials.ts";
+import { Closed, Id, IdempotencyHeaders, IdParams, Nullable, Page, PageQuery } from "../schemas/common.ts";
+import {
+  Credential,
+  presentCredential,
+  presentVersions,
+  SECRET_SHOWN,
+  SecretVersions,
+} from "../schemas/credentials.ts";
 import type { SignetServer } from "../types.ts";
 import { found } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
@@ -23,9 +29,7 @@ const OperatorCredential = Type.Object({
 
 const CreatedCredential = Type.Object({
   ...OperatorCredential.properties,
-  client_secret: Type.Optional(
-    Type.String({ description: "Shown here only; a workload credential has none" }),
-  ),
+  client_secret: Type.Optional(Type.String({ description: SECRET_SHOWN })),
 });
 
 const CredentialWithVersions = Type.Object({ ...OperatorCredential.properties, ...SecretVersions });
@@ -44,17 +48,18 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
       schema: {
         tags: ["credentials"],
         params: IdParams("principal"),
+        headers: IdempotencyHeaders,
         body: NewCredential,
         response: { 201: CreatedCredential },
       },
     },
     async (request, reply) => {
       const { body, params } = request;
-      const { row, clientSecret } = await commit(request, async (db) => {
+      const answer = await commit(request, reply, async (db) => {
         const principal = found(await findPrincipal(db, params.id), "principal");
         const tools = { db, pepper, rules, clock, randomBytes, certificatesRequired };
-        const result = await makeCredential(principal, body, tools);
-        const { id, client_id, rotation_mode, san_uri, certificate_thumbprints } = result.row;
+        const { row, clientSecret } = await makeCredential(principal, body, tools);
+        const { id, client_id, rotation_mode, san_uri, certificate_thumbprints } = row;
         const details = {
           principal_id: principal.id,
           client_id,
@@ -62,13 +67,16 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
           san_uri,
           certificate_thumbprints,
         };
-        return { result, entry: { tenant: principal.tenant_id, target: id, details } };
+        return {
+          answer: {
+            ...presentForOperator(row, clock.now()),
+            ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
+          },
+          entry: { tenant: principal.tenant_id, target: id, details },
+        };
       });
       reply.code(201).header("cache-control", "no-store");
-      return {
-        ...presentForOperator(row, clock.now()),
-        ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
-      };
+      return answer;
     },
   );
   registerReading(server, services);

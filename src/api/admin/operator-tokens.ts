@@ -13,7 +13,7 @@ import { SignetError } from "../../errors.ts";
 import { requireWayIn } from "../../operators/last-way-in.ts";
 import { newOperatorToken, shownPrefix } from "../../operators/token-format.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, Id, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
 import {
   EXPIRES_IN_DAYS,
   IssuedOperatorToken,
@@ -45,6 +45,7 @@ function registerIssue(server: SignetServer, { commit, pepper, clock, randomByte
       schema: {
         tags: TAGS,
         params: IdParams("operator"),
+        headers: IdempotencyHeaders,
         body: NewOperatorToken,
         response: { 201: IssuedOperatorToken },
       },
@@ -52,14 +53,14 @@ function registerIssue(server: SignetServer, { commit, pepper, clock, randomByte
     async (request, reply) => {
       const nowMs = clock.now();
       const token = newOperatorToken(randomBytes);
-      const row = await commit(request, async (db) => {
+      const answer = await commit(request, reply, async (db) => {
         const operator = await operatorToChange(db, request.params.id);
         if ((await countLiveTokens(db, operator.id, nowMs)) >= LIVE_TOKENS_MAX) {
           throw new SignetError("LIMIT_EXCEEDED", {
             detail: `An operator has at most ${LIVE_TOKENS_MAX} tokens that are good; revoke one first.`,
           });
         }
-        const result = await insertOperatorToken(db, {
+        const row = await insertOperatorToken(db, {
           id: newId("operatorToken", nowMs, randomBytes),
           operatorId: operator.id,
           prefix: shownPrefix(token),
@@ -69,11 +70,14 @@ function registerIssue(server: SignetServer, { commit, pepper, clock, randomByte
           nowMs,
           expiresAtMs: nowMs + (request.body.expires_in_days ?? EXPIRES_IN_DAYS) * DAY_MS,
         });
-        const details = { token_id: result.id, expires_at: result.expires_at.toISOString() };
-        return { result, entry: { tenant: null, target: operator.id, details } };
+        const details = { token_id: row.id, expires_at: row.expires_at.toISOString() };
+        return {
+          answer: { ...presentOperatorToken(row), token },
+          entry: { tenant: null, target: operator.id, details },
+        };
       });
       reply.code(201).header("cache-control", "no-store");
-      return { ...presentOperatorToken(row), token };
+      return answer;
     },
   );
 }
@@ -112,17 +116,17 @@ function registerRevocation(server: SignetServer, { commit, clock, bootstrap }: 
     async (request, reply) => {
       const nowMs = clock.now();
       const { id, token_id: tokenId } = request.params;
-      await commit(request, async (db) => {
+      await commit(request, reply, async (db) => {
         await lockOperators(db);
         const token = found(await findOperatorToken(db, id, tokenId), "token");
         if (token.revoked_at !== null) {
-          return { result: null };
+          return { answer: null };
         }
         await revokeOperatorToken(db, token.id, nowMs);
         if (!bootstrap) {
           await requireWayIn(db, nowMs);
         }
-        return { result: null, entry: { tenant: null, target: id, details: { token_id: token.id } } };
+        return { answer: null, entry: { tenant: null, target: id, details: { token_id: token.id } } };
       });
       return await reply.code(204).send(null);
     },

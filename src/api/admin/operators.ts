@@ -13,7 +13,7 @@ import { newId } from "../../domain/ids.ts";
 import { SignetError } from "../../errors.ts";
 import { requireWayIn } from "../../operators/last-way-in.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
 import { NewOperator, Operator, OperatorChange, presentOperator, ReasonGiven } from "../schemas/operators.ts";
 import type { SignetServer } from "../types.ts";
 import { found } from "./found.ts";
@@ -48,13 +48,13 @@ function registerCreation(server: SignetServer, { commit, clock, randomBytes }: 
     "/admin/v1/operators",
     {
       config: { operator: "security", audits: "operator.created" },
-      schema: { tags: TAGS, body: NewOperator, response: { 201: Operator } },
+      schema: { tags: TAGS, headers: IdempotencyHeaders, body: NewOperator, response: { 201: Operator } },
     },
     async (request, reply) => {
       const { name, role, san_uri: sanUri, certificate_thumbprints: thumbprints } = request.body;
       const nowMs = clock.now();
-      const row = await commit(request, async (db) => {
-        const result = await insertOperator(db, {
+      const answer = await commit(request, reply, async (db) => {
+        const row = await insertOperator(db, {
           id: newId("operator", nowMs, randomBytes),
           name,
           role,
@@ -63,9 +63,12 @@ function registerCreation(server: SignetServer, { commit, clock, randomBytes }: 
           createdBy: request.operator.id,
           nowMs,
         });
-        return { result, entry: { tenant: null, target: result.id, details: auditable(result) } };
+        return {
+          answer: presentOperator(row),
+          entry: { tenant: null, target: row.id, details: auditable(row) },
+        };
       });
-      return await reply.code(201).send(presentOperator(row));
+      return await reply.code(201).send(answer);
     },
   );
 }
@@ -105,11 +108,11 @@ function registerChange(server: SignetServer, { commit, clock, bootstrap }: Admi
         response: { 200: Operator },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { role, san_uri: sanUri, certificate_thumbprints: thumbprints } = request.body;
-      const row = await commit(request, async (db) => {
+      return await commit(request, reply, async (db) => {
         const before = await operatorToChange(db, request.params.id);
-        const result = await updateOperator(db, before.id, {
+        const row = await updateOperator(db, before.id, {
           role: role ?? before.role,
           sanUri: sanUri === undefined ? before.san_uri : sanUri,
           certificateThumbprints: thumbprints ?? before.certificate_thumbprints,
@@ -117,10 +120,9 @@ function registerChange(server: SignetServer, { commit, clock, bootstrap }: Admi
         if (!bootstrap) {
           await requireWayIn(db, clock.now());
         }
-        const details = { before: auditable(before), after: auditable(result) };
-        return { result, entry: { tenant: null, target: result.id, details } };
+        const details = { before: auditable(before), after: auditable(row) };
+        return { answer: presentOperator(row), entry: { tenant: null, target: row.id, details } };
       });
-      return presentOperator(row);
     },
   );
 }
@@ -133,26 +135,29 @@ function registerRevocation(server: SignetServer, { commit, clock, bootstrap }: 
       schema: {
         tags: TAGS,
         params: IdParams("operator"),
+        headers: IdempotencyHeaders,
         body: ReasonGiven,
         response: { 200: Operator },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { reason } = request.body;
       const nowMs = clock.now();
-      const row = await commit(request, async (db) => {
+      return await commit(request, reply, async (db) => {
         await lockOperators(db);
         const before = found(await findOperator(db, request.params.id), "operator");
         if (before.state === "REVOKED") {
-          return { result: before };
+          return { answer: presentOperator(before) };
         }
-        const result = await revokeOperator(db, before.id, nowMs);
+        const row = await revokeOperator(db, before.id, nowMs);
         if (!bootstrap) {
           await requireWayIn(db, nowMs);
         }
-        return { result, entry: { tenant: null, target: result.id, reason, details: auditable(before) } };
+        return {
+          answer: presentOperator(row),
+          entry: { tenant: null, target: row.id, reason, details: auditable(before) },
+        };
       });
-      return presentOperator(row);
     },
   );
 }

@@ -10,7 +10,18 @@ import { findTenant } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
 import { validationFailed } from "../../errors.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, IdParams, Name, OneOf, Page, PageQuery, Region, Timestamp } from "../schemas/common.ts";
+import {
+  Closed,
+  Id,
+  IdempotencyHeaders,
+  IdParams,
+  Name,
+  OneOf,
+  Page,
+  PageQuery,
+  Region,
+  Timestamp,
+} from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
 import { found } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
@@ -51,6 +62,7 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
       schema: {
         tags: ["principals"],
         params: IdParams("tenant"),
+        headers: IdempotencyHeaders,
         body: NewPrincipal,
         response: { 201: Principal },
       },
@@ -58,19 +70,19 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
     async (request, reply) => {
       const { name, role_id: roleId, region, environment } = request.body;
       const nowMs = clock.now();
-      const row = await commit(request, async (db) => {
+      const answer = await commit(request, reply, async (db) => {
         const { id: tenantId } = found(await findTenant(db, request.params.id), "tenant");
         const id = newId("principal", nowMs, randomBytes);
-        const result = await insertPrincipal(db, { id, tenantId, roleId, name, region, environment, nowMs });
-        if (result === undefined) {
+        const row = await insertPrincipal(db, { id, tenantId, roleId, name, region, environment, nowMs });
+        if (row === undefined) {
           throw validationFailed([
             { pointer: "/role_id", code: "not_found", detail: "is not a role of this tenant" },
           ]);
         }
-        const details = { role_id: roleId, environment, scopes: result.scopes };
-        return { result, entry: { tenant: tenantId, target: id, details } };
+        const details = { role_id: roleId, environment, scopes: row.scopes };
+        return { answer: presentPrincipal(row), entry: { tenant: tenantId, target: id, details } };
       });
-      return await reply.code(201).send(presentPrincipal(row));
+      return await reply.code(201).send(answer);
     },
   );
 
@@ -112,18 +124,21 @@ function registerReprovision(server: SignetServer, { commit, clock }: AdminServi
     "/admin/v1/principals/:id/reprovision",
     {
       config: { operator: "provision", audits: "principal.reprovisioned" },
-      schema: { tags: ["principals"], params: IdParams("principal"), response: { 200: Principal } },
+      schema: {
+        tags: ["principals"],
+        params: IdParams("principal"),
+        headers: IdempotencyHeaders,
+        response: { 200: Principal },
+      },
     },
-    async (request) => {
-      const row = await commit(request, async (db) => {
-        const { scopes_before: before, ...result } = found(
+    async (request, reply) =>
+      await commit(request, reply, async (db) => {
+        const { scopes_before: before, ...row } = found(
           await reprovisionPrincipal(db, request.params.id, clock.now()),
           "principal",
         );
-        const details = { role_id: result.role_id, before, after: result.scopes };
-        return { result, entry: { tenant: result.tenant_id, target: result.id, details } };
-      });
-      return presentPrincipal(row);
-    },
+        const details = { role_id: row.role_id, before, after: row.scopes };
+        return { answer: presentPrincipal(row), entry: { tenant: row.tenant_id, target: row.id, details } };
+      }),
   );
 }

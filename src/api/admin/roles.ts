@@ -12,7 +12,16 @@ import { newId } from "../../domain/ids.ts";
 import { PLATFORM_SCOPE, SCOPE_PATTERN, SCOPES_MAX, scopeSet } from "../../domain/scopes.ts";
 import { validationFailed } from "../../errors.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, IdParams, Name, Page, PageQuery, Timestamp } from "../schemas/common.ts";
+import {
+  Closed,
+  Id,
+  IdempotencyHeaders,
+  IdParams,
+  Name,
+  Page,
+  PageQuery,
+  Timestamp,
+} from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
 import { found } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
@@ -53,6 +62,7 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
       schema: {
         tags: ["roles"],
         params: IdParams("tenant"),
+        headers: IdempotencyHeaders,
         body: Closed({ name: Name, scopes: Scopes }),
         response: { 201: Role },
       },
@@ -60,9 +70,9 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
     async (request, reply) => {
       const { name, scopes } = request.body;
       const nowMs = clock.now();
-      const row = await commit(request, async (db) => {
+      const answer = await commit(request, reply, async (db) => {
         const tenant = found(await findTenant(db, request.params.id), "tenant");
-        const result = await insertRole(db, {
+        const row = await insertRole(db, {
           id: newId("role", nowMs, randomBytes),
           tenantId: tenant.id,
           name,
@@ -70,11 +80,11 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
           nowMs,
         });
         return {
-          result,
-          entry: { tenant: tenant.id, target: result.id, details: { scopes: result.scopes } },
+          answer: presentRole(row),
+          entry: { tenant: tenant.id, target: row.id, details: { scopes: row.scopes } },
         };
       });
-      return await reply.code(201).send(presentRole(row));
+      return await reply.code(201).send(answer);
     },
   );
 
@@ -123,16 +133,14 @@ function registerRoleUpdate(server: SignetServer, { commit }: AdminServices): vo
         response: { 200: Role },
       },
     },
-    async (request) => {
-      const row = await commit(request, async (db) => {
+    async (request, reply) =>
+      await commit(request, reply, async (db) => {
         const role = found(await lockRole(db, request.params.id), "role");
         const tenant = found(await findTenant(db, role.tenant_id), "tenant");
         const scopes = permittedScopes(request.body.scopes, tenant);
-        const result = found(await updateRoleScopes(db, role.id, scopes), "role");
-        const details = { before: role.scopes, after: result.scopes };
-        return { result, entry: { tenant: tenant.id, target: role.id, details } };
-      });
-      return presentRole(row);
-    },
+        const row = found(await updateRoleScopes(db, role.id, scopes), "role");
+        const details = { before: role.scopes, after: row.scopes };
+        return { answer: presentRole(row), entry: { tenant: tenant.id, target: role.id, details } };
+      }),
   );
 }

@@ -2,7 +2,7 @@
 import { setTenantState } from "../../database/repositories/tenants.ts";
 import { operatorActor } from "../../operators/operator-identity.ts";
 import { publishRevocation } from "../../revocation/publish-revocation.ts";
-import { IdParams } from "../schemas/common.ts";
+import { IdempotencyHeaders, IdParams } from "../schemas/common.ts";
 import { ReasonGiven } from "../schemas/operators.ts";
 import type { SignetServer } from "../types.ts";
 import { found } from "./found.ts";
@@ -12,6 +12,7 @@ import { presentTenant, Tenant } from "./tenants.ts";
 const schema = {
   tags: ["tenants"],
   params: IdParams("tenant"),
+  headers: IdempotencyHeaders,
   body: ReasonGiven,
   response: { 200: Tenant },
 };
@@ -23,43 +24,36 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
   server.post(
     "/admin/v1/tenants/:id/suspend",
     { config: { operator: "security", audits: "tenant.suspended", optionalBody: true }, schema },
-    async (request) => {
+    async (request, reply) => {
       const { reason } = request.body;
-      const row = await commit(request, async (db) => {
-        const { row: result, changed } = found(
-          await setTenantState(db, request.params.id, "SUSPENDED"),
-          "tenant",
-        );
+      return await commit(request, reply, async (db) => {
+        const { row, changed } = found(await setTenantState(db, request.params.id, "SUSPENDED"), "tenant");
         if (!changed) {
-          return { result };
+          return { answer: presentTenant(row) };
         }
         // The state keeps tokens from being issued; those that are out there end with this.
         const actor = operatorActor(request.operator.id);
-        const { id: target, id: tenant } = result;
+        const { id: target, id: tenant } = row;
         await publishRevocation(
           db,
           { kind: "tenant", target, tenant, actor, reason, requestId: request.id, anew: true },
           services,
         );
-        return { result, entry: { tenant, target, reason } };
+        return { answer: presentTenant(row), entry: { tenant, target, reason } };
       });
-      return presentTenant(row);
     },
   );
 
   server.post(
     "/admin/v1/tenants/:id/resume",
     { config: { operator: "security", audits: "tenant.resumed", optionalBody: true }, schema },
-    async (request) => {
+    async (request, reply) => {
       const { reason } = request.body;
-      const row = await commit(request, async (db) => {
-        const { row: result, changed } = found(
-          await setTenantState(db, request.params.id, "ACTIVE"),
-          "tenant",
-        );
-        return changed ? { result, entry: { tenant: result.id, target: result.id, reason } } : { result };
+      return await commit(request, reply, async (db) => {
+        const { row, changed } = found(await setTenantState(db, request.params.id, "ACTIVE"), "tenant");
+        const answer = presentTenant(row);
+        return changed ? { answer, entry: { tenant: row.id, target: row.id, reason } } : { answer };
       });
-      return presentTenant(row);
     },
   );
 }

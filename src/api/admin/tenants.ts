@@ -7,7 +7,18 @@ import {
 } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, IdParams, Name, OneOf, Page, PageQuery, Region, Timestamp } from "../schemas/common.ts";
+import {
+  Closed,
+  Id,
+  IdempotencyHeaders,
+  IdParams,
+  Name,
+  OneOf,
+  Page,
+  PageQuery,
+  Region,
+  Timestamp,
+} from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
 import { found } from "./found.ts";
 import type { AdminServices } from "./services.ts";
@@ -34,18 +45,26 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
     "/admin/v1/tenants",
     {
       config: { operator: "provision", audits: "tenant.created" },
-      schema: { tags: ["tenants"], body: NewTenant, response: { 201: Tenant } },
+      schema: {
+        tags: ["tenants"],
+        headers: IdempotencyHeaders,
+        body: NewTenant,
+        response: { 201: Tenant },
+      },
     },
     async (request, reply) => {
       const { name, region, platform = false } = request.body;
       const nowMs = clock.now();
       const id = newId("tenant", nowMs, randomBytes);
       const dataKey = await keyring.newTenantDataKey(id);
-      const row = await commit(request, async (db) => {
-        const result = await insertTenant(db, { id, name, region, platform, dataKey, nowMs });
-        return { result, entry: { tenant: id, target: id, details: { region, platform } } };
+      const answer = await commit(request, reply, async (db) => {
+        const row = await insertTenant(db, { id, name, region, platform, dataKey, nowMs });
+        return {
+          answer: presentTenant(row),
+          entry: { tenant: id, target: id, details: { region, platform } },
+        };
       });
-      return await reply.code(201).send(presentTenant(row));
+      return await reply.code(201).send(answer);
     },
   );
 

@@ -6,12 +6,20 @@ import {
   listVersions,
 } from "../../database/repositories/credentials.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
+import { idPattern } from "../../domain/ids.ts";
 import { SignetError } from "../../errors.ts";
 import { NewCredential } from "../new-credential.ts";
 import { createTenantCredential, type TenantCredentialServices } from "../replace-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, IdParams, Nullable, Page, PageQuery } from "../schemas/common.ts";
-import { Credential, presentCredential, presentVersions, SecretVersions } from "../schemas/credentials.ts";
+import { repeatableRequest } from "../repeatable.ts";
+import { Closed, Id, IdempotencyHeaders, IdParams, Nullable, Page, PageQuery } from "../schemas/common.ts";
+import {
+  Credential,
+  presentCredential,
+  presentVersions,
+  SECRET_SHOWN,
+  SecretVersions,
+} from "../schemas/credentials.ts";
 import type { SignetServer } from "../types.ts";
 
 /** The longest overlap of a credential with the one that replaces it, in seconds: 30 days. */
@@ -20,12 +28,19 @@ const OVERLAP_SECONDS_MAX = 2_592_000;
 const TenantCredential = Closed({
   ...NewCredential.properties,
   principal_id: Type.Optional(Id("principal")),
-  replaces: Type.Optional(Id("credential")),
+  replaces: Type.Optional(
+    Type.String({
+      pattern: idPattern("credential"),
+      description:
+        "Credential that the new one takes the place of; its tokens run out, up to 15 minutes after it ends. One that is compromised is to be revoked besides",
+    }),
+  ),
   overlap_seconds: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: OVERLAP_SECONDS_MAX,
-      description: "How long the credential that is replaced goes on; 24 hours unless said otherwise",
+      description:
+        "How long the credential that is replaced still yields tokens; 24 hours unless said otherwise",
     }),
   ),
 });
@@ -34,9 +49,7 @@ const CredentialWithVersions = Type.Object({ ...Credential.properties, ...Secret
 const CreatedCredential = Type.Object({
   ...Credential.properties,
   version: Nullable(Type.Integer()),
-  client_secret: Type.Optional(
-    Type.String({ description: "Shown here only; a workload credential has none" }),
-  ),
+  client_secret: Type.Optional(Type.String({ description: SECRET_SHOWN })),
 });
 
 export function registerCredentialRoutes(server: SignetServer, services: TenantCredentialServices): void {
@@ -45,20 +58,39 @@ export function registerCredentialRoutes(server: SignetServer, services: TenantC
     "/v1/credentials",
     {
       config: { scopes: ["credentials:write"] },
-      schema: { tags: ["credentials"], body: TenantCredential, response: { 201: CreatedCredential } },
+      schema: {
+        tags: ["credentials"],
+        headers: IdempotencyHeaders,
+        body: TenantCredential,
+        response: { 201: CreatedCredential },
+      },
     },
-    async ({ id: requestId, identity, body }, reply) => {
+    async (request, reply) => {
+      const { id: requestId, identity, body } = request;
       const { principal_id: principalId, replaces, overlap_seconds: overlapSeconds, ...credential } = body;
-      const { row, clientSecret } = await createTenantCredential(
-        { principalId, credential, replaces, overlapSeconds, identity, requestId },
+      const { answer, replayed } = await createTenantCredential(
+        {
+          principalId,
+          credential,
+          replaces,
+          overlapSeconds,
+          identity,
+          requestId,
+          // Another principal's key is another key's: it must not be shown this one's secret.
+          repeatable: repeatableRequest(request, identity.tenantId, identity.principalId),
+        },
         services,
+        ({ row, clientSecret }) => ({
+          ...presentCredential(row, services.clock.now()),
+          version: row.version,
+          ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
+        }),
       );
+      if (replayed) {
+        reply.header("idempotent-replayed", "true");
+      }
       reply.code(201).header("cache-control", "no-store");
-      return {
-        ...presentCredential(row, services.clock.now()),
-        version: row.version,
-        ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
-      };
+      return answer;
     },
   );
 }

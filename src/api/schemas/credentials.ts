@@ -3,6 +3,10 @@ import type { CredentialRow, VersionStandingRow } from "../../database/repositor
 import { OVERDUE_MS, type RotationRules, stateAt } from "../../domain/secret-version.ts";
 import { Id, Nullable, OneOf, Timestamp } from "./common.ts";
 
+/** What is said of a secret in the answer that makes it. */
+export const SECRET_SHOWN =
+  "Shown here, and again only to the same request with the same Idempotency-Key within 24 hours; a workload credential has none";
+
 /** A credential as its tenant sees it: never a secret. */
 export const Credential = Type.Object({
   id: Id("credential"),

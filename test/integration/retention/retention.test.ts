@@ -126,10 +126,16 @@ test("idempotency keys are forgotten after a day", async () => {
       "INSERT INTO idempotency_keys VALUES ('ten_k', 'POST /v1/events', $1, '\\x00', 'evt_x', $2)",
       [key, new Date(NOW - hours * 3_600_000)],
     );
+    await sql.query("INSERT INTO idempotent_answers VALUES ('ten_k', $1, '\\x00', '\\x00', '', $2)", [
+      key,
+      new Date(NOW - hours * 3_600_000),
+    ]);
   }
   await purgeExpired({ pool, clock: { now: () => NOW }, log, retentionDays: 30 });
   const { rows } = await sql.query("SELECT key FROM idempotency_keys");
   expect(rows).toEqual([{ key: "young" }]);
+  const { rows: answers } = await sql.query("SELECT route FROM idempotent_answers");
+  expect(answers).toEqual([{ route: "young" }]);
 });
 
 test("revocations of single tokens are forgotten a day after the tokens' end, all others never", async () => {

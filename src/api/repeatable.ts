@@ -1,0 +1,137 @@
+/**
+ * POSTs that may be sent again with their Idempotency-Key (wire.md, Events), also those whose answer holds a secret. The
+ * answer is kept for 24 hours, in the transaction that made it, under a key that takes the Idempotency-Key to make: who
+ * holds the database and every key of ours cannot read it, who sends the request again can.
+ */
+import { createHash } from "node:crypto";
+import type { FastifyRequest } from "fastify";
+import {
+  type EnvelopeKey,
+  EnvelopeError,
+  envelopeKeyId,
+  openEnvelope,
+  sealEnvelope,
+} from "../crypto/envelope.ts";
+import type { Pepper } from "../crypto/pepper.ts";
+import type { Queryable } from "../database/pool.ts";
+import { type AnswerPlace, claimAnswer, keepAnswer } from "../database/repositories/idempotent-answers.ts";
+import { IDEMPOTENCY_MS } from "../delivery/ingest.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { RandomBytes } from "../domain/ids.ts";
+import { SignetError } from "../errors.ts";
+
+export interface RepeatableServices {
+  readonly pepper: Pepper;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+/** A request with its Idempotency-Key. */
+export interface RepeatableRequest {
+  /** Tenant or operator: keys of others are other keys. */
+  readonly ownerId: string;
+  /** Method and path template. */
+  readonly route: string;
+  readonly key: string;
+  /** What makes two requests the same; it can be written as JSON. */
+  readonly content: unknown;
+}
+
+/** What was answered, now or before. */
+export interface Answered<Answer> {
+  readonly answer: Answer;
+  /** The answer to an earlier request with the same Idempotency-Key. */
+  readonly replayed: boolean;
+}
+
+/** The request as far as its repetition goes; undefined when it came without a key. */
+export function repeatableRequest(
+  { headers, method, routeOptions, params, body }: FastifyRequest,
+  ownerId: string,
+  author?: string,
+): RepeatableRequest | undefined {
+  const { "idempotency-key": key } = headers;
+  if (method !== "POST" || typeof key !== "string") {
+    return undefined;
+  }
+  return {
+    ownerId,
+    route: `${method} ${routeOptions.url ?? ""}`,
+    key,
+    content: [params ?? null, body ?? null, author ?? null],
+  };
+}
+
+function sha256(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
+
+/** What an envelope is bound to besides its key: the request and what was asked for. */
+function aadOf({ ownerId, route, keyDigest }: AnswerPlace): string {
+  return `idempotent_answers|${ownerId}|${route}|${keyDigest.toString("hex")}`;
+}
+
+/** The envelope names the pepper, which may be an earlier one by the time the envelope is opened. */
+function answerKey(pepper: Pepper, key: string, aad: string, id = pepper.id): EnvelopeKey {
+  const derived = pepper.deriveKey(key, aad, id);
+  if (derived === undefined) {
+    throw new EnvelopeError("sealed under a pepper that is not known here");
+  }
+  return { id, key: derived };
+}
+
+function reopened<Answer>(pepper: Pepper, key: string, aad: string, envelope: string): Answer {
+  try {
+    const sealedWith = answerKey(pepper, key, aad, envelopeKeyId(envelope));
+    return JSON.parse(openEnvelope(sealedWith, aad, envelope).toString("utf8")) as Answer;
+  } catch (error) {
+    if (error instanceof EnvelopeError) {
+      throw new SignetError("CONFLICT", {
+        detail: "This request was carried out before, and its answer can no longer be read.",
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+/**
+ * Does the work of a request, or answers as before when its key has been used. What the work rejects with is not kept.
+ *
+ * @param db the transaction of the work: the key is taken, and the answer kept, if and only if it commits
+ * @throws SignetError `IDEMPOTENCY_KEY_REUSED` when the key stands for another request; `CONFLICT` when the answer was
+ *   sealed under a pepper that is gone
+ */
+export async function answerOnce<Answer>(
+  db: Queryable,
+  request: RepeatableRequest | undefined,
+  { pepper, clock, randomBytes }: RepeatableServices,
+  work: () => Promise<Answer>,
+): Promise<Answered<Answer>> {
+  if (request === undefined) {
+    return { answer: await work(), replayed: false };
+  }
+  const { ownerId, route, key, content } = request;
+  const now = clock.now();
+  const bodyHash = sha256(JSON.stringify(content));
+  const place = { ownerId, route, keyDigest: sha256(key) };
+  const aad = aadOf(place);
+  const kept = await claimAnswer(db, {
+    ...place,
+    bodyHash,
+    now: new Date(now),
+    forgetBefore: new Date(now - IDEMPOTENCY_MS),
+  });
+  if (kept === undefined) {
+    const answer = await work();
+    const sealed = sealEnvelope(answerKey(pepper, key, aad), aad, JSON.stringify(answer), randomBytes);
+    await keepAnswer(db, place, sealed);
+    return { answer, replayed: false };
+  }
+  if (!kept.bodyHash.equals(bodyHash)) {
+    throw new SignetError("IDEMPOTENCY_KEY_REUSED", {
+      detail: "This Idempotency-Key was used with a different request in the past 24 hours.",
+    });
+  }
+  return { answer: reopened(pepper, key, aad, kept.answer), replayed: true };
+}

@@ -1,0 +1,79 @@
+/** Answers kept for POSTs that may be sent again; what they say is sealed (api/repeatable.ts). */
+import type { Queryable } from "../pool.ts";
+
+/** Which request it is. */
+export interface AnswerPlace {
+  /** A tenant or an operator. */
+  readonly ownerId: string;
+  /** Method and path template. */
+  readonly route: string;
+  /** SHA-256 of the Idempotency-Key. */
+  readonly keyDigest: Buffer;
+}
+
+export interface AnswerClaim extends AnswerPlace {
+  readonly bodyHash: Buffer;
+  readonly now: Date;
+  /** Keys of this age or older are free again. */
+  readonly forgetBefore: Date;
+}
+
+export interface KeptAnswer {
+  readonly bodyHash: Buffer;
+  /** An envelope. */
+  readonly answer: string;
+}
+
+/**
+ * Takes a key for the running transaction; waits for another one that is about to. Returns what was answered when it
+ * was taken before, undefined when it is the caller's now.
+ */
+export async function claimAnswer(db: Queryable, claim: AnswerClaim): Promise<KeptAnswer | undefined> {
+  const { ownerId, route, keyDigest, bodyHash, now, forgetBefore } = claim;
+  const { rowCount } = await db.query({
+    name: "claim-answer",
+    text: `INSERT INTO idempotent_answers AS a (owner_id, route, key_digest, body_hash, created_at)
+      VALUES ($1, $2, $3, $4, $5)
+      ON CONFLICT (owner_id, route, key_digest) DO UPDATE
+        SET body_hash = excluded.body_hash, answer = NULL, created_at = excluded.created_at
+        WHERE a.created_at <= $6`,
+    values: [ownerId, route, keyDigest, bodyHash, now, forgetBefore],
+  });
+  if (rowCount === 1) {
+    return undefined;
+  }
+  const { rows } = await db.query<{ body_hash: Buffer; answer: string }>({
+    name: "find-answer",
+    text: "SELECT body_hash, answer FROM idempotent_answers WHERE owner_id = $1 AND route = $2 AND key_digest = $3",
+    values: [ownerId, route, keyDigest],
+  });
+  const row = rows[0];
+  if (row === undefined) {
+    throw new Error("an idempotency key was taken and is not there");
+  }
+  return { bodyHash: row.body_hash, answer: row.answer };
+}
+
+/** Keeps the answer of the request whose key the transaction has taken. */
+export async function keepAnswer(
+  db: Queryable,
+  { ownerId, route, keyDigest }: AnswerPlace,
+  answer: string,
+): Promise<void> {
+  await db.query({
+    name: "keep-answer",
+    text: "UPDATE idempotent_answers SET answer = $4 WHERE owner_id = $1 AND route = $2 AND key_digest = $3",
+    values: [ownerId, route, keyDigest, answer],
+  });
+}
+
+/** Forgets answers given before an instant; returns how many. */
+export async function forgetAnswers(db: Queryable, before: Date, limit: number): Promise<number> {
+  const { rowCount } = await db.query(
+    `DELETE FROM idempotent_answers a USING (
+        SELECT owner_id, route, key_digest FROM idempotent_answers WHERE created_at < $1 ORDER BY created_at LIMIT $2
+      ) old WHERE a.owner_id = old.owner_id AND a.route = old.route AND a.key_digest = old.key_digest AND a.created_at < $1`,
+    [before, limit],
+  );
+  return rowCount ?? 0;
+}
