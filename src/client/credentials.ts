@@ -106,7 +106,7 @@ export class Credentials {
   }
 
   list(options: PageOptions = {}): List<Credential> {
-    return new List(this.#transport, PATH, { ...options });
+    return new List(this.#transport, PATH, options);
   }
 
   async get(id: string, options: CallOptions = {}): Promise<CredentialDetails> {

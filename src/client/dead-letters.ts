@@ -19,7 +19,7 @@ export class DeadLetters {
   }
 
   list(filter: DeliveryFilter = {}): List<DeadLetter> {
-    return new List(this.#transport, PATH, { ...filter });
+    return new List(this.#transport, PATH, filter);
   }
 
   /** @param id a dead letter's id is its delivery's */

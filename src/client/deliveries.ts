@@ -62,7 +62,7 @@ export class Deliveries {
 
   /** Newest first. */
   list(filter: DeliveryFilter = {}): List<Delivery> {
-    return new List(this.#transport, PATH, { ...filter });
+    return new List(this.#transport, PATH, filter);
   }
 
   async get(id: string, options: CallOptions = {}): Promise<Delivery> {

@@ -46,19 +46,18 @@ export class Endpoints {
 
   /** Registers an endpoint; a signed ping is on its way to it when this resolves. */
   async create(endpoint: NewEndpoint, options: IdempotentOptions = {}): Promise<RegisteredEndpoint> {
-    const { signal } = options;
     return await this.#transport.call({
       method: "POST",
       path: PATH,
       body: endpoint,
+      ...options,
       idempotencyKey: idempotencyKeyOf(options),
-      ...(signal === undefined ? {} : { signal }),
     });
   }
 
   /** All endpoints, newest first. */
   list(options: PageOptions = {}): List<Endpoint> {
-    return new List(this.#transport, PATH, { ...options });
+    return new List(this.#transport, PATH, options);
   }
 
   async get(id: string, options: CallOptions = {}): Promise<Endpoint> {

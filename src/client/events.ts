@@ -80,7 +80,7 @@ export class Events {
   }
 
   list(filter: EventFilter = {}): List<StoredEvent> {
-    return new List(this.#transport, PATH, { ...filter });
+    return new List(this.#transport, PATH, filter);
   }
 
   async get(id: string, options: CallOptions = {}): Promise<StoredEvent> {
@@ -88,13 +88,12 @@ export class Events {
   }
 
   async #post<T>(body: unknown, options: IdempotentOptions): Promise<T> {
-    const { signal } = options;
     return await this.#transport.call<T>({
       method: "POST",
       path: PATH,
       body,
+      ...options,
       idempotencyKey: idempotencyKeyOf(options),
-      ...(signal === undefined ? {} : { signal }),
     });
   }
 }

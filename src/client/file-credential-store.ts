@@ -4,31 +4,18 @@
  * write contains what it read, and versions only grow (succession.ts).
  */
 import { randomBytes } from "node:crypto";
-import { type FileHandle, open, readdir, readFile, realpath, rename, stat, unlink } from "node:fs/promises";
+import { open, readdir, readFile, realpath, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { CredentialStore } from "./credential-store.ts";
 import { CredentialStoreError } from "./errors.ts";
+import { asObject, type Json } from "./json.ts";
 import type { Warn } from "./runtime.ts";
-import type { StoredCredential, StoredSecret, Successor } from "./succession.ts";
+import { readSecret, readSuccessor, type StoredCredential, type StoredSecret } from "./succession.ts";
 
 const OWNER_ONLY = 0o600;
 const OTHERS = 0o077;
 /** Older than this, a temporary file is what a process that was killed has left. */
 const LEFTOVER_MS = 60_000;
-
-type Json = Readonly<Record<string, unknown>>;
-
-function asObject(value: unknown): Json {
-  return typeof value === "object" && value !== null ? (value as Json) : {};
-}
-
-function readSecret(value: unknown): StoredSecret | null {
-  const { client_secret: secret, version } = asObject(value);
-  if (typeof secret !== "string" || secret === "") {
-    return null;
-  }
-  return { secret, version: Number.isSafeInteger(version) ? (version as number) : null };
-}
 
 /**
  * Reads the JSON of a stored credential, or of a credential as the service shows it when it is created.
@@ -47,8 +34,7 @@ export function parseCredential(text: string): StoredCredential {
   if (typeof clientId !== "string" || current === null) {
     throw new CredentialStoreError("the stored credential lacks client_id or client_secret");
   }
-  const next = readSecret(value["next"]);
-  return { clientId, current, next: next?.version == null ? null : (next as Successor) };
+  return { clientId, current, next: readSuccessor(value["next"]) };
 }
 
 /** The JSON that `parseCredential` reads, for stores of other kinds too. */
@@ -89,12 +75,11 @@ async function writeDurably(path: string, text: string): Promise<void> {
 }
 
 async function syncDirectory(path: string): Promise<void> {
-  let directory: FileHandle | undefined;
+  const directory = await open(path, "r");
   try {
-    directory = await open(path, "r");
     await directory.sync();
   } finally {
-    await directory?.close();
+    await directory.close();
   }
 }
 

@@ -21,30 +21,27 @@ export interface PageOptions extends CallOptions {
 export class List<Item> implements AsyncIterable<Item> {
   readonly #transport: Transport;
   readonly #path: string;
-  readonly #filter: Query;
-  readonly #options: PageOptions;
+  readonly #query: Query;
+  readonly #cursor: string | undefined;
+  readonly #options: CallOptions;
 
   constructor(transport: Transport, path: string, filter: PageOptions) {
-    const { limit, cursor, signal, ...rest } = filter;
+    const { cursor, signal, ...query } = filter;
     this.#transport = transport;
     this.#path = path;
     // What a filter adds to the page are texts and times.
-    this.#filter = rest;
-    this.#options = {
-      ...(limit === undefined ? {} : { limit }),
-      ...(cursor === undefined ? {} : { cursor }),
-      ...(signal === undefined ? {} : { signal }),
-    };
+    this.#query = query;
+    this.#cursor = cursor;
+    this.#options = signal === undefined ? {} : { signal };
   }
 
   /** The page that starts at the cursor, or the first one. */
-  async page(cursor: string | undefined = this.#options.cursor): Promise<Page<Item>> {
-    const { limit, signal } = this.#options;
+  async page(cursor: string | undefined = this.#cursor): Promise<Page<Item>> {
     return await this.#transport.call<Page<Item>>({
       method: "GET",
       path: this.#path,
-      query: { ...this.#filter, limit, cursor },
-      ...(signal === undefined ? {} : { signal }),
+      query: { ...this.#query, cursor },
+      ...this.#options,
     });
   }
 

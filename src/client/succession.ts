@@ -5,6 +5,7 @@
  * and keeps the predecessor until the successor was used. So the only way to be locked out is to use a successor and
  * then lose it: it is used only once it is stored, and no write ever puts an older version over a newer one.
  */
+import { asObject } from "./json.ts";
 
 /** What is presented at the token endpoint; `secret` is null where the client certificate alone authenticates. */
 export interface ClientSecret {
@@ -31,6 +32,21 @@ export interface StoredCredential {
   readonly current: StoredSecret;
   /** Stored, and perhaps used already. */
   readonly next: Successor | null;
+}
+
+/** Reads a secret as answers and stores hold it: `client_secret`, and `version` where it has one. */
+export function readSecret(value: unknown): StoredSecret | null {
+  const { client_secret: secret, version } = asObject(value);
+  if (typeof secret !== "string" || secret === "") {
+    return null;
+  }
+  return { secret, version: Number.isSafeInteger(version) ? (version as number) : null };
+}
+
+/** Reads a secret that is of use only with its version. */
+export function readSuccessor(value: unknown): Successor | null {
+  const found = readSecret(value);
+  return found === null || found.version === null ? null : { secret: found.secret, version: found.version };
 }
 
 function isAhead(stored: StoredCredential, version: number): boolean {

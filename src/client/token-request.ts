@@ -1,8 +1,9 @@
 /** The token request of the client credentials grant (RFC 6749 section 4.4), and what is read from its answer. */
 import { SignetTransportError } from "./errors.ts";
 import { exchangeJson } from "./exchange.ts";
+import { asObject } from "./json.ts";
 import type { Runtime } from "./runtime.ts";
-import type { ClientSecret, Successor } from "./succession.ts";
+import { type ClientSecret, readSuccessor, type Successor } from "./succession.ts";
 
 const JWT_BEARER = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /** RFC 6750 section 2.1: anything else would be refused as a header value by a message that shows it. */
@@ -26,21 +27,13 @@ export interface TokenAnswer {
   readonly successor: Successor | null;
 }
 
-function readSuccessor(value: unknown): Successor | null {
-  if (typeof value !== "object" || value === null) {
-    return null;
-  }
-  const { client_secret: secret, version } = value as Readonly<Record<string, unknown>>;
-  return typeof secret === "string" && secret !== "" && Number.isSafeInteger(version)
-    ? { secret, version: version as number }
-    : null;
-}
-
 function readAnswer(value: unknown): TokenAnswer {
-  const answer = (typeof value === "object" && value !== null ? value : {}) as Readonly<
-    Record<string, unknown>
-  >;
-  const { access_token: accessToken, expires_in: expiresIn, scope, credential_rotation: rotation } = answer;
+  const {
+    access_token: accessToken,
+    expires_in: expiresIn,
+    scope,
+    credential_rotation: rotation,
+  } = asObject(value);
   if (typeof accessToken !== "string" || !B64TOKEN.test(accessToken)) {
     throw new SignetTransportError("INVALID_ANSWER", "the token endpoint's answer holds no token");
   }

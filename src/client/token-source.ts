@@ -44,6 +44,12 @@ interface Held {
   refreshAt: number;
 }
 
+/** An answer, and when the request that it answers left; Unix milliseconds. */
+interface Asked {
+  readonly askedAt: number;
+  readonly answer: TokenAnswer;
+}
+
 interface Refusal {
   readonly error: SignetApiError;
   readonly holdMs: number;
@@ -119,12 +125,11 @@ export class TokenSource {
     this.#throwWhileRefused();
     let refusal: SignetApiError | undefined;
     for (const candidate of await keeper.candidates()) {
-      const askedAt = { ms: runtime.clock.now() };
       try {
-        const answer = await this.#request(candidate, askedAt);
+        const { answer, askedAt } = await this.#request(candidate);
         await keeper.accepted(candidate, answer.successor);
         this.#refusal = undefined;
-        const held = hold(answer, askedAt.ms, runtime.random());
+        const held = hold(answer, askedAt, runtime.random());
         this.#held = held;
         return held.token;
       } catch (error) {
@@ -138,14 +143,14 @@ export class TokenSource {
     throw this.#refused(refusal as SignetApiError);
   }
 
-  async #request(secret: ClientSecret, askedAt: { ms: number }): Promise<TokenAnswer> {
+  async #request(secret: ClientSecret): Promise<Asked> {
     const { runtime, url, assert, scopes, retry, timeoutMs } = this.#options;
     const scope = scopes.length === 0 ? null : scopes.join(" ");
-    const ask = async (): Promise<TokenAnswer> => {
-      askedAt.ms = runtime.clock.now();
+    const ask = async (): Promise<Asked> => {
+      const askedAt = runtime.clock.now();
       // A fresh one each time: the service takes an assertion once.
       const assertion = secret.secret === null && assert !== undefined ? await assert() : null;
-      return await requestToken(runtime, { url, secret, assertion, scope, timeoutMs });
+      return { askedAt, answer: await requestToken(runtime, { url, secret, assertion, scope, timeoutMs }) };
     };
     return await withRetries(ask, { runtime, policy: retry, repeat: isRepeatable });
   }
