@@ -4,6 +4,7 @@
  */
 import type { Logger } from "pino";
 import { Sleeper } from "../sleeper.ts";
+import { NoAnswerError, within } from "../within.ts";
 
 const IN_FLIGHT_MAX = 8;
 const PAUSE_FIRST_MS = 100;
@@ -96,18 +97,4 @@ export class Starts {
 function isHopeless(error: unknown): boolean {
   const { code } = ((error as Error).cause ?? error) as { readonly code?: unknown };
   return typeof code === "number" ? HOPELESS.has(code) : !(error instanceof NoAnswerError);
-}
-
-class NoAnswerError extends Error {
-  override readonly name = "NoAnswerError";
-}
-
-/** Leaves a start that takes too long to itself. */
-async function within(ms: number, start: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NoAnswerError(`no answer within ${ms} ms`)), ms);
-  });
-  start.catch(() => undefined);
-  await Promise.race([start, timeout]).finally(() => clearTimeout(timer));
 }

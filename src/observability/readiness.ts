@@ -1,4 +1,5 @@
 /** Whether a process is of use: what it depends on, asked one by one with a limit on the time each may take. */
+import { within } from "../within.ts";
 
 /** One thing that must work before the process is of use. */
 export interface ReadinessCheck {
@@ -18,17 +19,11 @@ export interface FailedCheck {
 const CHECK_TIMEOUT_MS = 2_000;
 
 async function failureOf({ name, check }: ReadinessCheck): Promise<FailedCheck | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${CHECK_TIMEOUT_MS} ms`)), CHECK_TIMEOUT_MS);
-  });
   try {
-    await Promise.race([check(), timeout]);
+    await within(CHECK_TIMEOUT_MS, check());
     return undefined;
   } catch (error) {
     return { name, error };
-  } finally {
-    clearTimeout(timer);
   }
 }
 
