@@ -2,6 +2,7 @@
 import { SignetApiError } from "../client/errors.ts";
 import type { AccessToken, TokenSource } from "../client/token-source.ts";
 import type { Connection } from "../client/token-sources.ts";
+import { putBounded } from "../domain/bounded-map.ts";
 import type { Refusal } from "./request-guard.ts";
 
 /** Sets of scopes whose tokens are kept; beyond that the one that was asked for longest ago makes way. */
@@ -38,13 +39,7 @@ export class TokenRequests {
   #source(scopes: readonly string[]): TokenSource {
     const key = scopes.join(" ");
     const source = this.#sources.get(key) ?? this.#connection.sourceFor(scopes);
-    // Last in the map is what was asked for last.
-    this.#sources.delete(key);
-    this.#sources.set(key, source);
-    const [oldest] = this.#sources.keys();
-    if (this.#sources.size > SOURCES_MAX && oldest !== undefined) {
-      this.#sources.delete(oldest);
-    }
+    putBounded(this.#sources, key, source, SOURCES_MAX);
     return source;
   }
 }

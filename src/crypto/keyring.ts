@@ -2,6 +2,7 @@
  * Keys at rest: the key-encryption key wraps one data key per tenant (tenants.data_key), and the data key seals that
  * tenant's values. Erasing a tenant's data key makes all of them noise.
  */
+import { putBounded } from "../domain/bounded-map.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { type EnvelopeKey, envelopeAad, namedKey, openEnvelope, sealEnvelope } from "./envelope.ts";
 import type { KeyEncryption } from "./key-encryption.ts";
@@ -53,13 +54,7 @@ export function createKeyring({ keyEncryption, randomBytes }: KeyringOptions): K
   async function dataKey(wrapped: string, tenantId: string): Promise<EnvelopeKey> {
     const name = `${tenantId} ${wrapped}`;
     const key = cache.get(name) ?? unwrapDataKey(wrapped, tenantId);
-    // The newest entry goes to the end, so that the first one is the least recently used.
-    cache.delete(name);
-    cache.set(name, key);
-    const oldest = cache.keys().next().value;
-    if (cache.size > CACHED_KEYS_MAX && oldest !== undefined) {
-      cache.delete(oldest);
-    }
+    putBounded(cache, name, key, CACHED_KEYS_MAX);
     try {
       return await key;
     } catch (error) {

@@ -2,6 +2,7 @@
  * Which endpoints were slow or failed lately. Their deliveries take the slow lane, so that receivers that hang hold
  * slots of their own and nobody else's (architecture 3). Bounded; time is an argument.
  */
+import { putBounded } from "../domain/bounded-map.ts";
 
 /** An endpoint that was slow or failed is treated so for this long after the last sign of it. */
 const SLOW_MS = 60_000;
@@ -130,11 +131,9 @@ export class EndpointHealth {
   }
 
   #keep(endpointId: string, health: Health): void {
-    this.#endpoints.set(endpointId, health);
-    const [oldest] = this.#endpoints.keys();
-    if (this.#endpoints.size > ENDPOINTS_MAX && oldest !== undefined) {
-      this.#endpoints.delete(oldest);
-      this.#unwritten.delete(oldest);
+    const forgotten = putBounded(this.#endpoints, endpointId, health, ENDPOINTS_MAX);
+    if (forgotten !== undefined) {
+      this.#unwritten.delete(forgotten);
     }
   }
 }

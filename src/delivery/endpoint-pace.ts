@@ -3,21 +3,13 @@
  * refuses them. Without a pace, one receiver that is down takes every core from the deliveries of all others. Time is
  * an argument.
  */
+import { putBounded } from "../domain/bounded-map.ts";
 
 /** A run waits so long inside its activity; longer waits are left to Temporal's timers. */
 export const PACE_WAIT_MAX_MS = 1_000;
+/** What is forgotten is paced anew. */
 const ENDPOINTS_MAX = 10_000;
 const PROMISES_MAX = 10_000;
-
-/** Drops the oldest entry when there are too many: what is forgotten is paced anew. */
-function keep<Value>(map: Map<string, Value>, key: string, value: Value, max: number): void {
-  map.delete(key);
-  map.set(key, value);
-  const [oldest] = map.keys();
-  if (map.size > max && oldest !== undefined) {
-    map.delete(oldest);
-  }
-}
 
 export class EndpointPace {
   readonly #perSecond: number;
@@ -45,9 +37,9 @@ export class EndpointPace {
       return Math.min(PACE_WAIT_MAX_MS, Math.max(0, promisedMs - nowMs));
     }
     const startMs = Math.max(nowMs, this.#freeAtMs.get(endpointId) ?? 0);
-    keep(this.#freeAtMs, endpointId, startMs + (attempts * 1_000) / this.#perSecond, ENDPOINTS_MAX);
+    putBounded(this.#freeAtMs, endpointId, startMs + (attempts * 1_000) / this.#perSecond, ENDPOINTS_MAX);
     if (startMs - nowMs > PACE_WAIT_MAX_MS) {
-      keep(this.#promises, run, startMs, PROMISES_MAX);
+      putBounded(this.#promises, run, startMs, PROMISES_MAX);
     }
     return Math.ceil(startMs - nowMs);
   }

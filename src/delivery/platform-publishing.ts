@@ -7,6 +7,7 @@ import { appendEntry } from "../compliance/append-entry.ts";
 import type { EntrySources } from "../compliance/entry.ts";
 import type { Pool } from "../database/pool.ts";
 import { tenantTransaction } from "../database/transaction.ts";
+import { putBounded } from "../domain/bounded-map.ts";
 
 const HOUR_MS = 3_600_000;
 /** Pairs remembered; a forgotten one is noted again. */
@@ -66,12 +67,7 @@ export function createPlatformPublishingAudit(
       return;
     }
     const written = write(publishing, hour);
-    noted.delete(pair);
-    noted.set(pair, { hour, written });
-    const [oldest] = noted.keys();
-    if (noted.size > PAIRS_MAX && oldest !== undefined) {
-      noted.delete(oldest);
-    }
+    putBounded(noted, pair, { hour, written }, PAIRS_MAX);
     try {
       await written;
     } catch (error) {

@@ -12,6 +12,7 @@ import {
   type OverdueDelivery,
   takeFromCarrier,
 } from "../database/repositories/reconciliation.ts";
+import { putBounded } from "../domain/bounded-map.ts";
 import type { Clock } from "../domain/clock.ts";
 
 /** Longer than an attempt with all its waits takes. */
@@ -103,20 +104,12 @@ export class Reconciler {
     if (late.length === 0 || (this.#nudged.get(carrier) ?? 0) > now - NUDGE_AGAIN_MS) {
       return;
     }
-    this.#remember(carrier, now);
+    putBounded(this.#nudged, carrier, now, NUDGED_MAX);
     const ids = late.map((member) => member.deliveryId);
     log.warn({ carrier, delivery_ids: ids }, "deliveries are overdue although their workflow is open");
     await client.workflow
       .getHandle(carrier)
       .signal(attemptNowSignal, { delivery_ids: ids, by: "reconciler" });
-  }
-
-  #remember(carrier: string, now: number): void {
-    this.#nudged.set(carrier, now);
-    const [oldest] = this.#nudged.keys();
-    if (this.#nudged.size > NUDGED_MAX && oldest !== undefined) {
-      this.#nudged.delete(oldest);
-    }
   }
 }
 

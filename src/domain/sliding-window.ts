@@ -1,4 +1,5 @@
 /** Limits of the kind "at most n in so many milliseconds", per key, in memory and bounded. */
+import { putBounded } from "./bounded-map.ts";
 
 export interface WindowLimit {
   readonly count: number;
@@ -23,13 +24,7 @@ export function createSlidingWindow(limits: readonly WindowLimit[], keysMax: num
   return {
     take: (key, nowMs) => {
       const times = (taken.get(key) ?? []).filter((time) => time > nowMs - longestMs);
-      // Deleted and set again: the map's order is the order of use.
-      taken.delete(key);
-      taken.set(key, times);
-      if (taken.size > keysMax) {
-        const [oldest] = taken.keys();
-        taken.delete(oldest ?? key);
-      }
+      putBounded(taken, key, times, keysMax);
       const waitMs = Math.max(
         0,
         ...limits.map(({ count, perMs }) => {
