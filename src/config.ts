@@ -10,7 +10,17 @@ import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./set
 import { OPERATOR_SETTINGS } from "./settings/operator-settings.ts";
 import { REVOCATION_SETTINGS, revocationProblems } from "./settings/revocation.ts";
 import { ROTATION_SETTINGS } from "./settings/rotation-settings.ts";
-import { integer, list, listen, type ListenAddress, oneOf, setting, text, url } from "./settings/setting.ts";
+import {
+  integer,
+  list,
+  listen,
+  type ListenAddress,
+  oneOf,
+  resourceIndicators,
+  setting,
+  text,
+  url,
+} from "./settings/setting.ts";
 
 /** The schedule's real length: 72 hours (specification 8). */
 export const RETRY_WINDOW_MS = 259_200_000;
@@ -45,7 +55,18 @@ export const SETTINGS = {
     undefined,
     "the address that tenants use, also the token issuer; production needs https. Development: the API's own address",
   ),
-  audience: setting("SIGNET_AUDIENCE", text, "signet", "`aud` of access tokens"),
+  audience: setting(
+    "SIGNET_AUDIENCE",
+    text,
+    "signet",
+    "`aud` of access tokens that are asked for without a `resource`, and the only one that this process lets in",
+  ),
+  resources: setting(
+    "SIGNET_RESOURCES",
+    resourceIndicators,
+    undefined,
+    "further services that tokens may be asked for (`resource`, RFC 8707), absolute URIs, comma-separated; each is the `aud` of its tokens",
+  ),
   databaseUrl: setting(
     "SIGNET_DATABASE_URL",
     POSTGRES,

@@ -5,6 +5,7 @@ import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
 import type { Logger } from "../observability/logger.ts";
+import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
@@ -37,7 +38,11 @@ export interface ApiServices {
   readonly credentials: CredentialIssuing;
   readonly webhooks: WebhookServices;
   /** How tokens are let in, and how they end. */
-  readonly tokens: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
+  readonly tokens: {
+    readonly admit: VerifyToken;
+    /** For questions about tokens, whichever resource they are for. */
+    readonly status: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
+  };
   readonly tenantLimits: TenantLimits;
   readonly readiness: readonly ReadinessCheck[];
 }
@@ -62,7 +67,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   await collectOpenApi(server, config.publicUrl);
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server);
-  registerOAuthRoutes(server, { ...services.oauth, ...services.tokens }, scopes);
+  registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
   registerCredentialRoutes(server, { ...services.credentials, pool: pools.api, clock, randomBytes });
   registerCredentialRevocation(server, pools.api, services);
   registerWebhookRoutes(server, services.webhooks);

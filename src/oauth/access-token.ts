@@ -18,6 +18,8 @@ export interface TokenSubject {
   readonly region: string;
   /** Space-separated. */
   readonly scope: string;
+  /** Where the token is good; the mint's own audience when nothing is said. */
+  readonly audience?: string;
   /** `x5t#S256` of the certificate that the token is bound to (RFC 8705 section 3.1). */
   readonly certificateThumbprint?: string | undefined;
 }
@@ -49,7 +51,7 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
       const claims = {
         iss: issuer,
         sub: subject.clientId,
-        aud: audience,
+        aud: subject.audience ?? audience,
         client_id: subject.clientId,
         scope: subject.scope,
         jti: Buffer.from(randomBytes(JTI_BYTES)).toString("base64url"),

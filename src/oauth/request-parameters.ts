@@ -9,10 +9,18 @@ import { SignetError } from "../errors.ts";
 
 export type RequestParameters = Readonly<Record<string, string | undefined>>;
 
+const RESOURCE = "resource";
 const readJson = createStrictJsonParser({ maxDepth: 8 });
 
 function invalidRequest(detail: string): SignetError {
   return new SignetError("INVALID_REQUEST", { detail });
+}
+
+/** RFC 8707 lets clients name several; a token of ours has one audience. */
+function severalResources(): SignetError {
+  return new SignetError("INVALID_TARGET", {
+    detail: "A token is for one resource; ask for each by itself.",
+  });
 }
 
 function fromJson(body: Buffer, known: readonly string[]): RequestParameters {
@@ -25,6 +33,9 @@ function fromJson(body: Buffer, known: readonly string[]): RequestParameters {
   // What we do not know is ignored, whatever it holds (RFC 6749 section 3.2).
   for (const name of known) {
     const member = members[name];
+    if (name === RESOURCE && Array.isArray(member)) {
+      throw severalResources();
+    }
     if (member !== undefined && typeof member !== "string") {
       throw invalidRequest(`Parameter ${name} must be a string.`);
     }
@@ -36,7 +47,15 @@ function fromJson(body: Buffer, known: readonly string[]): RequestParameters {
 }
 
 function fromForm(body: Buffer, known: readonly string[]): RequestParameters {
-  const pairs = isUtf8(body) ? readPairs(body.toString("utf8")) : "malformed";
+  const text = isUtf8(body) ? body.toString("utf8") : undefined;
+  const pairs = text === undefined ? "malformed" : readPairs(text);
+  if (
+    pairs === "repeated" &&
+    known.includes(RESOURCE) &&
+    new URLSearchParams(text).getAll(RESOURCE).length > 1
+  ) {
+    throw severalResources();
+  }
   if (typeof pairs === "string") {
     throw invalidRequest(
       pairs === "repeated" ? "A parameter is given twice." : "The body is not a well-formed form.",

@@ -54,7 +54,10 @@ export interface TokenServices {
   readonly lastUsed: LastUsedRecorder;
   readonly limits: TokenLimits;
   readonly rotation: Rotation;
+  /** `aud` of a token that is asked for without a resource. */
   readonly audience: string;
+  /** Other resources that tokens may be asked for (RFC 8707). */
+  readonly resources: readonly string[];
 }
 
 /** Answers a token request; rejects with a SignetError whose code names the OAuth error. */
@@ -71,12 +74,14 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
     async () => await authenticator.authenticate(presented, request.clientCertificate),
   );
   await limits.admitClient(authenticated.client.clientId);
-  requireKnownResource(parameters, services.audience);
+  const audience = grantedAudience(parameters, services);
   const scope = grantedScope(parameters["scope"], authenticated.client.scope);
   noteUse(authenticated, services.lastUsed);
   const rotation = rotationStep(authenticated, { presented, request, rotation: services.rotation });
   const credentialRotation = rotation === undefined ? undefined : await rotation;
-  const token = services.mint.mint(tokenSubject(authenticated, scope, request.clientCertificate));
+  const token = services.mint.mint(
+    tokenSubject(authenticated, { scope, audience, certificate: request.clientCertificate }),
+  );
   return {
     access_token: token,
     token_type: "Bearer",
@@ -126,11 +131,18 @@ function requireClientCredentialsGrant({ grant_type: grantType }: RequestParamet
   }
 }
 
-/** The one resource server is ourselves (RFC 8707). */
-function requireKnownResource({ resource }: RequestParameters, audience: string): void {
-  if (resource !== undefined && resource !== audience) {
-    throw new SignetError("INVALID_TARGET", { detail: `resource must be ${audience}.` });
+/** One audience per token (RFC 8707): what one resource is shown is no use at another. */
+function grantedAudience(
+  { resource }: RequestParameters,
+  { audience, resources }: Pick<TokenServices, "audience" | "resources">,
+): string {
+  if (resource === undefined || resource === audience) {
+    return audience;
   }
+  if (!resources.includes(resource)) {
+    throw new SignetError("INVALID_TARGET", { detail: "resource is not one that tokens are issued for." });
+  }
+  return resource;
 }
 
 /** All scopes of the client, or the subset it asks for; what it does not have is refused, never dropped silently. */
@@ -153,8 +165,15 @@ function grantedScope(requested: string | undefined, owned: string): string {
 
 function tokenSubject(
   { client, version }: AuthenticatedClient,
-  scope: string,
-  certificate: ClientCertificate | undefined,
+  {
+    scope,
+    audience,
+    certificate,
+  }: {
+    readonly scope: string;
+    readonly audience: string;
+    readonly certificate: ClientCertificate | undefined;
+  },
 ): TokenSubject {
   return {
     clientId: client.clientId,
@@ -164,6 +183,7 @@ function tokenSubject(
     secretVersion: version?.version ?? 0,
     region: client.region,
     scope,
+    audience,
     certificateThumbprint: certificate?.x5t,
   };
 }

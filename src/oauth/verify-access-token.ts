@@ -37,7 +37,8 @@ export type VerifyToken = (token: string) => Promise<Identity>;
 
 export interface TokenVerifierOptions {
   readonly issuer: string;
-  readonly audience: string;
+  /** Ours; several only for questions about tokens, never to let requests in. */
+  readonly audience: string | readonly string[];
   readonly verificationKey: (kid: string) => Promise<KeyLookup>;
   readonly clock: Clock;
 }
@@ -87,7 +88,8 @@ function asRefusal(error: unknown): unknown {
 
 /** Makes the check. */
 export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken {
-  const { issuer, audience, verificationKey, clock } = options;
+  const { issuer, verificationKey, clock } = options;
+  const audience = [options.audience].flat();
   const verified = createVerifiedTokens<Identity>();
 
   async function keyFor(header: JWTHeaderParameters): Promise<KeyObject> {

@@ -101,7 +101,7 @@ interface OAuth extends OAuthServices {
 }
 
 function createOAuth({ config, pools, pepper, keys, clock, log }: OAuthParts): OAuth {
-  const { publicUrl: issuer, audience } = config;
+  const { publicUrl: issuer, audience, resources = [] } = config;
   const reMac = createReMac(
     async (old) => await replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac: old.newMac }),
     log,
@@ -119,6 +119,7 @@ function createOAuth({ config, pools, pepper, keys, clock, log }: OAuthParts): O
     mutualTls: config.mtlsMode !== "off",
     mutualTlsUrl,
     audience,
+    resources,
     keys,
     authenticator: createClientAuthenticator({
       findClient: createClientLookup(pools.issuer),

@@ -6,13 +6,13 @@ import type { Pool } from "../database/pool.ts";
 import { transaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { KeyStore } from "../oauth/key-store.ts";
-import { createTokenVerifier } from "../oauth/verify-access-token.ts";
+import { createTokenVerifier, type VerifyToken } from "../oauth/verify-access-token.ts";
 import type { RevocationFollower } from "../revocation/follower.ts";
 import { publishRevocation } from "../revocation/publish-revocation.ts";
 import { createTokenAdmission } from "../revocation/token-admission.ts";
 
 export interface TokenParts {
-  readonly config: Pick<Config, "publicUrl" | "audience">;
+  readonly config: Pick<Config, "publicUrl" | "audience" | "resources">;
   readonly keys: Pick<KeyStore, "verificationKey">;
   readonly follower: RevocationFollower;
   /** Role signet_issuer. */
@@ -20,22 +20,35 @@ export interface TokenParts {
   readonly clock: Clock;
 }
 
-export function createTokens(parts: TokenParts): Pick<TokenStatusServices, "verify" | "admit" | "revoke"> {
+/** The ways of tokens: into this process, and those of every resource when they are asked about or revoked. */
+export interface Tokens {
+  /** Lets tokens of this process's audience in, and no other. */
+  readonly admit: VerifyToken;
+  readonly status: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
+}
+
+export function createTokens(parts: TokenParts): Tokens {
   const { config, keys, follower, pool, clock } = parts;
-  const { publicUrl: issuer, audience } = config;
-  const verify = createTokenVerifier({ issuer, audience, verificationKey: keys.verificationKey, clock });
+  const { publicUrl: issuer, audience, resources = [] } = config;
+  const verifier = (accepted: readonly string[]): VerifyToken =>
+    createTokenVerifier({ issuer, audience: accepted, verificationKey: keys.verificationKey, clock });
+  const verifyOwn = verifier([audience]);
+  const verify = resources.length === 0 ? verifyOwn : verifier([audience, ...resources]);
   return {
-    verify,
-    admit: createTokenAdmission(verify, follower),
-    revoke: async ({ jti: target, tenantId: tenant, credentialId }, requestId) => {
-      const actor = `credential:${credentialId}` as const;
-      await transaction(pool, async (db) => {
-        await publishRevocation(
-          db,
-          { kind: "jti", target, tenant, actor, requestId },
-          { clock, randomBytes },
-        );
-      });
+    admit: createTokenAdmission(verifyOwn, follower),
+    status: {
+      verify,
+      admit: createTokenAdmission(verify, follower),
+      revoke: async ({ jti: target, tenantId: tenant, credentialId }, requestId) => {
+        const actor = `credential:${credentialId}` as const;
+        await transaction(pool, async (db) => {
+          await publishRevocation(
+            db,
+            { kind: "jti", target, tenant, actor, requestId },
+            { clock, randomBytes },
+          );
+        });
+      },
     },
   };
 }

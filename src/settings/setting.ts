@@ -75,6 +75,17 @@ export function list(value: string): readonly string[] {
     .filter((item) => item !== "");
 }
 
+/** RFC 8707 section 2: absolute URIs without a fragment, comma-separated. They are compared as they are written. */
+export function resourceIndicators(value: string): readonly string[] {
+  const uris = list(value);
+  for (const uri of uris) {
+    if (!/^[\x21-\x7e]{1,512}$/.test(uri) || uri.includes("#") || !URL.canParse(uri)) {
+      throw new Error("must be absolute URIs without a fragment");
+    }
+  }
+  return uris;
+}
+
 export function setting<T, Fallback extends string | undefined>(
   variable: string,
   parse: Parser<T>,

@@ -160,6 +160,7 @@ function createServices(
       authenticate: async (_address, _client, authenticate) => await authenticate(),
     },
     audience: "signet",
+    resources: [],
     close: async () => {
       await lastUsed.close();
       await notices.close();

@@ -67,6 +67,15 @@ test("every problem is named at once", () => {
   ]);
 });
 
+test.each(["ledger", "https://ledger.example/#x", "https://ledger.example,two words"])(
+  "a resource is an absolute URI without a fragment: %s",
+  (resources) => {
+    expect(problemsOf({ ...PRODUCTION, SIGNET_RESOURCES: resources })).toEqual([
+      "SIGNET_RESOURCES must be absolute URIs without a fragment",
+    ]);
+  },
+);
+
 test.each(Object.keys(PRODUCTION))("production refuses to boot without %s", (name) => {
   const [problem] = problemsOf({ ...PRODUCTION, [name]: "" });
   expect(problem?.startsWith(name)).toBe(true);
