@@ -21,6 +21,7 @@ import {
   text,
   url,
 } from "./settings/setting.ts";
+import { messageOf } from "./thrown.ts";
 
 /** The schedule's real length: 72 hours (specification 8). */
 export const RETRY_WINDOW_MS = 259_200_000;
@@ -247,7 +248,7 @@ function parse(environment: Environment, names: readonly string[], problems: str
     try {
       values[name] = declared.parse(raw);
     } catch (error) {
-      problems.push(`${declared.variable} ${error instanceof Error ? error.message : String(error)}`);
+      problems.push(`${declared.variable} ${messageOf(error)}`);
     }
   }
   return values as Values;

@@ -8,6 +8,7 @@ import { createTlsFetch } from "../client/tls-fetch.ts";
 import { formatListen, type OperatorSettings } from "../config.ts";
 import { readKey } from "../crypto/development-keys.ts";
 import { OPERATOR_TOKEN_FILE } from "../crypto/secrets.ts";
+import { messageOf } from "../thrown.ts";
 import { type CliContext, CommandError } from "./context.ts";
 
 const TIMEOUT_MS = 15_000;
@@ -81,8 +82,7 @@ class AnswerLost extends CommandError {}
 
 function noAnswer(address: string, error: unknown): CommandError {
   const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  const message = reason instanceof Error ? reason.message : String(reason);
-  const text = `The operators' API at ${address} does not answer: ${message}`;
+  const text = `The operators' API at ${address} does not answer: ${messageOf(reason)}`;
   // Nobody listens: there is nothing that could have been lost.
   const refused = (reason as { code?: unknown } | null)?.code === "ECONNREFUSED";
   return refused ? new CommandError(text, { cause: error }) : new AnswerLost(text, { cause: error });

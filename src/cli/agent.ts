@@ -8,6 +8,7 @@ import { FileCredentialStore } from "../client/file-credential-store.ts";
 import type { Warning } from "../client/runtime.ts";
 import type { TlsMaterial } from "../client/tls-fetch.ts";
 import { connect, type ConnectionOptions } from "../client/token-sources.ts";
+import { messageOf } from "../thrown.ts";
 import { type CliContext, CommandError } from "./context.ts";
 
 interface AgentCommandOptions {
@@ -20,16 +21,12 @@ interface AgentCommandOptions {
   readonly ca?: string;
 }
 
-function reason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
 /** What a person got wrong, or can mend, as the command's error. */
 async function mendable<T>(what: string, operation: () => T | Promise<T>): Promise<T> {
   try {
     return await operation();
   } catch (error) {
-    throw new CommandError(`${what}: ${reason(error)}`, { cause: error });
+    throw new CommandError(`${what}: ${messageOf(error)}`, { cause: error });
   }
 }
 
@@ -64,7 +61,7 @@ async function untilSignal(): Promise<void> {
 async function runAgent(options: AgentCommandOptions, context: CliContext): Promise<void> {
   const report = (line: string): void => context.stderr(`signet agent: ${line}\n`);
   const warn = ({ message, cause }: Warning): void =>
-    report(cause === undefined ? message : `${message}: ${reason(cause)}`);
+    report(cause === undefined ? message : `${message}: ${messageOf(cause)}`);
   const address = await mendable("--listen", () => parseAgentAddress(options.listen));
   const store = new FileCredentialStore(options.credentialFile, { warn });
   const stored = await mendable(options.credentialFile, async () => await store.load());

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { Command } from "commander";
+import { messageOf } from "../thrown.ts";
 import { createAdminCall, segment } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
@@ -18,9 +19,7 @@ async function readJwks(file: string): Promise<unknown> {
   try {
     return JSON.parse(await readFile(file, "utf8")) as unknown;
   } catch (error) {
-    throw new CommandError(
-      `${file} cannot be read as JSON: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    throw new CommandError(`${file} cannot be read as JSON: ${messageOf(error)}`);
   }
 }
 

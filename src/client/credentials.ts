@@ -95,13 +95,12 @@ export class Credentials {
    * credential, and the answer that arrives has its secret.
    */
   async create(credential: NewCredential = {}, options: IdempotentOptions = {}): Promise<CreatedCredential> {
-    const { signal } = options;
     return await this.#transport.call({
       method: "POST",
       path: PATH,
       body: credential,
+      ...options,
       idempotencyKey: idempotencyKeyOf(options),
-      ...(signal === undefined ? {} : { signal }),
     });
   }
 

@@ -10,6 +10,7 @@ import type { Clock } from "../domain/clock.ts";
 import { openKeyStore } from "../oauth/key-store.ts";
 import type { Logger } from "../observability/logger.ts";
 import { checkNamespace } from "../temporal/client.ts";
+import { messageOf } from "../thrown.ts";
 
 /** Tokens and signatures carry times: receivers and verifiers allow a few seconds. */
 const CLOCK_SKEW_MAX_MS = 2_000;
@@ -124,10 +125,6 @@ const CHECKS: readonly Check[] = [
   },
 ];
 
-function reason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
 /** Runs every check, one after the other; one that throws does not keep the others from running. */
 export async function examine(patient: Patient): Promise<Finding[]> {
   const findings: Finding[] = [];
@@ -135,7 +132,7 @@ export async function examine(patient: Patient): Promise<Finding[]> {
     try {
       findings.push({ check: name, ...(await look(patient)) });
     } catch (error) {
-      findings.push({ check: name, ok: false, detail: `${reason(error)}: ${mend}` });
+      findings.push({ check: name, ok: false, detail: `${messageOf(error)}: ${mend}` });
     }
   }
   return findings;

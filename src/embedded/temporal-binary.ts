@@ -6,6 +6,7 @@ import { chmod, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import type { Environment } from "../config.ts";
+import { messageOf } from "../thrown.ts";
 import { startUpError } from "./start-up-error.ts";
 import { buildTemporal } from "./temporal-build.ts";
 import { downloadTemporal, type Fetch, OFFICIAL_RELEASE, type TemporalRelease } from "./temporal-download.ts";
@@ -169,7 +170,7 @@ export async function resolveTemporalBinary(options: ResolveTemporalOptions): Pr
       return { path: cached, origin };
     } catch (error) {
       signal?.throwIfAborted();
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       failures.push(`${name}: ${reason}`);
       log(`${name} of Temporal CLI ${TEMPORAL_CLI_VERSION} did not work: ${reason}`);
     }

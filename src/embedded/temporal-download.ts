@@ -10,6 +10,7 @@ import type { ReadableStream } from "node:stream/web";
 import { promisify } from "node:util";
 import { Agent, EnvHttpProxyAgent, fetch as undiciFetch } from "undici";
 import type { Environment } from "../config.ts";
+import { messageOf } from "../thrown.ts";
 
 const run = promisify(execFile);
 
@@ -86,7 +87,7 @@ function innermost(error: unknown): string {
   while (current instanceof Error && current.cause instanceof Error) {
     current = current.cause;
   }
-  return current instanceof Error ? current.message : String(current);
+  return messageOf(current);
 }
 
 /** Saves a URL, and says what it was. */

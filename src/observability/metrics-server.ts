@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { collectDefaultMetrics, register } from "prom-client";
 import { formatListen, type ListenAddress } from "../config.ts";
+import { messageOf } from "../thrown.ts";
 import type { Logger } from "./logger.ts";
 import { failedChecks, type ReadinessCheck, readinessNotes } from "./readiness.ts";
 
@@ -32,10 +33,6 @@ type Answer = readonly [status: number, contentType: string, body: string];
 
 function json(status: number, body: unknown): Answer {
   return [status, "application/json", JSON.stringify(body)];
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 type Readiness = () => Promise<Answer>;

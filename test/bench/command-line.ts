@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { parseArgs, type ParseArgsConfig } from "node:util";
+import { messageOf } from "../../src/thrown.ts";
 import { DIST } from "./environment/signet.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -133,7 +134,7 @@ export async function runEach<T extends Named>(
     try {
       await run(each);
     } catch (error) {
-      failures[each.name] = error instanceof Error ? error.message : String(error);
+      failures[each.name] = messageOf(error);
       log(`${each.name} failed: ${error instanceof Error ? (error.stack ?? "") : String(error)}`);
     }
   }
@@ -165,7 +166,7 @@ async function exitCode<T extends Named, O extends CommonOptions>(command: Comma
     options = command.parse(process.argv.slice(2));
     chosen = chooseNamed(command.all, options.only);
   } catch (error) {
-    log(`${error instanceof Error ? error.message : String(error)}\n\n${command.usage}`);
+    log(`${messageOf(error)}\n\n${command.usage}`);
     return 2;
   }
   if (options.list) {
