@@ -4,6 +4,7 @@ import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
+import { addReasoned } from "./reason.ts";
 
 interface SettingsOptions extends OutputOptions {
   readonly role?: string;
@@ -78,15 +79,11 @@ function addChanges(operator: Command, context: CliContext, call: AdminCall): vo
     printResource(context, answer, options);
   });
 
-  operator
-    .command("revoke <id>")
-    .description("shut an operator out for good, with all its tokens and certificates")
-    .option("--reason <text>", "for the compliance log")
-    .option("--json", "print the API's object")
-    .action(async (id: string, { reason, ...output }: OutputOptions & { readonly reason?: string }) => {
-      const body = reason === undefined ? {} : { reason };
-      printResource(context, await call("POST", `/operators/${segment(id)}/revoke`, body), output);
-    });
+  addReasoned(operator, context, call, {
+    usage: "revoke <id>",
+    description: "shut an operator out for good, with all its tokens and certificates",
+    request: (id) => ({ path: `/operators/${segment(id)}/revoke` }),
+  });
 }
 
 /** `signet operator token create | revoke | list`. */

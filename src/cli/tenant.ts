@@ -3,6 +3,7 @@ import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
+import { addReasoned } from "./reason.ts";
 import { addRevoke } from "./revocation.ts";
 
 interface CreateOptions extends OutputOptions {
@@ -45,24 +46,16 @@ export function tenantCommand(context: CliContext): Command {
   return addRevoke(tenant, context, "tenants");
 }
 
-interface StateOptions extends OutputOptions {
-  readonly reason?: string;
-}
-
 function addStates(tenant: Command, context: CliContext, call: AdminCall): void {
   const states = [
     ["suspend", "end a tenant's access: no new tokens, and those it has are revoked"],
     ["resume", "let a suspended tenant have tokens again"],
   ] as const;
   for (const [name, description] of states) {
-    tenant
-      .command(`${name} <id>`)
-      .description(description)
-      .option("--reason <text>", "for the compliance log; no personal data")
-      .option("--json", "print the API's object")
-      .action(async (id: string, { reason, ...output }: StateOptions) => {
-        const body = reason === undefined ? {} : { reason };
-        printResource(context, await call("POST", `/tenants/${segment(id)}/${name}`, body), output);
-      });
+    addReasoned(tenant, context, call, {
+      usage: `${name} <id>`,
+      description,
+      request: (id) => ({ path: `/tenants/${segment(id)}/${name}` }),
+    });
   }
 }
