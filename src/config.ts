@@ -11,6 +11,7 @@ import { OPERATOR_SETTINGS } from "./settings/operator-settings.ts";
 import { REVOCATION_SETTINGS, revocationProblems } from "./settings/revocation.ts";
 import { ROTATION_SETTINGS } from "./settings/rotation-settings.ts";
 import {
+  formatListen,
   integer,
   list,
   listen,
@@ -28,7 +29,7 @@ export const RETRY_WINDOW_MS = 259_200_000;
 /** How long a dead letter can be replayed: 7 days (specification 8). */
 export const DEAD_LETTER_MS = 604_800_000;
 
-export type { ListenAddress };
+export { formatListen, type ListenAddress };
 
 const POSTGRES = url("postgres:", "postgresql:");
 
@@ -352,11 +353,6 @@ export function loadOperatorSettings(environment: Environment): OperatorSettings
     throw new ConfigError(problems);
   }
   return { ...settings, production: environment[SETTINGS.env.variable] === "production" };
-}
-
-/** `host:port`, with brackets around IPv6. */
-export function formatListen(address: ListenAddress): string {
-  return address.host.includes(":") ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
 }
 
 /** Where this service itself listens: never a target of deliveries. */

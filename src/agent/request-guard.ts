@@ -6,6 +6,7 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { formatListen } from "../settings/setting.ts";
 
 const SECRET_HEADER = "x-signet-agent-secret";
 /** Set by browsers and by proxies; a program that wants a token has no reason for them. */
@@ -26,8 +27,7 @@ export interface Refusal {
 
 /** How a listener on loopback may be called. */
 export function hostNames(host: string, port: number): ReadonlySet<string> {
-  const literal = host.includes(":") ? `[${host}]` : host;
-  return new Set([`${literal}:${port}`, `localhost:${port}`]);
+  return new Set([formatListen({ host, port }), `localhost:${port}`]);
 }
 
 function count(request: IncomingMessage, wanted: string): number {

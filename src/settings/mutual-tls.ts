@@ -1,7 +1,7 @@
 /** The settings of mutual TLS, and what must be set together. */
 import { join, resolve } from "node:path";
 import { addressSet } from "../address-set.ts";
-import { list, type ListenAddress, oneOf, setting, url } from "./setting.ts";
+import { formatListen, list, type ListenAddress, oneOf, setting, url } from "./setting.ts";
 
 const MODES = ["native", "proxy", "off"] as const;
 
@@ -137,8 +137,7 @@ export function mutualTlsAddress(config: {
   readonly mtlsUrl?: string | undefined;
   readonly edgeListen: ListenAddress;
 }): string | undefined {
-  const { host, port } = config.edgeListen;
-  const own = `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const own = `https://${formatListen(config.edgeListen)}`;
   return config.mtlsUrl ?? (config.development && config.mtlsMode === "native" ? own : undefined);
 }
 

@@ -30,6 +30,11 @@ export function listen(value: string): ListenAddress {
   return { host, port };
 }
 
+/** `host:port`, with brackets around IPv6: what {@link listen} reads. */
+export function formatListen({ host, port }: ListenAddress): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
 export function integer(minimum: number, maximum: number): Parser<number> {
   return (value) => {
     const number = Number(value);
