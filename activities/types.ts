@@ -105,6 +105,8 @@ export interface PurgeResult {
   readonly keys: number;
   /** Finished deliveries of earlier days removed. */
   readonly rows: number;
+  /** Revocations of single tokens forgotten. */
+  readonly revocations: number;
 }
 
 /** Activities of the `purgeExpired` workflow. */

@@ -46,10 +46,7 @@ function distinct(values: readonly string[]): string[] {
 }
 
 /** @returns whether its first workflow task is ours */
-async function start(
-  client: Client,
-  { carrier, members, input, state, attempt }: Start,
-): Promise<{ readonly eager: boolean }> {
+async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<boolean> {
   const tenants = distinct(members.map((member) => member.tenantId));
   const [tenant] = tenants;
   try {
@@ -73,12 +70,12 @@ async function start(
         { key: SEARCH_ATTRIBUTES.attempt, value: attempt },
       ],
     });
-    return { eager: handle.eagerlyStarted };
+    return handle.eagerlyStarted;
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
       throw error;
     }
-    return { eager: false };
+    return false;
   }
 }
 
@@ -98,7 +95,7 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
     startFirst: async (carrier, members, slow) => {
       const mixed = distinct(members.map((member) => member.endpointId)).length > 1;
       const input = { ...inputOf(members), ...(mixed ? { mixed } : {}), ...(slow ? { slow } : {}) };
-      const { eager } = await start(client, { carrier, members, input, state: "QUEUED", attempt: 1 });
+      const eager = await start(client, { carrier, members, input, state: "QUEUED", attempt: 1 });
       if (eager && !slow) {
         onEagerStart(carrier, input);
       }

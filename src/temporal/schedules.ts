@@ -1,5 +1,6 @@
 /** Temporal Schedules of the upkeep workflows. */
 import { type Client, ScheduleAlreadyRunning, ScheduleOverlapPolicy } from "@temporalio/client";
+import type { Duration } from "@temporalio/common";
 import { TASK_QUEUES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
 
 /** Makes the schedules that are missing; those that exist are left as operators have set them. */
@@ -9,11 +10,7 @@ export async function ensureSchedules(client: Client): Promise<void> {
   await ensureSchedule(client, WORKFLOW_TYPES.rotateSigningKeys, "10 minutes");
 }
 
-async function ensureSchedule(
-  client: Client,
-  workflowType: string,
-  every: "1 hour" | "10 minutes" | "5 minutes",
-): Promise<void> {
+async function ensureSchedule(client: Client, workflowType: string, every: Duration): Promise<void> {
   try {
     await client.schedule.create({
       scheduleId: workflowType,
