@@ -26,7 +26,7 @@ export interface TokenSubject {
 
 export interface TokenMint {
   /** A signed token for the subject, good from now for 900 seconds. */
-  mint(subject: TokenSubject): string;
+  mint(subject: TokenSubject): Promise<string>;
 }
 
 export interface TokenMintOptions {
@@ -45,7 +45,7 @@ function encode(text: string): string {
 export function createTokenMint(options: TokenMintOptions): TokenMint {
   const { issuer, audience, signingKey, clock, randomBytes } = options;
   return {
-    mint: (subject) => {
+    mint: async (subject) => {
       const key = signingKey();
       const issuedAt = Math.floor(clock.now() / 1_000);
       const claims = {
@@ -69,7 +69,7 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
       };
       const header = encode(`{"alg":"${key.alg}","typ":"at+jwt","kid":"${key.kid}"}`);
       const signed = `${header}.${encode(JSON.stringify(claims))}`;
-      return `${signed}.${key.sign(signed)}`;
+      return `${signed}.${await key.sign(signed)}`;
     },
   };
 }

@@ -1,7 +1,7 @@
 /**
  * Who asks for a token: client_secret_post or client_secret_basic (RFC 6749 section 2.3.1), or a client without a secret
- * (workload-authentication.ts). Every reason to refuse gets
- * the same answer, and an unknown client costs the same comparison as a known one.
+ * (workload-authentication.ts). Every reason to refuse gets the same answer, and an unknown client costs the same
+ * comparison as a known one.
  */
 import { timingSafeEqual } from "node:crypto";
 import { isForeignCertificate, isRegisteredCertificate } from "../credentials/certificate-binding.ts";

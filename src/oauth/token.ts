@@ -79,7 +79,7 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
   noteUse(authenticated, services.lastUsed);
   const rotation = rotationStep(authenticated, { presented, request, rotation: services.rotation });
   const credentialRotation = rotation === undefined ? undefined : await rotation;
-  const token = services.mint.mint(
+  const token = await services.mint.mint(
     tokenSubject(authenticated, { scope, audience, certificate: request.clientCertificate }),
   );
   return {

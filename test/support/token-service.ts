@@ -141,7 +141,10 @@ function createServices(
         void writes.push(replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac })),
       onRetiredSecret: (client, { version }) => notices.late("misuse", { ...client, version }),
     }),
-    mint: { mint: ({ credentialId, secretVersion }) => `${credentialId}/${secretVersion}` },
+    mint: {
+      mint: async ({ credentialId, secretVersion }) =>
+        await Promise.resolve(`${credentialId}/${secretVersion}`),
+    },
     lastUsed,
     rotation: new TokenRotationService({
       pool: pools.rotator,

@@ -46,17 +46,20 @@ async function tokenVerification(): Promise<Readonly<Record<string, number>>> {
         ),
     }),
   });
-  const tokens = Array.from({ length: TOKENS }, (_, index) =>
-    mint.mint({
-      clientId: `cl_${index}`,
-      tenantId: "ten_bench",
-      principalId: "prn_bench",
-      credentialId: "crd_bench",
-      secretVersion: 1,
-      region: "eu",
-      scope: "events:publish",
-    }),
+  const minted = Array.from(
+    { length: TOKENS },
+    async (_, index) =>
+      await mint.mint({
+        clientId: `cl_${index}`,
+        tenantId: "ten_bench",
+        principalId: "prn_bench",
+        credentialId: "crd_bench",
+        secretVersion: 1,
+        region: "eu",
+        scope: "events:publish",
+      }),
   );
+  const tokens = await Promise.all(minted);
   const verify = createTokenVerifier({
     issuer: ISSUER,
     audience: "signet",

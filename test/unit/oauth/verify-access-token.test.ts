@@ -29,7 +29,7 @@ const subject = {
   region: "eu-west-1",
   scope: "inference:read webhooks:write",
 };
-const token = createTokenMint({
+const token = await createTokenMint({
   issuer: ISSUER,
   audience: "signet",
   signingKey: () => signingKey,
@@ -47,7 +47,7 @@ const CLAIMS = decode(payloadPart);
 /** A token with these members, signed with our key: what a bug of ours, not a forger, would make. */
 function signed(header: Members, claims: unknown): string {
   const text = `${encode(header)}.${encode(claims)}`;
-  return `${text}.${signingKey.sign(text)}`;
+  return `${text}.${signingKey.sign(text) as string}`;
 }
 
 const claim = (members: Members): string => signed(HEADER, { ...CLAIMS, ...members });
