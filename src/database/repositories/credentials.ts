@@ -45,7 +45,8 @@ export interface NewSecret {
 /** A credential as operators see it, with the newest version of its secret that may authenticate. */
 export type VersionedCredentialRow = CredentialRow & { readonly version: number | null };
 
-const COLUMNS = `id, tenant_id, principal_id, client_id, state, rotation_mode, san_uri, certificate_thumbprints,
+/** What a {@link CredentialRow} has of its table. */
+export const CREDENTIAL_COLUMNS = `id, tenant_id, principal_id, client_id, state, rotation_mode, san_uri, certificate_thumbprints,
   created_at, revoked_at, ends_at, replaced_by`;
 
 const DUE_AT = `(SELECT v.due_at FROM secret_versions v
@@ -58,7 +59,7 @@ export async function listTenantCredentials(
   { limit, before }: RowPage,
 ): Promise<CredentialRow[]> {
   const { rows } = await db.query<CredentialRow>(
-    `SELECT ${COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [tenantId, before, limit + 1],
   );
   return rows;
@@ -71,7 +72,7 @@ export async function findTenantCredential(
   id: string,
 ): Promise<CredentialRow | undefined> {
   const { rows } = await db.query<CredentialRow>(
-    `SELECT ${COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND id = $2`,
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND id = $2`,
     [tenantId, id],
   );
   return rows[0];
@@ -91,7 +92,7 @@ export async function insertCredential(
        INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, acked_at, due_at, retire_by)
        VALUES ($1, 1, $2, $9, $10, 'ACTIVE', $8, $8, $11, $12) RETURNING version, due_at
      )
-     SELECT ${COLUMNS}, version, due_at FROM made, secret`,
+     SELECT ${CREDENTIAL_COLUMNS}, version, due_at FROM made, secret`,
     [
       credential.id,
       credential.tenantId,
@@ -120,7 +121,7 @@ export async function listPrincipalCredentials(
   { limit, before }: RowPage,
 ): Promise<VersionedCredentialRow[]> {
   const { rows } = await db.query<VersionedCredentialRow>(
-    `SELECT ${COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials
       WHERE principal_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [principalId, before, limit + 1],
   );
@@ -130,7 +131,7 @@ export async function listPrincipalCredentials(
 /** One credential, for operators. */
 export async function findCredential(db: Queryable, id: string): Promise<VersionedCredentialRow | undefined> {
   const { rows } = await db.query<VersionedCredentialRow>(
-    `SELECT ${COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials WHERE id = $1`,
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials WHERE id = $1`,
     [id],
   );
   return rows[0];

@@ -1,6 +1,6 @@
 /** Credentials without a secret, and the assertions that some of them sign in with. */
 import type { Queryable } from "../pool.ts";
-import type { NewCredential, VersionedCredentialRow } from "./credentials.ts";
+import { CREDENTIAL_COLUMNS, type NewCredential, type VersionedCredentialRow } from "./credentials.ts";
 
 /** A set of public keys (RFC 7517), as a client registers it. */
 export interface ClientKeySet {
@@ -16,8 +16,7 @@ export async function insertWorkloadCredential(
   const { rows } = await db.query<VersionedCredentialRow>(
     `INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, san_uri, certificate_thumbprints, created_at, jwks)
      VALUES ($1, $2, $3, $4, 'workload', $5, $6, $7, $8)
-     RETURNING id, tenant_id, principal_id, client_id, state, rotation_mode, san_uri, certificate_thumbprints,
-       created_at, revoked_at, ends_at, replaced_by, NULL::int AS version, NULL::timestamptz AS due_at`,
+     RETURNING ${CREDENTIAL_COLUMNS}, NULL::int AS version, NULL::timestamptz AS due_at`,
     [
       credential.id,
       credential.tenantId,
