@@ -30,12 +30,15 @@ export function operationOf(request: FastifyRequest): string {
   return `${String(method)} ${url?.replaceAll(/:(\w+)/g, "{$1}") ?? ""}`;
 }
 
+/** Makes the guard of a route from the scopes that it needs. */
+export type ScopeGuard = (required: readonly string[]) => onRequestAsyncHookHandler;
+
 /** Makes the guards of routes that declare `scopes`. */
 export function createScopeGuard(
   verify: VerifyToken,
   binding: BindingPolicy,
   limits: TenantLimits,
-): (required: readonly string[]) => onRequestAsyncHookHandler {
+): ScopeGuard {
   return (required) => async (request) => {
     request.identity = await verify(bearerToken(request));
     requireBoundCertificate(request.identity, request.clientCertificate, binding);

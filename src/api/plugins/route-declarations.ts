@@ -7,11 +7,12 @@ import { Type } from "typebox";
 import { isOperatorRole, OPERATOR_ROLES, type OperatorRole } from "../../domain/operator-roles.ts";
 import { OAUTH_PATHS } from "../../oauth/oauth-error.ts";
 import type { SignetServer } from "../types.ts";
+import type { ScopeGuard } from "./authentication.ts";
 import { requireClientCertificate } from "./client-certificates.ts";
 
 export interface RouteGuards {
   /** The guard of a route that needs these scopes; absent on a server without tenants. */
-  readonly scopes?: (required: readonly string[]) => onRequestAsyncHookHandler;
+  readonly scopes?: ScopeGuard;
   /** The guard of a route for operators of this role; absent on the public server. */
   readonly operator?: (required: OperatorRole) => onRequestAsyncHookHandler;
 }

@@ -1,22 +1,18 @@
 /** The OAuth endpoints and documents over HTTP; what they do is in src/oauth. */
-import type { onRequestAsyncHookHandler } from "fastify";
 import { Type } from "typebox";
 import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../oauth/jwks.ts";
 import type { KeyStore } from "../../oauth/key-store.ts";
 import { authorizationServerMetadata, type MetadataOptions } from "../../oauth/metadata.ts";
 import { OAUTH_HEADERS } from "../../oauth/oauth-error.ts";
 import { issueToken, type TokenServices } from "../../oauth/token.ts";
+import type { ScopeGuard } from "../plugins/authentication.ts";
 import type { SignetServer } from "../types.ts";
-import { registerTokenStatusRoutes, tokenRequest, type TokenStatusServices } from "./token-status.ts";
+import { AnyQuery, OAUTH_BODY_LIMIT, tokenRequest } from "./oauth-requests.ts";
+import { registerTokenStatusRoutes, type TokenStatusServices } from "./token-status.ts";
 
 export interface OAuthServices extends TokenServices, MetadataOptions {
   readonly keys: Omit<KeyStore, "close">;
 }
-
-/** The guard of routes that declare scopes, for an endpoint that takes other ways of authentication too. */
-type ScopeGuard = (required: readonly string[]) => onRequestAsyncHookHandler;
-
-const TOKEN_BODY_LIMIT = 8_192;
 
 const TokenResponse = Type.Object({
   access_token: Type.String(),
@@ -37,15 +33,12 @@ const TokenResponse = Type.Object({
   ),
 });
 
-/** Parameters are named in the body; the query is checked by the endpoint, which has an error format of its own. */
-const AnyQuery = Type.Unsafe<Readonly<Record<string, unknown>>>({});
-
 function registerTokenRoute(server: SignetServer, services: OAuthServices): void {
   server.post(
     "/v1/auth/token",
     {
       config: { public: true, rawBody: true },
-      bodyLimit: TOKEN_BODY_LIMIT,
+      bodyLimit: OAUTH_BODY_LIMIT,
       schema: { tags: ["tokens"], querystring: AnyQuery, response: { 200: TokenResponse } },
     },
     async (request, reply) => {
@@ -56,7 +49,11 @@ function registerTokenRoute(server: SignetServer, services: OAuthServices): void
   );
 }
 
-/** Registers the token, revocation and introspection endpoints, the metadata and the key set. */
+/**
+ * Registers the token, revocation and introspection endpoints, the metadata and the key set.
+ *
+ * @param guard that of routes with scopes, for an endpoint that takes other ways of authentication too
+ */
 export function registerOAuthRoutes(
   server: SignetServer,
   services: OAuthServices & TokenStatusServices,
