@@ -2,7 +2,8 @@ import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
-import { reclaimUnstarted } from "../../src/database/repositories/claims.ts";
+import { type AttemptOutcome, recordOutcomes } from "../../src/database/repositories/attempts.ts";
+import { claimFirst, reclaimUnstarted } from "../../src/database/repositories/claims.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { useWorld } from "../support/world.ts";
@@ -75,5 +76,93 @@ describe("a claim that was never started", () => {
     await other.query("ROLLBACK");
     await other.end();
     expect((await sweep()).get(carrier)).toEqual(ids);
+  });
+});
+
+describe("a claim of first attempts", () => {
+  test("does not wait for the disk, and what its connection does afterwards does", async () => {
+    const world = made.current;
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, "http://127.0.0.1:1");
+    const { deliveries } = await world.publish(tenant);
+    const client = await pool.connect();
+    try {
+      const setting = async (): Promise<unknown> =>
+        (await client.query<{ synchronous_commit: string }>("SHOW synchronous_commit")).rows[0]
+          ?.synchronous_commit;
+      const before = await setting();
+      await client.query("BEGIN");
+      const { claimed } = await claimFirst(client, {
+        atLeast: 1,
+        limit: 64,
+        carrier: newId("batch", Date.now(), randomBytes),
+        exceptEndpoints: [],
+        afterTenant: "",
+        now: new Date(),
+      });
+      expect(claimed.map(({ deliveryId }) => deliveryId)).toContain(deliveries[0]?.id);
+      expect(await setting()).toBe("off");
+      await client.query("COMMIT");
+      expect(await setting()).toBe(before);
+    } finally {
+      client.release();
+    }
+  });
+
+  describe("that PostgreSQL forgot in a crash, after its list was sent", () => {
+    const instants = { startedAt: new Date(), endedAt: new Date(), durationMs: 5 };
+
+    /** A delivery that nobody carries any more, and what the sender of its lost carrier has to tell of it. */
+    async function sentAndForgotten(
+      outcome: Pick<AttemptOutcome, "nextState" | "attempt" | "status">,
+    ): Promise<Record<string, unknown>> {
+      const world = made.current;
+      const tenant = await world.createTenant();
+      await world.createEndpoint(tenant, "http://127.0.0.1:1");
+      const { deliveries } = await world.publish(tenant);
+      const id = deliveries[0]?.id ?? "";
+      const dead = outcome.nextState === "DEAD_LETTERED";
+      const told: AttemptOutcome = {
+        ...instants,
+        ...outcome,
+        attemptId: newId("attempt", Date.now(), randomBytes),
+        deliveryId: id,
+        tenantId: tenant,
+        carrier: newId("batch", Date.now(), randomBytes),
+        epoch: 1,
+        cycle: 1,
+        error: outcome.nextState === "DELIVERED" ? null : "status",
+        responseBody: null,
+        nextAttemptAt: outcome.nextState === "RETRYING" ? new Date() : null,
+        expiresAt: dead ? new Date(Date.now() + 604_800_000) : null,
+        leaves: outcome.nextState === "RETRYING",
+      };
+      expect(await recordOutcomes(pool, [told])).toEqual([true]);
+      const { rows } = await world.sql.query<Record<string, unknown>>(
+        "SELECT state, carrier, epoch, attempt_count, last_status FROM deliveries WHERE id = $1",
+        [id],
+      );
+      return rows[0] ?? {};
+    }
+
+    test("leaves deliveries delivered that were delivered", async () => {
+      expect(await sentAndForgotten({ nextState: "DELIVERED", attempt: 1, status: 200 })).toEqual({
+        state: "DELIVERED",
+        carrier: null,
+        epoch: 1,
+        attempt_count: 1,
+        last_status: 200,
+      });
+    });
+
+    test("leaves those dead that had their last attempt", async () => {
+      const row = await sentAndForgotten({ nextState: "DEAD_LETTERED", attempt: 17, status: 500 });
+      expect(row).toMatchObject({ state: "DEAD_LETTERED", attempt_count: 17, last_status: 500 });
+    });
+
+    test("leaves those waiting that failed: whoever claims them next finds the attempt and goes on", async () => {
+      const row = await sentAndForgotten({ nextState: "RETRYING", attempt: 1, status: 500 });
+      expect(row).toMatchObject({ state: "QUEUED", carrier: null, epoch: 1 });
+    });
   });
 });

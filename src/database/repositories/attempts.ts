@@ -188,7 +188,8 @@ export interface AttemptOutcome {
 
 /**
  * Writes attempts and the states that follow from them in one statement. The first outcome of an attempt stays; a
- * delivery that was moved, cancelled or replayed meanwhile keeps its new state.
+ * delivery that was cancelled or replayed meanwhile keeps its new state. One that was moved, or whose claim was lost,
+ * goes on where it is, unless this was its last attempt: delivered is delivered, whoever carries it.
  *
  * @returns for each outcome whether it was written; false: the attempt had one
  */
@@ -227,8 +228,8 @@ export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOu
           reason = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN 'attempts_exhausted' END
         FROM outcome o JOIN written w ON w.day = o.day AND w.delivery_id = o.delivery_id AND w.cycle = o.cycle
           AND w.attempt = o.attempt
-        WHERE d.day = o.day AND d.id = o.delivery_id AND d.carrier = o.carrier AND d.epoch = o.epoch
-          AND d.state IN ('QUEUED', 'RETRYING')
+        WHERE d.day = o.day AND d.id = o.delivery_id AND d.state IN ('QUEUED', 'RETRYING')
+          AND ((d.carrier = o.carrier AND d.epoch = o.epoch) OR (d.cycle = o.cycle AND o.next_state <> 'RETRYING'))
       )
       SELECT delivery_id, cycle, attempt FROM written`,
     values: [

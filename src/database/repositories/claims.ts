@@ -1,6 +1,9 @@
 /**
  * Claims: deliveries get their carrier, in the database first. Workers beside each other skip what is locked. Every
  * claim is one statement, so a crash leaves deliveries either waiting or claimed, never in between.
+ *
+ * The claim of first attempts does not wait for the disk (decision 0010): a crash of PostgreSQL may take it back, and
+ * the deliveries wait again.
  */
 import type { Queryable } from "../pool.ts";
 
@@ -100,7 +103,7 @@ export async function claimFirst(
         SELECT d.day, d.id FROM picked JOIN deliveries d ON d.day = picked.day AND d.id = picked.id
         WHERE d.carrier IS NULL AND d.state = 'QUEUED' FOR UPDATE OF d SKIP LOCKED
       ), counted AS (
-        SELECT count(*) AS n FROM locked
+        SELECT count(*) AS n, set_config('synchronous_commit', 'off', true) FROM locked
       )
       UPDATE deliveries d
       SET carrier = CASE WHEN counted.n = 1 AND d.epoch = 1 THEN d.id ELSE $3 END, claimed_at = $6
