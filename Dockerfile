@@ -22,6 +22,8 @@ COPY --from=build /app/dist dist
 COPY package.json ./
 COPY src/bootstrap.mjs src/
 RUN ln -s /app/src/bootstrap.mjs /usr/local/bin/signet
+# Where checkpoints of the compliance log are mounted: a new volume takes over whose it is.
+RUN install -d -o node -g node /var/lib/signet/checkpoints
 # Heaps grow to what they may have rather than to what they need: measured, the limits save a quarter of the memory at
 # saturation and cost no CPU (docs/benchmarks.md, which starts its processes with the same options).
 ENV NODE_ENV=production SIGNET_ENV=production \

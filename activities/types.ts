@@ -141,3 +141,17 @@ export interface SigningKeyChanges {
 export interface SigningKeyActivities {
   readonly advanceSigningKeys: () => Promise<SigningKeyChanges>;
 }
+
+export interface SignCheckpointResult {
+  /** Entries under the newest checkpoint. */
+  readonly size: number;
+  /** Its number. */
+  readonly seq: number;
+  /** False: nothing was added since. */
+  readonly signed: boolean;
+}
+
+/** Activities of the `signCheckpoint` workflow. */
+export interface CheckpointActivities {
+  readonly sign: () => Promise<SignCheckpointResult>;
+}

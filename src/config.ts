@@ -4,6 +4,7 @@
  */
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { COMPLIANCE_SETTINGS } from "./settings/compliance.ts";
 import { KEY_SETTINGS } from "./settings/key-settings.ts";
 import { LIMIT_SETTINGS } from "./settings/limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
@@ -195,6 +196,7 @@ export const SETTINGS = {
   ),
   ...LIMIT_SETTINGS,
   ...REVOCATION_SETTINGS,
+  ...COMPLIANCE_SETTINGS,
   demo: setting("SIGNET_DEMO", oneOf("on", "off"), "on", "whether `npm start` shows the main job first"),
   logLevel: setting(
     "SIGNET_LOG_LEVEL",
@@ -329,6 +331,9 @@ const OPERATOR_SETTING_NAMES = [
   "operatorToken",
   "operatorKeyFile",
   "operatorCertFile",
+  "checkpointKey",
+  "checkpointKeyFile",
+  "checkpointName",
   "home",
 ] as const;
 

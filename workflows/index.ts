@@ -3,4 +3,5 @@ export { deliver } from "./deliver.ts";
 export { purgeExpired } from "./purge-expired.ts";
 export { rotateCredentials } from "./rotate-credentials.ts";
 export { rotateSigningKeys } from "./rotate-signing-keys.ts";
+export { signCheckpoint } from "./sign-checkpoint.ts";
 export { verifyEndpoint } from "./verify-endpoint.ts";

@@ -21,6 +21,7 @@ export const WORKFLOW_TYPES = {
   purgeExpired: "purgeExpired",
   rotateCredentials: "rotateCredentials",
   rotateSigningKeys: "rotateSigningKeys",
+  signCheckpoint: "signCheckpoint",
 } as const;
 
 export const SEARCH_ATTRIBUTES = {
@@ -129,3 +130,6 @@ export const verifyStatusQuery = defineQuery<VerifyStatus>("status");
 export function verifyWorkflowId(endpointId: string, generation: number): string {
   return `verify/${endpointId}/${generation}`;
 }
+
+/** Failure type of a `signCheckpoint` that found the log not to extend what was signed of it. */
+export const CHECKPOINT_REFUSED = "CHECKPOINT_REFUSED";

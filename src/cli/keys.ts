@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { findCheckpointKey } from "../compliance/load-checkpoint-key.ts";
 import { createAdminCall, type Resource, segment } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
@@ -20,7 +21,7 @@ async function rewrapAll(rewrap: (body: Resource) => Promise<Resource>): Promise
   }
 }
 
-/** `signet keys list | rotate | revoke | rewrap`. */
+/** `signet keys list | rotate | revoke | rewrap | checkpoint-key`. */
 export function keysCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const keys = new Command("keys").description("keys that sign tokens, and the keys that wrap keys");
@@ -66,6 +67,21 @@ export function keysCommand(context: CliContext): Command {
           "Some keys are wrapped by a key-encryption key that the service does not have: add it to SIGNET_KEK_PREVIOUS or to the key file.",
         );
       }
+    });
+
+  keys
+    .command("checkpoint-key")
+    .description(
+      "print the verifier key of the compliance log's checkpoints, from SIGNET_CHECKPOINT_KEY(_FILE)",
+    )
+    .action(async () => {
+      const key = await findCheckpointKey(context.settings());
+      if (key === undefined) {
+        throw new CommandError(
+          "No checkpoint key: set SIGNET_CHECKPOINT_KEY or SIGNET_CHECKPOINT_KEY_FILE as for the worker.",
+        );
+      }
+      context.stdout(`${key.verifierKey}\n`);
     });
 
   return keys;

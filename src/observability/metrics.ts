@@ -23,6 +23,16 @@ export const metrics = {
     help: "Deliveries that were carried again because their workflow was gone",
     registers: [register],
   }),
+  checkpointSize: new Gauge({
+    name: "signet_checkpoint_entries",
+    help: "Entries of the compliance log under the newest signed checkpoint",
+    registers: [register],
+  }),
+  checkpointRefused: new Gauge({
+    name: "signet_checkpoint_refused",
+    help: "1 while the compliance log does not extend what was signed of it, so that nothing is signed",
+    registers: [register],
+  }),
   rateLimited: new Counter({
     name: "signet_rate_limited_total",
     help: "Requests refused with 429 RATE_LIMITED, by limit",

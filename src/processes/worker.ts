@@ -3,10 +3,12 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { NativeConnection } from "@temporalio/worker";
 import { createDeliverActivities } from "../../activities/deliver.ts";
+import { createCheckpointActivities } from "../../activities/checkpoint.ts";
 import { createPurgeActivities } from "../../activities/purge.ts";
 import { createRotateActivities } from "../../activities/rotate.ts";
 import { createSigningKeyActivities } from "../../activities/signing-keys.ts";
 import { createVerifyActivities } from "../../activities/verify.ts";
+import type { CheckpointSigner } from "../compliance/sign-checkpoint.ts";
 import type { Config } from "../config.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { listen } from "../database/listener.ts";
@@ -24,6 +26,7 @@ import { installTemporalRuntime } from "../temporal/runtime.ts";
 import { useLeanWorkflowThreads } from "../temporal/workflow-threads.ts";
 import { startWorkers, type Workers } from "../temporal/workers.ts";
 import { rotationRules } from "../settings/rotation-settings.ts";
+import { openCheckpointSigner, requestCheckpoints } from "./checkpoints.ts";
 import { openRotatorPool } from "./rotation.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorkerUpkeep } from "./worker-upkeep.ts";
@@ -64,11 +67,12 @@ interface WorkerParts {
   readonly rotatorPool: Pool;
   readonly connection: NativeConnection;
   readonly signingKeys: SigningKeyServices;
+  readonly checkpoints: CheckpointSigner;
 }
 
 async function runWorkers(
   { config, log }: WorkerProcessOptions,
-  { engine, pool, rotatorPool, connection, signingKeys }: WorkerParts,
+  { engine, pool, rotatorPool, connection, signingKeys, checkpoints }: WorkerParts,
 ): Promise<Workers> {
   const { attemptFirst, attempt, settle, replay, cancel, expire } = createDeliverActivities({
     attempts: engine.attempts,
@@ -87,6 +91,7 @@ async function runWorkers(
         expire,
         ...createVerifyActivities(engine.challenge),
         ...createSigningKeyActivities(signingKeys),
+        ...createCheckpointActivities(checkpoints, log),
         ...createPurgeActivities({ pool, clock: systemClock, log, retentionDays: config.retentionDays }),
         ...createRotateActivities({
           pool: rotatorPool,
@@ -127,10 +132,11 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   await requireCurrentSchema(pool);
   const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
   const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, alg: config.jwtAlg };
+  const checkpoints = await openCheckpointSigner({ config, pool, operatorPool, clock, randomBytes, log });
   let hint: (count: number) => void = () => undefined;
   const engine = createEngine({ config, pool, keyring, clock, log }, () => hint(1));
   const connection = await connect(options);
-  const parts = { engine, pool, rotatorPool, connection, signingKeys };
+  const parts = { engine, pool, rotatorPool, connection, signingKeys, checkpoints };
   const workers = await runWorkers(options, parts);
   const temporal = createNativeClient(connection, config.temporalNamespace);
   const dispatcher = engine.createDispatcher(temporal);
@@ -141,6 +147,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     onNotification: (payload) => hint(Number(payload ?? 1)),
     log,
   });
+  const revocations = requestCheckpoints(config.databaseUrl, temporal, log);
   const upkeep = startWorkerUpkeep({ options, pool, rotatorPool, clock, connection, engine, dispatcher });
   dispatcher.start();
   log.info({ temporal: config.temporalAddress }, "worker started");
@@ -152,13 +159,13 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     ],
     failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),
     close: async () => {
-      await listener.stop();
+      await Promise.all([listener.stop(), revocations.stop()]);
       await upkeep.stop();
       await dispatcher.stop();
       await workers.stop();
       await engine.drain();
       await connection.close();
-      await Promise.all([pool.end(), rotatorPool.end(), operatorPool.end()]);
+      await Promise.all([pool.end(), rotatorPool.end(), operatorPool.end(), checkpoints.close()]);
     },
   };
 }

@@ -8,6 +8,7 @@ export async function ensureSchedules(client: Client): Promise<void> {
   await ensureSchedule(client, WORKFLOW_TYPES.purgeExpired, "1 hour");
   await ensureSchedule(client, WORKFLOW_TYPES.rotateCredentials, "5 minutes");
   await ensureSchedule(client, WORKFLOW_TYPES.rotateSigningKeys, "10 minutes");
+  await ensureSchedule(client, WORKFLOW_TYPES.signCheckpoint, "1 minute");
 }
 
 async function ensureSchedule(client: Client, workflowType: string, every: Duration): Promise<void> {

@@ -269,6 +269,8 @@ describe("the services as the file runs them", () => {
       SIGNET_PEPPER: /\.signet\/pepper/,
       SIGNET_KEK: /\.signet\/kek/,
       SIGNET_METRICS_LISTEN: /worker:9464 cannot be reached/,
+      SIGNET_CHECKPOINT_KEY: /\.signet\/checkpoint-key/,
+      SIGNET_CHECKPOINT_DIR: /\.signet\/checkpoints/,
     },
   };
   /** Settings that may be left out, and what `migrate` has only in common with the others. */

@@ -267,3 +267,19 @@ describe.runIf(RECORDING)("histories of rotateCredentials", () => {
     await save(world, "rotate-credentials", workflowId);
   });
 });
+
+describe.runIf(RECORDING)("histories of signCheckpoint", () => {
+  const made = useWorld();
+
+  test("one checkpoint", async () => {
+    const world = made.current;
+    await world.startWorker();
+    const workflowId = "signCheckpoint/recording";
+    await world.temporal.workflow.execute("signCheckpoint", {
+      workflowId,
+      taskQueue: TASK_QUEUES.control,
+      args: [],
+    });
+    await save(world, "sign-checkpoint", workflowId);
+  });
+});

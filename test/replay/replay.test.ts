@@ -40,6 +40,7 @@ test("there is a history of every shape", () => {
     "deliver-slow-lane.json",
     "rotate-credentials.json",
     "rotate-signing-keys.json",
+    "sign-checkpoint.json",
     "verify-exhausted.json",
     "verify-second-ping.json",
     "verify-superseded.json",

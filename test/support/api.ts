@@ -8,6 +8,7 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../src/processes/api.ts";
 import type { WorkerProcess, WorkerProcessOptions } from "../../src/processes/worker.ts";
 import { freePort } from "./free-port.ts";
+import { checkpointSettings } from "./checkpoints.ts";
 import { NO_LIMITS } from "./no-limits.ts";
 import { createTestDatabase, testNamespace, type TestDatabase } from "./services.ts";
 
@@ -91,6 +92,7 @@ async function testEnvironment(database: TestDatabase): Promise<Environment> {
     SIGNET_DATABASE_URL: database.url,
     TEMPORAL_ADDRESS: inject("temporalAddress"),
     SIGNET_KEK: randomBytes(32).toString("base64"),
+    ...checkpointSettings(),
     SIGNET_PEPPER: randomBytes(32).toString("base64"),
     SIGNET_OPERATOR_TOKEN: randomBytes(32).toString("hex"),
   };

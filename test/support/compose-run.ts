@@ -4,6 +4,7 @@
  * of the test run, and every container's ports to ports of 127.0.0.1.
  */
 import { randomBytes } from "node:crypto";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { inject } from "vitest";
 import { formatListen, type ListenAddress, SETTINGS } from "../../src/config.ts";
@@ -144,6 +145,10 @@ export class ComposeRun {
       if (url !== undefined) {
         environment[variable] = rewriteDatabase(url, place.suffix);
       }
+    }
+    if (environment["SIGNET_CHECKPOINT_DIR"] !== undefined) {
+      // A volume of the service's own.
+      environment["SIGNET_CHECKPOINT_DIR"] = join(inject("runDirectory"), `${name}${place.suffix}`);
     }
     if (environment["TEMPORAL_ADDRESS"] === "temporal:7233") {
       environment["TEMPORAL_ADDRESS"] = inject("temporalAddress");

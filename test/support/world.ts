@@ -21,6 +21,7 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { startWorker, type WorkerProcess } from "../../src/processes/worker.ts";
 import { eventually } from "./eventually.ts";
 import { testKeyring } from "./keyring.ts";
+import { checkpointSettings } from "./checkpoints.ts";
 import { NO_LIMITS } from "./no-limits.ts";
 import { createTestDatabase, testNamespace, type TestDatabase } from "./services.ts";
 
@@ -88,6 +89,7 @@ async function worldConfig(database: TestDatabase, options: WorldOptions): Promi
     TEMPORAL_ADDRESS: temporal?.address ?? inject("temporalAddress"),
     TEMPORAL_NAMESPACE: temporal?.namespace ?? (await testNamespace()),
     SIGNET_KEK: randomBytes(32).toString("base64"),
+    ...checkpointSettings(),
     SIGNET_PEPPER: randomBytes(32).toString("base64"),
     SIGNET_OPERATOR_TOKEN: randomBytes(32).toString("hex"),
     SIGNET_RETRY_WINDOW_MS: String(options.retryWindowMs ?? 2_000),

@@ -135,3 +135,12 @@ export async function markRevoked(
   );
   return rows[0];
 }
+
+/** Whether a signing key has, or ever had, this Ed25519 public key. */
+export async function isSigningKey(db: Queryable, publicKey: Buffer): Promise<boolean> {
+  const { rowCount } = await db.query(
+    "SELECT FROM signing_keys WHERE public_jwk ->> 'crv' = 'Ed25519' AND public_jwk ->> 'x' = $1",
+    [publicKey.toString("base64url")],
+  );
+  return rowCount !== 0;
+}

@@ -4,13 +4,8 @@ import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { appendEntry, type LogPlace } from "../../../src/compliance/append-entry.ts";
 import type { ComplianceEntry } from "../../../src/compliance/entry.ts";
-import {
-  appendLeaf,
-  EMPTY_FRONTIER,
-  type Frontier,
-  leafHash,
-  rootHash,
-} from "../../../src/compliance/merkle.ts";
+import { leafHash } from "../../../src/client/merkle-proof.ts";
+import { type Frontier, GrowingTree } from "../../../src/compliance/merkle.ts";
 import { createPool, type Pool, SERVICE_ROLES, type ServiceRole } from "../../../src/database/pool.ts";
 import { tenantTransaction, transaction } from "../../../src/database/transaction.ts";
 import { newId } from "../../../src/domain/ids.ts";
@@ -80,12 +75,12 @@ test("entries written at the same time stand without gap, and their tree is the 
   for (const { index, leafHash: hash } of places) {
     expect(rows[index]?.leaf_hash.toString("hex")).toBe(hash);
   }
-  let tree = EMPTY_FRONTIER;
+  const tree = new GrowingTree();
   for (const { entry, leaf_hash: stored } of rows) {
     expect(leafHash(entry)).toEqual(stored);
-    tree = appendLeaf(tree, stored);
+    tree.append(stored);
   }
-  expect(await head()).toEqual({ ...tree, root: rootHash(tree).toString("hex") });
+  expect(await head()).toEqual({ ...tree.frontier, root: tree.root.toString("hex") });
 });
 
 test("an entry is canonical JSON that names its place, its time and a salt of its own", async () => {

@@ -124,6 +124,16 @@ describe("our services", () => {
   });
 });
 
+describe("the worker", () => {
+  test("keeps checkpoints of the compliance log in a volume that nobody else has, as the user of the image", () => {
+    const { SIGNET_CHECKPOINT_DIR: directory } = environment("worker");
+    expect(service("worker").volumes).toEqual([`checkpoints:${directory}`]);
+    const others = all().filter(([name]) => name !== "worker");
+    expect(others.flatMap(([, { volumes = [] }]) => volumes).join()).not.toContain("checkpoints");
+    expect(image.runs).toContain(`install -d -o ${image.user} -g ${image.user} ${directory}`);
+  });
+});
+
 describe("PostgreSQL", () => {
   test("keeps its data in a volume, where version 18 has it", () => {
     expect(service("postgres").image).toMatch(/^postgres:18\./);

@@ -1,0 +1,36 @@
+/** Activities of the `signCheckpoint` workflow. */
+import { ApplicationFailure } from "@temporalio/common";
+import { CHECKPOINT_REFUSED } from "../workflows/messages.ts";
+import {
+  CheckpointRefusedError,
+  type CheckpointSigner,
+  signCheckpoint,
+} from "../src/compliance/sign-checkpoint.ts";
+import type { Logger } from "../src/observability/logger.ts";
+import { metrics } from "../src/observability/metrics.ts";
+import { heartbeating } from "./heartbeating.ts";
+import type { CheckpointActivities } from "./types.ts";
+
+export function createCheckpointActivities(signer: CheckpointSigner, log: Logger): CheckpointActivities {
+  return {
+    sign: async () => {
+      try {
+        const result = await heartbeating(async () => await signCheckpoint(signer));
+        metrics.checkpointSize.set(result.size);
+        metrics.checkpointRefused.set(0);
+        return result;
+      } catch (error) {
+        if (!(error instanceof CheckpointRefusedError)) {
+          throw error;
+        }
+        metrics.checkpointRefused.set(1);
+        log.error({ err: error }, "the compliance log is not signed: it does not extend what was signed");
+        throw ApplicationFailure.create({
+          type: CHECKPOINT_REFUSED,
+          message: error.message,
+          nonRetryable: true,
+        });
+      }
+    },
+  };
+}

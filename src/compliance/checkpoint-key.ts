@@ -1,0 +1,51 @@
+/**
+ * The key that signs checkpoints of the compliance log. Never one of the keys that sign tokens, and never in the
+ * database: whoever can change the log must not be able to sign it.
+ */
+import { createPrivateKey, createPublicKey, type KeyObject, sign } from "node:crypto";
+import { type Checkpoint, formatCheckpoint, formatVerifierKey, noteKeyId } from "../client/signed-note.ts";
+
+/** RFC 8410: what comes before the 32 bytes of an Ed25519 private key in DER. */
+const PKCS8_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");
+
+export interface CheckpointKey {
+  /** Name of the log and of the key. */
+  readonly name: string;
+  /** Raw public key, 32 bytes. */
+  readonly publicKey: Buffer;
+  /** For those who verify: `name+id+key`. */
+  readonly verifierKey: string;
+  /** The signed note of a tree. */
+  sign(tree: Omit<Checkpoint, "origin">): string;
+}
+
+function publicBytes(key: KeyObject): Buffer {
+  return Buffer.from(createPublicKey(key).export({ format: "jwk" }).x ?? "", "base64url");
+}
+
+/** A text that a key has signed, as a note. */
+function signNote(
+  text: string,
+  { name, publicKey }: Pick<CheckpointKey, "name" | "publicKey">,
+  key: KeyObject,
+) {
+  const signature = Buffer.concat([noteKeyId(name, publicKey), sign(null, Buffer.from(text), key)]);
+  return `${text}\n— ${name} ${signature.toString("base64")}\n`;
+}
+
+/**
+ * The key of a log.
+ *
+ * @param name of the log, without white space and `+`; best a host and a path, as `signet.example.com/compliance`
+ * @param seed 32 secret bytes (RFC 8032)
+ */
+export function createCheckpointKey(name: string, seed: Uint8Array): CheckpointKey {
+  const key = createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: "der", type: "pkcs8" });
+  const publicKey = publicBytes(key);
+  return {
+    name,
+    publicKey,
+    verifierKey: formatVerifierKey(name, publicKey),
+    sign: (tree) => signNote(formatCheckpoint({ ...tree, origin: name }), { name, publicKey }, key),
+  };
+}

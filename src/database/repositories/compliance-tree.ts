@@ -1,0 +1,130 @@
+/** The compliance log as a tree: head, tiles, checkpoints (migrations 0005 and 0011). */
+import type { Queryable } from "../pool.ts";
+
+/** Hashes in a full tile. */
+export const TILE_WIDTH = 256;
+const HASH_BYTES = 32;
+
+export interface HeadRow {
+  readonly size: number;
+  readonly root: Buffer;
+}
+
+/** Of a tree of `size` entries that were all committed before: entries below it can be read. */
+export async function readHead(db: Queryable): Promise<HeadRow> {
+  const { rows } = await db.query<HeadRow>("SELECT size, root FROM clog_head WHERE log_id = 1");
+  return rows[0] as HeadRow;
+}
+
+function split(hashes: Buffer | null | undefined): Buffer[] {
+  const bytes = hashes ?? Buffer.of();
+  return Array.from({ length: bytes.length / HASH_BYTES }, (_value, index) =>
+    bytes.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES),
+  );
+}
+
+/** The hashes of a tile that is full and was stored. */
+export async function readTile(db: Queryable, level: number, index: number): Promise<Buffer[]> {
+  const { rows } = await db.query<{ hashes: Buffer }>(
+    "SELECT hashes FROM clog_tile WHERE log_id = 1 AND level = $1 AND idx = $2",
+    [level, index],
+  );
+  return split(rows[0]?.hashes);
+}
+
+/** Roots of stored tiles, from the tile `first` on, at most so many. */
+export async function readTileRoots(
+  db: Queryable,
+  { level, first, count }: { readonly level: number; readonly first: number; readonly count: number },
+): Promise<Buffer[]> {
+  const { rows } = await db.query<{ root: Buffer }>(
+    "SELECT root FROM clog_tile WHERE log_id = 1 AND level = $1 AND idx >= $2 AND idx < $2 + $3::int ORDER BY idx",
+    [level, first, count],
+  );
+  return rows.map(({ root }) => root);
+}
+
+/** Leaf hashes from the entry `first` on, at most a tile's. */
+export async function readLeafHashes(db: Queryable, first: number, count: number): Promise<Buffer[]> {
+  const { rows } = await db.query<{ hashes: Buffer | null }>(
+    "SELECT compliance_leaf_hashes($1, $2) AS hashes",
+    [first, count],
+  );
+  return split(rows[0]?.hashes);
+}
+
+/** How many tiles of a level are stored; there are no gaps between them. */
+export async function countTiles(db: Queryable, level: number): Promise<number> {
+  const { rows } = await db.query<{ count: number }>(
+    "SELECT coalesce(max(idx) + 1, 0) AS count FROM clog_tile WHERE log_id = 1 AND level = $1",
+    [level],
+  );
+  return rows[0]?.count ?? 0;
+}
+
+export interface Tile {
+  readonly level: number;
+  readonly index: number;
+  /** {@link TILE_WIDTH} of them. */
+  readonly hashes: readonly Buffer[];
+  readonly root: Buffer;
+}
+
+/** Stores a tile unless it is there (role signet_worker). */
+export async function insertTile(db: Queryable, { level, index, hashes, root }: Tile): Promise<void> {
+  await db.query(
+    "INSERT INTO clog_tile (log_id, level, idx, hashes, root) VALUES (1, $1, $2, $3, $4) ON CONFLICT DO NOTHING",
+    [level, index, Buffer.concat(hashes), root],
+  );
+}
+
+export interface CheckpointRow {
+  /** From 1, without gaps. */
+  readonly seq: number;
+  readonly size: number;
+  readonly root: Buffer;
+  readonly note: string;
+  readonly signed_at: Date;
+}
+
+const CHECKPOINT = "seq, size, root, note, signed_at";
+
+export async function newestCheckpoint(db: Queryable): Promise<CheckpointRow | undefined> {
+  const { rows } = await db.query<CheckpointRow>(
+    `SELECT ${CHECKPOINT} FROM clog_checkpoint WHERE log_id = 1 ORDER BY seq DESC LIMIT 1`,
+  );
+  return rows[0];
+}
+
+/** Stores a checkpoint unless its number is taken (role signet_worker). */
+export async function insertCheckpoint(db: Queryable, row: CheckpointRow): Promise<void> {
+  await db.query(
+    `INSERT INTO clog_checkpoint (log_id, ${CHECKPOINT}) VALUES (1, $1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
+    [row.seq, row.size, row.root, row.note, row.signed_at],
+  );
+}
+
+/** An entry with the columns that repeat what it says. */
+export interface LogRow {
+  readonly idx: number;
+  readonly entry: Buffer;
+  readonly leaf_hash: Buffer;
+  /** RFC 3339 with milliseconds, and more digits where the column has them. */
+  readonly at: string;
+  readonly type: string;
+  readonly tenant_id: string | null;
+}
+
+/** Entries from `first` on, below `end`, by place (role signet_audit). */
+export async function readLogRows(
+  db: Queryable,
+  { first, end, limit }: { readonly first: number; readonly end: number; readonly limit: number },
+): Promise<LogRow[]> {
+  const { rows } = await db.query<LogRow>({
+    name: "read-log-rows",
+    text: `SELECT idx, entry, leaf_hash, to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') AS at, type, tenant_id
+      FROM clog WHERE log_id = 1 AND idx >= $1 AND idx < $2 ORDER BY idx LIMIT $3`,
+    values: [first, end, limit],
+  });
+  return rows;
+}

@@ -1,0 +1,121 @@
+/** The schedule of the checkpoints on a real worker, and the one after each revocation. */
+import { randomBytes } from "node:crypto";
+import { beforeAll, expect, test } from "vitest";
+import { openCheckpoint, parseVerifierKey } from "../../src/client/signed-note.ts";
+import { appendEntry } from "../../src/compliance/append-entry.ts";
+import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
+import { createPool } from "../../src/database/pool.ts";
+import { transaction } from "../../src/database/transaction.ts";
+import { systemClock } from "../../src/domain/clock.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { publishRevocation } from "../../src/revocation/publish-revocation.ts";
+import { CHECKPOINT_REFUSED, TASK_QUEUES } from "../../workflows/messages.ts";
+import { eventually } from "../support/eventually.ts";
+import { useWorld } from "../support/world.ts";
+
+const made = useWorld({ environment: { SIGNET_LOG_LEVEL: "silent" } });
+const sources = { clock: systemClock, randomBytes };
+beforeAll(async () => {
+  await made.current.startWorker();
+  // The schedule's own runs would come between.
+  const handle = made.current.temporal.schedule.getHandle("signCheckpoint");
+  await eventually(
+    async () =>
+      await handle.pause().then(
+        () => true,
+        () => undefined,
+      ),
+    "the schedule",
+  );
+});
+
+async function operator<T>(work: Parameters<typeof transaction<T>>[1]): Promise<T> {
+  const pool = createPool({
+    url: made.current.config.databaseUrl,
+    role: "signet_operator",
+    max: 1,
+    log: createLogger({ level: "silent" }),
+  });
+  try {
+    return await transaction(pool, work);
+  } finally {
+    await pool.end();
+  }
+}
+
+async function append(): Promise<void> {
+  await operator(
+    async (db) =>
+      await appendEntry(
+        db,
+        { type: "tenant.created", actor: "operator:root", tenant: null, target: null },
+        sources,
+      ),
+  );
+}
+
+async function run(workflowId: string): Promise<unknown> {
+  return await made.current.temporal.workflow.execute("signCheckpoint", {
+    workflowId,
+    taskQueue: TASK_QUEUES.control,
+  });
+}
+
+async function notes(): Promise<string[]> {
+  const { rows } = await made.current.sql.query<{ note: string }>(
+    "SELECT note FROM clog_checkpoint ORDER BY seq",
+  );
+  return rows.map(({ note }) => note);
+}
+
+test("a worker makes the schedule, which runs every minute and never beside itself", async () => {
+  const described = await made.current.temporal.schedule.getHandle("signCheckpoint").describe();
+  expect(described.action).toMatchObject({ type: "startWorkflow", workflowType: "signCheckpoint" });
+  expect(described.spec.intervals).toMatchObject([{ every: 60_000 }]);
+  expect(described.policies.overlap).toBe("SKIP");
+});
+
+test("a run signs what was added, with the key of the settings", async () => {
+  await append();
+  expect(await run("sign/1")).toMatchObject({ signed: true });
+  const before = await notes();
+  expect(await run("sign/2")).toMatchObject({ signed: false });
+  expect(await notes()).toEqual(before);
+  const { checkpointName, checkpointKey = Buffer.of() } = made.current.config;
+  const key = createCheckpointKey(checkpointName, checkpointKey);
+  const { size } = openCheckpoint(before.at(-1) ?? "", [parseVerifierKey(key.verifierKey)]);
+  expect(size).toBeGreaterThan(0);
+});
+
+test("a revocation is signed for at once, without the schedule", async () => {
+  const before = await notes();
+  const { logIndex } = await operator(
+    async (db) =>
+      await publishRevocation(
+        db,
+        {
+          kind: "cert",
+          target: randomBytes(32).toString("hex"),
+          tenant: null,
+          actor: "operator:root",
+        },
+        sources,
+      ),
+  );
+  const newest = await eventually(async () => {
+    const now = await notes();
+    return now.length > before.length ? now.at(-1) : undefined;
+  }, "a checkpoint after the revocation");
+  expect(Number(newest.split("\n")[1])).toBeGreaterThan(logIndex);
+});
+
+test("a log that was changed fails the run, which says where to look", async () => {
+  const { sql } = made.current;
+  await run("sign/before");
+  await sql.query("ALTER TABLE clog DISABLE TRIGGER ALL");
+  await sql.query("UPDATE clog SET leaf_hash = sha256('x') WHERE idx = 0");
+  await append();
+  await expect(run("sign/refused")).rejects.toMatchObject({
+    cause: { cause: { type: CHECKPOINT_REFUSED, message: expect.stringContaining("the first") as string } },
+  });
+});
