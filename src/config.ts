@@ -5,6 +5,7 @@
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { COMPLIANCE_SETTINGS } from "./settings/compliance.ts";
+import { EDGE_SETTINGS, edgeProblems } from "./settings/edge-settings.ts";
 import { KEY_SETTINGS } from "./settings/key-settings.ts";
 import { LIMIT_SETTINGS } from "./settings/limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
@@ -51,6 +52,7 @@ export const SETTINGS = {
   ),
   edgeListen: setting("SIGNET_EDGE_LISTEN", listen, "127.0.0.1:8443", "mutual TLS listener"),
   ...MUTUAL_TLS_SETTINGS,
+  ...EDGE_SETTINGS,
   metricsListen: setting("SIGNET_METRICS_LISTEN", listen, "127.0.0.1:9464", "Prometheus metrics"),
   publicUrl: setting(
     "SIGNET_PUBLIC_URL",
@@ -258,7 +260,7 @@ function parse(environment: Environment, names: readonly string[], problems: str
 }
 
 /** What production must not do without, and must not do at all (wire.md, Ports and start-up; security decisions K). */
-function productionProblems(values: Values): string[] {
+function productionProblems(values: Values, edge: boolean): string[] {
   const problems: string[] = [];
   const needed = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper"): void => {
     if (values[name] === undefined) {
@@ -266,10 +268,13 @@ function productionProblems(values: Values): string[] {
     }
   };
   needed("databaseUrl");
-  needed("temporalAddress");
   needed("publicUrl");
-  needed("pepper");
-  if (values.kek === undefined && values.kekFile === undefined) {
+  // The edge has no secrets of the service's, and starts no workflows.
+  if (!edge) {
+    needed("temporalAddress");
+    needed("pepper");
+  }
+  if (!edge && values.kek === undefined && values.kekFile === undefined) {
     problems.push("SIGNET_KEK or SIGNET_KEK_FILE must be set in production");
   }
   if (values.publicUrl?.startsWith("http:") === true) {
@@ -291,25 +296,34 @@ function productionProblems(values: Values): string[] {
   return problems;
 }
 
+function secretProblems({ kekFile, kek, previousKeks, operatorToken }: Values): string[] {
+  const problems: string[] = [];
+  if (kekFile !== undefined && (kek !== undefined || previousKeks?.length > 0)) {
+    problems.push("SIGNET_KEK_FILE holds every key: leave SIGNET_KEK and SIGNET_KEK_PREVIOUS empty");
+  }
+  if (operatorToken !== undefined && operatorToken.length < 32) {
+    problems.push("SIGNET_OPERATOR_TOKEN must have 32 characters or more");
+  }
+  return problems;
+}
+
+/** Which process asks: the edge needs other things than the processes of the service itself. */
+export type ConfigFor = "service" | "edge";
+
 /**
  * Reads and checks the environment.
  *
  * @throws ConfigError with every problem found
  */
-export function loadConfig(environment: Environment): Config {
+export function loadConfig(environment: Environment, asks: ConfigFor = "service"): Config {
   const problems: string[] = [];
   const values = parse(environment, Object.keys(SETTINGS), problems);
   const development = values.env === "development";
   const mutualTls = resolveMutualTls(values, development);
   if (problems.length === 0 && !development) {
-    problems.push(...productionProblems(values));
+    problems.push(...productionProblems(values, asks === "edge"));
   }
-  if (values.kekFile !== undefined && (values.kek !== undefined || values.previousKeks?.length > 0)) {
-    problems.push("SIGNET_KEK_FILE holds every key: leave SIGNET_KEK and SIGNET_KEK_PREVIOUS empty");
-  }
-  if (values.operatorToken !== undefined && values.operatorToken.length < 32) {
-    problems.push("SIGNET_OPERATOR_TOKEN must have 32 characters or more");
-  }
+  problems.push(...(asks === "edge" ? edgeProblems(values, development) : []), ...secretProblems(values));
   if (problems.length > 0) {
     throw new ConfigError(problems);
   }
@@ -366,8 +380,8 @@ export function ownListeners(config: Config): readonly ListenAddress[] {
 }
 
 /** `loadConfig` for the running process. */
-export function configFromProcess(): Config {
-  return loadConfig(process.env);
+export function configFromProcess(asks?: ConfigFor): Config {
+  return loadConfig(process.env, asks);
 }
 
 /** `loadOperatorSettings` for the running process. */

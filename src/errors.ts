@@ -18,6 +18,7 @@ export const ERROR_CATALOGUE = {
   CLIENT_CERT_REQUIRED: { status: 401, title: "Client certificate required" },
   CERT_BINDING_MISMATCH: { status: 401, title: "Certificate binding mismatch" },
   SCOPE_VIOLATION: { status: 403, title: "Scope violation" },
+  REGION_MISMATCH: { status: 403, title: "Region mismatch" },
   TENANT_SUSPENDED: { status: 403, title: "Tenant suspended" },
   NOT_FOUND: { status: 404, title: "Not found" },
   METHOD_NOT_ALLOWED: { status: 405, title: "Method not allowed" },

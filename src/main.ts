@@ -2,7 +2,14 @@
 import closeWithGrace from "close-with-grace";
 import { CommandError } from "./cli/context.ts";
 import { EXIT_FAILED, type ProcessCommand, runCommandLine } from "./cli/program.ts";
-import { type Config, ConfigError, configFromProcess, operatorSettingsFromProcess } from "./config.ts";
+import {
+  type Config,
+  ConfigError,
+  type ConfigFor,
+  configFromProcess,
+  operatorSettingsFromProcess,
+  processEnvironment,
+} from "./config.ts";
 import { SignetError } from "./errors.ts";
 import { createLogger, type Logger } from "./observability/logger.ts";
 import type { RunningProcess } from "./processes/with-metrics.ts";
@@ -50,6 +57,18 @@ const startWorker: StartProcess = async (config, log, stopping) => {
   );
 };
 
+const startEdge: StartProcess = async (config, log) => {
+  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const edge = await import("./processes/edge.ts");
+  const { withMetrics } = await import("./processes/with-metrics.ts");
+  const environment = processEnvironment();
+  return await withMetrics(
+    config,
+    log,
+    async () => await edge.startEdge({ config: { ...config, databaseUrl }, environment, log }),
+  );
+};
+
 const startServe: StartProcess = async (config, _log, stopping) => {
   const serve = await import("./processes/serve.ts");
   return await serve.startServe(config, stopping);
@@ -83,13 +102,25 @@ async function doctor(options: Readonly<Record<string, unknown>>): Promise<void>
  * Runs a process until a signal ends it, also while it is still starting. A failure at the start or beyond repair
  * ends it with exit code 1.
  */
-function untilSignal(start: StartProcess): () => Promise<void> {
+function untilSignal(start: StartProcess, asks: ConfigFor = "service"): () => Promise<void> {
   return async () => {
-    const config = configFromProcess();
+    const config = configFromProcess(asks);
     const log = createLogger({ level: config.logLevel });
     const stopping = new AbortController();
     const starting = start(config, log, stopping.signal);
-    const grace = closeWithGrace({ delay: CLOSE_TIMEOUT_MS, logger: log }, async ({ err, signal }) => {
+    const reloads = asks === "edge";
+    if (reloads) {
+      process.on(
+        "SIGHUP",
+        () => void starting.then(async (started) => await started.reload?.()).catch(() => undefined),
+      );
+    }
+    const options = {
+      delay: CLOSE_TIMEOUT_MS,
+      logger: log,
+      ...(reloads ? { skip: ["SIGHUP" as const] } : {}),
+    };
+    const grace = closeWithGrace(options, async ({ err, signal }) => {
       if (err !== undefined) {
         log.fatal({ err }, "ending after an error that nobody caught");
       } else {
@@ -116,6 +147,11 @@ function untilSignal(start: StartProcess): () => Promise<void> {
 const PROCESSES: readonly ProcessCommand[] = [
   { name: "api", description: "run the public and the operators' API", run: untilSignal(startApi) },
   { name: "worker", description: "run the delivery engine", run: untilSignal(startWorker) },
+  {
+    name: "edge",
+    description: "check tokens and scopes in front of the data plane and the API",
+    run: untilSignal(startEdge, "edge"),
+  },
   {
     name: "serve",
     description: "run everything in one process on embedded PostgreSQL and Temporal",

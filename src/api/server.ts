@@ -1,4 +1,5 @@
 /** The HTTP server under both listeners: what every request meets, whatever it asks for (security decisions I, J). */
+import type { IncomingMessage } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import { fastify, type FastifyBaseLogger, LogController } from "fastify";
 import type { Clock } from "../domain/clock.ts";
@@ -26,6 +27,8 @@ export interface ServerOptions {
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
+  /** Gives the request target that is routed, from the one that came. It must not throw: hooks refuse, with an answer. */
+  readonly rewriteUrl?: ((request: IncomingMessage) => string) | undefined;
 }
 
 /** A request must have arrived within this time, or it is answered 408; measured: only the three together work. */
@@ -57,6 +60,7 @@ export function createServer(options: ServerOptions): {
     // Requests that arrive while the process stops are served, and their connections closed.
     return503OnClosing: false,
     routerOptions: { querystringParser: parseQueryString },
+    ...(options.rewriteUrl === undefined ? {} : { rewriteUrl: options.rewriteUrl }),
     clientErrorHandler: createClientErrorHandler(baseUrl, newRequestId),
     frameworkErrors: (error, _request, reply) => {
       failRequest(error, reply, baseUrl);

@@ -38,6 +38,10 @@ declare module "fastify" {
     audits?: EntryType | readonly EntryType[];
     /** The route reads the bytes of the body itself (the OAuth endpoints). */
     rawBody?: true;
+    /** Somebody else answers: the edge passes the request on and looks at neither query nor body. */
+    proxied?: true;
+    /** Regions whose tokens the route takes; absent where any will do. Tokens without affinity are good everywhere. */
+    regions?: readonly string[];
     /** A missing body counts as one without members. */
     optionalBody?: true;
     /** Body members that keep their own spelling: JSON pointer to deepest nesting (strict-json.ts). */

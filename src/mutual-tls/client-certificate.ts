@@ -9,6 +9,8 @@ export interface ClientCertificate {
   readonly x5t: string;
   /** The URIs among its subject alternative names. */
   readonly sanUris: readonly string[];
+  /** The certificate and, as far as they are known here, those between it and its root, the root too. */
+  readonly chain: readonly X509Certificate[];
   /** Unix milliseconds; of the chain as far as it is known, not of the leaf alone. */
   readonly notBefore: number;
   readonly notAfter: number;
@@ -51,6 +53,7 @@ export function describeCertificate(
     sanUris: subjectAlternativeNames(leaf.subjectAltName)
       .filter(({ kind }) => kind === "URI")
       .map(({ value }) => value),
+    chain,
     notBefore: Math.max(...chain.map((certificate) => Date.parse(certificate.validFrom))),
     notAfter: Math.min(...chain.map((certificate) => Date.parse(certificate.validTo))),
   };

@@ -1,10 +1,8 @@
 /** Keys, certificates and authorities from their files, read again when one of them changes. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
-import { stat } from "node:fs/promises";
 import type { Logger } from "../observability/logger.ts";
+import { watchFiles } from "../watched-files.ts";
 import { readPem, readTrustAnchors, type TrustAnchors, TrustError } from "./trust.ts";
-
-const LOOK_EVERY_MS = 2_000;
 
 export interface MaterialFiles {
   readonly development: boolean;
@@ -64,11 +62,6 @@ async function readMaterial({
   };
 }
 
-async function fingerprint(paths: readonly string[]): Promise<string> {
-  const stats = await Promise.all(paths.map(async (path) => await stat(path).catch(() => undefined)));
-  return stats.map((found) => `${found?.ino}/${found?.size}/${found?.mtimeMs}`).join(" ");
-}
-
 /**
  * Reads the files and watches them; a mounted secret that is renewed takes effect within seconds.
  *
@@ -83,8 +76,21 @@ export async function openMaterial(
   const paths = [files.clientCaFile, files.proxyCaFile, files.tls?.keyFile, files.tls?.certFile].filter(
     (path) => path !== undefined,
   );
-  let seen = await fingerprint(paths);
-  let current = await readMaterial(files);
+  const watched = await watchFiles(
+    () => paths,
+    () => {
+      reload().catch((error: unknown) =>
+        log.error({ err: error }, "new key material of mutual TLS cannot be used"),
+      );
+    },
+  );
+  let current: Material;
+  try {
+    current = await readMaterial(files);
+  } catch (error) {
+    watched.close();
+    throw error;
+  }
 
   async function reload(): Promise<void> {
     current = await readMaterial(files);
@@ -92,18 +98,5 @@ export async function openMaterial(
     log.info("keys, certificates and authorities of mutual TLS read again");
   }
 
-  async function look(): Promise<void> {
-    const now = await fingerprint(paths);
-    if (now !== seen) {
-      seen = now;
-      await reload();
-    }
-  }
-
-  const timer = setInterval(() => {
-    look().catch((error: unknown) =>
-      log.error({ err: error }, "new key material of mutual TLS cannot be used"),
-    );
-  }, LOOK_EVERY_MS).unref();
-  return { current: () => current, reload, close: () => clearInterval(timer) };
+  return { current: () => current, reload, close: () => watched.close() };
 }

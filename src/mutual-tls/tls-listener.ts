@@ -25,6 +25,8 @@ export interface ListenerHandler {
   readonly request: RequestListener;
   readonly clientError: (error: NodeJS.ErrnoException, socket: Socket) => void;
   readonly timeouts: ServerOptions & { readonly keepAliveTimeout: number };
+  /** A connection on which nothing moves for so long is closed, whatever it waits for; absent: it waits. */
+  readonly idleTimeoutMs?: number;
 }
 
 /** The key material of a TLS listener, PEM. */
@@ -54,6 +56,7 @@ export function createTlsServer(material: TlsMaterial, handler: ListenerHandler)
   // Whoever fails at the handshake speaks no HTTP that could be answered.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket) => socket.destroy());
   server.on("clientError", handler.clientError);
+  server.timeout = handler.idleTimeoutMs ?? 0;
   const timer = setInterval(
     () => server.setTicketKeys(randomBytes(TICKET_KEYS_BYTES)),
     TICKET_KEYS_MS,
@@ -72,10 +75,11 @@ export function tlsContext(material: TlsMaterial) {
   } as const;
 }
 
-/** A plain HTTP server for a unix socket. */
-export function createSocketServer(handler: ListenerHandler): Server {
+/** A plain HTTP server: for a unix socket, and in development. */
+export function createPlainServer(handler: ListenerHandler): Server {
   const server = createHttpServer(handler.timeouts, handler.request);
   server.on("clientError", handler.clientError);
+  server.timeout = handler.idleTimeoutMs ?? 0;
   return server;
 }
 

@@ -5,6 +5,8 @@ import {
   hasCurrentKey,
   insertFirstKey,
   listLiveKeys,
+  listPublicKeys,
+  type PublicKeyRow,
   type SigningAlgorithm,
   type SigningKeyRow,
 } from "../database/repositories/signing-keys.ts";
@@ -62,9 +64,10 @@ export async function ensureSigningKey({ db, keyring, clock, alg }: FirstKeyOpti
 }
 
 export interface KeyStoreOptions {
-  /** Role signet_issuer. */
+  /** Role signet_issuer; signet_edge without a keyring. */
   readonly db: Queryable;
-  readonly keyring: Keyring;
+  /** Absent where tokens are checked and none are signed: the private halves are not even read. */
+  readonly keyring?: Keyring;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -81,7 +84,7 @@ interface HeldKey {
   readonly signing: SigningKey | undefined;
 }
 
-function hold(row: SigningKeyRow, signing: SigningKey | undefined): HeldKey {
+function hold(row: PublicKeyRow, signing: SigningKey | undefined): HeldKey {
   return {
     kid: row.kid,
     activatedAt: row.activated_at.getTime(),
@@ -97,7 +100,7 @@ function hold(row: SigningKeyRow, signing: SigningKey | undefined): HeldKey {
 async function openPrivateHalves(
   rows: readonly SigningKeyRow[],
   before: readonly HeldKey[],
-  { keyring, log }: KeyStoreOptions,
+  { keyring, log }: { readonly keyring: Keyring; readonly log: Logger },
 ): Promise<HeldKey[]> {
   const held: HeldKey[] = [];
   let failure: unknown;
@@ -119,6 +122,16 @@ async function openPrivateHalves(
     throw failure;
   }
   return held;
+}
+
+async function readKeys(
+  { db, keyring, log }: KeyStoreOptions,
+  before: readonly HeldKey[],
+  revokedSince: Date,
+): Promise<HeldKey[]> {
+  return keyring === undefined
+    ? (await listPublicKeys(db, revokedSince)).map((row) => hold(row, undefined))
+    : await openPrivateHalves(await listLiveKeys(db, revokedSince), before, { keyring, log });
 }
 
 /** What holds at a moment. */
@@ -148,7 +161,7 @@ function standingAt(keys: readonly HeldKey[], at: number): Standing {
 
 /** Opens the key store and reads the keys. */
 export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> {
-  const { db, clock, log } = options;
+  const { clock, log } = options;
   let keys: readonly HeldKey[] = [];
   let standing: Standing = standingAt(keys, -Infinity);
   let readAt = -Infinity;
@@ -159,8 +172,7 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
     readAt = clock.now();
     reads += 1;
     const read = reads;
-    const rows = await listLiveKeys(db, new Date(readAt - REVOKED_KEPT_MS));
-    const held = await openPrivateHalves(rows, keys, options);
+    const held = await readKeys(options, keys, new Date(readAt - REVOKED_KEPT_MS));
     // Of two that run at once, the one that began later has seen more.
     if (read > applied) {
       applied = read;

@@ -114,6 +114,9 @@ export async function openSigningKey(row: NewSigningKey, keyring: Keyring): Prom
 }
 
 /** The public half of a stored key. */
-export function openVerificationKey({ alg, public_jwk: jwk }: NewSigningKey): VerificationKey {
+export function openVerificationKey({
+  alg,
+  public_jwk: jwk,
+}: Pick<NewSigningKey, "alg" | "public_jwk">): VerificationKey {
   return { alg, key: createPublicKey({ key: jwk, format: "jwk" }) };
 }

@@ -1,5 +1,5 @@
 /** The metrics of our own (Prometheus). Names and labels are public: dashboards and alerts are written against them. */
-import { Counter, Gauge, register } from "prom-client";
+import { Counter, Gauge, Histogram, register } from "prom-client";
 
 /** One set per process. */
 export const metrics = {
@@ -73,6 +73,29 @@ export const metrics = {
   revocationStale: new Counter({
     name: "signet_revocation_stale_total",
     help: "Requests refused with REVOCATION_STALE",
+    registers: [register],
+  }),
+  edgeRequests: new Counter({
+    name: "signet_edge_requests_total",
+    help: "Requests at the edge by route pattern, status and who answered: edge or upstream",
+    labelNames: ["route", "status", "by"],
+    registers: [register],
+  }),
+  edgeUpstream: new Histogram({
+    name: "signet_edge_upstream_seconds",
+    help: "Time from a request's leave for its upstream to the headers of the answer",
+    labelNames: ["upstream"],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    registers: [register],
+  }),
+  edgeRoutes: new Gauge({
+    name: "signet_edge_routes",
+    help: "Routes of the table that the edge works with",
+    registers: [register],
+  }),
+  edgeRoutesRefused: new Gauge({
+    name: "signet_edge_routes_refused",
+    help: "1 while the newest route table cannot be used, and the one before it is kept",
     registers: [register],
   }),
 } as const;

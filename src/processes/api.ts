@@ -34,7 +34,7 @@ import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../settings/mutual-tls.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
 import { openAdminListener } from "./admin-listener.ts";
-import { openMutualTls } from "./mutual-tls.ts";
+import { handlerOf, openMutualTls } from "./mutual-tls.ts";
 import { openOperatorAccess } from "./operator-access.ts";
 import { rotationRules } from "../settings/rotation-settings.ts";
 import { followRevocations } from "./revocation.ts";
@@ -199,7 +199,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   });
   const publicAddress = await listen(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);
-  const edgeAddress = await mutualTls.listen(api);
+  const edgeAddress = await mutualTls.listen(handlerOf(api));
   const edge = edgeAddress && formatListen(edgeAddress);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
 

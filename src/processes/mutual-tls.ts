@@ -1,4 +1,4 @@
-/** Mutual TLS of the api process: who its clients are, and the listeners that they or their proxies come to. */
+/** Mutual TLS of a process: who its clients are, and the listeners that they or their proxies come to. */
 import type { Server } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
@@ -16,7 +16,7 @@ import { type Material, type MaterialStore, openMaterial } from "../mutual-tls/m
 import { createNativeCertificates } from "../mutual-tls/native-certificates.ts";
 import {
   closeServer,
-  createSocketServer,
+  createPlainServer,
   createTlsServer,
   type ListenerHandler,
   listenOnSocket,
@@ -38,8 +38,8 @@ export interface MutualTlsOptions {
 
 export interface MutualTls {
   readonly clients: ClientIdentification;
-  /** Opens the listeners that the mode needs, for the routes of `api`; the TLS one's address, where there is one. */
-  listen(api: SignetServer): Promise<ListenAddress | undefined>;
+  /** Opens the listeners that the mode needs; the TLS one's address, where there is one. */
+  listen(handler: ListenerHandler): Promise<ListenAddress | undefined>;
   /** Answers what is under way, then closes. */
   close(): Promise<void>;
 }
@@ -84,7 +84,10 @@ async function openFiles(
   }
 }
 
-export async function listenOn(server: HttpsServer, { host, port }: ListenAddress): Promise<ListenAddress> {
+export async function listenOn(
+  server: Server | HttpsServer,
+  { host, port }: ListenAddress,
+): Promise<ListenAddress> {
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject).listen(port, host, resolve);
   });
@@ -134,17 +137,17 @@ export async function openMutualTls(options: MutualTlsOptions): Promise<MutualTl
 
   return {
     clients: identification(options, files, (socket) => localSockets.has(socket)),
-    listen: async (api) => {
+    listen: async (handler) => {
       const material = files === undefined ? undefined : tlsMaterial(files.current());
       if (config.mtlsMode === "proxy" && config.proxySocket !== undefined) {
-        socketServer = createSocketServer(handlerOf(api));
+        socketServer = createPlainServer(handler);
         socketServer.on("connection", (socket) => localSockets.add(socket));
         await listenOnSocket(socketServer, config.proxySocket);
       }
       if (material === undefined) {
         return undefined;
       }
-      tlsServer = createTlsServer(material, handlerOf(api));
+      tlsServer = createTlsServer(material, handler);
       return await listenOn(tlsServer, config.edgeListen);
     },
     close: async () => {

@@ -1,4 +1,4 @@
-/** The signing keys of an api process: made if there are none, and read again whenever somebody changes them. */
+/** The signing keys of a process: made if there are none, and read again whenever somebody changes them. */
 import type { Config } from "../config.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import { listen } from "../database/listener.ts";
@@ -6,7 +6,7 @@ import type { Pool } from "../database/pool.ts";
 import { SIGNING_KEYS_CHANNEL } from "../database/repositories/signing-keys.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
-import { ensureSigningKey, type KeyStore, openKeyStore } from "../oauth/key-store.ts";
+import { ensureSigningKey, type KeyStore, type KeyStoreOptions, openKeyStore } from "../oauth/key-store.ts";
 
 export interface SigningKeyParts {
   readonly config: Pick<Config, "jwtAlg"> & { readonly databaseUrl: string };
@@ -16,13 +16,23 @@ export interface SigningKeyParts {
   readonly log: Logger;
 }
 
-/** Opens the key store of a process. */
-export async function openSigningKeys(
-  parts: SigningKeyParts,
-): Promise<Omit<KeyStore, "close"> & { close(): Promise<void> }> {
+/** A key store that follows changes. */
+export type FollowingKeyStore = Omit<KeyStore, "close"> & { close(): Promise<void> };
+
+/** Opens the key store of a process that signs. */
+export async function openSigningKeys(parts: SigningKeyParts): Promise<FollowingKeyStore> {
   const { config, pools, keyring, clock, log } = parts;
   await ensureSigningKey({ db: pools.operator, keyring, clock, alg: config.jwtAlg });
-  const store = await openKeyStore({ db: pools.issuer, keyring, clock, log });
+  return await followKeys(config, { db: pools.issuer, keyring, clock, log });
+}
+
+/** Opens a key store and reads it again whenever a key changes. */
+export async function followKeys(
+  config: { readonly databaseUrl: string },
+  options: KeyStoreOptions,
+): Promise<FollowingKeyStore> {
+  const { log } = options;
+  const store = await openKeyStore(options);
   const listener = listen({
     url: config.databaseUrl,
     channel: SIGNING_KEYS_CHANNEL,

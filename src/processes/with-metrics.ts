@@ -10,6 +10,8 @@ export interface RunningProcess {
   readonly readiness: readonly ReadinessCheck[];
   /** Rejects when the process fails beyond repair. */
   readonly failed?: Promise<never>;
+  /** Reads again what may have changed outside; SIGHUP asks for it. Absent: SIGHUP ends the process. */
+  reload?(): Promise<void>;
   close(): Promise<void>;
 }
 

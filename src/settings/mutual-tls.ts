@@ -18,7 +18,8 @@ function cidrs(value: string): readonly string[] {
   return ranges;
 }
 
-function alternativeNames(value: string): readonly string[] {
+/** Subject alternative names with their kind, separated by commas. */
+export function alternativeNames(value: string): readonly string[] {
   const names = list(value);
   if (!names.every((name) => /^(DNS|URI):\S+$/.test(name))) {
     throw new Error(

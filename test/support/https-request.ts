@@ -60,7 +60,7 @@ export async function call(path: string, options: CallOptions): Promise<CallAnsw
     let ticket: Buffer | undefined;
     const request =
       ca === undefined
-        ? httpRequest(common)
+        ? httpRequest({ ...common, agent: agent ?? false })
         : httpsRequest({
             ...common,
             ca,

@@ -49,6 +49,7 @@ function certificate(digit: string): ClientCertificate {
     thumbprint,
     x5t: Buffer.from(thumbprint, "hex").toString("base64url"),
     sanUris: [],
+    chain: [],
     notBefore: 0,
     notAfter: Number.MAX_SAFE_INTEGER,
   };

@@ -10,7 +10,10 @@ export interface AllowedMethods {
 export function collectAllowedMethods(server: SignetServer): AllowedMethods {
   const addresses = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
   server.addHook("onRoute", (route) => {
-    const pattern = route.url.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&").replaceAll(/:[A-Za-z_]+/g, "[^/]+");
+    const pattern = route.url
+      .replaceAll(/[.+?^${}()|[\]\\]/g, "\\$&")
+      .replaceAll("*", ".*")
+      .replaceAll(/:[A-Za-z_]+/g, "[^/]+");
     const address = addresses.get(route.url) ?? {
       pattern: new RegExp(`^${pattern}$`),
       methods: new Set<string>(),

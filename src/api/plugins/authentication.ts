@@ -1,10 +1,13 @@
 /** The guard of tenants' routes: a Bearer token in the Authorization header (RFC 6750 section 2.1), then its scopes. */
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
+import { SignetError } from "../../errors.ts";
 import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../oauth/bearer-errors.ts";
 import { type BindingPolicy, requireBoundCertificate } from "../../oauth/certificate-bound-token.ts";
 import type { VerifyToken } from "../../oauth/verify-access-token.ts";
 import type { TenantLimits } from "../../rate-limits/tenant-limits.ts";
 
+/** A principal without region affinity. */
+const EVERY_REGION = "global";
 const BEARER = /^Bearer +([^ ]+)$/i;
 
 /** The credentials of the request's Authorization header, which must be Bearer. */
@@ -30,19 +33,31 @@ export function operationOf(request: FastifyRequest): string {
   return `${String(method)} ${url?.replaceAll(/:(\w+)/g, "{$1}") ?? ""}`;
 }
 
+/** @throws SignetError `REGION_MISMATCH` when the route is for other regions than the token's */
+function requireRegion(request: FastifyRequest): void {
+  const { regions } = request.routeOptions.config;
+  const { region } = request.identity;
+  if (regions !== undefined && region !== EVERY_REGION && !regions.includes(region)) {
+    throw new SignetError("REGION_MISMATCH", {
+      detail: `${operationOf(request)} is for region ${regions.join(" or ")}; the access token is for ${region}.`,
+      extensions: { required_regions: regions, token_region: region },
+    });
+  }
+}
+
 /** Makes the guard of a route from the scopes that it needs. */
 export type ScopeGuard = (required: readonly string[]) => onRequestAsyncHookHandler;
 
-/** Makes the guards of routes that declare `scopes`. */
+/** Makes the guards of routes that declare `scopes`. `limits` are the tenants' rates, where this process keeps them. */
 export function createScopeGuard(
   verify: VerifyToken,
   binding: BindingPolicy,
-  limits: TenantLimits,
+  limits?: TenantLimits,
 ): ScopeGuard {
   return (required) => async (request) => {
     request.identity = await verify(bearerToken(request));
     requireBoundCertificate(request.identity, request.clientCertificate, binding);
-    await limits.admit(request.identity.tenantId, request.routeOptions.config.tenantRate ?? "api");
+    await limits?.admit(request.identity.tenantId, request.routeOptions.config.tenantRate ?? "api");
     const violation = scopeViolation({
       operation: operationOf(request),
       required,
@@ -51,5 +66,6 @@ export function createScopeGuard(
     if (violation !== undefined) {
       throw violation;
     }
+    requireRegion(request);
   };
 }

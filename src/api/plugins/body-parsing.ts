@@ -48,11 +48,11 @@ function bodyCheck({ schema, config }: RouteOptions): preValidationHookHandler {
 export function installBodyParsing(server: SignetServer): void {
   const readers = new WeakMap<object, ReadBody>();
   server.addHook("onRoute", (route) => {
-    const { opaque, rawBody } = route.config ?? {};
+    const { opaque, rawBody, proxied } = route.config ?? {};
     if (opaque !== undefined) {
       readers.set(opaque, createStrictJsonParser({ maxDepth: DEPTH_MAX, opaque }));
     }
-    if (rawBody !== true) {
+    if (rawBody !== true && proxied !== true) {
       route.preValidation = [bodyCheck(route), ...[route.preValidation ?? []].flat()];
     }
   });

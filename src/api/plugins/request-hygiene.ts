@@ -4,6 +4,7 @@
  */
 import type { FastifyRequest } from "fastify";
 import { SignetError } from "../../errors.ts";
+import { tokenMisplaced } from "../../oauth/bearer-errors.ts";
 import { type Pairs, readPairs } from "../query-string.ts";
 import type { SignetServer } from "../types.ts";
 
@@ -65,6 +66,13 @@ function checkEncoding(request: FastifyRequest): void {
 
 function checkQuery(request: FastifyRequest): void {
   const fault = (request.query as CheckedQuery | null)?.[QUERY_FAULT];
+  if (fault === "repeated" && request.routeOptions.config.proxied === true) {
+    // Whoever answers may well take a list; where a token may stand is decided here all the same.
+    if (new URLSearchParams(request.url.slice(request.url.indexOf("?"))).has("access_token")) {
+      throw tokenMisplaced();
+    }
+    return;
+  }
   if (fault !== undefined) {
     throw new SignetError("INVALID_REQUEST", {
       detail:
@@ -78,7 +86,9 @@ export function installRequestHygiene(server: SignetServer): void {
   server.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id);
     checkHeaders(request.raw.rawHeaders);
-    checkEncoding(request);
+    if (request.routeOptions.config.proxied !== true) {
+      checkEncoding(request);
+    }
     checkQuery(request);
     done();
   });

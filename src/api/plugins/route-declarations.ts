@@ -79,6 +79,9 @@ export function installRouteDeclarations(server: SignetServer, guards: RouteGuar
       ...(guard === undefined ? [] : [guard]),
     ];
     route.onRequest = [...own, ...[route.onRequest ?? []].flat()];
+    if (route.config?.proxied === true) {
+      return;
+    }
     if (route.url.includes(":") && route.schema?.params === undefined) {
       throw new Error(`${routeName(route)} must have a schema for its path parameters`);
     }

@@ -21,6 +21,7 @@ const DESCRIPTIONS: Readonly<Record<ErrorCode, string>> = {
   CERT_BINDING_MISMATCH:
     "The access token belongs to another client certificate than the one of this connection. Ask for a token with it.",
   SCOPE_VIOLATION: "The access token lacks a scope that the address needs; missing_permission names it.",
+  REGION_MISMATCH: "The access token is for another region than the address.",
   TENANT_SUSPENDED: "The tenant is suspended.",
   NOT_FOUND: "There is nothing at this address, or nothing that the caller may see.",
   METHOD_NOT_ALLOWED:

@@ -37,6 +37,19 @@ export async function listLiveKeys(db: Queryable, revokedSince: Date): Promise<S
   return rows;
 }
 
+/** A key without its private half, which role signet_edge cannot see. */
+export type PublicKeyRow = Omit<SigningKeyRow, "private_key" | "created_at" | "revocation_reason">;
+
+/** The same keys as {@link listLiveKeys} gives, without their private halves (role signet_edge). */
+export async function listPublicKeys(db: Queryable, revokedSince: Date): Promise<PublicKeyRow[]> {
+  const { rows } = await db.query<PublicKeyRow>(
+    `SELECT kid, alg, public_jwk, state, activated_at, retired_at, revoked_at FROM signing_keys
+      WHERE state <> 'GONE' OR revoked_at >= $1 ORDER BY activated_at, kid`,
+    [revokedSince],
+  );
+  return rows;
+}
+
 /** The newest keys first, those that are gone among them. */
 export async function listSigningKeys(db: Queryable, limit: number): Promise<SigningKeyRow[]> {
   const { rows } = await db.query<SigningKeyRow>(

@@ -3,7 +3,14 @@ import { isRegisteredCertificate } from "../../../src/credentials/certificate-bi
 import { subjectAlternativeNames } from "../../../src/mutual-tls/client-certificate.ts";
 
 const ID = "spiffe://service.example/tenant/t/client/c";
-const certificate = { thumbprint: "ab".repeat(32), x5t: "", sanUris: [ID], notBefore: 0, notAfter: 1 };
+const certificate = {
+  thumbprint: "ab".repeat(32),
+  x5t: "",
+  sanUris: [ID],
+  chain: [],
+  notBefore: 0,
+  notAfter: 1,
+};
 
 test.each([
   ["the registered SPIFFE id", { sanUri: ID, certificateThumbprints: [] }, certificate, true],

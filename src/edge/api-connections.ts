@@ -1,0 +1,86 @@
+/** The connections to the api: mutual TLS with a pinned name, renewed when the files behind them are. */
+import { X509Certificate } from "node:crypto";
+import type { Agent } from "undici";
+import { subjectAlternativeNames } from "../mutual-tls/client-certificate.ts";
+import { type Material, openMaterial } from "../mutual-tls/material.ts";
+import type { Logger } from "../observability/logger.ts";
+import { connectionsOf, createAgent, type Target, type UpstreamConnections } from "./dispatchers.ts";
+
+/** Time that requests on connections of before have, milliseconds. */
+const RETIRE_AFTER_MS = 60_000;
+
+export interface ApiConnectionsOptions {
+  readonly development: boolean;
+  readonly target: Omit<Target, "tls" | "origin">;
+  /** Absent for plain HTTP, in development. */
+  readonly files?:
+    | {
+        readonly caFile: string;
+        readonly keyFile: string;
+        readonly certFile: string;
+        /** `DNS:…` or `URI:…`; the api's certificate must have one of them. */
+        readonly names: readonly string[];
+      }
+    | undefined;
+  readonly log: Logger;
+}
+
+export interface ApiConnections {
+  readonly connections: UpstreamConnections;
+  close(): Promise<void>;
+}
+
+/** The check of the api's certificate besides its chain: a name that is pinned, wherever the connection leads. */
+function pinned(names: readonly string[]) {
+  return (_hostname: string, { raw }: { readonly raw: Buffer }): Error | undefined => {
+    const found = subjectAlternativeNames(new X509Certificate(raw).subjectAltName);
+    return found.some(({ kind, value }) => names.includes(`${kind}:${value}`))
+      ? undefined
+      : new Error("the api's certificate has none of the names in SIGNET_EDGE_API_NAMES");
+  };
+}
+
+/**
+ * Prepares the connections.
+ *
+ * @throws TrustError when the files cannot be used
+ */
+export async function openApiConnections(options: ApiConnectionsOptions): Promise<ApiConnections> {
+  const { development, target, files, log } = options;
+  if (files === undefined) {
+    const agent = createAgent(target);
+    return { connections: connectionsOf(() => agent), close: async () => await agent.destroy() };
+  }
+  const retired = new Set<Agent>();
+  let agent: Agent | undefined;
+
+  function renew({ tls, clientAnchors }: Material): void {
+    const before = agent;
+    agent = createAgent({
+      ...target,
+      tls: { ca: clientAnchors.pem, ...tls, checkServerIdentity: pinned(files?.names ?? []) },
+    });
+    if (before !== undefined) {
+      retired.add(before);
+      setTimeout(() => {
+        retired.delete(before);
+        void before.close();
+      }, RETIRE_AFTER_MS).unref();
+    }
+  }
+
+  const { caFile, keyFile, certFile } = files;
+  const material = await openMaterial(
+    { development, clientCaFile: caFile, tls: { keyFile, certFile } },
+    log,
+    renew,
+  );
+  renew(material.current());
+  return {
+    connections: connectionsOf(() => agent as Agent),
+    close: async () => {
+      material.close();
+      await Promise.all([agent, ...retired].map(async (open) => await open?.destroy()));
+    },
+  };
+}

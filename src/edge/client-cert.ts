@@ -1,0 +1,55 @@
+/** `Client-Cert` and `Client-Cert-Chain` (RFC 9440), written: what the edge says to the api of its client's certificate. */
+import type { X509Certificate } from "node:crypto";
+import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
+
+/** Certificates between leaf and root that the api takes (src/mutual-tls/client-cert-header.ts). */
+const CHAIN_MAX = 4;
+const REMEMBERED_MAX = 1_000;
+
+/** The headers for one certificate. */
+export type ClientCertHeaders = Readonly<Record<string, string>>;
+
+const encoded = (certificate: X509Certificate): string => `:${certificate.raw.toString("base64")}:`;
+
+function intermediates({ chain: [leaf, ...issuers] }: ClientCertificate): readonly X509Certificate[] {
+  return issuers
+    .filter((issuer) => leaf?.raw.equals(issuer.raw) === false && !issuer.checkIssued(issuer))
+    .slice(0, CHAIN_MAX);
+}
+
+/**
+ * Makes the writer of the headers. A resumed session brings the client's certificate along but not those above it,
+ * so these are remembered from its first handshake.
+ */
+export function createClientCertHeaders(): (certificate: ClientCertificate) => ClientCertHeaders {
+  const ready = new WeakMap<ClientCertificate, ClientCertHeaders>();
+  const chains = new Map<string, string>();
+
+  function chainOf(certificate: ClientCertificate): string | undefined {
+    const { thumbprint } = certificate;
+    const chain = intermediates(certificate).map(encoded).join(", ");
+    if (chain === "") {
+      return chains.get(thumbprint);
+    }
+    const oldest = chains.keys().next().value;
+    if (chains.size >= REMEMBERED_MAX && oldest !== undefined) {
+      chains.delete(oldest);
+    }
+    chains.set(thumbprint, chain);
+    return chain;
+  }
+
+  return (certificate) => {
+    let headers = ready.get(certificate);
+    const [leaf] = certificate.chain;
+    if (headers === undefined && leaf !== undefined) {
+      const chain = chainOf(certificate);
+      headers = {
+        "client-cert": encoded(leaf),
+        ...(chain === undefined ? {} : { "client-cert-chain": chain }),
+      };
+      ready.set(certificate, headers);
+    }
+    return headers ?? {};
+  };
+}

@@ -1,0 +1,177 @@
+/**
+ * The edge's server for one route table. Tables are never changed: a new one gets a new server, and what is under way
+ * ends on the one that it began on.
+ */
+import type { FastifyRequest } from "fastify";
+import type { IncomingHttpHeaders } from "node:http";
+import { createScopeGuard } from "../api/plugins/authentication.ts";
+import { registerHealthRoutes } from "../api/routes/health.ts";
+import { createServer } from "../api/server.ts";
+import type { SignetServer } from "../api/types.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { RandomBytes } from "../domain/ids.ts";
+import { identityHeaders } from "../edge-identity/sign.ts";
+import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
+import type { VerifyToken } from "../oauth/verify-access-token.ts";
+import type { Logger } from "../observability/logger.ts";
+import { metrics } from "../observability/metrics.ts";
+import type { ReadinessCheck } from "../observability/readiness.ts";
+import { API_BODY_LIMIT, API_ROUTES } from "./api-routes.ts";
+import { createClientCertHeaders } from "./client-cert.ts";
+import type { Dispatchers, Target, UpstreamConnections } from "./dispatchers.ts";
+import { registerProxiedRoutes } from "./proxied-routes.ts";
+import { checkRequest } from "./request-checks.ts";
+import type { EdgeRoute, RouteTable, Upstream } from "./route-table.ts";
+
+/** What holds where the table says nothing else. */
+export interface EdgeLimits {
+  readonly connectTimeoutMs: number;
+  readonly headersTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  /** Bytes of a request's body. */
+  readonly bodyLimit: number;
+}
+
+/** The way to the api. */
+export interface ApiLink {
+  readonly origin: string;
+  readonly connections: UpstreamConnections;
+}
+
+export interface GatewayServices {
+  /** The address that problem types live under. */
+  readonly baseUrl: string;
+  readonly clients: ClientIdentification;
+  /** Verified, not revoked, by recent knowledge. */
+  readonly admit: VerifyToken;
+  /** Whether a token that is bound to no certificate is refused. */
+  readonly bindingRequired: boolean;
+  readonly dispatchers: Dispatchers;
+  /** Absent where the edge stands before the data plane alone. */
+  readonly api?: ApiLink | undefined;
+  readonly limits: EdgeLimits;
+  readonly readiness: readonly ReadinessCheck[];
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  readonly log: Logger;
+}
+
+const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
+/** In metrics, for whatever matches no route. */
+const NO_ROUTE = "none";
+
+/** Where the connections of an upstream lead. */
+export function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
+  return {
+    origin: upstream.origin,
+    connectTimeoutMs: upstream.connectTimeoutMs ?? limits.connectTimeoutMs,
+    headersTimeoutMs: upstream.headersTimeoutMs ?? limits.headersTimeoutMs,
+    idleTimeoutMs: upstream.idleTimeoutMs ?? limits.idleTimeoutMs,
+    ...(upstream.ca === undefined ? {} : { tls: { ca: upstream.ca } }),
+  };
+}
+
+function dataPlaneHeaders(route: EdgeRoute, clock: Clock) {
+  const { upstream, forwardAuthorization } = route;
+  return (request: FastifyRequest, kept: IncomingHttpHeaders): IncomingHttpHeaders => {
+    if (!forwardAuthorization) {
+      delete kept.authorization;
+    }
+    const { tenantId: tenant, principalId: principal, scopes, region } = request.identity;
+    const identity = {
+      tenant,
+      principal,
+      scope: [...scopes].join(" "),
+      region,
+      request_id: request.id,
+      iat: Math.floor(clock.now() / 1_000),
+    };
+    const signed = { method: request.method, target: request.raw.url ?? "" };
+    return Object.assign(kept, identityHeaders(upstream.identityKey, identity, signed));
+  };
+}
+
+function registerDataPlane(server: SignetServer, table: RouteTable, services: GatewayServices): void {
+  const { dispatchers, limits, clock, log } = services;
+  for (const route of table) {
+    const { methods, path, scopes, regions, upstream, bodyLimit } = route;
+    registerProxiedRoutes(server, log, {
+      methods,
+      paths: [path],
+      config: { scopes, ...(regions === undefined ? {} : { regions }) },
+      upstream: upstream.name,
+      origin: upstream.origin,
+      connections: dispatchers.to(targetOf(upstream, limits)),
+      bodyLimit: bodyLimit ?? limits.bodyLimit,
+      headersFor: dataPlaneHeaders(route, clock),
+    });
+  }
+}
+
+function registerApi(server: SignetServer, api: ApiLink, log: Logger): void {
+  const certificateHeaders = createClientCertHeaders();
+  registerProxiedRoutes(server, log, {
+    methods: ALL_METHODS,
+    paths: API_ROUTES,
+    config: { public: true },
+    upstream: "api",
+    origin: api.origin,
+    connections: api.connections,
+    bodyLimit: API_BODY_LIMIT,
+    ownRequestIds: true,
+    headersFor: (request, kept) => {
+      kept["x-forwarded-for"] = request.clientAddress;
+      const certificate = request.clientCertificate;
+      return certificate === undefined ? kept : Object.assign(kept, certificateHeaders(certificate));
+    },
+  });
+}
+
+function countRequests(server: SignetServer): void {
+  const counters = new Map<string, { inc(): void }>();
+  server.addHook("onResponse", (request, reply, done) => {
+    const route = request.routeOptions.url ?? NO_ROUTE;
+    const by = request.answeredByUpstream ? "upstream" : "edge";
+    const key = `${route} ${reply.statusCode} ${by}`;
+    let counter = counters.get(key);
+    if (counter === undefined) {
+      counter = metrics.edgeRequests.labels(route, String(reply.statusCode), by);
+      counters.set(key, counter);
+    }
+    counter.inc();
+    done();
+  });
+}
+
+/** Builds the server of a table; it does not listen. */
+export async function createGateway(
+  table: RouteTable,
+  services: GatewayServices,
+  rewriteUrl: Parameters<typeof createServer>[0]["rewriteUrl"],
+): Promise<SignetServer> {
+  const { baseUrl, clients, admit, bindingRequired, api, clock, randomBytes, log } = services;
+  const { server } = createServer({
+    baseUrl,
+    guards: { scopes: createScopeGuard(admit, { bindingRequired }) },
+    clients,
+    clock,
+    randomBytes,
+    log,
+    rewriteUrl,
+  });
+  server.decorateRequest("forwardedAt", 0);
+  server.decorateRequest("answeredByUpstream", false);
+  server.decorateRequest("answer");
+  server.addHook("onRequest", (request, _reply, done) => {
+    checkRequest(request.raw);
+    done();
+  });
+  countRequests(server);
+  registerHealthRoutes(server, services.readiness);
+  registerDataPlane(server, table, services);
+  if (api !== undefined) {
+    registerApi(server, api, log);
+  }
+  await server.ready();
+  return server;
+}

@@ -1,0 +1,88 @@
+/**
+ * What of a message's headers is between its two ends: the rest belongs to one connection, or could be taken for the
+ * edge's own word.
+ */
+import type { IncomingHttpHeaders } from "node:http";
+
+/** Of one connection (RFC 9110 section 7.6.1) and what describes it; those named in `Connection` go with them. */
+const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
+  "connection",
+  "http2-settings",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authentication-info",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+/** Answered by this listener already: Node says 100 to whoever asks. */
+const ANSWERED = "expect";
+/** Claims about the client that only the edge may make, under the names that are in use. */
+const CLAIMS: ReadonlySet<string> = new Set([
+  "forwarded",
+  "true-client-ip",
+  "via",
+  "x-client-ip",
+  "x-cluster-client-ip",
+  "x-http-method",
+  "x-http-method-override",
+  "x-method-override",
+  "x-original-host",
+  "x-original-url",
+  "x-real-ip",
+  "x-request-id",
+  "x-rewrite-url",
+]);
+const CLAIM_PREFIXES = [
+  "client-cert",
+  "x-amzn-mtls-",
+  "x-client-cert",
+  "x-forwarded-",
+  "x-signet-",
+  "x-ssl-",
+] as const;
+
+type Headers = IncomingHttpHeaders;
+
+function isClaim(name: string): boolean {
+  return CLAIMS.has(name) || CLAIM_PREFIXES.some((prefix) => name.startsWith(prefix));
+}
+
+/** Names in `Connection`, lowercase. */
+function namedByConnection({ connection }: Headers): readonly string[] {
+  return connection === undefined || connection.toLowerCase() === "keep-alive"
+    ? []
+    : connection
+        .toLowerCase()
+        .split(",")
+        .map((name) => name.trim());
+}
+
+/** The headers of a request that go on. */
+export function forwardedRequestHeaders(headers: Headers): Headers {
+  const named = namedByConnection(headers);
+  const kept: Headers = {};
+  for (const name in headers) {
+    // An underscore is a hyphen to servers that make variables of headers (CGI and what came after it).
+    const plain = name.includes("_") ? name.replaceAll("_", "-") : name;
+    if (!CONNECTION_HEADERS.has(name) && name !== ANSWERED && !isClaim(plain) && !named.includes(name)) {
+      kept[name] = headers[name];
+    }
+  }
+  return kept;
+}
+
+/** The headers of an answer that go on. */
+export function forwardedAnswerHeaders(headers: Headers): Headers {
+  const named = namedByConnection(headers);
+  const kept: Headers = {};
+  for (const name in headers) {
+    if (!CONNECTION_HEADERS.has(name) && !name.startsWith("x-signet-") && !named.includes(name)) {
+      kept[name] = headers[name];
+    }
+  }
+  return kept;
+}

@@ -1,0 +1,84 @@
+/** What the edge refuses before it looks for a route: two servers could read it as two different requests. */
+import type { IncomingMessage } from "node:http";
+import { Transform, type Readable } from "node:stream";
+import { SignetError } from "../errors.ts";
+import { canonicalTarget } from "./canonical-target.ts";
+
+function invalid(detail: string): SignetError {
+  return new SignetError("INVALID_REQUEST", { detail, headers: { connection: "close" } });
+}
+
+/** Requests whose target was refused; they are routed nowhere, so that a hook can answer. */
+const refusedTargets = new WeakSet<IncomingMessage>();
+
+/** The target that is routed and forwarded: the canonical spelling of the one that came. */
+export function routedTarget(request: IncomingMessage): string {
+  const target = canonicalTarget(request.url ?? "");
+  if (target === undefined) {
+    refusedTargets.add(request);
+    return "/";
+  }
+  return target;
+}
+
+/** Whether a body follows the headers (RFC 9112 section 6.3). */
+function hasBody({ headers }: IncomingMessage): boolean {
+  const length = headers["content-length"];
+  return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");
+}
+
+/** @throws SignetError `INVALID_REQUEST` */
+export function checkRequest(request: IncomingMessage): void {
+  const { headers, method, httpVersion } = request;
+  if (refusedTargets.has(request)) {
+    throw invalid("The path is not in its canonical form.");
+  }
+  const coding = headers["transfer-encoding"];
+  if (coding !== undefined && (coding.toLowerCase() !== "chunked" || httpVersion !== "1.1")) {
+    throw invalid("Transfer-Encoding must be chunked, and the version HTTP/1.1.");
+  }
+  if ((method === "GET" || method === "HEAD") && hasBody(request)) {
+    throw invalid(`A ${method} request must not have a body.`);
+  }
+  // An offer of HTTP/2 may be ignored (RFC 9113 section 3.1); whoever asks for another protocol waits for it.
+  if (headers.upgrade !== undefined && headers.upgrade.toLowerCase() !== "h2c") {
+    throw invalid("Connections cannot be upgraded here.");
+  }
+}
+
+function tooLarge(limit: number): SignetError {
+  return new SignetError("PAYLOAD_TOO_LARGE", {
+    detail: `A body may have ${limit} bytes here.`,
+    headers: { connection: "close" },
+  });
+}
+
+/**
+ * The body, with an end after `limit` bytes. What says its length is refused at once, everything else is counted.
+ *
+ * @throws SignetError `PAYLOAD_TOO_LARGE`, or the stream fails with it
+ */
+export function limitedBody(request: IncomingMessage, body: Readable, limit: number): Readable {
+  const length = request.headers["content-length"];
+  if (length !== undefined) {
+    if (Number(length) > limit) {
+      throw tooLarge(limit);
+    }
+    return body;
+  }
+  let seen = 0;
+  const counted = new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      seen += chunk.length;
+      done(seen > limit ? tooLarge(limit) : null, chunk);
+    },
+  });
+  body
+    .once("error", (error) => counted.destroy(error))
+    .once("close", () => {
+      if (!body.readableEnded) {
+        counted.destroy();
+      }
+    });
+  return body.pipe(counted);
+}

@@ -1,0 +1,104 @@
+/** The file that the route table is in: read at the start, and again when it or what it refers to changes. */
+import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import type { Logger } from "../observability/logger.ts";
+import { type WatchedFiles, watchFiles } from "../watched-files.ts";
+import { readRouteTable, type RouteTable, type RouteTableError } from "./route-table.ts";
+
+const BYTES_MAX = 1_048_576;
+
+export interface RouteFileOptions {
+  /** Absent: the table is empty, and stays so. */
+  readonly path: string | undefined;
+  readonly environment: (name: string) => string | undefined;
+  readonly log: Logger;
+}
+
+export interface RouteFile {
+  readonly table: RouteTable;
+  /** Why the newest file is not in use; empty when it is. */
+  readonly problems: readonly string[];
+  /** Reads the file again. What cannot be used leaves everything as it is. */
+  reload(): Promise<void>;
+  close(): void;
+}
+
+interface ReadFile {
+  readonly table: RouteTable;
+  /** What it was read from. */
+  readonly paths: readonly string[];
+}
+
+/** References are seen from the file's directory. @throws RouteTableError */
+function readRouteFile(path: string, environment: RouteFileOptions["environment"]): ReadFile {
+  const paths = [path];
+  const bytes = readFileSync(path);
+  if (bytes.length > BYTES_MAX) {
+    throw new Error(`${path} is larger than ${BYTES_MAX} bytes`);
+  }
+  const table = readRouteTable(bytes, {
+    environment,
+    file: (reference) => {
+      const found = resolve(dirname(path), reference);
+      paths.push(found);
+      return readFileSync(found, "utf8");
+    },
+  });
+  return { table, paths };
+}
+
+function problemsOf(error: unknown): readonly string[] {
+  return (
+    (error as Partial<RouteTableError>).problems ?? [error instanceof Error ? error.message : String(error)]
+  );
+}
+
+/**
+ * Reads the file and watches it.
+ *
+ * @param onChange puts a new table to work; called one at a time
+ * @throws RouteTableError when the file cannot be used at the start
+ */
+export async function openRouteFile(
+  { path, environment, log }: RouteFileOptions,
+  onChange: (table: RouteTable) => Promise<void>,
+): Promise<RouteFile> {
+  if (path === undefined) {
+    return { table: [], problems: [], reload: async () => {}, close: () => {} };
+  }
+  let current = readRouteFile(path, environment);
+  let problems: readonly string[] = [];
+  let reading: Promise<void> = Promise.resolve();
+
+  async function read(file: string): Promise<void> {
+    try {
+      const next = readRouteFile(file, environment);
+      await onChange(next.table);
+      current = next;
+      problems = [];
+      log.info({ routes: next.table.length }, "route table read again");
+    } catch (error) {
+      problems = problemsOf(error);
+      log.error({ problems }, "the new route table cannot be used; the one before it is kept");
+    }
+  }
+
+  const reload = async (): Promise<void> => {
+    reading = reading.then(async () => await read(path));
+    await reading;
+  };
+  const watched: WatchedFiles = await watchFiles(
+    () => current.paths,
+    () => void reload(),
+  );
+  return {
+    get table() {
+      return current.table;
+    },
+    get problems() {
+      return problems;
+    },
+    reload,
+    close: () => watched.close(),
+  };
+}

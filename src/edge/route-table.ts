@@ -1,0 +1,275 @@
+/** The route table: which upstream answers what, and the scopes that it takes. Read strictly; every fault is named. */
+import { createSecretKey, type KeyObject } from "node:crypto";
+import { Type, type Static } from "typebox";
+import { Closed } from "../api/schemas/common.ts";
+import { createStrictJsonParser } from "../api/strict-json.ts";
+import { createValueCheck } from "../api/validation.ts";
+import { isScope } from "../domain/scopes.ts";
+import { SignetError } from "../errors.ts";
+import { RESERVED } from "./api-routes.ts";
+import { overlap, readPattern, routerPath, type Segments } from "./route-pattern.ts";
+
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
+const ROUTES_MAX = 1_000;
+const UPSTREAMS_MAX = 100;
+const DEPTH_MAX = 8;
+const IDENTITY_KEY_BYTES_MIN = 32;
+const TIMEOUT_MAX_MS = 3_600_000;
+const BODY_LIMIT_MAX = 1_099_511_627_776;
+const REGION = /^[a-z]{2}(-[a-z]+-[0-9])?$/;
+
+export type EdgeMethod = (typeof METHODS)[number];
+
+const Name = Type.String({ pattern: "^[a-z][a-z0-9_-]{0,63}$" });
+const Timeout = Type.Optional(Type.Integer({ minimum: 1, maximum: TIMEOUT_MAX_MS }));
+const Text = Type.String({ minLength: 1, maxLength: 2_048 });
+const Texts = Type.Union([Text, Type.Array(Text, { minItems: 1, maxItems: 64 })]);
+
+const UpstreamEntry = Closed({
+  url: Text,
+  identity_key: Type.Optional(Text),
+  identity_key_env: Type.Optional(Text),
+  identity_key_file: Type.Optional(Text),
+  ca_file: Type.Optional(Text),
+  connect_timeout_ms: Timeout,
+  headers_timeout_ms: Timeout,
+  idle_timeout_ms: Timeout,
+});
+const RouteEntry = Closed({
+  method: Texts,
+  path: Text,
+  scope: Texts,
+  upstream: Name,
+  region: Type.Optional(Texts),
+  forward_authorization: Type.Optional(Type.Boolean()),
+  body_limit_bytes: Type.Optional(Type.Integer({ minimum: 0, maximum: BODY_LIMIT_MAX })),
+});
+const Table = Closed({
+  upstreams: Type.Record(Name, UpstreamEntry, { maxProperties: UPSTREAMS_MAX, additionalProperties: false }),
+  routes: Type.Array(RouteEntry, { maxItems: ROUTES_MAX }),
+});
+
+type UpstreamEntry = Static<typeof UpstreamEntry>;
+type RouteEntry = Static<typeof RouteEntry>;
+
+const readJson = createStrictJsonParser({ maxDepth: DEPTH_MAX });
+const checkTable = createValueCheck(Table);
+
+/** Deadlines towards one upstream, milliseconds; absent ones are the edge's. */
+export interface UpstreamDeadlines {
+  readonly connectTimeoutMs?: number | undefined;
+  readonly headersTimeoutMs?: number | undefined;
+  readonly idleTimeoutMs?: number | undefined;
+}
+
+export interface Upstream extends UpstreamDeadlines {
+  readonly name: string;
+  /** Scheme, host and port. */
+  readonly origin: string;
+  /** What the identity header is signed with. */
+  readonly identityKey: KeyObject;
+  /** PEM; absent for the usual authorities. */
+  readonly ca?: string | undefined;
+}
+
+export interface EdgeRoute {
+  readonly methods: readonly EdgeMethod[];
+  /** As the table has it. */
+  readonly pattern: string;
+  /** As the router has it. */
+  readonly path: string;
+  /** The token must hold all of them. */
+  readonly scopes: readonly string[];
+  readonly upstream: Upstream;
+  readonly regions?: readonly string[] | undefined;
+  readonly forwardAuthorization: boolean;
+  /** Bytes; absent where it is the edge's. */
+  readonly bodyLimit?: number | undefined;
+}
+
+export type RouteTable = readonly EdgeRoute[];
+
+/** Every fault of a table in one error; `message` is fit for a terminal. */
+export class RouteTableError extends Error {
+  override readonly name = "RouteTableError";
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(`The route table cannot be used:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
+    this.problems = problems;
+  }
+}
+
+/** Where a table's references lead. Both throw for what is not there. */
+export interface RouteTableSources {
+  readonly environment: (name: string) => string | undefined;
+  readonly file: (path: string) => string;
+}
+
+type Report = (problem: string) => void;
+
+function listOf(value: string | readonly string[]): readonly string[] {
+  return typeof value === "string" ? [value] : value;
+}
+
+function keyText(entry: UpstreamEntry, sources: RouteTableSources): string | undefined {
+  const { identity_key: literal, identity_key_env: variable, identity_key_file: path } = entry;
+  if ([literal, variable, path].filter((given) => given !== undefined).length !== 1) {
+    return undefined;
+  }
+  return (
+    literal ?? (variable === undefined ? sources.file(path ?? "").trim() : sources.environment(variable))
+  );
+}
+
+function identityKey(entry: UpstreamEntry, sources: RouteTableSources, report: Report): KeyObject {
+  const text = keyText(entry, sources);
+  const bytes = Buffer.from(text ?? "", "base64");
+  if (text === undefined) {
+    report("must have one of identity_key, identity_key_env and identity_key_file, which must be there");
+  } else if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text) || bytes.length < IDENTITY_KEY_BYTES_MIN) {
+    report(`identity key must be at least ${IDENTITY_KEY_BYTES_MIN} bytes in base64`);
+  }
+  return createSecretKey(bytes.length === 0 ? Buffer.alloc(1) : bytes);
+}
+
+function originOf(url: string, report: Report): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  const plain = parsed !== undefined && [parsed.origin, `${parsed.origin}/`].includes(url.toLowerCase());
+  if (parsed === undefined || !/^https?:$/.test(parsed.protocol) || !plain) {
+    report("url must be http:// or https:// with a host and, if need be, a port, and nothing after it");
+    return "";
+  }
+  return parsed.origin;
+}
+
+function readUpstream(
+  name: string,
+  entry: UpstreamEntry,
+  sources: RouteTableSources,
+  report: Report,
+): Upstream {
+  return {
+    name,
+    origin: originOf(entry.url, report),
+    identityKey: identityKey(entry, sources, report),
+    ca: entry.ca_file === undefined ? undefined : sources.file(entry.ca_file),
+    connectTimeoutMs: entry.connect_timeout_ms,
+    headersTimeoutMs: entry.headers_timeout_ms,
+    idleTimeoutMs: entry.idle_timeout_ms,
+  };
+}
+
+interface ReadRoute extends EdgeRoute {
+  readonly segments: Segments;
+}
+
+function readRoute(
+  entry: RouteEntry,
+  upstreams: ReadonlyMap<string, Upstream>,
+  report: Report,
+): ReadRoute | undefined {
+  const methods = listOf(entry.method).flatMap((name) => METHODS.find((method) => method === name) ?? []);
+  if (methods.length !== new Set(listOf(entry.method)).size) {
+    report(`method must be of ${METHODS.join(", ")}, each once`);
+  }
+  const scopes = listOf(entry.scope);
+  if (!scopes.every(isScope) || new Set(scopes).size !== scopes.length) {
+    report("scope must be a scope such as inference:read, or a list of them, each once");
+  }
+  const regions = entry.region === undefined ? undefined : listOf(entry.region);
+  if (regions?.every((region) => REGION.test(region)) === false) {
+    report("region must be a region such as eu or eu-west-1, or a list of them");
+  }
+  const upstream = upstreams.get(entry.upstream);
+  if (upstream === undefined) {
+    report(`upstream ${entry.upstream} is not in upstreams`);
+  }
+  const segments = readPattern(entry.path);
+  if (typeof segments === "string") {
+    report(`path ${segments}`);
+    return undefined;
+  }
+  if (RESERVED.some((reserved) => overlap(reserved, segments) !== "none")) {
+    report("path belongs to the service's own API");
+  }
+  return upstream === undefined
+    ? undefined
+    : {
+        methods,
+        segments,
+        pattern: entry.path,
+        path: routerPath(segments),
+        scopes,
+        upstream,
+        regions,
+        forwardAuthorization: entry.forward_authorization === true,
+        bodyLimit: entry.body_limit_bytes,
+      };
+}
+
+function conflicts(routes: readonly ReadRoute[]): string[] {
+  return routes.flatMap((route, index) =>
+    routes.slice(0, index).flatMap((other) => {
+      const method = route.methods.find((name) => other.methods.includes(name));
+      if (method === undefined) {
+        return [];
+      }
+      const relation = overlap(other.segments, route.segments);
+      if (relation === "same") {
+        return [`routes: ${method} ${route.pattern} is there twice`];
+      }
+      return relation === "ambiguous"
+        ? [
+            `routes: ${method} ${other.pattern} and ${route.pattern} match the same paths, and neither is the more particular one`,
+          ]
+        : [];
+    }),
+  );
+}
+
+/**
+ * Reads a table.
+ *
+ * @throws RouteTableError with every fault
+ */
+export function readRouteTable(bytes: Uint8Array, sources: RouteTableSources): RouteTable {
+  let value: unknown;
+  try {
+    value = readJson(bytes);
+  } catch (error) {
+    throw new RouteTableError([
+      error instanceof SignetError ? error.message.replace("The body", "The file") : String(error),
+    ]);
+  }
+  const faults = checkTable(value).map(
+    ({ pointer, detail }) => `${pointer === "" ? "/" : pointer} ${detail}`,
+  );
+  if (faults.length > 0) {
+    throw new RouteTableError(faults);
+  }
+  const table = value as Static<typeof Table>;
+  const problems: string[] = [];
+  const attempt = <T>(place: string, read: (report: Report) => T): T | undefined => {
+    try {
+      return read((problem) => problems.push(`${place}: ${problem}`));
+    } catch (error) {
+      problems.push(`${place}: ${error instanceof Error ? error.message : String(error)}`);
+      return undefined;
+    }
+  };
+  const upstreams = new Map<string, Upstream>();
+  for (const [name, entry] of Object.entries(table.upstreams)) {
+    const upstream = attempt(`upstreams.${name}`, (report) => readUpstream(name, entry, sources, report));
+    upstreams.set(name, upstream ?? ({ name } as Upstream));
+  }
+  const routes = table.routes.flatMap((entry, index) => {
+    const place = `routes[${index}] (${listOf(entry.method).join(",")} ${entry.path})`;
+    return attempt(place, (report) => readRoute(entry, upstreams, report)) ?? [];
+  });
+  problems.push(...conflicts(routes));
+  if (problems.length > 0) {
+    throw new RouteTableError(problems);
+  }
+  return routes.map(({ segments: _segments, ...route }) => route);
+}

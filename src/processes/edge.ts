@@ -1,0 +1,195 @@
+/** The edge process: tokens are checked and scopes decided here, before anything reaches the data plane or the api. */
+import { randomBytes } from "node:crypto";
+import type { Server } from "node:http";
+import { createClientErrorHandler } from "../api/plugins/client-errors.ts";
+import { HTTP_TIMEOUTS } from "../api/server.ts";
+import type { SignetServer } from "../api/types.ts";
+import { type Config, ConfigError, type Environment, formatListen, type ListenAddress } from "../config.ts";
+import { requireCurrentSchema } from "../database/migrate.ts";
+import { createPool } from "../database/pool.ts";
+import { type Clock, systemClock } from "../domain/clock.ts";
+import { newId } from "../domain/ids.ts";
+import { openApiConnections } from "../edge/api-connections.ts";
+import { Dispatchers } from "../edge/dispatchers.ts";
+import { createGateway, type GatewayServices, targetOf } from "../edge/gateway.ts";
+import { routedTarget } from "../edge/request-checks.ts";
+import { openRouteFile, type RouteFile } from "../edge/route-file.ts";
+import { type RouteTable, RouteTableError } from "../edge/route-table.ts";
+import { closeServer, createPlainServer, type ListenerHandler } from "../mutual-tls/tls-listener.ts";
+import { TrustError } from "../mutual-tls/trust.ts";
+import type { Logger } from "../observability/logger.ts";
+import { metrics } from "../observability/metrics.ts";
+import type { ReadinessCheck } from "../observability/readiness.ts";
+import { createTokenVerifier } from "../oauth/verify-access-token.ts";
+import { createTokenAdmission } from "../revocation/token-admission.ts";
+import { listenOn, openMutualTls } from "./mutual-tls.ts";
+import { followRevocations } from "./revocation.ts";
+import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
+import type { RunningProcess } from "./with-metrics.ts";
+
+/** Longer than clients and balancers keep what rests, so that they close first. */
+const KEEP_ALIVE_MS = 72_000;
+/** A connection may rest so much longer than whatever it waits for. */
+const IDLE_MARGIN_MS = 5_000;
+const DATABASE_CONNECTIONS = 2;
+
+export interface EdgeProcessOptions {
+  readonly config: Config & { readonly databaseUrl: string };
+  /** For keys that the route table names by variable. */
+  readonly environment: Environment;
+  readonly log: Logger;
+  readonly clock?: Clock;
+}
+
+export interface EdgeProcess extends RunningProcess {
+  readonly address: ListenAddress;
+  /** Reads the route table again. */
+  reload(): Promise<void>;
+  /** Answers what is under way, then closes. */
+  close(): Promise<void>;
+}
+
+function limitsOf(config: Config): GatewayServices["limits"] {
+  return {
+    connectTimeoutMs: config.edgeConnectTimeoutMs,
+    headersTimeoutMs: config.edgeHeadersTimeoutMs,
+    idleTimeoutMs: config.edgeIdleTimeoutMs,
+    bodyLimit: config.edgeBodyLimit,
+  };
+}
+
+/** What serves every connection: the newest table's server, asked at each request. */
+function handlerOf(config: Config, clock: Clock, current: () => SignetServer): ListenerHandler {
+  const { edgeRequestTimeoutMs, edgeHeadersTimeoutMs, edgeIdleTimeoutMs } = config;
+  const newRequestId = (): string => newId("request", clock.now(), randomBytes);
+  return {
+    request: (request, response) => current().routing(request, response),
+    clientError: createClientErrorHandler(config.publicUrl, newRequestId),
+    timeouts: {
+      ...HTTP_TIMEOUTS,
+      requestTimeout: edgeRequestTimeoutMs,
+      requireHostHeader: false,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+    },
+    idleTimeoutMs: Math.max(edgeHeadersTimeoutMs, edgeIdleTimeoutMs) + IDLE_MARGIN_MS,
+  };
+}
+
+async function openApi(config: Config, log: Logger) {
+  const { edgeApiUrl, edgeApiCaFile, edgeApiNames, edgeKeyFile, edgeCertFile, development } = config;
+  if (edgeApiUrl === undefined) {
+    return undefined;
+  }
+  const files =
+    edgeApiCaFile === undefined || edgeKeyFile === undefined || edgeCertFile === undefined
+      ? undefined
+      : {
+          caFile: edgeApiCaFile,
+          keyFile: edgeKeyFile,
+          certFile: edgeCertFile,
+          names: edgeApiNames ?? [],
+        };
+  try {
+    const opened = await openApiConnections({ development, target: limitsOf(config), files, log });
+    return { ...opened, origin: new URL(edgeApiUrl).origin };
+  } catch (error) {
+    throw error instanceof TrustError ? new ConfigError([error.message]) : error;
+  }
+}
+
+async function openRoutes(
+  { config, environment, log }: EdgeProcessOptions,
+  onChange: (table: RouteTable) => Promise<void>,
+): Promise<RouteFile> {
+  const { edgeRoutes: path } = config;
+  try {
+    return await openRouteFile({ path, environment: (name) => environment[name], log }, onChange);
+  } catch (error) {
+    const problems = error instanceof RouteTableError ? error.problems : [(error as Error).message];
+    throw new ConfigError(problems.map((problem) => `SIGNET_EDGE_ROUTES: ${problem}`));
+  }
+}
+
+function routesReadiness(routes: () => RouteFile | undefined): ReadinessCheck {
+  return {
+    name: "routes",
+    check: async () => {},
+    get note() {
+      const { table = [], problems = [] } = routes() ?? {};
+      return { count: table.length, ...(problems.length === 0 ? {} : { refused: problems }) };
+    },
+  };
+}
+
+async function requireKeys(keys: FollowingKeyStore): Promise<void> {
+  if (keys.publicKeys().length === 0) {
+    await keys.refresh();
+  }
+  if (keys.publicKeys().length === 0) {
+    throw new Error("there are no keys to check tokens with");
+  }
+}
+
+/** Starts the edge process and resolves when it listens. */
+export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProcess> {
+  const { config, log, clock = systemClock } = options;
+  const pool = createPool({ url: config.databaseUrl, role: "signet_edge", max: DATABASE_CONNECTIONS, log });
+  await requireCurrentSchema(pool);
+  const keys = await followKeys(config, { db: pool, clock, log });
+  const revocation = await followRevocations({ config, clock, log });
+  const mutualTls = await openMutualTls({ config, clock, log, isDenied: revocation.isDenied });
+  const api = await openApi(config, log);
+  const dispatchers = new Dispatchers();
+  let routes: RouteFile | undefined;
+  let gateway: SignetServer | undefined;
+
+  const readiness: readonly ReadinessCheck[] = [
+    { name: "database", check: async () => await requireCurrentSchema(pool) },
+    { name: "keys", check: async () => await requireKeys(keys) },
+    revocation.readiness,
+    routesReadiness(() => routes),
+  ];
+  const { publicUrl: issuer, audience } = config;
+  const verify = createTokenVerifier({ issuer, audience, verificationKey: keys.verificationKey, clock });
+  const services: GatewayServices = {
+    baseUrl: config.publicUrl,
+    clients: mutualTls.clients,
+    admit: createTokenAdmission(verify, revocation.follower),
+    bindingRequired: !config.development,
+    dispatchers,
+    api,
+    limits: limitsOf(config),
+    readiness,
+    clock,
+    randomBytes,
+    log,
+  };
+  const use = async (table: RouteTable): Promise<void> => {
+    gateway = await createGateway(table, services, routedTarget);
+    dispatchers.retain(table.map(({ upstream }) => targetOf(upstream, services.limits)));
+    metrics.edgeRoutes.set(table.length);
+  };
+  routes = await openRoutes(options, use);
+  await use(routes.table);
+
+  const handler = handlerOf(config, clock, () => gateway as SignetServer);
+  let plain: Server | undefined;
+  let address = await mutualTls.listen(handler);
+  if (address === undefined) {
+    plain = createPlainServer(handler);
+    address = await listenOn(plain, config.edgeListen);
+  }
+  log.info({ edge: formatListen(address), routes: routes.table.length }, "edge started");
+  const opened = routes;
+  return {
+    address,
+    readiness,
+    reload: async () => await opened.reload(),
+    close: async () => {
+      opened.close();
+      await Promise.all([mutualTls.close(), plain === undefined ? undefined : closeServer(plain)]);
+      await Promise.all([dispatchers.close(), api?.close(), keys.close(), revocation.close()]);
+      await pool.end();
+    },
+  };
+}

@@ -1,0 +1,35 @@
+/** Files that somebody else may change, looked at from time to time: what is mounted from outside sends no events. */
+import { stat } from "node:fs/promises";
+
+const LOOK_EVERY_MS = 2_000;
+
+async function fingerprint(paths: readonly string[]): Promise<string> {
+  const stats = await Promise.all(paths.map(async (path) => await stat(path).catch(() => undefined)));
+  return stats.map((found) => `${found?.ino}/${found?.size}/${found?.mtimeMs}`).join(" ");
+}
+
+export interface WatchedFiles {
+  close(): void;
+}
+
+/**
+ * Looks at the files until it is closed, and resolves when it has done so once.
+ *
+ * @param paths asked each time; a file that is not there is one that has not changed
+ * @param onChange must not throw
+ */
+export async function watchFiles(
+  paths: () => readonly string[],
+  onChange: () => void,
+): Promise<WatchedFiles> {
+  let seen = await fingerprint(paths());
+  const timer = setInterval(() => {
+    void fingerprint(paths()).then((now) => {
+      if (now !== seen) {
+        seen = now;
+        onChange();
+      }
+    });
+  }, LOOK_EVERY_MS).unref();
+  return { close: () => clearInterval(timer) };
+}

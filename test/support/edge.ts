@@ -1,0 +1,148 @@
+/** A real edge for one test file, before a real api and an upstream that keeps what it gets. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll } from "vitest";
+import { type Environment, loadConfig } from "../../src/config.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { type EdgeProcess, startEdge } from "../../src/processes/edge.ts";
+import type { TestApi } from "./api.ts";
+
+/** A request as the upstream got it. */
+export interface Forwarded {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly rawHeaders: readonly string[];
+  readonly body: string;
+}
+
+export type Behaviour = (request: IncomingMessage, response: ServerResponse) => void;
+
+export interface TestUpstream {
+  readonly origin: string;
+  readonly requests: Forwarded[];
+  /** Connections that were ever opened to it. */
+  readonly connections: number;
+  /** Answers requests instead of saying 200. */
+  behave(behaviour: Behaviour | undefined): void;
+  close(): Promise<void>;
+}
+
+async function listenOnLoopback(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return (server.address() as AddressInfo).port;
+}
+
+/** Starts an upstream. */
+async function startUpstream(): Promise<TestUpstream> {
+  const requests: Forwarded[] = [];
+  let behaviour: Behaviour | undefined;
+  let connections = 0;
+  const server = createServer((request, response) => {
+    if (behaviour !== undefined) {
+      behaviour(request, response);
+      return;
+    }
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const { method = "", url = "", headers, rawHeaders } = request;
+      requests.push({ method, url, headers, rawHeaders, body: Buffer.concat(chunks).toString() });
+      response.setHeader("content-type", "application/json");
+      response.end(JSON.stringify({ from: "upstream", url }));
+    });
+  });
+  server.on("connection", () => (connections += 1));
+  const port = await listenOnLoopback(server);
+  return {
+    origin: `http://127.0.0.1:${port}`,
+    requests,
+    get connections() {
+      return connections;
+    },
+    behave: (next) => {
+      behaviour = next;
+    },
+    close: async () => {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+export interface TestEdge {
+  readonly port: number;
+  readonly url: string;
+  readonly upstream: TestUpstream;
+  /** Base64. */
+  readonly identityKey: string;
+  readonly process: EdgeProcess;
+  readonly log: readonly string[];
+  /** Writes another route table; it is read at the next reload. */
+  writeRoutes(table: unknown): void;
+}
+
+export interface TestEdgeOptions {
+  readonly environment?: () => Environment;
+  /** The table's routes; their upstream is `data`. Without them there are those of `ROUTES`. */
+  readonly routes?: readonly object[];
+}
+
+/** Routes that most tests use. */
+const ROUTES = [
+  { method: "GET", path: "/v1/inference/{model}", scope: "inference:read", upstream: "data" },
+  { method: "POST", path: "/v1/pipelines", scope: "pipeline:write", upstream: "data" },
+  { method: ["GET", "POST"], path: "/v1/telemetry/*", scope: "telemetry:write", upstream: "data" },
+  { method: "GET", path: "/v1/regional", scope: "inference:read", upstream: "data", region: "eu" },
+] as const;
+
+/** One edge for the file or `describe` that calls this. Its members can be used in tests and later hooks. */
+export function useTestEdge(api: TestApi, options: TestEdgeOptions = {}): TestEdge {
+  const directory = mkdtempSync(join(tmpdir(), "signet-edge-"));
+  const path = join(directory, "routes.json");
+  const identityKey = randomBytes(32).toString("base64");
+  const lines: string[] = [];
+  let edge: TestEdge | undefined;
+  beforeAll(async () => {
+    const upstream = await startUpstream();
+    const writeRoutes = (table: unknown): void => writeFileSync(path, JSON.stringify(table));
+    writeRoutes({
+      upstreams: { data: { url: upstream.origin, identity_key: identityKey } },
+      routes: options.routes ?? ROUTES,
+    });
+    const environment = {
+      ...api.environment,
+      SIGNET_EDGE_LISTEN: "127.0.0.1:0",
+      SIGNET_EDGE_ROUTES: path,
+      SIGNET_EDGE_API_URL: api.publicUrl,
+      ...options.environment?.(),
+    };
+    const config = loadConfig(environment, "edge");
+    const process = await startEdge({
+      config: { ...config, databaseUrl: api.database.url },
+      environment,
+      log: createLogger({ level: "debug", destination: { write: (line) => void lines.push(line) } }),
+      clock: api.clock,
+    });
+    const { port } = process.address;
+    edge = { port, url: `http://127.0.0.1:${port}`, upstream, identityKey, process, log: lines, writeRoutes };
+  });
+  afterAll(async () => {
+    await edge?.process.close();
+    await edge?.upstream.close();
+    rmSync(directory, { recursive: true });
+  });
+  return new Proxy({} as TestEdge, {
+    get: (_target, member) => {
+      if (edge === undefined) {
+        throw new Error("the edge is started in beforeAll: use it in tests and later hooks");
+      }
+      return Reflect.get(edge, member) as unknown;
+    },
+  });
+}
