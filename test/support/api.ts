@@ -1,25 +1,20 @@
 /** A real api process for one test file: its own database, its own ports, HTTP over sockets. */
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
-import { afterAll, beforeAll, inject } from "vitest";
+import { inject } from "vitest";
 import { type Environment, loadConfig } from "../../src/config.ts";
 import type { Clock } from "../../src/domain/clock.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../src/processes/api.ts";
 import type { WorkerProcess, WorkerProcessOptions } from "../../src/processes/worker.ts";
+import { type Answer, readAnswer } from "./answer.ts";
 import { freePort } from "./free-port.ts";
 import { checkpointSettings } from "./checkpoints.ts";
 import { NO_LIMITS } from "./no-limits.ts";
 import { createTestDatabase, testNamespace, type TestDatabase } from "./services.ts";
+import { useStarted } from "./started.ts";
 
-/** An answer, read to its end. */
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-  /** The body as a JSON object; empty when it is none. */
-  readonly body: Readonly<Record<string, unknown>>;
-}
+export type { Answer };
 
 /** The time of the process under test, which a test can move. */
 interface TestClock extends Clock {
@@ -65,19 +60,6 @@ function testClock(): TestClock {
       offset += ms;
     },
   };
-}
-
-function parseObject(text: string): Readonly<Record<string, unknown>> {
-  try {
-    return JSON.parse(text) as Record<string, unknown>;
-  } catch {
-    return {};
-  }
-}
-
-async function read(response: Response): Promise<Answer> {
-  const text = await response.text();
-  return { status: response.status, headers: response.headers, text, body: parseObject(text) };
 }
 
 async function testEnvironment(database: TestDatabase): Promise<Environment> {
@@ -138,9 +120,9 @@ async function startTestApi(options: TestApiOptions): Promise<TestApi> {
     clock,
     log: lines,
     environment: { ...environment, SIGNET_ADMIN_LISTEN: `127.0.0.1:${running.adminAddress.port}` },
-    request: async (path, init) => await read(await fetch(config.publicUrl + path, init)),
+    request: async (path, init) => await readAnswer(await fetch(config.publicUrl + path, init)),
     admin: async (method, path, body) =>
-      await read(
+      await readAnswer(
         await fetch(`${adminUrl}/admin/v1${path}`, {
           method,
           headers: {
@@ -167,20 +149,9 @@ async function startTestApi(options: TestApiOptions): Promise<TestApi> {
 
 /** One api process for the file or `describe` that calls this. Its members can be used in tests and later hooks. */
 export function useTestApi(options: TestApiOptions = {}): TestApi {
-  let started: TestApi | undefined;
-  beforeAll(async () => {
-    started = await startTestApi(options);
-  });
-  afterAll(async () => {
-    await started?.close();
-  });
+  const started = useStarted("the api", async () => await startTestApi(options));
   return new Proxy({} as TestApi, {
-    get: (_target, member) => {
-      if (started === undefined) {
-        throw new Error("the api is started in beforeAll: use it in tests and later hooks");
-      }
-      return Reflect.get(started, member) as unknown;
-    },
+    get: (_target, member) => Reflect.get(started.current, member) as unknown,
   });
 }
 

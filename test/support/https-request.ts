@@ -3,6 +3,7 @@ import { request as httpsRequest, type Agent } from "node:https";
 import { request as httpRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http";
 import type { TLSSocket } from "node:tls";
 import type { KeyPair } from "../../src/mutual-tls/authority.ts";
+import { parseObject } from "./answer.ts";
 
 export interface CallOptions {
   readonly port?: number;
@@ -33,14 +34,6 @@ export interface CallAnswer {
   readonly reused: boolean;
   /** What the server gave to resume the session with. */
   readonly session: Buffer | undefined;
-}
-
-function parse(text: string): Readonly<Record<string, unknown>> {
-  try {
-    return JSON.parse(text) as Record<string, unknown>;
-  } catch {
-    return {};
-  }
 }
 
 /** Sends one request and reads the answer to its end. */
@@ -83,7 +76,7 @@ export async function call(path: string, options: CallOptions): Promise<CallAnsw
           status: response.statusCode ?? 0,
           headers: response.headers,
           text,
-          body: parse(text),
+          body: parseObject(text),
           reused,
           session: ticket,
         }),

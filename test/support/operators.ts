@@ -2,7 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import type { OperatorRole } from "../../src/domain/operator-roles.ts";
-import type { Answer, TestApi } from "./api.ts";
+import { type Answer, readAnswer } from "./answer.ts";
+import type { TestApi } from "./api.ts";
 import { bearer } from "./factories.ts";
 
 export interface TestOperator {
@@ -28,11 +29,6 @@ export async function askAs(
   method: string,
   path: string,
 ): Promise<Answer> {
-  const response = await fetch(`${api.adminUrl}/admin/v1${path}`, {
-    method,
-    headers: token === undefined ? {} : bearer(token),
-  });
-  const text = await response.text();
-  const body = text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
-  return { status: response.status, headers: response.headers, text, body };
+  const headers = token === undefined ? {} : bearer(token);
+  return await readAnswer(await fetch(`${api.adminUrl}/admin/v1${path}`, { method, headers }));
 }

@@ -2,7 +2,8 @@
 import { loadConfig } from "../../src/config.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { startApi } from "../../src/processes/api.ts";
-import type { Answer, TestApi } from "./api.ts";
+import { type Answer, readAnswer } from "./answer.ts";
+import type { TestApi } from "./api.ts";
 import { freePort } from "./free-port.ts";
 
 export interface SecondApi {
@@ -36,12 +37,7 @@ export async function startSecondApi(api: TestApi, port?: number): Promise<Secon
   });
   return {
     log: lines,
-    request: async (path, init) => {
-      const response = await fetch(`http://${listen}${path}`, init);
-      const text = await response.text();
-      const body = (text === "" ? {} : JSON.parse(text)) as Record<string, unknown>;
-      return { status: response.status, headers: response.headers, text, body };
-    },
+    request: async (path, init) => await readAnswer(await fetch(`http://${listen}${path}`, init)),
     close: async () => await running.close(),
   };
 }

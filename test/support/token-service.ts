@@ -4,7 +4,6 @@
  */
 import { randomBytes } from "node:crypto";
 import { Pool as PgPool } from "pg";
-import { afterAll, beforeAll } from "vitest";
 import { issueCredential } from "../../src/credentials/issue-credential.ts";
 import {
   type AppendRotationEntry,
@@ -29,6 +28,7 @@ import { createClientAuthenticator } from "../../src/oauth/client-authentication
 import type { LastUsedRecorder } from "../../src/oauth/last-used.ts";
 import { issueToken, type TokenResponse, type TokenServices } from "../../src/oauth/token.ts";
 import { createTestDatabase, type TestDatabase } from "./services.ts";
+import { useStarted } from "./started.ts";
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
@@ -285,19 +285,5 @@ async function startTokenService(): Promise<TokenService> {
 
 /** One token service for the file that calls this. */
 export function useTokenService(): { readonly current: TokenService } {
-  let started: TokenService | undefined;
-  beforeAll(async () => {
-    started = await startTokenService();
-  });
-  afterAll(async () => {
-    await started?.close();
-  });
-  return {
-    get current() {
-      if (started === undefined) {
-        throw new Error("the token service is started in beforeAll: use it in tests and later hooks");
-      }
-      return started;
-    },
-  };
+  return useStarted("the token service", startTokenService);
 }

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { Client as TemporalClient, Connection } from "@temporalio/client";
 import { Pool as PgPool } from "pg";
-import { afterAll, beforeAll, inject } from "vitest";
+import { inject } from "vitest";
 import { type Config, type Environment, loadConfig } from "../../src/config.ts";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import type { Delivery, StoredAttempt } from "../../src/database/repositories/deliveries.ts";
@@ -24,6 +24,7 @@ import { testKeyring } from "./keyring.ts";
 import { checkpointSettings } from "./checkpoints.ts";
 import { NO_LIMITS } from "./no-limits.ts";
 import { createTestDatabase, testNamespace, type TestDatabase } from "./services.ts";
+import { useStarted } from "./started.ts";
 
 export type ReadyConfig = Config & { readonly databaseUrl: string; readonly temporalAddress: string };
 
@@ -218,19 +219,5 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
 
 /** A world for a test file, made before its tests and closed after them. */
 export function useWorld(options: WorldOptions = {}): { readonly current: World } {
-  let made: World | undefined;
-  beforeAll(async () => {
-    made = await makeWorld(options);
-  });
-  afterAll(async () => {
-    await made?.close();
-  });
-  return {
-    get current() {
-      if (made === undefined) {
-        throw new Error("the world is made in beforeAll");
-      }
-      return made;
-    },
-  };
+  return useStarted("the world", async () => await makeWorld(options));
 }

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { loadConfig } from "../../../src/config.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../../src/processes/api.ts";
+import { readAnswer } from "../../support/answer.ts";
 import { useTestApi } from "../../support/api.ts";
 import { bearer } from "../../support/factories.ts";
 import { freePort } from "../../support/free-port.ts";
@@ -56,11 +57,7 @@ describe("switched off", () => {
       headers: { ...bearer(token), ...(body === undefined ? {} : { "content-type": "application/json" }) },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    const text = await response.text();
-    return {
-      status: response.status,
-      body: text === "" ? {} : (JSON.parse(text) as Record<string, unknown>),
-    };
+    return await readAnswer(response);
   }
 
   test("its token opens nothing, and operators' tokens do", async () => {
