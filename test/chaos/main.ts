@@ -58,7 +58,7 @@ async function run(chosen: readonly ChaosCase[], options: CommonOptions): Promis
   try {
     const results: CaseResult[] = [];
     const failures = await runEach(chosen, async (chaos) => {
-      const result = await runAlone({ stack, load, log }, chaos, options);
+      const result = await runAlone({ stack, load }, chaos, options);
       results.push(result);
       log(resultLine(result));
     });

@@ -1,15 +1,14 @@
 /** What came of a case, and whether that is what was promised. */
 import { loadavg } from "node:os";
 import type { ArrivalReport } from "../bench/load/arrivals.ts";
+import { ACCEPTED } from "../bench/load/publish-plan.ts";
+import { percentiles } from "../bench/measure/statistics.ts";
 import { round } from "../bench/report/measurement.ts";
 import type { ChaosCase } from "./cases.ts";
 import type { PublishedPart } from "./traffic.ts";
 
-const ACCEPTED = 202;
-
 /** A fault that was made and has passed; instants are milliseconds of the common clock. */
 export interface PassedFault {
-  readonly what: string;
   /** Requests that had been sent and were not on record. */
   readonly inFlight: number;
   /** When the process was started again or went on. */
@@ -120,11 +119,6 @@ function sumRepeated(parts: readonly PublishedPart[]): Record<string, number> {
   return sum;
 }
 
-function percentile99(values: readonly number[]): number {
-  const sorted = values.filter((value) => !Number.isNaN(value)).toSorted((a, b) => a - b);
-  return sorted[Math.ceil(0.99 * sorted.length) - 1] ?? Number.NaN;
-}
-
 function judge(result: Omit<CaseResult, "problems">, chaos: ChaosCase): string[] {
   const bound = result.in_flight.reduce((sum, each) => sum + each, 0);
   const promises: readonly (readonly [boolean, string])[] = [
@@ -152,6 +146,7 @@ export function describeResult(found: ResultParts): CaseResult {
   const requests = fates.reduce((sum, fate) => sum + fate.requests, 0);
   const lastBackAtMs = faults.at(-1)?.backAtMs ?? Math.min(...fates.map(({ startedMs }) => startedMs));
   const lastMs = accepted.reduce((last, { firstMs }) => Math.max(last, firstMs), 0);
+  const latencies = accepted.map(({ firstMs, startedMs }) => firstMs - startedMs);
   const result = {
     name: chaos.name,
     about: chaos.about,
@@ -169,7 +164,7 @@ export function describeResult(found: ResultParts): CaseResult {
     server_took_s: faults.map(({ backAtMs, takesWorkMs }) => round((takesWorkMs - backAtMs) / 1_000, 2)),
     load_average: round(loadavg()[0] ?? Number.NaN, 1),
     all_arrived_s: round((lastMs - lastBackAtMs) / 1_000, 2),
-    p99_ms: round(percentile99(accepted.map(({ firstMs, startedMs }) => firstMs - startedMs)), 0),
+    p99_ms: round(percentiles(latencies.filter((latency) => !Number.isNaN(latency))).p99, 0),
     oldest_unattempted_max_s: round(oldest.max, 2),
     oldest_unattempted_end_s: round(oldest.end, 2),
     undelivered: found.undelivered,

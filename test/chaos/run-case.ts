@@ -33,7 +33,6 @@ export interface Scene {
   readonly stack: Stack;
   readonly world: World;
   readonly load: LoadGenerator;
-  readonly log: (line: string) => void;
 }
 
 function victimOf({ stack, world }: Scene, name: VictimName): Restartable {
@@ -92,14 +91,13 @@ class Experiment {
 
   async #commit(fault: Fault): Promise<PassedFault> {
     const victim = victimOf(this.#scene, fault.victim);
-    const what = `${fault.kind} ${fault.victim}`;
     if (fault.kind === "stop") {
       const inFlight = await this.#inFlight();
       victim.pause();
       await delay(this.#size.stopMs);
       victim.resume();
       const backAtMs = monotonicMs();
-      return { what, inFlight, backAtMs, takesWorkMs: backAtMs };
+      return { inFlight, backAtMs, takesWorkMs: backAtMs };
     }
     // Of the worker, afterwards: what it had sent and not written by its end.
     const before = fault.victim === "worker" ? undefined : await this.#inFlight();
@@ -109,7 +107,7 @@ class Experiment {
     await delay(RESTART_AFTER_MS - ECHO_MS);
     const backAtMs = monotonicMs();
     await victim.restart();
-    return { what, inFlight, backAtMs, takesWorkMs: monotonicMs() };
+    return { inFlight, backAtMs, takesWorkMs: monotonicMs() };
   }
 
   /** Requests that have arrived and are not on record. */

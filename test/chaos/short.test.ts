@@ -53,7 +53,7 @@ afterAll(async () => {
 });
 
 test("what was accepted arrives when worker and PostgreSQL are killed and receivers reset, hang and dawdle", async () => {
-  const result = await runCase({ stack, world, load, log }, SHORT_CASE, SHORT);
+  const result = await runCase({ stack, world, load }, SHORT_CASE, SHORT);
   expect(result.problems, JSON.stringify(result)).toEqual([]);
   expect(result).toMatchObject({ accepted: SHORT.events, arrived: SHORT.events, lost: 0, undelivered: 0 });
 }, 120_000);

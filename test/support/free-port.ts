@@ -13,3 +13,12 @@ export async function freePort(): Promise<number> {
     }
   }
 }
+
+/** So many free ports, no two of them the same. */
+export async function freePorts(count: number): Promise<number[]> {
+  const ports = new Set<number>();
+  while (ports.size < count) {
+    ports.add(await freePort());
+  }
+  return [...ports];
+}

@@ -9,12 +9,12 @@ import {
   startServer,
   type StopStep,
 } from "../../../src/embedded/server-process.ts";
-import { freePort } from "../../support/free-port.ts";
+import { freePorts } from "../../support/free-port.ts";
 import type { Janitor } from "./janitor.ts";
 import { Restartable } from "./restartable.ts";
+import { untilReady } from "./until-ready.ts";
 
 export const DIST = fileURLToPath(new URL("../../../dist/", import.meta.url));
-const READY_TIMEOUT_MS = 60_000;
 
 export type Settings = Readonly<Record<string, string>>;
 
@@ -72,25 +72,6 @@ async function launch(options: SignetOptions, command: string, env: Settings): P
   return server;
 }
 
-async function until(
-  what: string,
-  { server, logFile }: Started,
-  ready: () => Promise<boolean>,
-): Promise<void> {
-  const deadline = performance.now() + READY_TIMEOUT_MS;
-  while (!(await ready())) {
-    if (server?.ended() !== undefined || performance.now() > deadline) {
-      throw new Error(`signet ${what} did not start; ${logFile} ends with:\n${logTail(logFile)}`);
-    }
-    await delay(50);
-  }
-}
-
-interface Started {
-  readonly server: ServerProcess | undefined;
-  readonly logFile: string;
-}
-
 /** Runs `signet migrate`: schema and Temporal namespace. */
 export async function migrate(options: SignetOptions): Promise<void> {
   const server = await launch(options, "migrate", { ...options.base, ...options.settings });
@@ -129,7 +110,11 @@ async function startProcess(
     return { pid: launched.pid, stop: async () => await launched.stop(STOP) };
   });
   try {
-    await until(command, { server, logFile: join(options.directory, `${command}.log`) }, ready);
+    await untilReady(
+      `signet ${command}`,
+      { server, logFile: join(options.directory, `${command}.log`) },
+      ready,
+    );
   } catch (error) {
     await started.stop();
     throw error;
@@ -139,11 +124,7 @@ async function startProcess(
 
 /** Starts both processes and resolves when they do their work. */
 export async function startSignet(options: SignetOptions): Promise<Signet> {
-  const ports = new Set<number>();
-  while (ports.size < 4) {
-    ports.add(await freePort());
-  }
-  const [apiPort, adminPort, edgePort, apiMetrics, workerMetrics] = [await freePort(), ...ports];
+  const [apiPort, adminPort, edgePort, apiMetrics, workerMetrics] = await freePorts(5);
   const env = {
     ...options.base,
     ...options.settings,

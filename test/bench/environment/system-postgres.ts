@@ -4,19 +4,18 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { chown, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Client } from "pg";
-import { type ServerProcess, startServer, type StopStep } from "../../../src/embedded/server-process.ts";
+import { startServer, type StopStep } from "../../../src/embedded/server-process.ts";
 import { isRoot, unprivilegedUser } from "../../../src/embedded/service-user.ts";
 import type { Launched } from "./restartable.ts";
+import { untilReady } from "./until-ready.ts";
 
 const run = promisify(execFile);
 
 const DEBIAN = "/usr/lib/postgresql";
 /** The oldest that Signet works with. */
 const OLDEST = 15;
-const READY_TIMEOUT_MS = 60_000;
 const STOP: readonly StopStep[] = [
   ["SIGINT", 20_000],
   ["SIGQUIT", 10_000],
@@ -39,22 +38,14 @@ export interface SystemPostgresOptions {
   readonly settings: Readonly<Record<string, string>>;
 }
 
-async function untilReady(url: string, server: ServerProcess): Promise<void> {
-  const deadline = performance.now() + READY_TIMEOUT_MS;
-  for (;;) {
-    const client = new Client({ connectionString: url });
-    try {
-      await client.connect();
-      await client.end();
-      return;
-    } catch (error) {
-      await client.end().catch(() => undefined);
-      if (server.ended() !== undefined || performance.now() > deadline) {
-        throw new Error("PostgreSQL did not start", { cause: error });
-      }
-      await delay(50);
-    }
-  }
+async function takesConnections(url: string): Promise<boolean> {
+  const client = new Client({ connectionString: url });
+  const taken = await client.connect().then(
+    () => true,
+    () => false,
+  );
+  await client.end().catch(() => undefined);
+  return taken;
 }
 
 /** Makes a cluster. `launch` starts its server, after a crash again, and resolves when it accepts connections. */
@@ -87,15 +78,16 @@ export async function prepareSystemPostgres(
   return {
     url,
     launch: async () => {
+      const logFile = join(directory, "postgres.log");
       const server = await startServer({
         command: join(programs, "postgres"),
         args: ["-D", data, ...Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
         cwd: base,
         env: { LC_ALL: "C.UTF-8" },
         runAs,
-        logFile: join(directory, "postgres.log"),
+        logFile,
       });
-      await untilReady(url, server);
+      await untilReady("PostgreSQL", { server, logFile }, async () => await takesConnections(url));
       return { pid: server.pid, stop: async () => await server.stop(STOP) };
     },
   };

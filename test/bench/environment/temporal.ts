@@ -2,21 +2,20 @@
 import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { isListening } from "../../../src/embedded/ports.ts";
-import { logTail, startServer, type StopStep } from "../../../src/embedded/server-process.ts";
-import { freePort } from "../../support/free-port.ts";
+import { startServer, type StopStep } from "../../../src/embedded/server-process.ts";
+import { freePorts } from "../../support/free-port.ts";
 import type { Janitor } from "./janitor.ts";
 import { type Postgres, withClient } from "./postgres.ts";
 import { PLUGIN, temporalConfig, type TemporalPorts } from "./temporal-config.ts";
 import { type Launched, Restartable } from "./restartable.ts";
 import { type TemporalPrograms, temporalPrograms } from "./temporal-programs.ts";
+import { untilReady } from "./until-ready.ts";
 
 const run = promisify(execFile);
 
 const DATABASES = { store: "temporal", visibility: "temporal_visibility" } as const;
-const READY_TIMEOUT_MS = 60_000;
 const STOP: readonly StopStep[] = [
   ["SIGTERM", 15_000],
   ["SIGKILL", 5_000],
@@ -67,11 +66,8 @@ async function pruneIndexes(postgres: Postgres): Promise<void> {
 }
 
 async function choosePorts(): Promise<TemporalPorts> {
-  const ports = new Set<number>();
-  while (ports.size < 9) {
-    ports.add(await freePort());
-  }
-  const [frontend = 0, frontendHttp = 0, history = 0, matching = 0, worker = 0, ...membership] = ports;
+  const [frontend = 0, frontendHttp = 0, history = 0, matching = 0, worker = 0, ...membership] =
+    await freePorts(9);
   return {
     frontend,
     frontendHttp,
@@ -132,12 +128,10 @@ async function launch(directory: string, command: string, config: string, port: 
     env: { HOME: directory },
     logFile,
   });
-  const deadline = performance.now() + READY_TIMEOUT_MS;
-  while (!(await isListening("127.0.0.1", port))) {
-    if (server.ended() !== undefined || performance.now() > deadline) {
-      throw new Error(`Temporal's server did not start; ${logFile} ends with:\n${logTail(logFile)}`);
-    }
-    await delay(100);
-  }
+  await untilReady(
+    "Temporal's server",
+    { server, logFile },
+    async () => await isListening("127.0.0.1", port),
+  );
   return { pid: server.pid, stop: async () => await server.stop(STOP) };
 }

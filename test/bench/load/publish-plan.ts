@@ -1,6 +1,9 @@
 /** What the publisher is told to do, and the bytes of its requests. */
 import { dataHead, dataTail, indexText } from "./event-id.ts";
 
+/** The answer to an event that was taken. */
+export const ACCEPTED = 202;
+
 /** As fast as answers come, over so many connections; with `batch` > 1 that many events in one request. */
 export interface ClosedLoop {
   readonly kind: "closed";

@@ -1,11 +1,16 @@
 /** Publishes events over the public API, in a process of its own. */
 import { monotonicMs } from "./monotonic.ts";
-import { type ClosedLoop, type Published, type PublishPlan, RequestWriter } from "./publish-plan.ts";
+import {
+  ACCEPTED,
+  type ClosedLoop,
+  type Published,
+  type PublishPlan,
+  RequestWriter,
+} from "./publish-plan.ts";
 import { type ApiAnswer, ApiConnection } from "./publisher-connection.ts";
 import { serve } from "./rpc.ts";
 
 const OPEN_LOOP_CONNECTIONS_MAX = 1_000;
-const ACCEPTED = 202;
 const REPEAT_MS = 100;
 
 /** A plan being carried out. */
@@ -93,7 +98,7 @@ interface Request {
 
 /** The items of a batch are accepted or refused one by one. */
 function record(publication: Publication, offsets: readonly number[], { status, body }: ApiAnswer): void {
-  if (offsets.length === 1 || status !== 202) {
+  if (offsets.length === 1 || status !== ACCEPTED) {
     for (const offset of offsets) {
       publication.acked(offset, status);
     }

@@ -1,6 +1,6 @@
 /** Figures out of what the publisher and the sink noted. */
 import type { ArrivalReport } from "../load/arrivals.ts";
-import type { Published } from "../load/publish-plan.ts";
+import { ACCEPTED, type Published } from "../load/publish-plan.ts";
 
 export interface Percentiles {
   readonly p50: number;
@@ -39,8 +39,6 @@ export interface FlowStatistics {
   /** Publish to its answer. */
   readonly ackMs: Percentiles;
 }
-
-const ACCEPTED = 202;
 
 interface Flow {
   readonly published: Published;

@@ -1,12 +1,12 @@
 /** Tokens per second beside oidc-provider, over plain HTTP and mutual TLS, on one machine in one run. */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { setTimeout as delay } from "node:timers/promises";
 import { randomBytes } from "node:crypto";
 import { logTail, type ServerProcess, startServer } from "../../../src/embedded/server-process.ts";
 import { type DevelopmentCa, openDevelopmentCa } from "../../../src/mutual-tls/dev-ca.ts";
 import { freePort } from "../../support/free-port.ts";
 import type { Tenant } from "../environment/provision.ts";
+import { untilReady } from "../environment/until-ready.ts";
 import type { World } from "../environment/world.ts";
 import { runHttpLoad, type HttpLoadPlan, type HttpLoadResult } from "../load/http-load.ts";
 import { cpuSeconds } from "../measure/process-tree.ts";
@@ -21,7 +21,6 @@ const SECONDS = 10;
 /** The machine is shared: each server has several turns, one after the other, and its median counts. */
 const TURNS = 3;
 const OIDC_PROVIDER = fileURLToPath(new URL("../load/oidc-provider-process.mjs", import.meta.url));
-const LISTEN_TIMEOUT_MS = 30_000;
 
 interface Subject {
   readonly plan: Omit<HttpLoadPlan, "warmUpSeconds" | "seconds" | "connections">;
@@ -90,13 +89,7 @@ async function startOidcProvider(bench: Bench): Promise<{ server: ServerProcess;
     logFile,
   });
   bench.stack.janitor.mind(server.pid, "SIGTERM");
-  const deadline = performance.now() + LISTEN_TIMEOUT_MS;
-  while (!logTail(logFile).includes("listening")) {
-    if (server.ended() !== undefined || performance.now() > deadline) {
-      throw new Error(`oidc-provider did not start; its log ends with:\n${logTail(logFile)}`);
-    }
-    await delay(50);
-  }
+  await untilReady("oidc-provider", { server, logFile }, async () => logTail(logFile).includes("listening"));
   const plan = {
     host: "127.0.0.1",
     port,
