@@ -55,7 +55,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     { bindingRequired: !config.development },
     services.tenantLimits,
   );
-  const { server } = createServer({
+  const server = createServer({
     baseUrl: config.publicUrl,
     guards: { scopes },
     clients: services.clients,

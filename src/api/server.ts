@@ -9,7 +9,7 @@ import {
   createClientIdentification,
 } from "../mutual-tls/client-identification.ts";
 import type { Logger } from "../observability/logger.ts";
-import { type AllowedMethods, collectAllowedMethods } from "./plugins/allowed-methods.ts";
+import { collectAllowedMethods } from "./plugins/allowed-methods.ts";
 import { BODY_LIMIT, installBodyParsing } from "./plugins/body-parsing.ts";
 import { installClientCertificates } from "./plugins/client-certificates.ts";
 import { createClientErrorHandler } from "./plugins/client-errors.ts";
@@ -39,10 +39,7 @@ export const HTTP_TIMEOUTS = {
 } as const;
 
 /** A Fastify server without routes: strict in what it reads, uniform in how it fails. */
-export function createServer(options: ServerOptions): {
-  server: SignetServer;
-  allowedMethods: AllowedMethods;
-} {
+export function createServer(options: ServerOptions): SignetServer {
   const { baseUrl, clock, randomBytes } = options;
   const loggerInstance: FastifyBaseLogger = options.log;
   const newRequestId = (): string => newId("request", clock.now(), randomBytes);
@@ -84,5 +81,5 @@ export function createServer(options: ServerOptions): {
   );
   installBodyParsing(server);
   installErrorHandling(server, baseUrl, allowedMethods);
-  return { server, allowedMethods };
+  return server;
 }

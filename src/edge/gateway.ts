@@ -150,7 +150,7 @@ export async function createGateway(
   rewriteUrl: Parameters<typeof createServer>[0]["rewriteUrl"],
 ): Promise<SignetServer> {
   const { baseUrl, clients, admit, bindingRequired, api, clock, randomBytes, log } = services;
-  const { server } = createServer({
+  const server = createServer({
     baseUrl,
     guards: { scopes: createScopeGuard(admit, { bindingRequired }) },
     clients,

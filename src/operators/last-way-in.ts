@@ -1,5 +1,5 @@
 import type { Queryable } from "../database/pool.ts";
-import { listWaysToSecurity } from "../database/repositories/operators.ts";
+import { hasWayToSecurity } from "../database/repositories/operators.ts";
 import { SignetError } from "../errors.ts";
 
 /**
@@ -9,8 +9,7 @@ import { SignetError } from "../errors.ts";
  * @throws SignetError INVALID_STATE when no operator of role security is left who has a way in
  */
 export async function requireWayIn(db: Queryable, nowMs: number): Promise<void> {
-  const ways = await listWaysToSecurity(db, nowMs);
-  if (ways.length === 0) {
+  if (!(await hasWayToSecurity(db, nowMs))) {
     throw new SignetError("INVALID_STATE", {
       detail: "This is the last way in for an operator of role security, and the bootstrap operator is off.",
     });

@@ -5,7 +5,7 @@ import { type Config, ConfigError } from "../config.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import { loadOperatorToken } from "../crypto/secrets.ts";
 import type { Pool } from "../database/pool.ts";
-import { listWaysToSecurity } from "../database/repositories/operators.ts";
+import { hasWayToSecurity } from "../database/repositories/operators.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { createOperatorAuthenticator } from "../operators/authenticate-operator.ts";
@@ -30,7 +30,7 @@ async function bootstrapToken({ config, pool, clock, randomBytes }: Parts): Prom
   if (config.bootstrapOperator === "on") {
     return await loadOperatorToken(config, randomBytes);
   }
-  if ((await listWaysToSecurity(pool, clock.now())).length === 0) {
+  if (!(await hasWayToSecurity(pool, clock.now()))) {
     throw new ConfigError([
       "SIGNET_BOOTSTRAP_OPERATOR must be on until there is an operator of role security with a token or a certificate",
     ]);

@@ -72,8 +72,6 @@ export interface Receiver {
   readonly requests: readonly ReceivedRequest[];
   /** Connections accepted so far. */
   readonly connections: number;
-  /** Connections open now. */
-  readonly openConnections: number;
   /** Exchanges the script; the list starts anew. */
   answer(script: Script): void;
   /** Resolves with all requests once there are so many. */
@@ -274,9 +272,6 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
     requests,
     get connections() {
       return connections;
-    },
-    get openConnections() {
-      return sockets.size;
     },
     answer(newScript) {
       script = newScript;

@@ -20,7 +20,7 @@ import { registerTenantRoutes } from "./tenants.ts";
 /** Builds the operators' API, ready to listen. */
 export async function createAdmin(services: AdminServices): Promise<SignetServer> {
   const { baseUrl, access, clients, clock, randomBytes, log } = services;
-  const { server } = createServer({
+  const server = createServer({
     baseUrl,
     guards: { operator: createOperatorGuard(access) },
     clients,

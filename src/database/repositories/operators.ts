@@ -124,15 +124,16 @@ export async function lockOperators(db: Queryable): Promise<void> {
   await db.query("SELECT pg_advisory_xact_lock(hashtextextended('operators', 0))");
 }
 
-/** Active operators of role security that have a way in: a token that is good, or a certificate. */
-export async function listWaysToSecurity(db: Queryable, nowMs: number): Promise<string[]> {
-  const { rows } = await db.query<{ id: string }>(
-    `SELECT id FROM operators o
+/** Whether an active operator of role security has a way in: a token that is good, or a certificate. */
+export async function hasWayToSecurity(db: Queryable, nowMs: number): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `SELECT FROM operators o
       WHERE state = 'ACTIVE' AND role = 'security'
         AND (san_uri IS NOT NULL OR certificate_thumbprints <> '{}' OR EXISTS (
           SELECT FROM operator_tokens t
-           WHERE t.operator_id = o.id AND t.revoked_at IS NULL AND t.expires_at > $1))`,
+           WHERE t.operator_id = o.id AND t.revoked_at IS NULL AND t.expires_at > $1))
+      LIMIT 1`,
     [new Date(nowMs)],
   );
-  return rows.map(({ id }) => id);
+  return rowCount === 1;
 }

@@ -6,7 +6,7 @@ import { createLogger } from "../../../src/observability/logger.ts";
 import type { ReadinessCheck } from "../../../src/observability/readiness.ts";
 
 async function ready(checks: readonly ReadinessCheck[], log: string[] = []) {
-  const { server } = createServer({
+  const server = createServer({
     baseUrl: "http://service.example",
     guards: {},
     clock: { now: () => 0 },

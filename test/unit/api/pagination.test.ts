@@ -24,7 +24,7 @@ interface List {
 }
 
 beforeAll(async () => {
-  ({ server } = createServer({
+  server = createServer({
     baseUrl: "http://service.example",
     // The tenant is what the header says: this test is about cursors.
     guards: {
@@ -35,7 +35,7 @@ beforeAll(async () => {
     clock: { now: () => 0 },
     randomBytes,
     log: createLogger({ level: "silent" }),
-  }));
+  });
   const read = (before: string | null, limit: number) =>
     IDS.filter((id) => before === null || id < before)
       .slice(0, limit + 1)

@@ -17,7 +17,7 @@ function tenantServer(): SignetServer {
     clock: { now: () => 0 },
     randomBytes,
     log: createLogger({ level: "silent" }),
-  }).server;
+  });
 }
 
 test("a route without a declaration does not boot", () => {
@@ -42,7 +42,7 @@ describe("an operator's route", () => {
       clock: { now: () => 0 },
       randomBytes,
       log: createLogger({ level: "silent" }),
-    }).server;
+    });
   }
 
   test.each([true, "", "admin", "provision security"])("does not boot with the role %j", (operator) => {

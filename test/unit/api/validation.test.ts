@@ -17,13 +17,13 @@ const Thing = Closed({
 let server: SignetServer;
 
 beforeAll(async () => {
-  ({ server } = createServer({
+  server = createServer({
     baseUrl: "http://service.example",
     guards: {},
     clock: { now: () => 0 },
     randomBytes,
     log: createLogger({ level: "silent" }),
-  }));
+  });
   const config = { public: true, opaque: { "/data": 4 } } as const;
   server.post("/things", { config, schema: { body: Thing, headers: IdempotencyHeaders } }, ({ body }) => ({
     ...body,
