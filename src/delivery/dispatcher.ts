@@ -15,6 +15,7 @@ import {
 } from "../database/repositories/claims.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
+import { byCarrier } from "./by-carrier.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
 import type { EndpointHealth } from "./endpoint-health.ts";
 import { Sleeper } from "../sleeper.ts";
@@ -162,13 +163,10 @@ export class Dispatcher {
       now: new Date(now),
     });
     this.#afterTenant = nextTenant;
-    for (const [carrier, members] of byCarrier(claimed)) {
-      await this.#starts.begin(
-        carrier,
-        members.length,
-        async () => await starter.startFirst(carrier, members, false),
-      );
-    }
+    await this.#startAll(
+      claimed,
+      async (carrier, members) => await starter.startFirst(carrier, members, false),
+    );
     const full = claimed.length === batchMax;
     const left = more || full ? Math.max(known - claimed.length, full ? batchMax : 1) : 0;
     this.#waiting = this.#waiting - known + left;
@@ -187,13 +185,10 @@ export class Dispatcher {
         listMax: batchMax,
         now: new Date(now),
       });
-      for (const [carrier, members] of byCarrier(claimed)) {
-        await this.#starts.begin(
-          carrier,
-          members.length,
-          async () => await starter.startFirst(carrier, members, true),
-        );
-      }
+      await this.#startAll(
+        claimed,
+        async (carrier, members) => await starter.startFirst(carrier, members, true),
+      );
     }
   }
 
@@ -209,13 +204,7 @@ export class Dispatcher {
       spreadSeconds: RETRY_SPREAD_SECONDS,
       now: new Date(now),
     });
-    for (const [carrier, members] of byCarrier(claimed)) {
-      await this.#starts.begin(
-        carrier,
-        members.length,
-        async () => await starter.startRetries(carrier, members),
-      );
-    }
+    await this.#startAll(claimed, async (carrier, members) => await starter.startRetries(carrier, members));
   }
 
   async #sweep(): Promise<void> {
@@ -226,14 +215,21 @@ export class Dispatcher {
       now: new Date(now),
       limit: SWEEP_MAX,
     });
-    for (const [carrier, members] of byCarrier(unstarted)) {
-      await this.#starts.begin(
-        carrier,
-        members.length,
-        async () => await starter.startFirst(carrier, members, false),
-      );
-    }
+    await this.#startAll(
+      unstarted,
+      async (carrier, members) => await starter.startFirst(carrier, members, false),
+    );
     await expireOverdue(pool, new Date(now), SWEEP_MAX);
+  }
+
+  /** A carrier is started with all the members that were claimed for it. */
+  async #startAll<T extends Claimed>(
+    claimed: readonly T[],
+    start: (carrier: string, members: readonly T[]) => Promise<void>,
+  ): Promise<void> {
+    for (const [carrier, members] of byCarrier(claimed)) {
+      await this.#starts.begin(carrier, members.length, async () => await start(carrier, members));
+    }
   }
 
   async #every(ms: number, name: string, round: () => Promise<void>): Promise<void> {
@@ -250,18 +246,4 @@ export class Dispatcher {
   #newCarrier(nowMs: number): string {
     return newId("batch", nowMs, this.#options.randomBytes);
   }
-}
-
-/** A carrier is started with all the members that were claimed for it. */
-function byCarrier<T extends Claimed>(claims: readonly T[]): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const claim of claims) {
-    const group = groups.get(claim.carrier);
-    if (group === undefined) {
-      groups.set(claim.carrier, [claim]);
-    } else {
-      group.push(claim);
-    }
-  }
-  return groups;
 }

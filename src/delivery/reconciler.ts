@@ -14,6 +14,7 @@ import {
 } from "../database/repositories/reconciliation.ts";
 import { putBounded } from "../domain/bounded-map.ts";
 import type { Clock } from "../domain/clock.ts";
+import { byCarrier } from "./by-carrier.ts";
 
 /** Longer than an attempt with all its waits takes. */
 const OVERDUE_AFTER_MS = 60_000;
@@ -57,7 +58,7 @@ export class Reconciler {
       now: new Date(now),
       limit: DELIVERIES_MAX,
     });
-    const carriers = [...groupByCarrier(overdue)];
+    const carriers = [...byCarrier(overdue)];
     let moved = 0;
     let late = 0;
     for (let from = 0; from < carriers.length; from += LOOKUPS_AT_ONCE) {
@@ -111,17 +112,4 @@ export class Reconciler {
       .getHandle(carrier)
       .signal(attemptNowSignal, { delivery_ids: ids, by: "reconciler" });
   }
-}
-
-function groupByCarrier(deliveries: readonly OverdueDelivery[]): Map<string, OverdueDelivery[]> {
-  const groups = new Map<string, OverdueDelivery[]>();
-  for (const delivery of deliveries) {
-    const group = groups.get(delivery.carrier);
-    if (group === undefined) {
-      groups.set(delivery.carrier, [delivery]);
-    } else {
-      group.push(delivery);
-    }
-  }
-  return groups;
 }
