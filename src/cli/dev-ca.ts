@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { systemClock } from "../domain/clock.ts";
+import { SPIFFE_ID } from "../domain/spiffe-id.ts";
 import { developmentCaDirectory } from "../settings/mutual-tls.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { type OutputOptions, printResource } from "./output.ts";
@@ -10,7 +11,6 @@ interface IssueOptions extends OutputOptions {
 
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const OWN_NAMES: ReadonlySet<string> = new Set(["ca", "server"]);
-const SPIFFE_ID = /^spiffe:\/\/[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)+$/;
 
 /** `signet dev-ca init | issue`: works on files alone and asks no service. */
 export function devCaCommand(context: CliContext): Command {
@@ -48,7 +48,7 @@ export function devCaCommand(context: CliContext): Command {
             "The name must be lower-case letters, digits and hyphens, and not ca or server.",
           );
         }
-        if (!SPIFFE_ID.test(sanUri)) {
+        if (!new RegExp(SPIFFE_ID).test(sanUri)) {
           throw new CommandError("--san-uri must be of the form spiffe://trust-domain/path.");
         }
         const client = await (await open()).client(name, sanUri);

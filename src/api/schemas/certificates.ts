@@ -1,10 +1,11 @@
 /** Which client certificate belongs to a credential or an operator. */
 import { Type } from "typebox";
+import { SPIFFE_ID } from "../../domain/spiffe-id.ts";
 
 const THUMBPRINTS_MAX = 8;
 
 export const SanUri = Type.String({
-  pattern: "^spiffe://[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)+$",
+  pattern: SPIFFE_ID,
   maxLength: 2_048,
   description: "SPIFFE id in the certificate",
 });

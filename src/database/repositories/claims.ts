@@ -153,7 +153,7 @@ export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): P
 }
 
 export interface RetryClaim {
-  /** Carriers to give out, one per endpoint; as many endpoints are served. */
+  /** Carriers to give out, one per list; so many lists are made at most. */
   readonly carriers: readonly string[];
   readonly listMax: number;
   /** Members of one list started their cycle within so many seconds of each other. */
