@@ -37,6 +37,8 @@ function mutualTlsLines({ mutualTls, demo }: CurlLinesOptions): string[] {
   return [
     tokenLine(curl, baseUrl, demo),
     `${curl} ${baseUrl}/v1/credentials -H "Authorization: Bearer $TOKEN"`,
+    `${curl} ${baseUrl}/v1/inference/signet-1 -H "Authorization: Bearer $TOKEN"`,
+    `${curl} ${baseUrl}/v1/pipelines -H "Authorization: Bearer $TOKEN" ${JSON_BODY} -d '{}'`,
   ];
 }
 

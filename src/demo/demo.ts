@@ -7,8 +7,10 @@ import type { Client } from "@temporalio/client";
 import { attemptNowSignal } from "../../workflows/messages.ts";
 import type { AdminCall } from "../cli/admin-client.ts";
 import { ATTEMPT_MAX } from "../domain/retry-schedule.ts";
+import type { Clock } from "../domain/clock.ts";
 import type { DemoReceiver } from "./demo-receiver.ts";
 import { type DemoTenant, demoTenant } from "./demo-tenant.ts";
+import { type EdgeAccess, showEdge } from "./edge-demo.ts";
 import { type Json, signIn, type TenantApi } from "./tenant-api.ts";
 
 const PATIENCE_MS = 30_000;
@@ -25,6 +27,9 @@ export interface DemoOptions {
   readonly receiver: DemoReceiver;
   /** The SPIFFE id of the tenant's certificate; absent without mutual TLS. */
   readonly sanUri?: string | undefined;
+  /** Absent where the edge does not lead to the sample data plane. */
+  readonly edge?: EdgeAccess | undefined;
+  readonly clock: Clock;
   /** One line for people. */
   readonly say: (line: string) => void;
 }
@@ -178,5 +183,8 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   await showDelivery(options, api);
   const deliveryId = await showDeadLetter(options, api);
   await showReplay(options, api, deliveryId);
+  if (options.edge !== undefined) {
+    await showEdge(options.edge, tenant, options);
+  }
   return { tenant, endpointId, deliveryId };
 }

@@ -1,5 +1,6 @@
 /** Routes that somebody behind the edge answers: bodies stream through, headers are looked at one by one. */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { Readable } from "node:stream";
 import { fastifyHttpProxy, type FastifyHttpProxyOptions } from "@fastify/http-proxy";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { SignetServer } from "../api/types.ts";
@@ -58,13 +59,11 @@ function quiet(log: Logger): Logger {
   return Object.create(log, { warn: { value: log.debug.bind(log) } }) as Logger;
 }
 
-/** Registers routes of one upstream. */
-export function registerProxiedRoutes(server: SignetServer, log: Logger, routes: ProxiedRoutes): void {
-  const { upstream, origin, bodyLimit, headersFor, ownRequestIds = false } = routes;
+/** What happens to a request on its way, and to its answer. */
+function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
+  const { upstream, headersFor, ownRequestIds = false } = routes;
   const latency = metrics.edgeUpstream.labels(upstream);
-  const quietLog = quiet(log);
-
-  const replyOptions = {
+  return {
     rewriteRequestHeaders: (request: FastifyRequest, headers: IncomingHttpHeaders): IncomingHttpHeaders => {
       request.forwardedAt = performance.now();
       const kept = forwardedRequestHeaders(headers);
@@ -86,6 +85,15 @@ export function registerProxiedRoutes(server: SignetServer, log: Logger, routes:
       }
       return kept;
     },
+    onResponse: (_request: FastifyRequest, reply: FastifyReply, { stream }: { stream: Readable }): void => {
+      void reply.send(stream);
+      // Headers wait for the first piece of the body, to go with it. One that is not there yet may be long in coming.
+      setImmediate(() => {
+        if (!reply.raw.headersSent && !reply.raw.destroyed) {
+          reply.raw.flushHeaders();
+        }
+      });
+    },
     onError: (reply: FastifyReply, { error }: { error: Error }): void => {
       if (reply.raw.destroyed) {
         // The client has gone; there is nobody to answer.
@@ -96,6 +104,12 @@ export function registerProxiedRoutes(server: SignetServer, log: Logger, routes:
       void reply.send(unavailable(error));
     },
   } as unknown as ReplyOptions;
+}
+
+/** Registers routes of one upstream. */
+export function registerProxiedRoutes(server: SignetServer, log: Logger, routes: ProxiedRoutes): void {
+  const { origin, bodyLimit } = routes;
+  const quietLog = quiet(log);
 
   void server.register(async (scope) => {
     scope.removeAllContentTypeParsers();
@@ -119,7 +133,7 @@ export function registerProxiedRoutes(server: SignetServer, log: Logger, routes:
       retryMethods: [],
       disableRequestLogging: true,
       internalRewriteLocationHeader: false,
-      replyOptions,
+      replyOptions: replyOptions(log, routes),
       handler: (request, reply, destination, options) => {
         request.answer = reply.raw;
         request.log = quietLog;

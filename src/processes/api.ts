@@ -48,6 +48,8 @@ export interface ApiProcessOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
   readonly log: Logger;
   readonly clock?: Clock;
+  /** Where the mutual TLS listener goes, if an edge of this deployment is at SIGNET_EDGE_LISTEN. */
+  readonly mutualTlsListen?: ListenAddress | undefined;
 }
 
 export interface ApiProcess extends RunningProcess {
@@ -199,7 +201,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   });
   const publicAddress = await listen(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);
-  const edgeAddress = await mutualTls.listen(handlerOf(api));
+  const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
 

@@ -39,7 +39,7 @@ export interface MutualTlsOptions {
 export interface MutualTls {
   readonly clients: ClientIdentification;
   /** Opens the listeners that the mode needs; the TLS one's address, where there is one. */
-  listen(handler: ListenerHandler): Promise<ListenAddress | undefined>;
+  listen(handler: ListenerHandler, address?: ListenAddress): Promise<ListenAddress | undefined>;
   /** Answers what is under way, then closes. */
   close(): Promise<void>;
 }
@@ -137,7 +137,7 @@ export async function openMutualTls(options: MutualTlsOptions): Promise<MutualTl
 
   return {
     clients: identification(options, files, (socket) => localSockets.has(socket)),
-    listen: async (handler) => {
+    listen: async (handler, address = config.edgeListen) => {
       const material = files === undefined ? undefined : tlsMaterial(files.current());
       if (config.mtlsMode === "proxy" && config.proxySocket !== undefined) {
         socketServer = createPlainServer(handler);
@@ -148,7 +148,7 @@ export async function openMutualTls(options: MutualTlsOptions): Promise<MutualTl
         return undefined;
       }
       tlsServer = createTlsServer(material, handler);
-      return await listenOn(tlsServer, config.edgeListen);
+      return await listenOn(tlsServer, address);
     },
     close: async () => {
       files?.close();

@@ -9,6 +9,7 @@ import { loadOperatorToken } from "../crypto/secrets.ts";
 import { curlLines, type MutualTlsAccess } from "../demo/curl-lines.ts";
 import { type DemoResult, runDemo } from "../demo/demo.ts";
 import { startDemoReceiver } from "../demo/demo-receiver.ts";
+import type { EdgeAccess } from "../demo/edge-demo.ts";
 import { systemClock } from "../domain/clock.ts";
 import { DATABASE_PASSWORD_FILE, EMBEDDED_LOGIN } from "../embedded/addresses.ts";
 import { lockHome } from "../embedded/lock.ts";
@@ -21,6 +22,7 @@ import { startMetricsServer } from "../observability/metrics-server.ts";
 import { createLazyClient } from "../temporal/client.ts";
 import { startApi } from "./api.ts";
 import { DEMO_SPIFFE_ID, openDevelopmentCertificates } from "./development-certificates.ts";
+import { prepareEdgeLink, startEmbeddedEdge } from "./embedded-edge.ts";
 import { runMigrate } from "./migrate.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorker } from "./worker.ts";
@@ -56,8 +58,8 @@ async function checkPorts(config: Config): Promise<void> {
   const { apiListen, adminListen, edgeListen, metricsListen } = SETTINGS;
   await requireFreePort({ what: "the API", ...config.apiListen, setting: apiListen.variable });
   await requireFreePort({ what: "the operators' API", ...config.adminListen, setting: adminListen.variable });
-  if (config.mtlsMode !== "off") {
-    await requireFreePort({ what: "mutual TLS", ...config.edgeListen, setting: edgeListen.variable });
+  if (config.mtlsMode !== "off" || config.development) {
+    await requireFreePort({ what: "the edge", ...config.edgeListen, setting: edgeListen.variable });
   }
   await requireFreePort({ what: "metrics", ...config.metricsListen, setting: metricsListen.variable });
 }
@@ -137,7 +139,22 @@ function canDemonstrate(config: Config): boolean {
   return config.demo === "on" && config.bootstrapOperator === "on" && adminScheme(config) === "http";
 }
 
-async function demonstrate(config: ReadyConfig, closers: Closers): Promise<DemoResult> {
+/** How the demo reaches the sample data plane; with other routes or certificates it cannot. */
+function edgeAccess(config: ReadyConfig, mutualTls: MutualTlsAccess | undefined): EdgeAccess | undefined {
+  if (!config.development || config.edgeRoutes !== undefined) {
+    return undefined;
+  }
+  if (config.mtlsMode === "off") {
+    return { baseUrl: `http://${formatListen(config.edgeListen)}` };
+  }
+  return mutualTls === undefined ? undefined : { baseUrl: mutualTls.baseUrl, mutualTls };
+}
+
+async function demonstrate(
+  config: ReadyConfig,
+  closers: Closers,
+  edge: EdgeAccess | undefined,
+): Promise<DemoResult> {
   const receiver = await startDemoReceiver(() => systemClock.now());
   closers.add(async () => await receiver.close());
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
@@ -158,6 +175,8 @@ async function demonstrate(config: ReadyConfig, closers: Closers): Promise<DemoR
       temporal,
       receiver,
       sanUri: DEMO_SPIFFE_ID,
+      edge,
+      clock: systemClock,
       say,
     });
   } finally {
@@ -173,8 +192,12 @@ function printAddresses(
   const baseUrl = `http://${formatListen(config.apiListen)}`;
   say("");
   say(`   API         ${baseUrl} (OpenAPI: ${baseUrl}/openapi.json)`);
-  if (config.mtlsMode === "native") {
-    say(`   Mutual TLS  https://${formatListen(config.edgeListen)}, CA in ${config.clientCaFile}`);
+  if (config.mtlsMode !== "off") {
+    say(
+      `   Edge        https://${formatListen(config.edgeListen)}, mutual TLS with the CA in ${config.clientCaFile}`,
+    );
+  } else if (config.development) {
+    say(`   Edge        http://${formatListen(config.edgeListen)}`);
   }
   say(
     `   Operators   ${adminScheme(config)}://${formatListen(config.adminListen)}, token in ${join(config.home, "operator-token")}`,
@@ -203,11 +226,19 @@ async function open(
   stopping.throwIfAborted();
   await runMigrate(ready, log);
   const mutualTls = await openDevelopmentCertificates(ready, systemClock.now());
-  const api = await startApi({ config: ready, log });
+  const link = await prepareEdgeLink(ready, systemClock.now());
+  const api = await startApi({ config: link?.config ?? ready, log, mutualTlsListen: link?.mutualTlsListen });
   closers.add(async () => await api.close());
+  const edge = link && (await startEmbeddedEdge({ config: ready, link, api, log }));
+  closers.add(async () => await edge?.close());
   const worker = await startWorker({ config: ready, log, stopping });
   closers.add(async () => await worker.close());
-  const readiness = [...api.readiness, ...worker.readiness];
+  const known = [...api.readiness, ...worker.readiness];
+  // The edge asks for the same things, and for its routes.
+  const readiness = [
+    ...known,
+    ...(edge?.readiness ?? []).filter(({ name }) => known.every((check) => check.name !== name)),
+  ];
   const metrics = await startMetricsServer({
     listen: config.metricsListen,
     readiness: () => readiness,
@@ -215,7 +246,9 @@ async function open(
   });
   closers.add(async () => await metrics.close());
   stopping.throwIfAborted();
-  const demo = canDemonstrate(config) ? await demonstrate(ready, closers) : undefined;
+  const demo = canDemonstrate(config)
+    ? await demonstrate(ready, closers, edgeAccess(ready, mutualTls))
+    : undefined;
   stopping.throwIfAborted();
   printAddresses(ready, demo, mutualTls);
   say("signet ready");

@@ -122,7 +122,7 @@ test("every line of the tour works as it stands", { timeout: PATIENCE_MS }, asyn
     /^\s*/,
     /Signal workflow succeeded.*"state":"DELIVERED"/s,
     /^/,
-    /"san_uri":"spiffe:\/\/signet\.development\/demo".*"code":"CERT_BINDING_MISMATCH"/s,
+    /"san_uri":"spiffe:\/\/signet\.development\/demo".*"service":"sample data plane".*"code":"SCOPE_VIOLATION".*"code":"CERT_BINDING_MISMATCH"/s,
     /client_id +cl_\w{24}\n.*client_secret +sgn_test_sk_\w+/s,
   ];
   for (const [index, pattern] of expected.entries()) {

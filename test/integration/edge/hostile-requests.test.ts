@@ -1,0 +1,219 @@
+/** Requests that two servers could read as two different ones, and headers that could pass for the edge's own word. */
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { exchange, useTestApi } from "../../support/api.ts";
+import { useTestEdge } from "../../support/edge.ts";
+import { accessToken, bearer, provision } from "../../support/factories.ts";
+import { call } from "../../support/https-request.ts";
+
+const api = useTestApi();
+const edge = useTestEdge(api);
+
+let token: string;
+beforeAll(async () => {
+  const client = await provision(api, {
+    scopes: ["inference:read", "telemetry:write"],
+    environment: "development",
+  });
+  token = await accessToken(api, client);
+});
+beforeEach(() => {
+  edge.upstream.requests.length = 0;
+});
+
+/** Sends lines as they are; the header lines get a token, a host and an end. */
+async function raw(requestLine: string, headers: readonly string[] = [], body = ""): Promise<string> {
+  const head = [requestLine, "Host: edge", `Authorization: Bearer ${token}`, "Connection: close", ...headers];
+  return await exchange(edge.port, `${head.join("\r\n")}\r\n\r\n${body}`);
+}
+
+const status = (answer: string): number => Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1]);
+
+describe("paths do not get around the scope of a route:", () => {
+  // The token may read inferences and may not write pipelines; nothing of these may reach the upstream.
+  test.each([
+    "/v1//pipelines",
+    "//v1/pipelines",
+    "/v1/inference/../pipelines",
+    "/v1/inference/%2e%2e/pipelines",
+    "/v1/inference/..%2fpipelines",
+    "/v1/inference/..%2Fpipelines",
+    "/v1/inference/..%5cpipelines",
+    "/v1/inference/..;/pipelines",
+    "/v1/inference/x/%252e%252e/%252e%252e/pipelines",
+    "/v1/./pipelines",
+    "/v1/pipelines%00",
+    "/v1/pipelines#x",
+    "/v1/pipelines;x=1",
+    "/v1\\pipelines",
+    "/v1/pipelines%",
+    "http://edge/v1/pipelines",
+    "http://evil.example/v1/inference/a",
+    "*",
+    "v1/pipelines",
+    "/v1/pip\u00e9lines",
+  ])("%s", async (path) => {
+    for (const method of ["GET", "POST"]) {
+      expect(status(await raw(`${method} ${path} HTTP/1.1`, ["Content-Length: 0"]))).toBe(400);
+    }
+    expect(edge.upstream.requests).toEqual([]);
+  });
+
+  test.each([
+    ["an escape of a plain letter", "/v1/%70ipelines", 403],
+    ["capitals", "/V1/pipelines", 404],
+    ["a slash at the end", "/v1/pipelines/", 404],
+    ["something behind", "/v1/pipelines/x", 404],
+    ["a query", "/v1/pipelines?path=/v1/inference/x", 403],
+  ])("%s", async (_name, path, expected) => {
+    expect(status(await raw(`POST ${path} HTTP/1.1`, ["Content-Length: 0"]))).toBe(expected);
+    expect(edge.upstream.requests).toEqual([]);
+  });
+
+  test("what is forwarded is what was matched", async () => {
+    expect(status(await raw("GET /v1/inference/%73mall%20one?q=%2e%2e HTTP/1.1"))).toBe(200);
+    expect(edge.upstream.requests).toMatchObject([{ url: "/v1/inference/small%20one?q=%2e%2e" }]);
+  });
+
+  test("methods are the table's", async () => {
+    expect(await raw("DELETE /v1/inference/x HTTP/1.1")).toMatch(/^HTTP\/1\.1 405 [\s\S]*allow: GET\r\n/i);
+    expect(status(await raw("POST /v1/inference/x HTTP/1.1", ["X-HTTP-Method-Override: GET"]))).toBe(405);
+    expect(edge.upstream.requests).toEqual([]);
+  });
+});
+
+describe("one request stays one request:", () => {
+  const smuggled = "POST /v1/pipelines HTTP/1.1\r\nHost: edge\r\nContent-Length: 0\r\n\r\n";
+  test.each([
+    ["two lengths", ["Content-Length: 3", "Content-Length: 4"], "abcd"],
+    ["a list of lengths", ["Content-Length: 3, 3"], "abc"],
+    ["a length with a sign", ["Content-Length: +3"], "abc"],
+    ["a negative length", ["Content-Length: -1"], ""],
+    ["a length in hexadecimal", ["Content-Length: 0x3"], "abc"],
+    ["a length and chunks", ["Content-Length: 4", "Transfer-Encoding: chunked"], `0\r\n\r\n${smuggled}`],
+    ["chunks and a length", ["Transfer-Encoding: chunked", "Content-Length: 4"], `0\r\n\r\n${smuggled}`],
+    ["another coding", ["Transfer-Encoding: gzip, chunked"], `0\r\n\r\n`],
+    ["chunked twice", ["Transfer-Encoding: chunked, chunked"], `0\r\n\r\n`],
+    ["an unknown coding", ["Transfer-Encoding: xchunked"], `0\r\n\r\n`],
+    ["chunked in two headers", ["Transfer-Encoding: chunked", "Transfer-Encoding: identity"], `0\r\n\r\n`],
+    ["a space before the colon", ["Transfer-Encoding : chunked"], `0\r\n\r\n`],
+    ["a folded header", ["Transfer-Encoding:", " chunked"], `0\r\n\r\n`],
+    ["a header with a bare line feed", ["X-A: b\nTransfer-Encoding: chunked"], `0\r\n\r\n`],
+    ["a header with NUL", ["X-A: b\u0000c"], ""],
+    ["a second host", ["Host: other"], ""],
+    ["a chunk size that is none", ["Transfer-Encoding: chunked"], "zz\r\nabc\r\n0\r\n\r\n"],
+    ["a chunk that is longer than it says", ["Transfer-Encoding: chunked"], "1\r\nabc\r\n0\r\n\r\n"],
+    ["endless chunk extensions", ["Transfer-Encoding: chunked"], `1;${"a".repeat(20_000)}\r\nx\r\n0\r\n\r\n`],
+  ])("%s", async (_name, headers, body) => {
+    const answer = await raw("POST /v1/telemetry/x HTTP/1.1", headers, body);
+    expect([400, 413]).toContain(status(answer));
+    // Nothing that could have been a second request was answered.
+    expect(answer.match(/HTTP\/1\.1 \d/g)).toHaveLength(1);
+    expect(edge.upstream.requests).toEqual([]);
+  });
+
+  test("a GET with a body", async () => {
+    for (const headers of [["Content-Length: 3"], ["Transfer-Encoding: chunked"]]) {
+      expect(status(await raw("GET /v1/inference/x HTTP/1.1", headers, "abc"))).toBe(400);
+    }
+    expect(edge.upstream.requests).toEqual([]);
+  });
+
+  test("HTTP/1.0 with chunks", async () => {
+    const answer = await raw("POST /v1/telemetry/x HTTP/1.0", ["Transfer-Encoding: chunked"], "0\r\n\r\n");
+    expect(status(answer)).toBe(400);
+  });
+
+  test("two on one connection are two, each with its own decision", async () => {
+    const head = `Host: edge\r\nAuthorization: Bearer ${token}\r\n`;
+    const answers = await exchange(
+      edge.port,
+      `GET /v1/inference/a HTTP/1.1\r\n${head}\r\nPOST /v1/pipelines HTTP/1.1\r\n${head}Content-Length: 0\r\nConnection: close\r\n\r\n`,
+    );
+    expect([...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, code]) => code)).toEqual(["200", "403"]);
+    expect(edge.upstream.requests).toHaveLength(1);
+  });
+
+  test("upgrades are refused, and an offer of HTTP/2 is left unanswered", async () => {
+    const upgrade = (to: string) => ["Connection: Upgrade", `Upgrade: ${to}`, "Sec-WebSocket-Version: 13"];
+    expect(status(await raw("GET /v1/inference/x HTTP/1.1", upgrade("websocket")))).toBe(400);
+    expect(edge.upstream.requests).toEqual([]);
+    expect(status(await raw("GET /v1/inference/x HTTP/1.1", upgrade("h2c")))).toBe(200);
+    expect(edge.upstream.requests[0]?.headers).not.toHaveProperty("upgrade");
+  });
+});
+
+describe("headers", () => {
+  const ask = async (headers: Record<string, string>) =>
+    await call("/v1/inference/x", { port: edge.port, headers: { ...bearer(token), ...headers } });
+
+  test.each([
+    "X-Signet-Identity",
+    "X-Signet-Identity-Signature",
+    "X_Signet_Identity",
+    "X-Signet-Anything",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X_Forwarded_For",
+    "Forwarded",
+    "X-Real-IP",
+    "X-Original-URL",
+    "X-Rewrite-URL",
+    "X-HTTP-Method-Override",
+    "X-SSL-Client-Cert",
+    "Proxy-Authorization",
+    "TE",
+    "Keep-Alive",
+  ])("%s is not the caller's to set", async (name) => {
+    expect(await ask({ [name]: "forged" })).toMatchObject({ status: 200 });
+    const [forwarded] = edge.upstream.requests;
+    expect(JSON.stringify(forwarded?.rawHeaders)).not.toContain("forged");
+  });
+
+  test("a client certificate in a header is refused, not dropped", async () => {
+    expect(await ask({ "client-cert": ":AAAA:" })).toMatchObject({
+      status: 400,
+      body: { code: "INVALID_REQUEST" },
+    });
+    expect(edge.upstream.requests).toEqual([]);
+  });
+
+  test("what Connection names goes no further, and cannot name the edge's own", async () => {
+    expect(
+      await ask({
+        connection: "close, X-Hop, X-Signet-Identity, Authorization",
+        "x-hop": "1",
+        "x-kept": "2",
+      }),
+    ).toMatchObject({ status: 200 });
+    const [forwarded] = edge.upstream.requests;
+    expect(forwarded?.headers).not.toHaveProperty("x-hop");
+    expect(forwarded?.headers).toMatchObject({
+      "x-kept": "2",
+      "x-signet-identity": expect.any(String) as string,
+    });
+  });
+
+  test("an upstream's answer loses what belongs to its connection and what is ours to say", async () => {
+    edge.upstream.behave((_request, response) => {
+      response.writeHead(200, {
+        connection: "close, x-hop",
+        "x-hop": "1",
+        "keep-alive": "timeout=1000",
+        "proxy-authenticate": "Basic",
+        "x-signet-identity": "forged",
+        "x-request-id": "forged",
+        "x-kept": "2",
+        "set-cookie": ["a=1", "b=2"],
+      });
+      response.end("ok");
+    });
+    const answer = await ask({});
+    edge.upstream.behave(undefined);
+    expect(answer.headers).toMatchObject({ "x-kept": "2", "set-cookie": ["a=1", "b=2"] });
+    for (const name of ["x-hop", "proxy-authenticate", "x-signet-identity"]) {
+      expect(answer.headers).not.toHaveProperty(name);
+    }
+    expect(JSON.stringify(answer.headers)).not.toContain("forged");
+  });
+});

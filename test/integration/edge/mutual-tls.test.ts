@@ -1,0 +1,159 @@
+/** Mutual TLS on both sides: clients to the edge, the edge to the api, and tokens that are bound across both. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import {
+  certificateFiles,
+  clientPair,
+  newRoot,
+  serverPair,
+  thumbprint,
+  today,
+  x5t,
+} from "../../support/certificates.ts";
+import { useTestEdge } from "../../support/edge.ts";
+import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { call, type CallOptions } from "../../support/https-request.ts";
+
+const EDGE = "spiffe://service.example/edge";
+
+const clients = await newRoot("Clients");
+const internal = await newRoot("Internal");
+const intermediate = await clients.issueAuthority({ subject: "CN=Intermediate", ...today() });
+const leaf = await clientPair(clients);
+const deep = await clientPair(intermediate);
+const edgePair = await clientPair(internal, { sanUri: EDGE });
+const server = await serverPair(internal);
+const apiPair = await internal.issue({
+  subject: "CN=api",
+  names: [{ type: "dns", value: "api.internal" }],
+  purposes: ["serverAuth"],
+  ...today(),
+});
+const files = certificateFiles();
+const clientCa = files.write("clients.crt", clients.cert);
+const internalCa = files.write("internal.crt", internal.cert);
+
+const api = useTestApi({
+  environment: {
+    SIGNET_MTLS_MODE: "proxy",
+    SIGNET_TLS_KEY_FILE: files.write("api.key", apiPair.key),
+    SIGNET_TLS_CERT_FILE: files.write("api.crt", apiPair.cert),
+    SIGNET_CLIENT_CA_FILE: clientCa,
+    SIGNET_PROXY_CA_FILE: internalCa,
+    SIGNET_PROXY_NAMES: `URI:${EDGE}`,
+    SIGNET_TRUSTED_PROXIES: "127.0.0.1/32",
+  },
+});
+const native = (names: string) => () => ({
+  SIGNET_MTLS_MODE: "native",
+  SIGNET_TLS_KEY_FILE: files.write("edge-server.key", server.key),
+  SIGNET_TLS_CERT_FILE: files.write("edge-server.crt", server.cert),
+  SIGNET_CLIENT_CA_FILE: clientCa,
+  SIGNET_EDGE_API_URL: `https://127.0.0.1:${api.edgePort}`,
+  SIGNET_EDGE_API_CA_FILE: internalCa,
+  SIGNET_EDGE_API_NAMES: names,
+  SIGNET_EDGE_KEY_FILE: files.write("edge.key", edgePair.key),
+  SIGNET_EDGE_CERT_FILE: files.write("edge.crt", edgePair.cert),
+});
+const edge = useTestEdge(api, { environment: native("DNS:other.internal,DNS:api.internal") });
+afterAll(() => files.remove());
+
+let client: Provisioned;
+beforeAll(async () => {
+  client = await provision(api, {
+    scopes: ["inference:read", "credentials:read"],
+    credential: { certificate_thumbprints: [thumbprint(leaf), thumbprint(deep)] },
+  });
+});
+
+const ask = async (path: string, options: CallOptions = {}) =>
+  await call(path, { port: edge.port, ca: internal.cert, ...options });
+
+async function token(pair = leaf): Promise<string> {
+  const answer = await ask("/v1/auth/token", { pair, json: grant(client) });
+  expect(answer).toMatchObject({ status: 200 });
+  return String(answer.body["access_token"]);
+}
+
+const claims = (text: string): unknown =>
+  JSON.parse(Buffer.from(text.split(".")[1] ?? "", "base64url").toString());
+
+test("a token asked for through the edge is bound to the client's certificate, and good with it alone", async () => {
+  const bound = await token();
+  expect(claims(bound)).toMatchObject({ cnf: { "x5t#S256": x5t(leaf) } });
+  const other = await clientPair(clients);
+  for (const path of ["/v1/credentials", "/v1/inference/x"]) {
+    const headers = bearer(bound);
+    expect(await ask(path, { pair: leaf, headers })).toMatchObject({ status: 200 });
+    expect(await ask(path, { pair: other, headers })).toMatchObject({
+      status: 401,
+      body: { code: "CERT_BINDING_MISMATCH" },
+    });
+    expect(await ask(path, { headers })).toMatchObject({
+      status: 401,
+      body: { code: "CLIENT_CERT_REQUIRED" },
+    });
+  }
+});
+
+test("a certificate below an intermediate comes through, on a resumed session too", async () => {
+  const chain = { key: deep.key, cert: `${deep.cert}\n${intermediate.cert}` };
+  const first = await ask("/v1/auth/token", { pair: chain, json: grant(client), maxVersion: "TLSv1.2" });
+  expect(first).toMatchObject({ status: 200, reused: false });
+  const bound = String(first.body["access_token"]);
+  expect(claims(bound)).toMatchObject({ cnf: { "x5t#S256": x5t(deep) } });
+  const again = await ask("/v1/credentials", {
+    pair: chain,
+    session: first.session,
+    headers: bearer(bound),
+    maxVersion: "TLSv1.2",
+  });
+  expect(again).toMatchObject({ status: 200, reused: true });
+});
+
+test("a certificate of somebody else's authority counts for nothing", async () => {
+  const rogue = await clientPair(await newRoot("Clients"));
+  expect(await ask("/v1/auth/token", { pair: rogue, json: grant(client) })).toMatchObject({
+    status: 401,
+    body: { code: "CLIENT_CERT_REQUIRED" },
+  });
+  expect(await ask("/v1/inference/x", { pair: rogue, headers: bearer(await token()) })).toMatchObject({
+    status: 401,
+    body: { code: "CLIENT_CERT_REQUIRED" },
+  });
+});
+
+test("a revoked certificate is refused at the edge", async () => {
+  const pair = await clientPair(clients);
+  const doomed = await provision(api, {
+    scopes: ["inference:read"],
+    credential: { certificate_thumbprints: [thumbprint(pair)] },
+  });
+  const answer = await ask("/v1/auth/token", { pair, json: grant(doomed) });
+  const headers = bearer(String(answer.body["access_token"]));
+  expect(await ask("/v1/inference/x", { pair, headers })).toMatchObject({ status: 200 });
+  const revoked = await api.admin("POST", "/revocations", {
+    kind: "cert",
+    target: thumbprint(pair),
+    reason: "test",
+  });
+  expect(revoked.status, revoked.text).toBeLessThan(300);
+  await expect
+    .poll(async () => (await ask("/v1/inference/x", { pair, headers })).status, { timeout: 10_000 })
+    .toBe(401);
+});
+
+describe("an api whose certificate has none of the pinned names", () => {
+  const stranger = useTestEdge(api, { environment: native("DNS:elsewhere.internal") });
+
+  test("gets nothing, and the client a 503", async () => {
+    const answer = await call("/v1/auth/token", {
+      port: stranger.port,
+      ca: internal.cert,
+      pair: leaf,
+      json: grant(client),
+    });
+    expect(answer.status).toBe(503);
+    expect(stranger.log.join("\n")).toContain("SIGNET_EDGE_API_NAMES");
+  });
+});

@@ -1,0 +1,199 @@
+/** Bodies stream through in both directions; whoever stops, fails or sends too much is dealt with. */
+import { request as httpRequest, type ClientRequest, type IncomingMessage } from "node:http";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { afterEach, beforeAll, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { useTestEdge } from "../../support/edge.ts";
+import { eventually } from "../../support/eventually.ts";
+import { accessToken, bearer, provision } from "../../support/factories.ts";
+import { call } from "../../support/https-request.ts";
+
+const api = useTestApi();
+const edge = useTestEdge(api, {
+  environment: () => ({
+    SIGNET_EDGE_HEADERS_TIMEOUT_MS: "1500",
+    SIGNET_EDGE_IDLE_TIMEOUT_MS: "1500",
+  }),
+  routes: [
+    { method: "GET", path: "/v1/files/*", scope: "files:read", upstream: "data" },
+    { method: "POST", path: "/v1/files/*", scope: "files:read", upstream: "data" },
+    { method: "POST", path: "/v1/small", scope: "files:read", upstream: "data", body_limit_bytes: 10 },
+  ],
+});
+
+let token: string;
+beforeAll(async () => {
+  const client = await provision(api, { scopes: ["files:read"], environment: "development" });
+  token = await accessToken(api, client);
+});
+afterEach(() => edge.upstream.behave(undefined));
+
+function open(method: string, path: string): ClientRequest {
+  return httpRequest({
+    port: edge.port,
+    host: "127.0.0.1",
+    path,
+    method,
+    headers: bearer(token),
+    agent: false,
+  });
+}
+
+const answered = async (request: ClientRequest): Promise<IncomingMessage> =>
+  ((await once(request, "response")) as [IncomingMessage])[0];
+
+async function chunkOf(stream: IncomingMessage): Promise<string> {
+  return String(((await once(stream, "data")) as [Buffer])[0]);
+}
+
+test("an upload arrives piece by piece, before it has ended", async () => {
+  const pieces: string[] = [];
+  edge.upstream.behave((request, response) => {
+    request.on("data", (piece: Buffer) => pieces.push(piece.toString()));
+    request.on("end", () => response.end(pieces.join("")));
+  });
+  const upload = open("POST", "/v1/files/a");
+  upload.write("one");
+  await eventually(() => pieces.length === 1, "the first piece");
+  upload.write("two");
+  await eventually(() => pieces.length === 2, "the second piece");
+  upload.end();
+  expect(await chunkOf(await answered(upload))).toBe("onetwo");
+});
+
+test("a download arrives piece by piece, before it has ended", async () => {
+  let send: ((piece: string | undefined) => void) | undefined;
+  edge.upstream.behave((_request, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.flushHeaders();
+    send = (piece) => void (piece === undefined ? response.end() : response.write(piece));
+  });
+  const download = open("GET", "/v1/files/a");
+  download.end();
+  const answer = await answered(download);
+  for (const piece of ["one", "two"]) {
+    const next = chunkOf(answer);
+    send?.(piece);
+    expect(await next).toBe(piece);
+  }
+  send?.(undefined);
+  await once(answer.resume(), "end");
+});
+
+test("an upstream that dies in the middle of its answer breaks the client's off, too", async () => {
+  edge.upstream.behave((request, response) => {
+    response.writeHead(200, { "content-length": "100" });
+    response.write("some");
+    setImmediate(() => request.socket.destroy());
+  });
+  const download = open("GET", "/v1/files/a");
+  download.end();
+  const answer = await answered(download);
+  answer.resume();
+  const [error] = (await once(answer, "error")) as [NodeJS.ErrnoException];
+  expect(error.code).toBe("ECONNRESET");
+});
+
+test.each([
+  ["closes the connection", (socket: { destroy(): void }) => socket.destroy()],
+  ["says nothing", () => undefined],
+])("an upstream that %s is a 503, and the request is not sent again", async (_name, act) => {
+  let requests = 0;
+  edge.upstream.behave((request) => {
+    requests += 1;
+    act(request.socket);
+  });
+  const answer = await call("/v1/files/a", { port: edge.port, headers: bearer(token) });
+  expect(answer).toMatchObject({
+    status: 503,
+    headers: { "retry-after": "1", "content-type": "application/problem+json" },
+    body: { code: "UNAVAILABLE" },
+  });
+  expect(requests).toBe(1);
+});
+
+test("an upstream's 503 is passed on, once", async () => {
+  let requests = 0;
+  edge.upstream.behave((_request, response) => {
+    requests += 1;
+    response.writeHead(503, { "retry-after": "7" }).end("busy");
+  });
+  const answer = await call("/v1/files/a", { port: edge.port, headers: bearer(token) });
+  expect(answer).toMatchObject({ status: 503, text: "busy", headers: { "retry-after": "7" } });
+  expect(requests).toBe(1);
+});
+
+test("an upstream whose answer stalls is given up", async () => {
+  edge.upstream.behave((_request, response) => {
+    response.writeHead(200);
+    response.write("some");
+  });
+  const download = open("GET", "/v1/files/a");
+  download.end();
+  const answer = await answered(download);
+  answer.resume();
+  await once(answer, "error");
+});
+
+test.each(["while it waits", "while it reads"])(
+  "a client that leaves %s ends its request at the upstream",
+  async (when) => {
+    let closed = false;
+    edge.upstream.behave((request, response) => {
+      request.socket.once("close", () => (closed = true));
+      if (when === "while it reads") {
+        response.write("some");
+      }
+    });
+    const download = open("GET", "/v1/files/a");
+    download.on("error", () => undefined);
+    download.end();
+    if (when === "while it reads") {
+      const answer = await answered(download);
+      answer.on("error", () => undefined);
+      await chunkOf(answer);
+    } else {
+      await once(download, "finish");
+    }
+    download.destroy();
+    await eventually(() => closed, "the upstream's connection to close");
+  },
+);
+
+test("a body beyond the limit is refused, by its length or when it gets there", async () => {
+  let arrived = "";
+  edge.upstream.behave((request, response) => {
+    request.on("data", (piece: Buffer) => (arrived += piece.toString()));
+    request.on("end", () => response.end());
+    request.on("error", () => undefined);
+  });
+  const headers = bearer(token);
+  expect(await call("/v1/small", { port: edge.port, headers, json: "0123456789" })).toMatchObject({
+    status: 413,
+    body: { code: "PAYLOAD_TOO_LARGE" },
+  });
+  expect(arrived).toBe("");
+  const upload = open("POST", "/v1/small");
+  upload.on("error", () => undefined);
+  upload.write("01234");
+  upload.write("567890");
+  const answer = await answered(upload);
+  expect(answer.statusCode).toBe(413);
+  upload.destroy();
+});
+
+test("a client that stops in the middle of its upload is closed, and so is its request at the upstream", async () => {
+  let aborted = false;
+  edge.upstream.behave((request) => {
+    request.on("error", () => (aborted = true));
+    request.resume();
+  });
+  const socket = connect(edge.port, "127.0.0.1");
+  socket.write(
+    `POST /v1/files/a HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer ${token}\r\nContent-Length: 10\r\n\r\nabc`,
+  );
+  socket.resume();
+  await once(socket, "close");
+  await eventually(() => aborted, "the upstream's request to break off");
+});
