@@ -1,5 +1,5 @@
 /** Signet itself, from dist/: `api` and `worker` as processes of their own, as in production. */
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
@@ -120,6 +120,24 @@ async function startProcess(
     throw error;
   }
   return started;
+}
+
+/** Starts an edge of its own directory, so that several have a log each; resolves when it admits tokens. */
+export async function startEdge(
+  options: SignetOptions,
+  name: string,
+): Promise<{ readonly port: number; readonly server: Restartable }> {
+  const [port, metricsPort] = await freePorts(2);
+  const own = { ...options, directory: join(options.directory, name) };
+  await mkdir(own.directory, { recursive: true });
+  const env = {
+    ...options.base,
+    ...options.settings,
+    SIGNET_EDGE_LISTEN: `127.0.0.1:${port}`,
+    SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
+  };
+  const ready = async (): Promise<boolean> => await isReady(`http://127.0.0.1:${metricsPort}`);
+  return { port: port ?? 0, server: await startProcess(own, "edge", env, ready) };
 }
 
 /** Starts both processes and resolves when they do their work. */

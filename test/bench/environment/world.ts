@@ -7,7 +7,7 @@ import type { LoadGenerator, SinkEndpoint } from "../load/load-generator.ts";
 import type { Roots } from "../measure/meter.ts";
 import { withClient } from "./postgres.ts";
 import { provisionTenant, registerEndpoints, type Tenant, untilActive } from "./provision.ts";
-import { DIST, migrate, type Settings, type Signet, startSignet } from "./signet.ts";
+import { DIST, migrate, type Settings, type Signet, startEdge, startSignet } from "./signet.ts";
 import type { Stack } from "./stack.ts";
 
 export interface WorldOptions {
@@ -54,6 +54,7 @@ export class World {
   readonly namespace: string;
   #signet: Signet | undefined;
   #settings: Settings = {};
+  #edges = 0;
 
   private constructor(options: WorldOptions, directory: string) {
     const { name, stack } = options;
@@ -162,6 +163,15 @@ export class World {
     const group = { tenants, types, endpoints };
     this.#groups.set(shape.name, group);
     return group;
+  }
+
+  /** An edge of this world, with settings of its own; the caller stops it. */
+  async startEdge(settings: Settings): ReturnType<typeof startEdge> {
+    this.#edges += 1;
+    // The issuer of the tokens that it is to know.
+    const issuer = { SIGNET_PUBLIC_URL: this.signet.apiUrl };
+    const options = this.#signetOptions({ ...this.#settings, ...issuer, ...settings });
+    return await startEdge(options, `edge-${this.#edges}`);
   }
 
   async stop(): Promise<void> {

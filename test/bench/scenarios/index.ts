@@ -1,5 +1,6 @@
 /** Every scenario, in the order they run: those that leave work behind have worlds of their own and come last. */
 import type { Scenario } from "./bench.ts";
+import { edge } from "./edge.ts";
 import { failingReceiver } from "./failing-receiver.ts";
 import { fanOut } from "./fan-out.ts";
 import { features } from "./features.ts";
@@ -18,6 +19,7 @@ export const SCENARIOS: readonly Scenario[] = [
   frontier,
   features,
   tokens,
+  edge,
   million,
   noisyNeighbour,
   failingReceiver,

@@ -2,37 +2,18 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { randomBytes } from "node:crypto";
-import { logTail, type ServerProcess, startServer } from "../../../src/embedded/server-process.ts";
+import type { ServerProcess } from "../../../src/embedded/server-process.ts";
 import { type DevelopmentCa, openDevelopmentCa } from "../../../src/mutual-tls/dev-ca.ts";
 import { freePort } from "../../support/free-port.ts";
 import type { Tenant } from "../environment/provision.ts";
-import { untilReady } from "../environment/until-ready.ts";
 import type { World } from "../environment/world.ts";
-import { runHttpLoad, type HttpLoadPlan, type HttpLoadResult } from "../load/http-load.ts";
-import { cpuSeconds } from "../measure/process-tree.ts";
-import { percentiles } from "../measure/statistics.ts";
+import type { HttpLoadPlan } from "../load/http-load.ts";
 import { round } from "../report/measurement.ts";
 import type { Bench, Scenario } from "./bench.ts";
+import { CONNECTIONS, median, startYardstick, type Subject, type Turn, turn, TURNS } from "./http-turns.ts";
 
-const CONNECTIONS = 32;
 const HANDSHAKING = 8;
-const WARM_UP_SECONDS = 3;
-const SECONDS = 10;
-/** The machine is shared: each server has several turns, one after the other, and its median counts. */
-const TURNS = 3;
 const OIDC_PROVIDER = fileURLToPath(new URL("../load/oidc-provider-process.mjs", import.meta.url));
-
-interface Subject {
-  readonly plan: Omit<HttpLoadPlan, "warmUpSeconds" | "seconds" | "connections">;
-  /** Processes whose CPU counts. */
-  readonly roots: Readonly<Record<string, number>>;
-}
-
-interface Turn {
-  readonly perSecond: number;
-  readonly cpuPerThousand: number;
-  readonly latencyMs: ReturnType<typeof percentiles>;
-}
 
 function form(clientId: string, clientSecret: string): Pick<HttpLoadPlan, "headers" | "body"> {
   const basic = Buffer.from(`${clientId}:${clientSecret}`).toString("base64");
@@ -42,54 +23,15 @@ function form(clientId: string, clientSecret: string): Pick<HttpLoadPlan, "heade
   };
 }
 
-function describe(result: HttpLoadResult, cpuS: number): Turn {
-  const perSecond = result.latencies.length / result.seconds;
-  const { p50, p95, p99, max } = percentiles(result.latencies);
-  return {
-    perSecond: round(perSecond, 0),
-    cpuPerThousand: round((cpuS / result.latencies.length) * 1_000, 3),
-    latencyMs: { p50: round(p50, 2), p95: round(p95, 2), p99: round(p99, 2), max: round(max, 2) },
-  };
-}
-
-async function turn(bench: Bench, subject: Subject, shape: Partial<HttpLoadPlan> = {}): Promise<Turn> {
-  const plan = {
-    connections: CONNECTIONS,
-    warmUpSeconds: bench.seconds(WARM_UP_SECONDS),
-    seconds: bench.seconds(SECONDS),
-    ...subject.plan,
-    ...shape,
-  };
-  const total = (): number => Object.values(cpuSeconds(subject.roots)).reduce((sum, value) => sum + value, 0);
-  const before = total();
-  const result = await runHttpLoad(plan);
-  // The warm-up's CPU is in it, and so are its tokens by their share of the time.
-  const share = plan.seconds / (plan.seconds + plan.warmUpSeconds);
-  return describe(result, (total() - before) * share);
-}
-
-function median(turns: readonly Turn[]): Turn {
-  const sorted = turns.toSorted((a, b) => a.perSecond - b.perSecond);
-  const middle = sorted[Math.floor(sorted.length / 2)];
-  if (middle === undefined) {
-    throw new Error("there was no turn");
-  }
-  return middle;
-}
-
 async function startOidcProvider(bench: Bench): Promise<{ server: ServerProcess; subject: Subject }> {
   const port = await freePort();
   const [clientId, clientSecret] = ["bench", randomBytes(32).toString("hex")];
-  const logFile = join(bench.stack.directory, "oidc-provider.log");
-  const server = await startServer({
-    command: process.execPath,
-    args: [OIDC_PROVIDER, String(port), clientId, clientSecret],
-    cwd: process.cwd(),
-    env: { PATH: "/usr/bin:/bin", NODE_ENV: "production" },
-    logFile,
-  });
-  bench.stack.janitor.mind(server.pid, "SIGTERM");
-  await untilReady("oidc-provider", { server, logFile }, async () => logTail(logFile).includes("listening"));
+  const server = await startYardstick(bench, "oidc-provider", [
+    OIDC_PROVIDER,
+    String(port),
+    clientId,
+    clientSecret,
+  ]);
   const plan = {
     host: "127.0.0.1",
     port,
