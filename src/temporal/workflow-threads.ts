@@ -45,12 +45,8 @@ export interface LeanThreadsOptions {
   readonly monotonicMs: () => number;
 }
 
-interface Heartbeat {
-  readonly stop: () => void;
-}
-
-/** Calls back when the beats stop while this thread itself goes on. */
-function watch(beats: Int32Array, options: LeanThreadsOptions): Heartbeat {
+/** Calls back when the beats stop while this thread itself goes on. @returns the timer that looks */
+function watch(beats: Int32Array, options: LeanThreadsOptions): NodeJS.Timeout {
   const { onStuck, monotonicMs, silentMaxMs = SILENT_MAX_MS } = options;
   let seen = -1;
   let lookedAtMs = monotonicMs();
@@ -67,7 +63,7 @@ function watch(beats: Int32Array, options: LeanThreadsOptions): Heartbeat {
       onStuck(silentMs);
     }
   }, BEAT_MS).unref();
-  return { stop: () => clearInterval(timer) };
+  return timer;
 }
 
 let installed: LeanThreadsOptions | undefined;
@@ -93,8 +89,8 @@ export function useLeanWorkflowThreads(options: LeanThreadsOptions): void {
         workerData: { signetBeats },
         execArgv: [...(given.execArgv ?? process.execArgv), "--import", PRELOAD],
       });
-      const heartbeat = watch(new Int32Array(signetBeats), installed ?? options);
-      this.once("exit", () => heartbeat.stop());
+      const timer = watch(new Int32Array(signetBeats), installed ?? options);
+      this.once("exit", () => clearInterval(timer));
     }
   };
 }
