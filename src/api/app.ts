@@ -10,6 +10,7 @@ import type { ReadinessCheck } from "../observability/readiness.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
 import { createScopeGuard } from "./plugins/authentication.ts";
+import { registerComplianceRoutes } from "./routes/compliance.ts";
 import { registerCredentialRevocation } from "./routes/credential-revocation.ts";
 import { registerCredentialRoutes } from "./routes/credentials.ts";
 import { registerErrorTypeRoutes } from "./routes/error-types.ts";
@@ -71,6 +72,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerCredentialRoutes(server, { ...services.credentials, pool: pools.api, clock, randomBytes });
   registerCredentialRevocation(server, pools.api, services);
   registerWebhookRoutes(server, services.webhooks);
+  registerComplianceRoutes(server, pools.api);
   registerOpenApiRoute(server);
 
   await server.ready();

@@ -7,6 +7,7 @@ import type { FastifyRequest } from "fastify";
 import { isId } from "../domain/ids.ts";
 import { SignetError } from "../errors.ts";
 import { PAGE_LIMIT } from "./schemas/common.ts";
+import { INDEX_PATTERN } from "./schemas/compliance.ts";
 
 const BINDING_LENGTH = 12;
 
@@ -55,24 +56,34 @@ export function readPage(
   return { limit, before, binding };
 }
 
+const INDEX_REGEX = new RegExp(INDEX_PATTERN);
+
+/** The same for a list by place in the compliance log. */
+export function readIndexPage(
+  request: FastifyRequest<{ Querystring: PageQuery }>,
+): Omit<PageRequest, "before"> & { readonly before: number | null } {
+  const page = readPage(request, (key) => INDEX_REGEX.test(key));
+  return { ...page, before: page.before === null ? null : Number(page.before) };
+}
+
 function idOf(row: unknown): string {
   return (row as { readonly id: string }).id;
 }
 
 export function toPage<Row extends { readonly id: string }>(
   rows: readonly Row[],
-  page: PageRequest,
+  page: Pick<PageRequest, "limit" | "binding">,
 ): { data: Row[]; next_cursor: string | null };
 export function toPage<Row>(
   rows: readonly Row[],
-  page: PageRequest,
+  page: Pick<PageRequest, "limit" | "binding">,
   keyOf: (row: Row) => string,
 ): { data: Row[]; next_cursor: string | null };
 
 /** Makes the list's answer from the rows that were read (up to one more than the page holds). */
 export function toPage<Row>(
   rows: readonly Row[],
-  page: PageRequest,
+  page: Pick<PageRequest, "limit" | "binding">,
   keyOf: (row: Row) => string = idOf,
 ): { data: Row[]; next_cursor: string | null } {
   const data = rows.slice(0, page.limit);

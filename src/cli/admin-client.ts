@@ -128,6 +128,24 @@ export function createAdminCall(context: CliContext): AdminCall {
   };
 }
 
+/**
+ * An answer that may be long, piece by piece, however long it takes.
+ *
+ * @throws CommandError when there is none, or a problem
+ */
+export async function openAdminStream(context: CliContext, path: string): Promise<AsyncIterable<Uint8Array>> {
+  const settings = context.settings();
+  const address = settings.adminUrl ?? `http://${formatListen(settings.adminListen)}`;
+  const { headers, fetch } = await proofOf(settings, context.fetch);
+  const response = await fetch(`${address}/admin/v1${path}`, { headers }).catch((error: unknown) => {
+    throw noAnswer(address, error);
+  });
+  if (!response.ok || response.body === null) {
+    throw new CommandError(problemText(response.status, readResource(await response.text())));
+  }
+  return response.body;
+}
+
 /** What is no JSON object says nothing. */
 function readResource(text: string): Resource {
   try {

@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { createAdminCall } from "./admin-client.ts";
+import { addVerification } from "./audit-verify.ts";
 import type { CliContext } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { printPage } from "./output.ts";
@@ -12,7 +13,7 @@ interface AuditOptions extends ListOptions {
   readonly to?: string;
 }
 
-/** `signet audit list`. */
+/** `signet audit list | verify | export`. */
 export function auditCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const audit = new Command("audit").description("the compliance log: who changed what");
@@ -32,5 +33,6 @@ export function auditCommand(context: CliContext): Command {
     printPage(context, page, ["index", "at", "type", "actor", "tenant_id", "target"], options);
   });
 
+  addVerification(audit, context);
   return audit;
 }

@@ -1,5 +1,12 @@
 /** `signet/client`: what the package shows of this directory. */
 export { type ClientAssertion, privateKeyAssertion, type PrivateKeyOptions } from "./client-assertion.ts";
+export type {
+  ComplianceCheckpoint,
+  ComplianceEntry,
+  ComplianceEntryDetails,
+  ComplianceFilter,
+} from "./compliance.ts";
+export { ComplianceProofError, type VerifiedEntry, type VerifyEntryOptions } from "./compliance-proof.ts";
 export type { CredentialStore } from "./credential-store.ts";
 export type {
   CreatedCredential,
@@ -35,6 +42,7 @@ export type { List, Page, PageOptions } from "./paging.ts";
 export type { RetryPolicy } from "./retry.ts";
 export type { Clock, Fetch, Runtime, Warn, Warning } from "./runtime.ts";
 export { SignetClient, type SignetClientOptions } from "./signet-client.ts";
+export { NoteError } from "./signed-note.ts";
 export type { StoredCredential, StoredSecret, Successor } from "./succession.ts";
 export { createTlsFetch, type TlsMaterial, type TlsSource } from "./tls-fetch.ts";
 export type { AccessToken } from "./token-source.ts";

@@ -1,4 +1,5 @@
 /** The service as a tenant's program uses it. */
+import { Compliance } from "./compliance.ts";
 import { Credentials } from "./credentials.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { Deliveries } from "./deliveries.ts";
@@ -32,6 +33,7 @@ export class SignetClient {
   readonly deliveries: Deliveries;
   readonly deadLetters: DeadLetters;
   readonly credentials: Credentials;
+  readonly compliance: Compliance;
   readonly #source: TokenSource;
 
   constructor(options: SignetClientOptions) {
@@ -43,6 +45,7 @@ export class SignetClient {
     this.deliveries = new Deliveries(transport);
     this.deadLetters = new DeadLetters(transport);
     this.credentials = new Credentials(transport);
+    this.compliance = new Compliance(transport);
   }
 
   /** A token for calls that this library does not make, for instance of the data plane. */

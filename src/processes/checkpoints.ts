@@ -3,6 +3,7 @@ import type { Client } from "@temporalio/client";
 import { access, constants, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { parseVerifierKey, type VerifierKey } from "../client/signed-note.ts";
+import type { CheckpointKey } from "../compliance/checkpoint-key.ts";
 import { createFileSink } from "../compliance/checkpoint-sink.ts";
 import { loadCheckpointKey } from "../compliance/load-checkpoint-key.ts";
 import type { CheckpointSigner } from "../compliance/sign-checkpoint.ts";
@@ -20,8 +21,15 @@ import { createCheckpointRequests } from "../temporal/checkpoint-requests.ts";
 const CONNECTIONS_MAX = 2;
 const DEVELOPMENT_DIRECTORY = "checkpoints";
 
+/** What of the signer can be had from the settings alone. */
+export interface CheckpointMeans {
+  readonly key: CheckpointKey;
+  readonly trusted: readonly VerifierKey[];
+  readonly directory: string;
+}
+
 export interface CheckpointParts {
-  readonly config: Config & { readonly databaseUrl: string };
+  readonly config: { readonly databaseUrl: string };
   /** Role signet_worker. */
   readonly pool: Pool;
   /** Role signet_operator, which sees the keys that sign tokens. */
@@ -55,27 +63,27 @@ async function openDirectory({ checkpointDir, development, home }: Config): Prom
 }
 
 /** @throws ConfigError when key or directory cannot be used; production has no defaults for them */
-export async function openCheckpointSigner(
-  parts: CheckpointParts,
-): Promise<CheckpointSigner & { close(): Promise<void> }> {
-  const { config, pool, operatorPool, clock, randomBytes, log } = parts;
+export async function loadCheckpointMeans(
+  config: Config,
+  randomBytes: RandomBytes,
+): Promise<CheckpointMeans> {
   const key = await loadCheckpointKey(config, randomBytes);
+  const trusted = [key.verifierKey, ...config.checkpointPreviousKeys].map(verifierKey);
+  return { key, trusted, directory: await openDirectory(config) };
+}
+
+/** @throws Error when the key is one that signs tokens */
+export async function openCheckpointSigner(
+  { key, trusted, directory }: CheckpointMeans,
+  { config, pool, operatorPool, clock, randomBytes, log }: CheckpointParts,
+): Promise<CheckpointSigner & { close(): Promise<void> }> {
   if (await isSigningKey(operatorPool, key.publicKey)) {
-    throw new ConfigError(["the checkpoint key must not be one of the keys that sign tokens"]);
+    throw new Error("the checkpoint key must not be one of the keys that sign tokens");
   }
-  const directory = await openDirectory(config);
-  const earlier = config.checkpointPreviousKeys.map(verifierKey);
   const auditPool = createPool({ url: config.databaseUrl, role: "signet_audit", max: CONNECTIONS_MAX, log });
   log.info({ verifier_key: key.verifierKey, directory }, "signing the compliance log");
-  return {
-    key,
-    trusted: [parseVerifierKey(key.verifierKey), ...earlier],
-    sink: createFileSink(directory, randomBytes),
-    auditPool,
-    pool,
-    clock,
-    close: async () => await auditPool.end(),
-  };
+  const sink = createFileSink(directory, randomBytes);
+  return { key, trusted, sink, auditPool, pool, clock, close: async () => await auditPool.end() };
 }
 
 /** Hears of revocations and has the log signed. */

@@ -26,7 +26,7 @@ import { installTemporalRuntime } from "../temporal/runtime.ts";
 import { useLeanWorkflowThreads } from "../temporal/workflow-threads.ts";
 import { startWorkers, type Workers } from "../temporal/workers.ts";
 import { rotationRules } from "../settings/rotation-settings.ts";
-import { openCheckpointSigner, requestCheckpoints } from "./checkpoints.ts";
+import { loadCheckpointMeans, openCheckpointSigner, requestCheckpoints } from "./checkpoints.ts";
 import { openRotatorPool } from "./rotation.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorkerUpkeep } from "./worker-upkeep.ts";
@@ -121,6 +121,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   const clock = systemClock;
   installTemporalRuntime(log);
   const { keyring } = await loadServiceSecrets(config, randomBytes);
+  const means = await loadCheckpointMeans(config, randomBytes);
   const stuck = watchWorkflowThreads();
   const pool = createPool({
     url: config.databaseUrl,
@@ -132,7 +133,14 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   await requireCurrentSchema(pool);
   const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
   const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, alg: config.jwtAlg };
-  const checkpoints = await openCheckpointSigner({ config, pool, operatorPool, clock, randomBytes, log });
+  const checkpoints = await openCheckpointSigner(means, {
+    config,
+    pool,
+    operatorPool,
+    clock,
+    randomBytes,
+    log,
+  });
   let hint: (count: number) => void = () => undefined;
   const engine = createEngine({ config, pool, keyring, clock, log }, () => hint(1));
   const connection = await connect(options);

@@ -3,7 +3,7 @@ import { collectOpenApi, registerAdminOpenApiRoute } from "../openapi.ts";
 import { registerHealthRoutes } from "../routes/health.ts";
 import { createServer } from "../server.ts";
 import type { SignetServer } from "../types.ts";
-import { registerAuditRoute } from "./audit.ts";
+import { registerAuditRoutes } from "./audit.ts";
 import { registerCredentialRoutes } from "./credentials.ts";
 import { createOperatorGuard } from "./operator-guard.ts";
 import { registerKeyEncryptionRoutes } from "./key-encryption.ts";
@@ -39,7 +39,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerRevocationRoutes(server, services);
   registerOperatorRoutes(server, services);
   registerOperatorTokenRoutes(server, services);
-  registerAuditRoute(server, services);
+  registerAuditRoutes(server, services);
   registerSigningKeyRoutes(server, services);
   registerKeyEncryptionRoutes(server, services);
   registerAdminOpenApiRoute(server);

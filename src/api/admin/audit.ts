@@ -1,28 +1,36 @@
 /** The compliance log for operators: who changed what, and when. */
+import { Readable } from "node:stream";
 import { Type } from "typebox";
 import { ENTRY_TYPES } from "../../compliance/entry-types.ts";
-import { type ComplianceEntryRow, listEntries } from "../../database/repositories/compliance-entries.ts";
+import { encodeItem } from "../../compliance/log-items.ts";
+import { readLog } from "../../compliance/read-log.ts";
+import type { Pool } from "../../database/pool.ts";
+import { listEntries } from "../../database/repositories/compliance-entries.ts";
+import type { Logger } from "../../observability/logger.ts";
 import { Instant, queryInstant } from "../instants.ts";
-import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, Nullable, OneOf, Page, PageQuery, Timestamp } from "../schemas/common.ts";
+import {
+  consistencyProof,
+  inclusionProof,
+  requireCheckpoint,
+  requireEntry,
+  sendCheckpoint,
+} from "../compliance-reads.ts";
+import { readIndexPage, toPage } from "../pagination.ts";
+import { Closed, Id, OneOf, Page, PageQuery } from "../schemas/common.ts";
+import {
+  Checkpoint,
+  ConsistencyProof,
+  ConsistencyQuery,
+  Entry,
+  EntryParams,
+  EntryWithBytes,
+  InclusionProof,
+  InclusionQuery,
+  presentEntry,
+  presentEntryWithBytes,
+} from "../schemas/compliance.ts";
 import type { SignetServer } from "../types.ts";
 import type { AdminServices } from "./services.ts";
-
-/** A place in the log: what lists are paged by. */
-const INDEX_REGEX = /^(0|[1-9]\d{0,14})$/;
-
-const Entry = Type.Object({
-  index: Type.Integer({ description: "Place in the log, from 0 without gaps" }),
-  at: Timestamp,
-  type: Type.String(),
-  actor: Type.String(),
-  tenant_id: Nullable(Type.String()),
-  target: Nullable(Type.String()),
-  reason: Nullable(Type.String()),
-  request_id: Nullable(Type.String()),
-  details: Type.Unsafe<unknown>({ type: "object", additionalProperties: true }),
-  leaf_hash: Type.String({ description: "RFC 6962 leaf hash of the entry, hexadecimal" }),
-});
 
 const Filters = {
   tenant_id: Type.Optional(Id("tenant")),
@@ -34,32 +42,23 @@ const Filters = {
   to: Type.Optional(Instant),
 };
 
-interface EntryMembers {
-  readonly at: string;
-  readonly type: string;
-  readonly actor: string;
-  readonly tenant: string | null;
-  readonly target: string | null;
-  readonly reason: string | null;
-  readonly request_id: string | null;
-  readonly details: unknown;
+const TAGS = ["audit"];
+const CONFIG = { operator: "read" } as const;
+
+export function registerAuditRoutes(server: SignetServer, { auditPool, log }: AdminServices): void {
+  registerList(server, auditPool);
+  registerMember(server, auditPool);
+  registerProofs(server, auditPool);
+  registerExport(server, auditPool, log);
 }
 
-function presentEntry({ idx, entry, leaf_hash: leafHash }: ComplianceEntryRow) {
-  const { at, type, actor, tenant, target, reason, request_id, details } = JSON.parse(
-    entry.toString("utf8"),
-  ) as EntryMembers;
-  const members = { at, type, actor, tenant_id: tenant, target, reason, request_id, details };
-  return { index: idx, ...members, leaf_hash: leafHash.toString("hex") };
-}
-
-export function registerAuditRoute(server: SignetServer, { auditPool }: AdminServices): void {
+function registerList(server: SignetServer, auditPool: Pool): void {
   server.get(
     "/admin/v1/audit",
     {
-      config: { operator: "read" },
+      config: CONFIG,
       schema: {
-        tags: ["audit"],
+        tags: TAGS,
         querystring: Closed({ ...Filters, ...PageQuery }),
         response: { 200: Page(Entry) },
       },
@@ -68,15 +67,72 @@ export function registerAuditRoute(server: SignetServer, { auditPool }: AdminSer
       const { tenant_id: tenantId, type, actor } = request.query;
       const from = queryInstant(request.query.from, "from");
       const to = queryInstant(request.query.to, "to");
-      const page = readPage(request, (key) => INDEX_REGEX.test(key));
-      const before = page.before === null ? null : Number(page.before);
-      const rows = await listEntries(
-        auditPool,
-        { tenantId, type, actor, from, to },
-        { limit: page.limit, before },
-      );
+      const page = readIndexPage(request);
+      const rows = await listEntries(auditPool, { tenantId, type, actor, from, to }, page);
       const { data, next_cursor } = toPage(rows, page, (row) => String(row.idx));
       return { data: data.map(presentEntry), next_cursor };
     },
+  );
+}
+
+function registerMember(server: SignetServer, auditPool: Pool): void {
+  server.get(
+    "/admin/v1/audit/:idx",
+    { config: CONFIG, schema: { tags: TAGS, params: EntryParams, response: { 200: EntryWithBytes } } },
+    async ({ params }) => presentEntryWithBytes(await requireEntry(auditPool, Number(params.idx), undefined)),
+  );
+}
+
+function registerProofs(server: SignetServer, auditPool: Pool): void {
+  server.get(
+    "/admin/v1/audit/checkpoint",
+    { config: CONFIG, schema: { tags: TAGS, response: { 200: Checkpoint } } },
+    async (request, reply) => await sendCheckpoint(request, reply, await requireCheckpoint(auditPool)),
+  );
+
+  server.get(
+    "/admin/v1/audit/proof/inclusion",
+    {
+      config: CONFIG,
+      schema: { tags: TAGS, querystring: InclusionQuery, response: { 200: InclusionProof } },
+    },
+    async ({ query }) => await inclusionProof(auditPool, query, undefined),
+  );
+
+  server.get(
+    "/admin/v1/audit/proof/consistency",
+    {
+      config: CONFIG,
+      schema: { tags: TAGS, querystring: ConsistencyQuery, response: { 200: ConsistencyProof } },
+    },
+    async ({ query }) => await consistencyProof(auditPool, query),
+  );
+}
+
+/** Ends short of its last line when something goes wrong: who reads it notices. */
+async function* exportLines(auditPool: Pool, log: Logger): AsyncGenerator<string> {
+  try {
+    for await (const items of readLog(auditPool)) {
+      yield items.map((item) => `${encodeItem(item)}\n`).join("");
+    }
+  } catch (error) {
+    log.error({ err: error }, "the export of the compliance log has broken off");
+    throw error;
+  }
+}
+
+function registerExport(server: SignetServer, auditPool: Pool, log: Logger): void {
+  server.get(
+    "/admin/v1/audit/export",
+    {
+      config: CONFIG,
+      schema: {
+        tags: TAGS,
+        description: "The whole log as it stands, a JSON object a line: what `signet audit verify` reads",
+        response: { 200: { description: "application/x-ndjson", type: "string" } },
+      },
+    },
+    async (_request, reply) =>
+      await reply.type("application/x-ndjson").send(Readable.from(exportLines(auditPool, log)) as never),
   );
 }

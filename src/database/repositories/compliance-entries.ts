@@ -18,7 +18,7 @@ export interface EntryFilter {
   readonly to?: Date | undefined;
 }
 
-/** Entries with an index below `before`, newest first, one more than the page holds (role signet_audit). */
+/** Entries with an index below `before`, newest first, one more than the page holds (role signet_audit, or signet_api). */
 export async function listEntries(
   db: Queryable,
   { tenantId, type, actor, from, to }: EntryFilter,
@@ -37,4 +37,18 @@ export async function listEntries(
     [before, tenantId ?? null, type ?? null, actor ?? null, from ?? null, to ?? null, limit + 1],
   );
   return rows;
+}
+
+/** One entry; undefined also where it is not the tenant's, if one is named (role signet_audit or signet_api). */
+export async function findEntry(
+  db: Queryable,
+  index: number,
+  tenantId: string | undefined,
+): Promise<ComplianceEntryRow | undefined> {
+  const { rows } = await db.query<ComplianceEntryRow>(
+    `SELECT idx, entry, leaf_hash FROM clog
+      WHERE log_id = 1 AND idx = $1 AND ($2::text IS NULL OR tenant_id = $2)`,
+    [index, tenantId ?? null],
+  );
+  return rows[0];
 }

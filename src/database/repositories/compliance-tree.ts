@@ -23,6 +23,28 @@ function split(hashes: Buffer | null | undefined): Buffer[] {
   );
 }
 
+/** The head, and how many rows there are by the last of their places. */
+export async function readExtent(db: Queryable): Promise<HeadRow & { readonly entries: number }> {
+  const { rows } = await db.query<HeadRow & { entries: number }>(
+    `SELECT size, root, (SELECT coalesce(max(idx) + 1, 0) FROM clog WHERE log_id = 1) AS entries
+      FROM clog_head WHERE log_id = 1`,
+  );
+  return rows[0] ?? { size: 0, root: Buffer.of(), entries: 0 };
+}
+
+/** The tiles of leaf hashes from the one numbered `first` on, by number. */
+export async function readLeafTiles(
+  db: Queryable,
+  first: number,
+  count: number,
+): Promise<{ readonly idx: number; readonly hashes: Buffer }[]> {
+  const { rows } = await db.query<{ idx: number; hashes: Buffer }>(
+    `SELECT idx, hashes FROM clog_tile WHERE log_id = 1 AND level = 0 AND idx >= $1 AND idx < $1 + $2::int ORDER BY idx`,
+    [first, count],
+  );
+  return rows;
+}
+
 /** The hashes of a tile that is full and was stored. */
 export async function readTile(db: Queryable, level: number, index: number): Promise<Buffer[]> {
   const { rows } = await db.query<{ hashes: Buffer }>(
@@ -94,6 +116,19 @@ export async function newestCheckpoint(db: Queryable): Promise<CheckpointRow | u
     `SELECT ${CHECKPOINT} FROM clog_checkpoint WHERE log_id = 1 ORDER BY seq DESC LIMIT 1`,
   );
   return rows[0];
+}
+
+/** Checkpoints after the one numbered `after`, oldest first. */
+export async function checkpointsAfter(
+  db: Queryable,
+  after: number,
+  limit: number,
+): Promise<CheckpointRow[]> {
+  const { rows } = await db.query<CheckpointRow>(
+    `SELECT ${CHECKPOINT} FROM clog_checkpoint WHERE log_id = 1 AND seq > $1 ORDER BY seq LIMIT $2`,
+    [after, limit],
+  );
+  return rows;
 }
 
 /** Stores a checkpoint unless its number is taken (role signet_worker). */

@@ -19,7 +19,7 @@ import {
 } from "../../support/tenant.ts";
 
 const api = useTestApi();
-const SCOPES = [...WEBHOOK_SCOPES, "credentials:read", "credentials:revoke"];
+const SCOPES = [...WEBHOOK_SCOPES, "credentials:read", "credentials:revoke", "compliance:read"];
 
 /** A tenant with something behind every id that a path can name. */
 interface Owner {
@@ -30,6 +30,8 @@ interface Owner {
   readonly deadLetter: string;
   /** Not the one that the tenant's token is of. */
   readonly credential: string;
+  /** Place in the compliance log. */
+  readonly entry: string;
 }
 
 let a: Owner;
@@ -60,7 +62,16 @@ async function makeOwner(): Promise<Owner> {
     [delivery, newId("attempt", Date.now(), randomBytes)],
   );
   const { body } = await api.admin("POST", `/principals/${tenant.principalId}/credentials`, {});
-  return { tenant, endpoint, event, delivery, deadLetter, credential: String(body["id"]) };
+  const [newest] = rows(await tenant.get("/v1/compliance/entries?limit=1"));
+  return {
+    tenant,
+    endpoint,
+    event,
+    delivery,
+    deadLetter,
+    credential: String(body["id"]),
+    entry: String(newest?.["index"]),
+  };
 }
 
 beforeAll(async () => {
@@ -69,13 +80,17 @@ beforeAll(async () => {
   routes = await apiRoutes(api);
 });
 
+const neverOf = (noun: IdNoun) => (): string => newId(noun, Date.now(), randomBytes);
+
 /** Whose id a path takes, and what its body must hold to be read. The longest prefix counts. */
-const RESOURCES: Readonly<Record<string, { noun: IdNoun; id: (owner: Owner) => string }>> = {
-  "/v1/webhooks/endpoints/{id}": { noun: "endpoint", id: ({ endpoint }) => endpoint },
-  "/v1/events/{id}": { noun: "event", id: ({ event }) => event },
-  "/v1/webhooks/deliveries/{id}": { noun: "delivery", id: ({ delivery }) => delivery },
-  "/v1/webhooks/dlq/{id}": { noun: "delivery", id: ({ deadLetter }) => deadLetter },
-  "/v1/credentials/{id}": { noun: "credential", id: ({ credential }) => credential },
+const RESOURCES: Readonly<Record<string, { id: (owner: Owner) => string; never: () => string }>> = {
+  "/v1/webhooks/endpoints/{id}": { never: neverOf("endpoint"), id: ({ endpoint }) => endpoint },
+  "/v1/events/{id}": { never: neverOf("event"), id: ({ event }) => event },
+  "/v1/webhooks/deliveries/{id}": { never: neverOf("delivery"), id: ({ delivery }) => delivery },
+  "/v1/webhooks/dlq/{id}": { never: neverOf("delivery"), id: ({ deadLetter }) => deadLetter },
+  // The place of an entry in the log of all.
+  "/v1/compliance/entries/{idx}": { never: () => "999999999", id: ({ entry }) => entry },
+  "/v1/credentials/{id}": { never: neverOf("credential"), id: ({ credential }) => credential },
 };
 /** Bodies of routes that take one, by method and path. */
 const BODIES: Readonly<Record<string, unknown>> = {
@@ -98,7 +113,11 @@ function members(): readonly ApiRoute[] {
 
 async function call(route: ApiRoute, tenant: Tenant, id: string): Promise<Answer> {
   const body = BODIES[nameOf(route)];
-  return await tenant.send(route.method, route.path.replace("{id}", id), body === undefined ? {} : { body });
+  return await tenant.send(
+    route.method,
+    route.path.replace(/\{\w+\}/, id),
+    body === undefined ? {} : { body },
+  );
 }
 
 /** What of an answer may tell two ids apart. */
@@ -143,7 +162,7 @@ describe("an id of another tenant", () => {
         continue;
       }
       const foreign = await call(route, b.tenant, resource.id(a));
-      const never = await call(route, b.tenant, newId(resource.noun, Date.now(), randomBytes));
+      const never = await call(route, b.tenant, resource.never());
       expect({ route: nameOf(route), told: told(foreign) }).toEqual({
         route: nameOf(route),
         told: told(never),
@@ -169,7 +188,10 @@ describe("lists", () => {
 
   test("hold rows of the caller's tenant and no others", async () => {
     expect(lists().length).toBeGreaterThanOrEqual(5);
-    const foreign = new Set([...Object.values(a).filter((id) => typeof id === "string"), a.tenant.tenantId]);
+    const foreign = new Set([
+      ...Object.values(a).filter((id) => typeof id === "string" && id !== a.entry),
+      a.tenant.tenantId,
+    ]);
     for (const { path } of lists()) {
       const answer = await b.tenant.get(`${path}?limit=100`);
       expect({ path, rows: rows(answer).length > 0 }).toEqual({ path, rows: true });

@@ -1,0 +1,95 @@
+/** What tenants and operators read of the compliance log in the same way: checkpoint, entry, proofs. */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Static } from "typebox";
+import { readConsistencyProof, readInclusionProof } from "../compliance/tree-reader.ts";
+import type { Queryable } from "../database/pool.ts";
+import { type ComplianceEntryRow, findEntry } from "../database/repositories/compliance-entries.ts";
+import { type CheckpointRow, newestCheckpoint } from "../database/repositories/compliance-tree.ts";
+import { SignetError } from "../errors.ts";
+import {
+  type ConsistencyProof,
+  type ConsistencyQuery,
+  type InclusionProof,
+  type InclusionQuery,
+  presentCheckpoint,
+} from "./schemas/compliance.ts";
+
+/** Whose entries may be seen: a tenant's, or all where it is undefined. */
+type Viewer = string | undefined;
+
+/** @throws SignetError NOT_FOUND, also for an entry of another tenant */
+export async function requireEntry(
+  db: Queryable,
+  index: number,
+  tenantId: Viewer,
+): Promise<ComplianceEntryRow> {
+  const entry = await findEntry(db, index, tenantId);
+  if (entry === undefined) {
+    throw new SignetError("NOT_FOUND", { detail: "There is no such entry." });
+  }
+  return entry;
+}
+
+/** @throws SignetError NOT_FOUND before the first one was signed */
+export async function requireCheckpoint(db: Queryable): Promise<CheckpointRow> {
+  const checkpoint = await newestCheckpoint(db);
+  if (checkpoint === undefined) {
+    throw new SignetError("NOT_FOUND", { detail: "No checkpoint has been signed yet." });
+  }
+  return checkpoint;
+}
+
+/** A tree that nobody has signed proves nothing, and is not in tiles yet. */
+async function signedSize(db: Queryable, asked: number | undefined, name: string): Promise<number> {
+  const { size } = await requireCheckpoint(db);
+  if (asked !== undefined && asked > size) {
+    throw new SignetError("INVALID_REQUEST", {
+      detail: `Query parameter ${name} is more than the ${size} entries of the newest checkpoint.`,
+    });
+  }
+  return asked ?? size;
+}
+
+const hex = (hashes: readonly Buffer[]): string[] => hashes.map((hash) => hash.toString("hex"));
+
+/** @throws SignetError NOT_FOUND, INVALID_REQUEST for a tree that is not signed or does not hold the entry */
+export async function inclusionProof(
+  db: Queryable,
+  { idx: index, size: asked }: Static<typeof InclusionQuery>,
+  tenantId: Viewer,
+): Promise<Static<typeof InclusionProof>> {
+  const { leaf_hash: leaf } = await requireEntry(db, index, tenantId);
+  const size = await signedSize(db, asked, "size");
+  if (index >= size) {
+    throw new SignetError("INVALID_REQUEST", {
+      detail: `Entry ${index} is not among the first ${size}: the next checkpoint covers it within a minute.`,
+    });
+  }
+  const hashes = hex(await readInclusionProof(db, index, size));
+  return { index, tree_size: size, leaf_hash: leaf.toString("hex"), hashes };
+}
+
+/** @throws SignetError NOT_FOUND, INVALID_REQUEST for a tree that is not signed */
+export async function consistencyProof(
+  db: Queryable,
+  { from, to: asked }: Static<typeof ConsistencyQuery>,
+): Promise<Static<typeof ConsistencyProof>> {
+  const to = await signedSize(db, asked, "to");
+  if (from > to) {
+    throw new SignetError("INVALID_REQUEST", { detail: `Query parameter from is more than ${to}.` });
+  }
+  return { from, to, hashes: hex(await readConsistencyProof(db, from, to)) };
+}
+
+/** The checkpoint as JSON, or the signed note alone for who asks for text/plain and nothing else. */
+export async function sendCheckpoint(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  row: CheckpointRow,
+): Promise<FastifyReply> {
+  const { accept = "" } = request.headers;
+  reply.header("cache-control", "no-cache").header("vary", "accept");
+  return accept.includes("text/plain") && !accept.includes("json")
+    ? await reply.type("text/plain; charset=utf-8").send(row.note)
+    : await reply.send(presentCheckpoint(row));
+}

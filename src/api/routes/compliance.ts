@@ -1,0 +1,129 @@
+/** The compliance log for tenants: their own entries, and proofs that nobody has changed it. */
+import { Type } from "typebox";
+import { ENTRY_TYPES } from "../../compliance/entry-types.ts";
+import type { Pool, Queryable } from "../../database/pool.ts";
+import { listEntries } from "../../database/repositories/compliance-entries.ts";
+import { tenantTransaction } from "../../database/transaction.ts";
+import {
+  consistencyProof,
+  inclusionProof,
+  requireCheckpoint,
+  requireEntry,
+  sendCheckpoint,
+} from "../compliance-reads.ts";
+import { Instant, queryInstant } from "../instants.ts";
+import { readIndexPage, toPage } from "../pagination.ts";
+import { Closed, OneOf, Page, PageQuery } from "../schemas/common.ts";
+import {
+  Checkpoint,
+  ConsistencyProof,
+  ConsistencyQuery,
+  Entry,
+  EntryParams,
+  EntryWithBytes,
+  InclusionProof,
+  InclusionQuery,
+  presentEntry,
+  presentEntryWithBytes,
+} from "../schemas/compliance.ts";
+import type { SignetServer } from "../types.ts";
+
+const TAGS = ["compliance"];
+const CONFIG = { scopes: ["compliance:read"] } as const;
+
+const EntriesQuery = Closed({
+  type: Type.Optional(OneOf(ENTRY_TYPES)),
+  from: Type.Optional(Instant),
+  to: Type.Optional(Instant),
+  ...PageQuery,
+});
+
+type Read = <T>(tenantId: string, work: (db: Queryable) => Promise<T>) => Promise<T>;
+
+/** @param pool role signet_api: row-level security shows it the tenant's entries only */
+export function registerComplianceRoutes(server: SignetServer, pool: Pool): void {
+  const read: Read = async (tenantId, work) => await tenantTransaction(pool, tenantId, work);
+  registerEntries(server, read);
+  registerProofs(server, read);
+}
+
+function registerEntries(server: SignetServer, read: Read): void {
+  server.get(
+    "/v1/compliance/entries",
+    {
+      config: CONFIG,
+      schema: { tags: TAGS, querystring: EntriesQuery, response: { 200: Page(Entry) } },
+    },
+    async (request) => {
+      const { tenantId } = request.identity;
+      const { type } = request.query;
+      const from = queryInstant(request.query.from, "from");
+      const to = queryInstant(request.query.to, "to");
+      const page = readIndexPage(request);
+      const rows = await read(
+        tenantId,
+        async (db) => await listEntries(db, { tenantId, type, from, to }, page),
+      );
+      const { data, next_cursor } = toPage(rows, page, (row) => String(row.idx));
+      return { data: data.map(presentEntry), next_cursor };
+    },
+  );
+
+  server.get(
+    "/v1/compliance/entries/:idx",
+    {
+      config: CONFIG,
+      schema: { tags: TAGS, params: EntryParams, response: { 200: EntryWithBytes } },
+    },
+    async ({ identity: { tenantId }, params }) =>
+      presentEntryWithBytes(
+        await read(tenantId, async (db) => await requireEntry(db, Number(params.idx), tenantId)),
+      ),
+  );
+}
+
+function registerProofs(server: SignetServer, read: Read): void {
+  server.get(
+    "/v1/compliance/checkpoint",
+    {
+      config: CONFIG,
+      schema: {
+        tags: TAGS,
+        description: "The newest one; with `Accept: text/plain` the signed note alone",
+        response: { 200: Checkpoint },
+      },
+    },
+    async (request, reply) =>
+      await sendCheckpoint(request, reply, await read(request.identity.tenantId, requireCheckpoint)),
+  );
+
+  server.get(
+    "/v1/compliance/proof/inclusion",
+    {
+      config: CONFIG,
+      schema: {
+        tags: TAGS,
+        description: "That an entry of the tenant's is in a signed tree",
+        querystring: InclusionQuery,
+        response: { 200: InclusionProof },
+      },
+    },
+    async ({ identity: { tenantId }, query }) =>
+      await read(tenantId, async (db) => await inclusionProof(db, query, tenantId)),
+  );
+
+  server.get(
+    "/v1/compliance/proof/consistency",
+    {
+      config: CONFIG,
+      schema: {
+        tags: TAGS,
+        description: "That a signed tree extends an earlier one",
+        querystring: ConsistencyQuery,
+        response: { 200: ConsistencyProof },
+      },
+    },
+    async ({ identity: { tenantId }, query }) =>
+      await read(tenantId, async (db) => await consistencyProof(db, query)),
+  );
+}

@@ -1,0 +1,106 @@
+/** The compliance log on the wire. */
+import { type Static, Type } from "typebox";
+import type { ComplianceEntryRow } from "../../database/repositories/compliance-entries.ts";
+import type { CheckpointRow } from "../../database/repositories/compliance-tree.ts";
+import { Closed, Nullable, Timestamp } from "./common.ts";
+
+const ROOT = "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328";
+const NOTE = `signet/compliance
+8
+XcnaeacGWamtVZy3Ad7Zoqudgjqi9Elgz+Nw7/RgQyg=
+
+— signet/compliance ZNXlYQ…
+`;
+
+/** A place in the log, in a path or as what lists are paged by. */
+export const INDEX_PATTERN = "^(0|[1-9]\\d{0,14})$";
+const HashText = Type.String({ pattern: "^[0-9a-f]{64}$", examples: [ROOT] });
+const Size = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
+
+export const EntryParams = Closed({
+  idx: Type.String({ pattern: INDEX_PATTERN, description: "Place in the log", examples: ["42"] }),
+});
+
+export const Entry = Type.Object({
+  index: Type.Integer({ description: "Place in the log, from 0 without gaps", examples: [42] }),
+  at: Timestamp,
+  type: Type.String({ examples: ["credential.revoked"] }),
+  actor: Type.String({ examples: ["operator:bootstrap"] }),
+  tenant_id: Nullable(Type.String()),
+  target: Nullable(Type.String()),
+  reason: Nullable(Type.String()),
+  request_id: Nullable(Type.String()),
+  details: Type.Unsafe<unknown>({ type: "object", additionalProperties: true }),
+  leaf_hash: Type.String({ description: "RFC 6962 leaf hash of the entry, hexadecimal", examples: [ROOT] }),
+});
+
+export const EntryWithBytes = Type.Object({
+  ...Entry.properties,
+  entry: Type.String({
+    description: "The bytes that the leaf hash is of, base64: canonical JSON",
+    contentEncoding: "base64",
+  }),
+});
+
+export const Checkpoint = Type.Object({
+  seq: Type.Integer({ description: "Number of the checkpoint, from 1 without gaps", examples: [7] }),
+  size: Type.Integer({ description: "Entries under it", examples: [8] }),
+  root: Type.String({ description: "Root of the tree over them, hexadecimal", examples: [ROOT] }),
+  note: Type.String({ description: "Signed note (c2sp.org/tlog-checkpoint)", examples: [NOTE] }),
+  signed_at: Timestamp,
+});
+
+export const InclusionQuery = Closed({
+  idx: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, examples: [3] }),
+  size: Type.Optional(Size),
+});
+
+export const InclusionProof = Type.Object({
+  index: Type.Integer({ examples: [3] }),
+  tree_size: Type.Integer({ description: "The newest checkpoint's unless asked for", examples: [8] }),
+  leaf_hash: HashText,
+  hashes: Type.Array(HashText, { description: "From the leaf to the root (RFC 6962 section 2.1.1)" }),
+});
+
+export const ConsistencyQuery = Closed({ from: Size, to: Type.Optional(Size) });
+
+export const ConsistencyProof = Type.Object({
+  from: Type.Integer({ examples: [6] }),
+  to: Type.Integer({ description: "The newest checkpoint's unless asked for", examples: [8] }),
+  hashes: Type.Array(HashText, { description: "RFC 6962 section 2.1.2" }),
+});
+
+interface EntryMembers {
+  readonly at: string;
+  readonly type: string;
+  readonly actor: string;
+  readonly tenant: string | null;
+  readonly target: string | null;
+  readonly reason: string | null;
+  readonly request_id: string | null;
+  readonly details: unknown;
+}
+
+/** The wire form of an entry: what its bytes say. */
+export function presentEntry({ idx, entry, leaf_hash: leafHash }: ComplianceEntryRow): Static<typeof Entry> {
+  const { at, type, actor, tenant, target, reason, request_id, details } = JSON.parse(
+    entry.toString("utf8"),
+  ) as EntryMembers;
+  const members = { at, type, actor, tenant_id: tenant, target, reason, request_id, details };
+  return { index: idx, ...members, leaf_hash: leafHash.toString("hex") };
+}
+
+/** The same with its bytes, to be verified. */
+export function presentEntryWithBytes(row: ComplianceEntryRow): Static<typeof EntryWithBytes> {
+  return { ...presentEntry(row), entry: row.entry.toString("base64") };
+}
+
+export function presentCheckpoint({
+  seq,
+  size,
+  root,
+  note,
+  signed_at: signedAt,
+}: CheckpointRow): Static<typeof Checkpoint> {
+  return { seq, size, root: root.toString("hex"), note, signed_at: signedAt.toISOString() };
+}

@@ -1,0 +1,173 @@
+/** `signet audit verify` and `signet audit export`: the compliance log, checked by who need not trust the service. */
+import { createReadStream } from "node:fs";
+import { readFile, stat } from "node:fs/promises";
+import type { Command } from "commander";
+import { ComplianceProofError, type VerifiedEntry, verifyEntry } from "../client/compliance-proof.ts";
+import { NoteError, parseVerifierKey } from "../client/signed-note.ts";
+import { checkpointFiles } from "../compliance/checkpoint-sink.ts";
+import { decodeItem, type LogItem } from "../compliance/log-items.ts";
+import { readLog } from "../compliance/read-log.ts";
+import { type KeptNote, LogProblem, verifyLog } from "../compliance/verify-log.ts";
+import { createPool } from "../database/pool.ts";
+import { createLogger } from "../observability/logger.ts";
+import { createAdminCall, openAdminStream } from "./admin-client.ts";
+import { type CliContext, CommandError } from "./context.ts";
+import { type OutputOptions, printResource } from "./output.ts";
+
+interface VerifyOptions extends OutputOptions {
+  readonly vkey: readonly string[];
+  readonly checkpoint?: readonly string[];
+  readonly db?: string;
+  readonly export?: string;
+  readonly entry?: string;
+}
+
+/** An entry is far shorter. */
+const LINE_MAX = 1_048_576;
+
+function decode(text: string, line: number): LogItem {
+  try {
+    return decodeItem(text);
+  } catch (error) {
+    throw new LogProblem(null, `line ${line} is not one of an export: ${(error as Error).message}`);
+  }
+}
+
+/** Lines of an export as items, as many at a time as a chunk of the stream holds. */
+async function* decodeLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<readonly LogItem[]> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  let before = 1;
+  for await (const chunk of chunks) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    if (rest.length > LINE_MAX) {
+      throw new LogProblem(null, `line ${before + lines.length} is too long to be one of an export`);
+    }
+    const first = before;
+    yield lines.map((text, index) => decode(text, first + index));
+    before += lines.length;
+  }
+}
+
+async function* readDatabase(url: string): AsyncGenerator<readonly LogItem[]> {
+  const pool = createPool({ url, role: "signet_audit", max: 2, log: createLogger({ level: "silent" }) });
+  try {
+    yield* readLog(pool);
+  } finally {
+    await pool.end();
+  }
+}
+
+async function openItems(
+  context: CliContext,
+  { db, export: path }: VerifyOptions,
+): Promise<AsyncIterable<readonly LogItem[]>> {
+  if (db !== undefined && path !== undefined) {
+    throw new CommandError("Give --db or --export, not both.");
+  }
+  if (db !== undefined) {
+    return readDatabase(db);
+  }
+  return decodeLines(
+    path === undefined
+      ? await openAdminStream(context, "/audit/export")
+      : (createReadStream(path) as AsyncIterable<Uint8Array>),
+  );
+}
+
+/** The notes of files, and of every file of a signer's directory. */
+async function readNotes(paths: readonly string[]): Promise<KeptNote[]> {
+  const notes: KeptNote[] = [];
+  for (const path of paths) {
+    const files = (await stat(path)).isDirectory() ? await checkpointFiles(path) : [path];
+    for (const file of files) {
+      notes.push({ label: file, note: await readFile(file, "utf8") });
+    }
+  }
+  return notes;
+}
+
+async function verifyOne(
+  context: CliContext,
+  { entry, vkey }: VerifyOptions,
+  kept: readonly KeptNote[],
+): Promise<VerifiedEntry> {
+  const call = createAdminCall(context);
+  const get = async <T>(path: string): Promise<T> => (await call("GET", `/audit/${path}`)) as T;
+  const index = Number(entry);
+  if (!Number.isSafeInteger(index) || index < 0) {
+    throw new CommandError("--entry is the place of an entry, from 0.");
+  }
+  return await verifyEntry(
+    {
+      entry: async (idx) => await get(String(idx)),
+      checkpoint: async () => await get("checkpoint"),
+      inclusion: async (idx, size) => await get(`proof/inclusion?idx=${idx}&size=${size}`),
+      consistency: async (from, to) => await get(`proof/consistency?from=${from}&to=${to}`),
+    },
+    index,
+    { verifierKeys: vkey, earlier: kept.map(({ note }) => note) },
+  );
+}
+
+/** What the user can act on, or the error as it is. */
+function explain(error: unknown): unknown {
+  if (error instanceof LogProblem) {
+    const { index, last } = error;
+    const which = last === index ? String(index) : `one of ${index} to ${last}`;
+    const where = index === null ? "" : `\nfirst bad entry: ${which}`;
+    return new CommandError(`the log does not hold: ${error.message}${where}`, { cause: error });
+  }
+  const told =
+    error instanceof NoteError ||
+    error instanceof ComplianceProofError ||
+    (error instanceof Error && "syscall" in error);
+  return told ? new CommandError((error as Error).message, { cause: error }) : error;
+}
+
+async function verify(context: CliContext, options: VerifyOptions): Promise<void> {
+  try {
+    const keys = options.vkey.map(parseVerifierKey);
+    const kept = await readNotes(options.checkpoint ?? []);
+    const result =
+      options.entry === undefined
+        ? await verifyLog(await openItems(context, options), { keys, kept })
+        : await verifyOne(context, options, kept);
+    printResource(context, { ...result }, options);
+  } catch (error) {
+    throw explain(error);
+  }
+}
+
+/** Adds the two commands to `signet audit`. */
+export function addVerification(audit: Command, context: CliContext): void {
+  audit
+    .command("verify")
+    .description(
+      "recompute the log and compare it with every checkpoint; exit code 1 and the first bad entry where it does not hold",
+    )
+    .requiredOption(
+      "--vkey <key...>",
+      "verifier key, as `signet keys checkpoint-key` prints it; earlier ones too, if it was changed",
+    )
+    .option("--checkpoint <path...>", "checkpoints that were kept: files, or the signer's directory")
+    .option("--db <url>", "read the database itself, with a login that may become signet_audit")
+    .option(
+      "--export <file>",
+      "read a file that `signet audit export` wrote; default: ask the operators' API",
+    )
+    .option("--entry <index>", "verify one entry only, by its proof")
+    .option("--json", "print an object")
+    .action(async (options: VerifyOptions) => await verify(context, options));
+
+  audit
+    .command("export")
+    .description("print the whole log with its checkpoints, a JSON object a line")
+    .action(async () => {
+      const decoder = new TextDecoder();
+      for await (const chunk of await openAdminStream(context, "/audit/export")) {
+        context.stdout(decoder.decode(chunk, { stream: true }));
+      }
+    });
+}

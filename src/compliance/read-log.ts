@@ -1,0 +1,61 @@
+/** Reads the whole log, a page at a time. */
+import type { Queryable } from "../database/pool.ts";
+import {
+  checkpointsAfter,
+  newestCheckpoint,
+  readExtent,
+  readLeafTiles,
+  readLogRows,
+  TILE_WIDTH,
+} from "../database/repositories/compliance-tree.ts";
+import type { LogItem } from "./log-items.ts";
+
+const PAGE_TILES = 16;
+const PAGE_ENTRIES = PAGE_TILES * TILE_WIDTH;
+const PAGE_CHECKPOINTS = 1_000;
+
+async function readPage(db: Queryable, first: number, end: number): Promise<LogItem[]> {
+  const [rows, tiles] = await Promise.all([
+    readLogRows(db, { first, end: Math.min(end, first + PAGE_ENTRIES), limit: PAGE_ENTRIES }),
+    readLeafTiles(db, first / TILE_WIDTH, PAGE_TILES),
+  ]);
+  const items: LogItem[] = [];
+  let next = 0;
+  for (const row of rows) {
+    for (let tile = tiles[next]; tile !== undefined && tile.idx * TILE_WIDTH <= row.idx; tile = tiles[next]) {
+      items.push({ kind: "tile", ...tile });
+      next += 1;
+    }
+    items.push({ kind: "entry", ...row });
+  }
+  return items;
+}
+
+async function* readCheckpoints(db: Queryable, newest: number): AsyncGenerator<readonly LogItem[]> {
+  for (let after = 0; after < newest;) {
+    const limit = Math.min(PAGE_CHECKPOINTS, newest - after);
+    const rows = await checkpointsAfter(db, after, limit);
+    yield rows.map((row) => ({ kind: "checkpoint", ...row }) as const);
+    after = rows.at(-1)?.seq ?? newest;
+  }
+}
+
+/** Items in the order of {@link LogItem}, many at a time (role signet_audit). Entries appended meanwhile are left out. */
+export async function* readLog(db: Queryable): AsyncGenerator<readonly LogItem[]> {
+  // First, so that no checkpoint is over more entries than follow, unless some are missing.
+  const newest = await newestCheckpoint(db);
+  const head = await readExtent(db);
+  yield [{ kind: "head", ...head }];
+  yield* readCheckpoints(db, newest?.seq ?? 0);
+  // The next page is read while this one is worked on.
+  let coming = readPage(db, 0, head.entries);
+  for (let first = 0; first < head.entries; first += PAGE_ENTRIES) {
+    const items = await coming;
+    coming = readPage(db, first + PAGE_ENTRIES, head.entries);
+    // Whoever stops reading never hears of it.
+    coming.catch(() => undefined);
+    yield items;
+  }
+  await coming;
+  yield [{ kind: "end" }];
+}
