@@ -24,6 +24,7 @@ import {
   text,
   url,
 } from "./settings/setting.ts";
+import { readSecretFiles } from "./settings/secret-files.ts";
 import { messageOf } from "./thrown.ts";
 
 /** The schedule's real length: 72 hours (specification 8). */
@@ -315,8 +316,8 @@ export type ConfigFor = "service" | "edge";
  *
  * @throws ConfigError with every problem found
  */
-export function loadConfig(environment: Environment, asks: ConfigFor = "service"): Config {
-  const problems: string[] = [];
+export function loadConfig(given: Environment, asks: ConfigFor = "service"): Config {
+  const { environment, problems } = readSecretFiles(given, ["SIGNET_PEPPER", "SIGNET_OPERATOR_TOKEN"]);
   const values = parse(environment, Object.keys(SETTINGS), problems);
   const development = values.env === "development";
   const mutualTls = resolveMutualTls(values, development);
@@ -362,8 +363,8 @@ export type OperatorSettings = Pick<Config, (typeof OPERATOR_SETTING_NAMES)[numb
  *
  * @throws ConfigError with every problem found
  */
-export function loadOperatorSettings(environment: Environment): OperatorSettings {
-  const problems: string[] = [];
+export function loadOperatorSettings(given: Environment): OperatorSettings {
+  const { environment, problems } = readSecretFiles(given, ["SIGNET_OPERATOR_TOKEN"]);
   const settings = parse(environment, OPERATOR_SETTING_NAMES, problems);
   if ((settings.operatorKeyFile === undefined) !== (settings.operatorCertFile === undefined)) {
     problems.push("SIGNET_OPERATOR_KEY_FILE and SIGNET_OPERATOR_CERT_FILE must be set together");

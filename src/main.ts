@@ -172,7 +172,7 @@ const PROCESSES: readonly ProcessCommand[] = [
 ];
 
 try {
-  process.exitCode = await runCommandLine(
+  const code = await runCommandLine(
     process.argv.slice(2),
     {
       settings: operatorSettingsFromProcess,
@@ -182,6 +182,11 @@ try {
     },
     PROCESSES,
   );
+  process.exitCode = code;
+  if (code === EXIT_FAILED) {
+    // Connections that were opened before the failure would keep the process alive.
+    process.exit();
+  }
 } catch (error) {
   if (error instanceof SignetError) {
     // Written for people: what is in the way, and what to do about it.

@@ -13,6 +13,12 @@ export const KEY_SETTINGS = {
     undefined,
     "key of the client-secret MACs, base64, 32 bytes or more; development makes one",
   ),
+  pepperFile: setting(
+    "SIGNET_PEPPER_FILE",
+    resolve,
+    undefined,
+    "file that holds it, instead of SIGNET_PEPPER",
+  ),
   previousPeppers: setting(
     "SIGNET_PEPPER_PREVIOUS",
     keys,

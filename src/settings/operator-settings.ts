@@ -9,6 +9,12 @@ export const OPERATOR_SETTINGS = {
     undefined,
     "Bearer token of the bootstrap operator, who may do everything, 32 characters or more; development makes one in `.signet/operator-token`. For the command line: the token that it uses",
   ),
+  operatorTokenFile: setting(
+    "SIGNET_OPERATOR_TOKEN_FILE",
+    resolve,
+    undefined,
+    "file that holds it, instead of SIGNET_OPERATOR_TOKEN",
+  ),
   bootstrapOperator: setting(
     "SIGNET_BOOTSTRAP_OPERATOR",
     oneOf("on", "off"),

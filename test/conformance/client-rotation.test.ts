@@ -4,18 +4,20 @@ import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { FileCredentialStore, parseCredential } from "../../src/client/file-credential-store.ts";
 import type { Fetch, Warning } from "../../src/client/runtime.ts";
 import { SignetClient } from "../../src/client/signet-client.ts";
 import type { StoredCredential } from "../../src/client/succession.ts";
 import { useTestApi } from "../support/api.ts";
-import { eventually } from "../support/eventually.ts";
+import { answerOf, CHILD_TEST_MS } from "../support/child-answer.ts";
 import { provision, type Provisioned } from "../support/factories.ts";
 import { sql } from "../support/tenant.ts";
 
 const DAY_MS = 86_400_000;
 const PROGRAM = join(import.meta.dirname, "..", "integration", "client", "rotation-process.ts");
+
+vi.setConfig({ testTimeout: CHILD_TEST_MS });
 
 const api = useTestApi();
 /** Every secret that was given out: none of them may be in the log. */
@@ -104,7 +106,7 @@ function child(manner: string) {
   started.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
   const ended = once(started, "close").then(() => running.delete(started));
   return {
-    says: async (line: string) => await eventually(() => output.split("\n").includes(line), line),
+    says: async (line: string) => await answerOf(started, () => output.split("\n").includes(line), line),
     ended,
     output: () => output,
     kill: async () => {

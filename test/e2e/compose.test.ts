@@ -3,11 +3,11 @@
  * file's commands, environment, health checks and order; the others are held to what their images need.
  */
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { SETTINGS } from "../../src/config.ts";
 import {
   type ComposeFile,
@@ -26,6 +26,8 @@ import {
   prepareCompose,
   type RunOptions,
 } from "../support/compose-run.ts";
+import { createTlsFetch } from "../../src/client/tls-fetch.ts";
+import { newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { productionImage } from "../support/processes.ts";
 import { startReceiver, verifyReceived } from "../support/receiver-server.ts";
@@ -34,9 +36,10 @@ const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** The most demanding first: what starts before it may is found out. */
 const SERVICES = ["worker", "api", "migrate"] as const;
+vi.setConfig({ testTimeout: 180_000 });
 const PATIENT = { start: 60_000, health: 60_000 };
 /** For what is not expected to be healthy: a start takes a second or two, a health check a tenth. */
-const IMPATIENT = { start: 8_000, health: 1_500 };
+const IMPATIENT = { start: 25_000, health: 1_500 };
 
 const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
 
@@ -76,7 +79,7 @@ async function prepare(
 }
 
 /** What must hold beside the services' own health checks for the whole to be of use. @throws when it does not */
-async function requireReachable(compose: ComposeRun, names: readonly string[]): Promise<void> {
+async function requireReachable(compose: ComposeRun, names: readonly string[], place: Place): Promise<void> {
   for (const name of names.filter((service) => service !== "migrate")) {
     const metrics = await fetch(`${compose.reach(name, 9464)}/metrics`);
     if (!(await metrics.text()).includes("process_cpu_seconds_total")) {
@@ -84,8 +87,9 @@ async function requireReachable(compose: ComposeRun, names: readonly string[]): 
     }
   }
   if (names.includes("api")) {
-    const origin = compose.published(8080);
-    const metadata = await fetch(`${origin}/.well-known/oauth-authorization-server`);
+    const origin = compose.published(8443);
+    const tls = await clientFetch(place);
+    const metadata = await tls(`${origin}/.well-known/oauth-authorization-server`, {});
     const { issuer } = (await metadata.json()) as Json;
     if (issuer !== origin) {
       throw new Error(`the issuer is ${String(issuer)}, published is ${origin}`);
@@ -97,8 +101,19 @@ interface Json {
   readonly [member: string]: unknown;
 }
 
-async function call(url: string, token: string | undefined, body?: Json): Promise<Json> {
-  const response = await fetch(url, {
+/** `fetch` with a certificate that the job has made for a client. */
+async function clientFetch(place: Place): Promise<ReturnType<typeof createTlsFetch>> {
+  const [ca, pair] = [await place.init("ca"), await place.init("client", "example")];
+  return createTlsFetch({ key: pair, cert: pair, ca });
+}
+
+async function call(
+  tls: ReturnType<typeof createTlsFetch>,
+  url: string,
+  token: string | undefined,
+  body?: Json,
+): Promise<Json> {
+  const response = await tls(url, {
     method: body === undefined ? "GET" : "POST",
     headers: {
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
@@ -121,9 +136,10 @@ async function provision(compose: ComposeRun): Promise<Json> {
   const of = ["--tenant", String(tenant)];
   const scopes = "webhooks:write webhooks:read events:publish";
   const { id: role } = await signet(compose, ["role", "create", "publisher", ...of, "--scopes", scopes]);
-  const what = ["--role", String(role), "--region", "eu", "--environment", "development"];
+  const what = ["--role", String(role), "--region", "eu", "--environment", "production"];
   const { id: principal } = await signet(compose, ["principal", "create", "service", ...of, ...what]);
-  return await signet(compose, ["credential", "create", "--principal", String(principal)]);
+  const certificate = ["--san-uri", "spiffe://signet.compose/client/example"];
+  return await signet(compose, ["credential", "create", "--principal", String(principal), ...certificate]);
 }
 
 describe("the services as the file runs them", () => {
@@ -138,27 +154,37 @@ describe("the services as the file runs them", () => {
   });
 
   test("come up in order, deliver an event for a tenant made inside the api container, and end in time", async () => {
-    const compose = await prepare(file, place, { patienceMs: PATIENT });
-    const receiver = await startReceiver();
+    // A receiver on this machine: its range is opened, and its CA known to the worker.
+    const opened = parseCompose(text, { ...variables, SIGNET_ALLOWED_TARGET_CIDRS: "127.0.0.0/8" });
+    const root = await newRoot("Receivers");
+    const rootFile = join(place.volumes, "receivers.crt");
+    await writeFile(rootFile, root.cert);
+    const { worker = {} } = opened.services;
+    const trusting = { ...worker, environment: { ...worker.environment, NODE_EXTRA_CA_CERTS: rootFile } };
+    const compose = await prepare({ ...opened, services: { ...opened.services, worker: trusting } }, place, {
+      patienceMs: PATIENT,
+    });
+    const receiver = await startReceiver({ tls: await serverPair(root) });
     try {
       await compose.up(SERVICES);
-      await requireReachable(compose, SERVICES);
-      const origin = compose.published(8080);
+      await requireReachable(compose, SERVICES, place);
+      const origin = compose.published(8443);
+      const tls = await clientFetch(place);
 
       const { client_id, client_secret } = await provision(compose);
-      const issued = await call(`${origin}/v1/auth/token`, undefined, {
+      const issued = await call(tls, `${origin}/v1/auth/token`, undefined, {
         client_id,
         client_secret,
         grant_type: "client_credentials",
       });
       const token = String(issued["access_token"]);
-      const endpoint = await call(`${origin}/v1/webhooks/endpoints`, token, {
+      const endpoint = await call(tls, `${origin}/v1/webhooks/endpoints`, token, {
         url: `${receiver.url}/hook`,
         events: ["inference.completed"],
       });
       const member = `${origin}/v1/webhooks/endpoints/${String(endpoint["id"])}`;
-      await eventually(async () => (await call(member, token))["state"] === "ACTIVE", "the endpoint");
-      const event = await call(`${origin}/v1/events`, token, {
+      await eventually(async () => (await call(tls, member, token))["state"] === "ACTIVE", "the endpoint");
+      const event = await call(tls, `${origin}/v1/events`, token, {
         type: "inference.completed",
         data: { tokens: 42 },
       });
@@ -194,7 +220,7 @@ describe("the services as the file runs them", () => {
     });
     try {
       await compose.up(names);
-      await requireReachable(compose, names);
+      await requireReachable(compose, names, there);
     } finally {
       await compose.down();
       if (own) {
@@ -241,41 +267,45 @@ describe("the services as the file runs them", () => {
     await startUp(file, SERVICES, { own: true, patienceMs: PATIENT });
     await startUp(file, ["api"], { own: false, patienceMs: PATIENT });
     await startUp(file, ["worker"], { own: false, patienceMs: PATIENT });
-  }, 60_000);
+  });
 
   /** Why a service cannot do without the key: what the start-up check says when it is gone. */
   const NEEDED: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
     migrate: {
-      SIGNET_ENV: /SIGNET_PUBLIC_URL must be set in production/,
-      SIGNET_DATABASE_URL: /api ended with code 1:.*role .* does not exist|password authentication failed/s,
+      SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
+      SIGNET_PEPPER_FILE: /SIGNET_PEPPER must be set in production/,
+      SIGNET_KEK_FILE: /SIGNET_KEK or SIGNET_KEK_FILE must be set in production/,
+      SIGNET_DATABASE_URL: /migrate ended with code 1:.*SIGNET_DATABASE_URL must be set/s,
       SIGNET_DATABASE_ADMIN_URL: /migrate ended with code 1:.*password authentication failed/s,
-      TEMPORAL_ADDRESS: /api is not healthy:.*Namespace .* is not found/s,
+      TEMPORAL_ADDRESS: /migrate ended with code 1:.*TEMPORAL_ADDRESS must be set/s,
     },
     api: {
-      SIGNET_ENV: /SIGNET_PUBLIC_URL must be https in production/,
+      SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
       SIGNET_DATABASE_URL: /SIGNET_DATABASE_URL must be set/,
       TEMPORAL_ADDRESS: /TEMPORAL_ADDRESS must be set/,
-      SIGNET_PEPPER: /\.signet\/pepper/,
-      SIGNET_KEK: /\.signet\/kek/,
-      SIGNET_OPERATOR_TOKEN: /\.signet\/operator-token/,
+      SIGNET_PEPPER_FILE: /SIGNET_PEPPER must be set/,
+      SIGNET_KEK_FILE: /SIGNET_KEK or SIGNET_KEK_FILE must be set/,
+      SIGNET_OPERATOR_TOKEN_FILE: /SIGNET_OPERATOR_TOKEN must be set/,
       SIGNET_METRICS_LISTEN: /api:9464 cannot be reached/,
-      SIGNET_API_LISTEN: /api:8080 cannot be reached/,
-      SIGNET_PUBLIC_URL: /issuer/,
+      SIGNET_EDGE_LISTEN: /api:8443 cannot be reached/,
+      SIGNET_TLS_KEY_FILE: /SIGNET_TLS_KEY_FILE must be set/,
+      SIGNET_TLS_CERT_FILE: /SIGNET_TLS_CERT_FILE must be set/,
+      SIGNET_CLIENT_CA_FILE: /SIGNET_CLIENT_CA_FILE must be set/,
     },
     worker: {
-      SIGNET_ENV: /SIGNET_PUBLIC_URL must be set in production/,
+      SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
       SIGNET_DATABASE_URL: /SIGNET_DATABASE_URL must be set/,
       TEMPORAL_ADDRESS: /TEMPORAL_ADDRESS must be set/,
-      SIGNET_PEPPER: /\.signet\/pepper/,
-      SIGNET_KEK: /\.signet\/kek/,
+      SIGNET_PEPPER_FILE: /SIGNET_PEPPER must be set/,
+      SIGNET_KEK_FILE: /SIGNET_KEK or SIGNET_KEK_FILE must be set/,
       SIGNET_METRICS_LISTEN: /worker:9464 cannot be reached/,
-      SIGNET_CHECKPOINT_KEY: /\.signet\/checkpoint-key/,
-      SIGNET_CHECKPOINT_DIR: /\.signet\/checkpoints/,
+      SIGNET_CHECKPOINT_KEY_FILE: /SIGNET_CHECKPOINT_KEY or SIGNET_CHECKPOINT_KEY_FILE must be set/,
+      SIGNET_CHECKPOINT_DIR: /SIGNET_CHECKPOINT_DIR|\.signet\/checkpoints/,
     },
   };
   /** Settings that may be left out, and what `migrate` has only in common with the others. */
   const OPTIONAL = ["SIGNET_ALLOWED_TARGET_CIDRS", "SIGNET_LOG_LEVEL"];
-  const NOT_OF_MIGRATE = ["SIGNET_PEPPER", "SIGNET_KEK", "SIGNET_METRICS_LISTEN"];
+  const NOT_OF_MIGRATE = ["SIGNET_METRICS_LISTEN"];
 
   test("have no setting in the file that nobody needs", () => {
     for (const name of SERVICES) {
@@ -322,14 +352,14 @@ describe("the services as the file runs them", () => {
     [
       "api",
       "published port",
-      (service) => ({ ...service, ports: ["127.0.0.1:8080:8081"] }),
+      (service) => ({ ...service, ports: ["127.0.0.1:8443:8444"] }),
       /cannot be reach/,
     ],
-    ["api", "host", set("SIGNET_API_LISTEN", "0.0.0.0", "127.0.0.1"), /api:8080 cannot be reached/],
-    ["api", "port", set("SIGNET_API_LISTEN", "8080", "8082"), /api:8080 cannot be reached/],
+    ["api", "host", set("SIGNET_EDGE_LISTEN", "0.0.0.0", "127.0.0.1"), /api:8443 cannot be reached/],
+    ["api", "port", set("SIGNET_EDGE_LISTEN", "8443", "8444"), /api:8443 cannot be reached/],
     ["worker", "metrics host", set("SIGNET_METRICS_LISTEN", "0.0.0.0", "127.0.0.1"), /cannot be reached/],
     ["worker", "metrics port", set("SIGNET_METRICS_LISTEN", "9464", "9465"), /worker is not healthy/],
-    ["api", "public URL", set("SIGNET_PUBLIC_URL", "8080", "8081"), /issuer/],
+    ["api", "public URL", set("SIGNET_PUBLIC_URL", "8443", "8444"), /issuer/],
     ["api", "password", set("SIGNET_DATABASE_URL", /:\w+@/, ":x@"), /password authentication failed/],
     ["worker", "password", set("SIGNET_DATABASE_URL", /:\w+@/, ":x@"), /password authentication failed/],
     ["api", "database", set("SIGNET_DATABASE_URL", /signet$/, "x"), /database \\"x_\w+\\" does not exist/],
@@ -340,8 +370,15 @@ describe("the services as the file runs them", () => {
       set("TEMPORAL_ADDRESS", "7233", "7234"),
       /worker is not healthy:.*Temporal cannot be/s,
     ],
-    ["worker", "key", set("SIGNET_KEK", /^.{30}/, ""), /SIGNET_KEK must be at least 32 bytes/],
-    ["api", "token", set("SIGNET_OPERATOR_TOKEN", /^.{40}/, ""), /SIGNET_OPERATOR_TOKEN must have 32/],
+    ["worker", "key", set("SIGNET_KEK_FILE", "kek", "kek-of-others"), /kek-of-others/],
+    ["worker", "pepper", set("SIGNET_PEPPER_FILE", "pepper", "salt"), /SIGNET_PEPPER_FILE cannot be read/],
+    ["api", "token", set("SIGNET_OPERATOR_TOKEN_FILE", "operator-token", "x"), /_TOKEN_FILE cannot be read/],
+    [
+      "api",
+      "certificate",
+      set("SIGNET_TLS_CERT_FILE", "server.crt", "clients-ca.crt"),
+      /api ended with code/,
+    ],
   ])("%s does not start up with another %s", async ([name, , how, because, own]) => {
     const names = own === undefined ? [name] : [name, "migrate"];
     await expectBroken(change(name, how), names, { own: own !== undefined, because });

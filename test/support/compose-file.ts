@@ -5,6 +5,7 @@ export interface ComposeService {
   readonly image?: string;
   readonly build?: string;
   readonly command?: readonly string[];
+  readonly entrypoint?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
   readonly healthcheck?: { readonly test: readonly string[]; readonly timeout: string };
@@ -17,12 +18,14 @@ export interface ComposeService {
   readonly init?: boolean;
   readonly read_only?: boolean;
   readonly cap_drop?: readonly string[];
+  readonly cap_add?: readonly string[];
+  readonly network_mode?: string;
   readonly security_opt?: readonly string[];
 }
 
 export interface ComposeFile {
   readonly services: Readonly<Record<string, ComposeService>>;
-  readonly configs: Readonly<Record<string, { readonly content: string }>>;
+  readonly configs: Readonly<Record<string, { readonly content?: string; readonly file?: string }>>;
 }
 
 export type Variables = Readonly<Record<string, string>>;

@@ -4,16 +4,19 @@
  * of the test run, and every container's ports to ports of 127.0.0.1.
  */
 import { randomBytes } from "node:crypto";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { inject } from "vitest";
-import { formatListen, type ListenAddress, SETTINGS } from "../../src/config.ts";
+import { type ListenAddress, SETTINGS } from "../../src/config.ts";
 import type { ComposeFile, ComposeService, ImageFile, Variables } from "./compose-file.ts";
 import { parseSeconds } from "./compose-file.ts";
 import { freePort } from "./free-port.ts";
 import { IMAGE_ENVIRONMENT, runProcess, type SpawnedProcess, spawnProcess } from "./processes.ts";
 import { execute, withDatabase } from "./test-database.ts";
 
+const REPOSITORY = join(import.meta.dirname, "..", "..");
 const LISTENERS = [
   SETTINGS.apiListen,
   SETTINGS.adminListen,
@@ -28,19 +31,57 @@ const HEALTH_INTERVAL_MS = 100;
 export interface Place {
   /** Appended to names that the servers of the test run share with other tests. */
   readonly suffix: string;
+  /** Where the volumes of keys and certificates are; filled by the file's own job. */
+  readonly volumes: string;
+  /** What `docker compose run --rm init <words>` prints. */
+  init(...words: readonly string[]): Promise<string>;
   close(): Promise<void>;
 }
 
+const VOLUMES = "/run/signet";
+
+/** The job that makes keys and certificates, as the file describes it, with the volumes in a directory of ours. */
+async function runInit(
+  { services, configs }: ComposeFile,
+  volumes: string,
+  words: readonly string[],
+): Promise<string> {
+  const { entrypoint = [], environment = {}, configs: mounted = [] } = services["init"] ?? {};
+  const scripts = new Map(mounted.map(({ source, target }) => [target, configs[source]?.file ?? ""]));
+  return await runProcess({
+    command: [...entrypoint.map((word) => scripts.get(word) ?? word), ...words],
+    cwd: REPOSITORY,
+    environment: {
+      ...Object.fromEntries(
+        Object.entries(environment).map(([name, value]) => [name, value.replace(VOLUMES, volumes)]),
+      ),
+      ...IMAGE_ENVIRONMENT,
+    },
+  });
+}
+
 /** Makes what the file's own `postgres` service would have: its superuser and its database. */
-export async function makePlace({ services }: ComposeFile): Promise<Place> {
+export async function makePlace(file: ComposeFile): Promise<Place> {
+  const { services } = file;
   const superuser = inject("databaseUrl");
   const suffix = `_${randomBytes(4).toString("hex")}`;
   const { POSTGRES_DB = "postgres", POSTGRES_PASSWORD = "" } = services["postgres"]?.environment ?? {};
   await execute(superuser, `CREATE ROLE "postgres${suffix}" SUPERUSER LOGIN PASSWORD '${POSTGRES_PASSWORD}'`);
   await execute(superuser, `CREATE DATABASE "${POSTGRES_DB}${suffix}"`);
+  const volumes = await mkdtemp(join(tmpdir(), "signet-volumes-"));
+  for (const { volumes: mounts = [] } of [services["init"] ?? {}]) {
+    for (const [, path = ""] of mounts.map((mount) => mount.split(":"))) {
+      await mkdir(path.replace(VOLUMES, volumes));
+    }
+  }
+  const init: Place["init"] = async (...words) => await runInit(file, volumes, words);
+  await init();
   return {
     suffix,
+    volumes,
+    init,
     close: async () => {
+      await rm(volumes, { recursive: true });
       await execute(superuser, `DROP DATABASE "${POSTGRES_DB}${suffix}" WITH (FORCE)`);
       await execute(superuser, `DROP ROLE IF EXISTS "signet${suffix}"`);
       await execute(
@@ -118,7 +159,8 @@ export class ComposeRun {
     if (!reachable) {
       throw new Error(`${name}:${port} cannot be reached from outside its container`);
     }
-    return `http://127.0.0.1:${this.#port(name, port)}`;
+    const scheme = this.#listen(name, SETTINGS.edgeListen).port === port ? "https" : "http";
+    return `${scheme}://127.0.0.1:${this.#port(name, port)}`;
   }
 
   /** What is published on this port of the machine. */
@@ -153,11 +195,14 @@ export class ComposeRun {
     if (environment["TEMPORAL_ADDRESS"] === "temporal:7233") {
       environment["TEMPORAL_ADDRESS"] = inject("temporalAddress");
     }
-    // Development has a default for it, made of where the api listens inside its container.
-    const inside = `http://${formatListen(this.#listen(name, SETTINGS.apiListen))}`;
-    const publicUrl = given["SIGNET_PUBLIC_URL"] ?? (given["SIGNET_ENV"] === "development" ? inside : "");
-    const published = `127.0.0.1:${this.#port("api", 8080)}`;
-    environment["SIGNET_PUBLIC_URL"] = publicUrl.replace("localhost:8080", published);
+    for (const [variable, value] of Object.entries(environment)) {
+      environment[variable] = value.replace(`${VOLUMES}/`, `${place.volumes}/`);
+    }
+    const published = `127.0.0.1:${this.#port("api", 8443)}`;
+    environment["SIGNET_PUBLIC_URL"] = (given["SIGNET_PUBLIC_URL"] ?? "").replace(
+      "localhost:8443",
+      published,
+    );
     const { variable, fallback } = SETTINGS.temporalNamespace;
     return {
       ...environment,

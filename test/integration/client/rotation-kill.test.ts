@@ -4,15 +4,17 @@ import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { FileCredentialStore, parseCredential } from "../../../src/client/file-credential-store.ts";
-import { eventually } from "../../support/eventually.ts";
+import { answerOf, CHILD_TEST_MS } from "../../support/child-answer.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
 } from "../../support/rotating-server.ts";
+
+vi.setConfig({ testTimeout: CHILD_TEST_MS });
 
 const PROGRAM = join(import.meta.dirname, "rotation-process.ts");
 
@@ -42,6 +44,8 @@ afterEach(async () => {
 
 interface Client {
   readonly lines: () => readonly string[];
+  /** Until the condition holds, while the process runs. */
+  readonly until: (condition: () => boolean, what: string) => Promise<void>;
   readonly ended: Promise<number | null>;
   readonly kill: () => Promise<void>;
 }
@@ -59,6 +63,7 @@ function startClient(manner: string): Client {
   });
   return {
     lines: () => output.split("\n").slice(0, -1),
+    until: async (condition, what) => void (await answerOf(child, condition, what)),
     ended,
     kill: async () => {
       child.kill("SIGKILL");
@@ -83,7 +88,7 @@ describe("a client that is killed", () => {
   test("between receipt and storing goes on with the secret that it had, and is given the same successor again", async () => {
     server.rotation.due.add(1);
     const client = startClient("before-save");
-    await eventually(() => client.lines().includes("received"), "the successor");
+    await client.until(() => client.lines().includes("received"), "it had the successor");
     await client.kill();
     expect(await stored()).toMatchObject({ current: { secret: secretOf(1) }, next: null });
 
@@ -95,7 +100,7 @@ describe("a client that is killed", () => {
   test("between storing and first use presents the successor when it starts again", async () => {
     server.rotation.due.add(1);
     const client = startClient("after-save");
-    await eventually(() => client.lines().includes("stored"), "the stored successor");
+    await client.until(() => client.lines().includes("stored"), "the successor was stored");
     await client.kill();
     expect(presented()).toEqual([secretOf(1)]);
 
@@ -111,7 +116,7 @@ describe("a client that is killed", () => {
   test("between storing and first use falls back to the old secret where the successor is not known", async () => {
     server.rotation.due.add(1);
     const client = startClient("after-save");
-    await eventually(() => client.lines().includes("stored"), "the stored successor");
+    await client.until(() => client.lines().includes("stored"), "the successor was stored");
     await client.kill();
     server.rotation.due.clear();
     server.rotation.valid.delete(2);
@@ -125,7 +130,7 @@ describe("a client that is killed", () => {
     for (let round = 0; round < 5; round += 1) {
       const client = startClient("forever");
       const before = server.tokenRequests.length;
-      await eventually(() => server.tokenRequests.length > before + 20 + round * 7, "tokens");
+      await client.until(() => server.tokenRequests.length > before + 20 + round * 7, "it had its tokens");
       await client.kill();
       const { current, next } = await stored();
       const versions = [current, next].map((secret) => secret?.version ?? 0);
@@ -143,7 +148,9 @@ describe("a client that is killed", () => {
 test("two processes on one file rotate side by side, and both always get their token", async () => {
   server.rotation.restless = true;
   const clients = [startClient("forever"), startClient("forever")];
-  await eventually(() => clients.every((client) => client.lines().length > 40), "tokens for both");
+  for (const client of clients) {
+    await client.until(() => client.lines().length > 40, "it had its tokens");
+  }
   for (const client of clients) {
     await client.kill();
     expect(client.lines().filter((line) => !line.startsWith("token "))).toEqual([]);

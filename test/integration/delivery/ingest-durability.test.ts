@@ -2,12 +2,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
+import { answerOf, CHILD_TEST_MS } from "../../support/child-answer.ts";
 import { freePort } from "../../support/free-port.ts";
 import { bearer } from "../../support/factories.ts";
 import { createEndpoint, createTenant, type Json, sql } from "../../support/tenant.ts";
+
+vi.setConfig({ testTimeout: CHILD_TEST_MS });
 
 const api = useTestApi();
 const MAIN = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
@@ -37,7 +39,12 @@ async function startVictim(): Promise<{ readonly url: string; readonly child: Ch
   });
   children.add(child);
   const url = `http://127.0.0.1:${port}`;
-  await eventually(async () => (await fetch(`${url}/healthz`)).ok, "the api process to listen");
+  const listens = async (): Promise<boolean> =>
+    await fetch(`${url}/healthz`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await answerOf(child, listens, "the api process listened");
   return { url, child };
 }
 

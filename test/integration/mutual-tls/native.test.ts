@@ -341,3 +341,55 @@ test("an expired authority ends what it has issued", async () => {
     body: { error_description: expect.stringContaining("(expired)") },
   });
 });
+
+describe("POST /v1/credentials over mutual TLS", () => {
+  const scopes = ["credentials:write"];
+
+  async function post(token: string, json: unknown, pair = good) {
+    return await call("/v1/credentials", edge({ pair, json, headers: bearer(token) }));
+  }
+
+  test("makes a production credential that names its certificate, and the secret is good over that one alone", async () => {
+    const certificate = { certificate_thumbprints: [thumbprint(good)] };
+    const client = await provision(api, { scopes, credential: certificate });
+    const token = await boundToken(client);
+    const bare = await post(token, {});
+    expect(bare).toMatchObject({ status: 422, body: { code: "VALIDATION_FAILED" } });
+    const made = await post(token, certificate);
+    expect(made).toMatchObject({ status: 201, headers: { "cache-control": "no-store" }, body: certificate });
+    const own = {
+      ...client,
+      clientId: String(made.body["client_id"]),
+      clientSecret: String(made.body["client_secret"]),
+    };
+    expect(await tokenOver(own, { pair: good })).toMatchObject({ status: 200 });
+    const stolen = await tokenOver(own, { pair: await clientPair(root) });
+    expect(stolen).toMatchObject({ status: 401, body: { code: "INVALID_CLIENT" } });
+  });
+
+  test("keeps to the certificate of the credential that is replaced", async () => {
+    const client = await provision(api, {
+      scopes,
+      credential: { certificate_thumbprints: [thumbprint(good)] },
+    });
+    const made = await post(await boundToken(client), { replaces: client.credentialId });
+    expect(made).toMatchObject({ status: 201, body: { certificate_thumbprints: [thumbprint(good)] } });
+  });
+
+  test("takes no token over another certificate than its own, and none without a certificate", async () => {
+    const client = await provision(api, {
+      scopes,
+      credential: { certificate_thumbprints: [thumbprint(good)] },
+    });
+    const token = await boundToken(client);
+    const other = await post(token, { replaces: client.credentialId }, await clientPair(root));
+    expect(other).toMatchObject({ status: 401, body: { code: "CERT_BINDING_MISMATCH" } });
+    const without = await call(
+      "/v1/credentials",
+      edge({ json: { replaces: client.credentialId }, headers: bearer(token) }),
+    );
+    expect(without).toMatchObject({ status: 401, body: { code: "CLIENT_CERT_REQUIRED" } });
+    // Neither has changed anything: the replacement is still to be had.
+    expect(await post(token, { replaces: client.credentialId })).toMatchObject({ status: 201 });
+  });
+});

@@ -90,7 +90,28 @@ describe("every service", () => {
     }
   });
 
-  test("gets its secrets from .env, which .env.example lists", () => {
+  test("keeps the CA's key to the job that made it, and writes keys there alone", () => {
+    const mounts = all().flatMap(([name, { volumes = [] }]) =>
+      volumes.map((volume) => {
+        const [source = "", path = "", mode] = volume.split(":");
+        return [name, source, path, mode] as const;
+      }),
+    );
+    expect(mounts.filter(([, source]) => source === "ca").map(([name]) => name)).toEqual(["init"]);
+    for (const [name, source, target, mode] of mounts.filter(([, , path]) => path.startsWith("/run/"))) {
+      expect(target).toBe(`/run/signet/${source}`);
+      expect(mode, name).toBe(name === "init" ? undefined : "ro");
+    }
+    expect(mounts.filter(([, source]) => source === "api").map(([name]) => name)).toEqual(["init", "api"]);
+    expect(mounts.filter(([, source]) => source === "worker").map(([name]) => name)).toEqual([
+      "init",
+      "worker",
+    ]);
+    expect(service("init")).toMatchObject({ network_mode: "none", read_only: true, cap_drop: ["ALL"] });
+    expect(service("init").image).toBe(service("postgres").image);
+  });
+
+  test("gets its passwords from .env, which .env.example lists", () => {
     const required = [...text.matchAll(/\$\{(\w+):\?/g)].map(([, name]) => name);
     const listed = [...example.matchAll(/^(\w+)=$/gm)].map(([, name]) => name);
     expect(new Set(required)).toEqual(new Set(listed));
@@ -114,11 +135,19 @@ describe("our services", () => {
     }
   });
 
+  test("run as in production, which is the image's word", () => {
+    expect(image.environment["SIGNET_ENV"]).toBe("production");
+    for (const [name] of all()) {
+      expect(environment(name)).not.toHaveProperty("SIGNET_ENV");
+      expect(environment(name)).not.toHaveProperty("SIGNET_MTLS_MODE");
+    }
+  });
+
   test("keep the operators' API inside the container", () => {
     expect(environment("api")).not.toHaveProperty("SIGNET_ADMIN_LISTEN");
     expect(SETTINGS.adminListen.fallback).toMatch(/^127\.0\.0\.1:/);
     for (const [name] of all()) {
-      expect("SIGNET_OPERATOR_TOKEN" in environment(name)).toBe(name === "api");
+      expect("SIGNET_OPERATOR_TOKEN_FILE" in environment(name)).toBe(name === "api");
       expect("SIGNET_DATABASE_ADMIN_URL" in environment(name)).toBe(name === "migrate");
     }
   });
@@ -127,7 +156,7 @@ describe("our services", () => {
 describe("the worker", () => {
   test("keeps checkpoints of the compliance log in a volume that nobody else has, as the user of the image", () => {
     const { SIGNET_CHECKPOINT_DIR: directory } = environment("worker");
-    expect(service("worker").volumes).toEqual([`checkpoints:${directory}`]);
+    expect(service("worker").volumes).toContain(`checkpoints:${directory}`);
     const others = all().filter(([name]) => name !== "worker");
     expect(others.flatMap(([, { volumes = [] }]) => volumes).join()).not.toContain("checkpoints");
     expect(image.runs).toContain(`install -d -o ${image.user} -g ${image.user} ${directory}`);

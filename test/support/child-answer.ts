@@ -1,0 +1,36 @@
+/** Waiting for a process of the test's own: a busy machine takes its time to start one, and a dead one never answers. */
+import type { ChildProcess } from "node:child_process";
+import { eventually } from "./eventually.ts";
+
+/** What a test that starts processes may take in all. */
+export const CHILD_TEST_MS = 240_000;
+/** Long enough for a machine with far more to do than this. */
+const PATIENCE_MS = 180_000;
+
+/**
+ * Resolves with the first answer that is neither undefined nor false.
+ *
+ * @throws when the process ends without one, or after three minutes
+ */
+export async function answerOf<T>(
+  child: Pick<ChildProcess, "exitCode" | "signalCode">,
+  question: () => Promise<T | undefined | false> | T | undefined | false,
+  what: string,
+): Promise<T> {
+  const answer = await eventually(
+    async () => {
+      const ended = child.exitCode ?? child.signalCode;
+      // Asked once more when it has ended: its last words may be the answer.
+      const found = await question();
+      return found === undefined || found === false
+        ? ended !== null && { ended, found: undefined }
+        : { ended: null, found };
+    },
+    what,
+    PATIENCE_MS,
+  );
+  if (answer.found === undefined) {
+    throw new Error(`the process ended with ${answer.ended} before ${what}`);
+  }
+  return answer.found;
+}
