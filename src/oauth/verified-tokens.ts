@@ -17,16 +17,30 @@ export interface VerifiedToken<Claims> {
 }
 
 export interface VerifiedTokens<Claims> {
-  get(token: string): VerifiedToken<Claims> | undefined;
+  /** What is known of a token, unless it has expired; `nowMs` is Unix milliseconds. */
+  get(token: string, nowMs: number): VerifiedToken<Claims> | undefined;
   set(token: string, verified: VerifiedToken<Claims>): void;
 }
 
-/** An empty store of at most 10,000 tokens, by digest: a heap dump must not hold tokens. */
+/** An empty store of at most 10,000 tokens, by digest: a heap dump must not hold tokens. The longest unused goes first. */
 export function createVerifiedTokens<Claims>(): VerifiedTokens<Claims> {
   const entries = new Map<string, VerifiedToken<Claims>>();
   const digest = (token: string): string => createHash("sha256").update(token).digest("base64");
   return {
-    get: (token) => entries.get(digest(token)),
+    get: (token, nowMs) => {
+      const key = digest(token);
+      const entry = entries.get(key);
+      if (entry === undefined) {
+        return undefined;
+      }
+      // Behind all others, or gone.
+      entries.delete(key);
+      if (nowMs >= entry.expiresAt) {
+        return undefined;
+      }
+      entries.set(key, entry);
+      return entry;
+    },
     set: (token, verified) => {
       const oldest = entries.keys().next().value;
       if (entries.size >= ENTRIES_MAX && oldest !== undefined) {
