@@ -1,6 +1,7 @@
 /** Writing to the compliance log, inside the transaction that does what the entry tells. */
 import type { Queryable } from "../database/pool.ts";
 import { appendEntryBytes } from "../database/repositories/compliance-log.ts";
+import type { Actor } from "./entry-types.ts";
 import { type ComplianceEntry, encodeEntry, type EntrySources } from "./entry.ts";
 
 /** Where an entry stands. */
@@ -25,4 +26,10 @@ export async function appendEntry(
 ): Promise<LogPlace> {
   const { place, leaf } = await appendEntryBytes(db, encodeEntry(entry, sources));
   return { index: place, leafHash: leaf.toString("hex") };
+}
+
+/** Who acts by a request, for the entry that tells of it. */
+export interface By {
+  readonly actor: Actor;
+  readonly requestId?: string | undefined;
 }

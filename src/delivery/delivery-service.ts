@@ -2,6 +2,7 @@
 import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
 import { releaseSignal } from "../../workflows/messages.ts";
+import { appendEntry, type By } from "../compliance/append-entry.ts";
 import type { Pool, Queryable } from "../database/pool.ts";
 import {
   type Delivery,
@@ -15,6 +16,7 @@ import {
 import { findEvents, type StoredEvent } from "../database/repositories/events.ts";
 import { tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
+import type { RandomBytes } from "../domain/ids.ts";
 import { SignetError } from "../errors.ts";
 
 export interface DeliveryPageRequest {
@@ -34,6 +36,7 @@ export interface DeliveryServiceOptions {
   readonly pool: Pool;
   readonly client: Client;
   readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
   readonly log: Logger;
 }
 
@@ -103,11 +106,15 @@ export class DeliveryService {
    *
    * @throws SignetError NOT_FOUND, INVALID_STATE when it is not in the queue, DLQ_ENTRY_EXPIRED
    */
-  async replay(tenantId: string, id: string): Promise<Delivery> {
-    const replayed = await this.#read(
-      tenantId,
-      async (db, now) => await replayDeadLetter(db, { tenantId, id, now }),
-    );
+  async replay(tenantId: string, id: string, by: By): Promise<Delivery> {
+    const replayed = await this.#read(tenantId, async (db, now) => {
+      const moved = await replayDeadLetter(db, { tenantId, id, now });
+      if (moved !== undefined) {
+        // Last: the log's head stays locked from here to the commit.
+        await appendEntry(db, { ...by, type: "dlq.replayed", tenant: tenantId, target: id }, this.#options);
+      }
+      return moved;
+    });
     const delivery = await this.find(tenantId, id);
     if (replayed !== undefined) {
       this.#release(replayed.formerCarrier, id);

@@ -1,7 +1,9 @@
 /** What tenants do with endpoints: register, look, delete, ask for another ping. */
 import type { Logger } from "pino";
+import { appendEntry, type By } from "../compliance/append-entry.ts";
+import type { ComplianceEntry } from "../compliance/entry.ts";
 import type { Keyring } from "../crypto/keyring.ts";
-import type { Pool } from "../database/pool.ts";
+import type { Pool, Queryable } from "../database/pool.ts";
 import {
   deleteEndpoint,
   type Endpoint,
@@ -46,14 +48,24 @@ export class EndpointService {
   }
 
   /** @throws SignetError TARGET_URL_FORBIDDEN, LIMIT_EXCEEDED, IDEMPOTENCY_KEY_REUSED */
-  async register(tenantId: string, registration: Registration): Promise<Registered> {
+  async register(tenantId: string, registration: Registration, by: By): Promise<Registered> {
     const { pool, checkUrl } = this.#options;
     const url = checkUrl(registration.url).href;
-    const registered = await tenantTransaction(
-      pool,
-      tenantId,
-      async (db) => await registerEndpoint(db, { ...registration, url, tenantId }, this.#options),
-    );
+    const registered = await tenantTransaction(pool, tenantId, async (db) => {
+      const made = await registerEndpoint(db, { ...registration, url, tenantId }, this.#options);
+      if (!made.replayed) {
+        const { id, eventTypes: events } = made.endpoint;
+        // Without the URL, which can hold a secret, and which an entry could never give back.
+        await this.#log(db, {
+          ...by,
+          type: "endpoint.created",
+          tenant: tenantId,
+          target: id,
+          details: { events },
+        });
+      }
+      return made;
+    });
     if (!registered.replayed) {
       this.#kick(registered.endpoint);
     }
@@ -84,16 +96,14 @@ export class EndpointService {
    *
    * @throws SignetError NOT_FOUND
    */
-  async remove(tenantId: string, id: string): Promise<void> {
+  async remove(tenantId: string, id: string, by: By): Promise<void> {
     const { pool, clock } = this.#options;
-    const removed = await tenantTransaction(
-      pool,
-      tenantId,
-      async (db) => await deleteEndpoint(db, tenantId, id, new Date(clock.now())),
-    );
-    if (!removed) {
-      notFound();
-    }
+    await tenantTransaction(pool, tenantId, async (db) => {
+      if (!(await deleteEndpoint(db, tenantId, id, new Date(clock.now())))) {
+        notFound();
+      }
+      await this.#log(db, { ...by, type: "endpoint.deleted", tenant: tenantId, target: id });
+    });
   }
 
   /**
@@ -118,6 +128,11 @@ export class EndpointService {
     }
     this.#kick(endpoint);
     return endpoint;
+  }
+
+  /** The last step of a transaction: the log's head stays locked until it commits. */
+  async #log(db: Queryable, entry: ComplianceEntry): Promise<void> {
+    await appendEntry(db, entry, this.#options);
   }
 
   /** Resolves when no start of a verification is under way. */

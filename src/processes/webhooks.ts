@@ -40,7 +40,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     randomBytes,
     log,
   });
-  const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, log });
+  const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, randomBytes, log });
   const ingest = createIngest({
     pool: pools.ingest,
     clock,

@@ -6,7 +6,7 @@ import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../src/embedded
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { makeWorld, type World } from "../support/world.ts";
+import { TEST_CALLER, makeWorld, type World } from "../support/world.ts";
 
 /** Deliveries flow again within so long of Temporal's return. */
 const RECOVERY_MS = 45_000;
@@ -57,13 +57,17 @@ test("what is accepted and registered while Temporal is down is delivered and ve
     Array.from({ length: EVENTS }, async () => await world.publish(tenant)),
   );
   const ids = published.map(({ deliveries }) => deliveries[0]?.id ?? "");
-  const registered = await world.endpoints.register(tenant, {
-    url: `${receiver.url}/new`,
-    eventTypes: ["other.kind"],
-    metadata: null,
-    description: null,
-    idempotency: null,
-  });
+  const registered = await world.endpoints.register(
+    tenant,
+    {
+      url: `${receiver.url}/new`,
+      eventTypes: ["other.kind"],
+      metadata: null,
+      description: null,
+      idempotency: null,
+    },
+    TEST_CALLER,
+  );
   expect(receiver.requests).toHaveLength(1);
 
   const back = performance.now();

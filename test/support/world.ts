@@ -65,6 +65,9 @@ export interface World {
   close(): Promise<void>;
 }
 
+/** Who acts where a test calls a service itself. */
+export const TEST_CALLER = { actor: "credential:crd_test" } as const;
+
 /** Every guarantee of a delivery holds in a workflow of its own and in one that carries up to 64. */
 export const LIST_SIZES = [1, 64] as const;
 export type ListSize = (typeof LIST_SIZES)[number];
@@ -117,7 +120,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const temporal = new TemporalClient({ connection, namespace: config.temporalNamespace });
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
   const ingest = createIngest({ pool: pools.ingest, clock, randomBytes, deadLetterMs: config.deadLetterMs });
-  const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, log });
+  const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, randomBytes, log });
   const endpoints = new EndpointService({
     pool: pools.api,
     keyring,

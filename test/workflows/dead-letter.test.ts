@@ -5,7 +5,7 @@ import { eventually } from "../support/eventually.ts";
 import { failedTasks, fetchRuns, textOf } from "../support/histories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { signalByCli, temporalCli } from "../support/temporal-cli.ts";
-import { LIST_SIZES, useWorld, type World } from "../support/world.ts";
+import { TEST_CALLER, LIST_SIZES, useWorld, type World } from "../support/world.ts";
 
 describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
   const made = useWorld({ retryWindowMs: 1_000, listMax });
@@ -127,11 +127,11 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       const { world, tenant, id, carrier } = letter;
       const handle = world.temporal.workflow.getHandle(carrier);
       const asked = await Promise.allSettled([
-        world.deliveries.replay(tenant, id),
+        world.deliveries.replay(tenant, id, TEST_CALLER),
         handle.signal("replay", { by: "first" }),
-        world.deliveries.replay(tenant, id),
+        world.deliveries.replay(tenant, id, TEST_CALLER),
         handle.signal("replay"),
-        world.deliveries.replay(tenant, id),
+        world.deliveries.replay(tenant, id, TEST_CALLER),
       ]);
       const refused = [asked[0], asked[2], asked[4]].filter((each) => each?.status === "rejected");
       expect(refused.length).toBeGreaterThanOrEqual(2);

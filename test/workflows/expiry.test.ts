@@ -5,7 +5,7 @@ import type { WorkerProcess } from "../../src/processes/worker.ts";
 import { DELIVERY_EXPIRED } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { LIST_SIZES, useWorld } from "../support/world.ts";
+import { TEST_CALLER, LIST_SIZES, useWorld } from "../support/world.ts";
 
 describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
   // The dead-letter week is five seconds long.
@@ -66,7 +66,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       const [one, two, three] = letters.map(({ id }) => id);
       const carriers = [...new Set(letters.map((letter) => letter.carrier ?? ""))];
       expect(carriers).toHaveLength(listMax === 1 ? 3 : 1);
-      await world.deliveries.replay(tenant, one ?? "");
+      await world.deliveries.replay(tenant, one ?? "", TEST_CALLER);
       const replayed = letters[0]?.carrier;
       for (const carrier of carriers.filter((each) => listMax > 1 || each !== replayed)) {
         const failure = await failureOf(carrier);
@@ -77,7 +77,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       }
       for (const id of [two ?? "", three ?? ""]) {
         expect(await storedState(id)).toBe("EXPIRED");
-        await expect(world.deliveries.replay(tenant, id)).rejects.toMatchObject({
+        await expect(world.deliveries.replay(tenant, id, TEST_CALLER)).rejects.toMatchObject({
           code: "DLQ_ENTRY_EXPIRED",
         });
         await expect(world.deliveries.deadLetter(tenant, id)).rejects.toMatchObject({
@@ -106,7 +106,9 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       await world.untilDelivery(tenant, id, ({ state }) => state === "EXPIRED");
       expect(Date.now()).toBeGreaterThanOrEqual(letter?.expiresAt?.getTime() ?? Number.NaN);
       expect(await storedState(id)).toBe("DEAD_LETTERED");
-      await expect(world.deliveries.replay(tenant, id)).rejects.toMatchObject({ code: "DLQ_ENTRY_EXPIRED" });
+      await expect(world.deliveries.replay(tenant, id, TEST_CALLER)).rejects.toMatchObject({
+        code: "DLQ_ENTRY_EXPIRED",
+      });
       const listed = await world.deliveries.deadLetters(tenant, { filter: {}, before: undefined, limit: 10 });
       expect(listed).toEqual([]);
       // A signal that arrives too late finds a workflow, but nothing to replay.

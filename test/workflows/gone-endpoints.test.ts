@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/deliveries.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { LIST_SIZES, useWorld } from "../support/world.ts";
+import { TEST_CALLER, LIST_SIZES, useWorld } from "../support/world.ts";
 
 describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
   const made = useWorld({ retryWindowMs: 20_000, listMax });
@@ -59,7 +59,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
   describe.concurrent("a deleted endpoint", () => {
     test("gets nothing that waited for it: its deliveries end cancelled, their workflows close", async () => {
       const published = await publishFailing();
-      await made.current.endpoints.remove(published.tenant, published.endpoint);
+      await made.current.endpoints.remove(published.tenant, published.endpoint, TEST_CALLER);
       expect(await published.until("CANCELLED")).toMatchObject({ nextAttemptAt: null, expiresAt: null });
       const result = await made.current.temporal.workflow.result(published.carrier);
       expect(result).toMatchObject({ moved: 1, delivered: 0, expired: 0 });
@@ -71,9 +71,9 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       const published = await publishFailing();
       await published.setEndpoint("DISABLED");
       await published.until("DEAD_LETTERED");
-      await made.current.endpoints.remove(published.tenant, published.endpoint);
+      await made.current.endpoints.remove(published.tenant, published.endpoint, TEST_CALLER);
       published.receiver.answer([{ kind: "answer" }]);
-      await made.current.deliveries.replay(published.tenant, published.id);
+      await made.current.deliveries.replay(published.tenant, published.id, TEST_CALLER);
       expect(await published.until("CANCELLED")).toMatchObject({ cycle: 2, attemptCount: 0 });
       await expectNoMore(published);
       await published.receiver.close();
@@ -121,7 +121,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       ]);
 
       // Replayed too early, it is a dead letter again; this time a workflow holds it.
-      await world.deliveries.replay(tenant, id);
+      await world.deliveries.replay(tenant, id, TEST_CALLER);
       const again = await world.untilDelivery(
         tenant,
         id,
@@ -131,7 +131,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       expect(again.carrier).toMatch(/^bat_/);
 
       await setEndpoint("ACTIVE");
-      await world.deliveries.replay(tenant, id);
+      await world.deliveries.replay(tenant, id, TEST_CALLER);
       const delivered = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
       expect(delivered).toMatchObject({ cycle: 3, attemptCount: 1 });
       expect(delivered.carrier).not.toBe(again.carrier);

@@ -4,7 +4,7 @@ import { SEARCH_ATTRIBUTES, verifyWorkflowId } from "../../workflows/messages.ts
 import { eventually } from "../support/eventually.ts";
 import { countEvents, fetchRuns, type HistoryEvent, type RunHistory, textOf } from "../support/histories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { LIST_SIZES, useWorld } from "../support/world.ts";
+import { TEST_CALLER, LIST_SIZES, useWorld } from "../support/world.ts";
 
 describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
   const made = useWorld({ retryWindowMs: 1_000, listMax });
@@ -44,13 +44,17 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
     const tenant = await world.createTenant();
     await world.sql.query("UPDATE tenants SET name = $2 WHERE id = $1", [tenant, CANARIES.tenantName]);
     const receiver = await startReceiver();
-    const registered = await world.endpoints.register(tenant, {
-      url: `${receiver.url}/${CANARIES.url}`,
-      eventTypes: [CANARIES.eventType],
-      metadata: JSON.stringify({ canary: CANARIES.metadata }),
-      description: CANARIES.description,
-      idempotency: null,
-    });
+    const registered = await world.endpoints.register(
+      tenant,
+      {
+        url: `${receiver.url}/${CANARIES.url}`,
+        eventTypes: [CANARIES.eventType],
+        metadata: JSON.stringify({ canary: CANARIES.metadata }),
+        description: CANARIES.description,
+        idempotency: null,
+      },
+      TEST_CALLER,
+    );
     const endpoint = registered.endpoint.id;
     await eventually(
       async () => (await world.endpoints.find(tenant, endpoint)).state === "ACTIVE",

@@ -9,7 +9,7 @@ import {
 } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
-import { useWorld } from "../support/world.ts";
+import { TEST_CALLER, useWorld } from "../support/world.ts";
 
 // Verifications never go in lists: one workflow each, whatever the size.
 const made = useWorld();
@@ -32,13 +32,17 @@ async function register(...script: readonly Behaviour[]): Promise<Registered> {
   const world = made.current;
   const receiver = await startReceiver({ script });
   const tenant = await world.createTenant();
-  const { endpoint, secret } = await world.endpoints.register(tenant, {
-    url: receiver.url,
-    eventTypes: ["inference.completed"],
-    metadata: '{"team":"a"}',
-    description: null,
-    idempotency: null,
-  });
+  const { endpoint, secret } = await world.endpoints.register(
+    tenant,
+    {
+      url: receiver.url,
+      eventTypes: ["inference.completed"],
+      metadata: '{"team":"a"}',
+      description: null,
+      idempotency: null,
+    },
+    TEST_CALLER,
+  );
   const { id } = endpoint;
   const find = async (): Promise<Endpoint> => await world.endpoints.find(tenant, id);
   const until: Registered["until"] = async (wanted) =>
@@ -145,7 +149,7 @@ describe.concurrent("an acknowledgement that comes too late", () => {
   test("does not bring back an endpoint that was deleted meanwhile", async () => {
     const { receiver, tenant, id, find } = await register({ kind: "answer", delayMs: 1_500 });
     await receiver.waitFor(1);
-    await made.current.endpoints.remove(tenant, id);
+    await made.current.endpoints.remove(tenant, id, TEST_CALLER);
     expect(await resultOf(id)).toEqual({ outcome: "superseded", pings: 1 });
     await expect(find()).rejects.toMatchObject({ code: "NOT_FOUND" });
     await receiver.close();

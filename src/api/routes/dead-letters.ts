@@ -1,5 +1,6 @@
 /** The dead-letter queue and replay (specification 3 and 4). */
 import type { DeadLetter, DeliveryService } from "../../delivery/delivery-service.ts";
+import { callerOf } from "../caller.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
 import { Closed, IdParams, Page } from "../schemas/common.ts";
@@ -57,9 +58,10 @@ export function registerDeadLetterRoutes(server: SignetServer, deliveries: Deliv
       config: { scopes: ["webhooks:replay"] },
       schema: { tags: TAGS, params: IdParams("delivery"), response: { 202: Delivery } },
     },
-    async ({ identity, params }, reply) => {
+    async (request, reply) => {
+      const { identity, params } = request;
       reply.code(202);
-      return presentDelivery(await deliveries.replay(identity.tenantId, params.id));
+      return presentDelivery(await deliveries.replay(identity.tenantId, params.id, callerOf(request)));
     },
   );
 }

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { type Static, Type } from "typebox";
 import type { EndpointService } from "../../endpoints/endpoint-service.ts";
 import { SignetError } from "../../errors.ts";
+import { callerOf } from "../caller.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage } from "../raw-json.ts";
 import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
@@ -50,15 +51,21 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
         response: { 201: RegisteredEndpoint },
       },
     },
-    async ({ identity, body, headers }, reply) => {
+    async (request, reply) => {
+      const { identity, body, headers } = request;
       const key = headers["idempotency-key"];
-      const { endpoint, secret, replayed } = await endpoints.register(identity.tenantId, {
+      const registration = {
         url: body.url,
         eventTypes: body.events,
         metadata: metadataText(body),
         description: body.description ?? null,
         idempotency: key === undefined ? null : { key, bodyHash: bodyHash(body) },
-      });
+      };
+      const { endpoint, secret, replayed } = await endpoints.register(
+        identity.tenantId,
+        registration,
+        callerOf(request),
+      );
       if (replayed) {
         reply.header("idempotent-replayed", "true");
       }
@@ -108,8 +115,8 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
       config: { scopes: ["webhooks:write"] },
       schema: { tags: TAGS, params: IdParams("endpoint"), response: { 204: Type.Null() } },
     },
-    async ({ identity, params }, reply) => {
-      await endpoints.remove(identity.tenantId, params.id);
+    async (request, reply) => {
+      await endpoints.remove(request.identity.tenantId, request.params.id, callerOf(request));
       return await reply.code(204).send(null);
     },
   );
