@@ -37,7 +37,7 @@ export async function introspectToken(
   }
   const { token, parameters } = readTokenParameter(request);
   if (bearer !== undefined) {
-    if (parameters["client_secret"] !== undefined) {
+    if (parameters["client_secret"] !== undefined || parameters["client_assertion"] !== undefined) {
       throw new SignetError("INVALID_REQUEST", {
         detail: "The caller is authenticated in two ways at once; use one.",
       });

@@ -3,6 +3,7 @@ import { ASSERTION_ALGORITHMS } from "./client-keys.ts";
 
 /** The scopes that routes of ours ask for; operators name further ones for their own upstreams. */
 const SCOPES_SUPPORTED: readonly string[] = [
+  "compliance:read",
   "credentials:read",
   "credentials:revoke",
   "credentials:write",

@@ -131,10 +131,12 @@ test.each([
 
 test("two ways of authentication at once are refused", async () => {
   const caller = bearer(await accessToken(api, resource));
-  expect(await introspect({ token, ...credentialsOf(client) }, caller)).toMatchObject({
-    status: 400,
-    body: { error: "invalid_request" },
-  });
+  for (const second of [credentialsOf(client), { client_assertion: "a.b.c" }]) {
+    expect(await introspect({ token, ...second }, caller)).toMatchObject({
+      status: 400,
+      body: { error: "invalid_request" },
+    });
+  }
 });
 
 test("a token is issued to a client after another of its tokens was introspected: nothing is used up", async () => {
