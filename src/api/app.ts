@@ -17,6 +17,7 @@ import { registerErrorTypeRoutes } from "./routes/error-types.ts";
 import { registerHealthRoutes } from "./routes/health.ts";
 import { type OAuthServices, registerOAuthRoutes } from "./routes/oauth.ts";
 import { registerWebhookRoutes, type WebhookServices } from "./routes/webhooks.ts";
+import type { RevocationServices } from "../revocation/receipts.ts";
 import type { TokenStatusServices } from "./routes/token-status.ts";
 import type { CredentialIssuing } from "./replace-credential.ts";
 import { createServer } from "./server.ts";
@@ -44,6 +45,7 @@ export interface ApiServices {
     /** For questions about tokens, whichever resource they are for. */
     readonly status: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
   };
+  readonly revocation: RevocationServices;
   readonly tenantLimits: TenantLimits;
   readonly readiness: readonly ReadinessCheck[];
 }
@@ -70,7 +72,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerErrorTypeRoutes(server);
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
   registerCredentialRoutes(server, { ...services.credentials, pool: pools.api, clock, randomBytes });
-  registerCredentialRevocation(server, pools.api, services);
+  registerCredentialRevocation(server, pools.api, services.revocation);
   registerWebhookRoutes(server, services.webhooks);
   registerComplianceRoutes(server, pools.api);
   registerOpenApiRoute(server);

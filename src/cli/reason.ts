@@ -8,8 +8,15 @@ export interface ReasonedCommand {
   /** Its name and its one argument, as in `revoke <id>`. */
   readonly usage: string;
   readonly description: string;
+  /** Takes `--hold`, which also lets the tenant's deliveries wait. */
+  readonly holds?: boolean;
   /** Path and body of the request about the argument. */
   readonly request: (target: string) => { readonly path: string; readonly body?: object };
+}
+
+interface ReasonOptions extends OutputOptions {
+  readonly reason?: string;
+  readonly hold?: boolean;
 }
 
 /** Adds the command to its noun: it posts the request, with the reason if there is one. */
@@ -17,16 +24,26 @@ export function addReasoned(
   noun: Command,
   context: CliContext,
   call: AdminCall,
-  { usage, description, request }: ReasonedCommand,
+  { usage, description, holds, request }: ReasonedCommand,
 ): void {
-  noun
-    .command(usage)
+  const command = noun.command(usage);
+  if (holds === true) {
+    command.option(
+      "--hold",
+      "also let the tenant's deliveries wait, and keep its endpoints' secrets as they are",
+    );
+  }
+  command
     .description(description)
     .option("--reason <text>", "for the compliance log; no personal data")
     .option("--json", "print the API's object")
-    .action(async (target: string, { reason, ...output }: OutputOptions & { readonly reason?: string }) => {
+    .action(async (target: string, { reason, hold, ...output }: ReasonOptions) => {
       const { path, body } = request(target);
-      const given = reason === undefined ? body : { ...body, reason };
-      printResource(context, await call("POST", path, { ...given }), output);
+      const given = {
+        ...body,
+        ...(reason === undefined ? {} : { reason }),
+        ...(hold === true ? { scope: "tenant" } : {}),
+      };
+      printResource(context, await call("POST", path, given), output);
     });
 }

@@ -9,6 +9,7 @@ export function addRevoke(noun: Command, context: CliContext, path: string): Com
   addReasoned(noun, context, createAdminCall(context), {
     usage: "revoke <id>",
     description: "end it at once: its tokens are refused within 250 ms, and it gets no new ones",
+    holds: true,
     request: (id) => ({ path: `/${path}/${segment(id)}/revoke` }),
   });
   return noun;

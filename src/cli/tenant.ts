@@ -11,7 +11,7 @@ interface CreateOptions extends OutputOptions {
   readonly platform?: boolean;
 }
 
-/** `signet tenant create | list | show | suspend | resume`. */
+/** `signet tenant create | list | show | suspend | resume | hold | release | revoke`. */
 export function tenantCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const tenant = new Command("tenant").description("customers of the platform");
@@ -49,12 +49,15 @@ export function tenantCommand(context: CliContext): Command {
 function addStates(tenant: Command, context: CliContext, call: AdminCall): void {
   const states = [
     ["suspend", "end a tenant's access: no new tokens, and those it has are revoked"],
-    ["resume", "let a suspended tenant have tokens again"],
+    ["resume", "undo a suspension and a hold: the tenant gets tokens, and its deliveries go on"],
+    ["hold", "let a tenant's deliveries wait and keep its endpoints' secrets as they are"],
+    ["release", "let a held tenant's deliveries go on"],
   ] as const;
   for (const [name, description] of states) {
     addReasoned(tenant, context, call, {
       usage: `${name} <id>`,
       description,
+      holds: name === "suspend",
       request: (id) => ({ path: `/tenants/${segment(id)}/${name}` }),
     });
   }

@@ -48,3 +48,8 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
     (constraint === undefined || error.constraint === constraint)
   );
 }
+
+/** Whether a trigger refused a row because of the state of something else; triggers name themselves as the constraint. */
+export function isRefusedByState(error: unknown, constraint: string): boolean {
+  return error instanceof DatabaseError && error.code === "55000" && error.constraint === constraint;
+}

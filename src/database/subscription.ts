@@ -14,6 +14,8 @@ export interface SubscriptionOptions {
   readonly role: ServiceRole;
   /** A channel name of our own making, never a caller's. */
   readonly channel: string;
+  /** The server ends the connection when nothing is asked for so long; milliseconds. */
+  readonly idleMs: number;
   readonly onNotification: (payload: string) => void;
   /** Once, when the connection is of no more use. */
   readonly onLost: (error: Error | undefined) => void;
@@ -27,10 +29,11 @@ export interface Subscription {
 
 /** Opens the connection and listens; rejects when that fails. */
 export async function subscribe(options: SubscriptionOptions): Promise<Subscription> {
-  const { url, role, channel, onNotification, onLost } = options;
+  const { url, role, channel, idleMs, onNotification, onLost } = options;
   const client = new Client({
     connectionString: url,
-    options: `-c role=${role} -c TimeZone=UTC`,
+    // What is written over it can be written anew: nobody waits for the disk.
+    options: `-c role=${role} -c TimeZone=UTC -c idle_session_timeout=${idleMs} -c synchronous_commit=off`,
     application_name: role,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,

@@ -1,4 +1,4 @@
-import type { Pool, PoolClient } from "./pool.ts";
+import type { Pool, PoolClient, Queryable, ServiceRole } from "./pool.ts";
 
 /** Runs `work` in one transaction: commits what it returns from, rolls back what it throws. */
 export async function transaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
@@ -42,4 +42,15 @@ export async function tenantTransaction<T>(
     });
     return await work(client);
   });
+}
+
+/** Does a part of a transaction as another role, for what the transaction's own may not touch. */
+export async function actAs<T>(db: Queryable, role: ServiceRole, work: () => Promise<T>): Promise<T> {
+  const { rows } = await db.query<{ own: string }>(
+    "SELECT current_setting('role') AS own, set_config('role', $1, true)",
+    [role],
+  );
+  const result = await work();
+  await db.query("SELECT set_config('role', $1, true)", [rows[0]?.own]);
+  return result;
 }

@@ -16,6 +16,8 @@ import type { Recorder } from "./recorder.ts";
 /** First attempts are waited for so long; the rest is `settle`'s. */
 const FIRST_WAIT_MS = 1_000;
 const LEASE_POLL_MS = 500;
+const HELD_PAUSE_MIN_MS = 30_000;
+const HELD_PAUSE_MAX_MS = 900_000;
 /** Members of a run that fall due within this time of each other again are tried again together: timers are no finer. */
 const ALIGN_MS = 50;
 
@@ -218,7 +220,10 @@ export class AttemptService {
   async #attempt(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
     const { clock, flights, health, slots } = this.#options;
     const { key, plan, hurry } = watch;
-    const { endpointId, endpointState } = delivery;
+    const { endpointId, endpointState, heldAt } = delivery;
+    if (heldAt !== null) {
+      return { kind: "postponed", dueMs: clock.now() + heldPauseMs(clock.now() - heldAt.getTime()) };
+    }
     if (endpointState === "DELETED" || endpointState === "DISABLED") {
       const to = endpointState === "DELETED" ? "CANCELLED" : "DEAD_LETTERED";
       await this.#options.park(key, to, plan);
@@ -265,6 +270,11 @@ function aligned(outcomes: readonly MemberOutcome[]): readonly MemberOutcome[] {
       ? { kind: outcome.kind, dueMs: latestMs[outcome.kind] }
       : outcome,
   );
+}
+
+/** When to look again at a delivery whose tenant is held: releases are noticed by the reconciliation, far sooner. */
+function heldPauseMs(heldForMs: number): number {
+  return Math.min(Math.max(heldForMs / 2, HELD_PAUSE_MIN_MS), HELD_PAUSE_MAX_MS);
 }
 
 function attemptKey({ carrier, plan }: AttemptRequest, { id, epoch }: Member): AttemptKey {

@@ -49,7 +49,7 @@ function invalidRequest(detail: string): SignetError {
 }
 
 /** The same body for every reason, so that it tells nothing about clients. */
-function invalidClient(usedHeader: boolean): SignetError {
+export function invalidClient(usedHeader: boolean): SignetError {
   return new SignetError("INVALID_CLIENT", {
     detail: "Client authentication failed.",
     headers: usedHeader ? BASIC_CHALLENGE : {},

@@ -1,11 +1,14 @@
 /** `POST /v1/auth/token`: the client credentials grant (RFC 6749 section 4.4), as a list of named steps. */
+import { setTimeout as delay } from "node:timers/promises";
 import { namesCertificate } from "../credentials/certificate-binding.ts";
 import type { CredentialRotation, Rotation } from "../credentials/rotation.ts";
+import type { Clock } from "../domain/clock.ts";
 import { parseScopes } from "../domain/scopes.ts";
 import { SignetError } from "../errors.ts";
 import { TOKEN_LIFETIME_SECONDS, type TokenMint, type TokenSubject } from "./access-token.ts";
 import {
   type AuthenticatedClient,
+  invalidClient,
   type ClientAuthenticator,
   type PresentedCredentials,
   presentedCredentials,
@@ -14,6 +17,9 @@ import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { TokenLimits } from "../rate-limits/token-limits.ts";
 import type { LastUsedRecorder } from "./last-used.ts";
 import { readParameters, refuseQueryParameters, type RequestParameters } from "./request-parameters.ts";
+
+/** A tenant whose suspension is undone at once waits no longer than this for its next token. */
+const READMISSION_MAX_MS = 2_500;
 
 const PARAMETERS = [
   "grant_type",
@@ -58,6 +64,9 @@ export interface TokenServices {
   readonly audience: string;
   /** Other resources that tokens may be asked for (RFC 8707). */
   readonly resources: readonly string[];
+  readonly clock: Clock;
+  /** The second of Unix time from which on a token of this holder is good: 0 for now, infinite when it is revoked. */
+  readonly issuableFrom: (subject: TokenSubject) => number;
 }
 
 /** Answers a token request; rejects with a SignetError whose code names the OAuth error. */
@@ -79,9 +88,11 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
   noteUse(authenticated, services.lastUsed);
   const rotation = rotationStep(authenticated, { presented, request, rotation: services.rotation });
   const credentialRotation = rotation === undefined ? undefined : await rotation;
-  const token = await services.mint.mint(
-    tokenSubject(authenticated, { scope, audience, certificate: request.clientCertificate }),
-  );
+  const subject = tokenSubject(authenticated, { scope, audience, certificate: request.clientCertificate });
+  const token = await mintUnlessRevoked(subject, services);
+  if (token === undefined) {
+    throw invalidClient(presented.method === "client_secret_basic");
+  }
   return {
     access_token: token,
     token_type: "Bearer",
@@ -90,6 +101,28 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
     token,
     ...(credentialRotation === undefined ? {} : { credential_rotation: credentialRotation }),
   };
+}
+
+/**
+ * Who was revoked between its authentication and the signature gets no token: it would be refused everywhere. Who was
+ * let in again a moment ago waits for the second whose tokens are told apart from those that are dead.
+ */
+async function mintUnlessRevoked(
+  subject: TokenSubject,
+  { mint, issuableFrom, clock }: TokenServices,
+): Promise<string | undefined> {
+  for (;;) {
+    const token = await mint.mint(subject);
+    const from = issuableFrom(subject);
+    if (from === 0) {
+      return token;
+    }
+    const waitMs = from * 1_000 - clock.now();
+    if (waitMs > READMISSION_MAX_MS) {
+      return undefined;
+    }
+    await delay(Math.max(1, waitMs));
+  }
 }
 
 function noteUse({ client, version, admission }: AuthenticatedClient, lastUsed: LastUsedRecorder): void {

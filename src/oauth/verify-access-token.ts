@@ -25,6 +25,8 @@ export interface Identity {
   readonly jti: string;
   /** The key that signed the token. */
   readonly kid: string;
+  /** Seconds of Unix time. */
+  readonly issuedAt: number;
   /** `x5t#S256` of the certificate that the token is bound to (RFC 8705); absent when it is bound to none. */
   readonly certificateThumbprint: string | undefined;
 }
@@ -69,6 +71,7 @@ function identityOf(payload: Readonly<Record<string, unknown>>, kid: string): Id
     region: text.region,
     jti: text.jti,
     kid,
+    issuedAt: payload["iat"] as number,
     certificateThumbprint: boundThumbprint(payload["cnf"]),
   };
 }

@@ -60,6 +60,17 @@ export const metrics = {
     help: "Time since this process surely knew every revocation; tokens are refused when it is too long",
     registers: [register],
   }),
+  revocationPropagation: new Histogram({
+    name: "signet_revocation_propagation_seconds",
+    help: "Time from a revocation to the acknowledgement of the slowest process that follows",
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25],
+    registers: [register],
+  }),
+  revocationUnacknowledged: new Counter({
+    name: "signet_revocation_unacknowledged_total",
+    help: "Processes that had not acknowledged a revocation within 250 ms; without that they admit nobody by then",
+    registers: [register],
+  }),
   revocationSequence: new Gauge({
     name: "signet_revocation_sequence",
     help: "Number of the last revocation that this process knows",

@@ -29,6 +29,8 @@ import type { KeyStore } from "../oauth/key-store.ts";
 import { createLastUsedRecorder } from "../oauth/last-used.ts";
 import { tokenEndpoint } from "../oauth/metadata.ts";
 import { createReMac } from "../oauth/re-mac.ts";
+import { createReceipts } from "../revocation/receipts.ts";
+import type { RevocationView } from "../revocation/view.ts";
 import { createTenantLimits } from "../rate-limits/tenant-limits.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../settings/mutual-tls.ts";
@@ -95,6 +97,7 @@ interface OAuthParts {
   readonly keys: Omit<KeyStore, "close">;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly view: Pick<RevocationView, "issuableFrom">;
 }
 
 interface OAuth extends OAuthServices {
@@ -102,7 +105,7 @@ interface OAuth extends OAuthServices {
   close(): Promise<void>;
 }
 
-function createOAuth({ config, pools, pepper, keys, clock, log }: OAuthParts): OAuth {
+function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthParts): OAuth {
   const { publicUrl: issuer, audience, resources = [] } = config;
   const reMac = createReMac(
     async (old) => await replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac: old.newMac }),
@@ -139,6 +142,15 @@ function createOAuth({ config, pools, pepper, keys, clock, log }: OAuthParts): O
     }),
     limits: createTokenLimits(config),
     mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes }),
+    clock,
+    issuableFrom: (subject) =>
+      view.issuableFrom({
+        ...subject,
+        certificateThumbprint: subject.certificateThumbprint,
+        jti: "",
+        kid: keys.signingKey().kid,
+        issuedAt: Math.floor(clock.now() / 1_000),
+      }),
     lastUsed,
     rotation: tokenRotation.rotation,
     close: async () => {
@@ -158,18 +170,21 @@ function readinessChecks(db: Pool, temporal: Client, keys: KeyStore): readonly R
 /** Starts the api process and resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log, clock = systemClock } = options;
+  const shared = { clock, randomBytes, log };
   const { pepper, keyring } = await loadServiceSecrets(config, randomBytes);
   const pools = openPools(options);
   await requireCurrentSchema(pools.api);
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });
-  const oauth = createOAuth({ config, pools, pepper, keys, clock, log });
   const revocation = await followRevocations({ config, clock, log });
+  const { view } = revocation.follower;
+  const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view });
+  const receipts = createReceipts({ pool: pools.issuer, monotonic: () => performance.now(), ...shared });
+  const revoking = { ...shared, receipts, deadLetterMs: config.deadLetterMs };
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const webhooks = createWebhooks({ config, pools, keyring, temporal, clock, log });
   const tlsOptions = { config, clock, log, isDenied: revocation.isDenied };
   const mutualTls = await openMutualTls(tlsOptions);
   const adminListener = await openAdminListener(tlsOptions);
-  const shared = { clock, randomBytes, log };
   const readiness = [...readinessChecks(pools.api, temporal, keys), revocation.readiness];
 
   const api = await createApi({
@@ -181,6 +196,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     credentials: credentialIssuing({ config, pepper }),
     webhooks,
     tokens: createTokens({ config, keys, clock, follower: revocation.follower, pool: pools.issuer }),
+    revocation: revoking,
     tenantLimits: createTenantLimits(config),
     readiness,
   });
@@ -196,6 +212,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     commit: createCommitChange({ pool: pools.operator, pepper, ...shared }),
     keyring,
     pepper,
+    revocation: revoking,
     rotationRules: rotationRules(config),
     alg: config.jwtAlg,
   });
@@ -213,6 +230,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     close: async () => {
       await Promise.all([api.close(), admin.close(), mutualTls.close(), adminListener.close()]);
       await keys.close();
+      await receipts.drain();
       await revocation.close();
       await webhooks.drain();
       await temporal.connection.close();

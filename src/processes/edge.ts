@@ -136,7 +136,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   const pool = createPool({ url: config.databaseUrl, role: "signet_edge", max: DATABASE_CONNECTIONS, log });
   await requireCurrentSchema(pool);
   const keys = await followKeys(config, { db: pool, clock, log });
-  const revocation = await followRevocations({ config, clock, log });
+  const revocation = await followRevocations({ process: "edge", config, clock, log });
   const mutualTls = await openMutualTls({ config, clock, log, isDenied: revocation.isDenied });
   const api = await openApi(config, log);
   const dispatchers = new Dispatchers();

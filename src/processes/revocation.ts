@@ -1,4 +1,5 @@
 /** The knowledge of revocations, put together for a process that admits Bearer tokens. */
+import { randomInt } from "node:crypto";
 import type { Config } from "../config.ts";
 import { createPool } from "../database/pool.ts";
 import { subscribe } from "../database/subscription.ts";
@@ -14,8 +15,14 @@ import { STRICT_BOUND_MS } from "../settings/revocation.ts";
 const QUESTION_MS = 50;
 const LOOK_CONNECTIONS = 2;
 const METRICS_EVERY_MS = 1_000;
+const LOCK_KEYS = 2 ** 31;
+
+/** A connection that says nothing for longer belongs to nobody who admits any more. */
+const SILENT_MIN_MS = 5_000;
 
 export interface RevocationParts {
+  /** What kind of process it is, for those who look who follows. */
+  readonly process?: string;
   readonly config: Pick<Config, "revocationMode"> & { readonly databaseUrl: string };
   readonly clock: Clock;
   readonly log: Logger;
@@ -39,18 +46,20 @@ function reportEvery(follower: RevocationFollower, bounded: boolean): NodeJS.Tim
 }
 
 /** Starts to follow and resolves when everything was read once, or could not be; then no token is admitted. */
-export async function followRevocations({ config, clock, log }: RevocationParts): Promise<RunningFollower> {
+export async function followRevocations({
+  process = "api",
+  config,
+  clock,
+  log,
+}: RevocationParts): Promise<RunningFollower> {
   const { databaseUrl: url, revocationMode: mode } = config;
-  const other = createPool({
-    url,
-    role: "signet_edge",
-    max: LOOK_CONNECTIONS,
-    log,
-  });
+  const other = createPool({ url, role: "signet_edge", max: LOOK_CONNECTIONS, log });
+  const idleMs = Math.max(SILENT_MIN_MS, mode.boundMs);
   const follower = new RevocationFollower({
     subscribe: async (handlers) =>
-      await subscribe({ ...handlers, url, role: "signet_edge", channel: REVOCATION_CHANNEL }),
+      await subscribe({ ...handlers, url, role: "signet_edge", channel: REVOCATION_CHANNEL, idleMs }),
     other,
+    identity: { lockKey: randomInt(LOCK_KEYS), process },
     leaseMs: mode.boundMs - QUESTION_MS,
     clock,
     monotonic: () => performance.now(),

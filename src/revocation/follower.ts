@@ -4,7 +4,12 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool, Queryable } from "../database/pool.ts";
-import { readRevocationNews } from "../database/repositories/revocations.ts";
+import {
+  acknowledge,
+  type FollowerRow,
+  readRevocationNews,
+  registerFollower,
+} from "../database/repositories/revocations.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
 import type { Clock } from "../domain/clock.ts";
 import { afterLoopTime, withinLoopTime } from "../loop-time.ts";
@@ -24,6 +29,7 @@ const OTHER_SILENT_MS = 500;
 /** Time of the loop after which the database counts as silent for a request that waits. */
 const RENEWAL_SILENT_MS = 100;
 const LOOK_AGAIN_MS = 10;
+const ACKNOWLEDGE_AGAIN_MS = 5;
 /** Answers that keep coming too late to be of use are waited for so long: then this process is of no use either. */
 const RENEWAL_MOST_MS = 5_000;
 
@@ -34,6 +40,8 @@ export interface FollowerOptions {
   ) => Promise<Subscription>;
   /** Another way to the same database, for a look when that connection is silent. Role signet_edge. */
   readonly other: Pick<Pool, "connect">;
+  /** How it is known to those who wait for its acknowledgements. */
+  readonly identity: FollowerRow;
   readonly leaseMs: number;
   readonly clock: Clock;
   readonly monotonic: Monotonic;
@@ -49,6 +57,8 @@ export class RevocationFollower {
   #connecting: Promise<void> = Promise.resolve();
   #reconnectMs = RECONNECT_FIRST_MS;
   #asking = false;
+  #acknowledging = false;
+  #acknowledged = 0;
   #looking = false;
   #renewal: Promise<boolean> | undefined;
   /** Called with every answer, over whichever connection it came. */
@@ -104,9 +114,15 @@ export class RevocationFollower {
     let subscription: Subscription | undefined;
     try {
       subscription = await this.#options.subscribe({
-        onNotification: (payload) => this.view.hear(payload),
+        onNotification: (payload) => this.#hear(payload),
         onLost: (error) => this.#lose(subscription, error),
       });
+      // Known before it knows: whoever revokes from here on waits for it.
+      await withinLoopTime(
+        LISTENING_SILENT_MS,
+        registerFollower(subscription.db, this.#options.identity),
+        () => void subscription?.close(),
+      );
       // Everything, also after a short interruption: the database behind it may be another one.
       await this.#learnOver(subscription, true);
     } catch (error) {
@@ -116,6 +132,8 @@ export class RevocationFollower {
     }
     this.#subscription = subscription;
     this.#reconnectMs = RECONNECT_FIRST_MS;
+    this.#acknowledged = 0;
+    void this.#acknowledge();
     this.#options.log.info({ sequence: this.view.sequence, denied: this.view.size }, "following revocations");
   }
 
@@ -155,6 +173,35 @@ export class RevocationFollower {
   async #learnOver(subscription: Subscription, everything = false): Promise<void> {
     const learning = this.#learnFrom(subscription.db, everything);
     await withinLoopTime(LISTENING_SILENT_MS, learning, () => void subscription.close());
+  }
+
+  #hear(payload: string): void {
+    if (!this.view.hear(payload)) {
+      void this.#ask();
+    }
+    void this.#acknowledge();
+  }
+
+  /** Says what is obeyed, over the connection that is followed over: who cannot hear must not say that it has. */
+  async #acknowledge(): Promise<void> {
+    const subscription = this.#subscription;
+    if (this.#acknowledging || subscription === undefined) {
+      return;
+    }
+    this.#acknowledging = true;
+    try {
+      while (this.#acknowledged !== this.view.applied && this.#subscription === subscription) {
+        const { applied } = this.view;
+        await acknowledge(subscription.db, this.#options.identity.lockKey, applied);
+        this.#acknowledged = applied;
+        // What comes in quick succession is acknowledged together.
+        await delay(ACKNOWLEDGE_AGAIN_MS);
+      }
+    } catch (error) {
+      this.#options.log.debug({ err: error }, "revocations were not acknowledged");
+    } finally {
+      this.#acknowledging = false;
+    }
   }
 
   async #askUntilCurrent(): Promise<boolean> {
@@ -229,5 +276,6 @@ export class RevocationFollower {
       );
     }
     this.#onAnswer();
+    void this.#acknowledge();
   }
 }

@@ -27,6 +27,8 @@ export interface NewRevocation {
 export interface Revocation {
   readonly id: string;
   readonly sequence: number;
+  /** Whose it is; null for a signing key or a certificate. */
+  readonly tenant: string | null;
   readonly at: Date;
   /** Its entry in the compliance log. */
   readonly logIndex: number;
@@ -77,6 +79,7 @@ export async function publishRevocation(
   return {
     id: row.id,
     sequence: row.seq,
+    tenant: row.tenant_id,
     at: row.at,
     logIndex: row.log_index,
     leafHash: row.leaf_hash.toString("hex"),

@@ -1,15 +1,49 @@
 /** Emergency revocation of a credential, a principal or a tenant: out of use, and known everywhere at once. */
-import type { EntrySources } from "../compliance/entry.ts";
 import type { Queryable } from "../database/pool.ts";
 import { type Revocable, takeOutOfUse } from "../database/repositories/revocable.ts";
+import { type OwnEventSources, publishOwnEvent } from "../delivery/own-event.ts";
 import { SignetError } from "../errors.ts";
+import { holdTenant } from "./hold.ts";
 import { type NewRevocation, publishRevocation, type Revocation } from "./publish-revocation.ts";
 
 /** Who revokes, and why. */
-export type RevokedBy = Pick<NewRevocation, "actor" | "reason" | "requestId">;
+export type RevokedBy = Pick<NewRevocation, "actor" | "reason" | "requestId"> & {
+  /** Also lets the tenant's deliveries wait and keeps its endpoints' secrets as they are. */
+  readonly hold?: boolean;
+};
+
+const CAEP = "https://schemas.openid.net/secevent/caep/event-type";
+
+/** `data` of `credential.revoked`: ours, and what a receiver of CAEP events (OpenID) finds under its own names. */
+function eventData(
+  credentialId: string,
+  { actor, reason }: RevokedBy,
+  nowMs: number,
+): Readonly<Record<string, unknown>> {
+  const common = {
+    event_timestamp: Math.floor(nowMs / 1_000),
+    initiating_entity: actor.startsWith("operator:") ? "admin" : "system",
+    ...(reason === undefined ? {} : { reason_admin: { en: reason } }),
+  };
+  return {
+    credential_id: credentialId,
+    revoked_at: new Date(nowMs).toISOString(),
+    reason: reason ?? null,
+    sub_id: { format: "opaque", id: credentialId },
+    events: {
+      [`${CAEP}/credential-change`]: {
+        credential_type: "client-credential",
+        change_type: "revoke",
+        ...common,
+      },
+      [`${CAEP}/session-revoked`]: common,
+    },
+  };
+}
 
 /**
- * Revokes, as the last step of the caller's transaction. What is revoked already keeps its revocation.
+ * Revokes, as the last step of the caller's transaction. What is revoked already keeps its revocation. Endpoints of the
+ * tenant hear of a credential as `credential.revoked`.
  *
  * @throws SignetError `NOT_FOUND` when there is no such thing, or not in the tenant that is named
  */
@@ -17,15 +51,25 @@ export async function revoke(
   db: Queryable,
   target: Revocable,
   by: RevokedBy,
-  sources: EntrySources,
+  sources: OwnEventSources,
 ): Promise<Revocation> {
-  const taken = await takeOutOfUse(db, target, new Date(sources.clock.now()));
+  const nowMs = sources.clock.now();
+  const taken = await takeOutOfUse(db, target, new Date(nowMs));
   if (taken === undefined) {
     throw new SignetError("NOT_FOUND", { detail: `There is no such ${target.noun}.` });
   }
+  const { tenantId, changed } = taken;
+  if (changed && target.noun === "credential") {
+    // Before the publication, which locks the sequence and the log until the commit.
+    const data = eventData(target.id, by, nowMs);
+    await publishOwnEvent(db, { tenantId, type: "credential.revoked", data }, sources);
+  }
+  if (by.hold === true) {
+    await holdTenant(db, tenantId, by, sources);
+  }
   return await publishRevocation(
     db,
-    { ...by, kind: target.noun, target: target.id, tenant: taken.tenantId, anew: taken.changed },
+    { ...by, kind: target.noun, target: target.id, tenant: tenantId, anew: changed },
     sources,
   );
 }

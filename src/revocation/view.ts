@@ -1,5 +1,5 @@
 /** What one process knows of the revocations, and whether that is recent enough to admit tokens by. Pure: no I/O. */
-import type { RevocationNews } from "../database/repositories/revocations.ts";
+import type { FollowedRevocation, RevocationNews } from "../database/repositories/revocations.ts";
 import { DenyList, type RevocableToken } from "./deny-list.ts";
 import { isRevocationKind, REVOCATION_LIFE_MS } from "./kinds.ts";
 import { Lease, type LeaseOptions, type Moment } from "./lease.ts";
@@ -30,6 +30,7 @@ export class RevocationView {
   readonly #lease: Lease;
   readonly #options: LeaseOptions;
   #sequence = 0;
+  #applied = 0;
   #epoch: string | undefined;
 
   constructor(options: LeaseOptions) {
@@ -40,6 +41,11 @@ export class RevocationView {
   /** The number up to which all revocations are known. */
   get sequence(): number {
     return this.#sequence;
+  }
+
+  /** The number up to which all revocations are obeyed: notifications, which come before the answers, count in their order. */
+  get applied(): number {
+    return this.#applied;
   }
 
   /** How many targets are denied. */
@@ -65,6 +71,11 @@ export class RevocationView {
     return this.#lease.holds() ? "admit" : "stale";
   }
 
+  /** The second of Unix time from which on such a token can be issued: 0 for now, infinite for never. */
+  issuableFrom(token: RevocableToken): number {
+    return this.#denied.issuableFrom(token);
+  }
+
   /** Whether a certificate is revoked, by its `x5t#S256`. */
   deniesCertificate(thumbprint: string): boolean {
     return this.#denied.deniesCertificate(thumbprint);
@@ -84,8 +95,8 @@ export class RevocationView {
     if (news.standby) {
       return "standby";
     }
-    for (const { kind, target, lifeMs } of news.revocations) {
-      this.#deny(kind, target, lifeMs);
+    for (const revocation of news.revocations) {
+      this.#take(revocation);
     }
     const whole = after === 0;
     const other = known.epoch !== undefined && (news.epoch !== known.epoch || news.seq < known.sequence);
@@ -95,6 +106,7 @@ export class RevocationView {
     }
     // Answers over two connections come in any order; after a restored database the numbers start lower again.
     this.#sequence = whole ? news.seq : Math.max(this.#sequence, news.seq);
+    this.#applied = whole ? this.#sequence : Math.max(this.#applied, this.#sequence);
     this.#epoch = news.epoch;
     this.#lease.renew(sent);
     return other ? "replaced" : "current";
@@ -103,12 +115,25 @@ export class RevocationView {
   /**
    * Takes in a notification `seq:kind:target`. It makes a denial quick and proves nothing: any login of the database can
    * notify, and some notifications are lost. What is complete, the answers say.
+   *
+   * @returns false when it tells of something that an answer has to explain
    */
-  hear(payload: string): void {
-    const [, kind = "", target = ""] = payload.split(":");
-    if (isRevocationKind(kind)) {
-      this.#deny(kind, target, REVOCATION_LIFE_MS[kind]);
+  hear(payload: string): boolean {
+    const [number = "", kind = "", target = ""] = payload.split(":");
+    const sequence = Number(number);
+    if (sequence <= this.#sequence) {
+      // An answer was quicker, and may have told what became of it.
+      return true;
     }
+    if (!isRevocationKind(kind)) {
+      return false;
+    }
+    this.#deny(kind, target, REVOCATION_LIFE_MS[kind]);
+    if (sequence !== this.#applied + 1) {
+      return false;
+    }
+    this.#applied = sequence;
+    return true;
   }
 
   /** Forgets entries whose tokens are all expired. */
@@ -116,9 +141,18 @@ export class RevocationView {
     this.#denied.prune(this.#options.monotonic());
   }
 
-  #deny(kind: string, target: string, lifeMs: number | null): void {
+  #take({ kind, target, lifeMs, atMs, issuedBefore }: FollowedRevocation): void {
+    if (issuedBefore === null) {
+      this.#deny(kind, target, lifeMs, atMs);
+    } else {
+      this.#denied.liftTenant(target, atMs, issuedBefore);
+    }
+  }
+
+  #deny(kind: string, target: string, lifeMs: number | null, atMs?: number): void {
     if (isRevocationKind(kind)) {
-      this.#denied.add(kind, target, lifeMs === null ? Infinity : this.#options.monotonic() + lifeMs);
+      const until = lifeMs === null ? Infinity : this.#options.monotonic() + lifeMs;
+      this.#denied.add(kind, target, until, atMs);
     }
   }
 }

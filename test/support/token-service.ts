@@ -163,6 +163,8 @@ function createServices(
       admitClient: async () => await Promise.resolve(),
       authenticate: async (_address, _client, authenticate) => await authenticate(),
     },
+    clock,
+    issuableFrom: () => 0,
     audience: "signet",
     resources: [],
     close: async () => {

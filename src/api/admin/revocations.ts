@@ -37,11 +37,15 @@ function registerStateRevocation(
   noun: RevocableNoun,
   path: string,
 ): void {
-  const { pool } = services;
+  const { pool, revocation } = services;
   server.post(
     `/admin/v1/${path}/:id/revoke`,
     {
-      config: { operator: "security", audits: REVOCATION_ENTRIES[noun], optionalBody: true },
+      config: {
+        operator: "security",
+        audits: [REVOCATION_ENTRIES[noun], "tenant.held"],
+        optionalBody: true,
+      },
       schema: {
         tags: [path],
         params: IdParams(noun),
@@ -50,10 +54,13 @@ function registerStateRevocation(
       },
     },
     async ({ id: requestId, operator, params: { id }, body }) => {
-      const by = { actor: operatorActor(operator.id), reason: body.reason, requestId };
-      return presentRevocation(
-        await transaction(pool, async (db) => await revoke(db, { noun, id, tenantId: null }, by, services)),
+      const { reason, scope } = body;
+      const by = { actor: operatorActor(operator.id), reason, requestId, hold: scope === "tenant" };
+      const revoked = await transaction(
+        pool,
+        async (db) => await revoke(db, { noun, id, tenantId: null }, by, revocation),
       );
+      return await presentRevocation(revoked, revocation.receipts);
     },
   );
 }
@@ -71,13 +78,12 @@ export function registerRevocationRoutes(server: SignetServer, services: AdminSe
     },
     async ({ id: requestId, operator, body: { kind, target, reason } }) => {
       const actor = operatorActor(operator.id);
-      return presentRevocation(
-        await transaction(
-          services.pool,
-          async (db) =>
-            await publishRevocation(db, { kind, target, tenant: null, actor, reason, requestId }, services),
-        ),
+      const revoked = await transaction(
+        services.pool,
+        async (db) =>
+          await publishRevocation(db, { kind, target, tenant: null, actor, reason, requestId }, services),
       );
+      return await presentRevocation(revoked, services.revocation.receipts);
     },
   );
 }

@@ -7,6 +7,7 @@ import type { RandomBytes } from "../../domain/ids.ts";
 import type { RotationRules } from "../../domain/secret-version.ts";
 import type { ClientIdentification } from "../../mutual-tls/client-identification.ts";
 import type { Logger } from "../../observability/logger.ts";
+import type { RevocationServices } from "../../revocation/receipts.ts";
 import type { CommitChange } from "./audited.ts";
 import type { OperatorAccess } from "./operator-guard.ts";
 
@@ -29,6 +30,8 @@ export interface AdminServices {
   readonly certificatesRequired: boolean;
   readonly keyring: Keyring;
   readonly pepper: Pepper;
+  /** What revocations are made with and waited for. */
+  readonly revocation: RevocationServices;
   readonly rotationRules: RotationRules;
   /** Of signing keys made from now on. */
   readonly alg: SigningAlgorithm;

@@ -3,7 +3,8 @@ import { listSigningKeys, type SigningKeyRow } from "../../database/repositories
 import { statesAt } from "../../signing-keys/lifecycle.ts";
 import { revokeSigningKey } from "../../signing-keys/revoke.ts";
 import { hastenRotation } from "../../signing-keys/rotate.ts";
-import { Closed, Id, Nullable, OneOf, Timestamp } from "../schemas/common.ts";
+import { Closed, Nullable, OneOf, Timestamp } from "../schemas/common.ts";
+import { presentRevocation, RevocationReceipt } from "../schemas/revocations.ts";
 import type { SignetServer } from "../types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
@@ -97,9 +98,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
         response: {
           200: Type.Object({
             ...SigningKey.properties,
-            revocation_id: Id("revocation"),
-            sequence: Type.Integer(),
-            committed_at: Timestamp,
+            ...RevocationReceipt.properties,
           }),
         },
       },
@@ -112,9 +111,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
       });
       return {
         ...(presentKeys([key], clock.now())[0] as ReturnType<typeof presentKeys>[number]),
-        revocation_id: revocation.id,
-        sequence: revocation.sequence,
-        committed_at: revocation.at.toISOString(),
+        ...(await presentRevocation(revocation, services.revocation.receipts)),
       };
     },
   );

@@ -13,6 +13,7 @@ import {
   IdempotencyHeaders,
   IdParams,
   Name,
+  Nullable,
   OneOf,
   Page,
   PageQuery,
@@ -29,13 +30,23 @@ export const Tenant = Type.Object({
   region: Type.String(),
   state: OneOf(["ACTIVE", "SUSPENDED"]),
   platform: Type.Boolean(),
+  held_at: Nullable(
+    Type.String({
+      format: "date-time",
+      description: "Since when its deliveries wait and its endpoints' secrets stay as they are",
+    }),
+  ),
   created_at: Timestamp,
 });
 
 const NewTenant = Closed({ name: Name, region: Region, platform: Type.Optional(Type.Boolean()) });
 
 export function presentTenant(row: TenantRow) {
-  return { ...row, created_at: row.created_at.toISOString() };
+  return {
+    ...row,
+    held_at: row.held_at?.toISOString() ?? null,
+    created_at: row.created_at.toISOString(),
+  };
 }
 
 export function registerTenantRoutes(server: SignetServer, services: AdminServices): void {

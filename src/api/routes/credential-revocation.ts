@@ -1,13 +1,17 @@
 /** Emergency revocation by a tenant: one call, for its own credentials. */
-import type { EntrySources } from "../../compliance/entry.ts";
 import type { Pool } from "../../database/pool.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
+import type { RevocationServices } from "../../revocation/receipts.ts";
 import { revoke } from "../../revocation/revoke.ts";
 import { IdParams } from "../schemas/common.ts";
 import { presentRevocation, RevocationReceipt, RevocationRequest } from "../schemas/revocations.ts";
 import type { SignetServer } from "../types.ts";
 
-export function registerCredentialRevocation(server: SignetServer, pool: Pool, sources: EntrySources): void {
+export function registerCredentialRevocation(
+  server: SignetServer,
+  pool: Pool,
+  services: RevocationServices,
+): void {
   server.post(
     "/v1/credentials/:id/revoke",
     {
@@ -22,14 +26,15 @@ export function registerCredentialRevocation(server: SignetServer, pool: Pool, s
     },
     async ({ id: requestId, identity, params: { id }, body }) => {
       const { tenantId } = identity;
-      const by = { actor: `credential:${identity.credentialId}`, reason: body.reason, requestId } as const;
-      return presentRevocation(
-        await tenantTransaction(
-          pool,
-          tenantId,
-          async (db) => await revoke(db, { noun: "credential", id, tenantId }, by, sources),
-        ),
+      const { reason, scope } = body;
+      const actor = `credential:${identity.credentialId}` as const;
+      const by = { actor, reason, requestId, hold: scope === "tenant" };
+      const revocation = await tenantTransaction(
+        pool,
+        tenantId,
+        async (db) => await revoke(db, { noun: "credential", id, tenantId }, by, services),
       );
+      return await presentRevocation(revocation, services.receipts);
     },
   );
 }

@@ -29,6 +29,8 @@ export interface LoadedDelivery {
   readonly sealedSecret: string | null;
   readonly secretVersion: number | null;
   readonly wrappedDataKey: string;
+  /** Since when the tenant's deliveries wait. */
+  readonly heldAt: Date | null;
   /** Set while the request is under way somewhere. */
   readonly leaseUntil: Date | null;
   /** Null while it is under way. */
@@ -54,6 +56,7 @@ interface LoadedRow {
   secret: string | null;
   secret_version: number | null;
   data_key: string;
+  held_at: Date | null;
   lease_until: Date | null;
   duration_ms: number | null;
   error: AttemptError | null;
@@ -71,7 +74,7 @@ export async function loadForAttempt(
     name: "load-for-attempt",
     text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
         e.occurred_at, e.data, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata,
-        s.secret, s.version AS secret_version, t.data_key,
+        s.secret, s.version AS secret_version, t.data_key, t.held_at,
         a.lease_until, a.duration_ms, a.error
       FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
         WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
@@ -114,6 +117,7 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
     sealedSecret: row.secret,
     secretVersion: row.secret_version,
     wrappedDataKey: row.data_key,
+    heldAt: row.held_at,
     leaseUntil: row.lease_until,
     durationMs: row.duration_ms,
     error: row.error,

@@ -6,6 +6,7 @@
  * the deliveries wait again.
  */
 import type { Queryable } from "../pool.ts";
+import { HELD_TENANTS } from "./tenants.ts";
 
 /** A delivery that has a carrier and needs its workflow started. */
 export interface Claimed {
@@ -82,7 +83,7 @@ export async function claimFirst(
           AND d.tenant_id > seen.tenant_id ORDER BY d.tenant_id LIMIT 1)
         FROM seen WHERE seen.tenant_id IS NOT NULL
       ), tenants AS MATERIALIZED (
-        SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL LIMIT ${TENANTS_MAX}
+        SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} LIMIT ${TENANTS_MAX}
       ), share AS MATERIALIZED (
         SELECT count(*)::int AS tenants, max(tenant_id) AS last_tenant,
           least($2, ceil(${ROOM} * $2::float8 / greatest(count(*), 1)))::int AS size
@@ -138,6 +139,7 @@ export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): P
     text: `WITH candidates AS MATERIALIZED (
         SELECT d.day, d.id, d.endpoint_id FROM deliveries d
         WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.endpoint_id = ANY ($1::text[])
+          AND d.tenant_id NOT IN ${HELD_TENANTS}
         LIMIT 4096 FOR UPDATE SKIP LOCKED
       ), numbered AS (
         SELECT day, id, endpoint_id, row_number() OVER (PARTITION BY endpoint_id ORDER BY id) AS n FROM candidates
@@ -172,7 +174,7 @@ export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<Cl
     name: "claim-retries",
     text: `WITH candidates AS MATERIALIZED (
         SELECT day, id, endpoint_id, cycle_started_at, attempt_count FROM deliveries
-        WHERE carrier IS NULL AND state = 'RETRYING'
+        WHERE carrier IS NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS}
         ORDER BY next_attempt_at LIMIT 2048 FOR UPDATE SKIP LOCKED
       ), numbered AS (
         SELECT day, id,

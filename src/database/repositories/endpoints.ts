@@ -1,4 +1,6 @@
 /** Endpoints and their secrets. */
+import { SignetError } from "../../errors.ts";
+import { isRefusedByState } from "../errors.ts";
 import type { Queryable } from "../pool.ts";
 
 export type StoredEndpointState = "PENDING" | "ACTIVE" | "DISABLED" | "DELETED";
@@ -93,13 +95,33 @@ export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Prom
       endpoint.now,
     ],
   });
-  await db.query({
-    name: "insert-endpoint-secret",
-    text: `INSERT INTO endpoint_secrets (endpoint_id, version, tenant_id, secret, fingerprint, state, created_at)
-      VALUES ($1, 1, $2, $3, $4, 'CURRENT', $5)`,
-    values: [endpoint.id, endpoint.tenantId, endpoint.sealedSecret, endpoint.secretFingerprint, endpoint.now],
-  });
+  await insertFirstSecret(db, endpoint);
   return toEndpoint(rows[0] as EndpointRow);
+}
+
+async function insertFirstSecret(db: Queryable, endpoint: NewEndpoint): Promise<void> {
+  try {
+    await db.query({
+      name: "insert-endpoint-secret",
+      text: `INSERT INTO endpoint_secrets (endpoint_id, version, tenant_id, secret, fingerprint, state, created_at)
+        VALUES ($1, 1, $2, $3, $4, 'CURRENT', $5)`,
+      values: [
+        endpoint.id,
+        endpoint.tenantId,
+        endpoint.sealedSecret,
+        endpoint.secretFingerprint,
+        endpoint.now,
+      ],
+    });
+  } catch (error) {
+    if (isRefusedByState(error, "endpoint_secrets_frozen")) {
+      throw new SignetError("INVALID_STATE", {
+        detail: "The tenant is held: its endpoints' secrets stay as they are, and there are no new ones.",
+        cause: error,
+      });
+    }
+    throw error;
+  }
 }
 
 /** Locks the tenant's row, so that two requests cannot both take the last place under a limit; counts its endpoints. */

@@ -1,6 +1,7 @@
 /** Deliveries whose carrier should have acted and has not. */
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
+import { HELD_TENANTS } from "./tenants.ts";
 
 export interface OverdueDelivery {
   readonly deliveryId: string;
@@ -35,12 +36,12 @@ export async function findOverdue(
     name: "find-overdue",
     text: `SELECT d.id, d.carrier, d.epoch, d.state, h.endpoint_id IS NOT NULL AS slow FROM (
         (SELECT id, carrier, epoch, state, endpoint_id FROM deliveries
-          WHERE carrier IS NOT NULL AND state = 'RETRYING' AND next_attempt_at < $1
+          WHERE carrier IS NOT NULL AND state = 'RETRYING' AND next_attempt_at < $1 AND tenant_id NOT IN ${HELD_TENANTS}
             AND (claimed_at IS NULL OR claimed_at < $4)
           ORDER BY next_attempt_at LIMIT $3)
         UNION ALL
         (SELECT id, carrier, epoch, state, endpoint_id FROM deliveries
-          WHERE carrier IS NOT NULL AND state = 'QUEUED' AND created_at < $1 AND claimed_at < $4
+          WHERE carrier IS NOT NULL AND state = 'QUEUED' AND created_at < $1 AND claimed_at < $4 AND tenant_id NOT IN ${HELD_TENANTS}
           ORDER BY claimed_at LIMIT $3)
       ) d
       LEFT JOIN endpoint_health h ON h.endpoint_id = d.endpoint_id AND h.slow_until > $2`,
@@ -106,20 +107,20 @@ export async function readLag(db: Queryable, now: Date): Promise<Lag> {
           AND d.tenant_id > waiting.tenant_id ORDER BY d.tenant_id LIMIT 1)
         FROM waiting WHERE waiting.tenant_id IS NOT NULL
       ), oldest AS (
-        SELECT mine.created_at FROM (SELECT tenant_id FROM waiting WHERE tenant_id IS NOT NULL LIMIT ${LOOKED_AT_MAX}) t
+        SELECT mine.created_at FROM (SELECT tenant_id FROM waiting WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} LIMIT ${LOOKED_AT_MAX}) t
         CROSS JOIN LATERAL (
           SELECT d.created_at, d.cycle FROM deliveries d
           WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = t.tenant_id ORDER BY d.id LIMIT ${LOOKED_AT_MAX}
         ) mine WHERE mine.cycle = 1
         UNION ALL
-        (SELECT created_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'QUEUED' AND cycle = 1
+        (SELECT created_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'QUEUED' AND cycle = 1 AND tenant_id NOT IN ${HELD_TENANTS}
           ORDER BY claimed_at LIMIT ${LOOKED_AT_MAX})
       )
       SELECT
         (SELECT min(created_at) FROM oldest) AS unattempted,
         least(
-          (SELECT next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING' ORDER BY next_attempt_at LIMIT 1),
-          (SELECT next_attempt_at FROM deliveries WHERE carrier IS NULL AND state = 'RETRYING' ORDER BY next_attempt_at LIMIT 1)
+          (SELECT next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1),
+          (SELECT next_attempt_at FROM deliveries WHERE carrier IS NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1)
         ) AS overdue`,
   });
   const age = (instant: Date | null | undefined): number =>

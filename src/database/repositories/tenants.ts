@@ -11,6 +11,8 @@ export interface TenantRow {
   readonly state: "ACTIVE" | "SUSPENDED";
   /** The tenant of the platform's own services; there is at most one. */
   readonly platform: boolean;
+  /** Since when its deliveries wait and its endpoints' secrets stay as they are. */
+  readonly held_at: Date | null;
   readonly created_at: Date;
 }
 
@@ -24,7 +26,10 @@ export interface NewTenant {
   readonly nowMs: number;
 }
 
-const COLUMNS = "id, name, region, state, platform, created_at";
+/** Tenants whose deliveries wait, as a subquery: there are hardly ever any, and they have an index of their own. */
+export const HELD_TENANTS = "(SELECT id FROM public.tenants WHERE held_at IS NOT NULL)";
+
+const COLUMNS = "id, name, region, state, platform, held_at, created_at";
 
 /** Adds a tenant. Throws `CONFLICT` for a second platform tenant. */
 export async function insertTenant(db: Queryable, tenant: NewTenant): Promise<TenantRow> {
@@ -70,4 +75,18 @@ export async function setTenantState(
   );
   const row = rows[0] ?? (await findTenant(db, id));
   return row === undefined ? undefined : { row, changed: rows[0] !== undefined };
+}
+
+/**
+ * Lets a tenant's deliveries wait, or go on; true when that is a change (role signet_operator, or signet_api for holding
+ * its own tenant).
+ *
+ * @param heldAt null: they go on
+ */
+export async function setTenantHold(db: Queryable, id: string, heldAt: Date | null): Promise<boolean> {
+  const { rowCount } = await db.query(
+    "UPDATE tenants SET held_at = $2 WHERE id = $1 AND (held_at IS NULL) <> ($2::timestamptz IS NULL)",
+    [id, heldAt],
+  );
+  return rowCount === 1;
 }

@@ -36,6 +36,7 @@ describe("creation answers 201 with the object", () => {
       region: "eu-west-1",
       state: "ACTIVE",
       platform: false,
+      held_at: null,
       created_at: TIME,
     });
     expect((await api.admin("GET", `/tenants/${String(body["id"])}`)).body).toEqual(body);

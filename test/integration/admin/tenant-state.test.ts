@@ -17,6 +17,21 @@ test("gets no token until it is resumed, and nobody else notices", async () => {
   const resumed = await api.admin("POST", `/tenants/${suspended.tenantId}/resume`, {});
   expect(resumed).toMatchObject({ status: 200, body: { state: "ACTIVE" } });
   expect(await api.token(grant(suspended))).toMatchObject({ status: 200 });
+  expect((await api.admin("POST", `/tenants/${suspended.tenantId}/resume`, {})).text).toBe(resumed.text);
+});
+
+test("that is resumed at once gets tokens that are admitted, and those it held stay dead", async () => {
+  const tenant = await provision(api);
+  const old = await accessToken(api, tenant);
+  const use = async (token: string) => await api.request("/v1/credentials", { headers: bearer(token) });
+  for (const what of ["suspend", "revoke"]) {
+    await api.admin("POST", `/tenants/${tenant.tenantId}/${what}`);
+    await api.admin("POST", `/tenants/${tenant.tenantId}/resume`, {});
+    expect(await use(await accessToken(api, tenant))).toMatchObject({ status: 200 });
+    expect(await use(old)).toMatchObject({ status: 401, body: { code: "TOKEN_REVOKED" } });
+  }
+  await api.admin("POST", `/tenants/${tenant.tenantId}/suspend`);
+  expect(await api.token(grant(tenant))).toMatchObject({ status: 401 });
 });
 
 test("has the tokens refused that it holds", async () => {
@@ -38,9 +53,11 @@ test("has the tokens refused that it holds", async () => {
 test("has its tokens revoked once for each time that it is suspended", async () => {
   const { tenantId } = await provision(api);
   const revocations = async (): Promise<readonly unknown[]> =>
-    await sql(api, "SELECT reason FROM revocations WHERE kind = 'tenant' AND target = $1 ORDER BY seq", [
-      tenantId,
-    ]);
+    await sql(
+      api,
+      "SELECT reason FROM revocations WHERE kind = 'tenant' AND target = $1 AND issued_before IS NULL ORDER BY seq",
+      [tenantId],
+    );
   const suspend = async (reason: string) =>
     await api.admin("POST", `/tenants/${tenantId}/suspend`, { reason });
   await suspend("first");

@@ -101,6 +101,7 @@ test("a token of ours says who calls", async () => {
     region: "eu-west-1",
     jti: CLAIMS["jti"],
     kid: row.kid,
+    issuedAt: NOW,
   });
 });
 

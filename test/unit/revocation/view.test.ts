@@ -15,6 +15,7 @@ const TOKEN: RevocableToken = {
   tenantId: "ten_1",
   jti: "jti_1",
   kid: "kid_1",
+  issuedAt: 1_763_650_000,
   certificateThumbprint: Buffer.from(THUMBPRINT, "hex").toString("base64url"),
 };
 const TARGETS = {
@@ -40,7 +41,7 @@ function news(seq: number, ...revocations: readonly FollowedRevocation[]): Revoc
 }
 
 function revocation(kind: keyof typeof TARGETS, lifeMs: number | null = 1_000): FollowedRevocation {
-  return { seq: 1, kind, target: TARGETS[kind], lifeMs };
+  return { seq: 1, kind, target: TARGETS[kind], lifeMs, atMs: 0, issuedBefore: null };
 }
 
 beforeEach(() => {

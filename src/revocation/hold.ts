@@ -1,0 +1,43 @@
+/** Holding a tenant: its deliveries wait and the secrets of its endpoints stay as they are, until it is released. */
+import { appendEntry } from "../compliance/append-entry.ts";
+import type { EntrySources } from "../compliance/entry.ts";
+import type { Queryable } from "../database/pool.ts";
+import { setTenantHold } from "../database/repositories/tenants.ts";
+import type { NewRevocation } from "./publish-revocation.ts";
+
+/** Who holds or releases, and why. */
+type HeldBy = Pick<NewRevocation, "actor" | "reason" | "requestId">;
+
+async function record(
+  db: Queryable,
+  tenantId: string,
+  { by, type }: { by: HeldBy; type: "tenant.held" | "tenant.released" },
+  sources: EntrySources,
+): Promise<void> {
+  const { actor, reason, requestId } = by;
+  await appendEntry(db, { type, actor, tenant: tenantId, target: tenantId, reason, requestId }, sources);
+}
+
+/** Holds a tenant in the caller's transaction, with an entry `tenant.held` if it was not held already. */
+export async function holdTenant(
+  db: Queryable,
+  tenantId: string,
+  by: HeldBy,
+  sources: EntrySources,
+): Promise<void> {
+  if (await setTenantHold(db, tenantId, new Date(sources.clock.now()))) {
+    await record(db, tenantId, { by, type: "tenant.held" }, sources);
+  }
+}
+
+/** Releases a tenant in the caller's transaction, with an entry `tenant.released` if it was held (role signet_operator). */
+export async function releaseTenant(
+  db: Queryable,
+  tenantId: string,
+  by: HeldBy,
+  sources: EntrySources,
+): Promise<void> {
+  if (await setTenantHold(db, tenantId, null)) {
+    await record(db, tenantId, { by, type: "tenant.released" }, sources);
+  }
+}

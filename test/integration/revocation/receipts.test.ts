@@ -1,0 +1,192 @@
+/** What an answer says of who obeys a revocation, and what else a revocation sets in motion. */
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
+import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
+import { asTenant, createEndpoint, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+
+const BOUND_MS = 250;
+const RACES = 20;
+const TOKENS_PER_RACE = 50;
+const api = useTestApi();
+let proxy: TcpProxy;
+let second: SecondApi;
+
+beforeAll(async () => {
+  proxy = await startTcpProxy(Number(new URL(api.database.url).port));
+  second = await startSecondApi(api, proxy.port);
+});
+afterAll(async () => {
+  await second.close();
+  await proxy.close();
+});
+afterEach(() => {
+  proxy.thaw();
+});
+
+interface Edges {
+  readonly live: number;
+  readonly acked: number;
+  readonly max_ms: number | null;
+}
+
+async function revoke(client: Provisioned, body = {}): Promise<Answer & { readonly edges: Edges }> {
+  const answer = await api.admin("POST", `/credentials/${client.credentialId}/revoke`, body);
+  expect(answer).toMatchObject({ status: 200 });
+  return { ...answer, edges: answer.body["edges"] as Edges };
+}
+
+async function reports(client: Provisioned): Promise<readonly unknown[]> {
+  return await sql(
+    api,
+    `SELECT convert_from(entry, 'UTF8')::jsonb -> 'details' AS details FROM clog
+      WHERE type = 'revocation.propagated' AND tenant_id = $1`,
+    [client.tenantId],
+  );
+}
+
+async function bothFollow(): Promise<void> {
+  await eventually(async () => {
+    const { edges } = await revoke(await provision(api));
+    return edges.live === 2 && edges.acked === 2;
+  }, "both processes");
+}
+
+describe("a receipt", () => {
+  test("counts the processes that obey and the time of the slowest, the same again, and is logged once", async () => {
+    await bothFollow();
+    const client = await provision(api);
+    const { edges, text } = await revoke(client);
+    expect(edges).toEqual({ live: 2, acked: 2, max_ms: expect.any(Number) });
+    expect(edges.max_ms).toBeLessThanOrEqual(BOUND_MS);
+    await eventually(async () => (await reports(client)).length > 0, "the report");
+    expect((await revoke(client)).text).toBe(text);
+    expect(await reports(client)).toEqual([{ details: { edges: 2, acked: 2, max_ms: edges.max_ms } }]);
+  });
+
+  test("of a process that cannot hear says so, does not wait longer, and forgets it when it is gone", async () => {
+    await bothFollow();
+    proxy.freeze();
+    const client = await provision(api);
+    const startedAt = performance.now();
+    const { edges } = await revoke(client);
+    const tookMs = performance.now() - startedAt;
+    expect(edges).toMatchObject({ live: 2, acked: 1 });
+    expect(tookMs).toBeGreaterThan(BOUND_MS / 2);
+    const gone = await eventually(async () => {
+      const answer = await revoke(client);
+      return answer.edges.live === 1 && answer.edges;
+    }, "the server to end the connection that says nothing");
+    expect(gone).toMatchObject({ live: 1, acked: 1 });
+    proxy.thaw();
+    await bothFollow();
+  });
+
+  test("counts a process that came later: it has read what it did not hear", async () => {
+    await bothFollow();
+    const client = await provision(api);
+    await revoke(client);
+    const third = await startSecondApi(api);
+    try {
+      await eventually(async () => {
+        const { edges } = await revoke(client);
+        return edges.live === 3 && edges.acked === 3;
+      }, "the third");
+    } finally {
+      await third.close();
+    }
+  });
+});
+
+test(`tokens that are issued while their credential is revoked are of no use, ${RACES * TOKENS_PER_RACE} of them`, async () => {
+  const issued: string[] = [];
+  for (let race = 0; race < RACES; race += 1) {
+    const client = await provision(api, { scopes: ["credentials:read"] });
+    const asking = Array.from({ length: TOKENS_PER_RACE }, async (_, number) => {
+      await delay(number % 10);
+      return await api.token(grant(client));
+    });
+    await delay(race % 10);
+    await revoke(client);
+    for (const { status, body } of await Promise.all(asking)) {
+      expect([200, 401]).toContain(status);
+      if (status === 200) {
+        issued.push(String(body["access_token"]));
+      }
+    }
+  }
+  expect(issued.length).toBeGreaterThan(0);
+  await delay(BOUND_MS);
+  for (const token of issued) {
+    expect(await api.request("/v1/credentials", { headers: bearer(token) })).toMatchObject({
+      status: 401,
+      body: { code: "TOKEN_REVOKED" },
+    });
+  }
+});
+
+describe("credential.revoked", () => {
+  test("goes to the endpoints that take it, once, with the data of CAEP", async () => {
+    const client = await provision(api, { scopes: WEBHOOK_SCOPES });
+    const tenant = asTenant(api, client, await accessToken(api, client));
+    await createEndpoint(api, tenant, { events: ["credential.revoked"] });
+    await createEndpoint(api, tenant, { events: ["inference.completed"] });
+    await revoke(client, { reason: "laptop lost" });
+    await revoke(client, { reason: "again" });
+    const events = await sql<{ data: string; deliveries: number; queued: number }>(
+      api,
+      `SELECT data, deliveries, (SELECT count(*)::int FROM deliveries d WHERE d.event_id = e.id AND state = 'QUEUED') AS queued
+         FROM events e WHERE tenant_id = $1 AND type = 'credential.revoked'`,
+      [client.tenantId],
+    );
+    expect(events).toMatchObject([{ deliveries: 1, queued: 1 }]);
+    expect(JSON.parse(events[0]?.data ?? "")).toMatchObject({
+      credential_id: client.credentialId,
+      reason: "laptop lost",
+      sub_id: { format: "opaque", id: client.credentialId },
+      events: {
+        "https://schemas.openid.net/secevent/caep/event-type/credential-change": {
+          change_type: "revoke",
+          initiating_entity: "admin",
+          reason_admin: { en: "laptop lost" },
+        },
+      },
+    });
+  });
+});
+
+describe("scope: tenant", () => {
+  test("holds the tenant with its credential: no new endpoint secrets, one entry, undone by an operator", async () => {
+    const client = await provision(api, { scopes: [...WEBHOOK_SCOPES, "credentials:revoke"] });
+    const tenant = asTenant(api, client, await accessToken(api, client));
+    const doomed = await provision(api, { tenantId: client.tenantId });
+    for (let count = 0; count < 2; count += 1) {
+      expect(
+        await tenant.post(`/v1/credentials/${doomed.credentialId}/revoke`, { scope: "tenant" }),
+      ).toMatchObject({ status: 200 });
+    }
+    const endpoint = { url: "http://127.0.0.1:19999/hook", events: ["*"] };
+    expect(await tenant.post("/v1/webhooks/endpoints", endpoint)).toMatchObject({
+      status: 409,
+      body: { code: "INVALID_STATE" },
+    });
+    expect((await api.admin("GET", `/tenants/${client.tenantId}`)).body).toMatchObject({
+      state: "ACTIVE",
+      held_at: expect.any(String),
+    });
+    expect(await api.admin("POST", `/tenants/${client.tenantId}/release`, {})).toMatchObject({
+      status: 200,
+      body: { held_at: null },
+    });
+    expect(await tenant.post("/v1/webhooks/endpoints", endpoint)).toMatchObject({ status: 201 });
+    const entries = await sql<{ type: string }>(
+      api,
+      "SELECT type FROM clog WHERE tenant_id = $1 AND type IN ('tenant.held', 'tenant.released') ORDER BY idx",
+      [client.tenantId],
+    );
+    expect(entries.map(({ type }) => type)).toEqual(["tenant.held", "tenant.released"]);
+  });
+});

@@ -1,0 +1,69 @@
+/** A tenant whose deliveries are held: they wait, use up no attempt, and go on when it is released. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { setTenantHold } from "../../src/database/repositories/tenants.ts";
+import type { WorkerProcess } from "../../src/processes/worker.ts";
+import { eventually } from "../support/eventually.ts";
+import { startReceiver } from "../support/receiver-server.ts";
+import { useWorld } from "../support/world.ts";
+
+const made = useWorld();
+let worker: WorkerProcess;
+
+beforeAll(async () => {
+  worker = await made.current.startWorker();
+});
+afterAll(async () => {
+  await worker.close();
+});
+
+async function hold(tenant: string, held: boolean): Promise<void> {
+  expect(await setTenantHold(made.current.sql as never, tenant, held ? new Date() : null)).toBe(true);
+}
+
+test("what was not begun waits in the outbox while others are served, and is delivered after the release", async () => {
+  const world = made.current;
+  const receiver = await startReceiver({});
+  const [held, other] = [await world.createTenant(), await world.createTenant()];
+  await world.createEndpoint(held, receiver.url);
+  await world.createEndpoint(other, receiver.url);
+  await hold(held, true);
+  const [waiting] = (await world.publish(held)).deliveries;
+  for (let count = 0; count < 3; count += 1) {
+    const [served] = (await world.publish(other)).deliveries;
+    await world.untilDelivery(other, served?.id ?? "", ({ state }) => state === "DELIVERED");
+  }
+  expect(await world.deliveries.find(held, waiting?.id ?? "")).toMatchObject({
+    state: "QUEUED",
+    attemptCount: 0,
+    carrier: null,
+  });
+  await hold(held, false);
+  await world.untilDelivery(held, waiting?.id ?? "", ({ state }) => state === "DELIVERED");
+  expect(await world.attempts(held, waiting?.id ?? "")).toHaveLength(1);
+  await receiver.close();
+});
+
+test("what has a workflow waits there without an attempt, and goes on after the release", async () => {
+  const world = made.current;
+  const receiver = await startReceiver({ script: [{ kind: "answer", status: 503 }, { kind: "answer" }] });
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, receiver.url);
+  const [delivery] = (await world.publish(tenant)).deliveries;
+  const id = delivery?.id ?? "";
+  await world.untilDelivery(tenant, id, ({ state }) => state === "RETRYING");
+  await hold(tenant, true);
+  // Due now, as if the time had passed.
+  const { carrier } = await world.deliveries.find(tenant, id);
+  const workflow = world.temporal.workflow.getHandle(carrier ?? "");
+  await workflow.signal("attemptNow");
+  await eventually(async () => {
+    const { members } = await workflow.query<{ members: { next_attempt_at: string | null }[] }>("status");
+    return Date.parse(members[0]?.next_attempt_at ?? "") > Date.now() + 20_000;
+  }, "the workflow to put it off");
+  expect(await world.attempts(tenant, id)).toHaveLength(1);
+  await hold(tenant, false);
+  await workflow.signal("attemptNow");
+  await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+  expect(await world.attempts(tenant, id)).toHaveLength(2);
+  await receiver.close();
+});
