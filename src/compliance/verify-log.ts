@@ -5,14 +5,12 @@
 import { leafHash } from "../client/merkle-proof.ts";
 import { NoteError, openCheckpoint, type VerifierKey } from "../client/signed-note.ts";
 import type { CheckpointRow, LogRow } from "../database/repositories/compliance-tree.ts";
-import { type CanonicalValue, canonicalJson } from "./canonical-json.ts";
+import { type CanonicalValue, isCanonical } from "./canonical-json.ts";
 import type { LogItem } from "./log-items.ts";
 import { GrowingTree } from "./merkle.ts";
 
 const HASH_BYTES = 32;
 const TILE_ENTRIES = 256;
-/** Microseconds that a column has and an entry does not. */
-const NO_MICROSECONDS = "000";
 
 /** What is wrong with a log, and from which entry on it is not to be trusted. */
 export class LogProblem extends Error {
@@ -218,13 +216,19 @@ function parse(index: number, entry: Buffer): Members {
     const members = JSON.parse(text) as { readonly [name: string]: CanonicalValue };
     // Only what is no UTF-8, or says so itself, holds this character.
     const wellFormed = !text.includes("\ufffd") || Buffer.from(text).equals(entry);
-    if (wellFormed && canonicalJson(members) === text) {
+    if (wellFormed && isCanonical(text, members)) {
       return members;
     }
   } catch {
     // Not JSON at all, or a number that has no canonical form.
   }
   throw new LogProblem(index, `entry ${index} is not canonical JSON`);
+}
+
+/** An entry's time, as PostgreSQL writes the same one. */
+function columnText(at: string): string {
+  const text = `${at.slice(0, 10)} ${at.slice(11, -1)}`;
+  return `${text.endsWith("0") ? text.replace(/\.?0+$/, "") : text}+00`;
 }
 
 /** What queries go by must be what the entry says. */
@@ -237,7 +241,7 @@ function checkMembers({ idx: index, entry, at, type, tenant_id: tenant }: LogRow
     members.type === type &&
     members.tenant === tenant &&
     typeof members.at === "string" &&
-    `${members.at.slice(0, -1)}${NO_MICROSECONDS}` === at;
+    columnText(members.at) === at;
   if (!same) {
     throw new LogProblem(index, `entry ${index} was filed under another time, type or tenant than it says`);
   }

@@ -144,7 +144,7 @@ export interface LogRow {
   readonly idx: number;
   readonly entry: Buffer;
   readonly leaf_hash: Buffer;
-  /** RFC 3339 with milliseconds, and more digits where the column has them. */
+  /** As PostgreSQL writes it in UTC, for instance `2025-11-20 14:46:40.12+00`. */
   readonly at: string;
   readonly type: string;
   readonly tenant_id: string | null;
@@ -157,7 +157,7 @@ export async function readLogRows(
 ): Promise<LogRow[]> {
   const { rows } = await db.query<LogRow>({
     name: "read-log-rows",
-    text: `SELECT idx, entry, leaf_hash, to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') AS at, type, tenant_id
+    text: `SELECT idx, entry, leaf_hash, at::text AS at, type, tenant_id
       FROM clog WHERE log_id = 1 AND idx >= $1 AND idx < $2 ORDER BY idx LIMIT $3`,
     values: [first, end, limit],
   });

@@ -106,6 +106,10 @@ export class World {
     return this.#options.stack.postgres.url(this.database);
   }
 
+  get serviceDatabaseUrl(): string {
+    return this.#options.stack.postgres.serviceUrl(this.database);
+  }
+
   get temporalAddress(): string {
     return this.#options.stack.temporal.address;
   }

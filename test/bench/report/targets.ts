@@ -103,6 +103,16 @@ const LIMITS: readonly Limit[] = [
   { target: "… over mutual TLS", atLeast: 0.8, read: found("edge", "share_mutual_tls") },
   { target: "… false 503 at saturation", atMost: 0, read: found("edge", "false_stale") },
   {
+    target: "compliance log: appends/s",
+    atLeast: 1_000,
+    read: found("compliance", "best_appends_per_second"),
+  },
+  {
+    target: "compliance log: entries verified/s",
+    atLeast: 100_000,
+    read: found("compliance", "best_verified_per_second"),
+  },
+  {
     target: "receiver down: ingest/s",
     // Of 250/s on a clock of milliseconds.
     atLeast: 249,

@@ -1,5 +1,6 @@
 /** Every scenario, in the order they run: those that leave work behind have worlds of their own and come last. */
 import type { Scenario } from "./bench.ts";
+import { compliance } from "./compliance.ts";
 import { edge } from "./edge.ts";
 import { failingReceiver } from "./failing-receiver.ts";
 import { fanOut } from "./fan-out.ts";
@@ -20,6 +21,7 @@ export const SCENARIOS: readonly Scenario[] = [
   features,
   tokens,
   edge,
+  compliance,
   million,
   noisyNeighbour,
   failingReceiver,

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { canonicalJson, type CanonicalValue } from "../../../src/compliance/canonical-json.ts";
+import { canonicalJson, type CanonicalValue, isCanonical } from "../../../src/compliance/canonical-json.ts";
 
 const value = fc.letrec<{ value: CanonicalValue }>((tie) => ({
   value: fc.oneof(
@@ -42,3 +42,30 @@ test("members are sorted by their UTF-16 code units, without white space (RFC 87
 test.each([0.5, Number.NaN, Infinity, 2 ** 53])("%d has no canonical form", (number) => {
   expect(() => canonicalJson({ number })).toThrow(TypeError);
 });
+
+test("a text is canonical when it is the one spelling, and in no other", () => {
+  fc.assert(
+    fc.property(value, (value) => {
+      const text = canonicalJson(value);
+      const read = JSON.parse(text) as CanonicalValue;
+      expect(isCanonical(text, read)).toBe(true);
+      expect(isCanonical(` ${text}`, read)).toBe(false);
+    }),
+  );
+  for (const text of [
+    '{"b":1,"a":2}',
+    '{"a": 1}',
+    '{"a":1,"a":1}',
+    '["\\u0061"]',
+    "1.0",
+    "1e3",
+    '{"2":1,"10":1}',
+  ]) {
+    expect({ text, canonical: isCanonicalText(text) }).toEqual({ text, canonical: false });
+  }
+  expect(isCanonicalText('{"10":1,"2":1}')).toBe(true);
+});
+
+function isCanonicalText(text: string): boolean {
+  return isCanonical(text, JSON.parse(text) as CanonicalValue);
+}
