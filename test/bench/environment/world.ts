@@ -110,6 +110,10 @@ export class World {
     return this.#options.stack.postgres.serviceUrl(this.database);
   }
 
+  get operatorToken(): string {
+    return this.#base["SIGNET_OPERATOR_TOKEN"] ?? "";
+  }
+
   get temporalAddress(): string {
     return this.#options.stack.temporal.address;
   }
@@ -146,7 +150,7 @@ export class World {
     }
     const { load } = this.#options;
     const types = eventTypes(shape);
-    const operatorToken = this.#base["SIGNET_OPERATOR_TOKEN"] ?? "";
+    const { operatorToken } = this;
     const endpoints = await load.openEndpoints(shape.tenants * shape.endpointsPerTenant);
     const tenants: Tenant[] = [];
     let made = 0;

@@ -8,6 +8,7 @@ import { features } from "./features.ts";
 import { memory } from "./memory.ts";
 import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
+import { revocation } from "./revocation.ts";
 import { saturation } from "./saturation.ts";
 import { frontier, steady } from "./steady.ts";
 import { tokens } from "./tokens.ts";
@@ -22,6 +23,7 @@ export const SCENARIOS: readonly Scenario[] = [
   tokens,
   edge,
   compliance,
+  revocation,
   million,
   noisyNeighbour,
   failingReceiver,

@@ -1,0 +1,77 @@
+/** Processes that follow revocations, as edges do with the product's own code: many in one process. */
+import { randomInt } from "node:crypto";
+import { createPool } from "../../../src/database/pool.ts";
+import { subscribe } from "../../../src/database/subscription.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { REVOCATION_CHANNEL, RevocationFollower } from "../../../src/revocation/follower.ts";
+import { STRICT_BOUND_MS } from "../../../src/settings/revocation.ts";
+import { monotonicMs } from "./monotonic.ts";
+import { serve } from "./rpc.ts";
+
+const QUESTION_MS = 50;
+const IDLE_MS = 5_000;
+const LOCK_KEYS = 2 ** 31;
+const WATCH_EVERY_MS = 1;
+
+export interface FollowPlan {
+  readonly url: string;
+  readonly count: number;
+}
+
+/** When a follower obeyed a revocation: its number, and Unix milliseconds. */
+export type Applied = readonly [sequence: number, atMs: number];
+
+const followers: RevocationFollower[] = [];
+const applied: Applied[] = [];
+const log = createLogger({ level: "fatal" });
+let lastCurrent: number[] = [];
+let watch: NodeJS.Timeout | undefined;
+
+async function follow({ url, count }: FollowPlan): Promise<void> {
+  for (let number = 0; number < count; number += 1) {
+    const follower = new RevocationFollower({
+      subscribe: async ({ onNotification, onLost }) =>
+        await subscribe({
+          url,
+          role: "signet_edge",
+          channel: REVOCATION_CHANNEL,
+          idleMs: IDLE_MS,
+          onLost,
+          onNotification: (payload) => {
+            onNotification(payload);
+            applied.push([Number(payload.split(":")[0]), performance.timeOrigin + performance.now()]);
+          },
+        }),
+      other: createPool({ url, role: "signet_edge", max: 1, log }),
+      identity: { lockKey: randomInt(LOCK_KEYS), process: "bench" },
+      leaseMs: STRICT_BOUND_MS - QUESTION_MS,
+      clock: systemClock,
+      monotonic: () => performance.now(),
+      log,
+    });
+    followers.push(follower);
+    await follower.start();
+  }
+}
+
+serve({
+  follow,
+  /** Takes what was noted since the last call. */
+  applied: () => applied.splice(0),
+  current: () => followers.filter(({ view }) => view.current).length,
+  /** Notes, from now on, when each of them could last have admitted a token. */
+  watch: () => {
+    lastCurrent = followers.map(() => 0);
+    watch = setInterval(() => {
+      const now = monotonicMs();
+      followers.forEach(({ view }, index) => {
+        lastCurrent[index] = view.current ? now : (lastCurrent[index] ?? 0);
+      });
+    }, WATCH_EVERY_MS);
+  },
+  watched: () => {
+    clearInterval(watch);
+    return lastCurrent;
+  },
+});
