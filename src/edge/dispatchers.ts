@@ -46,13 +46,14 @@ interface Held {
 }
 
 /** Ends the request to the upstream when the client is gone: undici takes whatever looks like an event emitter. */
-function untilClosed(answer: ServerResponse): object {
-  return {
+function untilClosed(answer: ServerResponse): EventEmitter {
+  const signal = {
     aborted: answer.destroyed,
     on: () => undefined,
     once: (_event: string, listener: () => void) => answer.once("close", listener),
     removeListener: (_event: string, listener: () => void) => answer.removeListener("close", listener),
   };
+  return signal as unknown as EventEmitter;
 }
 
 type Callback = (error: Error | null, answer: Dispatcher.ResponseData) => void;
@@ -61,9 +62,12 @@ type Callback = (error: Error | null, answer: Dispatcher.ResponseData) => void;
 export function connectionsOf(agent: () => Agent): UpstreamConnections {
   const request = (options: Dispatcher.RequestOptions, callback: Callback): void => {
     const answer = (options.headers as { [ANSWER]?: ServerResponse } | undefined)?.[ANSWER];
-    const signal = answer === undefined ? {} : { signal: untilClosed(answer) as EventEmitter };
+    if (answer !== undefined) {
+      // The library makes these options for this call alone.
+      options.signal = untilClosed(answer);
+    }
     // The library calls it in its older form, which its types no longer tell of.
-    (agent().request as unknown as typeof request).call(agent(), { ...options, ...signal }, callback);
+    (agent().request as unknown as typeof request).call(agent(), options, callback);
   };
   return { request: request as unknown as Dispatcher["request"] };
 }

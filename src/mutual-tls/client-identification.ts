@@ -50,6 +50,17 @@ export interface ClientIdentificationOptions {
 export function createClientIdentification(options: ClientIdentificationOptions): ClientIdentification {
   const { native, proxies, production, isDenied, clock } = options;
 
+  /** A connection stays where it is: its other end is looked at once. */
+  const peers = new WeakMap<Socket, string>();
+  function peerOf(socket: Socket): string {
+    let peer = peers.get(socket);
+    if (peer === undefined) {
+      peer = plainAddress(socket.remoteAddress ?? "") ?? "";
+      peers.set(socket, peer);
+    }
+    return peer;
+  }
+
   function judge(found: FoundCertificate): Pick<ClientOrigin, "certificate" | "problem"> {
     if (typeof found === "string") {
       return { certificate: undefined, problem: found };
@@ -63,7 +74,7 @@ export function createClientIdentification(options: ClientIdentificationOptions)
   return {
     identify: (request) => {
       const { socket } = request;
-      const peer = plainAddress(socket.remoteAddress ?? "") ?? "";
+      const peer = peerOf(socket);
       if (proxies?.isTrusted(socket) === true) {
         const address = proxies.addressOf(request, peer);
         const found = judge(proxies.certificateOf(request));

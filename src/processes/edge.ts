@@ -1,10 +1,10 @@
 /** The edge process: tokens are checked and scopes decided here, before anything reaches the data plane or the api. */
-import { randomBytes } from "node:crypto";
 import type { Server } from "node:http";
 import { createClientErrorHandler } from "../api/plugins/client-errors.ts";
 import { HTTP_TIMEOUTS } from "../api/server.ts";
 import type { SignetServer } from "../api/types.ts";
 import { type Config, ConfigError, type Environment, formatListen, type ListenAddress } from "../config.ts";
+import { createRandomPool } from "../crypto/random-pool.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool } from "../database/pool.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
@@ -59,9 +59,8 @@ function limitsOf(config: Config): GatewayServices["limits"] {
 }
 
 /** What serves every connection: the newest table's server, asked at each request. */
-function handlerOf(config: Config, clock: Clock, current: () => SignetServer): ListenerHandler {
+function handlerOf(config: Config, newRequestId: () => string, current: () => SignetServer): ListenerHandler {
   const { edgeRequestTimeoutMs, edgeHeadersTimeoutMs, edgeIdleTimeoutMs } = config;
-  const newRequestId = (): string => newId("request", clock.now(), randomBytes);
   return {
     request: (request, response) => current().routing(request, response),
     clientError: createClientErrorHandler(config.publicUrl, newRequestId),
@@ -140,6 +139,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   const mutualTls = await openMutualTls({ config, clock, log, isDenied: revocation.isDenied });
   const api = await openApi(config, log);
   const dispatchers = new Dispatchers();
+  const randomBytes = createRandomPool();
   let routes: RouteFile | undefined;
   let gateway: SignetServer | undefined;
 
@@ -172,7 +172,8 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   routes = await openRoutes(options, use);
   await use(routes.table);
 
-  const handler = handlerOf(config, clock, () => gateway as SignetServer);
+  const newRequestId = (): string => newId("request", clock.now(), randomBytes);
+  const handler = handlerOf(config, newRequestId, () => gateway as SignetServer);
   let plain: Server | undefined;
   let address = await mutualTls.listen(handler);
   if (address === undefined) {
