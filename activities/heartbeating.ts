@@ -1,11 +1,15 @@
-import { heartbeat } from "@temporalio/activity";
+import { Context } from "@temporalio/activity";
 
 /** A third of the shortest heartbeat timeout in workflows/. */
 const HEARTBEAT_MS = 2_000;
 
-/** Beats until the work ends, so that a worker that dies is noticed within seconds. */
+/**
+ * Beats until the work ends, so that a worker that dies is noticed within seconds. Called in the activity's first turn,
+ * in which its context is known.
+ */
 export async function heartbeating<T>(work: () => Promise<T>): Promise<T> {
-  const timer = setInterval(() => heartbeat(), HEARTBEAT_MS);
+  const context = Context.current();
+  const timer = setInterval(() => context.heartbeat(), HEARTBEAT_MS);
   try {
     return await work();
   } finally {

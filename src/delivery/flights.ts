@@ -136,7 +136,10 @@ export class Flights {
       this.#options.clock.now(),
     );
     const written = await this.#options.recorder.outcome({
-      ...key,
+      deliveryId: key.deliveryId,
+      carrier: key.carrier,
+      epoch: key.epoch,
+      attempt: key.attempt,
       attemptId,
       tenantId: delivery.tenantId,
       cycle: delivery.cycle,

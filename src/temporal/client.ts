@@ -1,5 +1,6 @@
 /** Connections to Temporal's frontend. */
 import { Client, Connection } from "@temporalio/client";
+import { useSynchronousContext } from "./call-context.ts";
 
 const CHECK_TIMEOUT_MS = 2_000;
 
@@ -14,7 +15,9 @@ export interface TemporalOptions {
  * start and accept events while Temporal is down.
  */
 export function createLazyClient({ address, namespace }: TemporalOptions): Client {
-  return new Client({ connection: Connection.lazy({ address }), namespace });
+  const connection = Connection.lazy({ address });
+  useSynchronousContext(connection.callContextStorage);
+  return new Client({ connection, namespace });
 }
 
 /** Rejects when Temporal cannot be reached or does not know the namespace. */

@@ -1,13 +1,16 @@
 /** The connection of worker processes; apart from client.ts, which the api loads without the worker's native library. */
 import { Client } from "@temporalio/client";
 import { NativeConnection } from "@temporalio/worker";
+import { useSynchronousContext } from "./call-context.ts";
 import type { TemporalOptions } from "./client.ts";
 
 /** The connection that a worker process shares between its workers and its client: eager starts need that. */
 export async function connectNative({
   address,
 }: Pick<TemporalOptions, "address">): Promise<NativeConnection> {
-  return await NativeConnection.connect({ address });
+  const connection = await NativeConnection.connect({ address });
+  useSynchronousContext(connection.callContextStorage);
+  return connection;
 }
 
 export function createNativeClient(connection: NativeConnection, namespace: string): Client {

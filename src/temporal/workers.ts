@@ -1,4 +1,5 @@
 /** The workers of a worker process: one per task queue, so that slow receivers only ever hold slots of their own. */
+import { asyncLocalStorage as activityContext } from "@temporalio/activity";
 import {
   type NativeConnection,
   Worker,
@@ -6,6 +7,7 @@ import {
   type WorkflowBundleOption,
 } from "@temporalio/worker";
 import { TASK_QUEUES } from "../../workflows/messages.ts";
+import { useSynchronousContext } from "./call-context.ts";
 
 /** Longer than any request, so that what is under way at a shutdown ends and is recorded. */
 const SHUTDOWN_GRACE_MS = 12_000;
@@ -71,8 +73,9 @@ function queueOptions({ connection, namespace, bundle, activities }: WorkersOpti
   ];
 }
 
-/** Creates the workers and lets them poll. */
+/** Creates the workers and lets them poll. Their activities know their context in their first turn only. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
+  useSynchronousContext(activityContext);
   const workers = await Promise.all(queueOptions(options).map(async (queue) => await Worker.create(queue)));
   const run = Promise.all(workers.map(async (worker) => await worker.run())).then(() => undefined);
   // Whoever awaits `run` or `stop` sees the failure; until then it must not count as unhandled.
