@@ -29,7 +29,12 @@ const OTHER_SILENT_MS = 500;
 /** Time of the loop after which the database counts as silent for a request that waits. */
 const RENEWAL_SILENT_MS = 100;
 const LOOK_AGAIN_MS = 10;
-const ACKNOWLEDGE_AGAIN_MS = 5;
+/**
+ * Acknowledgements leave room for the notifications of those who have not heard yet, and do not all come at once; each
+ * tells how long it has waited. What comes meanwhile is acknowledged together.
+ */
+const ACKNOWLEDGE_AFTER_MS = 5;
+const ACKNOWLEDGE_SPREAD_MS = 20;
 /** Answers that keep coming too late to be of use are waited for so long: then this process is of no use either. */
 const RENEWAL_MOST_MS = 5_000;
 
@@ -59,6 +64,8 @@ export class RevocationFollower {
   #asking = false;
   #acknowledging = false;
   #acknowledged = 0;
+  /** When the last of what is obeyed became so. */
+  #applied = { sequence: 0, at: 0 };
   #looking = false;
   #renewal: Promise<boolean> | undefined;
   /** Called with every answer, over whichever connection it came. */
@@ -185,17 +192,20 @@ export class RevocationFollower {
   /** Says what is obeyed, over the connection that is followed over: who cannot hear must not say that it has. */
   async #acknowledge(): Promise<void> {
     const subscription = this.#subscription;
+    const { monotonic, identity } = this.#options;
+    if (this.#applied.sequence !== this.view.applied) {
+      this.#applied = { sequence: this.view.applied, at: monotonic() };
+    }
     if (this.#acknowledging || subscription === undefined) {
       return;
     }
     this.#acknowledging = true;
     try {
       while (this.#acknowledged !== this.view.applied && this.#subscription === subscription) {
-        const { applied } = this.view;
-        await acknowledge(subscription.db, this.#options.identity.lockKey, applied);
-        this.#acknowledged = applied;
-        // What comes in quick succession is acknowledged together.
-        await delay(ACKNOWLEDGE_AGAIN_MS);
+        await delay(ACKNOWLEDGE_AFTER_MS + (identity.lockKey % ACKNOWLEDGE_SPREAD_MS));
+        const { sequence, at } = this.#applied;
+        await acknowledge(subscription.db, identity.lockKey, { sequence, sinceMs: monotonic() - at });
+        this.#acknowledged = sequence;
       }
     } catch (error) {
       this.#options.log.debug({ err: error }, "revocations were not acknowledged");

@@ -12,7 +12,7 @@ import type { Revocation } from "./publish-revocation.ts";
 /** An answer waits for acknowledgements so long; who has not sent one by then admits nobody (specification 8). */
 const WAIT_MS = 250;
 /** Pauses between looks; the last one repeats. */
-const LOOK_AGAIN_MS = [2, 3, 5, 10, 15, 25] as const;
+const LOOK_AGAIN_MS = [5, 10, 10, 15, 25] as const;
 
 /** What a receipt is for. */
 export type Acknowledged = Pick<Revocation, "id" | "sequence" | "tenant">;

@@ -162,12 +162,25 @@ export async function registerFollower(db: Queryable, { lockKey, process }: Foll
   );
 }
 
-/** Says that every revocation up to a number is obeyed (role signet_edge). */
-export async function acknowledge(db: Queryable, lockKey: number, sequence: number): Promise<void> {
+/** What a follower says that it obeys. */
+export interface Acknowledgement {
+  /** Every revocation up to this number. */
+  readonly sequence: number;
+  /** For how long already, by the follower's clock: a duration, so that its time of day does not matter. */
+  readonly sinceMs: number;
+}
+
+/** Says what a follower obeys (role signet_edge). */
+export async function acknowledge(
+  db: Queryable,
+  lockKey: number,
+  { sequence, sinceMs }: Acknowledgement,
+): Promise<void> {
   await db.query({
     name: "acknowledge-revocations",
-    text: "UPDATE revocation_followers SET seq = $2, applied_at = clock_timestamp() WHERE lock_key = $1",
-    values: [lockKey, sequence],
+    text: `UPDATE revocation_followers SET seq = $2, applied_at = clock_timestamp() - $3::float8 * interval '1 millisecond'
+            WHERE lock_key = $1`,
+    values: [lockKey, sequence, sinceMs],
   });
 }
 
