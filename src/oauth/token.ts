@@ -65,8 +65,11 @@ export interface TokenServices {
   /** Other resources that tokens may be asked for (RFC 8707). */
   readonly resources: readonly string[];
   readonly clock: Clock;
-  /** The second of Unix time from which on a token of this holder is good: 0 for now, infinite when it is revoked. */
-  readonly issuableFrom: (subject: TokenSubject) => number;
+  /**
+   * From which second of Unix time on a token of this holder is good: 0 for the second that is asked about, infinite
+   * when the holder is revoked.
+   */
+  readonly issuableFrom: (subject: TokenSubject, second: number) => number;
 }
 
 /** Answers a token request; rejects with a SignetError whose code names the OAuth error. */
@@ -112,8 +115,10 @@ async function mintUnlessRevoked(
   { mint, issuableFrom, clock }: TokenServices,
 ): Promise<string | undefined> {
   for (;;) {
+    // Not a moment after the signature: that may be in the next second.
+    const second = Math.floor(clock.now() / 1_000);
     const token = await mint.mint(subject);
-    const from = issuableFrom(subject);
+    const from = issuableFrom(subject, second);
     if (from === 0) {
       return token;
     }

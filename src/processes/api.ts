@@ -143,13 +143,13 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
     limits: createTokenLimits(config),
     mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes }),
     clock,
-    issuableFrom: (subject) =>
+    issuableFrom: (subject, issuedAt) =>
       view.issuableFrom({
         ...subject,
         certificateThumbprint: subject.certificateThumbprint,
         jti: "",
         kid: keys.signingKey().kid,
-        issuedAt: Math.floor(clock.now() / 1_000),
+        issuedAt,
       }),
     lastUsed,
     rotation: tokenRotation.rotation,

@@ -62,6 +62,8 @@ export class RevocationFollower {
   #connecting: Promise<void> = Promise.resolve();
   #reconnectMs = RECONNECT_FIRST_MS;
   #asking = false;
+  /** A notification came that the answer under way may not explain. */
+  #unexplained = false;
   #acknowledging = false;
   #acknowledged = 0;
   /** When the last of what is obeyed became so. */
@@ -161,11 +163,12 @@ export class RevocationFollower {
       return;
     }
     this.#asking = true;
+    this.#unexplained = false;
     try {
       const sentAt = this.#options.monotonic();
       await this.#learnOver(subscription);
       // While the loop is late its timers are as well; the next question goes out in the turn that reads this answer.
-      if (this.#options.monotonic() - sentAt > ASK_EVERY_MS) {
+      if (this.#unexplained || this.#options.monotonic() - sentAt > ASK_EVERY_MS) {
         setImmediate(() => void this.#ask());
       }
     } catch (error) {
@@ -184,6 +187,7 @@ export class RevocationFollower {
 
   #hear(payload: string): void {
     if (!this.view.hear(payload)) {
+      this.#unexplained = true;
       void this.#ask();
     }
     void this.#acknowledge();
