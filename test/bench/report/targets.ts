@@ -54,11 +54,14 @@ function overAll(read: Read, sum: (values: readonly number[]) => number): Limit[
     measurements.length === 0 ? undefined : sum(measurements.map((measurement) => read(measurement) ?? 0));
 }
 
-/** A figure of a scenario that measures no deliveries. */
-function found(scenario: string, name: string): Limit["read"] {
+/** A figure of a scenario that measures no deliveries, by the names that lead to it. */
+function found(...names: readonly string[]): Limit["read"] {
   return ({ findings }) => {
-    const finding = findings[scenario] as Readonly<Record<string, unknown>> | undefined;
-    return typeof finding?.[name] === "number" ? finding[name] : undefined;
+    let value: unknown = findings;
+    for (const name of names) {
+      value = (value as Readonly<Record<string, unknown>> | undefined)?.[name];
+    }
+    return typeof value === "number" ? value : undefined;
   };
 }
 
@@ -102,6 +105,17 @@ const LIMITS: readonly Limit[] = [
   { target: "… share of its requests/s", atLeast: 0.8, read: found("edge", "share") },
   { target: "… over mutual TLS", atLeast: 0.8, read: found("edge", "share_mutual_tls") },
   { target: "… false 503 at saturation", atMost: 0, read: found("edge", "false_stale") },
+  {
+    target: "revocation before 100 followers: p99 ms to each",
+    atMost: 25,
+    read: found("revocation", "spread", "ms_to_each", "p99"),
+  },
+  { target: "… at most", atMost: 250, read: found("revocation", "spread", "ms_to_each", "max") },
+  {
+    target: "… last admission behind a frozen line, ms",
+    atMost: 250,
+    read: found("revocation", "frozen", "last_admission_ms", "max"),
+  },
   {
     target: "compliance log: appends/s",
     atLeast: 1_000,
