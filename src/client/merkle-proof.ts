@@ -8,12 +8,17 @@ const LEAF_PREFIX = 0;
 const NODE_PREFIX = 1;
 const HASH_BYTES = 32;
 
+/** By way of a string, which Node makes in a third of the time that a buffer with memory of its own takes it. */
+function sha256(input: Buffer): Buffer {
+  return Buffer.from(hash("sha256", input, "binary"), "binary");
+}
+
 /** Hash of an entry. */
 export function leafHash(entry: Uint8Array): Buffer {
   const input = Buffer.allocUnsafe(entry.length + 1);
   input[0] = LEAF_PREFIX;
   input.set(entry, 1);
-  return hash("sha256", input, "buffer");
+  return sha256(input);
 }
 
 const nodeInput = Buffer.alloc(1 + 2 * HASH_BYTES, NODE_PREFIX);
@@ -22,7 +27,7 @@ const nodeInput = Buffer.alloc(1 + 2 * HASH_BYTES, NODE_PREFIX);
 export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
   nodeInput.set(left, 1);
   nodeInput.set(right, 1 + HASH_BYTES);
-  return hash("sha256", nodeInput, "buffer");
+  return sha256(nodeInput);
 }
 
 function half(value: number): number {

@@ -10,7 +10,7 @@ import {
 } from "../database/repositories/compliance-tree.ts";
 import type { LogItem } from "./log-items.ts";
 
-const PAGE_TILES = 16;
+const PAGE_TILES = 8;
 const PAGE_ENTRIES = PAGE_TILES * TILE_WIDTH;
 const PAGE_CHECKPOINTS = 1_000;
 
@@ -26,7 +26,8 @@ async function readPage(db: Queryable, first: number, end: number): Promise<LogI
       items.push({ kind: "tile", ...tile });
       next += 1;
     }
-    items.push({ kind: "entry", ...row });
+    const { idx, entry, leaf_hash, at, type, tenant_id } = row;
+    items.push({ kind: "entry", idx, entry, leaf_hash, at, type, tenant_id });
   }
   return items;
 }

@@ -5,9 +5,9 @@
 import { leafHash } from "../client/merkle-proof.ts";
 import { NoteError, openCheckpoint, type VerifierKey } from "../client/signed-note.ts";
 import type { CheckpointRow, LogRow } from "../database/repositories/compliance-tree.ts";
-import { type CanonicalValue, isCanonical } from "./canonical-json.ts";
 import type { LogItem } from "./log-items.ts";
 import { GrowingTree } from "./merkle.ts";
+import { readMembers } from "./read-members.ts";
 
 const HASH_BYTES = 32;
 const TILE_ENTRIES = 256;
@@ -203,28 +203,6 @@ class LogVerifier {
   }
 }
 
-interface Members {
-  readonly at?: unknown;
-  readonly idx?: unknown;
-  readonly tenant?: unknown;
-  readonly type?: unknown;
-}
-
-function parse(index: number, entry: Buffer): Members {
-  const text = entry.toString("utf8");
-  try {
-    const members = JSON.parse(text) as { readonly [name: string]: CanonicalValue };
-    // Only what is no UTF-8, or says so itself, holds this character.
-    const wellFormed = !text.includes("\ufffd") || Buffer.from(text).equals(entry);
-    if (wellFormed && isCanonical(text, members)) {
-      return members;
-    }
-  } catch {
-    // Not JSON at all, or a number that has no canonical form.
-  }
-  throw new LogProblem(index, `entry ${index} is not canonical JSON`);
-}
-
 /** An entry's time, as PostgreSQL writes the same one. */
 function columnText(at: string): string {
   const text = `${at.slice(0, 10)} ${at.slice(11, -1)}`;
@@ -233,7 +211,10 @@ function columnText(at: string): string {
 
 /** What queries go by must be what the entry says. */
 function checkMembers({ idx: index, entry, at, type, tenant_id: tenant }: LogRow): void {
-  const members = parse(index, entry);
+  const members = readMembers(entry);
+  if (members === undefined) {
+    throw new LogProblem(index, `entry ${index} is not canonical JSON`);
+  }
   if (members.idx !== index) {
     throw new LogProblem(index, `entry ${index} says that its place is ${String(members.idx)}`);
   }

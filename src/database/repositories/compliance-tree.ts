@@ -150,16 +150,71 @@ export interface LogRow {
   readonly tenant_id: string | null;
 }
 
+/** Reads what record_send wrote: for each row the number of its fields, for each field its type, its length, its bytes. */
+class PackedRows {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  next(): LogRow | undefined {
+    if (this.#at >= this.#bytes.length) {
+      return undefined;
+    }
+    this.#at += 4;
+    const place = this.#field();
+    return {
+      idx: place.readUInt32BE(0) * 2 ** 32 + place.readUInt32BE(4),
+      entry: this.#field(),
+      leaf_hash: this.#field(),
+      at: this.#text() ?? "",
+      type: this.#text() ?? "",
+      tenant_id: this.#text(),
+    };
+  }
+
+  /** The length of the next field, which starts at `#at` then; negative where there is none. */
+  #open(): number {
+    const length = this.#bytes.readInt32BE(this.#at + 4);
+    this.#at += 8;
+    return length;
+  }
+
+  #field(): Buffer {
+    const length = this.#open();
+    this.#at += length;
+    return this.#bytes.subarray(this.#at - length, this.#at);
+  }
+
+  #text(): string | null {
+    const length = this.#open();
+    if (length < 0) {
+      return null;
+    }
+    this.#at += length;
+    return this.#bytes.toString("utf8", this.#at - length, this.#at);
+  }
+}
+
 /** Entries from `first` on, below `end`, by place (role signet_audit). */
 export async function readLogRows(
   db: Queryable,
   { first, end, limit }: { readonly first: number; readonly end: number; readonly limit: number },
 ): Promise<LogRow[]> {
-  const { rows } = await db.query<LogRow>({
+  // One value for all of them: the driver takes twice the time of everything else to make objects of columns.
+  const { rows } = await db.query<{ packed: Buffer | null }>({
     name: "read-log-rows",
-    text: `SELECT idx, entry, leaf_hash, at::text AS at, type, tenant_id
-      FROM clog WHERE log_id = 1 AND idx >= $1 AND idx < $2 ORDER BY idx LIMIT $3`,
+    text: `SELECT string_agg(packed, ''::bytea) AS packed FROM (
+        SELECT record_send(ROW(idx, entry, leaf_hash, at::text, type, tenant_id)) AS packed
+          FROM clog WHERE log_id = 1 AND idx >= $1 AND idx < $2 ORDER BY idx LIMIT $3) AS page`,
     values: [first, end, limit],
   });
-  return rows;
+  const packed = new PackedRows(rows[0]?.packed ?? Buffer.of());
+  const read: LogRow[] = [];
+  for (let row = packed.next(); row !== undefined; row = packed.next()) {
+    read.push(row);
+  }
+  return read;
 }
