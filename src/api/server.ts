@@ -43,13 +43,15 @@ export function createServer(options: ServerOptions): SignetServer {
   const { baseUrl, clock, randomBytes } = options;
   const loggerInstance: FastifyBaseLogger = options.log;
   const newRequestId = (): string => newId("request", clock.now(), randomBytes);
+  const clients = options.clients ?? createClientIdentification({ production: false, clock });
   const server: SignetServer = fastify({
     loggerInstance,
     // One line per failure is written by the error handler, with the request id; a child logger for each request
     // would cost more than the token it serves.
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (parent) => parent,
-    genReqId: newRequestId,
+    // One id in the logs of the edge and of the api.
+    genReqId: (request) => clients.requestIdOf(request) ?? newRequestId(),
     http: { ...HTTP_TIMEOUTS, requireHostHeader: false },
     requestTimeout: HTTP_TIMEOUTS.requestTimeout,
     bodyLimit: BODY_LIMIT,
@@ -75,10 +77,7 @@ export function createServer(options: ServerOptions): SignetServer {
   const allowedMethods = collectAllowedMethods(server);
   installRouteDeclarations(server, options.guards);
   installRequestHygiene(server);
-  installClientCertificates(
-    server,
-    options.clients ?? createClientIdentification({ production: false, clock }),
-  );
+  installClientCertificates(server, clients);
   installBodyParsing(server);
   installErrorHandling(server, baseUrl, allowedMethods);
   return server;

@@ -54,6 +54,15 @@ function unavailable(error: Error): SignetError {
       });
 }
 
+/** Takes back what a reply has of an answer that will not come. */
+function forgetAnswer(reply: FastifyReply): void {
+  for (const name of Object.keys(reply.getHeaders())) {
+    reply.removeHeader(name);
+    reply.raw.removeHeader(name);
+  }
+  reply.request.answeredByUpstream = false;
+}
+
 /** The proxy library warns of every failure; this one's failures are logged where they are answered. */
 function quiet(log: Logger): Logger {
   return Object.create(log, { warn: { value: log.debug.bind(log) } }) as Logger;
@@ -85,7 +94,12 @@ function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
       }
       return kept;
     },
-    onResponse: (_request: FastifyRequest, reply: FastifyReply, { stream }: { stream: Readable }): void => {
+    onResponse: (request: FastifyRequest, reply: FastifyReply, { stream }: { stream: Readable }): void => {
+      if (!request.answeredByUpstream) {
+        // Its status was none, which is answered already.
+        stream.once("error", () => undefined).destroy();
+        return;
+      }
       void reply.send(stream);
       // Headers wait for the first piece of the body, to go with it. One that is not there yet may be long in coming.
       setImmediate(() => {
@@ -101,6 +115,7 @@ function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
         return;
       }
       reply.request.log = log;
+      forgetAnswer(reply);
       void reply.send(unavailable(error));
     },
   } as unknown as ReplyOptions;
@@ -112,6 +127,15 @@ export function registerProxiedRoutes(server: SignetServer, log: Logger, routes:
   const quietLog = quiet(log);
 
   void server.register(async (scope) => {
+    scope.setErrorHandler((thrown: Error, request, reply) => {
+      if (!request.answeredByUpstream) {
+        throw thrown;
+      }
+      // It broke off after its headers, before any of it went on to the client: another answer is still possible.
+      request.log = log;
+      forgetAnswer(reply);
+      throw unavailable(thrown);
+    });
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", (request, payload, done) => {
       try {

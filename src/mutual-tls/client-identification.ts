@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { Clock } from "../domain/clock.ts";
+import { isId } from "../domain/ids.ts";
 import { type CertificateProblem, timeProblem } from "./certificate-chain.ts";
 import { hasCertificateHeader } from "./client-cert-header.ts";
 import type { ClientCertificate } from "./client-certificate.ts";
@@ -26,6 +27,8 @@ export interface ClientOrigin {
 export interface ClientIdentification {
   /** @throws SignetError `INVALID_REQUEST` when a trusted proxy's header cannot be read */
   identify(request: IncomingMessage): ClientOrigin;
+  /** The id that a trusted proxy has given the request, if it has the form of ours (wire.md, Identifiers). */
+  requestIdOf(request: IncomingMessage): string | undefined;
 }
 
 /** The proxies that may speak for clients. */
@@ -72,6 +75,12 @@ export function createClientIdentification(options: ClientIdentificationOptions)
   }
 
   return {
+    requestIdOf: ({ socket, headers }) => {
+      const id = headers["x-request-id"];
+      return typeof id === "string" && proxies?.isTrusted(socket) === true && isId(id, "request")
+        ? id
+        : undefined;
+    },
     identify: (request) => {
       const { socket } = request;
       const peer = peerOf(socket);

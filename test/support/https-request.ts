@@ -71,6 +71,7 @@ export async function call(path: string, options: CallOptions): Promise<CallAnsw
     request.on("response", (response) => {
       let text = "";
       response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+      response.once("error", reject);
       response.on("end", () =>
         resolve({
           status: response.statusCode ?? 0,

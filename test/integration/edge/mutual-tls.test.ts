@@ -96,6 +96,20 @@ test("a token asked for through the edge is bound to the client's certificate, a
   }
 });
 
+test("a request has one id, given by the edge, in the answer and in the logs of both", async () => {
+  const forged = "req_0000000000000000000000ab";
+  const headers = { ...bearer("a.b.c"), "x-request-id": forged };
+  const answer = await ask("/v1/credentials", { pair: leaf, headers });
+  expect(answer).toMatchObject({ status: 401, body: { code: "TOKEN_INVALID" } });
+  const id = String(answer.headers["x-request-id"]);
+  expect(answer.body["request_id"]).toBe(id);
+  expect(id).not.toBe(forged);
+  expect(api.log.filter((line) => line.includes(id))).not.toEqual([]);
+  expect(edge.log.concat(api.log).join("\n")).not.toContain(forged);
+  const refused = await ask("/v1/inference/x", { pair: leaf, headers });
+  expect(edge.log.filter((line) => line.includes(String(refused.headers["x-request-id"])))).not.toEqual([]);
+});
+
 test("a certificate below an intermediate comes through, on a resumed session too", async () => {
   const chain = { key: deep.key, cert: `${deep.cert}\n${intermediate.cert}` };
   const first = await ask("/v1/auth/token", { pair: chain, json: grant(client), maxVersion: "TLSv1.2" });

@@ -113,6 +113,36 @@ test.each([
   expect(requests).toBe(1);
 });
 
+const HEADERS = "ETag: broken\r\nSet-Cookie: a=b\r\nContent-Encoding: gzip\r\n";
+
+test.each([
+  ["with a status that is none", `777 Odd\r\n${HEADERS}Content-Length: 2\r\n\r\nab`],
+  ["that ends after its headers", `200 OK\r\n${HEADERS}Content-Length: 10\r\n\r\n`],
+  ["with a first chunk that is none", `200 OK\r\n${HEADERS}Transfer-Encoding: chunked\r\n\r\nZZ\r\n`],
+])("an answer %s is a 503 with nothing of it, or breaks off", async (_name, answer) => {
+  edge.upstream.behave(({ socket }) => socket.end(`HTTP/1.1 ${answer}`));
+  // Many at once, so that headers and end are often read together.
+  const answers = await Promise.allSettled(
+    Array.from(
+      { length: 100 },
+      async () => await call("/v1/files/a", { port: edge.port, headers: bearer(token) }),
+    ),
+  );
+  const broken = answers
+    .filter((found) => found.status === "rejected")
+    .map(({ reason }) => reason as unknown);
+  expect(broken).toEqual(broken.map(() => expect.objectContaining({ code: "ECONNRESET" }) as unknown));
+  for (const { headers, ...found } of answers.flatMap((each) =>
+    each.status === "fulfilled" ? each.value : [],
+  )) {
+    expect(found).toMatchObject({ status: 503, body: { code: "UNAVAILABLE" } });
+    expect(headers).toMatchObject({ "retry-after": "1", "content-type": "application/problem+json" });
+    for (const name of ["etag", "set-cookie", "content-encoding", "transfer-encoding"]) {
+      expect(headers).not.toHaveProperty(name);
+    }
+  }
+});
+
 test("an upstream's 503 is passed on, once", async () => {
   let requests = 0;
   edge.upstream.behave((_request, response) => {

@@ -80,6 +80,23 @@ test("the certificate that a trusted proxy names binds the token, and is asked f
   expect(await list({})).toMatchObject({ status: 401, body: { code: "CLIENT_CERT_REQUIRED" } });
 });
 
+test("a trusted proxy's request id is taken over if it has the form of ours, and nobody else's", async () => {
+  const given = "req_0123456789abcdefghjkmnpq";
+  const idWith = async (id: string, options: CallOptions = {}): Promise<unknown> =>
+    (await forwarded({ "x-request-id": id }, options)).headers["x-request-id"];
+  expect(await idWith(given)).toBe(given);
+  for (const other of ["", "abc", `${given}0`, given.replace("req_", "ten_"), given.toUpperCase()]) {
+    expect(await idWith(other), other).toMatch(/^req_[0-9a-hjkmnp-tv-z]{24}$/);
+  }
+  const twice = ["X-Request-Id", given, "X-Request-Id", given, "Host", "api"];
+  const answer = await forwarded({}, { rawHeaders: twice, json: undefined });
+  expect(answer.headers["x-request-id"]).not.toContain(given);
+  for (const stranger of [{ pair: undefined }, { pair: leaf }, { pair: await clientPair(proxies) }]) {
+    const id = await idWith(given, stranger).catch(() => "refused");
+    expect(id).not.toBe(given);
+  }
+});
+
 test("a chain over intermediates is good with all of it, in any order", async () => {
   const below = await intermediate.issueAuthority({ subject: "CN=Below", ...today() });
   const deep = await clientPair(below);

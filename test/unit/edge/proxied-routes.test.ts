@@ -1,0 +1,69 @@
+/** What a client gets when an upstream's answer breaks off while nothing of it has been sent yet. */
+import { randomBytes } from "node:crypto";
+import { Readable } from "node:stream";
+import type { Dispatcher } from "undici";
+import { expect, test } from "vitest";
+import { createServer } from "../../../src/api/server.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import type { UpstreamConnections } from "../../../src/edge/dispatchers.ts";
+import { registerProxiedRoutes } from "../../../src/edge/proxied-routes.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+
+type Callback = (error: Error | null, answer: Partial<Dispatcher.ResponseData>) => void;
+
+/** Connections to an upstream whose body fails in the turn of the event loop that brought its headers. */
+function failing(): UpstreamConnections {
+  const request = (_options: unknown, callback: Callback): void => {
+    const body = new Readable({ read: () => undefined });
+    const headers = {
+      etag: "broken",
+      "set-cookie": "a=b",
+      "content-encoding": "gzip",
+      "content-length": "9",
+    };
+    callback(null, { statusCode: 200, headers, body: body as Dispatcher.ResponseData["body"] });
+    body.destroy(new Error("the other side closed"));
+  };
+  return { request: request as unknown as Dispatcher["request"] };
+}
+
+test("an answer that breaks off before its first byte is a 503, logged, with none of its headers", async () => {
+  const lines: string[] = [];
+  const log = createLogger({ level: "debug", destination: { write: (line) => void lines.push(line) } });
+  const server = createServer({ baseUrl: "http://edge", guards: {}, clock: systemClock, randomBytes, log });
+  server.decorateRequest("forwardedAt", 0);
+  server.decorateRequest("answeredByUpstream", false);
+  server.decorateRequest("answer");
+  const by: boolean[] = [];
+  server.addHook("onResponse", (request, _reply, done) => {
+    by.push(request.answeredByUpstream);
+    done();
+  });
+  registerProxiedRoutes(server, log, {
+    methods: ["GET"],
+    paths: ["/v1/files"],
+    config: { public: true },
+    upstream: "data",
+    origin: "http://upstream",
+    connections: failing(),
+    bodyLimit: 10,
+    headersFor: (_request, kept) => kept,
+  });
+  const origin = await server.listen({ host: "127.0.0.1", port: 0 });
+  try {
+    const answer = await fetch(`${origin}/v1/files`);
+    expect(answer.status).toBe(503);
+    expect(await answer.json()).toMatchObject({
+      code: "UNAVAILABLE",
+      request_id: answer.headers.get("x-request-id"),
+    });
+    expect(answer.headers.get("retry-after")).toBe("1");
+    for (const name of ["etag", "set-cookie", "content-encoding"]) {
+      expect(answer.headers.has(name)).toBe(false);
+    }
+    expect(lines.join("")).toContain("the other side closed");
+    expect(by).toEqual([false]);
+  } finally {
+    await server.close();
+  }
+});
