@@ -1,6 +1,6 @@
 #!/bin/sh
 # The one-shot service `init` of docker-compose.yml. It makes the keys and certificates that are missing and leaves those
-# that are there; run again, it renews the listener's certificate in its last 30 days.
+# that are there; run again, it renews certificates in their last 30 days.
 #
 #   init.sh                    what the services need
 #   init.sh ca                 prints the CA's certificate
@@ -12,7 +12,7 @@ umask 077
 authority="O=Signet compose - made on this machine - do not trust elsewhere/CN=Signet compose CA"
 days_ca=3650
 days_leaf=397
-ca="$SIGNET_INIT_CA" keys="$SIGNET_INIT_KEYS" api="$SIGNET_INIT_API" worker="$SIGNET_INIT_WORKER"
+ca="$SIGNET_INIT_CA" keys="$SIGNET_INIT_KEYS" api="$SIGNET_INIT_API" edge="$SIGNET_INIT_EDGE" worker="$SIGNET_INIT_WORKER"
 
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
@@ -48,17 +48,27 @@ issue() {
     || { cat "$work/log" >&2; exit 1; }
 }
 
-make_listener_certificate() {
-  [ -s "$api/server.crt" ] && openssl x509 -in "$api/server.crt" -noout -checkend 2592000 > /dev/null && return
-  issue localhost serverAuth "DNS:localhost,DNS:api,IP:127.0.0.1,IP:::1"
-  put "$api/server.key" < "$work/leaf.key"
-  put "$api/server.crt" < "$work/leaf.crt"
-  put "$api/clients-ca.crt" < "$ca/ca.crt"
+# keep FILE PURPOSE ALTERNATIVE_NAMES: FILE.key and FILE.crt, new ones if there are none or if they end soon.
+keep() {
+  [ -s "$1.crt" ] && openssl x509 -in "$1.crt" -noout -checkend 2592000 > /dev/null && return
+  issue "$(basename "$1")" "$2" "$3"
+  put "$1.key" < "$work/leaf.key"
+  put "$1.crt" < "$work/leaf.crt"
+}
+
+make_certificates() {
+  keep "$api/server" serverAuth "DNS:api,DNS:localhost,IP:127.0.0.1,IP:::1"
+  keep "$edge/server" serverAuth "DNS:localhost,DNS:edge,IP:127.0.0.1,IP:::1"
+  # What the api knows its edge by; a client's name has /client/ in it.
+  keep "$edge/edge" clientAuth "URI:spiffe://signet.compose/edge"
+  for trusted in "$api/clients-ca" "$api/proxies-ca" "$edge/clients-ca" "$edge/api-ca"; do
+    [ -s "$trusted.crt" ] || put "$trusted.crt" < "$ca/ca.crt"
+  done
 }
 
 make_services() {
   make_authority
-  make_listener_certificate
+  make_certificates
   # Given in .env they are taken over: a set-up of an earlier version had them there.
   [ -s "$keys/pepper" ] || printf '%s\n' "${SIGNET_PEPPER:-$(openssl rand -base64 32)}" | put "$keys/pepper"
   [ -s "$keys/kek" ] || printf '%s\n' "${SIGNET_KEK:-$(openssl rand -base64 32)}" | put "$keys/kek"
@@ -68,7 +78,7 @@ make_services() {
     printf '%s\n' "${SIGNET_CHECKPOINT_KEY:-$(openssl rand -base64 32)}" | put "$worker/checkpoint-key"
   # The user of the image; its processes have no capability to read what is somebody else's.
   if [ "$(id -u)" = 0 ]; then
-    chown -R 1000:1000 "$keys" "$api" "$worker"
+    chown -R 1000:1000 "$keys" "$api" "$edge" "$worker"
   fi
 }
 

@@ -19,6 +19,7 @@ import {
   parseSeconds,
   type Variables,
 } from "../support/compose-file.ts";
+import { clientFetch, requireReachable } from "../support/compose-reach.ts";
 import {
   type ComposeRun,
   makePlace,
@@ -26,7 +27,7 @@ import {
   prepareCompose,
   type RunOptions,
 } from "../support/compose-run.ts";
-import { createTlsFetch } from "../../src/client/tls-fetch.ts";
+import type { createTlsFetch } from "../../src/client/tls-fetch.ts";
 import { newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { productionImage } from "../support/processes.ts";
@@ -35,7 +36,7 @@ import { startReceiver, verifyReceived } from "../support/receiver-server.ts";
 const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** The most demanding first: what starts before it may is found out. */
-const SERVICES = ["worker", "api", "migrate"] as const;
+const SERVICES = ["edge", "worker", "api", "migrate"] as const;
 vi.setConfig({ testTimeout: 180_000 });
 const PATIENT = { start: 60_000, health: 60_000 };
 /** For what is not expected to be healthy: a start takes a second or two, a health check a tenth. */
@@ -78,33 +79,8 @@ async function prepare(
   return await prepareCompose({ file: composed, image, directory, place, ...options });
 }
 
-/** What must hold beside the services' own health checks for the whole to be of use. @throws when it does not */
-async function requireReachable(compose: ComposeRun, names: readonly string[], place: Place): Promise<void> {
-  for (const name of names.filter((service) => service !== "migrate")) {
-    const metrics = await fetch(`${compose.reach(name, 9464)}/metrics`);
-    if (!(await metrics.text()).includes("process_cpu_seconds_total")) {
-      throw new Error(`${name} serves no metrics`);
-    }
-  }
-  if (names.includes("api")) {
-    const origin = compose.published(8443);
-    const tls = await clientFetch(place);
-    const metadata = await tls(`${origin}/.well-known/oauth-authorization-server`, {});
-    const { issuer } = (await metadata.json()) as Json;
-    if (issuer !== origin) {
-      throw new Error(`the issuer is ${String(issuer)}, published is ${origin}`);
-    }
-  }
-}
-
 interface Json {
   readonly [member: string]: unknown;
-}
-
-/** `fetch` with a certificate that the job has made for a client. */
-async function clientFetch(place: Place): Promise<ReturnType<typeof createTlsFetch>> {
-  const [ca, pair] = [await place.init("ca"), await place.init("client", "example")];
-  return createTlsFetch({ key: pair, cert: pair, ca });
 }
 
 async function call(
@@ -211,12 +187,16 @@ describe("the services as the file runs them", () => {
   async function startUp(
     broken: ComposeFile,
     names: readonly string[],
-    { own, patienceMs }: { own: boolean; patienceMs: RunOptions["patienceMs"] },
+    {
+      own,
+      patienceMs,
+      completed = ["migrate"],
+    }: { own: boolean; patienceMs: RunOptions["patienceMs"]; completed?: readonly string[] },
   ): Promise<void> {
     const there = own ? await makePlace(file) : place;
     const compose = await prepare(broken, there, {
       patienceMs,
-      completed: own ? [] : ["migrate"],
+      completed: own ? [] : completed,
     });
     try {
       await compose.up(names);
@@ -235,7 +215,9 @@ describe("the services as the file runs them", () => {
     { own, because }: { own: boolean; because: RegExp },
   ): Promise<void> {
     const patienceMs = because.source.includes("is not healthy") ? IMPATIENT : PATIENT;
-    await expect(startUp(broken, names, { own, patienceMs })).rejects.toThrow(because);
+    // An edge alone is one that does not come as far as to ask the api.
+    const completed = names.join() === "edge" ? ["migrate", "api"] : ["migrate"];
+    await expect(startUp(broken, names, { own, patienceMs, completed })).rejects.toThrow(because);
   }
 
   type Change = (service: ComposeService) => ComposeService;
@@ -267,6 +249,8 @@ describe("the services as the file runs them", () => {
     await startUp(file, SERVICES, { own: true, patienceMs: PATIENT });
     await startUp(file, ["api"], { own: false, patienceMs: PATIENT });
     await startUp(file, ["worker"], { own: false, patienceMs: PATIENT });
+    await startUp(file, ["edge", "api"], { own: false, patienceMs: PATIENT });
+    await startUp(file, ["edge"], { own: false, patienceMs: PATIENT, completed: ["migrate", "api"] });
   });
 
   /** Why a service cannot do without the key: what the start-up check says when it is gone. */
@@ -288,9 +272,27 @@ describe("the services as the file runs them", () => {
       SIGNET_OPERATOR_TOKEN_FILE: /SIGNET_OPERATOR_TOKEN must be set/,
       SIGNET_METRICS_LISTEN: /api:9464 cannot be reached/,
       SIGNET_EDGE_LISTEN: /api:8443 cannot be reached/,
+      SIGNET_TLS_KEY_FILE: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_TLS_KEY_FILE/,
+      SIGNET_TLS_CERT_FILE: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_TLS_CERT_FILE/,
+      SIGNET_CLIENT_CA_FILE: /SIGNET_CLIENT_CA_FILE must be set/,
+      SIGNET_MTLS_MODE: /the issuer is undefined/,
+      SIGNET_PROXY_CA_FILE: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_PROXY_CA_FILE/,
+      SIGNET_PROXY_NAMES: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_PROXY_NAMES/,
+      SIGNET_TRUSTED_PROXIES: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_TRUSTED_PROXIES/,
+    },
+    edge: {
+      SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
+      SIGNET_DATABASE_URL: /SIGNET_DATABASE_URL must be set/,
+      SIGNET_METRICS_LISTEN: /edge:9464 cannot be reached/,
+      SIGNET_EDGE_LISTEN: /edge:8443 cannot be reached/,
       SIGNET_TLS_KEY_FILE: /SIGNET_TLS_KEY_FILE must be set/,
       SIGNET_TLS_CERT_FILE: /SIGNET_TLS_CERT_FILE must be set/,
       SIGNET_CLIENT_CA_FILE: /SIGNET_CLIENT_CA_FILE must be set/,
+      SIGNET_EDGE_API_URL: /SIGNET_EDGE_API_URL or SIGNET_EDGE_ROUTES must be set/,
+      SIGNET_EDGE_API_CA_FILE: /with https needs SIGNET_EDGE_API_CA_FILE/,
+      SIGNET_EDGE_API_NAMES: /with https needs .*SIGNET_EDGE_API_NAMES/,
+      SIGNET_EDGE_KEY_FILE: /with https needs .*SIGNET_EDGE_KEY_FILE/,
+      SIGNET_EDGE_CERT_FILE: /with https needs .*SIGNET_EDGE_CERT_FILE/,
     },
     worker: {
       SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
@@ -339,7 +341,7 @@ describe("the services as the file runs them", () => {
     });
   const independent: Change = ({ depends_on: _needs, ...service }) => service;
 
-  test.for<readonly [name: string, what: string, how: Change, because: RegExp, own?: "own"]>([
+  test.for<readonly [name: string, what: string, how: Change, because: RegExp, beside?: "own" | "api"]>([
     ["migrate", "command", (service) => ({ ...service, command: ["migrat"] }), /unknown command/, "own"],
     ["api", "command", (service) => ({ ...service, command: ["apis"] }), /unknown command/],
     ["worker", "command", (service) => ({ ...service, command: [] }), /Usage: signet/],
@@ -350,11 +352,40 @@ describe("the services as the file runs them", () => {
     ["api", "dependencies", independent, /schema is not up to date|password authentication failed/, "own"],
     ["worker", "dependencies", independent, /schema is not up to date|password authentication failed/, "own"],
     [
-      "api",
+      "edge",
       "published port",
       (service) => ({ ...service, ports: ["127.0.0.1:8443:8444"] }),
       /cannot be reach/,
     ],
+    ["edge", "command", (service) => ({ ...service, command: ["api"] }), /TEMPORAL_ADDRESS must be set/],
+    ["edge", "health check's path", health("/readyz", "/ready"), /edge is not healthy/],
+    ["edge", "host", set("SIGNET_EDGE_LISTEN", "0.0.0.0", "127.0.0.1"), /edge:8443 cannot be reached/],
+    ["edge", "password", set("SIGNET_DATABASE_URL", /:\w+@/, ":x@"), /password authentication failed/],
+    ["edge", "certificate", set("SIGNET_EDGE_CERT_FILE", "edge.crt", "server.crt"), /edge ended with code/],
+    ["edge", "api", set("SIGNET_EDGE_API_URL", "8443", "8444"), /the issuer is undefined/, "api"],
+    ["edge", "name of the api", set("SIGNET_EDGE_API_NAMES", "api", "edge"), /issuer is undefined/, "api"],
+    [
+      "edge",
+      "certificate for its clients",
+      set("SIGNET_TLS_CERT_FILE", "server.crt", "edge.crt"),
+      /edge ended with code/,
+    ],
+    [
+      "edge",
+      "certificate and key for the api",
+      ({ environment = {}, ...service }) => ({
+        ...service,
+        environment: {
+          ...environment,
+          SIGNET_EDGE_CERT_FILE: environment["SIGNET_TLS_CERT_FILE"] ?? "",
+          SIGNET_EDGE_KEY_FILE: environment["SIGNET_TLS_KEY_FILE"] ?? "",
+        },
+      }),
+      /the issuer is undefined/,
+      "api",
+    ],
+    ["api", "name of the edge", set("SIGNET_PROXY_NAMES", "edge", "client/example"), /issuer is undefined/],
+    ["api", "mode", set("SIGNET_MTLS_MODE", "proxy", "off"), /SIGNET_MTLS_MODE must not be off/],
     ["api", "host", set("SIGNET_EDGE_LISTEN", "0.0.0.0", "127.0.0.1"), /api:8443 cannot be reached/],
     ["api", "port", set("SIGNET_EDGE_LISTEN", "8443", "8444"), /api:8443 cannot be reached/],
     ["worker", "metrics host", set("SIGNET_METRICS_LISTEN", "0.0.0.0", "127.0.0.1"), /cannot be reached/],
@@ -379,8 +410,9 @@ describe("the services as the file runs them", () => {
       set("SIGNET_TLS_CERT_FILE", "server.crt", "clients-ca.crt"),
       /api ended with code/,
     ],
-  ])("%s does not start up with another %s", async ([name, , how, because, own]) => {
-    const names = own === undefined ? [name] : [name, "migrate"];
-    await expectBroken(change(name, how), names, { own: own !== undefined, because });
+  ])("%s does not start up with another %s", async ([name, , how, because, beside]) => {
+    const own = beside === "own";
+    const names = beside === undefined ? [name] : [name, own ? "migrate" : beside];
+    await expectBroken(change(name, how), names, { own, because });
   });
 });

@@ -198,7 +198,18 @@ export class ComposeRun {
     for (const [variable, value] of Object.entries(environment)) {
       environment[variable] = value.replace(`${VOLUMES}/`, `${place.volumes}/`);
     }
-    const published = `127.0.0.1:${this.#port("api", 8443)}`;
+    const apiUrl = environment["SIGNET_EDGE_API_URL"];
+    if (apiUrl !== undefined) {
+      environment["SIGNET_EDGE_API_URL"] = apiUrl.replace(
+        /\/\/api:(\d+)/,
+        (_all, port: string) => `//127.0.0.1:${this.#port("api", port)}`,
+      );
+    }
+    if (environment["SIGNET_TRUSTED_PROXIES"] !== undefined) {
+      // A container's address is of one of the private networks; here it is loopback.
+      environment["SIGNET_TRUSTED_PROXIES"] += ",127.0.0.0/8";
+    }
+    const published = `127.0.0.1:${this.#port("edge", 8443)}`;
     environment["SIGNET_PUBLIC_URL"] = (given["SIGNET_PUBLIC_URL"] ?? "").replace(
       "localhost:8443",
       published,

@@ -61,7 +61,14 @@ describe("every service", () => {
 
   test("that keeps running has a health check and is started again", () => {
     const running = all().filter(([, candidate]) => !isJob(candidate));
-    expect(running.map(([name]) => name)).toEqual(["postgres", "temporal", "temporal-ui", "api", "worker"]);
+    expect(running.map(([name]) => name)).toEqual([
+      "postgres",
+      "temporal",
+      "temporal-ui",
+      "api",
+      "worker",
+      "edge",
+    ]);
     for (const [name, { healthcheck, restart }] of running) {
       expect(healthcheck?.test[0], name).toBe("CMD");
       expect(restart, name).toBe("unless-stopped");
@@ -102,11 +109,9 @@ describe("every service", () => {
       expect(target).toBe(`/run/signet/${source}`);
       expect(mode, name).toBe(name === "init" ? undefined : "ro");
     }
-    expect(mounts.filter(([, source]) => source === "api").map(([name]) => name)).toEqual(["init", "api"]);
-    expect(mounts.filter(([, source]) => source === "worker").map(([name]) => name)).toEqual([
-      "init",
-      "worker",
-    ]);
+    for (const own of ["api", "worker", "edge"]) {
+      expect(mounts.filter(([, source]) => source === own).map(([name]) => name)).toEqual(["init", own]);
+    }
     expect(service("init")).toMatchObject({ network_mode: "none", read_only: true, cap_drop: ["ALL"] });
     expect(service("init").image).toBe(service("postgres").image);
   });
@@ -129,7 +134,7 @@ describe("every service", () => {
 
 describe("our services", () => {
   test("may write nothing, have no capabilities, and end before they are killed", () => {
-    for (const name of ["migrate", "api", "worker"]) {
+    for (const name of ["migrate", "api", "worker", "edge"]) {
       expect(service(name)).toMatchObject({ init: true, read_only: true, cap_drop: ["ALL"] });
       expect(parseSeconds(service(name).stop_grace_period ?? "")).toBeGreaterThan(CLOSE_TIMEOUT_MS);
     }
@@ -139,7 +144,8 @@ describe("our services", () => {
     expect(image.environment["SIGNET_ENV"]).toBe("production");
     for (const [name] of all()) {
       expect(environment(name)).not.toHaveProperty("SIGNET_ENV");
-      expect(environment(name)).not.toHaveProperty("SIGNET_MTLS_MODE");
+      // In production, native where nothing is said.
+      expect(environment(name)["SIGNET_MTLS_MODE"]).toBe(name === "api" ? "proxy" : undefined);
     }
   });
 
@@ -150,6 +156,32 @@ describe("our services", () => {
       expect("SIGNET_OPERATOR_TOKEN_FILE" in environment(name)).toBe(name === "api");
       expect("SIGNET_DATABASE_ADMIN_URL" in environment(name)).toBe(name === "migrate");
     }
+  });
+});
+
+describe("the edge", () => {
+  test("is the only way in, by the port that others may publish and the api does not", () => {
+    expect(service("edge").ports).toEqual(["127.0.0.1:8443:8443"]);
+    expect(service("api").ports).toBeUndefined();
+    expect(environment("api")).not.toHaveProperty("SIGNET_API_LISTEN");
+    expect(SETTINGS.apiListen.fallback).toMatch(/^127\.0\.0\.1:/);
+  });
+
+  test("has no secret of the service's and no way to Temporal", () => {
+    expect(service("edge").volumes).toEqual(["edge:/run/signet/edge:ro"]);
+    for (const name of ["SIGNET_PEPPER_FILE", "SIGNET_KEK_FILE", "TEMPORAL_ADDRESS"]) {
+      expect(environment("api")).toHaveProperty(name);
+      expect(environment("edge")).not.toHaveProperty(name);
+    }
+  });
+
+  test("is known to the api by the name that init gives it, which no client's certificate can have", async () => {
+    const script = await read("compose/init.sh");
+    const name = environment("api")["SIGNET_PROXY_NAMES"] ?? "";
+    expect(script).toContain(`clientAuth "${name}"`);
+    expect(script).toContain('clientAuth "URI:spiffe://signet.compose/client/$2"');
+    expect(name).not.toContain("/client/");
+    expect(script).toContain(`serverAuth "${environment("edge")["SIGNET_EDGE_API_NAMES"]},`);
   });
 });
 
@@ -182,9 +214,10 @@ describe("PostgreSQL", () => {
 
   test("takes as many connections as the others may open", () => {
     const most = Number(/max_connections=(\d+)/.exec(service("postgres").command?.join(" ") ?? "")?.[1]);
-    // Temporal's four services: 20 and, for visibility, 10 each. Ours: a pool per database role, and the listener.
+    // Temporal's four services: 20 and, for visibility, 10 each. Ours: a pool per database role, and the listeners.
     const temporal = 4 * (20 + 10);
-    const ours = 4 * 10 + 10 + 1;
+    const edge = 4;
+    const ours = 4 * 10 + 10 + 1 + edge;
     expect(most).toBeGreaterThan(temporal + ours + 20);
   });
 });

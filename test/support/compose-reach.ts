@@ -1,0 +1,47 @@
+/** The services of docker-compose.yml, asked as clients and the edge ask them. */
+import { X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createTlsFetch } from "../../src/client/tls-fetch.ts";
+import type { ComposeRun, Place } from "./compose-run.ts";
+
+/** `fetch` with a certificate that the job has made for a client. */
+export async function clientFetch(place: Place): Promise<ReturnType<typeof createTlsFetch>> {
+  const [ca, pair] = [await place.init("ca"), await place.init("client", "example")];
+  return createTlsFetch({ key: pair, cert: pair, ca });
+}
+
+/** Asks the api as the edge does: with the edge's certificate, and a word for a client's. */
+async function askAsEdge(url: string, place: Place): Promise<Response> {
+  const read = async (name: string) => await readFile(join(place.volumes, "edge", name), "utf8");
+  const [ca, cert, key] = [await place.init("ca"), await read("edge.crt"), await read("edge.key")];
+  const client = new X509Certificate(await place.init("client", "example"));
+  const headers = { "client-cert": `:${client.raw.toString("base64")}:` };
+  return await createTlsFetch({ ca, cert, key })(url, { headers });
+}
+
+/** What must hold beside the services' own health checks for the whole to be of use. @throws when it does not */
+export async function requireReachable(
+  compose: ComposeRun,
+  names: readonly string[],
+  place: Place,
+): Promise<void> {
+  for (const name of names.filter((service) => service !== "migrate")) {
+    const metrics = await fetch(`${compose.reach(name, 9464)}/metrics`);
+    if (!(await metrics.text()).includes("process_cpu_seconds_total")) {
+      throw new Error(`${name} serves no metrics`);
+    }
+  }
+  const origin = compose.published(8443);
+  const metadata = "/.well-known/oauth-authorization-server";
+  if (names.includes("api")) {
+    const ask = await clientFetch(place);
+    const answer = names.includes("edge")
+      ? await ask(`${origin}${metadata}`, {})
+      : await askAsEdge(`${compose.reach("api", 8443)}${metadata}`, place);
+    const { issuer } = (await answer.json()) as { readonly issuer?: unknown };
+    if (issuer !== origin) {
+      throw new Error(`the issuer is ${String(issuer)}, published is ${origin}`);
+    }
+  }
+}
