@@ -42,6 +42,7 @@ export const ENTRY_TYPES = [
   "tenant.revoked",
   "tenant.suspended",
   "token.revoked",
+  "tokens.issued",
 ] as const;
 
 export type EntryType = (typeof ENTRY_TYPES)[number];

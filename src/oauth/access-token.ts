@@ -24,9 +24,15 @@ export interface TokenSubject {
   readonly certificateThumbprint?: string | undefined;
 }
 
+export interface MintedToken {
+  readonly token: string;
+  /** Its id. */
+  readonly jti: string;
+}
+
 export interface TokenMint {
   /** A signed token for the subject, good from now for 900 seconds. */
-  mint(subject: TokenSubject): Promise<string>;
+  mint(subject: TokenSubject): Promise<MintedToken>;
 }
 
 export interface TokenMintOptions {
@@ -47,6 +53,7 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
   return {
     mint: async (subject) => {
       const key = signingKey();
+      const jti = Buffer.from(randomBytes(JTI_BYTES)).toString("base64url");
       const issuedAt = Math.floor(clock.now() / 1_000);
       const claims = {
         iss: issuer,
@@ -54,7 +61,7 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
         aud: subject.audience ?? audience,
         client_id: subject.clientId,
         scope: subject.scope,
-        jti: Buffer.from(randomBytes(JTI_BYTES)).toString("base64url"),
+        jti,
         iat: issuedAt,
         nbf: issuedAt,
         exp: issuedAt + TOKEN_LIFETIME_SECONDS,
@@ -69,7 +76,7 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
       };
       const header = encode(`{"alg":"${key.alg}","typ":"at+jwt","kid":"${key.kid}"}`);
       const signed = `${header}.${encode(JSON.stringify(claims))}`;
-      return `${signed}.${await key.sign(signed)}`;
+      return { token: `${signed}.${await key.sign(signed)}`, jti };
     },
   };
 }

@@ -5,7 +5,12 @@ import type { CredentialRotation, Rotation } from "../credentials/rotation.ts";
 import type { Clock } from "../domain/clock.ts";
 import { parseScopes } from "../domain/scopes.ts";
 import { SignetError } from "../errors.ts";
-import { TOKEN_LIFETIME_SECONDS, type TokenMint, type TokenSubject } from "./access-token.ts";
+import {
+  TOKEN_LIFETIME_SECONDS,
+  type MintedToken,
+  type TokenMint,
+  type TokenSubject,
+} from "./access-token.ts";
 import {
   type AuthenticatedClient,
   invalidClient,
@@ -15,6 +20,7 @@ import {
 } from "./client-authentication.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import type { TokenLimits } from "../rate-limits/token-limits.ts";
+import type { IssuedTokens } from "./issued-tokens.ts";
 import type { LastUsedRecorder } from "./last-used.ts";
 import { readParameters, refuseQueryParameters, type RequestParameters } from "./request-parameters.ts";
 
@@ -58,6 +64,7 @@ export interface TokenServices {
   readonly authenticator: ClientAuthenticator;
   readonly mint: TokenMint;
   readonly lastUsed: LastUsedRecorder;
+  readonly issued: IssuedTokens;
   readonly limits: TokenLimits;
   readonly rotation: Rotation;
   /** `aud` of a token that is asked for without a resource. */
@@ -92,10 +99,12 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
   const rotation = rotationStep(authenticated, { presented, request, rotation: services.rotation });
   const credentialRotation = rotation === undefined ? undefined : await rotation;
   const subject = tokenSubject(authenticated, { scope, audience, certificate: request.clientCertificate });
-  const token = await mintUnlessRevoked(subject, services);
-  if (token === undefined) {
+  const minted = await mintUnlessRevoked(subject, services);
+  if (minted === undefined) {
     throw invalidClient(presented.method === "client_secret_basic");
   }
+  const { token, jti } = minted;
+  services.issued.note(subject.tenantId, jti);
   return {
     access_token: token,
     token_type: "Bearer",
@@ -113,14 +122,14 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
 async function mintUnlessRevoked(
   subject: TokenSubject,
   { mint, issuableFrom, clock }: TokenServices,
-): Promise<string | undefined> {
+): Promise<MintedToken | undefined> {
   for (;;) {
     // Not a moment after the signature: that may be in the next second.
     const second = Math.floor(clock.now() / 1_000);
-    const token = await mint.mint(subject);
+    const minted = await mint.mint(subject);
     const from = issuableFrom(subject, second);
     if (from === 0) {
-      return token;
+      return minted;
     }
     const waitMs = from * 1_000 - clock.now();
     if (waitMs > READMISSION_MAX_MS) {

@@ -7,6 +7,7 @@ import { createCommitChange } from "../api/admin/audited.ts";
 import { createApi } from "../api/app.ts";
 import type { OAuthServices } from "../api/routes/oauth.ts";
 import type { SignetServer } from "../api/types.ts";
+import { appendIssuedTokens } from "../compliance/issued-tokens-log.ts";
 import { type Config, formatListen, type ListenAddress } from "../config.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
@@ -25,6 +26,7 @@ import type { ReadinessCheck } from "../observability/readiness.ts";
 import { createTokenMint } from "../oauth/access-token.ts";
 import { createAssertionVerifier } from "../oauth/client-assertion.ts";
 import { createClientAuthenticator } from "../oauth/client-authentication.ts";
+import { createIssuedTokens } from "../oauth/issued-tokens.ts";
 import type { KeyStore } from "../oauth/key-store.ts";
 import { createLastUsedRecorder } from "../oauth/last-used.ts";
 import { tokenEndpoint } from "../oauth/metadata.ts";
@@ -116,6 +118,11 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
     clock,
     log,
   });
+  const issued = createIssuedTokens({
+    append: async (counts) => await appendIssuedTokens(pools.issuer, counts, { clock, randomBytes }),
+    clock,
+    log,
+  });
   const tokenRotation = createTokenRotation({ config, pepper, clock, log });
   const mutualTlsUrl = mutualTlsAddress(config);
   const endpoints = [issuer, mutualTlsUrl].filter((url) => url !== undefined).map(tokenEndpoint);
@@ -152,9 +159,10 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
         issuedAt,
       }),
     lastUsed,
+    issued,
     rotation: tokenRotation.rotation,
     close: async () => {
-      await Promise.all([lastUsed.close(), tokenRotation.close(), reMac.close()]);
+      await Promise.all([lastUsed.close(), issued.close(), tokenRotation.close(), reMac.close()]);
     },
   };
 }

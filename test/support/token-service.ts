@@ -144,9 +144,10 @@ function createServices(
     }),
     mint: {
       mint: async ({ credentialId, secretVersion }) =>
-        await Promise.resolve(`${credentialId}/${secretVersion}`),
+        await Promise.resolve({ token: `${credentialId}/${secretVersion}`, jti: "" }),
     },
     lastUsed,
+    issued: { note: () => undefined },
     rotation: new TokenRotationService({
       pool: pools.rotator,
       pepper,

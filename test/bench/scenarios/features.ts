@@ -66,7 +66,7 @@ async function tokenVerification(): Promise<Readonly<Record<string, number>>> {
     clock: systemClock,
     verificationKey: async () => ({ alg: "ES256", key: publicKey }),
   });
-  const tokenOf = (call: number): string => tokens[call % TOKENS] ?? "";
+  const tokenOf = (call: number): string => tokens[call % TOKENS]?.token ?? "";
   return {
     first_use: await cpuPerThousand(TOKENS, async (call) => await verify(tokenOf(call))),
     repeated: await cpuPerThousand(CALLS, async (call) => await verify(tokenOf(call))),

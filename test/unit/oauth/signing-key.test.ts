@@ -46,7 +46,7 @@ function rowOf(alg: SigningAlgorithm): NewSigningKey {
 }
 
 async function mintWith(key: SigningKey): Promise<string> {
-  return await createTokenMint({
+  const { token } = await createTokenMint({
     issuer: ISSUER,
     audience: "signet",
     signingKey: () => key,
@@ -61,6 +61,7 @@ async function mintWith(key: SigningKey): Promise<string> {
     region: "eu",
     scope: "events:publish",
   });
+  return token;
 }
 
 const refusal = async (token: string): Promise<string> =>

@@ -29,7 +29,7 @@ const subject = {
   region: "eu-west-1",
   scope: "inference:read webhooks:write",
 };
-const token = await createTokenMint({
+const { token } = await createTokenMint({
   issuer: ISSUER,
   audience: "signet",
   signingKey: () => signingKey,
