@@ -83,6 +83,47 @@ test("entries written at the same time stand without gap, and their tree is the 
   expect(await head()).toEqual({ ...tree.frontier, root: tree.root.toString("hex") });
 });
 
+test("32 writers at once, some of whom change their mind, leave no gap and no place twice", async () => {
+  const WRITERS = 32;
+  const EACH = 6;
+  const { size } = await head();
+  const many = createPool({
+    url: database.url,
+    role: "signet_operator",
+    max: WRITERS,
+    log: createLogger({ level: "silent" }),
+  });
+  const places: number[] = [];
+  /** Each holds a connection of its own before the first of them writes. */
+  const clients = await Promise.all(Array.from({ length: WRITERS }, async () => await many.connect()));
+  try {
+    await Promise.all(
+      clients.map(async (client, writer) => {
+        for (let count = 0; count < EACH; count += 1) {
+          await client.query("BEGIN");
+          const { index } = await appendEntry(client, ENTRY, sources);
+          if ((writer + count) % 3 === 0) {
+            await client.query("ROLLBACK");
+          } else {
+            await client.query("COMMIT");
+            places.push(index);
+          }
+        }
+      }),
+    );
+  } finally {
+    clients.forEach((client) => client.release());
+    await many.end();
+  }
+  expect(places).toHaveLength((WRITERS * EACH * 2) / 3);
+  expect(places.toSorted((left, right) => left - right)).toEqual(places.map((_, index) => size + index));
+  const rows = await stored();
+  expect(rows.map(({ idx }) => idx)).toEqual(rows.map((_, index) => index));
+  const tree = new GrowingTree();
+  rows.forEach(({ entry }) => tree.append(leafHash(entry)));
+  expect(await head()).toEqual({ ...tree.frontier, root: tree.root.toString("hex") });
+});
+
 test("an entry is canonical JSON that names its place, its time and a salt of its own", async () => {
   const entry = {
     ...ENTRY,
