@@ -38,7 +38,7 @@ async function listenOnLoopback(server: Server): Promise<number> {
 }
 
 /** Starts an upstream. */
-async function startUpstream(): Promise<TestUpstream> {
+export async function startUpstream(): Promise<TestUpstream> {
   const requests: Forwarded[] = [];
   let behaviour: Behaviour | undefined;
   let connections = 0;

@@ -64,6 +64,9 @@ export async function call(path: string, options: CallOptions): Promise<CallAnsw
           });
     let reused = false;
     request.on("socket", (socket) => {
+      if (request.reusedSocket) {
+        return;
+      }
       socket.on("session", (found: Buffer) => (ticket = found));
       socket.on("secureConnect", () => (reused = (socket as TLSSocket).isSessionReused()));
     });

@@ -32,6 +32,8 @@ export interface SpawnedProcess {
   /** Whether, and how, it has ended. */
   state(): Ended | undefined;
   readonly ended: Promise<Ended>;
+  /** Sends the signal and does not wait. */
+  signal(name: NodeJS.Signals): void;
   /** Sends the signal and resolves when the process has ended. */
   stop(signal?: NodeJS.Signals): Promise<Ended & { readonly tookMs: number }>;
 }
@@ -76,6 +78,7 @@ export function spawnProcess({ command, cwd, environment }: ProcessOptions): Spa
     output: () => output,
     state: () => state,
     ended,
+    signal: (name) => void child.kill(name),
     stop: async (signal = "SIGTERM") => {
       const began = performance.now();
       child.kill(signal);
