@@ -108,6 +108,11 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
         data: [expect.objectContaining({ san_uri: "spiffe://signet.development/demo" })],
         next_cursor: null,
       },
+      expect.objectContaining({
+        service: "sample data plane",
+        scope: expect.stringContaining("inference:read"),
+      }),
+      expect.objectContaining({ code: "SCOPE_VIOLATION", missing_permission: "pipeline:write" }),
     ]);
   });
 

@@ -1,5 +1,6 @@
 /** Suspending tenants and holding their deliveries, and undoing both. */
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Static } from "typebox";
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { PoolClient } from "../../database/pool.ts";
 import { findTenant, setTenantState, type TenantRow } from "../../database/repositories/tenants.ts";
@@ -7,7 +8,8 @@ import { transaction } from "../../database/transaction.ts";
 import { holdTenant, releaseTenant } from "../../revocation/hold.ts";
 import { liftRevocation } from "../../revocation/lift.ts";
 import { revoke } from "../../revocation/revoke.ts";
-import { IdParams } from "../schemas/common.ts";
+import { answerOnce, repeatableRequest } from "../repeatable.ts";
+import { IdempotencyHeaders, IdParams } from "../schemas/common.ts";
 import { ReasonGiven } from "../schemas/operators.ts";
 import { RevocationRequest } from "../schemas/revocations.ts";
 import type { SignetServer } from "../types.ts";
@@ -16,7 +18,12 @@ import { found } from "./found.ts";
 import type { AdminServices } from "./services.ts";
 import { presentTenant, Tenant } from "./tenants.ts";
 
-const common = { tags: ["tenants"], params: IdParams("tenant"), response: { 200: Tenant } };
+const common = {
+  tags: ["tenants"],
+  params: IdParams("tenant"),
+  headers: IdempotencyHeaders,
+  response: { 200: Tenant },
+};
 
 function byOf(request: Pick<FastifyRequest, "operator" | "id">, reason: string | undefined) {
   return { ...authorOf(request), reason };
@@ -26,7 +33,33 @@ async function tenantIn(db: PoolClient, id: string): Promise<TenantRow> {
   return found(await findTenant(db, id), "tenant");
 }
 
-function registerHolds(server: SignetServer, { pool, ...services }: AdminServices): void {
+/**
+ * Changes a tenant and answers what it is then. A request that comes again with its Idempotency-Key is answered as
+ * before, and changes nothing: a suspension that was repeated late would undo the resumption that followed it.
+ */
+async function changeTenant(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  services: AdminServices,
+  change: (db: PoolClient, id: string) => Promise<void>,
+): Promise<Static<typeof Tenant>> {
+  const { id } = request.params as { id: string };
+  const repeatable = repeatableRequest(request, request.operator.id);
+  const { answer, replayed } = await transaction(
+    services.pool,
+    async (db) =>
+      await answerOnce(db, repeatable, services, async () => {
+        await change(db, id);
+        return presentTenant(await tenantIn(db, id));
+      }),
+  );
+  if (replayed) {
+    reply.header("idempotent-replayed", "true");
+  }
+  return answer;
+}
+
+function registerHolds(server: SignetServer, services: AdminServices): void {
   const changes = [
     ["hold", "tenant.held", holdTenant],
     ["release", "tenant.released", releaseTenant],
@@ -38,22 +71,18 @@ function registerHolds(server: SignetServer, { pool, ...services }: AdminService
         config: { operator: "security", audits, optionalBody: true },
         schema: { ...common, body: ReasonGiven },
       },
-      async (request) => {
-        const { id } = request.params;
-        const row = await transaction(pool, async (db) => {
+      async (request, reply) =>
+        await changeTenant(request, reply, services, async (db, id) => {
           await tenantIn(db, id);
           await change(db, id, byOf(request, request.body.reason), services);
-          return await tenantIn(db, id);
-        });
-        return presentTenant(row);
-      },
+        }),
     );
   }
 }
 
 /** They end or give back access for a whole customer, as revocations do: role security. */
 export function registerTenantStateRoutes(server: SignetServer, services: AdminServices): void {
-  const { pool, revocation } = services;
+  const { revocation } = services;
   registerHolds(server, services);
 
   server.post(
@@ -66,21 +95,22 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
       },
       schema: { ...common, body: RevocationRequest },
     },
-    async (request) => {
-      const { id } = request.params;
+    async (request, reply) => {
       const { reason, scope } = request.body;
       const by = byOf(request, reason);
-      const { row, revoked } = await transaction(pool, async (db) => {
+      let revoked: Awaited<ReturnType<typeof revoke>> | undefined;
+      const answer = await changeTenant(request, reply, services, async (db, id) => {
         const { state } = await tenantIn(db, id);
         const target = { noun: "tenant", id, tenantId: null } as const;
-        const published = await revoke(db, target, { ...by, hold: scope === "tenant" }, revocation);
+        revoked = await revoke(db, target, { ...by, hold: scope === "tenant" }, revocation);
         if (state === "ACTIVE") {
           await appendEntry(db, { type: "tenant.suspended", tenant: id, target: id, ...by }, services);
         }
-        return { row: await tenantIn(db, id), revoked: published };
       });
-      await revocation.receipts.of(revoked);
-      return presentTenant(row);
+      if (revoked !== undefined) {
+        await revocation.receipts.of(revoked);
+      }
+      return answer;
     },
   );
 
@@ -90,20 +120,19 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
       config: { operator: "security", audits: ["tenant.resumed", "tenant.released"], optionalBody: true },
       schema: { ...common, body: ReasonGiven },
     },
-    async (request) => {
-      const { id } = request.params;
+    async (request, reply) => {
       const by = byOf(request, request.body.reason);
-      const { row, lifted } = await transaction(pool, async (db) => {
+      let lifted: Awaited<ReturnType<typeof liftRevocation>> | undefined;
+      const answer = await changeTenant(request, reply, services, async (db, id) => {
         const { changed } = found(await setTenantState(db, id, "ACTIVE"), "tenant");
         await releaseTenant(db, id, by, services);
-        const resumed = await tenantIn(db, id);
-        return { row: resumed, lifted: changed ? await liftRevocation(db, id, by, services) : undefined };
+        lifted = changed ? await liftRevocation(db, id, by, services) : undefined;
       });
       if (lifted !== undefined) {
         // The tokens that it gets from here on are good wherever they are shown.
         await revocation.receipts.of(lifted);
       }
-      return presentTenant(row);
+      return answer;
     },
   );
 }

@@ -16,6 +16,7 @@ interface Route {
 }
 
 const SCOPES = [
+  "compliance:read",
   "credentials:revoke",
   "credentials:read",
   "credentials:write",
