@@ -1,5 +1,5 @@
 /** Reads the whole log, a page at a time. */
-import type { Queryable } from "../database/pool.ts";
+import type { Pool, Queryable } from "../database/pool.ts";
 import {
   checkpointsAfter,
   newestCheckpoint,
@@ -14,7 +14,7 @@ const PAGE_TILES = 8;
 const PAGE_ENTRIES = PAGE_TILES * TILE_WIDTH;
 const PAGE_CHECKPOINTS = 1_000;
 
-async function readPage(db: Queryable, first: number, end: number): Promise<LogItem[]> {
+async function readPage(db: Pool, first: number, end: number): Promise<LogItem[]> {
   const [rows, tiles] = await Promise.all([
     readLogRows(db, { first, end: Math.min(end, first + PAGE_ENTRIES), limit: PAGE_ENTRIES }),
     readLeafTiles(db, first / TILE_WIDTH, PAGE_TILES),
@@ -42,7 +42,7 @@ async function* readCheckpoints(db: Queryable, newest: number): AsyncGenerator<r
 }
 
 /** Items in the order of {@link LogItem}, many at a time (role signet_audit). Entries appended meanwhile are left out. */
-export async function* readLog(db: Queryable): AsyncGenerator<readonly LogItem[]> {
+export async function* readLog(db: Pool): AsyncGenerator<readonly LogItem[]> {
   // First, so that no checkpoint is over more entries than follow, unless some are missing.
   const newest = await newestCheckpoint(db);
   const head = await readExtent(db);
