@@ -180,11 +180,12 @@ describe("a worker that is killed again and again while events pour in", () => {
     const ids: string[] = [];
     let inFlight = 0;
     for (const kill of [1, 2, 3]) {
+      const before = receiver.requests.length;
       for (let index = 0; index < 40; index += 1) {
         const { deliveries } = await world.publish(tenant, { kill, index });
         ids.push(deliveries[0]?.id ?? "");
       }
-      await receiver.waitFor(receiver.requests.length + 5, PATIENCE_MS);
+      await receiver.waitFor(before + 5, PATIENCE_MS);
       await worker.stop("SIGKILL");
       inFlight += new Set(receiver.requests.map(deliveryOf)).size - (await recorded(tenant));
       worker = await startWorkerProcess(world);
