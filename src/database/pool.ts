@@ -52,5 +52,7 @@ export function createPool({ url, role, max, log }: PoolOptions): Pool {
   });
   // An idle connection that breaks must not end the process; the next query opens a new one.
   pool.on("error", (error) => log.warn({ err: error, role }, "database connection lost"));
+  // Nor one that breaks while it is held and nothing is asked over it: its holder hears of it at the next query.
+  pool.on("connect", (client) => client.on("error", () => undefined));
   return pool;
 }

@@ -16,6 +16,7 @@ import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
+import { withAdmissionInstant } from "./admission-instant.ts";
 import { API_BODY_LIMIT, API_ROUTES } from "./api-routes.ts";
 import { createClientCertHeaders } from "./client-cert.ts";
 import type { Dispatchers, Target, UpstreamConnections } from "./dispatchers.ts";
@@ -52,6 +53,8 @@ export interface GatewayServices {
   readonly limits: EdgeLimits;
   readonly readiness: readonly ReadinessCheck[];
   readonly clock: Clock;
+  /** For tests: answers tell when the token was admitted, by this clock. */
+  readonly admissionInstant?: (() => bigint) | undefined;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
 }
@@ -149,10 +152,14 @@ export async function createGateway(
   services: GatewayServices,
   rewriteUrl: Parameters<typeof createServer>[0]["rewriteUrl"],
 ): Promise<SignetServer> {
-  const { baseUrl, clients, admit, bindingRequired, api, clock, randomBytes, log } = services;
+  const { baseUrl, clients, admit, bindingRequired, admissionInstant, api, clock, randomBytes, log } =
+    services;
+  const scopes = createScopeGuard(admit, { bindingRequired });
   const server = createServer({
     baseUrl,
-    guards: { scopes: createScopeGuard(admit, { bindingRequired }) },
+    guards: {
+      scopes: admissionInstant === undefined ? scopes : withAdmissionInstant(scopes, admissionInstant),
+    },
     clients,
     clock,
     randomBytes,

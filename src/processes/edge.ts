@@ -161,6 +161,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     limits: limitsOf(config),
     readiness,
     clock,
+    admissionInstant: config.testAdmissionHeader === "on" ? () => process.hrtime.bigint() : undefined,
     randomBytes,
     log,
   };

@@ -38,17 +38,28 @@ export const REVOCATION_SETTINGS = {
     "false",
     "allows a bound above 250 ms in production",
   ),
+  testAdmissionHeader: setting(
+    "SIGNET_TEST_ADMISSION_HEADER",
+    oneOf("on", "off"),
+    "off",
+    "edge, for tests, refused in production: answers carry `X-Signet-Test-Admitted-At`, the monotonic clock of the machine when the token was admitted, nanoseconds",
+  ),
 } as const;
 
 /** What production refuses. */
 export function revocationProblems(values: {
   readonly revocationMode: RevocationMode;
   readonly acceptSlowRevocation: "true" | "false";
+  readonly testAdmissionHeader: "on" | "off";
 }): string[] {
-  const slow = values.revocationMode.boundMs > STRICT_BOUND_MS;
-  return slow && values.acceptSlowRevocation !== "true"
-    ? [
-        `SIGNET_REVOCATION_MODE must not be above ${STRICT_BOUND_MS} ms in production without SIGNET_ACCEPT_SLOW_REVOCATION=true`,
-      ]
-    : [];
+  const problems: string[] = [];
+  if (values.revocationMode.boundMs > STRICT_BOUND_MS && values.acceptSlowRevocation !== "true") {
+    problems.push(
+      `SIGNET_REVOCATION_MODE must not be above ${STRICT_BOUND_MS} ms in production without SIGNET_ACCEPT_SLOW_REVOCATION=true`,
+    );
+  }
+  if (values.testAdmissionHeader === "on") {
+    problems.push("SIGNET_TEST_ADMISSION_HEADER must not be on in production");
+  }
+  return problems;
 }

@@ -50,6 +50,8 @@ export interface TestApiOptions {
   readonly environment?: Environment;
   /** A worker beside the api, on the same database, in a Temporal namespace of their own; its time cannot be moved. */
   readonly worker?: boolean;
+  /** Its database, where it is not to be one of the run's server; dropped at the end. */
+  readonly database?: () => Promise<TestDatabase>;
 }
 
 function testClock(): TestClock {
@@ -88,7 +90,7 @@ async function startTestWorker(options: WorkerProcessOptions): Promise<WorkerPro
 
 /** Starts an api process on a database of its own; close it at the end. */
 async function startTestApi(options: TestApiOptions): Promise<TestApi> {
-  const database = await createTestDatabase();
+  const database = await (options.database ?? createTestDatabase)();
   const environment = {
     ...(await testEnvironment(database)),
     ...(options.worker === true ? { TEMPORAL_NAMESPACE: await testNamespace() } : {}),

@@ -10,7 +10,7 @@ import { processIdentity } from "../../src/embedded/process-identity.ts";
 import { resolveTemporalBinary } from "../../src/embedded/temporal-binary.ts";
 import { startEmbeddedTemporal, stopLeftOverTemporal } from "../../src/embedded/temporal.ts";
 import { freePort } from "./free-port.ts";
-import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, withDatabase } from "./test-database.ts";
+import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, THROWN_AWAY, withDatabase } from "./test-database.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -27,8 +27,6 @@ declare module "vitest" {
 
 const RUN_PREFIX = "signet-test-";
 const NAMESPACES = 48;
-/** The cluster of a test run is thrown away: nothing waits for a disk. */
-const FAST = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" };
 
 const say = (line: string): void => console.error(`signet: ${line}`);
 
@@ -81,7 +79,12 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     { length: NAMESPACES },
     (_, index) => `t${String(index + 1).padStart(2, "0")}`,
   );
-  const postgres = await startEmbeddedPostgres({ home, port: await freePort(), settings: FAST, log: say });
+  const postgres = await startEmbeddedPostgres({
+    home,
+    port: await freePort(),
+    settings: THROWN_AWAY,
+    log: say,
+  });
   const temporal = await startEmbeddedTemporal({
     binary: binary.path,
     home,

@@ -6,6 +6,9 @@ export const TEMPLATE_DATABASE = "signet_template";
 /** The login that the service takes in tests; a member of the service roles, as in production. */
 export const SERVICE_LOGIN = { user: "signet_service", password: "signet_service" } as const;
 
+/** Settings of a server that is thrown away: nothing waits for a disk. */
+export const THROWN_AWAY = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" } as const;
+
 /** The same server, another database, and another login if one is given. */
 export function withDatabase(
   url: string,

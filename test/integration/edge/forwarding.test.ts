@@ -29,6 +29,7 @@ const ask = async (path: string, options: Partial<Parameters<typeof call>[1]> = 
 test("a request with the route's scope reaches the upstream with a signed identity and without its token", async () => {
   const answer = await ask("/v1/inference/small?stream=1&stream=2");
   expect(answer).toMatchObject({ status: 200, body: { from: "upstream" } });
+  expect(answer.headers).not.toHaveProperty("x-signet-test-admitted-at");
   const [forwarded] = edge.upstream.requests;
   expect(forwarded).toMatchObject({ method: "GET", url: "/v1/inference/small?stream=1&stream=2" });
   expect(forwarded?.headers).not.toHaveProperty("authorization");

@@ -159,6 +159,13 @@ test.each(["", "loose", "bounded", "bounded:", "bounded:249", "bounded:900001", 
   },
 );
 
+test("production does not tell when a token was admitted: that is for tests", () => {
+  expect(loadConfig(PRODUCTION).testAdmissionHeader).toBe("off");
+  expect(problemsOf({ ...PRODUCTION, SIGNET_TEST_ADMISSION_HEADER: "on" })).toEqual([
+    "SIGNET_TEST_ADMISSION_HEADER must not be on in production",
+  ]);
+});
+
 test("production takes a bound above 250 ms only from somebody who says that it may be slow", () => {
   const slow = { ...PRODUCTION, SIGNET_REVOCATION_MODE: "bounded:5000" };
   expect(problemsOf(slow)).toEqual([expect.stringContaining("SIGNET_ACCEPT_SLOW_REVOCATION=true")]);

@@ -1,0 +1,237 @@
+/**
+ * Revocation at edges as they are deployed: processes of their own, of the production build, on one PostgreSQL. Each
+ * tells by CLOCK_MONOTONIC when it admitted a token: answers may leave late, admissions may not happen late.
+ */
+import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { newId } from "../../src/domain/ids.ts";
+import { useTestApi } from "../support/api.ts";
+import { CHILD_TEST_MS } from "../support/child-answer.ts";
+import { Asking, EDGE_SCOPE, type EdgeChild, startEdgeProcesses } from "../support/edge-processes.ts";
+import { eventually } from "../support/eventually.ts";
+import { accessToken, grant, provision, type Provisioned } from "../support/factories.ts";
+import { monotonicMs, monotonicOf } from "../support/monotonic.ts";
+import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
+import { useStarted } from "../support/started.ts";
+import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { sql } from "../support/tenant.ts";
+
+/** Specification 8. */
+const BOUND_MS = 250;
+/** One of them reaches PostgreSQL over a line that can be frozen. */
+const EDGES = 21;
+const ROUNDS = 5;
+const RACES = 4;
+const TOKENS_PER_RACE = 25;
+
+let database: OwnDatabase;
+let proxy: TcpProxy | undefined;
+const api = useTestApi({
+  database: async () => {
+    database = await startOwnDatabase();
+    return database;
+  },
+});
+const made = useStarted(
+  "the edges",
+  async () => {
+    const port = Number(new URL(database.url).port);
+    proxy = await startTcpProxy(port);
+    const direct = Array.from({ length: EDGES - 1 }, () => port);
+    return await startEdgeProcesses({ api, databasePorts: [proxy.port, ...direct] });
+  },
+  CHILD_TEST_MS,
+);
+afterAll(async () => await proxy?.close());
+
+/** Who keeps the token, so that it can be seen that an edge serves; and who loses it. */
+let live: string;
+let victim: Provisioned;
+let lost: string;
+
+async function client(): Promise<{ readonly client: Provisioned; readonly token: string }> {
+  const made = await provision(api, { scopes: [EDGE_SCOPE] });
+  return { client: made, token: await accessToken(api, made) };
+}
+
+/** The edge behind the line, and one that is not. */
+function someEdges(): { readonly distant: EdgeChild; readonly direct: EdgeChild } {
+  const [distant, direct] = made.current.edges;
+  if (distant === undefined || direct === undefined) {
+    throw new Error("there are no edges");
+  }
+  return { distant, direct };
+}
+
+function asking(token: string, edges: readonly EdgeChild[] = made.current.edges): Asking {
+  const begun = new Asking(edges, token);
+  onTestFinished(async () => void (await begun.stop().catch(() => undefined)));
+  return begun;
+}
+
+interface Revoked {
+  /** Just before the commit, by CLOCK_MONOTONIC. */
+  readonly at: number;
+  readonly edges: { readonly live: number; readonly acked: number; readonly max_ms: number | null };
+}
+
+async function revoke({ credentialId }: Provisioned): Promise<Revoked> {
+  const sentAt = monotonicMs();
+  const answer = await api.admin("POST", `/credentials/${credentialId}/revoke`, { reason: "compromised" });
+  expect(answer).toMatchObject({ status: 200 });
+  const at = monotonicOf(String(answer.body["committed_at"]));
+  expect(at).toBeGreaterThan(sentAt - 5);
+  expect(at).toBeLessThan(monotonicMs());
+  return { at, edges: answer.body["edges"] as Revoked["edges"] };
+}
+
+beforeEach(async () => {
+  ({ token: live } = await client());
+  ({ client: victim, token: lost } = await client());
+  for (const token of [live, lost]) {
+    const before = asking(token);
+    await before.until(EDGES, "admitted", 1);
+    await before.stop();
+  }
+});
+
+describe(`a revocation, with ${EDGES} edges asked all the time`, () => {
+  test("ends the token everywhere: the last admission is at most 250 ms after the commit", async () => {
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const next = await client();
+      const asked = asking(next.token);
+      await asked.until(EDGES, "admitted");
+      const { at, edges } = await revoke(next.client);
+      await asked.until(EDGES, "TOKEN_REVOKED");
+      await asked.stop();
+      expect(asked.lastAdmission() - at).toBeLessThanOrEqual(BOUND_MS);
+      // The api admits tokens too.
+      expect(edges.live).toBe(EDGES + 1);
+    }
+  });
+
+  test("has a receipt of all of them", async () => {
+    const receipt = await eventually(async () => {
+      const { edges } = await revoke((await client()).client);
+      return edges.acked === edges.live && edges;
+    }, "a receipt of all");
+    expect(receipt).toEqual({ live: EDGES + 1, acked: EDGES + 1, max_ms: expect.any(Number) });
+    expect(receipt.max_ms).toBeLessThanOrEqual(BOUND_MS);
+  });
+
+  test("that no notification told of ends the token within 250 ms", async () => {
+    const asked = asking(lost);
+    await asked.until(EDGES, "admitted");
+    const [published] = await sql<{ at: Date }>(
+      api,
+      `WITH clock AS (UPDATE rev_clock SET seq = seq + 1 RETURNING seq)
+       INSERT INTO revocations (seq, id, kind, target, actor, at, log_index, leaf_hash)
+       SELECT seq, $1, 'credential', $2, 'system:test', clock_timestamp(), 0, '' FROM clock RETURNING at`,
+      [newId("revocation", 0, randomBytes), victim.credentialId],
+    );
+    await asked.until(EDGES, "TOKEN_REVOKED");
+    await asked.stop();
+    expect(asked.lastAdmission() - monotonicOf(published?.at ?? "")).toBeLessThanOrEqual(BOUND_MS);
+  });
+
+  test(`makes tokens useless that are issued meanwhile, ${RACES * TOKENS_PER_RACE} asked for`, async () => {
+    let issued = 0;
+    for (let race = 0; race < RACES; race += 1) {
+      const racing = await provision(api, { scopes: [EDGE_SCOPE] });
+      const asked = Array.from({ length: TOKENS_PER_RACE }, async (_, number) => {
+        await delay(number % 10);
+        const { status, body } = await api.token(grant(racing));
+        expect([200, 401]).toContain(status);
+        const token = String(body["access_token"]);
+        const edge = made.current.edges[number % EDGES];
+        return status === 200 ? [{ token, first: await edge?.ask(token) }] : [];
+      });
+      await delay(2 * race);
+      const { at } = await revoke(racing);
+      const tokens = (await Promise.all(asked)).flat();
+      issued += tokens.length;
+      expect(tokens.filter(({ first }) => (first?.admittedAt ?? 0) > at + BOUND_MS)).toEqual([]);
+      for (const { token } of tokens.slice(0, 1)) {
+        const after = asking(token);
+        await after.until(EDGES, "TOKEN_REVOKED", 1);
+        await after.stop();
+      }
+      for (const { token } of tokens) {
+        const answers = await Promise.all(made.current.edges.map(async (edge) => await edge.ask(token)));
+        expect(answers.filter(({ outcome }) => outcome !== "TOKEN_REVOKED")).toEqual([]);
+      }
+    }
+    expect(issued).toBeGreaterThan(0);
+  });
+});
+
+describe("an edge", () => {
+  test("whose connection is frozen admits nobody 250 ms later, says so, and obeys what it missed", async () => {
+    const { distant } = someEdges();
+    const [others, revoked] = [asking(live, [distant]), asking(lost, [distant])];
+    await Promise.all([others.until(1, "admitted"), revoked.until(1, "admitted")]);
+    const line = proxy as TcpProxy;
+    onTestFinished(() => line.thaw());
+    const frozenAt = monotonicMs();
+    line.freeze();
+    const { edges } = await revoke(victim);
+    expect(edges).toMatchObject({ live: EDGES + 1, acked: expect.any(Number) });
+    expect(edges.acked).toBeLessThanOrEqual(EDGES);
+    await Promise.all([others.until(1, "REVOCATION_STALE", 10), revoked.until(1, "REVOCATION_STALE", 10)]);
+    expect(others.lastAdmission() - frozenAt).toBeLessThanOrEqual(BOUND_MS);
+    line.thaw();
+    await Promise.all([others.until(1, "admitted"), revoked.until(1, "TOKEN_REVOKED")]);
+    await Promise.all([others.stop(), revoked.stop()]);
+    expect(revoked.lastAdmission() - frozenAt).toBeLessThanOrEqual(BOUND_MS);
+  });
+
+  test("that stood still during a revocation does not admit the token when it goes on", async () => {
+    const { direct } = someEdges();
+    onTestFinished(() => direct.process.signal("SIGCONT"));
+    direct.process.signal("SIGSTOP");
+    const { edges } = await revoke(victim);
+    expect(edges.acked).toBeLessThan(edges.live);
+    const waiting = Array.from({ length: 50 }, () => direct.send(lost));
+    await Promise.all(waiting.map(async ({ sent }) => await sent));
+    direct.process.signal("SIGCONT");
+    const answers = await Promise.all(waiting.map(async ({ answer }) => await answer));
+    expect(answers.filter(({ outcome }) => outcome === "admitted")).toEqual([]);
+    const [after, others] = [asking(lost, [direct]), asking(live, [direct])];
+    await Promise.all([after.until(1, "TOKEN_REVOKED"), others.until(1, "admitted")]);
+    await Promise.all([after.stop(), others.stop()]);
+    expect(after.lastAdmission()).toBe(-Infinity);
+  });
+});
+
+describe("PostgreSQL", () => {
+  test("that ends the connections of all edges costs nobody an admission too many", async () => {
+    const [others, revoked] = [asking(live), asking(lost)];
+    await Promise.all([others.until(EDGES, "admitted"), revoked.until(EDGES, "admitted")]);
+    const ended = await sql(
+      api,
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'signet_edge'",
+    );
+    expect(ended.length).toBeGreaterThanOrEqual(EDGES);
+    const { at } = await revoke(victim);
+    await revoked.until(EDGES, "TOKEN_REVOKED");
+    await others.until(EDGES, "admitted");
+    await Promise.all([others.stop(), revoked.stop()]);
+    expect(revoked.lastAdmission() - at).toBeLessThanOrEqual(BOUND_MS);
+  });
+
+  test("that is restarted means 503 until it is back, and never the admission of a revoked token", async () => {
+    const [others, revoked] = [asking(live), asking(lost)];
+    await Promise.all([others.until(EDGES, "admitted"), revoked.until(EDGES, "admitted")]);
+    const { at } = await revoke(victim);
+    await database.stop();
+    const stoppedAt = monotonicMs();
+    await others.until(EDGES, "REVOCATION_STALE");
+    expect(others.lastAdmission() - stoppedAt).toBeLessThanOrEqual(BOUND_MS);
+    await database.start();
+    await others.until(EDGES, "admitted");
+    await revoked.until(EDGES, "TOKEN_REVOKED");
+    await Promise.all([others.stop(), revoked.stop()]);
+    expect(revoked.lastAdmission() - at).toBeLessThanOrEqual(BOUND_MS);
+  });
+});

@@ -1,0 +1,25 @@
+/** Connections that break: whoever holds one hears of it at the next query, and the process goes on. */
+import { expect, test } from "vitest";
+import { createPool } from "../../../src/database/pool.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { useTestDatabase } from "../../support/services.ts";
+import { execute } from "../../support/test-database.ts";
+
+const database = useTestDatabase();
+
+test("a connection that breaks while it is held and silent does not end the process", async () => {
+  const log = createLogger({ level: "silent" });
+  const pool = createPool({ url: database.url, role: "signet_edge", max: 1, log });
+  try {
+    const held = await pool.connect();
+    const { rows } = await held.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+    await execute(database.adminUrl, `SELECT pg_terminate_backend(${rows[0]?.pid})`);
+    // Vitest fails a run with an error that nobody caught, as Node ends a process.
+    await new Promise((resolve) => void held.once("end", resolve));
+    await expect(held.query("SELECT")).rejects.toThrow(/not queryable|terminated/);
+    held.release(true);
+    expect((await pool.query("SELECT 1 AS one")).rows).toEqual([{ one: 1 }]);
+  } finally {
+    await pool.end();
+  }
+});

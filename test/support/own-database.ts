@@ -1,0 +1,48 @@
+/** A PostgreSQL server of one test file's own: it can be stopped without disturbing anybody else. */
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { inject } from "vitest";
+import { migrateDatabase } from "../../src/database/migrate.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/embedded/postgres.ts";
+import { freePort } from "./free-port.ts";
+import { SERVICE_LOGIN, type TestDatabase, THROWN_AWAY, withDatabase } from "./test-database.ts";
+
+export interface OwnDatabase extends TestDatabase {
+  /** Ends the server, with everybody connected to it; resolves when it is gone. */
+  stop(): Promise<void>;
+  /** Starts it again, with what it had. */
+  start(): Promise<void>;
+}
+
+/** Starts a server with one migrated, empty database; `drop` ends it and removes its files. */
+export async function startOwnDatabase(): Promise<OwnDatabase> {
+  const home = await mkdtemp(join(inject("runDirectory"), "own-"));
+  // PostgreSQL runs as another user when the tests run as root.
+  await chmod(home, 0o755);
+  const port = await freePort();
+  let server: EmbeddedPostgres | undefined;
+  process.once("exit", () => server !== undefined && process.kill(server.pid, "SIGINT"));
+  const start = async (): Promise<EmbeddedPostgres> => {
+    server = await startEmbeddedPostgres({ home, port, settings: THROWN_AWAY, log: () => undefined });
+    return server;
+  };
+  const stop = async (): Promise<void> => {
+    await server?.stop();
+    server = undefined;
+  };
+  const { url: adminUrl } = await start();
+  const name = new URL(adminUrl).pathname.slice(1);
+  const url = withDatabase(adminUrl, name, SERVICE_LOGIN);
+  await migrateDatabase({ adminUrl, serviceUrl: url, nowMs: Date.now() });
+  return {
+    name,
+    url,
+    adminUrl,
+    stop,
+    start: async () => void (await start()),
+    drop: async () => {
+      await stop();
+      await rm(home, { recursive: true, force: true });
+    },
+  };
+}
