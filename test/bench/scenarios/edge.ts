@@ -75,7 +75,7 @@ async function mintTokens(bench: Bench, world: World, tenant: Tenant): Promise<s
     }
   };
   await Promise.all(Array.from({ length: MINTED_AT_ONCE }, mint));
-  const file = join(bench.stack.directory, "tokens");
+  const file = join(bench.stack.directory, "edge-tokens");
   await writeFile(file, lines.join("\n"));
   return file;
 }
