@@ -13,9 +13,10 @@ test("a connection that breaks while it is held and silent does not end the proc
   try {
     const held = await pool.connect();
     const { rows } = await held.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
-    await execute(database.adminUrl, `SELECT pg_terminate_backend(${rows[0]?.pid})`);
     // Vitest fails a run with an error that nobody caught, as Node ends a process.
-    await new Promise((resolve) => void held.once("end", resolve));
+    const ended = new Promise((resolve) => void held.once("end", resolve));
+    await execute(database.adminUrl, `SELECT pg_terminate_backend(${rows[0]?.pid})`);
+    await ended;
     await expect(held.query("SELECT")).rejects.toThrow(/not queryable|terminated/);
     held.release(true);
     expect((await pool.query("SELECT 1 AS one")).rows).toEqual([{ one: 1 }]);
