@@ -2,12 +2,10 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { CanonicalValue } from "../../compliance/canonical-json.ts";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Pool, PoolClient } from "../../database/pool.ts";
-import { transaction } from "../../database/transaction.ts";
+import type { PoolClient } from "../../database/pool.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { operatorActor } from "../../operators/operator-identity.ts";
-import { answerOnce, repeatableRequest, type RepeatableServices } from "../repeatable.ts";
+import { changeOnce, type OnceServices } from "./once.ts";
 
 /** What a change has done. */
 export interface AuditedChange<Answer> {
@@ -33,40 +31,30 @@ export type CommitChange = <Answer>(
   work: (db: PoolClient) => Promise<AuditedChange<Answer>>,
 ) => Promise<Answer>;
 
-export interface CommitChangeOptions extends EntrySources, RepeatableServices {
-  /** Role signet_operator. */
-  readonly pool: Pool;
+export interface CommitChangeOptions extends OnceServices {
   readonly log: Logger;
 }
 
 /** Makes the committing of changes. */
-export function createCommitChange({ pool, log, pepper, ...sources }: CommitChangeOptions): CommitChange {
+export function createCommitChange({ log, ...services }: CommitChangeOptions): CommitChange {
   return async (request, reply, work) => {
     const { audits: type } = request.routeOptions.config;
     if (typeof type !== "string") {
       throw new Error(`${request.routeOptions.url ?? ""} must declare the one entry that it leaves`);
     }
     const by = { type, actor: operatorActor(request.operator.id) };
-    const repeatable = repeatableRequest(request, request.operator.id);
     let entry: AuditedChange<unknown>["entry"];
-    const { answer, replayed } = await transaction(
-      pool,
-      async (db) =>
-        await answerOnce(db, repeatable, { ...sources, pepper }, async () => {
-          const change = await work(db);
-          if (change.entry !== undefined) {
-            // After the work, because the log's head stays locked from here to the commit.
-            await appendEntry(db, { ...by, requestId: request.id, ...change.entry }, sources);
-          }
-          ({ entry } = change);
-          return change.answer;
-        }),
-    );
+    const answer = await changeOnce(request, reply, services, async (db) => {
+      const change = await work(db);
+      if (change.entry !== undefined) {
+        // After the work, because the log's head stays locked from here to the commit.
+        await appendEntry(db, { ...by, requestId: request.id, ...change.entry }, services);
+      }
+      ({ entry } = change);
+      return change.answer;
+    });
     if (entry !== undefined) {
       log.info({ request_id: request.id, ...by, ...entry }, "change by an operator");
-    }
-    if (replayed) {
-      reply.header("idempotent-replayed", "true");
     }
     return answer;
   };

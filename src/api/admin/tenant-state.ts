@@ -3,18 +3,17 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Static } from "typebox";
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { PoolClient } from "../../database/pool.ts";
-import { findTenant, setTenantState, type TenantRow } from "../../database/repositories/tenants.ts";
-import { transaction } from "../../database/transaction.ts";
+import { findTenant, resumeTenant, type TenantRow } from "../../database/repositories/tenants.ts";
 import { holdTenant, releaseTenant } from "../../revocation/hold.ts";
 import { liftRevocation } from "../../revocation/lift.ts";
 import { revoke } from "../../revocation/revoke.ts";
-import { answerOnce, repeatableRequest } from "../repeatable.ts";
 import { IdempotencyHeaders, IdParams } from "../schemas/common.ts";
 import { ReasonGiven } from "../schemas/operators.ts";
 import { RevocationRequest } from "../schemas/revocations.ts";
 import type { SignetServer } from "../types.ts";
 import { authorOf } from "./author.ts";
 import { found } from "./found.ts";
+import { changeOnce } from "./once.ts";
 import type { AdminServices } from "./services.ts";
 import { presentTenant, Tenant } from "./tenants.ts";
 
@@ -33,10 +32,7 @@ async function tenantIn(db: PoolClient, id: string): Promise<TenantRow> {
   return found(await findTenant(db, id), "tenant");
 }
 
-/**
- * Changes a tenant and answers what it is then. A request that comes again with its Idempotency-Key is answered as
- * before, and changes nothing: a suspension that was repeated late would undo the resumption that followed it.
- */
+/** Changes a tenant, once for each Idempotency-Key: a late repetition would undo what followed. Answers what it is then. */
 async function changeTenant(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -44,19 +40,10 @@ async function changeTenant(
   change: (db: PoolClient, id: string) => Promise<void>,
 ): Promise<Static<typeof Tenant>> {
   const { id } = request.params as { id: string };
-  const repeatable = repeatableRequest(request, request.operator.id);
-  const { answer, replayed } = await transaction(
-    services.pool,
-    async (db) =>
-      await answerOnce(db, repeatable, services, async () => {
-        await change(db, id);
-        return presentTenant(await tenantIn(db, id));
-      }),
-  );
-  if (replayed) {
-    reply.header("idempotent-replayed", "true");
-  }
-  return answer;
+  return await changeOnce(request, reply, services, async (db) => {
+    await change(db, id);
+    return presentTenant(await tenantIn(db, id));
+  });
 }
 
 function registerHolds(server: SignetServer, services: AdminServices): void {
@@ -124,9 +111,10 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
       const by = byOf(request, request.body.reason);
       let lifted: Awaited<ReturnType<typeof liftRevocation>> | undefined;
       const answer = await changeTenant(request, reply, services, async (db, id) => {
-        const { changed } = found(await setTenantState(db, id, "ACTIVE"), "tenant");
+        await tenantIn(db, id);
+        const resumed = await resumeTenant(db, id);
         await releaseTenant(db, id, by, services);
-        lifted = changed ? await liftRevocation(db, id, by, services) : undefined;
+        lifted = resumed ? await liftRevocation(db, id, by, services) : undefined;
       });
       if (lifted !== undefined) {
         // The tokens that it gets from here on are good wherever they are shown.

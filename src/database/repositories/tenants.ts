@@ -63,18 +63,13 @@ export async function findTenant(db: Queryable, id: string): Promise<TenantRow |
   return rows[0];
 }
 
-/** Puts a tenant into a state; `changed` says whether it was in the other one. */
-export async function setTenantState(
-  db: Queryable,
-  id: string,
-  state: TenantRow["state"],
-): Promise<{ readonly row: TenantRow; readonly changed: boolean } | undefined> {
-  const { rows } = await db.query<TenantRow>(
-    `UPDATE tenants SET state = $2 WHERE id = $1 AND state <> $2 RETURNING ${COLUMNS}`,
-    [id, state],
+/** Ends a tenant's suspension; false when there was none. */
+export async function resumeTenant(db: Queryable, id: string): Promise<boolean> {
+  const { rowCount } = await db.query(
+    "UPDATE tenants SET state = 'ACTIVE' WHERE id = $1 AND state <> 'ACTIVE'",
+    [id],
   );
-  const row = rows[0] ?? (await findTenant(db, id));
-  return row === undefined ? undefined : { row, changed: rows[0] !== undefined };
+  return rowCount === 1;
 }
 
 /**
