@@ -7,6 +7,7 @@ import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { AddressSet } from "../address-set.ts";
 import type { Clock } from "../domain/clock.ts";
+import { putBounded } from "../domain/bounded-map.ts";
 import { findChain, leafProblem, timeProblem } from "./certificate-chain.ts";
 import { describeCertificate, subjectAlternativeNames } from "./client-certificate.ts";
 import { readCertificateHeaders } from "./client-cert-header.ts";
@@ -66,11 +67,8 @@ export function createTrustedProxies(options: TrustedProxiesOptions): TrustedPro
       rememberedUnder = anchors();
     }
     const known = remembered.get(key) ?? verify();
-    const oldest = remembered.keys().next().value;
-    if (remembered.size >= REMEMBERED_MAX && oldest !== undefined) {
-      remembered.delete(oldest);
-    }
-    return remembered.set(key, known).get(key) ?? known;
+    putBounded(remembered, key, known, REMEMBERED_MAX);
+    return known;
   }
 
   return {

@@ -4,6 +4,7 @@
  * tokens too. Revocation goes by claims and is no business of this store.
  */
 import { createHash } from "node:crypto";
+import { putBounded } from "../domain/bounded-map.ts";
 
 const ENTRIES_MAX = 10_000;
 
@@ -42,11 +43,7 @@ export function createVerifiedTokens<Claims>(): VerifiedTokens<Claims> {
       return entry;
     },
     set: (token, verified) => {
-      const oldest = entries.keys().next().value;
-      if (entries.size >= ENTRIES_MAX && oldest !== undefined) {
-        entries.delete(oldest);
-      }
-      entries.set(digest(token), verified);
+      putBounded(entries, digest(token), verified, ENTRIES_MAX);
     },
   };
 }
