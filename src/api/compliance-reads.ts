@@ -1,21 +1,64 @@
 /** What tenants and operators read of the compliance log in the same way: checkpoint, entry, proofs. */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Static } from "typebox";
+import { type Static, Type } from "typebox";
+import { ENTRY_TYPES } from "../compliance/entry-types.ts";
 import { readConsistencyProof, readInclusionProof } from "../compliance/tree-reader.ts";
 import type { Queryable } from "../database/pool.ts";
-import { type ComplianceEntryRow, findEntry } from "../database/repositories/compliance-entries.ts";
+import {
+  type ComplianceEntryRow,
+  type EntryFilter,
+  type EntryPage,
+  findEntry,
+} from "../database/repositories/compliance-entries.ts";
 import { type CheckpointRow, newestCheckpoint } from "../database/repositories/compliance-tree.ts";
 import { SignetError } from "../errors.ts";
+import { Instant, queryInstant } from "./instants.ts";
+import { readIndexPage, toPage } from "./pagination.ts";
+import { OneOf } from "./schemas/common.ts";
 import {
   type ConsistencyProof,
   type ConsistencyQuery,
+  type Entry,
   type InclusionProof,
   type InclusionQuery,
   presentCheckpoint,
+  presentEntry,
 } from "./schemas/compliance.ts";
 
 /** Whose entries may be seen: a tenant's, or all where it is undefined. */
 type Viewer = string | undefined;
+
+/** Filters of both lists. */
+export const ENTRY_FILTERS = {
+  type: Type.Optional(OneOf(ENTRY_TYPES)),
+  from: Type.Optional(Instant),
+  to: Type.Optional(Instant),
+};
+
+type EntriesQuery = Pick<EntryFilter, "type"> & {
+  readonly from?: string;
+  readonly to?: string;
+  readonly limit?: number;
+  readonly cursor?: string;
+};
+
+/**
+ * A page of entries, newest first.
+ *
+ * @param list reads the rows, for whoever asks
+ * @throws SignetError INVALID_REQUEST for an instant or a cursor that cannot be
+ */
+export async function entriesPage(
+  request: FastifyRequest<{ Querystring: EntriesQuery }>,
+  list: (filter: EntryFilter, page: EntryPage) => Promise<ComplianceEntryRow[]>,
+): Promise<{ data: Static<typeof Entry>[]; next_cursor: string | null }> {
+  const { type } = request.query;
+  const from = queryInstant(request.query.from, "from");
+  const to = queryInstant(request.query.to, "to");
+  const page = readIndexPage(request);
+  const { data, next_cursor } = toPage(await list({ type, from, to }, page), page, (row) => String(row.idx));
+  return { data: data.map(presentEntry), next_cursor };
+}
 
 /** @throws SignetError NOT_FOUND, also for an entry of another tenant */
 export async function requireEntry(

@@ -1,22 +1,21 @@
 /** The compliance log for operators: who changed what, and when. */
 import { Readable } from "node:stream";
 import { Type } from "typebox";
-import { ENTRY_TYPES } from "../../compliance/entry-types.ts";
 import { encodeItem } from "../../compliance/log-items.ts";
 import { readLog } from "../../compliance/read-log.ts";
 import type { Pool } from "../../database/pool.ts";
 import { listEntries } from "../../database/repositories/compliance-entries.ts";
 import type { Logger } from "../../observability/logger.ts";
-import { Instant, queryInstant } from "../instants.ts";
 import {
   consistencyProof,
+  entriesPage,
+  ENTRY_FILTERS,
   inclusionProof,
   requireCheckpoint,
   requireEntry,
   sendCheckpoint,
 } from "../compliance-reads.ts";
-import { readIndexPage, toPage } from "../pagination.ts";
-import { Closed, Id, OneOf, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, Id, Page, PageQuery } from "../schemas/common.ts";
 import {
   Checkpoint,
   ConsistencyProof,
@@ -26,7 +25,6 @@ import {
   EntryWithBytes,
   InclusionProof,
   InclusionQuery,
-  presentEntry,
   presentEntryWithBytes,
 } from "../schemas/compliance.ts";
 import type { SignetServer } from "../types.ts";
@@ -34,12 +32,10 @@ import type { AdminServices } from "./services.ts";
 
 const Filters = {
   tenant_id: Type.Optional(Id("tenant")),
-  type: Type.Optional(OneOf(ENTRY_TYPES)),
+  ...ENTRY_FILTERS,
   actor: Type.Optional(
     Type.String({ pattern: "^(credential|operator|system):[a-z0-9_.-]{1,64}$", maxLength: 76 }),
   ),
-  from: Type.Optional(Instant),
-  to: Type.Optional(Instant),
 };
 
 const TAGS = ["audit"];
@@ -64,13 +60,11 @@ function registerList(server: SignetServer, auditPool: Pool): void {
       },
     },
     async (request) => {
-      const { tenant_id: tenantId, type, actor } = request.query;
-      const from = queryInstant(request.query.from, "from");
-      const to = queryInstant(request.query.to, "to");
-      const page = readIndexPage(request);
-      const rows = await listEntries(auditPool, { tenantId, type, actor, from, to }, page);
-      const { data, next_cursor } = toPage(rows, page, (row) => String(row.idx));
-      return { data: data.map(presentEntry), next_cursor };
+      const { tenant_id: tenantId, actor } = request.query;
+      return await entriesPage(
+        request,
+        async (filter, page) => await listEntries(auditPool, { ...filter, tenantId, actor }, page),
+      );
     },
   );
 }

@@ -1,19 +1,17 @@
 /** The compliance log for tenants: their own entries, and proofs that nobody has changed it. */
-import { Type } from "typebox";
-import { ENTRY_TYPES } from "../../compliance/entry-types.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
 import { listEntries } from "../../database/repositories/compliance-entries.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import {
   consistencyProof,
+  entriesPage,
+  ENTRY_FILTERS,
   inclusionProof,
   requireCheckpoint,
   requireEntry,
   sendCheckpoint,
 } from "../compliance-reads.ts";
-import { Instant, queryInstant } from "../instants.ts";
-import { readIndexPage, toPage } from "../pagination.ts";
-import { Closed, OneOf, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, Page, PageQuery } from "../schemas/common.ts";
 import {
   Checkpoint,
   ConsistencyProof,
@@ -23,7 +21,6 @@ import {
   EntryWithBytes,
   InclusionProof,
   InclusionQuery,
-  presentEntry,
   presentEntryWithBytes,
 } from "../schemas/compliance.ts";
 import type { SignetServer } from "../types.ts";
@@ -31,12 +28,7 @@ import type { SignetServer } from "../types.ts";
 const TAGS = ["compliance"];
 const CONFIG = { scopes: ["compliance:read"] } as const;
 
-const EntriesQuery = Closed({
-  type: Type.Optional(OneOf(ENTRY_TYPES)),
-  from: Type.Optional(Instant),
-  to: Type.Optional(Instant),
-  ...PageQuery,
-});
+const EntriesQuery = Closed({ ...ENTRY_FILTERS, ...PageQuery });
 
 type Read = <T>(tenantId: string, work: (db: Queryable) => Promise<T>) => Promise<T>;
 
@@ -56,16 +48,11 @@ function registerEntries(server: SignetServer, read: Read): void {
     },
     async (request) => {
       const { tenantId } = request.identity;
-      const { type } = request.query;
-      const from = queryInstant(request.query.from, "from");
-      const to = queryInstant(request.query.to, "to");
-      const page = readIndexPage(request);
-      const rows = await read(
-        tenantId,
-        async (db) => await listEntries(db, { tenantId, type, from, to }, page),
+      return await entriesPage(
+        request,
+        async (filter, page) =>
+          await read(tenantId, async (db) => await listEntries(db, { ...filter, tenantId }, page)),
       );
-      const { data, next_cursor } = toPage(rows, page, (row) => String(row.idx));
-      return { data: data.map(presentEntry), next_cursor };
     },
   );
 

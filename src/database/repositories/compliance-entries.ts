@@ -18,11 +18,17 @@ export interface EntryFilter {
   readonly to?: Date | undefined;
 }
 
+export interface EntryPage {
+  readonly limit: number;
+  /** The index below which the page starts; null on the first. */
+  readonly before: number | null;
+}
+
 /** Entries with an index below `before`, newest first, one more than the page holds (role signet_audit, or signet_api). */
 export async function listEntries(
   db: Queryable,
   { tenantId, type, actor, from, to }: EntryFilter,
-  { limit, before }: { readonly limit: number; readonly before: number | null },
+  { limit, before }: EntryPage,
 ): Promise<ComplianceEntryRow[]> {
   const { rows } = await db.query<ComplianceEntryRow>(
     `SELECT idx, entry, leaf_hash FROM clog
