@@ -1,6 +1,7 @@
 /** The public API: what it serves, in order. Each line is a file; each route declares who may call it. */
 import type { Config } from "../config.ts";
 import type { Pool } from "../database/pool.ts";
+import { tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
@@ -62,6 +63,17 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     baseUrl: config.publicUrl,
     guards: { scopes },
     clients: services.clients,
+    idempotency: {
+      pepper: services.credentials.pepper,
+      clock,
+      randomBytes,
+      // Another principal's key is another key: it may not be shown this one's answers.
+      ownerOf: ({ identity: { tenantId, principalId } }) => ({
+        ownerId: tenantId,
+        author: principalId,
+        transact: async (work) => await tenantTransaction(pools.api, tenantId, work),
+      }),
+    },
     clock,
     randomBytes,
     log,

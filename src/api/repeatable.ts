@@ -14,7 +14,12 @@ import {
 } from "../crypto/envelope.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import type { Queryable } from "../database/pool.ts";
-import { type AnswerPlace, claimAnswer, keepAnswer } from "../database/repositories/idempotent-answers.ts";
+import {
+  type AnswerPlace,
+  claimAnswer,
+  freeAnswer,
+  keepAnswer,
+} from "../database/repositories/idempotent-answers.ts";
 import { IDEMPOTENCY_MS } from "../delivery/ingest.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
@@ -95,6 +100,64 @@ function reopened<Answer>(pepper: Pepper, key: string, aad: string, envelope: st
   }
 }
 
+/** How long a key may be taken without an answer: longer than any request takes. */
+const ABANDONED_MS = 60_000;
+
+/** A request whose key is taken, with what it takes to keep its answer. */
+interface Claimed {
+  readonly place: AnswerPlace;
+  readonly key: string;
+  readonly aad: string;
+  readonly takenAt: Date;
+}
+
+type Claim =
+  | { readonly claimed: Claimed }
+  | { readonly envelope: string; readonly key: string; readonly aad: string };
+
+/** @throws SignetError `IDEMPOTENCY_KEY_REUSED`; `CONFLICT` while the first request is still carried out */
+async function claim(
+  db: Queryable,
+  { ownerId, route, key, content }: RepeatableRequest,
+  nowMs: number,
+): Promise<Claim> {
+  const bodyHash = sha256(JSON.stringify(content));
+  const place = { ownerId, route, keyDigest: sha256(key) };
+  const aad = aadOf(place);
+  const takenAt = new Date(nowMs);
+  const kept = await claimAnswer(db, {
+    ...place,
+    bodyHash,
+    now: takenAt,
+    forgetBefore: new Date(nowMs - IDEMPOTENCY_MS),
+    abandonedBefore: new Date(nowMs - ABANDONED_MS),
+  });
+  if (kept === undefined) {
+    return { claimed: { place, key, aad, takenAt } };
+  }
+  if (!kept.bodyHash.equals(bodyHash)) {
+    throw new SignetError("IDEMPOTENCY_KEY_REUSED", {
+      detail: "This Idempotency-Key was used with a different request in the past 24 hours.",
+    });
+  }
+  if (kept.answer === null) {
+    throw new SignetError("CONFLICT", {
+      detail: "The first request with this Idempotency-Key is still being carried out.",
+    });
+  }
+  return { envelope: kept.answer, key, aad };
+}
+
+async function keep(
+  db: Queryable,
+  { place, key, aad }: Claimed,
+  answer: unknown,
+  { pepper, randomBytes }: RepeatableServices,
+): Promise<void> {
+  const sealed = sealEnvelope(answerKey(pepper, key, aad), aad, JSON.stringify(answer), randomBytes);
+  await keepAnswer(db, place, sealed);
+}
+
 /**
  * Does the work of a request, or answers as before when its key has been used. What the work rejects with is not kept.
  *
@@ -105,33 +168,51 @@ function reopened<Answer>(pepper: Pepper, key: string, aad: string, envelope: st
 export async function answerOnce<Answer>(
   db: Queryable,
   request: RepeatableRequest | undefined,
-  { pepper, clock, randomBytes }: RepeatableServices,
+  services: RepeatableServices,
   work: () => Promise<Answer>,
 ): Promise<Answered<Answer>> {
   if (request === undefined) {
     return { answer: await work(), replayed: false };
   }
-  const { ownerId, route, key, content } = request;
-  const now = clock.now();
-  const bodyHash = sha256(JSON.stringify(content));
-  const place = { ownerId, route, keyDigest: sha256(key) };
-  const aad = aadOf(place);
-  const kept = await claimAnswer(db, {
-    ...place,
-    bodyHash,
-    now: new Date(now),
-    forgetBefore: new Date(now - IDEMPOTENCY_MS),
-  });
-  if (kept === undefined) {
-    const answer = await work();
-    const sealed = sealEnvelope(answerKey(pepper, key, aad), aad, JSON.stringify(answer), randomBytes);
-    await keepAnswer(db, place, sealed);
-    return { answer, replayed: false };
+  const taken = await claim(db, request, services.clock.now());
+  if ("envelope" in taken) {
+    return { answer: reopened(services.pepper, taken.key, taken.aad, taken.envelope), replayed: true };
   }
-  if (!kept.bodyHash.equals(bodyHash)) {
-    throw new SignetError("IDEMPOTENCY_KEY_REUSED", {
-      detail: "This Idempotency-Key was used with a different request in the past 24 hours.",
-    });
+  const answer = await work();
+  await keep(db, taken.claimed, answer, services);
+  return { answer, replayed: false };
+}
+
+/** Runs work in a transaction of the request's owner. */
+export type OwnersTransaction = <T>(work: (db: Queryable) => Promise<T>) => Promise<T>;
+
+/** The end of work that was begun with {@link beginOnce}. */
+export interface BegunWork<Answer> {
+  readonly keep: (answer: Answer) => Promise<void>;
+  /** The work has failed: the key is free again. */
+  readonly free: () => Promise<void>;
+}
+
+/**
+ * The same for work that has transactions of its own, or none: the key is taken before it and the answer kept after it.
+ * A process that dies in between leaves the key taken for a minute; then the work is done again.
+ *
+ * @throws SignetError as `answerOnce`, and `CONFLICT` while the first request is carried out
+ */
+export async function beginOnce<Answer>(
+  transact: OwnersTransaction,
+  request: RepeatableRequest,
+  services: RepeatableServices,
+): Promise<{ readonly answer: Answer } | { readonly begun: BegunWork<Answer> }> {
+  const taken = await transact(async (db) => await claim(db, request, services.clock.now()));
+  if ("envelope" in taken) {
+    return { answer: reopened<Answer>(services.pepper, taken.key, taken.aad, taken.envelope) };
   }
-  return { answer: reopened(pepper, key, aad, kept.answer), replayed: true };
+  const { claimed } = taken;
+  return {
+    begun: {
+      keep: async (answer) => await transact(async (db) => await keep(db, claimed, answer, services)),
+      free: async () => await transact(async (db) => await freeAnswer(db, claimed.place, claimed.takenAt)),
+    },
+  };
 }

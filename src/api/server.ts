@@ -14,6 +14,7 @@ import { BODY_LIMIT, installBodyParsing } from "./plugins/body-parsing.ts";
 import { installClientCertificates } from "./plugins/client-certificates.ts";
 import { createClientErrorHandler } from "./plugins/client-errors.ts";
 import { failRequest, installErrorHandling } from "./plugins/error-handling.ts";
+import { type IdempotencyServices, installIdempotency } from "./plugins/idempotency.ts";
 import { installRequestHygiene, parseQueryString } from "./plugins/request-hygiene.ts";
 import { installRouteDeclarations, type RouteGuards } from "./plugins/route-declarations.ts";
 import type { SignetServer } from "./types.ts";
@@ -24,6 +25,8 @@ export interface ServerOptions {
   readonly guards: RouteGuards;
   /** Who stands behind a request; absent on a server that no proxy and no client certificate belongs to. */
   readonly clients?: ClientIdentification | undefined;
+  /** How POSTs are done once; absent on a server that does nothing for anybody itself. */
+  readonly idempotency?: IdempotencyServices | undefined;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
@@ -76,6 +79,9 @@ export function createServer(options: ServerOptions): SignetServer {
   );
   const allowedMethods = collectAllowedMethods(server);
   installRouteDeclarations(server, options.guards);
+  if (options.idempotency !== undefined) {
+    installIdempotency(server, options.idempotency);
+  }
   installRequestHygiene(server);
   installClientCertificates(server, clients);
   installBodyParsing(server);

@@ -1,4 +1,5 @@
 /** The operators' API, on a listener of its own: what it serves, in order. */
+import { transaction } from "../../database/transaction.ts";
 import { collectOpenApi, registerAdminOpenApiRoute } from "../openapi.ts";
 import { registerHealthRoutes } from "../routes/health.ts";
 import { createServer } from "../server.ts";
@@ -19,11 +20,20 @@ import { registerTenantRoutes } from "./tenants.ts";
 
 /** Builds the operators' API, ready to listen. */
 export async function createAdmin(services: AdminServices): Promise<SignetServer> {
-  const { baseUrl, access, clients, clock, randomBytes, log } = services;
+  const { baseUrl, access, clients, pool, pepper, clock, randomBytes, log } = services;
   const server = createServer({
     baseUrl,
     guards: { operator: createOperatorGuard(access) },
     clients,
+    idempotency: {
+      pepper,
+      clock,
+      randomBytes,
+      ownerOf: ({ operator }) => ({
+        ownerId: operator.id,
+        transact: async (work) => await transaction(pool, work),
+      }),
+    },
     clock,
     randomBytes,
     log,

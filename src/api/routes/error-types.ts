@@ -20,6 +20,12 @@ const DESCRIPTIONS: Readonly<Record<ErrorCode, string>> = {
     "The address needs mutual TLS, and no client certificate came that is trusted here, in time and made for clients.",
   CERT_BINDING_MISMATCH:
     "The access token belongs to another client certificate than the one of this connection. Ask for a token with it.",
+  SIGNATURE_INVALID:
+    "The producer's signature is missing where it is required, does not match the body, or its key is not good any more. All reasons get the same answer.",
+  PAYLOAD_EXPIRED:
+    "The signed payload is older than 300 seconds. Sign the same event anew and send it again.",
+  TIMESTAMP_MISMATCH:
+    "The signed payload's time lies more than 60 seconds ahead, or sent_at in the body is not what the header says.",
   SCOPE_VIOLATION: "The access token lacks a scope that the address needs; missing_permission names it.",
   REGION_MISMATCH: "The access token is for another region than the address.",
   TENANT_SUSPENDED: "The tenant is suspended.",
@@ -30,6 +36,7 @@ const DESCRIPTIONS: Readonly<Record<ErrorCode, string>> = {
   CONFLICT: "Something with the same name exists already.",
   INVALID_STATE: "What the request names is not in a state that allows it.",
   IDEMPOTENCY_KEY_REUSED: "The Idempotency-Key was used before with another body.",
+  REPLAY_CONFLICT: "The same key signed another event with this id in the past 15 minutes.",
   DLQ_ENTRY_EXPIRED: "The dead letter is older than seven days and cannot be replayed any more.",
   PAYLOAD_TOO_LARGE: "The body is larger than the address takes.",
   URI_TOO_LONG: "The address is too long.",

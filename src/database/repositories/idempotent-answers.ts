@@ -16,12 +16,14 @@ export interface AnswerClaim extends AnswerPlace {
   readonly now: Date;
   /** Keys of this age or older are free again. */
   readonly forgetBefore: Date;
+  /** So are keys of this age without an answer: whoever took them is gone. */
+  readonly abandonedBefore: Date;
 }
 
 export interface KeptAnswer {
   readonly bodyHash: Buffer;
-  /** An envelope. */
-  readonly answer: string;
+  /** An envelope; null while the request is carried out. */
+  readonly answer: string | null;
 }
 
 /**
@@ -29,20 +31,20 @@ export interface KeptAnswer {
  * was taken before, undefined when it is the caller's now.
  */
 export async function claimAnswer(db: Queryable, claim: AnswerClaim): Promise<KeptAnswer | undefined> {
-  const { ownerId, route, keyDigest, bodyHash, now, forgetBefore } = claim;
+  const { ownerId, route, keyDigest, bodyHash, now, forgetBefore, abandonedBefore } = claim;
   const { rowCount } = await db.query({
     name: "claim-answer",
     text: `INSERT INTO idempotent_answers AS a (owner_id, route, key_digest, body_hash, created_at)
       VALUES ($1, $2, $3, $4, $5)
       ON CONFLICT (owner_id, route, key_digest) DO UPDATE
         SET body_hash = excluded.body_hash, answer = NULL, created_at = excluded.created_at
-        WHERE a.created_at <= $6`,
-    values: [ownerId, route, keyDigest, bodyHash, now, forgetBefore],
+        WHERE a.created_at <= $6 OR (a.answer IS NULL AND a.created_at <= $7)`,
+    values: [ownerId, route, keyDigest, bodyHash, now, forgetBefore, abandonedBefore],
   });
   if (rowCount === 1) {
     return undefined;
   }
-  const { rows } = await db.query<{ body_hash: Buffer; answer: string }>({
+  const { rows } = await db.query<{ body_hash: Buffer; answer: string | null }>({
     name: "find-answer",
     text: "SELECT body_hash, answer FROM idempotent_answers WHERE owner_id = $1 AND route = $2 AND key_digest = $3",
     values: [ownerId, route, keyDigest],
@@ -64,6 +66,20 @@ export async function keepAnswer(
     name: "keep-answer",
     text: "UPDATE idempotent_answers SET answer = $4 WHERE owner_id = $1 AND route = $2 AND key_digest = $3",
     values: [ownerId, route, keyDigest, answer],
+  });
+}
+
+/** Frees a key that the caller has taken, and committed, and has no answer for. */
+export async function freeAnswer(
+  db: Queryable,
+  { ownerId, route, keyDigest }: AnswerPlace,
+  takenAt: Date,
+): Promise<void> {
+  await db.query({
+    name: "free-answer",
+    text: `UPDATE idempotent_answers SET created_at = 'epoch'
+      WHERE owner_id = $1 AND route = $2 AND key_digest = $3 AND answer IS NULL AND created_at = $4`,
+    values: [ownerId, route, keyDigest, takenAt],
   });
 }
 

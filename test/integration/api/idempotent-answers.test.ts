@@ -161,25 +161,6 @@ describe("a key", () => {
   test.each(["", "x".repeat(256), "tab\tin it"])("that is malformed is refused: %j", async (key) => {
     expect(await keyed(key, "/tenants", { name: "x", region: "eu" })).toMatchObject({ status: 400 });
   });
-
-  test("is declared by every POST of the operators' API that is not done once by nature", async () => {
-    const { body } = await api.admin("GET", "/openapi.json");
-    const paths = body["paths"] as Record<string, { post?: { parameters?: { name: string }[] } }>;
-    const without = Object.entries(paths)
-      .filter(([, { post }]) => post !== undefined)
-      .filter(([, { post }]) => !(post?.parameters ?? []).some(({ name }) => name === "idempotency-key"))
-      .map(([path]) => path)
-      .sort();
-    expect(without).toEqual([
-      "/admin/v1/credentials/{id}/revoke",
-      "/admin/v1/key-encryption/rewrap",
-      "/admin/v1/principals/{id}/revoke",
-      "/admin/v1/revocations",
-      "/admin/v1/signing-keys/rotate",
-      "/admin/v1/signing-keys/{kid}/revoke",
-      "/admin/v1/tenants/{id}/revoke",
-    ]);
-  });
 });
 
 describe("what is kept", () => {
