@@ -5,7 +5,7 @@
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import type { FastifySchemaValidationError } from "fastify";
 import type { FieldProblem } from "../errors.ts";
-import { type JsonKind, RawJson } from "./strict-json.ts";
+import { RawJson } from "./strict-json.ts";
 
 const STRICT: Options = { removeAdditional: false, coerceTypes: false, useDefaults: true, strict: true };
 /** Up to this size every fault of a body is reported; a larger body could hold millions, so only the first is. */
@@ -16,7 +16,8 @@ function createAjv(options: Options): Ajv {
   // An opaque member is a RawJson, whatever it holds: its own kind decides, not that of the wrapper.
   return new Ajv({ ...STRICT, ...options }).addKeyword({
     keyword: "x-opaque",
-    validate: (kind: JsonKind, data: unknown) => data instanceof RawJson && data.kind === kind,
+    validate: (kinds: string, data: unknown) =>
+      data instanceof RawJson && kinds.split(" or ").includes(data.kind),
     error: { message: ({ schema }) => `must be ${String(schema)}` },
   });
 }

@@ -14,6 +14,15 @@ export interface NewEndpoint {
   readonly description?: string | null;
 }
 
+/** What is absent stays; `null` takes away. */
+export interface EndpointChange {
+  /** Another one makes the endpoint PENDING, and is pinged. */
+  readonly url?: string;
+  readonly events?: readonly string[];
+  readonly metadata?: object | null;
+  readonly description?: string | null;
+}
+
 export interface Endpoint {
   readonly id: string;
   readonly url: string;
@@ -21,7 +30,8 @@ export interface Endpoint {
   readonly metadata: object | null;
   readonly description: string | null;
   readonly state: "PENDING" | "ACTIVE" | "DISABLED";
-  readonly disabled_reason: string | null;
+  /** `failing`: nothing has reached it for too long. */
+  readonly disabled_reason: "tenant" | "failing" | null;
   readonly created_at: string;
   readonly updated_at: string;
   readonly verification: {
@@ -29,6 +39,9 @@ export interface Endpoint {
     readonly attempts: number;
     readonly last_error: string | null;
     readonly next_attempt_at: string | null;
+    readonly verified_at: string | null;
+    /** `echo`: the answer held the ping's challenge. */
+    readonly verified_by: "status" | "echo" | null;
   };
 }
 
@@ -64,6 +77,15 @@ export class Endpoints {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
   }
 
+  async update(id: string, change: EndpointChange, options: CallOptions = {}): Promise<Endpoint> {
+    return await this.#transport.call({
+      method: "PATCH",
+      path: `${PATH}/${segment(id)}`,
+      body: change,
+      ...options,
+    });
+  }
+
   async delete(id: string, options: CallOptions = {}): Promise<void> {
     await this.#transport.call({ method: "DELETE", path: `${PATH}/${segment(id)}`, ...options });
   }
@@ -71,5 +93,15 @@ export class Endpoints {
   /** Sends another ping to an endpoint that is still PENDING. */
   async verify(id: string, options: CallOptions = {}): Promise<Endpoint> {
     return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/verify`, ...options });
+  }
+
+  /** Pings a DISABLED endpoint; it is ACTIVE once it has acknowledged that. */
+  async enable(id: string, options: CallOptions = {}): Promise<Endpoint> {
+    return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/enable`, ...options });
+  }
+
+  /** From now on its events are dead letters, which can be replayed once it is enabled again. */
+  async disable(id: string, options: CallOptions = {}): Promise<Endpoint> {
+    return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/disable`, ...options });
   }
 }

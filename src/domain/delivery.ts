@@ -20,5 +20,3 @@ export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number];
  */
 export const ATTEMPT_ERRORS = ["status", "timeout", "connect", "tls", "dns", "refused", "aborted"] as const;
 export type AttemptError = (typeof ATTEMPT_ERRORS)[number];
-
-export const ENDPOINT_STATES = ["PENDING", "ACTIVE", "DISABLED"] as const;

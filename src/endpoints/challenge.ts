@@ -1,6 +1,6 @@
 /** The signed ping that an endpoint must acknowledge with 200 within 5 seconds (specification 3). */
 import type { Pool } from "../database/pool.ts";
-import { loadForPing, type PingTarget, recordPing } from "../database/repositories/endpoints.ts";
+import { loadForPing, type PingTarget, recordPing } from "../database/repositories/endpoint-verifications.ts";
 import { buildEnvelope } from "../delivery/envelope.ts";
 import type { HttpSender } from "../delivery/http-sender.ts";
 import type { Signer } from "../delivery/signer.ts";

@@ -1,23 +1,28 @@
-/** What tenants do with endpoints: register, look, delete, ask for another ping. */
+/** What tenants do with endpoints: register, look, change, disable and enable, delete, ask for another ping. */
 import type { Logger } from "pino";
 import { appendEntry, type By } from "../compliance/append-entry.ts";
 import type { ComplianceEntry } from "../compliance/entry.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool, Queryable } from "../database/pool.ts";
+import { nextGeneration, wantVerification } from "../database/repositories/endpoint-verifications.ts";
 import {
-  deleteEndpoint,
   type Endpoint,
+  type EndpointSettings,
+  eraseSecrets,
   findEndpoint,
   listEndpoints,
-  nextGeneration,
-  wantVerification,
+  lockEndpoint,
+  moveEndpoint,
+  saveSettings,
 } from "../database/repositories/endpoints.ts";
 import { tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
+import { type EndpointMoveName, mayMove } from "../domain/endpoint-state.ts";
 import { createSlidingWindow } from "../domain/sliding-window.ts";
 import { SignetError } from "../errors.ts";
 import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
+import { changeSettings } from "./settings.ts";
 import type { Verification } from "./verification.ts";
 
 /** Security decisions H: abuse caps. */
@@ -92,16 +97,75 @@ export class EndpointService {
   }
 
   /**
+   * Changes what is named and leaves the rest. Another URL has acknowledged nothing: the endpoint is PENDING again.
+   *
+   * @throws SignetError NOT_FOUND, TARGET_URL_FORBIDDEN, RATE_LIMITED
+   */
+  async update(
+    tenantId: string,
+    id: string,
+    change: Readonly<Partial<EndpointSettings>>,
+    by: By,
+  ): Promise<Endpoint> {
+    const { pool, checkUrl } = this.#options;
+    const checked = change.url === undefined ? change : { ...change, url: checkUrl(change.url).href };
+    const { endpoint, pings } = await tenantTransaction(pool, tenantId, async (db) => {
+      const current = (await lockEndpoint(db, tenantId, id)) ?? notFound();
+      const { settings, changed } = changeSettings(current, checked);
+      if (changed.length === 0) {
+        return { endpoint: current, pings: false };
+      }
+      const at = { tenantId, id, now: new Date(this.#options.clock.now()) };
+      const redirected = settings.url !== current.url && mayMove("redirect", current);
+      let saved = await saveSettings(db, at, settings);
+      if (redirected) {
+        this.#limitPings(id);
+        saved = await moveEndpoint(db, at, "redirect");
+      }
+      const details = { changed, ...(changed.includes("events") ? { events: settings.eventTypes } : {}) };
+      await this.#log(db, { ...by, type: "endpoint.updated", tenant: tenantId, target: id, details });
+      return { endpoint: saved ?? notFound(), pings: redirected };
+    });
+    if (pings) {
+      this.#kick(endpoint);
+    }
+    return endpoint;
+  }
+
+  /**
+   * Pings it like a new one; once that is acknowledged it is ACTIVE.
+   *
+   * @throws SignetError NOT_FOUND, INVALID_STATE when it is not DISABLED, RATE_LIMITED
+   */
+  async enable(tenantId: string, id: string, by: By): Promise<Endpoint> {
+    const endpoint = await this.#move(tenantId, id, "enable", async (db) => {
+      this.#limitPings(id);
+      await this.#log(db, { ...by, type: "endpoint.enabled", tenant: tenantId, target: id });
+    });
+    this.#kick(endpoint);
+    return endpoint;
+  }
+
+  /**
+   * Its events become dead letters, those that wait for another attempt when that comes.
+   *
+   * @throws SignetError NOT_FOUND, INVALID_STATE when it was disabled by its tenant before
+   */
+  async disable(tenantId: string, id: string, by: By): Promise<Endpoint> {
+    return await this.#move(tenantId, id, "disable", async (db) => {
+      const details = { reason: "tenant" };
+      await this.#log(db, { ...by, type: "endpoint.disabled", tenant: tenantId, target: id, details });
+    });
+  }
+
+  /**
    * Its waiting deliveries end as CANCELLED when their next attempt comes; its secrets are erased now.
    *
    * @throws SignetError NOT_FOUND
    */
   async remove(tenantId: string, id: string, by: By): Promise<void> {
-    const { pool, clock } = this.#options;
-    await tenantTransaction(pool, tenantId, async (db) => {
-      if (!(await deleteEndpoint(db, tenantId, id, new Date(clock.now())))) {
-        notFound();
-      }
+    await this.#move(tenantId, id, "delete", async (db) => {
+      await eraseSecrets(db, tenantId, id);
       await this.#log(db, { ...by, type: "endpoint.deleted", tenant: tenantId, target: id });
     });
   }
@@ -128,6 +192,25 @@ export class EndpointService {
     }
     this.#kick(endpoint);
     return endpoint;
+  }
+
+  /** Moves an endpoint, and does in the same transaction what goes with it. */
+  async #move(
+    tenantId: string,
+    id: string,
+    name: EndpointMoveName,
+    alongside: (db: Queryable) => Promise<void>,
+  ): Promise<Endpoint> {
+    const { pool, clock } = this.#options;
+    return await tenantTransaction(pool, tenantId, async (db) => {
+      const current = (await lockEndpoint(db, tenantId, id)) ?? notFound();
+      if (!mayMove(name, current)) {
+        throw new SignetError("INVALID_STATE", { detail: `The endpoint is ${current.state}.` });
+      }
+      const moved = await moveEndpoint(db, { tenantId, id, now: new Date(clock.now()) }, name);
+      await alongside(db);
+      return moved ?? notFound();
+    });
   }
 
   /** The last step of a transaction: the log's head stays locked until it commits. */

@@ -5,6 +5,7 @@ import { findDataKey } from "../database/repositories/data-keys.ts";
 import {
   countEndpoints,
   type Endpoint,
+  type EndpointSettings,
   findEndpoint,
   insertEndpoint,
   loadFirstSecret,
@@ -21,12 +22,7 @@ import { secretAad, secretFingerprint } from "./endpoint-secret.ts";
 const ENDPOINTS_MAX = 50;
 const ROUTE = "POST /v1/webhooks/endpoints";
 
-export interface Registration {
-  readonly url: string;
-  readonly eventTypes: readonly string[];
-  /** JSON text. */
-  readonly metadata: string | null;
-  readonly description: string | null;
+export interface Registration extends EndpointSettings {
   readonly idempotency: { readonly key: string; readonly bodyHash: Buffer } | null;
 }
 

@@ -11,7 +11,7 @@ import {
   verifyWorkflowId,
   WORKFLOW_TYPES,
 } from "../../workflows/messages.ts";
-import type { WantedVerification } from "../database/repositories/endpoints.ts";
+import type { WantedVerification } from "../database/repositories/endpoint-verifications.ts";
 import type { Random } from "../domain/retry-schedule.ts";
 
 /** Pings of one run after the first, which is at 0: 10 s to 24 h, then the window of 72 h is over. */

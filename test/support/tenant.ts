@@ -118,7 +118,11 @@ export async function createEndpoint(
   });
   expect(answer).toMatchObject({ status: 201, body: { state: "PENDING" } });
   const { id, secret } = answer.body as { id: string; secret: string };
-  await sql(api, "UPDATE endpoints SET state = $2 WHERE id = $1", [id, state]);
+  await sql(api, "UPDATE endpoints SET state = $2, disabled_reason = $3 WHERE id = $1", [
+    id,
+    state,
+    state === "DISABLED" ? "tenant" : null,
+  ]);
   return { id, secret };
 }
 

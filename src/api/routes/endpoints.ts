@@ -1,6 +1,7 @@
 /** Webhook endpoints (specification 2 and 4). */
 import { createHash } from "node:crypto";
 import { type Static, Type } from "typebox";
+import type { EndpointSettings } from "../../database/repositories/endpoints.ts";
 import type { EndpointService } from "../../endpoints/endpoint-service.ts";
 import { SignetError } from "../../errors.ts";
 import { callerOf } from "../caller.ts";
@@ -9,12 +10,14 @@ import { JSON_TYPE, rawPage } from "../raw-json.ts";
 import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
 import {
   Endpoint,
+  EndpointPatch,
   METADATA_DEPTH,
   METADATA_MAX,
   NewEndpoint,
   RegisteredEndpoint,
   wireEndpoint,
 } from "../schemas/endpoints.ts";
+import type { RawJson } from "../strict-json.ts";
 import type { SignetServer } from "../types.ts";
 
 const TAGS = ["endpoints"];
@@ -25,18 +28,35 @@ function bodyHash(body: Static<typeof NewEndpoint>): Buffer {
   return createHash("sha256").update(JSON.stringify(canonical)).digest();
 }
 
-function metadataText(body: Static<typeof NewEndpoint>): string | null {
-  const text = body.metadata?.text ?? null;
+/** Null where there is none, or it is to be taken away. */
+function metadataText(metadata: RawJson | undefined): string | null {
+  const text = metadata === undefined || metadata.kind === "null" ? null : metadata.text;
   if (text !== null && Buffer.byteLength(text) > METADATA_MAX) {
     throw new SignetError("LIMIT_EXCEEDED", { detail: `metadata has at most ${METADATA_MAX} bytes.` });
   }
   return text;
 }
 
+/** The settings that a change names. */
+function changesOf({
+  url,
+  events,
+  metadata,
+  description,
+}: Static<typeof EndpointPatch>): Partial<EndpointSettings> {
+  return {
+    ...(url === undefined ? {} : { url }),
+    ...(events === undefined ? {} : { eventTypes: events }),
+    ...(metadata === undefined ? {} : { metadata: metadataText(metadata) }),
+    ...(description === undefined ? {} : { description }),
+  };
+}
+
 export function registerEndpointRoutes(server: SignetServer, endpoints: EndpointService): void {
   registerRegistration(server, endpoints);
   registerReads(server, endpoints);
   registerChanges(server, endpoints);
+  registerStates(server, endpoints);
 }
 
 function registerRegistration(server: SignetServer, endpoints: EndpointService): void {
@@ -57,7 +77,7 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
       const registration = {
         url: body.url,
         eventTypes: body.events,
-        metadata: metadataText(body),
+        metadata: metadataText(body.metadata),
         description: body.description ?? null,
         idempotency: key === undefined ? null : { key, bodyHash: bodyHash(body) },
       };
@@ -109,6 +129,24 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
 }
 
 function registerChanges(server: SignetServer, endpoints: EndpointService): void {
+  server.patch(
+    "/v1/webhooks/endpoints/:id",
+    {
+      config: { scopes: ["webhooks:write"], opaque: { "/metadata": METADATA_DEPTH } },
+      schema: { tags: TAGS, params: IdParams("endpoint"), body: EndpointPatch, response: { 200: Endpoint } },
+    },
+    async (request, reply) => {
+      const { identity, params, body } = request;
+      const endpoint = await endpoints.update(
+        identity.tenantId,
+        params.id,
+        changesOf(body),
+        callerOf(request),
+      );
+      return await reply.type(JSON_TYPE).send(wireEndpoint(endpoint) as never);
+    },
+  );
+
   server.delete(
     "/v1/webhooks/endpoints/:id",
     {
@@ -120,7 +158,9 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
       return await reply.code(204).send(null);
     },
   );
+}
 
+function registerStates(server: SignetServer, endpoints: EndpointService): void {
   server.post(
     "/v1/webhooks/endpoints/:id/verify",
     {
@@ -133,6 +173,35 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
         .code(202)
         .type(JSON_TYPE)
         .send(wireEndpoint(endpoint) as never);
+    },
+  );
+
+  server.post(
+    "/v1/webhooks/endpoints/:id/enable",
+    {
+      config: { scopes: ["webhooks:write"] },
+      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 202: Endpoint } },
+    },
+    async (request, reply) => {
+      const { identity, params } = request;
+      const endpoint = await endpoints.enable(identity.tenantId, params.id, callerOf(request));
+      return await reply
+        .code(202)
+        .type(JSON_TYPE)
+        .send(wireEndpoint(endpoint) as never);
+    },
+  );
+
+  server.post(
+    "/v1/webhooks/endpoints/:id/disable",
+    {
+      config: { scopes: ["webhooks:write"] },
+      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 200: Endpoint } },
+    },
+    async (request, reply) => {
+      const { identity, params } = request;
+      const endpoint = await endpoints.disable(identity.tenantId, params.id, callerOf(request));
+      return await reply.type(JSON_TYPE).send(wireEndpoint(endpoint) as never);
     },
   );
 }

@@ -54,6 +54,12 @@ export const Name = Type.String({
  */
 export const OpaqueObject = Type.Unsafe<RawJson>({ type: "object", "x-opaque": "object" });
 
+/** The same where `null` takes away what was there. */
+export const OpaqueObjectOrNull = Type.Unsafe<RawJson>({
+  type: ["object", "null"],
+  "x-opaque": "object or null",
+});
+
 /** Items of a page unless `limit` says otherwise. */
 export const PAGE_LIMIT = 50;
 

@@ -1,9 +1,9 @@
 import { Type } from "typebox";
 import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints.ts";
-import { ENDPOINT_STATES } from "../../domain/delivery.ts";
+import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { verifyWorkflowId } from "../../../workflows/messages.ts";
 import { withRawMember } from "../raw-json.ts";
-import { Closed, Id, Nullable, OneOf, OpaqueObject, Timestamp } from "./common.ts";
+import { Closed, Id, Nullable, OneOf, OpaqueObject, OpaqueObjectOrNull, Timestamp } from "./common.ts";
 
 /** Event types (wire.md, Endpoints). */
 const EVENT_TYPE_PATTERN = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";
@@ -24,11 +24,22 @@ export const METADATA_MAX = 4_096;
 /** Deepest nesting of metadata. */
 export const METADATA_DEPTH = 5;
 
+const TargetUrl = Type.String({ minLength: 1, maxLength: 2_048, examples: ["https://example.com/hooks"] });
+const Description = Nullable(Type.String({ maxLength: 1_024, pattern: "^[^\\u0000]*$" }));
+
 export const NewEndpoint = Closed({
-  url: Type.String({ minLength: 1, maxLength: 2_048, examples: ["https://example.com/hooks"] }),
+  url: TargetUrl,
   events: EventFilter,
   metadata: Type.Optional(OpaqueObject),
-  description: Type.Optional(Nullable(Type.String({ maxLength: 1_024, pattern: "^[^\\u0000]*$" }))),
+  description: Type.Optional(Description),
+});
+
+/** Changes of an endpoint: what is absent stays, `null` takes away what can be absent. */
+export const EndpointPatch = Closed({
+  url: Type.Optional(TargetUrl),
+  events: Type.Optional(EventFilter),
+  metadata: Type.Optional(OpaqueObjectOrNull),
+  description: Type.Optional(Description),
 });
 
 export const Endpoint = Type.Object({
@@ -38,7 +49,7 @@ export const Endpoint = Type.Object({
   metadata: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
   description: Nullable(Type.String()),
   state: OneOf(ENDPOINT_STATES),
-  disabled_reason: Nullable(Type.String()),
+  disabled_reason: Nullable(OneOf(DISABLED_REASONS)),
   created_at: Timestamp,
   updated_at: Timestamp,
   verification: Type.Object({
@@ -46,6 +57,8 @@ export const Endpoint = Type.Object({
     attempts: Type.Integer(),
     last_error: Nullable(Type.String()),
     next_attempt_at: Nullable(Timestamp),
+    verified_at: Nullable(Timestamp),
+    verified_by: Nullable(OneOf(["status", "echo"])),
   }),
 });
 
@@ -71,6 +84,8 @@ export function wireEndpoint(row: EndpointRow, secret?: string): string {
       attempts: row.verificationAttempts,
       last_error: row.verificationLastError,
       next_attempt_at: row.verificationNextAttemptAt?.toISOString() ?? null,
+      verified_at: row.verifiedAt?.toISOString() ?? null,
+      verified_by: row.verifiedBy,
     },
     ...(secret === undefined ? {} : { secret }),
   };

@@ -1,0 +1,53 @@
+/** Who may go where: the whole table, written out once more from the design and not from the code. */
+import { describe, expect, it } from "vitest";
+import {
+  ENDPOINT_MOVES,
+  type EndpointMove,
+  type EndpointMoveName,
+  type EndpointPlace,
+  mayMove,
+} from "../../../src/domain/endpoint-state.ts";
+
+const PLACES = {
+  PENDING: { state: "PENDING", disabledReason: null },
+  ACTIVE: { state: "ACTIVE", disabledReason: null },
+  "DISABLED by its tenant": { state: "DISABLED", disabledReason: "tenant" },
+  "DISABLED for failing": { state: "DISABLED", disabledReason: "failing" },
+  DELETED: { state: "DELETED", disabledReason: null },
+} as const satisfies Readonly<Record<string, EndpointPlace>>;
+type Place = keyof typeof PLACES;
+
+/** By move: where it leads, and from where. */
+const DESIGN: Readonly<Record<EndpointMoveName, readonly [Place, readonly Place[]]>> = {
+  verify: ["ACTIVE", ["PENDING"]],
+  redirect: ["PENDING", ["PENDING", "ACTIVE"]],
+  enable: ["PENDING", ["DISABLED by its tenant", "DISABLED for failing"]],
+  disable: ["DISABLED by its tenant", ["PENDING", "ACTIVE", "DISABLED for failing"]],
+  fail: ["DISABLED for failing", ["ACTIVE"]],
+  delete: ["DELETED", ["PENDING", "ACTIVE", "DISABLED by its tenant", "DISABLED for failing"]],
+};
+
+describe("the life of an endpoint", () => {
+  const pairs = Object.keys(DESIGN).flatMap((name) => Object.keys(PLACES).map((place) => [name, place]));
+
+  it.each(pairs as [EndpointMoveName, Place][])("%s from %s", (name, place) => {
+    const [to, from] = DESIGN[name];
+    expect(mayMove(name, PLACES[place])).toBe(from.includes(place));
+    expect(ENDPOINT_MOVES[name].to).toEqual(PLACES[to]);
+  });
+
+  it("has no way back from a tombstone, and one into every state", () => {
+    const moves = Object.values<EndpointMove>(ENDPOINT_MOVES);
+    expect(moves.filter(({ from }) => from.includes("DELETED"))).toEqual([]);
+    expect(new Set(moves.map(({ to }) => to.state))).toEqual(
+      new Set(["PENDING", "ACTIVE", "DISABLED", "DELETED"]),
+    );
+  });
+
+  it("counts the generation up wherever an answer to an earlier ping must not count", () => {
+    for (const { to, newGeneration } of Object.values<EndpointMove>(ENDPOINT_MOVES)) {
+      // A ping can only be answered by an endpoint that is PENDING or was: what becomes PENDING again is another one.
+      expect(newGeneration || (to.state !== "PENDING" && to.state !== "DELETED")).toBe(true);
+    }
+  });
+});
