@@ -6,6 +6,7 @@ import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { COMPLIANCE_SETTINGS } from "./settings/compliance.ts";
 import { EDGE_SETTINGS, edgeProblems } from "./settings/edge-settings.ts";
+import { EGRESS_SETTINGS } from "./settings/egress-settings.ts";
 import { KEY_SETTINGS } from "./settings/key-settings.ts";
 import { LIMIT_SETTINGS } from "./settings/limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
@@ -15,7 +16,6 @@ import { ROTATION_SETTINGS } from "./settings/rotation-settings.ts";
 import {
   formatListen,
   integer,
-  list,
   listen,
   type ListenAddress,
   oneOf,
@@ -131,18 +131,7 @@ export const SETTINGS = {
     "Service",
     "the word in `X-Service-Signature-256` and its siblings",
   ),
-  allowHttpTargets: setting(
-    "SIGNET_ALLOW_HTTP_TARGETS",
-    oneOf("true", "false"),
-    undefined,
-    "endpoints with http:// URLs; `true` in development, refused in production",
-  ),
-  allowedTargetCidrs: setting(
-    "SIGNET_ALLOWED_TARGET_CIDRS",
-    list,
-    undefined,
-    "private ranges that endpoints may live in, comma-separated; development: 127.0.0.0/8 and ::1/128",
-  ),
+  ...EGRESS_SETTINGS,
   retryWindowMs: setting(
     "SIGNET_RETRY_WINDOW_MS",
     integer(1_000, RETRY_WINDOW_MS),
@@ -317,7 +306,11 @@ export type ConfigFor = "service" | "edge";
  * @throws ConfigError with every problem found
  */
 export function loadConfig(given: Environment, asks: ConfigFor = "service"): Config {
-  const { environment, problems } = readSecretFiles(given, ["SIGNET_PEPPER", "SIGNET_OPERATOR_TOKEN"]);
+  const { environment, problems } = readSecretFiles(given, [
+    "SIGNET_PEPPER",
+    "SIGNET_OPERATOR_TOKEN",
+    "SIGNET_OUTBOUND_PROXY",
+  ]);
   const values = parse(environment, Object.keys(SETTINGS), problems);
   const development = values.env === "development";
   const mutualTls = resolveMutualTls(values, development);

@@ -3,8 +3,7 @@
  * network, which the sender can reach and they must not (server-side request forgery). The same policy is asked
  * at registration, before each send and at each connect, with the address that is really connected to.
  */
-import { isIP } from "node:net";
-import { addressSet } from "../address-set.ts";
+import { type AddressSet, type AddressWords, addressSet, addressWords } from "../address-set.ts";
 import type { TargetUrl } from "./url-rules.ts";
 import { forbiddenUrl, parseTargetUrl } from "./url-rules.ts";
 
@@ -16,7 +15,10 @@ interface OwnListener {
 
 /** Settings of the policy. */
 export interface AddressPolicyOptions {
-  /** Ranges that are allowed although they are not public; in development 127.0.0.0/8 and ::1. */
+  /**
+   * Ranges that are allowed although they are not public; in development 127.0.0.0/8 and ::1. What a cloud keeps for
+   * itself (NEVER) stays closed inside them.
+   */
   readonly allowedCidrs: readonly string[];
   /** Further ranges to refuse, for instance the operator's own public addresses. They win. */
   readonly deniedCidrs?: readonly string[];
@@ -80,6 +82,26 @@ const PUBLIC_IPV6 = ["2000::/3"];
 /** Teredo, ORCHID, benchmarking, documentation, 6to4, AS112. */
 const DENIED_IPV6 = ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"];
 const LOOPBACK = ["127.0.0.0/8", "::1/128"];
+/**
+ * What no allow-list opens: the addresses at which clouds give a machine its own credentials (link-local, and those of
+ * Azure, Alibaba, Oracle and AWS outside it), and what is no address of a receiver at all.
+ */
+const NEVER = addressSet([
+  "0.0.0.0/8",
+  "100.100.100.200/32",
+  "168.63.129.16/32",
+  "169.254.0.0/16",
+  "192.0.0.192/32",
+  "224.0.0.0/4",
+  "255.255.255.255/32",
+  "fd00:ec2::/32",
+]);
+/** IPv6 ranges that an allow-list may open: the others embed IPv4 addresses, name an interface, or are no unicast. */
+const OPENABLE_IPV6 = [
+  { range: addressSet(["2000::/3"]), shortest: 3 },
+  { range: addressSet(["fc00::/7"]), shortest: 7 },
+  { range: addressSet(["::1/128"]), shortest: 128 },
+];
 
 const LOOPBACK_SET = addressSet(LOOPBACK);
 
@@ -96,25 +118,45 @@ function isOwn(listeners: readonly OwnListener[], host: string, port: number): b
 }
 
 /**
+ * Reads ranges for the allow-list.
+ *
+ * @throws TypeError for a malformed range, and for one of IPv6 that an allow-list may not open
+ */
+function allowedTargets(cidrs: readonly string[]): AddressSet {
+  const ranges = addressSet(cidrs);
+  for (const cidr of cidrs) {
+    const [address = "", prefix = "128"] = cidr.split("/");
+    const openable = OPENABLE_IPV6.some(
+      ({ range, shortest }) => range.has(address) && Number(prefix) >= shortest,
+    );
+    if (address.includes(":") && !openable) {
+      throw new TypeError(`${cidr} cannot be opened: IPv6 only within 2000::/3 and fc00::/7, and ::1`);
+    }
+  }
+  return ranges;
+}
+
+/**
  * @throws TypeError for a malformed range
  */
 export function createAddressPolicy(options: AddressPolicyOptions): AddressPolicy {
   const { allowHttp, ownListeners } = options;
-  const allowed = addressSet(options.allowedCidrs);
+  const allowed = allowedTargets(options.allowedCidrs);
   const denied = addressSet(options.deniedCidrs ?? []);
   const special = addressSet([...DENIED_IPV4, ...DENIED_IPV6]);
   const publicIpv6 = addressSet(PUBLIC_IPV6);
   const rules = { allowHttp, allowLocalhost: allowed.has("127.0.0.1") || allowed.has("::1") };
 
-  function isPublic(address: string): boolean {
-    return (isIP(address) === 4 || publicIpv6.has(address)) && !special.has(address);
+  function isPublic(address: AddressWords): boolean {
+    return (address.length === 1 || publicIpv6.contains(address)) && !special.contains(address);
   }
   function allows(address: string): boolean {
     // A zone id names an interface of this machine.
-    if (isIP(address) === 0 || address.includes("%") || denied.has(address)) {
+    const words = address.includes("%") ? null : addressWords(address);
+    if (words === null || denied.contains(words) || NEVER.contains(words)) {
       return false;
     }
-    return allowed.has(address) || isPublic(address);
+    return allowed.contains(words) || isPublic(words);
   }
   function parseTarget(raw: string): TargetUrl {
     const target = parseTargetUrl(raw, rules);
@@ -137,4 +179,24 @@ export function createAddressPolicy(options: AddressPolicyOptions): AddressPolic
       return allows(address) && !isOwn(ownListeners, address, port);
     },
   };
+}
+
+/** The settings that the policy follows, in every process that asks it. */
+interface PolicySettings {
+  readonly allowedTargetCidrs: readonly string[];
+  readonly deniedTargetCidrs: readonly string[];
+  readonly allowHttpTargets: boolean;
+}
+
+/** The one policy of a deployment: the api asks it at registration, the worker at each ping and delivery. */
+export function configuredPolicy(
+  config: PolicySettings,
+  ownListeners: AddressPolicyOptions["ownListeners"],
+): AddressPolicy {
+  return createAddressPolicy({
+    allowedCidrs: config.allowedTargetCidrs,
+    deniedCidrs: config.deniedTargetCidrs,
+    allowHttp: config.allowHttpTargets,
+    ownListeners,
+  });
 }

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
-import { type Config, ownListeners } from "../config.ts";
+import { type Config, formatListen, ownListeners } from "../config.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import { createBatcher } from "../database/batcher.ts";
@@ -14,7 +14,7 @@ import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
 import { type Challenge, createChallenge } from "../endpoints/challenge.ts";
 import { secretAad } from "../endpoints/endpoint-secret.ts";
-import { createAddressPolicy } from "./address-policy.ts";
+import { configuredPolicy } from "./address-policy.ts";
 import { AttemptService } from "./attempt-service.ts";
 import { type CarrierService, createCarrierService } from "./carrier-service.ts";
 import { createCarrierStarter } from "./carrier-starter.ts";
@@ -29,6 +29,7 @@ import { createHostResolver } from "./http-resolver.ts";
 import { createHttpSender, type HttpSender } from "./http-sender.ts";
 import { createRecorder } from "./recorder.ts";
 import { createSigner, type Signer } from "./signer.ts";
+import { loadTargetAuthorities } from "./target-authorities.ts";
 
 const LOADS_MAX = 256;
 const LOADS_IN_FLIGHT_MAX = 2;
@@ -75,19 +76,31 @@ interface Outbound {
   readonly openSecret: OpenSecret;
 }
 
-function createOutbound({ config, keyring, clock }: EngineOptions): Outbound {
-  const policy = createAddressPolicy({
-    allowedCidrs: config.allowedTargetCidrs,
-    allowHttp: config.allowHttpTargets,
-    ownListeners: ownListeners(config),
-  });
-  return {
+function createHttp({ config, clock, log }: EngineOptions): HttpSender {
+  const { outboundProxy: proxy, targetCaFile } = config;
+  if (proxy !== undefined) {
+    // Without the credentials.
+    log.warn(
+      { proxy: formatListen({ host: proxy.hostname, port: proxy.port }) },
+      "everything to receivers leaves through the proxy: which addresses it connects to is the proxy's to check",
+    );
+  }
+  return createHttpSender({
+    policy: configuredPolicy(config, ownListeners(config)),
+    clock,
     // Names of /etc/hosts are for trying things out on one machine.
-    http: createHttpSender({
-      policy,
-      clock,
-      resolver: createHostResolver({ hostsFile: config.development }),
-    }),
+    resolver: createHostResolver({ hostsFile: config.development }),
+    proxy: proxy ?? null,
+    ...(targetCaFile === undefined
+      ? undefined
+      : { extraCertificateAuthorities: loadTargetAuthorities(targetCaFile) }),
+  });
+}
+
+function createOutbound(options: EngineOptions): Outbound {
+  const { config, keyring } = options;
+  return {
+    http: createHttp(options),
     signer: createSigner({ headerBrand: config.headerBrand, docsUrl: `${config.publicUrl}/docs` }),
     openSecret: secretOpener(keyring),
   };

@@ -5,45 +5,24 @@
 import type { Socket } from "node:net";
 import { connect as connectTcp } from "node:net";
 import type { SecureContext } from "node:tls";
-import { connect as connectTls } from "node:tls";
+import type { OutboundProxy } from "../settings/egress-settings.ts";
 import type { AddressPolicy } from "./address-policy.ts";
+import { openTunnel } from "./http-proxy.ts";
 import type { HostResolver } from "./http-resolver.ts";
-
-/** Where to connect. */
-export interface Origin {
-  /** Lower case; an IPv6 address without its brackets. */
-  readonly hostname: string;
-  readonly port: number;
-  readonly secure: boolean;
-  /** Whether the host is an address already. */
-  readonly literal: boolean;
-}
+import { ConnectFailure, encrypt, ignoreError, type Origin } from "./http-tls.ts";
 
 /** What connecting needs. */
 export interface ConnectDependencies {
   readonly policy: AddressPolicy;
   readonly resolve: HostResolver;
   readonly secureContext: SecureContext;
-}
-
-/** A connection that did not come about, and in which phase. No byte of a request was sent then. */
-export class ConnectFailure extends Error {
-  override readonly name = "ConnectFailure";
-  readonly phase: "dns" | "refused" | "connect" | "tls";
-
-  constructor(phase: ConnectFailure["phase"], cause?: unknown) {
-    super(`connection failed: ${phase}`, { cause });
-    this.phase = phase;
-  }
+  /** Resolves and connects in our place; the addresses are its to check then. */
+  readonly proxy: OutboundProxy | null;
 }
 
 /** How long one address may be silent before the next is tried beside it (RFC 8305, 5, there 250 ms). */
 const NEXT_ADDRESS_MS = 300;
 const MAX_ADDRESSES = 8;
-
-function ignoreError(): void {
-  // A socket without a listener for errors would end the process; whoever waits learns of them elsewhere.
-}
 
 async function allowedAddresses(
   origin: Origin,
@@ -126,51 +105,7 @@ function connectFirst(addresses: readonly string[], port: number, signal: AbortS
   });
 }
 
-function encrypt(
-  socket: Socket,
-  origin: Origin,
-  context: SecureContext,
-  signal: AbortSignal,
-): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const encrypted = connectTls({
-      socket,
-      host: origin.hostname,
-      // The name indication is for names only (RFC 6066, 3); the certificate is checked against `host` either way.
-      ...(origin.literal ? undefined : { servername: origin.hostname }),
-      secureContext: context,
-      ALPNProtocols: ["http/1.1"],
-      // Node would take the default from the environment.
-      rejectUnauthorized: true,
-    });
-    function stop(): void {
-      signal.removeEventListener("abort", fail);
-      encrypted.off("error", fail);
-      encrypted.off("close", fail);
-    }
-    function fail(cause: unknown): void {
-      stop();
-      encrypted.destroy();
-      socket.destroy();
-      reject(new ConnectFailure("tls", cause));
-    }
-    signal.addEventListener("abort", fail, { once: true });
-    encrypted.on("error", ignoreError);
-    encrypted.once("error", fail);
-    encrypted.once("close", fail);
-    encrypted.once("secureConnect", () => {
-      stop();
-      resolve(encrypted);
-    });
-  });
-}
-
-/**
- * Resolves, checks, connects and, for https, encrypts. It has no deadline of its own: `signal` ends it.
- *
- * @throws ConnectFailure
- */
-export async function openConnection(
+async function connectDirectly(
   origin: Origin,
   dependencies: ConnectDependencies,
   signal: AbortSignal,
@@ -186,5 +121,38 @@ export async function openConnection(
     socket.destroy();
     throw new ConnectFailure(address === undefined ? "connect" : "refused");
   }
-  return origin.secure ? await encrypt(socket, origin, dependencies.secureContext, signal) : socket;
+  return socket;
+}
+
+/** What can be checked where a proxy resolves the name: nothing of a name, all of an address. */
+async function connectThroughProxy(
+  proxy: OutboundProxy,
+  origin: Origin,
+  dependencies: ConnectDependencies,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const { hostname, port } = origin;
+  if (origin.literal && !dependencies.policy.allowsConnection({ hostname, address: hostname, port })) {
+    throw new ConnectFailure("refused");
+  }
+  return await openTunnel(proxy, origin, dependencies.secureContext, signal);
+}
+
+/**
+ * Resolves, checks, connects and, for https, encrypts. It has no deadline of its own: `signal` ends it.
+ *
+ * @throws ConnectFailure
+ */
+export async function openConnection(
+  origin: Origin,
+  dependencies: ConnectDependencies,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const { proxy } = dependencies;
+  const socket =
+    proxy === null
+      ? await connectDirectly(origin, dependencies, signal)
+      : await connectThroughProxy(proxy, origin, dependencies, signal);
+  const context = origin.secureContext ?? dependencies.secureContext;
+  return origin.secure ? await encrypt(socket, origin, context, signal) : socket;
 }

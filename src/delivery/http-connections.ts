@@ -9,10 +9,11 @@
 import type { EventEmitter } from "node:events";
 import { Client } from "undici";
 import type { Clock } from "../domain/clock.ts";
-import type { ConnectDependencies, Origin } from "./http-connect.ts";
+import type { ConnectDependencies } from "./http-connect.ts";
 import { openConnection } from "./http-connect.ts";
 import type { Keyed } from "./http-idle.ts";
 import { IdleSet } from "./http-idle.ts";
+import type { Origin } from "./http-tls.ts";
 
 /** A connection to an origin, not necessarily open yet. */
 export interface Connection {
@@ -95,7 +96,7 @@ function createPooled(
   events: Events,
 ): Pooled {
   const abort = new AbortController();
-  const client = new Client(key, {
+  const client = new Client(origin.url, {
     ...CLIENT_OPTIONS,
     connect: (_options, callback) => {
       events.onOpen(pooled);

@@ -8,7 +8,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import type { Clock } from "../domain/clock.ts";
-import { ConnectFailure } from "./http-connect.ts";
+import { ConnectFailure } from "./http-tls.ts";
 import { KEPT_BODY_BYTES } from "./http-response.ts";
 
 /** Why no response headers came; `unsent`: certainly nothing was written, because the connection was gone. */

@@ -18,9 +18,15 @@ async function systemLookup(hostname: string): Promise<readonly string[]> {
  * `localhost` is asked from the system, as name servers do not know it.
  *
  * @param options.hostsFile development only: names that DNS does not know may stand in the hosts file
+ * @param options.servers name servers, `address:port`; those of the system unless given
  */
-export function createHostResolver(options: { readonly hostsFile?: boolean } = {}): HostResolver {
+export function createHostResolver(
+  options: { readonly hostsFile?: boolean; readonly servers?: readonly string[] } = {},
+): HostResolver {
   const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: 1 });
+  if (options.servers !== undefined) {
+    resolver.setServers(options.servers);
+  }
   return async (hostname) => {
     if (hostname === "localhost") {
       return await systemLookup(hostname);

@@ -10,10 +10,11 @@
  * whether it has read the request: the attempt is `aborted` and its retry is the schedule's business, because a
  * receiver must see an attempt number once.
  */
-import { createSecureContext } from "node:tls";
+import { createSecureContext, rootCertificates, type SecureContextOptions } from "node:tls";
 import { errors } from "undici";
 import type { Clock } from "../domain/clock.ts";
 import type { AttemptError } from "../domain/delivery.ts";
+import type { OutboundProxy } from "../settings/egress-settings.ts";
 import type { AddressPolicy } from "./address-policy.ts";
 import type { Connection, ConnectionStatistics, Connections } from "./http-connections.ts";
 import { createConnections } from "./http-connections.ts";
@@ -68,6 +69,10 @@ export interface HttpSenderOptions {
   readonly resolver?: HostResolver;
   /** Certificate authorities (PEM) that receivers' certificates are checked against instead of the public ones. */
   readonly certificateAuthorities?: readonly string[];
+  /** Such as are trusted beside the public ones. */
+  readonly extraCertificateAuthorities?: readonly string[];
+  /** Everything leaves through it. */
+  readonly proxy?: OutboundProxy | null;
   /** Idle connections kept in all, about 10 KiB each; 1,024. */
   readonly maxIdleConnections?: number;
   /** Idle connections kept per origin, no fewer than attempts run at once; 256. */
@@ -108,14 +113,23 @@ function resultOf(request: SendRequest, startedAt: number, end: ExchangeEnd): Se
   };
 }
 
+function trusted(options: HttpSenderOptions): SecureContextOptions {
+  const { certificateAuthorities, extraCertificateAuthorities = [] } = options;
+  // Without `ca`, Node shares one store of the public ones among all contexts.
+  if (certificateAuthorities === undefined && extraCertificateAuthorities.length === 0) {
+    return { minVersion: "TLSv1.2" };
+  }
+  const own = certificateAuthorities ?? rootCertificates;
+  return { minVersion: "TLSv1.2", ca: [...own, ...extraCertificateAuthorities] };
+}
+
 function openConnections(options: HttpSenderOptions): Connections {
-  const authorities = options.certificateAuthorities;
-  const trusted = authorities === undefined ? undefined : { ca: [...authorities] };
   return createConnections(
     {
       policy: options.policy,
       resolve: options.resolver ?? createHostResolver(),
-      secureContext: createSecureContext({ minVersion: "TLSv1.2", ...trusted }),
+      secureContext: createSecureContext(trusted(options)),
+      proxy: options.proxy ?? null,
     },
     {
       maxIdle: options.maxIdleConnections ?? MAX_IDLE,

@@ -1,11 +1,11 @@
 /** Target URLs as the sender needs them: checked by the address policy and taken apart once. */
 import { SignetError } from "../errors.ts";
 import type { AddressPolicy } from "./address-policy.ts";
-import type { Origin } from "./http-connect.ts";
+import type { Origin } from "./http-tls.ts";
 
 /** Where one request goes. */
 export interface Target extends Origin {
-  /** `scheme://host:port`; connections are shared by those that have it in common. */
+  /** What connections are shared by: the origin, and the client certificate where there is one. */
   readonly key: string;
   /** Path and query. */
   readonly path: string;
@@ -17,7 +17,15 @@ function parseTarget(policy: AddressPolicy, raw: string): Target | null {
   try {
     const { url, hostname, port, literal } = policy.parseTarget(raw);
     const path = url.pathname + url.search;
-    return { key: url.origin, path, hostname, port, literal, secure: url.protocol === "https:" };
+    return {
+      key: url.origin,
+      url: url.origin,
+      path,
+      hostname,
+      port,
+      literal,
+      secure: url.protocol === "https:",
+    };
   } catch (error) {
     if (error instanceof SignetError) {
       return null;

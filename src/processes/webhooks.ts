@@ -5,7 +5,7 @@ import { type Config, ownListeners } from "../config.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool } from "../database/pool.ts";
-import { createAddressPolicy } from "../delivery/address-policy.ts";
+import { configuredPolicy } from "../delivery/address-policy.ts";
 import { DeliveryService } from "../delivery/delivery-service.ts";
 import { createIngest } from "../delivery/ingest.ts";
 import { createPlatformPublishingAudit } from "../delivery/platform-publishing.ts";
@@ -26,11 +26,7 @@ export interface WebhookParts {
 
 export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
   const { config, pools, keyring, temporal, clock, log } = parts;
-  const policy = createAddressPolicy({
-    allowedCidrs: config.allowedTargetCidrs,
-    allowHttp: config.allowHttpTargets,
-    ownListeners: ownListeners(config),
-  });
+  const policy = configuredPolicy(config, ownListeners(config));
   const endpoints = new EndpointService({
     pool: pools.api,
     keyring,

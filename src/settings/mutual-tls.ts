@@ -1,22 +1,11 @@
 /** The settings of mutual TLS, and what must be set together. */
 import { join, resolve } from "node:path";
-import { addressSet } from "../address-set.ts";
-import { formatListen, list, type ListenAddress, oneOf, setting, url } from "./setting.ts";
+import { cidrs, formatListen, list, type ListenAddress, oneOf, setting, url } from "./setting.ts";
 
 const MODES = ["native", "proxy", "off"] as const;
 
 /** How clients' certificates reach us. */
 export type MutualTlsMode = (typeof MODES)[number];
-
-function cidrs(value: string): readonly string[] {
-  const ranges = list(value);
-  try {
-    addressSet(ranges);
-  } catch {
-    throw new Error("must be ranges of addresses such as 10.0.0.0/8, separated by commas");
-  }
-  return ranges;
-}
 
 /** Subject alternative names with their kind, separated by commas. */
 export function alternativeNames(value: string): readonly string[] {

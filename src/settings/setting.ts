@@ -2,6 +2,7 @@
  * How a setting is declared, and what its text may be. Groups of settings lie beside this file; src/config.ts puts them
  * together and alone reads the environment.
  */
+import { addressSet } from "../address-set.ts";
 
 export interface ListenAddress {
   readonly host: string;
@@ -78,6 +79,17 @@ export function list(value: string): readonly string[] {
     .split(",")
     .map((item) => item.trim())
     .filter((item) => item !== "");
+}
+
+/** Ranges of addresses, comma-separated. */
+export function cidrs(value: string): readonly string[] {
+  const ranges = list(value);
+  try {
+    addressSet(ranges);
+  } catch {
+    throw new Error("must be ranges of addresses such as 10.0.0.0/8, separated by commas");
+  }
+  return ranges;
 }
 
 /** RFC 8707 section 2: absolute URIs without a fragment, comma-separated. They are compared as they are written. */

@@ -172,3 +172,35 @@ test("production takes a bound above 250 ms only from somebody who says that it 
   expect(problemsOf({ ...slow, SIGNET_ACCEPT_SLOW_REVOCATION: "true" })).toEqual([]);
   expect(problemsOf({ ...PRODUCTION, SIGNET_REVOCATION_MODE: "bounded:250" })).toEqual([]);
 });
+
+test("reads the ranges and the proxy of what goes out, and repeats no password in a complaint", () => {
+  const config = loadConfig({
+    ...PRODUCTION,
+    SIGNET_ALLOWED_TARGET_CIDRS: "10.0.0.0/8, fd00::/8",
+    SIGNET_DENIED_TARGET_CIDRS: "10.1.0.0/16",
+    SIGNET_OUTBOUND_PROXY: "https://carol:p%40ss@proxy.internal:4750",
+  });
+  expect(config).toMatchObject({
+    allowedTargetCidrs: ["10.0.0.0/8", "fd00::/8"],
+    deniedTargetCidrs: ["10.1.0.0/16"],
+    outboundProxy: {
+      hostname: "proxy.internal",
+      port: 4750,
+      secure: true,
+      authorization: `Basic ${Buffer.from("carol:p@ss").toString("base64")}`,
+    },
+  });
+  for (const proxy of [
+    "canary",
+    "socks5://carol:canary@proxy:1",
+    "http://carol:canary@proxy/path",
+    "http://carol:canary@proxy:99999",
+    "http://carol:canary%ff@proxy",
+  ]) {
+    const problems = problemsOf({ ...PRODUCTION, SIGNET_OUTBOUND_PROXY: proxy });
+    expect(problems).toHaveLength(1);
+    expect(problems.join()).toMatch(/^SIGNET_OUTBOUND_PROXY /);
+    expect(problems.join()).not.toContain("canary");
+  }
+  expect(problemsOf({ ...PRODUCTION, SIGNET_DENIED_TARGET_CIDRS: "10.0.0.0/33" })).toHaveLength(1);
+});

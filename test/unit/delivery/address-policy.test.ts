@@ -121,6 +121,42 @@ describe("the address policy, by address", () => {
     ]);
   });
 
+  it("never opens where clouds keep a machine's credentials, whatever the operator allows", () => {
+    const policy = createAddressPolicy({
+      allowedCidrs: ["0.0.0.0/0", "fc00::/7", "::1", "2000::/3"],
+      allowHttp: true,
+      ownListeners: [],
+    });
+    const closed = [
+      "169.254.169.254",
+      "168.63.129.16",
+      "100.100.100.200",
+      "192.0.0.192",
+      "fd00:ec2::254",
+      "0.0.0.0",
+    ];
+    expect(closed.filter((address) => policy.allows(address))).toEqual([]);
+    expect(
+      ["10.0.0.1", "192.168.1.1", "fd00::1", "::1"].filter((address) => !policy.allows(address)),
+    ).toEqual([]);
+  });
+
+  it.each([
+    "::/0",
+    "0:0:0:0:0:0:0:1/3",
+    "::ffff:0:0/96",
+    "::ffff:10.0.0.0/104",
+    "64:ff9b::/96",
+    "fe80::/10",
+    "ff00::/8",
+    "f000::/4",
+    "2000::/2",
+  ])("does not open %s, whose addresses embed others or have no one host", (cidr) => {
+    expect(() => createAddressPolicy({ allowedCidrs: [cidr], allowHttp: false, ownListeners })).toThrow(
+      "cannot be opened",
+    );
+  });
+
   it.each([
     "",
     "10.0.0.0/33",

@@ -1,0 +1,173 @@
+import { once } from "node:events";
+import { createServer, type AddressInfo, connect, type Server, type Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
+import type { HttpSender, HttpSenderOptions } from "../../../src/delivery/http-sender.ts";
+import { outboundProxy } from "../../../src/settings/egress-settings.ts";
+import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
+import vectors from "../../support/vectors/targets.json" with { type: "json" };
+import { type Authority, createAuthority, type KeyPair } from "./http-certificates.ts";
+import { createTestSender, requestTo } from "./http-fixtures.ts";
+
+/** A forward proxy that leads every tunnel to one port of this machine, or says what it is told to say. */
+interface Proxy {
+  readonly port: number;
+  /** Heads of the requests for tunnels. */
+  readonly heads: string[];
+  /** Everything that came through tunnels, as it was on the wire. */
+  readonly bytes: Buffer[];
+}
+
+let authority: Authority;
+let pair: KeyPair;
+const servers: Server[] = [];
+const sockets = new Set<Socket>();
+const senders: HttpSender[] = [];
+const receivers: Receiver[] = [];
+
+beforeAll(() => {
+  authority = createAuthority();
+  pair = authority.issue("DNS:hooks.example.com,DNS:proxy.example.com,IP:127.0.0.1");
+  return () => {
+    authority.remove();
+  };
+});
+afterEach(async () => {
+  await Promise.all(senders.splice(0).map((sender) => sender.close()));
+  await Promise.all(receivers.splice(0).map((receiver) => receiver.close()));
+  sockets.forEach((socket) => socket.destroy());
+  servers.splice(0).forEach((server) => server.close());
+});
+
+async function startProxy(
+  answer: { readonly to: number } | { readonly say: string } | { readonly hang: true },
+  tls?: KeyPair,
+): Promise<Proxy> {
+  const heads: string[] = [];
+  const bytes: Buffer[] = [];
+  const onSocket = (socket: Socket): void => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+    let head = "";
+    const onData = (chunk: Buffer): void => {
+      head += chunk.toString("latin1");
+      if (!head.includes("\r\n\r\n")) {
+        return;
+      }
+      socket.off("data", onData);
+      heads.push(head);
+      if ("say" in answer) {
+        socket.write(answer.say);
+      } else if ("to" in answer) {
+        const upstream = connect({ host: "127.0.0.1", port: answer.to }, () => {
+          socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+          socket.on("data", (data: Buffer) => bytes.push(data));
+          socket.pipe(upstream).pipe(socket);
+        });
+        sockets.add(upstream);
+        upstream.on("error", () => socket.destroy());
+      }
+    };
+    socket.on("data", onData);
+  };
+  const server = tls === undefined ? createServer(onSocket) : createTlsServer(tls, onSocket);
+  servers.push(server);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return { port: (server.address() as AddressInfo).port, heads, bytes };
+}
+
+async function start(options: { readonly tls?: KeyPair } = {}): Promise<Receiver> {
+  const receiver = await startReceiver(options);
+  receivers.push(receiver);
+  return receiver;
+}
+
+const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
+
+function sender(proxyUrl: string, options: Partial<HttpSenderOptions> = {}): HttpSender {
+  const made = createTestSender({
+    policy: production,
+    proxy: outboundProxy(proxyUrl),
+    certificateAuthorities: [authority.cert],
+    resolver: () => Promise.reject(new Error("with a proxy nothing is looked up here")),
+    ...options,
+  });
+  senders.push(made);
+  return made;
+}
+
+describe("behind a forward proxy", () => {
+  it("requests go through a tunnel, with TLS to the receiver end to end", async () => {
+    const receiver = await start({ tls: pair });
+    const proxy = await startProxy({ to: receiver.port });
+    const http = sender(`http://carol:p%40ss%3Aword@127.0.0.1:${proxy.port}`);
+    const request = requestTo("https://hooks.example.com/in", { body: Buffer.from('{"canary":"payload"}') });
+    for (let count = 0; count < 3; count += 1) {
+      expect(await http.send(request)).toMatchObject({ status: 200, error: null });
+    }
+    expect(proxy.heads).toEqual([
+      "CONNECT hooks.example.com:443 HTTP/1.1\r\nHost: hooks.example.com:443\r\n" +
+        `Proxy-Authorization: Basic ${Buffer.from("carol:p@ss:word").toString("base64")}\r\n\r\n`,
+    ]);
+    expect(Buffer.concat(proxy.bytes).includes("canary")).toBe(false);
+    expect(receiver.requests).toHaveLength(3);
+    expect(receiver.requests[0]?.rawHeaders.join().toLowerCase()).not.toContain("proxy");
+  });
+
+  it("the way to the proxy may be encrypted too", async () => {
+    const receiver = await start({ tls: pair });
+    const proxy = await startProxy({ to: receiver.port }, pair);
+    const http = sender(`https://127.0.0.1:${proxy.port}`);
+    expect(await http.send(requestTo("https://hooks.example.com/"))).toMatchObject({ status: 200 });
+    const stranger = createAuthority();
+    const refusing = sender(`https://127.0.0.1:${proxy.port}`, { certificateAuthorities: [stranger.cert] });
+    expect(await refusing.send(requestTo("https://hooks.example.com/"))).toMatchObject({ error: "connect" });
+    stranger.remove();
+  });
+
+  it("a receiver's bad certificate stays a tls failure", async () => {
+    const receiver = await start({ tls: authority.issue("DNS:other.example.com") });
+    const proxy = await startProxy({ to: receiver.port });
+    const http = sender(`http://127.0.0.1:${proxy.port}`);
+    expect(await http.send(requestTo("https://hooks.example.com/"))).toMatchObject({ error: "tls" });
+    expect(receiver.requests).toHaveLength(0);
+  });
+
+  it("the rules for URLs and for literal addresses hold: the proxy hears of no refused one", async () => {
+    const proxy = await startProxy({ say: "HTTP/1.1 403 No\r\n\r\n" });
+    const http = sender(`http://127.0.0.1:${proxy.port}`);
+    for (const url of vectors.denied_urls) {
+      expect(await http.send(requestTo(url))).toMatchObject({ status: null, error: "refused" });
+    }
+    expect(proxy.heads).toEqual([]);
+  });
+
+  const broken: readonly (readonly [string, Parameters<typeof startProxy>[0]])[] = [
+    ["that refuses the tunnel", { say: "HTTP/1.1 407 Denied\r\nContent-Length: 0\r\n\r\n" }],
+    ["that speaks no HTTP", { say: "SSH-2.0-x\r\n\r\n" }],
+    ["whose answer has no end", { say: `HTTP/1.1 200 OK\r\nX-A: ${"x".repeat(20_000)}` }],
+    ["that says more than it was asked", { say: "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" }],
+  ];
+  it.each(broken)("a proxy %s is a connect failure, at once", async (_which, answer) => {
+    const proxy = await startProxy(answer);
+    const http = sender(`http://127.0.0.1:${proxy.port}`);
+    const result = await http.send(requestTo("https://hooks.example.com/"));
+    expect(result).toMatchObject({ status: null, error: "connect", responseBody: null });
+    expect(result.durationMs).toBeLessThan(4_000);
+  });
+
+  it("a proxy that is away is a connect failure, one that hangs a timeout", async () => {
+    const gone = await start();
+    const { port } = gone;
+    await gone.close();
+    const away = sender(`http://127.0.0.1:${port}`);
+    expect(await away.send(requestTo("https://hooks.example.com/"))).toMatchObject({ error: "connect" });
+    const proxy = await startProxy({ hang: true });
+    const hanging = sender(`http://127.0.0.1:${proxy.port}`);
+    const request = requestTo("https://hooks.example.com/", { deadlineMs: 300 });
+    expect(await hanging.send(request)).toMatchObject({ error: "timeout" });
+    expect(proxy.heads).toHaveLength(1);
+  });
+});
