@@ -1,4 +1,5 @@
 /** Webhook endpoints. */
+import type { Delivery } from "./deliveries.ts";
 import { idempotencyKeyOf, type IdempotentOptions } from "./idempotency.ts";
 import { List, type PageOptions } from "./paging.ts";
 import { type CallOptions, segment, type Transport } from "./transport.ts";
@@ -21,6 +22,12 @@ export interface EndpointChange {
   readonly events?: readonly string[];
   readonly metadata?: object | null;
   readonly description?: string | null;
+}
+
+export interface TestEvent {
+  /** `endpoint.test` unless given; the endpoint need not take it otherwise. */
+  readonly type?: string;
+  readonly data?: object;
 }
 
 export interface Endpoint {
@@ -96,12 +103,33 @@ export class Endpoints {
   }
 
   /** Pings a DISABLED endpoint; it is ACTIVE once it has acknowledged that. */
-  async enable(id: string, options: CallOptions = {}): Promise<Endpoint> {
-    return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/enable`, ...options });
+  async enable(id: string, options: IdempotentOptions = {}): Promise<Endpoint> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/enable`,
+      ...options,
+      idempotencyKey: idempotencyKeyOf(options),
+    });
   }
 
   /** From now on its events are dead letters, which can be replayed once it is enabled again. */
-  async disable(id: string, options: CallOptions = {}): Promise<Endpoint> {
-    return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/disable`, ...options });
+  async disable(id: string, options: IdempotentOptions = {}): Promise<Endpoint> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/disable`,
+      ...options,
+      idempotencyKey: idempotencyKeyOf(options),
+    });
+  }
+
+  /** Sends an event to this ACTIVE endpoint and nobody else; resolves with its delivery, not yet attempted. */
+  async test(id: string, event: TestEvent = {}, options: IdempotentOptions = {}): Promise<Delivery> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/test`,
+      body: event,
+      ...options,
+      idempotencyKey: idempotencyKeyOf(options),
+    });
   }
 }

@@ -19,7 +19,7 @@ export type {
 } from "./credentials.ts";
 export type { DeadLetter } from "./dead-letters.ts";
 export type { Attempt, AttemptError, Delivery, DeliveryFilter, DeliveryState } from "./deliveries.ts";
-export type { Endpoint, NewEndpoint, RegisteredEndpoint } from "./endpoints.ts";
+export type { Endpoint, EndpointChange, NewEndpoint, RegisteredEndpoint, TestEvent } from "./endpoints.ts";
 export {
   CredentialStoreError,
   type Problem,

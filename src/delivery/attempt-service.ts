@@ -6,6 +6,7 @@
 import type { Logger } from "pino";
 import type { AttemptKey, LoadedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
+import { stepWhenDue } from "../domain/endpoint-state.ts";
 import { shiftForLateness } from "../domain/retry-schedule.ts";
 import type { EndpointHealth } from "./endpoint-health.ts";
 import { type EndpointPace, PACE_WAIT_MAX_MS } from "./endpoint-pace.ts";
@@ -16,8 +17,11 @@ import type { Recorder } from "./recorder.ts";
 /** First attempts are waited for so long; the rest is `settle`'s. */
 const FIRST_WAIT_MS = 1_000;
 const LEASE_POLL_MS = 500;
+/** The release of a held tenant is noticed by the reconciliation, far sooner. */
 const HELD_PAUSE_MIN_MS = 30_000;
-const HELD_PAUSE_MAX_MS = 900_000;
+/** Most endpoints acknowledge their ping at once. */
+const VERIFYING_PAUSE_MIN_MS = 5_000;
+const PAUSE_MAX_MS = 900_000;
 /** Members of a run that fall due within this time of each other again are tried again together: timers are no finer. */
 const ALIGN_MS = 50;
 
@@ -62,6 +66,8 @@ export interface AttemptServiceOptions {
   readonly load: (key: AttemptKey) => Promise<LoadedDelivery | undefined>;
   /** Takes a delivery whose endpoint is gone or disabled out of the schedule. */
   readonly park: (key: AttemptKey, to: "DEAD_LETTERED" | "CANCELLED", plan: AttemptPlan) => Promise<void>;
+  /** Puts off a delivery whose endpoint is being verified; Unix milliseconds. */
+  readonly defer: (key: AttemptKey, dueMs: number) => Promise<void>;
   readonly flights: Flights;
   readonly health: EndpointHealth;
   readonly slots: EndpointSlots;
@@ -216,18 +222,40 @@ export class AttemptService {
     }
   }
 
+  /** What becomes of a delivery to an endpoint that is not ACTIVE, or of a tenant that is held; undefined: it is sent. */
+  async #hinder(
+    key: AttemptKey,
+    { endpointState: state, disabledReason, heldAt, verifyingSince }: LoadedDelivery,
+    plan: AttemptPlan,
+  ): Promise<MemberOutcome | undefined> {
+    const { clock, defer, park } = this.#options;
+    const nowMs = clock.now();
+    if (heldAt !== null) {
+      return { kind: "postponed", dueMs: nowMs + pauseMs(nowMs - heldAt.getTime(), HELD_PAUSE_MIN_MS) };
+    }
+    const step = stepWhenDue({ state, disabledReason }, verifyingSince !== null, plan.attempt);
+    if (step === "dead-letter" || step === "cancel") {
+      await park(key, step === "cancel" ? "CANCELLED" : "DEAD_LETTERED", plan);
+      return { kind: step === "cancel" ? "moved" : "dead" };
+    }
+    if (step === "wait" && verifyingSince !== null) {
+      const dueMs = nowMs + pauseMs(nowMs - verifyingSince.getTime(), VERIFYING_PAUSE_MIN_MS);
+      await defer(key, dueMs);
+      return { kind: "postponed", dueMs };
+    }
+    return undefined;
+  }
+
   /** Nobody has attempted it, or whoever did is gone. Undefined: somebody's outcome came first and is in the row. */
   async #attempt(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
     const { clock, flights, health, slots } = this.#options;
     const { key, plan, hurry } = watch;
     const { endpointId, endpointState, heldAt } = delivery;
-    if (heldAt !== null) {
-      return { kind: "postponed", dueMs: clock.now() + heldPauseMs(clock.now() - heldAt.getTime()) };
-    }
-    if (endpointState === "DELETED" || endpointState === "DISABLED") {
-      const to = endpointState === "DELETED" ? "CANCELLED" : "DEAD_LETTERED";
-      await this.#options.park(key, to, plan);
-      return { kind: to === "CANCELLED" ? "moved" : "dead" };
+    if (heldAt !== null || endpointState !== "ACTIVE") {
+      const hindered = await this.#hinder(key, delivery, plan);
+      if (hindered !== undefined) {
+        return hindered;
+      }
     }
     if (hurry) {
       watch.flight = watch.left ? undefined : flights.launch(key, delivery, plan);
@@ -272,9 +300,9 @@ function aligned(outcomes: readonly MemberOutcome[]): readonly MemberOutcome[] {
   );
 }
 
-/** When to look again at a delivery whose tenant is held: releases are noticed by the reconciliation, far sooner. */
-function heldPauseMs(heldForMs: number): number {
-  return Math.min(Math.max(heldForMs / 2, HELD_PAUSE_MIN_MS), HELD_PAUSE_MAX_MS);
+/** When to look again at a delivery that waits for something other than its receiver: seldom, if that takes long. */
+function pauseMs(forMs: number, minimumMs: number): number {
+  return Math.min(Math.max(forMs / 2, minimumMs), PAUSE_MAX_MS);
 }
 
 function attemptKey({ carrier, plan }: AttemptRequest, { id, epoch }: Member): AttemptKey {

@@ -8,7 +8,12 @@ import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import { createBatcher } from "../database/batcher.ts";
 import type { Pool } from "../database/pool.ts";
-import { type AttemptKey, loadForAttempt, parkDelivery } from "../database/repositories/attempts.ts";
+import {
+  type AttemptKey,
+  deferDelivery,
+  loadForAttempt,
+  parkDelivery,
+} from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
@@ -140,6 +145,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
         expiresAt: new Date(now + plan.deadLetterMs),
       });
     },
+    defer: async (key, dueMs) => await deferDelivery(pool, key, new Date(dueMs)),
     flights: new Flights({ sender, recorder, health, clock, newAttemptId }),
     health,
     slots: new EndpointSlots(config.endpointConcurrency),

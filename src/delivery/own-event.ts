@@ -9,7 +9,17 @@ import { IDEMPOTENCY_MS } from "./ingest.ts";
 export interface OwnEvent {
   readonly tenantId: string;
   readonly type: string;
-  readonly data: Readonly<Record<string, unknown>>;
+  /** JSON text of an object. */
+  readonly data: string;
+  /** The one endpoint that gets it, whatever it takes; it is ACTIVE. */
+  readonly to?: string;
+  /** An endpoint that does not get it: the one that it tells of. */
+  readonly except?: string;
+}
+
+export interface PublishedOwnEvent {
+  readonly id: string;
+  readonly deliveryIds: readonly string[];
 }
 
 export interface OwnEventSources {
@@ -25,9 +35,9 @@ export interface OwnEventSources {
  */
 export async function publishOwnEvent(
   db: Queryable,
-  { tenantId, type, data }: OwnEvent,
+  { tenantId, type, data, to, except }: OwnEvent,
   { clock, randomBytes, deadLetterMs }: OwnEventSources,
-): Promise<void> {
+): Promise<PublishedOwnEvent> {
   const nowMs = clock.now();
   const now = new Date(nowMs);
   const times = {
@@ -35,13 +45,16 @@ export async function publishOwnEvent(
     keysAfter: new Date(nowMs - IDEMPOTENCY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
   };
-  await actAs(db, "signet_ingest", async () => {
-    const matching = await matchEndpoints(db, [{ tenantId, type }]);
+  return await actAs(db, "signet_ingest", async () => {
+    const matching =
+      to === undefined
+        ? (await matchEndpoints(db, [{ tenantId, type }])).filter(({ endpointId }) => endpointId !== except)
+        : [{ endpointId: to, state: "ACTIVE" }];
     const event = {
       id: newId("event", nowMs, randomBytes),
       tenantId,
       type,
-      data: JSON.stringify(data),
+      data,
       sourceId: null,
       occurredAt: now,
       idempotency: null,
@@ -52,5 +65,6 @@ export async function publishOwnEvent(
       })),
     };
     await insertEvents(db, [event], times);
+    return { id: event.id, deliveryIds: event.deliveries.map(({ id }) => id) };
   });
 }

@@ -62,3 +62,30 @@ export function mayMove(name: EndpointMoveName, { state, disabledReason }: Endpo
   const there = state === to.state && disabledReason === to.disabledReason;
   return from.includes(state) && (newGeneration || !there);
 }
+
+/** What becomes of a delivery whose attempt is due. */
+export type DueStep = "send" | "wait" | "dead-letter" | "cancel";
+
+/**
+ * What to do with a delivery to an endpoint. One that was disabled for failing still gets what was begun for it, all 17
+ * attempts; a tenant's own wish counts at once.
+ *
+ * @param verifying whether pings of the endpoint are still to come
+ * @param attempt from 1
+ */
+export function stepWhenDue(
+  { state, disabledReason }: EndpointPlace,
+  verifying: boolean,
+  attempt: number,
+): DueStep {
+  if (state === "ACTIVE") {
+    return "send";
+  }
+  if (state === "DELETED") {
+    return "cancel";
+  }
+  if (state === "PENDING") {
+    return verifying ? "wait" : "dead-letter";
+  }
+  return disabledReason === "failing" && attempt > 1 ? "send" : "dead-letter";
+}

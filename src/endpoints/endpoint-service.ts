@@ -15,14 +15,16 @@ import {
   moveEndpoint,
   saveSettings,
 } from "../database/repositories/endpoints.ts";
+import type { Delivery } from "../database/repositories/deliveries.ts";
 import { tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { type EndpointMoveName, mayMove } from "../domain/endpoint-state.ts";
-import { createSlidingWindow } from "../domain/sliding-window.ts";
+import { createSlidingWindow, type SlidingWindow } from "../domain/sliding-window.ts";
 import { SignetError } from "../errors.ts";
 import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
 import { changeSettings } from "./settings.ts";
+import { publishTestEvent, type TestEvent } from "./test-event.ts";
 import type { Verification } from "./verification.ts";
 
 /** Security decisions H: abuse caps. */
@@ -30,7 +32,9 @@ const VERIFY_LIMITS = [
   { count: 6, perMs: 60_000 },
   { count: 30, perMs: 3_600_000 },
 ];
-const VERIFY_KEYS_MAX = 10_000;
+/** Enough to try something out, and no way to publish. */
+const TEST_LIMITS = [{ count: 60, perMs: 60_000 }];
+const LIMITED_MAX = 10_000;
 
 export interface EndpointServiceOptions {
   readonly pool: Pool;
@@ -40,13 +44,15 @@ export interface EndpointServiceOptions {
   readonly checkUrl: (url: string) => URL;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
+  readonly deadLetterMs: number;
   readonly log: Logger;
 }
 
 export class EndpointService {
   readonly #options: EndpointServiceOptions;
   readonly #kicks = new Set<Promise<void>>();
-  readonly #verifyWindow = createSlidingWindow(VERIFY_LIMITS, VERIFY_KEYS_MAX);
+  readonly #verifyWindow = createSlidingWindow(VERIFY_LIMITS, LIMITED_MAX);
+  readonly #testWindow = createSlidingWindow(TEST_LIMITS, LIMITED_MAX);
 
   constructor(options: EndpointServiceOptions) {
     this.#options = options;
@@ -194,6 +200,26 @@ export class EndpointService {
     return endpoint;
   }
 
+  /**
+   * Publishes an event to this endpoint alone.
+   *
+   * @returns its delivery, not yet attempted
+   * @throws SignetError NOT_FOUND, INVALID_STATE when the endpoint is not ACTIVE, RATE_LIMITED
+   */
+  async sendTest(tenantId: string, id: string, event: TestEvent): Promise<Delivery> {
+    const delivery = await tenantTransaction(this.#options.pool, tenantId, async (db) => {
+      const current = (await lockEndpoint(db, tenantId, id)) ?? notFound();
+      if (current.state !== "ACTIVE") {
+        throw new SignetError("INVALID_STATE", {
+          detail: `The endpoint is ${current.state}: only an ACTIVE one gets events.`,
+        });
+      }
+      this.#limit(this.#testWindow, id, "An endpoint can be sent 60 test events a minute.");
+      return await publishTestEvent(db, current, event, this.#options);
+    });
+    return delivery ?? notFound();
+  }
+
   /** Moves an endpoint, and does in the same transaction what goes with it. */
   async #move(
     tenantId: string,
@@ -224,10 +250,14 @@ export class EndpointService {
   }
 
   #limitPings(id: string): void {
-    const waitMs = this.#verifyWindow.take(id, this.#options.clock.now());
+    this.#limit(this.#verifyWindow, id, "An endpoint can be pinged 6 times a minute and 30 times an hour.");
+  }
+
+  #limit(window: SlidingWindow, id: string, detail: string): void {
+    const waitMs = window.take(id, this.#options.clock.now());
     if (waitMs > 0) {
       throw new SignetError("RATE_LIMITED", {
-        detail: "An endpoint can be pinged 6 times a minute and 30 times an hour.",
+        detail,
         headers: { "retry-after": String(Math.ceil(waitMs / 1_000)) },
       });
     }

@@ -34,6 +34,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     checkUrl: (url) => policy.checkUrl(url),
     clock,
     randomBytes,
+    deadLetterMs: config.deadLetterMs,
     log,
   });
   const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, randomBytes, log });

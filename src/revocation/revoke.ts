@@ -62,7 +62,7 @@ export async function revoke(
   if (changed && target.noun === "credential") {
     // Before the publication, which locks the sequence and the log until the commit.
     const data = eventData(target.id, by, nowMs);
-    await publishOwnEvent(db, { tenantId, type: "credential.revoked", data }, sources);
+    await publishOwnEvent(db, { tenantId, type: "credential.revoked", data: JSON.stringify(data) }, sources);
   }
   if (by.hold === true) {
     await holdTenant(db, tenantId, by, sources);

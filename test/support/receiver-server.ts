@@ -17,6 +17,8 @@ export type Behaviour =
       readonly headers?: Readonly<Record<string, string>>;
       readonly body?: string | Uint8Array;
       readonly delayMs?: number;
+      /** Answers when this has resolved. */
+      readonly after?: Promise<unknown>;
     }
   /** 302. */
   | { readonly kind: "redirect"; readonly location: string }
@@ -121,7 +123,9 @@ function answer(response: ServerResponse, behaviour: Extract<Behaviour, { kind: 
     response.writeHead(behaviour.status ?? 200, behaviour.headers);
     response.end(behaviour.body);
   };
-  if (behaviour.delayMs === undefined) {
+  if (behaviour.after !== undefined) {
+    void behaviour.after.then(send);
+  } else if (behaviour.delayMs === undefined) {
     send();
   } else {
     setTimeout(send, behaviour.delayMs);

@@ -128,6 +128,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     checkUrl: (url) => new URL(url),
     clock,
     randomBytes,
+    deadLetterMs: config.deadLetterMs,
     log,
   });
   const workers = new Set<WorkerProcess>();

@@ -15,8 +15,11 @@ import {
   METADATA_MAX,
   NewEndpoint,
   RegisteredEndpoint,
+  TestEvent,
   wireEndpoint,
 } from "../schemas/endpoints.ts";
+import { Delivery, presentDelivery } from "../schemas/deliveries.ts";
+import { EVENT_DATA_DEPTH } from "../schemas/events.ts";
 import type { RawJson } from "../strict-json.ts";
 import type { SignetServer } from "../types.ts";
 
@@ -57,6 +60,7 @@ export function registerEndpointRoutes(server: SignetServer, endpoints: Endpoint
   registerReads(server, endpoints);
   registerChanges(server, endpoints);
   registerStates(server, endpoints);
+  registerTest(server, endpoints);
 }
 
 function registerRegistration(server: SignetServer, endpoints: EndpointService): void {
@@ -202,6 +206,21 @@ function registerStates(server: SignetServer, endpoints: EndpointService): void 
       const { identity, params } = request;
       const endpoint = await endpoints.disable(identity.tenantId, params.id, callerOf(request));
       return await reply.type(JSON_TYPE).send(wireEndpoint(endpoint) as never);
+    },
+  );
+}
+
+function registerTest(server: SignetServer, endpoints: EndpointService): void {
+  server.post(
+    "/v1/webhooks/endpoints/:id/test",
+    {
+      config: { scopes: ["webhooks:write"], optionalBody: true, opaque: { "/data": EVENT_DATA_DEPTH } },
+      schema: { tags: TAGS, params: IdParams("endpoint"), body: TestEvent, response: { 202: Delivery } },
+    },
+    async ({ identity, params, body }, reply) => {
+      const event = { type: body.type, data: body.data?.text };
+      const delivery = await endpoints.sendTest(identity.tenantId, params.id, event);
+      return await reply.code(202).send(presentDelivery(delivery));
     },
   );
 }

@@ -42,6 +42,9 @@ export const EndpointPatch = Closed({
   description: Type.Optional(Description),
 });
 
+/** A test event; `endpoint.test` with a greeting unless it says otherwise. */
+export const TestEvent = Closed({ type: Type.Optional(EventType), data: Type.Optional(OpaqueObject) });
+
 export const Endpoint = Type.Object({
   id: Id("endpoint"),
   url: Type.String(),

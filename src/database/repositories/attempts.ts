@@ -1,5 +1,6 @@
 /** Attempts: what a sender needs to know before it sends, and what came of it. */
 import type { AttemptError, DeadLetterReason, DeliveryState } from "../../domain/delivery.ts";
+import type { DisabledReason, EndpointState } from "../../domain/endpoint-state.ts";
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 
@@ -23,7 +24,10 @@ export interface LoadedDelivery {
   readonly occurredAt: Date;
   readonly data: string;
   readonly endpointId: string;
-  readonly endpointState: "PENDING" | "ACTIVE" | "DISABLED" | "DELETED";
+  readonly endpointState: EndpointState;
+  readonly disabledReason: DisabledReason | null;
+  /** Since when the endpoint is being verified; null when it is not. */
+  readonly verifyingSince: Date | null;
   readonly url: string;
   readonly metadata: string | null;
   readonly sealedSecret: string | null;
@@ -50,7 +54,9 @@ interface LoadedRow {
   occurred_at: Date;
   data: string;
   endpoint_id: string;
-  endpoint_state: LoadedDelivery["endpointState"];
+  endpoint_state: EndpointState;
+  disabled_reason: DisabledReason | null;
+  verifying_since: Date | null;
   url: string;
   metadata: string | null;
   secret: string | null;
@@ -74,6 +80,9 @@ export async function loadForAttempt(
     name: "load-for-attempt",
     text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
         e.occurred_at, e.data, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata,
+        p.disabled_reason,
+        CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
+          AS verifying_since,
         s.secret, s.version AS secret_version, t.data_key, t.held_at,
         a.lease_until, a.duration_ms, a.error
       FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
@@ -112,6 +121,8 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
     data: row.data,
     endpointId: row.endpoint_id,
     endpointState: row.endpoint_state,
+    disabledReason: row.disabled_reason,
+    verifyingSince: row.verifying_since,
     url: row.url,
     metadata: row.metadata,
     sealedSecret: row.secret,
@@ -288,4 +299,18 @@ export async function parkDelivery(db: Queryable, parked: ParkedDelivery): Promi
     ],
   });
   return rowCount === 1;
+}
+
+/** Puts the next attempt off; nothing happens when the delivery is not the carrier's any more. */
+export async function deferDelivery(
+  db: Queryable,
+  { deliveryId, carrier, epoch }: AttemptKey,
+  nextAttemptAt: Date,
+): Promise<void> {
+  await db.query({
+    name: "defer-delivery",
+    text: `UPDATE deliveries SET next_attempt_at = $5
+      WHERE day = $1 AND id = $2 AND carrier = $3 AND epoch = $4 AND state = 'RETRYING'`,
+    values: [idDay(deliveryId), deliveryId, carrier, epoch, nextAttemptAt],
+  });
 }

@@ -17,6 +17,7 @@ const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {
   "DELETE /v1/webhooks/endpoints/{id}": "webhooks:write",
   "PATCH /v1/webhooks/endpoints/{id}": "webhooks:write",
   "POST /v1/webhooks/endpoints/{id}/verify": "webhooks:write",
+  "POST /v1/webhooks/endpoints/{id}/test": "webhooks:write",
   "POST /v1/webhooks/endpoints/{id}/enable": "webhooks:write",
   "POST /v1/webhooks/endpoints/{id}/disable": "webhooks:write",
   "POST /v1/events": "events:publish",
