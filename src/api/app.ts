@@ -83,7 +83,14 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server);
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
-  registerCredentialRoutes(server, { ...services.credentials, pool: pools.api, clock, randomBytes });
+  registerCredentialRoutes(server, {
+    ...services.credentials,
+    pool: pools.api,
+    credentialsMax: async (tenantId) =>
+      (await services.tenantLimits.policyOf(tenantId)).limits.credentials_per_principal,
+    clock,
+    randomBytes,
+  });
   registerCredentialRevocation(server, pools.api, services.revocation);
   registerWebhookRoutes(server, services.webhooks);
   registerComplianceRoutes(server, pools.api);

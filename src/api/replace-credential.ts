@@ -23,8 +23,6 @@ import {
 } from "./new-credential.ts";
 import { type Answered, answerOnce, type RepeatableRequest } from "./repeatable.ts";
 
-/** Most credentials of one principal that are not revoked. */
-const CREDENTIALS_MAX = 100;
 const DEFAULT_OVERLAP_SECONDS = 86_400;
 
 /** How this deployment makes credentials. */
@@ -35,6 +33,8 @@ export type CredentialIssuing = Pick<NewCredentialServices, "pepper" | "certific
 export interface TenantCredentialServices extends CredentialIssuing, EntrySources {
   /** Role signet_api. */
   readonly pool: Pool;
+  /** Most credentials of one principal that are not revoked. */
+  readonly credentialsMax: (tenantId: string) => Promise<number>;
 }
 
 /** What the tenant asks for. */
@@ -74,7 +74,7 @@ export async function createTenantCredential<Answer>(
     const principal = await findOwner(db, request, replaced);
     requireScopesOf(principal, request.identity);
     return await answerOnce(db, request.repeatable, services, async () => {
-      await requireRoom(db, principal);
+      await requireRoom(db, principal, await services.credentialsMax(principal.tenant_id));
       const issued = await makeCredential(principal, withBinding(request, replaced), { ...services, db });
       await endReplaced(db, request, { issued, replaced, nowMs: services.clock.now() });
       await record(db, request, { issued, services });
@@ -128,10 +128,10 @@ function requireScopesOf({ scopes }: PrincipalRow, identity: Identity): void {
   }
 }
 
-async function requireRoom(db: PoolClient, { id }: PrincipalRow): Promise<void> {
-  if (await hasCredentials(db, id, CREDENTIALS_MAX)) {
+async function requireRoom(db: PoolClient, { id }: PrincipalRow, max: number): Promise<void> {
+  if (await hasCredentials(db, id, max)) {
     throw new SignetError("LIMIT_EXCEEDED", {
-      detail: `A principal has at most ${CREDENTIALS_MAX} credentials.`,
+      detail: `A principal of the tenant has at most ${max} credentials.`,
     });
   }
 }

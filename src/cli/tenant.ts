@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
-import type { CliContext } from "./context.ts";
+import { type CliContext, CommandError } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 import { addReasoned } from "./reason.ts";
@@ -11,7 +11,7 @@ interface CreateOptions extends OutputOptions {
   readonly platform?: boolean;
 }
 
-/** `signet tenant create | list | show | suspend | resume | hold | release | revoke`. */
+/** `signet tenant create | list | show | suspend | resume | hold | release | limits | revoke`. */
 export function tenantCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const tenant = new Command("tenant").description("customers of the platform");
@@ -43,6 +43,7 @@ export function tenantCommand(context: CliContext): Command {
     });
 
   addStates(tenant, context, call);
+  addLimits(tenant, context, call);
   return addRevoke(tenant, context, "tenants");
 }
 
@@ -61,4 +62,36 @@ function addStates(tenant: Command, context: CliContext, call: AdminCall): void 
       request: (id) => ({ path: `/tenants/${segment(id)}/${name}` }),
     });
   }
+}
+
+interface LimitOptions extends OutputOptions {
+  readonly set?: readonly string[];
+}
+
+/** `endpoints=100`, or `endpoints=default` to go by the settings again. */
+function limitChange(changes: readonly string[]): Record<string, number | null> {
+  const read = changes.map((change) => {
+    const [name = "", value = ""] = change.split("=");
+    if (value !== "default" && !/^\d{1,9}$/.test(value)) {
+      throw new CommandError(`--set takes name=number or name=default, not ${change}`);
+    }
+    return [name, value === "default" ? null : Number(value)] as const;
+  });
+  return Object.fromEntries(read);
+}
+
+function addLimits(tenant: Command, context: CliContext, call: AdminCall): void {
+  tenant
+    .command("limits <id>")
+    .description("show a tenant's limits, or change them")
+    .option("--set <name=value...>", "for instance endpoints=100; default: as the settings say")
+    .option("--json", "print the API's object")
+    .action(async (id: string, options: LimitOptions) => {
+      const path = `/tenants/${segment(id)}/limits`;
+      const answer =
+        options.set === undefined
+          ? await call("GET", path)
+          : await call("PATCH", path, limitChange(options.set));
+      printResource(context, answer, options);
+    });
 }

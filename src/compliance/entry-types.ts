@@ -40,6 +40,7 @@ export const ENTRY_TYPES = [
   "role.created",
   "tenant.created",
   "tenant.held",
+  "tenant.limits_changed",
   "tenant.released",
   "tenant.resumed",
   "tenant.revoked",

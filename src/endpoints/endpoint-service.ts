@@ -42,6 +42,8 @@ export interface EndpointServiceOptions {
   readonly verification: Verification;
   /** The address policy's check of a target; returns the URL as it is kept. */
   readonly checkUrl: (url: string) => URL;
+  /** How many endpoints a tenant may have. */
+  readonly endpointsMax: (tenantId: string) => Promise<number>;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly deadLetterMs: number;

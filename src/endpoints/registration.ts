@@ -18,8 +18,6 @@ import { SignetError } from "../errors.ts";
 import { generateSecret } from "../receiver/secret.ts";
 import { secretAad, secretFingerprint } from "./endpoint-secret.ts";
 
-/** Security decisions H. */
-const ENDPOINTS_MAX = 50;
 const ROUTE = "POST /v1/webhooks/endpoints";
 
 export interface Registration extends EndpointSettings {
@@ -35,6 +33,8 @@ export interface Registered {
 
 interface Tools {
   readonly keyring: Keyring;
+  /** How many endpoints a tenant may have. */
+  readonly endpointsMax: (tenantId: string) => Promise<number>;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
 }
@@ -45,7 +45,7 @@ type TenantRegistration = Registration & { readonly tenantId: string };
 export async function registerEndpoint(
   db: Queryable,
   registration: TenantRegistration,
-  { keyring, clock, randomBytes }: Tools,
+  { keyring, endpointsMax, clock, randomBytes }: Tools,
 ): Promise<Registered> {
   const { tenantId, idempotency } = registration;
   const now = new Date(clock.now());
@@ -63,8 +63,9 @@ export async function registerEndpoint(
       return await answerAgain(db, registration, { keyring, taken });
     }
   }
-  if ((await countEndpoints(db, tenantId)) >= ENDPOINTS_MAX) {
-    throw new SignetError("LIMIT_EXCEEDED", { detail: `A tenant has at most ${ENDPOINTS_MAX} endpoints.` });
+  const max = await endpointsMax(tenantId);
+  if ((await countEndpoints(db, tenantId)) >= max) {
+    throw new SignetError("LIMIT_EXCEEDED", { detail: `The tenant has at most ${max} endpoints.` });
   }
   const secret = generateSecret(randomBytes);
   const dataKey = await findDataKey(db, tenantId);

@@ -33,7 +33,6 @@ import { tokenEndpoint } from "../oauth/metadata.ts";
 import { createReMac } from "../oauth/re-mac.ts";
 import { createReceipts } from "../revocation/receipts.ts";
 import type { RevocationView } from "../revocation/view.ts";
-import { createTenantLimits } from "../rate-limits/tenant-limits.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../settings/mutual-tls.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
@@ -42,6 +41,7 @@ import { handlerOf, openMutualTls } from "./mutual-tls.ts";
 import { openOperatorAccess } from "./operator-access.ts";
 import { rotationRules } from "../settings/rotation-settings.ts";
 import { followRevocations } from "./revocation.ts";
+import { openTenantLimits } from "./tenant-limits.ts";
 import { createTokens } from "./tokens.ts";
 import { createTokenRotation, credentialIssuing } from "./rotation.ts";
 import { openSigningKeys } from "./signing-keys.ts";
@@ -189,7 +189,8 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const receipts = createReceipts({ pool: pools.issuer, monotonic: () => performance.now(), ...shared });
   const revoking = { ...shared, receipts, deadLetterMs: config.deadLetterMs };
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
-  const webhooks = createWebhooks({ config, pools, keyring, temporal, clock, log });
+  const tenantLimits = openTenantLimits(config, pools.issuer, clock);
+  const webhooks = createWebhooks({ config, pools, keyring, temporal, tenantLimits, clock, log });
   const tlsOptions = { config, clock, log, isDenied: revocation.isDenied };
   const mutualTls = await openMutualTls(tlsOptions);
   const adminListener = await openAdminListener(tlsOptions);
@@ -205,7 +206,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     webhooks,
     tokens: createTokens({ config, keys, clock, follower: revocation.follower, pool: pools.issuer }),
     revocation: revoking,
-    tenantLimits: createTenantLimits(config),
+    tenantLimits,
     readiness,
   });
   const admin = await createAdmin({
@@ -222,6 +223,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     pepper,
     revocation: revoking,
     rotationRules: rotationRules(config),
+    limitDefaults: config,
     alg: config.jwtAlg,
   });
   const publicAddress = await listen(api, config.apiListen);

@@ -13,6 +13,7 @@ import type { Clock } from "../domain/clock.ts";
 import { EndpointService } from "../endpoints/endpoint-service.ts";
 import { createVerification } from "../endpoints/verification.ts";
 import type { Logger } from "../observability/logger.ts";
+import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import type { WebhookServices } from "../api/routes/webhooks.ts";
 
 export interface WebhookParts {
@@ -20,18 +21,20 @@ export interface WebhookParts {
   readonly pools: { readonly api: Pool; readonly ingest: Pool };
   readonly keyring: Keyring;
   readonly temporal: Client;
+  readonly tenantLimits: TenantLimits;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
-  const { config, pools, keyring, temporal, clock, log } = parts;
+  const { config, pools, keyring, temporal, tenantLimits, clock, log } = parts;
   const policy = configuredPolicy(config, ownListeners(config));
   const endpoints = new EndpointService({
     pool: pools.api,
     keyring,
     verification: createVerification(temporal, Math.random),
     checkUrl: (url) => policy.checkUrl(url),
+    endpointsMax: async (tenantId) => (await tenantLimits.policyOf(tenantId)).limits.endpoints,
     clock,
     randomBytes,
     deadLetterMs: config.deadLetterMs,
@@ -50,6 +53,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     ingest,
     api: pools.api,
     ingestPool: pools.ingest,
+    tenantLimits,
     notePlatformPublishing: createPlatformPublishingAudit(pools.api, { clock, randomBytes }),
     drain: async () => {
       await Promise.all([endpoints.drain(), deliveries.drain()]);

@@ -1,14 +1,15 @@
-/** Settings of what one client, address or tenant may ask for; each process counts for itself, and 0 is no limit. */
+/** Settings of what one client, address or tenant may ask for; each process counts rates for itself. */
 import { integer, setting } from "./setting.ts";
 
 const rate = integer(0, 10_000_000);
+const count = integer(1, 10_000);
 
 export const LIMIT_SETTINGS = {
   tokenRatePerClient: setting(
     "SIGNET_TOKEN_RATE_PER_CLIENT",
     rate,
     "60",
-    "tokens per minute for one client, per process; 0: no limit, as with all of these",
+    "tokens per minute for one client, per process; 0: no limit, as with all rates",
   ),
   tokenRatePerAddress: setting(
     "SIGNET_TOKEN_RATE_PER_ADDRESS",
@@ -32,6 +33,24 @@ export const LIMIT_SETTINGS = {
     "SIGNET_PUBLISH_RATE_PER_TENANT",
     rate,
     "0",
-    "`POST /v1/events` requests per second of one tenant",
+    "events per second of one tenant: a batch counts as its events",
+  ),
+  endpointsPerTenant: setting(
+    "SIGNET_ENDPOINTS_PER_TENANT",
+    count,
+    "50",
+    "endpoints of one tenant; operators set other limits for one tenant, as for all that are per tenant",
+  ),
+  eventTypesPerTenant: setting(
+    "SIGNET_EVENT_TYPES_PER_TENANT",
+    count,
+    "500",
+    "event types in the catalogue of one tenant",
+  ),
+  credentialsPerPrincipal: setting(
+    "SIGNET_CREDENTIALS_PER_PRINCIPAL",
+    count,
+    "100",
+    "credentials of one principal that are not revoked",
   ),
 } as const;

@@ -126,6 +126,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     keyring,
     verification: createVerification(temporal, Math.random),
     checkUrl: (url) => new URL(url),
+    endpointsMax: async () => config.endpointsPerTenant,
     clock,
     randomBytes,
     deadLetterMs: config.deadLetterMs,

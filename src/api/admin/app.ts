@@ -14,6 +14,7 @@ import { registerPrincipalRoutes } from "./principals.ts";
 import { registerRevocationRoutes } from "./revocations.ts";
 import { registerRoleRoutes } from "./roles.ts";
 import type { AdminServices } from "./services.ts";
+import { registerTenantLimitRoutes } from "./tenant-limits.ts";
 import { registerTenantStateRoutes } from "./tenant-state.ts";
 import { registerSigningKeyRoutes } from "./signing-keys.ts";
 import { registerTenantRoutes } from "./tenants.ts";
@@ -43,6 +44,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerHealthRoutes(server, []);
   registerTenantRoutes(server, services);
   registerTenantStateRoutes(server, services);
+  registerTenantLimitRoutes(server, services);
   registerRoleRoutes(server, services);
   registerPrincipalRoutes(server, services);
   registerCredentialRoutes(server, services);

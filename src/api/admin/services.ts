@@ -8,6 +8,7 @@ import type { RotationRules } from "../../domain/secret-version.ts";
 import type { ClientIdentification } from "../../mutual-tls/client-identification.ts";
 import type { Logger } from "../../observability/logger.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
+import type { LimitDefaults } from "../../settings/tenant-limits.ts";
 import type { CommitChange } from "./audited.ts";
 import type { OperatorAccess } from "./operator-guard.ts";
 
@@ -33,6 +34,8 @@ export interface AdminServices {
   /** What revocations are made with and waited for. */
   readonly revocation: RevocationServices;
   readonly rotationRules: RotationRules;
+  /** What stands where a tenant has no limit of its own. */
+  readonly limitDefaults: LimitDefaults;
   /** Of signing keys made from now on. */
   readonly alg: SigningAlgorithm;
   readonly clock: Clock;

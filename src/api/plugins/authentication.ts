@@ -54,10 +54,14 @@ export function createScopeGuard(
   binding: BindingPolicy,
   limits?: TenantLimits,
 ): ScopeGuard {
-  return (required) => async (request) => {
+  return (required) => async (request, reply) => {
     request.identity = await verify(bearerToken(request));
     requireBoundCertificate(request.identity, request.clientCertificate, binding);
-    await limits?.admit(request.identity.tenantId, request.routeOptions.config.tenantRate ?? "api");
+    if (limits !== undefined) {
+      const { tenantId } = request.identity;
+      const policy = await limits.policyOf(tenantId);
+      limits.admit(tenantId, policy, request.routeOptions.config.tenantRate ?? "api", reply);
+    }
     const { scopes: granted } = request.identity;
     // Nearly every request passes: what it would be called in an error is made up for those that do not.
     const violation = required.every((scope) => granted.has(scope))

@@ -6,6 +6,7 @@ import type { Pool } from "../../database/pool.ts";
 import { tenantExists } from "../../database/repositories/events.ts";
 import type { AcceptedEvent as Accepted, IncomingEvent, Ingest } from "../../delivery/ingest.ts";
 import type { NotePlatformPublishing } from "../../delivery/platform-publishing.ts";
+import type { TenantLimits } from "../../rate-limits/tenant-limits.ts";
 import { SignetError, validationFailed } from "../../errors.ts";
 import { bodyInstant } from "../instants.ts";
 import { JSON_TYPE } from "../raw-json.ts";
@@ -32,6 +33,7 @@ export interface PublishingServices {
   readonly ingestPool: Pool;
   readonly ingest: Ingest;
   readonly notePlatformPublishing: NotePlatformPublishing;
+  readonly tenantLimits: Pick<TenantLimits, "chargeEvents">;
 }
 
 type NewEvent = Static<typeof NewEvent>;
@@ -149,6 +151,7 @@ class Publisher {
       if (problems.length > 0) {
         throw validationFailed(problems);
       }
+      this.#services.tenantLimits.chargeEvents(this.#caller.identity.tenantId, body.events.length - 1);
       const { items, replayed } = await this.#publishBatch(body.events, key);
       return { answer: { data: items }, replayed };
     }

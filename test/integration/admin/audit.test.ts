@@ -60,6 +60,12 @@ const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
     await api.admin("POST", `/tenants/${tenantId}/suspend`, {});
     return { path: `/tenants/${tenantId}/resume`, body: {}, tenant: tenantId };
   },
+  "PATCH /tenants/{id}/limits": async () => {
+    const { tenantId } = await provision(api);
+    const body = { endpoints: 7 };
+    const details = { limits: { endpoints: 7 } };
+    return { path: `/tenants/${tenantId}/limits`, body, tenant: tenantId, target: tenantId, details };
+  },
   "POST /tenants/{id}/roles": async () => {
     const { tenantId } = await provision(api);
     const body = { name: name(), scopes: ["b:c", "a:b"] };

@@ -1,0 +1,81 @@
+/** Limits of one tenant, where they are not the settings'. */
+import { Type } from "typebox";
+import { findTenantLimits, setTenantLimits } from "../../database/repositories/tenant-policies.ts";
+import {
+  effectiveLimits,
+  TENANT_LIMIT_NAMES,
+  TENANT_LIMITS,
+  type TenantLimitName,
+  type TenantLimitValues,
+} from "../../settings/tenant-limits.ts";
+import { Closed, IdParams, Nullable } from "../schemas/common.ts";
+import type { SignetServer } from "../types.ts";
+import { found } from "./found.ts";
+import type { AdminServices } from "./services.ts";
+
+type OwnLimits = Partial<TenantLimitValues>;
+
+function eachLimit<Schema>(schemaOf: (name: TenantLimitName) => Schema): Record<TenantLimitName, Schema> {
+  const entries = TENANT_LIMIT_NAMES.map((name) => [name, schemaOf(name)]);
+  return Object.fromEntries(entries) as Record<TenantLimitName, Schema>;
+}
+
+const Change = Closed(
+  eachLimit((name) => {
+    const { min: minimum, max: maximum, doc: description } = TENANT_LIMITS[name];
+    return Type.Optional(
+      Nullable(Type.Integer({ minimum, maximum, description: `${description}; null: as set` })),
+    );
+  }),
+);
+
+const Limits = Type.Object({
+  limits: Type.Object(eachLimit(() => Type.Integer())),
+  own: Type.Object(
+    eachLimit(() => Type.Optional(Type.Integer())),
+    {
+      description: "Those that operators have set for this tenant",
+    },
+  ),
+});
+
+const SCHEMA = { tags: ["tenants"], params: IdParams("tenant"), response: { 200: Limits } };
+
+/** The limits after a change; null takes one back. */
+function changed(
+  own: OwnLimits,
+  change: Readonly<Partial<Record<TenantLimitName, number | null>>>,
+): OwnLimits {
+  const merged = Object.entries({ ...own, ...change }).filter(([, value]) => value !== null);
+  return Object.fromEntries(merged) as OwnLimits;
+}
+
+export function registerTenantLimitRoutes(
+  server: SignetServer,
+  { pool, commit, limitDefaults }: AdminServices,
+): void {
+  const present = (own: OwnLimits) => ({ limits: effectiveLimits(limitDefaults, own), own });
+
+  server.get(
+    "/admin/v1/tenants/:id/limits",
+    { config: { operator: "read" }, schema: SCHEMA },
+    async ({ params }) => present(found(await findTenantLimits(pool, params.id), "tenant")),
+  );
+
+  server.patch(
+    "/admin/v1/tenants/:id/limits",
+    {
+      config: { operator: "provision", audits: "tenant.limits_changed" },
+      schema: { ...SCHEMA, body: Change },
+    },
+    async (request, reply) => {
+      const { id } = request.params;
+      return await commit(request, reply, async (db) => {
+        const before = found(await findTenantLimits(db, id), "tenant");
+        const own = changed(before, request.body);
+        await setTenantLimits(db, id, own);
+        return { answer: present(own), entry: { tenant: id, target: id, details: { limits: own } } };
+      });
+    },
+  );
+}

@@ -1,0 +1,47 @@
+/** What the api has to know of a tenant at every request. */
+import type { TenantLimitValues } from "../../settings/tenant-limits.ts";
+import type { Queryable } from "../pool.ts";
+
+export interface TenantPolicyRow {
+  readonly id: string;
+  /** Its own limits; what is missing is the settings'. */
+  readonly limits: Partial<TenantLimitValues>;
+  /** Credentials that publish with their signature only. */
+  readonly signing: readonly string[];
+}
+
+/** The policies of these tenants, in no order (role signet_issuer). */
+export async function findTenantPolicies(
+  db: Queryable,
+  tenantIds: readonly string[],
+): Promise<TenantPolicyRow[]> {
+  const { rows } = await db.query<TenantPolicyRow>({
+    name: "find-tenant-policies",
+    text: `SELECT t.id, t.limits,
+        ARRAY(SELECT c.id FROM credentials c WHERE c.tenant_id = t.id AND c.signature_required) AS signing
+      FROM tenants t WHERE t.id = ANY ($1::text[])`,
+    values: [tenantIds],
+  });
+  return rows;
+}
+
+/** A tenant's own limits; undefined when there is no such tenant (role signet_operator). */
+export async function findTenantLimits(
+  db: Queryable,
+  id: string,
+): Promise<Partial<TenantLimitValues> | undefined> {
+  const { rows } = await db.query<Pick<TenantPolicyRow, "limits">>(
+    "SELECT limits FROM tenants WHERE id = $1 FOR UPDATE",
+    [id],
+  );
+  return rows[0]?.limits;
+}
+
+/** Replaces a tenant's own limits (role signet_operator). */
+export async function setTenantLimits(
+  db: Queryable,
+  id: string,
+  limits: Partial<TenantLimitValues>,
+): Promise<void> {
+  await db.query("UPDATE tenants SET limits = $2 WHERE id = $1", [id, JSON.stringify(limits)]);
+}

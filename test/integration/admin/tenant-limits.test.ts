@@ -1,0 +1,132 @@
+/** Limits per tenant: the settings', or what operators set for one tenant. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { runCommandLine } from "../../../src/cli/program.ts";
+import { loadOperatorSettings } from "../../../src/config.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { createTenant, expectRefusal, type Json, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+
+const api = useTestApi({ environment: { SIGNET_ENDPOINTS_PER_TENANT: "2" } });
+/** Longer than a process goes by what it knows. */
+const POLICY_MS = 6_000;
+let tenant: Tenant;
+let path: string;
+
+beforeEach(async () => {
+  tenant = await createTenant(api, [...WEBHOOK_SCOPES, "credentials:read", "credentials:write"]);
+  path = `/tenants/${tenant.tenantId}/limits`;
+});
+
+const register = async (owner: Tenant): Promise<Answer> =>
+  await owner.post("/v1/webhooks/endpoints", { url: "http://127.0.0.1:19999/hook", events: ["a.b"] });
+
+async function change(limits: Json): Promise<Answer> {
+  const answer = await api.admin("PATCH", path, limits);
+  api.clock.advance(POLICY_MS);
+  return answer;
+}
+
+test("a tenant has the settings' limits until an operator sets its own, and again when they are taken back", async () => {
+  expect((await api.admin("GET", path)).body).toMatchObject({
+    limits: { endpoints: 2, api_requests_per_second: 0, credentials_per_principal: 100 },
+    own: {},
+  });
+  expect(await change({ endpoints: 1, api_requests_per_second: 50 })).toMatchObject({
+    status: 200,
+    body: { limits: { endpoints: 1, api_requests_per_second: 50 }, own: { endpoints: 1 } },
+  });
+  expect((await change({ endpoints: null })).body).toMatchObject({
+    limits: { endpoints: 2 },
+    own: { api_requests_per_second: 50 },
+  });
+  const trail = await api.admin("GET", `/audit?tenant_id=${tenant.tenantId}`);
+  const types = (trail.body["data"] as { type: string }[]).map(({ type }) => type);
+  expect(types.filter((type) => type === "tenant.limits_changed")).toHaveLength(2);
+});
+
+test.each<[string, Json]>([
+  ["an unknown limit", { unicorns: 1 }],
+  ["a negative one", { endpoints: -1 }],
+  ["half of one", { endpoints: 1.5 }],
+  ["more than there can be", { endpoints: 10_001 }],
+  ["text", { endpoints: "1" }],
+])("%s is refused", async (_what, body) => {
+  expect(await api.admin("PATCH", path, body)).toMatchObject({ status: 422 });
+});
+
+test("limits of a tenant that is not there are nowhere", async () => {
+  const absent = "/tenants/ten_000000000000000000000000/limits";
+  expect(await api.admin("GET", absent)).toMatchObject({ status: 404 });
+  expect(await api.admin("PATCH", absent, { endpoints: 1 })).toMatchObject({ status: 404 });
+});
+
+describe("counts", () => {
+  test("of endpoints end with 422 LIMIT_EXCEEDED, for one tenant as an operator has set it", async () => {
+    expect(await register(tenant)).toMatchObject({ status: 201 });
+    expect(await register(tenant)).toMatchObject({ status: 201 });
+    expectRefusal(await register(tenant), 422, "LIMIT_EXCEEDED");
+    await change({ endpoints: 3 });
+    expect(await register(tenant)).toMatchObject({ status: 201 });
+    expectRefusal(await register(tenant), 422, "LIMIT_EXCEEDED");
+    const other = await createTenant(api);
+    await register(other);
+    await register(other);
+    expectRefusal(await register(other), 422, "LIMIT_EXCEEDED");
+  });
+
+  test("of credentials are those of one principal", async () => {
+    await change({ credentials_per_principal: 2 });
+    expect(await tenant.post("/v1/credentials", {})).toMatchObject({ status: 201 });
+    expectRefusal(await tenant.post("/v1/credentials", {}), 422, "LIMIT_EXCEEDED");
+  });
+});
+
+describe("rates", () => {
+  test("say what is left, and when to come again", async () => {
+    expect((await tenant.get("/v1/webhooks/endpoints")).headers.get("ratelimit")).toBeNull();
+    await change({ api_requests_per_second: 2 });
+    const first = await tenant.get("/v1/webhooks/endpoints");
+    expect(first.headers.get("ratelimit-policy")).toBe('"api";q=2;w=1');
+    expect(first.headers.get("ratelimit")).toMatch(/^"api";r=1;t=1$/);
+    const burst = await Promise.all(
+      Array.from({ length: 20 }, async () => await tenant.get("/v1/webhooks/endpoints")),
+    );
+    const refused = burst.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThan(10);
+    for (const answer of refused) {
+      expectRefusal(answer, 429, "RATE_LIMITED");
+      expect(answer.headers.get("retry-after")).toBe("1");
+      expect(answer.headers.get("ratelimit")).toBe('"api";r=0;t=1');
+    }
+  });
+
+  test("of publishing count the events of a batch: whoever comes next waits for them", async () => {
+    await change({ published_events_per_second: 10 });
+    const events = Array.from({ length: 1_000 }, () => ({ type: "a.b", data: {} }));
+    expect(await tenant.post("/v1/events", { events })).toMatchObject({ status: 202 });
+    const next = await tenant.post("/v1/events", { type: "a.b", data: {} });
+    expectRefusal(next, 429, "RATE_LIMITED");
+    expect(Number(next.headers.get("retry-after"))).toBeGreaterThan(80);
+    expect(Number(next.headers.get("retry-after"))).toBeLessThanOrEqual(100);
+    // Reading goes on.
+    expect(await tenant.get("/v1/events")).toMatchObject({ status: 200 });
+  });
+});
+
+test("the command line shows and changes them", async () => {
+  const signet = async (...line: string[]): Promise<{ code: number; out: string }> => {
+    const out: string[] = [];
+    const write = (text: string): void => void out.push(text);
+    const settings = () => loadOperatorSettings(api.environment);
+    const code = await runCommandLine(line, { settings, stdout: write, stderr: write, fetch });
+    return { code, out: out.join("") };
+  };
+  const limits = ["tenant", "limits", tenant.tenantId];
+  const changed = await signet(...limits, "--set", "endpoints=9", "event_types=10", "--json");
+  expect(JSON.parse(changed.out)).toMatchObject({ own: { endpoints: 9, event_types: 10 } });
+  expect(JSON.parse((await signet(...limits, "--set", "endpoints=default", "--json")).out)).toMatchObject({
+    limits: { endpoints: 2 },
+    own: { event_types: 10 },
+  });
+  expect((await signet(...limits)).out).toContain("limits");
+  expect((await signet(...limits, "--set", "endpoints=many")).code).toBe(1);
+});
