@@ -11,9 +11,13 @@ const ADMISSION_HEADER = "x-signet-test-admitted-at";
 export function withAdmissionInstant(guard: ScopeGuard, monotonicNs: () => bigint): ScopeGuard {
   return (required) => {
     const admit = guard(required);
-    return async function admitAndTell(request, reply) {
-      await admit.call(this, request, reply);
-      void reply.header(ADMISSION_HEADER, String(monotonicNs()));
+    return function admitAndTell(request, reply, done) {
+      admit.call(this, request, reply, (error) => {
+        if (error === undefined) {
+          void reply.header(ADMISSION_HEADER, String(monotonicNs()));
+        }
+        done(error);
+      });
     };
   };
 }

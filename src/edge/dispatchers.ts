@@ -1,8 +1,7 @@
 /** Connections to upstreams: kept from one route table to the next, closed when no table needs them any more. */
-import type { EventEmitter } from "node:events";
-import type { ServerResponse } from "node:http";
 import type { PeerCertificate } from "node:tls";
 import { Agent, type Dispatcher } from "undici";
+import type { HeadCallback, Passage } from "./passage.ts";
 
 /** Time that requests of an earlier table have to reach their connections, milliseconds. */
 const RETIRE_AFTER_MS = 60_000;
@@ -11,8 +10,8 @@ const CONNECTIONS_MAX = 256;
 /** Upstreams close connections that rest; using one at that moment would fail a request. */
 const KEEP_ALIVE_MS = 4_000;
 
-/** Where a request to an upstream finds the answer that it is for: the proxy's options have no place for it. */
-export const ANSWER = Symbol("answer");
+/** Where a request to an upstream finds the way of its answer: the proxy's options have no place for it. */
+export const PASSAGE = Symbol("passage");
 
 /** Where and how to connect. What is equal shares connections. */
 export interface Target {
@@ -45,29 +44,15 @@ interface Held {
   readonly connections: UpstreamConnections;
 }
 
-/** Ends the request to the upstream when the client is gone: undici takes whatever looks like an event emitter. */
-function untilClosed(answer: ServerResponse): EventEmitter {
-  const signal = {
-    aborted: answer.destroyed,
-    on: () => undefined,
-    once: (_event: string, listener: () => void) => answer.once("close", listener),
-    removeListener: (_event: string, listener: () => void) => answer.removeListener("close", listener),
-  };
-  return signal as unknown as EventEmitter;
-}
-
-type Callback = (error: Error | null, answer: Dispatcher.ResponseData) => void;
-
-/** What the proxy library calls, over these connections. */
+/** What the proxy library calls, over these connections. Its requests carry a {@link PASSAGE}. */
 export function connectionsOf(agent: () => Agent): UpstreamConnections {
-  const request = (options: Dispatcher.RequestOptions, callback: Callback): void => {
-    const answer = (options.headers as { [ANSWER]?: ServerResponse } | undefined)?.[ANSWER];
-    if (answer !== undefined) {
-      // The library makes these options for this call alone.
-      options.signal = untilClosed(answer);
+  const request = (options: Dispatcher.RequestOptions, callback: HeadCallback): void => {
+    const { [PASSAGE]: passage } = options.headers as unknown as { readonly [PASSAGE]: Passage };
+    try {
+      agent().dispatch(options, passage.awaitHead(callback));
+    } catch (error) {
+      callback(error as Error);
     }
-    // The library calls it in its older form, which its types no longer tell of.
-    (agent().request as unknown as typeof request).call(agent(), options, callback);
   };
   return { request: request as unknown as Dispatcher["request"] };
 }

@@ -12,7 +12,7 @@ import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { identityHeaders } from "../edge-identity/sign.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
-import type { VerifyToken } from "../oauth/verify-access-token.ts";
+import type { Identity, VerifyToken } from "../oauth/verify-access-token.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
@@ -74,17 +74,29 @@ export function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
   };
 }
 
+/** Scopes as the token had them; identities are kept as long as their tokens, and asked for with every request. */
+const scopeTexts = new WeakMap<Identity, string>();
+
+function scopeTextOf(identity: Identity): string {
+  let text = scopeTexts.get(identity);
+  if (text === undefined) {
+    text = [...identity.scopes].join(" ");
+    scopeTexts.set(identity, text);
+  }
+  return text;
+}
+
 function dataPlaneHeaders(route: EdgeRoute, clock: Clock) {
   const { upstream, forwardAuthorization } = route;
   return (request: FastifyRequest, kept: IncomingHttpHeaders): IncomingHttpHeaders => {
     if (!forwardAuthorization) {
       delete kept.authorization;
     }
-    const { tenantId: tenant, principalId: principal, scopes, region } = request.identity;
+    const { tenantId: tenant, principalId: principal, region } = request.identity;
     const identity = {
       tenant,
       principal,
-      scope: [...scopes].join(" "),
+      scope: scopeTextOf(request.identity),
       region,
       request_id: request.id,
       iat: Math.floor(clock.now() / 1_000),
@@ -168,7 +180,7 @@ export async function createGateway(
   });
   server.decorateRequest("forwardedAt", 0);
   server.decorateRequest("answeredByUpstream", false);
-  server.decorateRequest("answer");
+  server.decorateRequest("passage");
   server.addHook("onRequest", (request, _reply, done) => {
     checkRequest(request.raw);
     done();

@@ -3,6 +3,7 @@
  * edge's own word.
  */
 import type { IncomingHttpHeaders } from "node:http";
+import { putBounded } from "../domain/bounded-map.ts";
 
 /** Of one connection (RFC 9110 section 7.6.1) and what describes it; those named in `Connection` go with them. */
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
@@ -61,28 +62,40 @@ function namedByConnection({ connection }: Headers): readonly string[] {
         .map((name) => name.trim());
 }
 
-/** The headers of a request that go on. */
-export function forwardedRequestHeaders(headers: Headers): Headers {
-  const named = namedByConnection(headers);
-  const kept: Headers = {};
-  for (const name in headers) {
-    // An underscore is a hyphen to servers that make variables of headers (CGI and what came after it).
-    const plain = name.includes("_") ? name.replaceAll("_", "-") : name;
-    if (!CONNECTION_HEADERS.has(name) && name !== ANSWERED && !isClaim(plain) && !named.includes(name)) {
-      kept[name] = headers[name];
-    }
-  }
-  return kept;
+function requestHeaderGoesOn(name: string): boolean {
+  // An underscore is a hyphen to servers that make variables of headers (CGI and what came after it).
+  return !CONNECTION_HEADERS.has(name) && name !== ANSWERED && !isClaim(name.replaceAll("_", "-"));
 }
 
-/** The headers of an answer that go on. */
-export function forwardedAnswerHeaders(headers: Headers): Headers {
-  const named = namedByConnection(headers);
-  const kept: Headers = {};
-  for (const name in headers) {
-    if (!CONNECTION_HEADERS.has(name) && !name.startsWith("x-signet-") && !named.includes(name)) {
-      kept[name] = headers[name];
-    }
-  }
-  return kept;
+function answerHeaderGoesOn(name: string): boolean {
+  return !CONNECTION_HEADERS.has(name) && !name.startsWith("x-signet-");
 }
+
+/** Headers have few names; callers who make some up have them forgotten again. */
+const NAMES_MAX = 500;
+
+/** Filters by name, and remembers what it found of each. */
+function filter(goesOn: (name: string) => boolean): (headers: Headers) => Headers {
+  const known = new Map<string, boolean>();
+  const decide = (name: string): boolean => {
+    const decision = goesOn(name);
+    putBounded(known, name, decision, NAMES_MAX);
+    return decision;
+  };
+  return (headers) => {
+    const named = namedByConnection(headers);
+    const kept: Headers = {};
+    for (const name in headers) {
+      if ((known.get(name) ?? decide(name)) && !named.includes(name)) {
+        kept[name] = headers[name];
+      }
+    }
+    return kept;
+  };
+}
+
+/** The headers of a request that go on. */
+export const forwardedRequestHeaders: (headers: Headers) => Headers = filter(requestHeaderGoesOn);
+
+/** The headers of an answer that go on. */
+export const forwardedAnswerHeaders: (headers: Headers) => Headers = filter(answerHeaderGoesOn);

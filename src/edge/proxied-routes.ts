@@ -1,22 +1,22 @@
 /** Routes that somebody behind the edge answers: bodies stream through, headers are looked at one by one. */
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
-import type { Readable } from "node:stream";
+import type { IncomingHttpHeaders } from "node:http";
 import { fastifyHttpProxy, type FastifyHttpProxyOptions } from "@fastify/http-proxy";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { SignetServer } from "../api/types.ts";
 import { SignetError } from "../errors.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
-import { ANSWER, type UpstreamConnections } from "./dispatchers.ts";
+import { PASSAGE, type UpstreamConnections } from "./dispatchers.ts";
 import { forwardedAnswerHeaders, forwardedRequestHeaders } from "./headers.ts";
+import { Passage } from "./passage.ts";
 import { limitedBody } from "./request-checks.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
     /** When the request went on, on the monotonic clock; 0 before. */
     forwardedAt: number;
-    /** Where the answer goes. */
-    answer: ServerResponse | undefined;
+    /** The way of the answer. */
+    passage: Passage | undefined;
     /** Whether the answer is an upstream's. */
     answeredByUpstream: boolean;
   }
@@ -42,6 +42,8 @@ export interface ProxiedRoutes {
 type ReplyOptions = NonNullable<FastifyHttpProxyOptions["replyOptions"]>;
 
 const RETRY_AFTER_SECONDS = "1";
+/** The passage has an answer's headers; the library has nothing to copy. */
+const NO_HEADERS: IncomingHttpHeaders = Object.freeze({});
 
 /** The failure of an upstream, as its client sees it: whether it was there, late or broken is no business of theirs. */
 function unavailable(error: Error): SignetError {
@@ -54,13 +56,12 @@ function unavailable(error: Error): SignetError {
       });
 }
 
-/** Takes back what a reply has of an answer that will not come. */
-function forgetAnswer(reply: FastifyReply): void {
-  for (const name of Object.keys(reply.getHeaders())) {
-    reply.removeHeader(name);
-    reply.raw.removeHeader(name);
-  }
-  reply.request.answeredByUpstream = false;
+/** Answers for an upstream that does not. */
+function failUpstream(reply: FastifyReply, error: Error, log: Logger): void {
+  const { request } = reply;
+  request.log = log;
+  request.answeredByUpstream = false;
+  void reply.send(unavailable(error));
 }
 
 /** The proxy library warns of every failure; this one's failures are logged where they are answered. */
@@ -81,42 +82,29 @@ function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
       }
       const own = headersFor(request, kept);
       own["x-request-id"] = request.id;
-      return Object.assign(own, { [ANSWER]: request.answer });
+      (own as { [PASSAGE]?: Passage | undefined })[PASSAGE] = request.passage;
+      return own;
     },
     rewriteHeaders: (headers: IncomingHttpHeaders, request?: FastifyRequest): IncomingHttpHeaders => {
-      const kept = forwardedAnswerHeaders(headers);
-      if (request !== undefined) {
+      if (request?.passage !== undefined) {
+        const kept = forwardedAnswerHeaders(headers);
         request.answeredByUpstream = true;
         latency.observe((performance.now() - request.forwardedAt) / 1_000);
         if (!ownRequestIds) {
           kept["x-request-id"] = request.id;
         }
+        request.passage.headers = kept;
       }
-      return kept;
+      return NO_HEADERS;
     },
-    onResponse: (request: FastifyRequest, reply: FastifyReply, { stream }: { stream: Readable }): void => {
-      if (!request.answeredByUpstream) {
-        // Its status was none, which is answered already.
-        stream.once("error", () => undefined).destroy();
-        return;
+    onResponse: ({ answeredByUpstream, passage }: FastifyRequest, reply: FastifyReply): void => {
+      // An answer whose status is none has been refused already.
+      if (answeredByUpstream) {
+        passage?.begin(reply.statusCode);
       }
-      void reply.send(stream);
-      // Headers wait for the first piece of the body, to go with it. One that is not there yet may be long in coming.
-      setImmediate(() => {
-        if (!reply.raw.headersSent && !reply.raw.destroyed) {
-          reply.raw.flushHeaders();
-        }
-      });
     },
     onError: (reply: FastifyReply, { error }: { error: Error }): void => {
-      if (reply.raw.destroyed) {
-        // The client has gone; there is nobody to answer.
-        reply.hijack();
-        return;
-      }
-      reply.request.log = log;
-      forgetAnswer(reply);
-      void reply.send(unavailable(error));
+      failUpstream(reply, error, log);
     },
   } as unknown as ReplyOptions;
 }
@@ -127,15 +115,6 @@ export function registerProxiedRoutes(server: SignetServer, log: Logger, routes:
   const quietLog = quiet(log);
 
   void server.register(async (scope) => {
-    scope.setErrorHandler((thrown: Error, request, reply) => {
-      if (!request.answeredByUpstream) {
-        throw thrown;
-      }
-      // It broke off after its headers, before any of it went on to the client: another answer is still possible.
-      request.log = log;
-      forgetAnswer(reply);
-      throw unavailable(thrown);
-    });
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", (request, payload, done) => {
       try {
@@ -159,9 +138,11 @@ export function registerProxiedRoutes(server: SignetServer, log: Logger, routes:
       internalRewriteLocationHeader: false,
       replyOptions: replyOptions(log, routes),
       handler: (request, reply, destination, options) => {
-        request.answer = reply.raw;
+        // What breaks off after its headers, before any of it went on to the client, can still be answered otherwise.
+        request.passage = new Passage(reply, (error) => failUpstream(reply, error, log));
         request.log = quietLog;
-        return reply.from(destination, options);
+        // Whoever returns the reply has Fastify wait for its end with listeners of its own.
+        reply.from(destination, options);
       },
     });
   });

@@ -38,6 +38,15 @@ export interface TrustedProxies {
   addressOf(request: IncomingMessage, peer: string): string;
 }
 
+/** The other end of a connection, as far as it is the same for all of its requests. */
+interface Peer {
+  readonly address: string;
+  /** Present where certificates are looked at on the connection itself. */
+  readonly tls: TLSSocket | undefined;
+  /** What is said of a request without a certificate. */
+  readonly bare: ClientOrigin;
+}
+
 export interface ClientIdentificationOptions {
   /** Looks at certificates of TLS connections; absent where clients do not connect by TLS. */
   readonly native?: ((socket: TLSSocket) => FoundCertificate) | undefined;
@@ -54,11 +63,20 @@ export function createClientIdentification(options: ClientIdentificationOptions)
   const { native, proxies, production, isDenied, clock } = options;
 
   /** A connection stays where it is: its other end is looked at once. */
-  const peers = new WeakMap<Socket, string>();
-  function peerOf(socket: Socket): string {
+  const peers = new WeakMap<Socket, Peer>();
+  function peerOf(socket: Socket): Peer {
     let peer = peers.get(socket);
     if (peer === undefined) {
-      peer = plainAddress(socket.remoteAddress ?? "") ?? "";
+      const address = plainAddress(socket.remoteAddress ?? "") ?? "";
+      const tls = socket instanceof TLSSocket ? socket : undefined;
+      const bare: ClientOrigin = {
+        certificate: undefined,
+        problem: "missing",
+        address,
+        certificateRequired: production || tls !== undefined,
+        forgedHeader: false,
+      };
+      peer = { address, tls: native === undefined ? undefined : tls, bare };
       peers.set(socket, peer);
     }
     return peer;
@@ -83,20 +101,18 @@ export function createClientIdentification(options: ClientIdentificationOptions)
     },
     identify: (request) => {
       const { socket } = request;
-      const peer = peerOf(socket);
+      const { address, tls, bare } = peerOf(socket);
       if (proxies?.isTrusted(socket) === true) {
-        const address = proxies.addressOf(request, peer);
         const found = judge(proxies.certificateOf(request));
-        return { ...found, address, certificateRequired: true, forgedHeader: false };
+        const forwarded = proxies.addressOf(request, address);
+        return { ...found, address: forwarded, certificateRequired: true, forgedHeader: false };
       }
-      const encrypted = socket instanceof TLSSocket;
-      const found = encrypted && native !== undefined ? native(socket) : "missing";
-      return {
-        ...judge(found),
-        address: peer,
-        certificateRequired: production || encrypted,
-        forgedHeader: hasCertificateHeader(request.headers),
-      };
+      const forgedHeader = hasCertificateHeader(request.headers);
+      if (tls === undefined || native === undefined) {
+        return forgedHeader ? { ...bare, forgedHeader } : bare;
+      }
+      const { certificate, problem } = judge(native(tls));
+      return { certificate, problem, address, certificateRequired: bare.certificateRequired, forgedHeader };
     },
   };
 }

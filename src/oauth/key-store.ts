@@ -39,7 +39,7 @@ export interface KeyStore {
   /** Since when it signs, Unix milliseconds; 0 while there is none. */
   readonly signingSince: () => number;
   /** The public half of a published key; looks into the database once when it is not known. */
-  readonly verificationKey: (kid: string) => Promise<KeyLookup>;
+  readonly verificationKey: (kid: string) => KeyLookup | Promise<KeyLookup>;
   /** What `/.well-known/jwks.json` answers. */
   readonly publicKeys: () => readonly PublicJwk[];
   /** Reads the keys again. */
@@ -211,13 +211,12 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
       return signing;
     },
     signingSince: () => current().signing?.activatedAt ?? 0,
-    verificationKey: async (kid) => {
+    verificationKey: (kid) => {
       const found = lookUp(kid);
       if (found !== undefined || clock.now() - readAt < UNKNOWN_KEY_COOLDOWN_MS) {
         return found;
       }
-      await refresh();
-      return lookUp(kid);
+      return refresh().then(() => lookUp(kid));
     },
     publicKeys: () => [...current().published.values()].map(({ jwk }) => jwk),
     refresh,

@@ -3,7 +3,7 @@
  * 15 minutes. An entry is good only while the key that checked it is published, so that a withdrawn key ends its
  * tokens too. Revocation goes by claims and is no business of this store.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { putBounded } from "../domain/bounded-map.ts";
 
 const ENTRIES_MAX = 10_000;
@@ -26,7 +26,7 @@ export interface VerifiedTokens<Claims> {
 /** An empty store of at most 10,000 tokens, by digest: a heap dump must not hold tokens. The longest unused goes first. */
 export function createVerifiedTokens<Claims>(): VerifiedTokens<Claims> {
   const entries = new Map<string, VerifiedToken<Claims>>();
-  const digest = (token: string): string => createHash("sha256").update(token).digest("base64");
+  const digest = (token: string): string => hash("sha256", token, "hex");
   return {
     get: (token, nowMs) => {
       const key = digest(token);

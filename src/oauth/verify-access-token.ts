@@ -31,14 +31,17 @@ export interface Identity {
   readonly certificateThumbprint: string | undefined;
 }
 
-/** Checks an access token; rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. */
-export type VerifyToken = (token: string) => Promise<Identity>;
+/**
+ * Checks an access token; rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. What is known is answered at
+ * once: nearly every request comes with a token that was checked before, and a promise for each would be felt.
+ */
+export type VerifyToken = (token: string) => Identity | Promise<Identity>;
 
 export interface TokenVerifierOptions {
   readonly issuer: string;
   /** Ours; several only for questions about tokens, never to let requests in. */
   readonly audience: string | readonly string[];
-  readonly verificationKey: (kid: string) => Promise<KeyLookup>;
+  readonly verificationKey: (kid: string) => KeyLookup | Promise<KeyLookup>;
   readonly clock: Clock;
 }
 
@@ -132,14 +135,9 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
     return { claims, kid, expiresAt };
   }
 
-  return async (token) => {
+  async function verifyAnew(token: string): Promise<Identity> {
     if (token.length > TOKEN_LENGTH_MAX || !TOKEN_FORM.test(token)) {
       throw tokenRefused("TOKEN_INVALID", NOT_VALID);
-    }
-    const known = verified.get(token, clock.now());
-    // A key id is the key's thumbprint: while it is published, it is the key that checked the token.
-    if (known !== undefined && typeof (await verificationKey(known.kid)) === "object") {
-      return known.claims;
     }
     try {
       const fresh = await verify(token);
@@ -148,5 +146,28 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
     } catch (error) {
       throw asRefusal(error);
     }
+  }
+
+  async function askedOfKey(
+    { claims }: VerifiedToken<Identity>,
+    key: Promise<KeyLookup>,
+    token: string,
+  ): Promise<Identity> {
+    return typeof (await key) === "object" ? claims : await verifyAnew(token);
+  }
+
+  return (token) => {
+    const known = token.length > TOKEN_LENGTH_MAX ? undefined : verified.get(token, clock.now());
+    if (known !== undefined) {
+      // A key id is the key's thumbprint: while it is published, it is the key that checked the token.
+      const key = verificationKey(known.kid);
+      if (key instanceof Promise) {
+        return askedOfKey(known, key, token);
+      }
+      if (typeof key === "object") {
+        return known.claims;
+      }
+    }
+    return verifyAnew(token);
   };
 }

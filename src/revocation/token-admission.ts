@@ -2,7 +2,7 @@
 import { SignetError } from "../errors.ts";
 import { metrics } from "../observability/metrics.ts";
 import { tokenRefused } from "../oauth/bearer-errors.ts";
-import type { VerifyToken } from "../oauth/verify-access-token.ts";
+import type { Identity, VerifyToken } from "../oauth/verify-access-token.ts";
 import type { RevocableToken } from "./deny-list.ts";
 import type { Verdict } from "./view.ts";
 
@@ -34,8 +34,8 @@ async function verdictAfterRenewal(knowledge: RevocationKnowledge, token: Revoca
  * @returns a check that also rejects with `TOKEN_REVOKED`, or with `REVOCATION_STALE` when nobody can say
  */
 export function createTokenAdmission(verify: VerifyToken, knowledge: RevocationKnowledge): VerifyToken {
-  return async (token) => {
-    const identity = await verify(token);
+  async function admitAfter(verifying: Identity | Promise<Identity>): Promise<Identity> {
+    const identity = await verifying;
     let verdict = knowledge.view.verdict(identity);
     if (verdict === "stale") {
       verdict = await verdictAfterRenewal(knowledge, identity);
@@ -51,5 +51,12 @@ export function createTokenAdmission(verify: VerifyToken, knowledge: RevocationK
       detail: "Whether the access token was revoked cannot be told at the moment.",
       headers: { "retry-after": "1" },
     });
+  }
+
+  return (token) => {
+    const identity = verify(token);
+    return !(identity instanceof Promise) && knowledge.view.verdict(identity) === "admit"
+      ? identity
+      : admitAfter(identity);
   };
 }

@@ -1,9 +1,9 @@
 /** The guard of tenants' routes: a Bearer token in the Authorization header (RFC 6750 section 2.1), then its scopes. */
-import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import { SignetError } from "../../errors.ts";
 import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../oauth/bearer-errors.ts";
 import { type BindingPolicy, requireBoundCertificate } from "../../oauth/certificate-bound-token.ts";
-import type { VerifyToken } from "../../oauth/verify-access-token.ts";
+import type { Identity, VerifyToken } from "../../oauth/verify-access-token.ts";
 import type { TenantLimits } from "../../rate-limits/tenant-limits.ts";
 
 /** A principal without region affinity. */
@@ -46,7 +46,7 @@ function requireRegion(request: FastifyRequest): void {
 }
 
 /** Makes the guard of a route from the scopes that it needs. */
-export type ScopeGuard = (required: readonly string[]) => onRequestAsyncHookHandler;
+export type ScopeGuard = (required: readonly string[]) => onRequestHookHandler;
 
 /** Makes the guards of routes that declare `scopes`. `limits` are the tenants' rates, where this process keeps them. */
 export function createScopeGuard(
@@ -54,14 +54,12 @@ export function createScopeGuard(
   binding: BindingPolicy,
   limits?: TenantLimits,
 ): ScopeGuard {
-  return (required) => async (request, reply) => {
-    request.identity = await verify(bearerToken(request));
-    requireBoundCertificate(request.identity, request.clientCertificate, binding);
-    if (limits !== undefined) {
-      const { tenantId } = request.identity;
-      const policy = await limits.policyOf(tenantId);
-      limits.admit(tenantId, policy, request.routeOptions.config.tenantRate ?? "api", reply);
-    }
+  function admit(request: FastifyRequest, identity: Identity): void {
+    request.identity = identity;
+    requireBoundCertificate(identity, request.clientCertificate, binding);
+  }
+
+  function requireScopes(request: FastifyRequest, required: readonly string[]): void {
     const { scopes: granted } = request.identity;
     // Nearly every request passes: what it would be called in an error is made up for those that do not.
     const violation = required.every((scope) => granted.has(scope))
@@ -71,5 +69,32 @@ export function createScopeGuard(
       throw violation;
     }
     requireRegion(request);
-  };
+  }
+
+  async function guardSlowly(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    verifying: Identity | Promise<Identity>,
+  ): Promise<void> {
+    admit(request, await verifying);
+    if (limits !== undefined) {
+      const { tenantId } = request.identity;
+      const policy = await limits.policyOf(tenantId);
+      limits.admit(tenantId, policy, request.routeOptions.config.tenantRate ?? "api", reply);
+    }
+  }
+
+  return (required) =>
+    function guard(request, reply, done) {
+      const identity = verify(bearerToken(request));
+      if (identity instanceof Promise || limits !== undefined) {
+        guardSlowly(request, reply, identity)
+          .then(() => requireScopes(request, required))
+          .then(() => done(), done);
+        return;
+      }
+      admit(request, identity);
+      requireScopes(request, required);
+      done();
+    };
 }

@@ -2,7 +2,7 @@
  * What every route must say about itself, checked when it is registered: who may call it, and a closed schema for
  * whatever it reads. A route that forgets keeps the process from starting.
  */
-import type { onRequestAsyncHookHandler, RouteOptions } from "fastify";
+import type { onRequestAsyncHookHandler, onRequestHookHandler, RouteOptions } from "fastify";
 import { Type } from "typebox";
 import { isOperatorRole, OPERATOR_ROLES, type OperatorRole } from "../../domain/operator-roles.ts";
 import { OAUTH_PATHS } from "../../oauth/oauth-error.ts";
@@ -39,7 +39,10 @@ function requireSufficientRole(route: RouteOptions, role: OperatorRole): void {
   }
 }
 
-function guardOf(route: RouteOptions, guards: RouteGuards): onRequestAsyncHookHandler | undefined {
+function guardOf(
+  route: RouteOptions,
+  guards: RouteGuards,
+): onRequestAsyncHookHandler | onRequestHookHandler | undefined {
   const { scopes, operator, public: open } = route.config ?? {};
   const declared = [scopes, operator, open].filter((declaration) => declaration !== undefined);
   if (declared.length !== 1) {

@@ -47,7 +47,11 @@ export function registerTokenStatusRoutes(
     async (request, reply) => {
       const withBearer = BEARER.test(request.headers.authorization ?? "");
       if (withBearer) {
-        await requireScope.call(server, request, reply);
+        await new Promise<void>((resolve, reject) => {
+          requireScope.call(server, request, reply, (error) =>
+            error === undefined ? resolve() : reject(error),
+          );
+        });
       }
       const answer = await introspectToken(
         tokenRequest(request),

@@ -1,30 +1,30 @@
 /** What a client gets when an upstream's answer breaks off while nothing of it has been sent yet. */
 import { randomBytes } from "node:crypto";
-import { Readable } from "node:stream";
-import type { Dispatcher } from "undici";
+import type { Agent, Dispatcher } from "undici";
 import { expect, test } from "vitest";
 import { createServer } from "../../../src/api/server.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
-import type { UpstreamConnections } from "../../../src/edge/dispatchers.ts";
+import { connectionsOf, type UpstreamConnections } from "../../../src/edge/dispatchers.ts";
 import { registerProxiedRoutes } from "../../../src/edge/proxied-routes.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 
-type Callback = (error: Error | null, answer: Partial<Dispatcher.ResponseData>) => void;
-
-/** Connections to an upstream whose body fails in the turn of the event loop that brought its headers. */
+/** Connections to an upstream whose answer fails in the turn of the event loop that brought its headers. */
 function failing(): UpstreamConnections {
-  const request = (_options: unknown, callback: Callback): void => {
-    const body = new Readable({ read: () => undefined });
+  const dispatch = (_options: unknown, handler: Dispatcher.DispatchHandler): boolean => {
+    const controller = { abort: () => undefined } as unknown as Dispatcher.DispatchController;
     const headers = {
       etag: "broken",
       "set-cookie": "a=b",
       "content-encoding": "gzip",
       "content-length": "9",
     };
-    callback(null, { statusCode: 200, headers, body: body as Dispatcher.ResponseData["body"] });
-    body.destroy(new Error("the other side closed"));
+    handler.onRequestStart?.(controller, {});
+    handler.onResponseStart?.(controller, 200, headers);
+    handler.onResponseData?.(controller, Buffer.from("half"));
+    handler.onResponseError?.(controller, new Error("the other side closed"));
+    return true;
   };
-  return { request: request as unknown as Dispatcher["request"] };
+  return connectionsOf(() => ({ dispatch }) as Agent);
 }
 
 test("an answer that breaks off before its first byte is a 503, logged, with none of its headers", async () => {
@@ -33,7 +33,7 @@ test("an answer that breaks off before its first byte is a 503, logged, with non
   const server = createServer({ baseUrl: "http://edge", guards: {}, clock: systemClock, randomBytes, log });
   server.decorateRequest("forwardedAt", 0);
   server.decorateRequest("answeredByUpstream", false);
-  server.decorateRequest("answer");
+  server.decorateRequest("passage");
   const by: boolean[] = [];
   server.addHook("onResponse", (request, _reply, done) => {
     by.push(request.answeredByUpstream);
