@@ -191,9 +191,8 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const webhooks = createWebhooks({ config, pools, keyring, temporal, tenantLimits, clock, log });
-  const tlsOptions = { config, clock, log, isDenied: revocation.isDenied };
-  const mutualTls = await openMutualTls(tlsOptions);
-  const adminListener = await openAdminListener(tlsOptions);
+  const tls = { config, clock, log, isDenied: revocation.isDenied };
+  const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
   const readiness = [...readinessChecks(pools.api, temporal, keys), revocation.readiness];
 
   const api = await createApi({
