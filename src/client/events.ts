@@ -50,7 +50,9 @@ export interface StoredEvent {
   readonly occurred_at: string;
   readonly created_at: string;
   readonly deliveries: number;
-  readonly data: object;
+  /** Since when there is no `data` any more. */
+  readonly content_erased_at: string | null;
+  readonly data: object | null;
 }
 
 export interface EventFilter extends PageOptions {
@@ -85,6 +87,11 @@ export class Events {
 
   async get(id: string, options: CallOptions = {}): Promise<StoredEvent> {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
+  }
+
+  /** Destroys the event's `data` and what receivers answered to it, for good; deliveries that wait are cancelled. */
+  async eraseContent(id: string, options: CallOptions = {}): Promise<void> {
+    await this.#transport.call({ method: "DELETE", path: `${PATH}/${segment(id)}/content`, ...options });
   }
 
   async #post<T>(body: unknown, options: IdempotentOptions): Promise<T> {

@@ -4,6 +4,7 @@
  */
 import { putBounded } from "../domain/bounded-map.ts";
 import type { RandomBytes } from "../domain/ids.ts";
+import { contentRoot } from "./content.ts";
 import { type EnvelopeKey, envelopeAad, namedKey, openEnvelope, sealEnvelope } from "./envelope.ts";
 import type { KeyEncryption } from "./key-encryption.ts";
 
@@ -28,6 +29,8 @@ export interface Keyring {
   ): Promise<string>;
   /** Decrypts a tenant's value; rejects with EnvelopeError. */
   openForTenant(wrappedDataKey: string, tenantId: string, aad: string, envelope: string): Promise<Buffer>;
+  /** What the keys of a tenant's events are derived from (crypto/content.ts); rejects with EnvelopeError. */
+  contentRoot(wrappedDataKey: string, tenantId: string): Promise<Buffer>;
   /** Encrypts what belongs to no tenant, for instance signing keys. */
   sealWithKek(aad: string, plaintext: string | Uint8Array): Promise<string>;
   /** Decrypts what belongs to no tenant; rejects with EnvelopeError. */
@@ -38,6 +41,11 @@ export interface Keyring {
   rewrap(aad: string, envelope: string): Promise<string>;
 }
 
+interface TenantKeys {
+  readonly dataKey: EnvelopeKey;
+  readonly contentRoot: Buffer;
+}
+
 /** Where a tenant's data key is kept. */
 export function dataKeyAad(tenantId: string): string {
   return envelopeAad("tenants", tenantId, tenantId, 1);
@@ -45,13 +53,14 @@ export function dataKeyAad(tenantId: string): string {
 
 /** Makes the keyring of a process. */
 export function createKeyring({ keyEncryption, randomBytes }: KeyringOptions): Keyring {
-  const cache = new Map<string, Promise<EnvelopeKey>>();
+  const cache = new Map<string, Promise<TenantKeys>>();
 
-  async function unwrapDataKey(wrapped: string, tenantId: string): Promise<EnvelopeKey> {
-    return namedKey(await keyEncryption.unwrap(dataKeyAad(tenantId), wrapped));
+  async function unwrapDataKey(wrapped: string, tenantId: string): Promise<TenantKeys> {
+    const key = await keyEncryption.unwrap(dataKeyAad(tenantId), wrapped);
+    return { dataKey: namedKey(key), contentRoot: contentRoot(key) };
   }
 
-  async function dataKey(wrapped: string, tenantId: string): Promise<EnvelopeKey> {
+  async function tenantKeys(wrapped: string, tenantId: string): Promise<TenantKeys> {
     const name = `${tenantId} ${wrapped}`;
     const key = cache.get(name) ?? unwrapDataKey(wrapped, tenantId);
     putBounded(cache, name, key, CACHED_KEYS_MAX);
@@ -68,9 +77,10 @@ export function createKeyring({ keyEncryption, randomBytes }: KeyringOptions): K
     newTenantDataKey: async (tenantId) =>
       await keyEncryption.wrap(dataKeyAad(tenantId), randomBytes(KEY_BYTES)),
     sealForTenant: async (wrapped, tenantId, aad, plaintext) =>
-      sealEnvelope(await dataKey(wrapped, tenantId), aad, plaintext, randomBytes),
+      sealEnvelope((await tenantKeys(wrapped, tenantId)).dataKey, aad, plaintext, randomBytes),
     openForTenant: async (wrapped, tenantId, aad, envelope) =>
-      openEnvelope(await dataKey(wrapped, tenantId), aad, envelope),
+      openEnvelope((await tenantKeys(wrapped, tenantId)).dataKey, aad, envelope),
+    contentRoot: async (wrapped, tenantId) => (await tenantKeys(wrapped, tenantId)).contentRoot,
     sealWithKek: async (aad, plaintext) => await keyEncryption.wrap(aad, Buffer.from(plaintext)),
     openWithKek: async (aad, envelope) => await keyEncryption.unwrap(aad, envelope),
     kekId: async () => await keyEncryption.currentKeyId(),

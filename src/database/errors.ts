@@ -53,3 +53,8 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
 export function isRefusedByState(error: unknown, constraint: string): boolean {
   return error instanceof DatabaseError && error.code === "55000" && error.constraint === constraint;
 }
+
+/** Whether PostgreSQL ended a transaction because it and another waited for each other: the same again may succeed. */
+export function isDeadlock(error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === "40P01";
+}

@@ -4,7 +4,7 @@
  * for the same attempt, also beside itself.
  */
 import type { Logger } from "pino";
-import type { AttemptKey, LoadedDelivery } from "../database/repositories/attempts.ts";
+import type { AttemptKey, LoadedDelivery, ParkedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import { stepWhenDue } from "../domain/endpoint-state.ts";
 import { shiftForLateness } from "../domain/retry-schedule.ts";
@@ -64,8 +64,8 @@ export interface AttemptRequest {
 
 export interface AttemptServiceOptions {
   readonly load: (key: AttemptKey) => Promise<LoadedDelivery | undefined>;
-  /** Takes a delivery whose endpoint is gone or disabled out of the schedule. */
-  readonly park: (key: AttemptKey, to: "DEAD_LETTERED" | "CANCELLED", plan: AttemptPlan) => Promise<void>;
+  /** Takes a delivery that cannot be sent out of the schedule. */
+  readonly park: (key: AttemptKey, where: Parking, plan: AttemptPlan) => Promise<void>;
   /** Puts off a delivery whose endpoint is being verified; Unix milliseconds. */
   readonly defer: (key: AttemptKey, dueMs: number) => Promise<void>;
   readonly flights: Flights;
@@ -77,6 +77,13 @@ export interface AttemptServiceOptions {
   readonly log: Logger;
   readonly wait: (ms: number) => Promise<void>;
 }
+
+/** Where a delivery goes that cannot be sent, and why. */
+type Parking = Pick<ParkedDelivery, "to" | "reason">;
+
+const ERASED: Parking = { to: "CANCELLED", reason: "content_erased" };
+const GONE: Parking = { to: "CANCELLED", reason: null };
+const DISABLED: Parking = { to: "DEAD_LETTERED", reason: "endpoint_disabled" };
 
 /** One member on its way through a run. */
 interface Watch {
@@ -235,7 +242,7 @@ export class AttemptService {
     }
     const step = stepWhenDue({ state, disabledReason }, verifyingSince !== null, plan.attempt);
     if (step === "dead-letter" || step === "cancel") {
-      await park(key, step === "cancel" ? "CANCELLED" : "DEAD_LETTERED", plan);
+      await park(key, step === "cancel" ? GONE : DISABLED, plan);
       return { kind: step === "cancel" ? "moved" : "dead" };
     }
     if (step === "wait" && verifyingSince !== null) {
@@ -251,6 +258,10 @@ export class AttemptService {
     const { clock, flights, health, slots } = this.#options;
     const { key, plan, hurry } = watch;
     const { endpointId, endpointState, heldAt } = delivery;
+    if (isErased(delivery)) {
+      await this.#options.park(key, ERASED, plan);
+      return { kind: "moved" };
+    }
     if (heldAt !== null || endpointState !== "ACTIVE") {
       const hindered = await this.#hinder(key, delivery, plan);
       if (hindered !== undefined) {
@@ -280,6 +291,11 @@ export class AttemptService {
       slots.release(endpointId);
     }
   }
+}
+
+/** Whether there is nothing to send, or no key to open it with. */
+function isErased({ data, content, wrappedDataKey }: LoadedDelivery): boolean {
+  return (data === null && content === null) || wrappedDataKey === "";
 }
 
 /**

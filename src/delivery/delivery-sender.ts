@@ -3,6 +3,7 @@ import type { LoadedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { AttemptError } from "../domain/delivery.ts";
 import { buildEnvelope } from "./envelope.ts";
+import type { OpenDelivery } from "./event-content.ts";
 import type { HttpSender } from "./http-sender.ts";
 import type { Signer } from "./signer.ts";
 
@@ -16,7 +17,8 @@ export interface SentAttempt {
   /** Null for 2xx. */
   readonly error: AttemptError | null;
   readonly retryAfterMs: number | null;
-  readonly responseBody: string | null;
+  /** As it is kept: sealed beside the event's content. */
+  readonly responseBody: Buffer | string | null;
 }
 
 export interface DeliverySender {
@@ -27,6 +29,8 @@ export interface DeliverySenderOptions {
   readonly http: HttpSender;
   readonly signer: Signer;
   readonly clock: Clock;
+  /** Opens the event's content. */
+  readonly openContent: (delivery: LoadedDelivery) => Promise<OpenDelivery>;
   /** Opens the endpoint's secret. */
   readonly openSecret: (delivery: LoadedDelivery) => Promise<string>;
 }
@@ -35,10 +39,12 @@ export function createDeliverySender({
   http,
   signer,
   clock,
+  openContent,
   openSecret,
 }: DeliverySenderOptions): DeliverySender {
   return {
     send: async (delivery, attempt) => {
+      const { dataJson, keep } = await openContent(delivery);
       const timestampSeconds = Math.floor(clock.now() / 1_000);
       const body = buildEnvelope({
         eventId: delivery.eventId,
@@ -49,7 +55,7 @@ export function createDeliverySender({
         endpointId: delivery.endpointId,
         deliveryId: delivery.deliveryId,
         metadataJson: delivery.metadata,
-        dataJson: delivery.data,
+        dataJson,
       });
       const headers = signer.headers({
         secret: await openSecret(delivery),
@@ -67,7 +73,7 @@ export function createDeliverySender({
         status: result.status,
         error: result.error,
         retryAfterMs: result.retryAfterMs,
-        responseBody: result.responseBody,
+        responseBody: result.responseBody === null ? null : keep(attempt, result.responseBody),
       };
     },
   };

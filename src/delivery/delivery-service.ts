@@ -1,8 +1,6 @@
 /** What tenants do with deliveries and dead letters. Reads come from PostgreSQL, never from Temporal. */
-import type { Client } from "@temporalio/client";
-import type { Logger } from "pino";
-import { releaseSignal } from "../../workflows/messages.ts";
 import { appendEntry, type By } from "../compliance/append-entry.ts";
+import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool, Queryable } from "../database/pool.ts";
 import {
   type Delivery,
@@ -13,11 +11,14 @@ import {
   replayDeadLetter,
   type StoredAttempt,
 } from "../database/repositories/deliveries.ts";
-import { findEvents, type StoredEvent } from "../database/repositories/events.ts";
+import { findContentHead, findEvents } from "../database/repositories/events.ts";
 import { tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { SignetError } from "../errors.ts";
+import { findContentRoot, openAnswer } from "./event-content.ts";
+import { type OpenEvent, openEvents } from "./event-service.ts";
+import type { Releaser } from "./release.ts";
 
 export interface DeliveryPageRequest {
   readonly filter: DeliveryFilter;
@@ -29,15 +30,18 @@ export interface DeliveryPageRequest {
 export interface DeadLetter {
   readonly id: string;
   readonly delivery: Delivery;
-  readonly event: StoredEvent | null;
+  readonly event: OpenEvent | null;
 }
+
+/** An attempt as its tenant sees it; the answer is null once the event's content is erased. */
+export type Attempt = Omit<StoredAttempt, "response">;
 
 export interface DeliveryServiceOptions {
   readonly pool: Pool;
-  readonly client: Client;
+  readonly keyring: Pick<Keyring, "contentRoot">;
+  readonly releaser: Releaser;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
-  readonly log: Logger;
 }
 
 function expired(): SignetError {
@@ -52,7 +56,6 @@ function notFound(what: string): never {
 
 export class DeliveryService {
   readonly #options: DeliveryServiceOptions;
-  readonly #signals = new Set<Promise<void>>();
 
   constructor(options: DeliveryServiceOptions) {
     this.#options = options;
@@ -75,9 +78,12 @@ export class DeliveryService {
   }
 
   /** @throws SignetError NOT_FOUND */
-  async attempts(tenantId: string, id: string): Promise<StoredAttempt[]> {
-    await this.find(tenantId, id);
-    return await this.#read(tenantId, async (db) => await listAttempts(db, tenantId, id));
+  async attempts(tenantId: string, id: string): Promise<Attempt[]> {
+    const { eventId } = await this.find(tenantId, id);
+    return await this.#read(tenantId, async (db) => {
+      const stored = await listAttempts(db, tenantId, id);
+      return await this.#openAnswers(db, { tenantId, deliveryId: id, eventId }, stored);
+    });
   }
 
   async deadLetters(tenantId: string, page: DeliveryPageRequest): Promise<DeadLetter[]> {
@@ -117,7 +123,7 @@ export class DeliveryService {
     });
     const delivery = await this.find(tenantId, id);
     if (replayed !== undefined) {
-      this.#release(replayed.formerCarrier, id);
+      this.#options.releaser.release([{ id, carrier: replayed.formerCarrier }]);
       return delivery;
     }
     if (delivery.state === "EXPIRED") {
@@ -128,11 +134,6 @@ export class DeliveryService {
     });
   }
 
-  /** Resolves when no signal is under way. */
-  async drain(): Promise<void> {
-    await Promise.allSettled(this.#signals);
-  }
-
   async #read<T>(tenantId: string, work: (db: Queryable, now: Date) => Promise<T>): Promise<T> {
     const now = new Date(this.#options.clock.now());
     return await tenantTransaction(this.#options.pool, tenantId, async (db) => await work(db, now));
@@ -140,7 +141,11 @@ export class DeliveryService {
 
   async #withEvents(tenantId: string, deliveries: readonly Delivery[]): Promise<DeadLetter[]> {
     const ids = [...new Set(deliveries.map((delivery) => delivery.eventId))];
-    const events = await this.#read(tenantId, async (db) => await findEvents(db, tenantId, ids));
+    const { keyring } = this.#options;
+    const events = await this.#read(
+      tenantId,
+      async (db) => await openEvents(db, keyring, tenantId, await findEvents(db, tenantId, ids)),
+    );
     const byId = new Map(events.map((event) => [event.id, event]));
     return deliveries.map((delivery) => ({
       id: delivery.id,
@@ -149,17 +154,25 @@ export class DeliveryService {
     }));
   }
 
-  /** Best effort: a carrier that is not told finds out when its week ends. */
-  #release(carrier: string | null, id: string): void {
-    if (carrier === null) {
-      return;
+  /** Without the event's content, which may be erased or gone, nothing of them can be read. */
+  async #openAnswers(
+    db: Queryable,
+    { tenantId, deliveryId, eventId }: Record<"tenantId" | "deliveryId" | "eventId", string>,
+    attempts: readonly StoredAttempt[],
+  ): Promise<Attempt[]> {
+    const head = attempts.some(({ response }) => response !== null)
+      ? await findContentHead(db, tenantId, eventId)
+      : undefined;
+    const root = head && (await findContentRoot(db, this.#options.keyring, tenantId));
+    if (head === undefined || root === undefined) {
+      return [...attempts];
     }
-    const { client, log } = this.#options;
-    const signal = client.workflow
-      .getHandle(carrier)
-      .signal(releaseSignal, { delivery_ids: [id] })
-      .catch((error: unknown) => log.debug({ err: error, carrier }, "carrier could not be told of a replay"))
-      .finally(() => this.#signals.delete(signal));
-    this.#signals.add(signal);
+    return attempts.map(({ response, ...attempt }) => {
+      const place = { tenantId, deliveryId, cycle: attempt.cycle, attempt: attempt.attempt };
+      return {
+        ...attempt,
+        responseBody: response === null ? attempt.responseBody : openAnswer(root, head, place, response),
+      };
+    });
   }
 }

@@ -30,6 +30,7 @@ import { Flights } from "./flights.ts";
 import { EndpointHealth } from "./endpoint-health.ts";
 import { EndpointPace } from "./endpoint-pace.ts";
 import { EndpointSlots } from "./endpoint-slots.ts";
+import { createDeliveryOpener } from "./event-content.ts";
 import { createHostResolver } from "./http-resolver.ts";
 import { createHttpSender, type HttpSender } from "./http-sender.ts";
 import { createRecorder } from "./recorder.ts";
@@ -124,6 +125,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
     http,
     signer,
     clock,
+    openContent: createDeliveryOpener(options.keyring, createRandomPool()),
     openSecret: async ({ tenantId, endpointId, wrappedDataKey, secretVersion, sealedSecret }) =>
       await openSecret(tenantId, endpointId, {
         wrappedDataKey,
@@ -135,12 +137,12 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
   const newAttemptId = (): string => newId("attempt", clock.now(), idBytes);
   return new AttemptService({
     load: async (key) => await loads.add(key),
-    park: async (key, to, plan) => {
+    park: async (key, { to, reason }, plan) => {
       const now = clock.now();
       await parkDelivery(pool, {
         ...key,
         to,
-        reason: to === "DEAD_LETTERED" ? "endpoint_disabled" : null,
+        reason,
         now: new Date(now),
         expiresAt: new Date(now + plan.deadLetterMs),
       });

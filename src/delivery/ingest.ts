@@ -17,6 +17,8 @@ import {
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
 import { SignetError } from "../errors.ts";
+import type { ContentKeys } from "./content-keys.ts";
+import { sealNewContents } from "./event-content.ts";
 
 /** How long an Idempotency-Key stands for its first request (wire.md, Events). */
 export const IDEMPOTENCY_MS = 86_400_000;
@@ -50,19 +52,25 @@ export interface Ingest {
   /**
    * Resolves when the event is durable.
    *
-   * @throws SignetError IDEMPOTENCY_KEY_REUSED when the key stands for another body, CONFLICT when its event is gone
+   * @throws SignetError IDEMPOTENCY_KEY_REUSED when the key stands for another body, CONFLICT when its event is gone,
+   *   TENANT_SUSPENDED when the tenant is erased
    */
   accept(event: IncomingEvent): Promise<AcceptedEvent>;
 }
 
 export interface IngestOptions {
   readonly pool: Pool;
+  readonly keys: ContentKeys;
   readonly clock: Clock;
+  /** Of ids. */
   readonly randomBytes: RandomBytes;
+  /** Of what keys are made of. */
+  readonly keyBytes: RandomBytes;
   readonly deadLetterMs: number;
 }
 
-type Flushed = AcceptedEvent | "key-taken";
+/** An error is that item's own. */
+type Flushed = AcceptedEvent | "key-taken" | Error;
 
 export function createIngest(options: IngestOptions): Ingest {
   const { pool, clock } = options;
@@ -79,6 +87,9 @@ export function createIngest(options: IngestOptions): Ingest {
       // A key can be forgotten between the insert that met it and the look-up: then it is free again.
       for (;;) {
         const flushed = await commits.add(event);
+        if (flushed instanceof Error) {
+          throw flushed;
+        }
         if (flushed !== "key-taken") {
           return flushed;
         }
@@ -91,17 +102,25 @@ export function createIngest(options: IngestOptions): Ingest {
   };
 }
 
-async function commit(
-  items: readonly IncomingEvent[],
-  { pool, clock, randomBytes, deadLetterMs }: IngestOptions,
-): Promise<Flushed[]> {
+async function commit(items: readonly IncomingEvent[], options: IngestOptions): Promise<Flushed[]> {
+  const { pool, clock, randomBytes, deadLetterMs } = options;
   const nowMs = clock.now();
   const now = new Date(nowMs);
-  const matches = await matchAll(pool, items);
+  const [matches, roots] = await Promise.all([
+    matchAll(pool, items),
+    options.keys.rootsOf(
+      pool,
+      items.map((item) => item.tenantId),
+    ),
+  ]);
   const keys = new Set<string>();
-  const events: NewEvent[] = [];
+  const events: (Omit<NewEvent, "content"> & { readonly data: string })[] = [];
   const ids = items.map((item) => {
     const { idempotency } = item;
+    const root = roots.get(item.tenantId);
+    if (root instanceof Error) {
+      return root;
+    }
     const key = idempotency === null ? null : `${idempotency.tenantId}/${idempotency.key}`;
     if (key !== null && keys.has(key)) {
       return undefined;
@@ -127,13 +146,18 @@ async function commit(
     });
     return { id, deliveries: matching.length };
   });
-  const inserted = await insertEvents(pool, events, {
+  const contents = sealNewContents(events, (tenantId) => roots.get(tenantId) as Buffer, options.keyBytes);
+  const sealed = events.map((event, index) => ({ ...event, content: contents[index] as Buffer }));
+  const inserted = await insertEvents(pool, sealed, {
     now,
     keysAfter: new Date(nowMs - IDEMPOTENCY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
   });
   return items.map((item, index): Flushed => {
     const made = ids[index];
+    if (made instanceof Error) {
+      return made;
+    }
     return made === undefined || !inserted.has(made.id)
       ? "key-taken"
       : { id: made.id, type: item.type, createdAt: now, deliveries: made.deliveries, replayed: false };

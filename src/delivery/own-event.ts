@@ -1,9 +1,12 @@
 /** Events of the service itself, to the endpoints of the tenant that they concern. */
+import type { Keyring } from "../crypto/keyring.ts";
 import type { Queryable } from "../database/pool.ts";
+import { findDataKeys } from "../database/repositories/data-keys.ts";
 import { insertEvents, matchEndpoints } from "../database/repositories/events.ts";
 import { actAs } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
+import { sealNewContents } from "./event-content.ts";
 import { IDEMPOTENCY_MS } from "./ingest.ts";
 
 export interface OwnEvent {
@@ -23,20 +26,23 @@ export interface PublishedOwnEvent {
 }
 
 export interface OwnEventSources {
+  readonly keyring: Pick<Keyring, "contentRoot">;
   readonly clock: Clock;
+  /** Of ids and of what keys are made of. */
   readonly randomBytes: RandomBytes;
   readonly deadLetterMs: number;
 }
 
 /**
- * Publishes an event in the caller's transaction: it is delivered exactly when that commits.
+ * Publishes an event in the caller's transaction: it is delivered exactly when that commits. A tenant that is erased gets
+ * none.
  *
  * @param db a transaction, of any role of the service
  */
 export async function publishOwnEvent(
   db: Queryable,
   { tenantId, type, data, to, except }: OwnEvent,
-  { clock, randomBytes, deadLetterMs }: OwnEventSources,
+  { keyring, clock, randomBytes, deadLetterMs }: OwnEventSources,
 ): Promise<PublishedOwnEvent> {
   const nowMs = clock.now();
   const now = new Date(nowMs);
@@ -46,15 +52,21 @@ export async function publishOwnEvent(
     expiresAt: new Date(nowMs + deadLetterMs),
   };
   return await actAs(db, "signet_ingest", async () => {
+    const named = { id: newId("event", nowMs, randomBytes), tenantId, data };
+    const wrapped = (await findDataKeys(db, [tenantId])).get(tenantId);
+    if (wrapped === undefined) {
+      return { id: named.id, deliveryIds: [] };
+    }
+    const root = await keyring.contentRoot(wrapped, tenantId);
+    const [content] = sealNewContents([named], () => root, randomBytes);
     const matching =
       to === undefined
         ? (await matchEndpoints(db, [{ tenantId, type }])).filter(({ endpointId }) => endpointId !== except)
         : [{ endpointId: to, state: "ACTIVE" }];
     const event = {
-      id: newId("event", nowMs, randomBytes),
-      tenantId,
+      ...named,
       type,
-      data,
+      content: content as Buffer,
       sourceId: null,
       occurredAt: now,
       idempotency: null,

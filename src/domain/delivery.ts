@@ -14,6 +14,9 @@ export type DeliveryState = (typeof DELIVERY_STATES)[number];
 export const DEAD_LETTER_REASONS = ["attempts_exhausted", "endpoint_disabled"] as const;
 export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number];
 
+/** Why a delivery was taken out of the schedule: what can be sent no more is cancelled. */
+export type DeliveryReason = DeadLetterReason | "content_erased";
+
 /**
  * Coarse classes of failure, shown to tenants; they reveal nothing about the inside of the network. `refused` is our
  * own address policy, a refused TCP connection is `connect`.

@@ -187,7 +187,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const { view } = revocation.follower;
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view });
   const receipts = createReceipts({ pool: pools.issuer, monotonic: () => performance.now(), ...shared });
-  const revoking = { ...shared, receipts, deadLetterMs: config.deadLetterMs };
+  const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const webhooks = createWebhooks({ config, pools, keyring, temporal, tenantLimits, clock, log });

@@ -6,9 +6,12 @@ import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool } from "../database/pool.ts";
 import { configuredPolicy } from "../delivery/address-policy.ts";
+import { createContentKeys } from "../delivery/content-keys.ts";
 import { DeliveryService } from "../delivery/delivery-service.ts";
+import { EventService } from "../delivery/event-service.ts";
 import { createIngest } from "../delivery/ingest.ts";
 import { createPlatformPublishingAudit } from "../delivery/platform-publishing.ts";
+import { Releaser } from "../delivery/release.ts";
 import type { Clock } from "../domain/clock.ts";
 import { EndpointService } from "../endpoints/endpoint-service.ts";
 import { createVerification } from "../endpoints/verification.ts";
@@ -40,23 +43,26 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     deadLetterMs: config.deadLetterMs,
     log,
   });
-  const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, randomBytes, log });
+  const releaser = new Releaser(temporal, log);
+  const reading = { pool: pools.api, keyring, releaser, clock, randomBytes };
   const ingest = createIngest({
     pool: pools.ingest,
+    keys: createContentKeys({ keyring, clock }),
     clock,
     randomBytes: createRandomPool(),
+    keyBytes: randomBytes,
     deadLetterMs: config.deadLetterMs,
   });
   return {
     endpoints,
-    deliveries,
+    events: new EventService(reading),
+    deliveries: new DeliveryService(reading),
     ingest,
-    api: pools.api,
     ingestPool: pools.ingest,
     tenantLimits,
     notePlatformPublishing: createPlatformPublishingAudit(pools.api, { clock, randomBytes }),
     drain: async () => {
-      await Promise.all([endpoints.drain(), deliveries.drain()]);
+      await Promise.all([endpoints.drain(), releaser.drain()]);
     },
   };
 }

@@ -63,6 +63,7 @@ const STORED: Members<StoredEvent> = {
   ...ACCEPTED,
   source_id: true,
   occurred_at: true,
+  content_erased_at: true,
   data: true,
 };
 const ATTEMPT: Members<Attempt> = {

@@ -8,8 +8,11 @@ import { Pool as PgPool } from "pg";
 import { inject } from "vitest";
 import { type Config, type Environment, loadConfig } from "../../src/config.ts";
 import { createPool, type Pool } from "../../src/database/pool.ts";
-import type { Delivery, StoredAttempt } from "../../src/database/repositories/deliveries.ts";
-import { DeliveryService } from "../../src/delivery/delivery-service.ts";
+import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import { createContentKeys } from "../../src/delivery/content-keys.ts";
+import { type Attempt, DeliveryService } from "../../src/delivery/delivery-service.ts";
+import { EventService } from "../../src/delivery/event-service.ts";
+import { Releaser } from "../../src/delivery/release.ts";
 import { type AcceptedEvent, createIngest, type Ingest } from "../../src/delivery/ingest.ts";
 import { systemClock } from "../../src/domain/clock.ts";
 import { newId } from "../../src/domain/ids.ts";
@@ -40,6 +43,7 @@ export interface World {
   readonly sql: Pick<PgPool, "query">;
   readonly temporal: TemporalClient;
   readonly ingest: Ingest;
+  readonly events: EventService;
   readonly deliveries: DeliveryService;
   readonly endpoints: EndpointService;
   /** Environment for child processes of this world. */
@@ -61,7 +65,7 @@ export interface World {
     wanted: (delivery: Delivery) => boolean,
     patienceMs?: number,
   ): Promise<Delivery>;
-  attempts(tenantId: string, id: string): Promise<StoredAttempt[]>;
+  attempts(tenantId: string, id: string): Promise<Attempt[]>;
   close(): Promise<void>;
 }
 
@@ -119,8 +123,18 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const connection = Connection.lazy({ address: config.temporalAddress });
   const temporal = new TemporalClient({ connection, namespace: config.temporalNamespace });
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
-  const ingest = createIngest({ pool: pools.ingest, clock, randomBytes, deadLetterMs: config.deadLetterMs });
-  const deliveries = new DeliveryService({ pool: pools.api, client: temporal, clock, randomBytes, log });
+  const ingest = createIngest({
+    pool: pools.ingest,
+    keys: createContentKeys({ keyring, clock }),
+    clock,
+    randomBytes,
+    keyBytes: randomBytes,
+    deadLetterMs: config.deadLetterMs,
+  });
+  const releaser = new Releaser(temporal, log);
+  const reading = { pool: pools.api, keyring, releaser, clock, randomBytes };
+  const deliveries = new DeliveryService(reading);
+  const events = new EventService(reading);
   const endpoints = new EndpointService({
     pool: pools.api,
     keyring,
@@ -139,6 +153,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     sql,
     temporal,
     ingest,
+    events,
     deliveries,
     endpoints,
     environment,
@@ -213,7 +228,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     attempts: async (tenantId, id) => await deliveries.attempts(tenantId, id),
     close: async () => {
       await Promise.all([...workers].map(async (worker) => await worker.close()));
-      await Promise.all([deliveries.drain(), endpoints.drain()]);
+      await Promise.all([releaser.drain(), endpoints.drain()]);
       await connection.close();
       await Promise.all([pools.api.end(), pools.ingest.end(), sql.end()]);
       await database.drop();

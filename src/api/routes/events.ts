@@ -1,9 +1,7 @@
-/** Publishing events and looking at them (wire.md, Events). */
+/** Publishing events, looking at them, and erasing what they hold (wire.md, Events). */
 import { Type } from "typebox";
-import type { Pool } from "../../database/pool.ts";
-import { findEvent, listEvents, type StoredEvent } from "../../database/repositories/events.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import { SignetError } from "../../errors.ts";
+import type { EventService, OpenEvent } from "../../delivery/event-service.ts";
+import { callerOf } from "../caller.ts";
 import { Instant, queryInstant } from "../instants.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
@@ -16,24 +14,53 @@ import { type PublishingServices, registerPublishing } from "./publishing.ts";
 const TAGS = ["events"];
 
 /** The wire form of an event. */
-export function wireEvent(event: StoredEvent): string {
-  const { id, type, sourceId, occurredAt, createdAt, deliveries } = event;
+export function wireEvent(event: OpenEvent): string {
+  const { id, type, sourceId, occurredAt, createdAt, deliveries, contentErasedAt } = event;
   return withRawMember(
-    { id, type, source_id: sourceId, occurred_at: occurredAt, created_at: createdAt, deliveries },
+    {
+      id,
+      type,
+      source_id: sourceId,
+      occurred_at: occurredAt,
+      created_at: createdAt,
+      deliveries,
+      content_erased_at: contentErasedAt,
+    },
     "data",
-    event.data,
+    event.data ?? "null",
   );
 }
 
 export function registerEventRoutes(
   server: SignetServer,
-  services: PublishingServices & { readonly api: Pool },
+  services: PublishingServices & { readonly events: EventService },
 ): void {
   registerPublishing(server, services);
-  registerReads(server, services.api);
+  registerReads(server, services.events);
+  registerErasure(server, services.events);
 }
 
-function registerReads(server: SignetServer, api: Pool): void {
+function registerErasure(server: SignetServer, events: EventService): void {
+  server.delete(
+    "/v1/events/:id/content",
+    {
+      config: { scopes: ["events:publish"] },
+      schema: {
+        tags: TAGS,
+        description:
+          "Destroys the event's data and what receivers answered to it, for good. Deliveries that wait are cancelled.",
+        params: IdParams("event"),
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      await events.erase(request.identity.tenantId, request.params.id, callerOf(request));
+      return await reply.code(204).send(null);
+    },
+  );
+}
+
+function registerReads(server: SignetServer, events: EventService): void {
   server.get(
     "/v1/events",
     {
@@ -55,20 +82,15 @@ function registerReads(server: SignetServer, api: Pool): void {
       const { event_type: type } = request.query;
       const from = queryInstant(request.query.from, "from");
       const to = queryInstant(request.query.to, "to");
-      const rows = await tenantTransaction(
-        api,
-        tenantId,
-        async (client) =>
-          await listEvents(client, tenantId, {
-            filter: {
-              ...(type === undefined ? {} : { type }),
-              ...(from === undefined ? {} : { from }),
-              ...(to === undefined ? {} : { to }),
-            },
-            before: page.before ?? undefined,
-            limit: page.limit + 1,
-          }),
-      );
+      const rows = await events.list(tenantId, {
+        filter: {
+          ...(type === undefined ? {} : { type }),
+          ...(from === undefined ? {} : { from }),
+          ...(to === undefined ? {} : { to }),
+        },
+        before: page.before ?? undefined,
+        limit: page.limit + 1,
+      });
       const { data, next_cursor: next } = toPage(rows, page);
       return await reply.type(JSON_TYPE).send(rawPage(data.map(wireEvent), next) as never);
     },
@@ -80,16 +102,7 @@ function registerReads(server: SignetServer, api: Pool): void {
       config: { scopes: ["events:read"] },
       schema: { tags: TAGS, params: IdParams("event"), response: { 200: StoredEventSchema } },
     },
-    async ({ identity: { tenantId }, params: { id } }, reply) => {
-      const event = await tenantTransaction(
-        api,
-        tenantId,
-        async (client) => await findEvent(client, tenantId, id),
-      );
-      if (event === undefined) {
-        throw new SignetError("NOT_FOUND", { detail: "There is no such event." });
-      }
-      return await reply.type(JSON_TYPE).send(wireEvent(event) as never);
-    },
+    async ({ identity: { tenantId }, params: { id } }, reply) =>
+      await reply.type(JSON_TYPE).send(wireEvent(await events.find(tenantId, id)) as never),
   );
 }

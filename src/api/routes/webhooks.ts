@@ -1,5 +1,6 @@
 /** Everything about webhooks, in the order a tenant meets it. */
 import type { DeliveryService } from "../../delivery/delivery-service.ts";
+import type { EventService } from "../../delivery/event-service.ts";
 import type { EndpointService } from "../../endpoints/endpoint-service.ts";
 import type { SignetServer } from "../types.ts";
 import { registerDeadLetterRoutes } from "./dead-letters.ts";
@@ -7,12 +8,10 @@ import { registerDeliveryRoutes } from "./deliveries.ts";
 import { registerEndpointRoutes } from "./endpoints.ts";
 import { registerEventRoutes } from "./events.ts";
 import type { PublishingServices } from "./publishing.ts";
-import type { Pool } from "../../database/pool.ts";
 
 export interface WebhookServices extends PublishingServices {
-  /** signet_api */
-  readonly api: Pool;
   readonly endpoints: EndpointService;
+  readonly events: EventService;
   readonly deliveries: DeliveryService;
 }
 

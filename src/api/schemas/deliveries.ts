@@ -1,5 +1,6 @@
 import { type Static, Type } from "typebox";
-import type { Delivery as DeliveryRow, StoredAttempt } from "../../database/repositories/deliveries.ts";
+import type { Delivery as DeliveryRow } from "../../database/repositories/deliveries.ts";
+import type { Attempt as OpenAttempt } from "../../delivery/delivery-service.ts";
 import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "../../domain/delivery.ts";
 import { Instant } from "../instants.ts";
 import { Id, Nullable, OneOf, PageQuery, Timestamp } from "./common.ts";
@@ -52,7 +53,7 @@ export const Attempt = Type.Object({
   duration_ms: Nullable(Type.Integer({ description: "Null while the request is under way" })),
   status: Nullable(Type.Integer()),
   error: Nullable(AttemptError),
-  response_body: Nullable(Type.String({ description: "The first 4 KiB" })),
+  response_body: Nullable(Type.String({ description: "The first 4 KiB; erased with the event's content" })),
 });
 
 /** The wire form of a delivery's row. */
@@ -77,7 +78,7 @@ export function presentDelivery(row: DeliveryRow): Delivery {
 }
 
 /** The wire form of an attempt's row. */
-export function presentAttempt(row: StoredAttempt): Static<typeof Attempt> {
+export function presentAttempt(row: OpenAttempt): Static<typeof Attempt> {
   return {
     id: row.id,
     cycle: row.cycle,

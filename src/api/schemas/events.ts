@@ -47,5 +47,12 @@ export const StoredEvent = Type.Object({
   occurred_at: Timestamp,
   created_at: Timestamp,
   deliveries: Type.Integer(),
-  data: Type.Unsafe<unknown>({ type: "object", additionalProperties: true }),
+  content_erased_at: Nullable(Timestamp),
+  data: Nullable(
+    Type.Unsafe<unknown>({
+      type: "object",
+      additionalProperties: true,
+      description: "Null once it is erased",
+    }),
+  ),
 });

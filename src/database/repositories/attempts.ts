@@ -1,8 +1,9 @@
 /** Attempts: what a sender needs to know before it sends, and what came of it. */
-import type { AttemptError, DeadLetterReason, DeliveryState } from "../../domain/delivery.ts";
+import type { AttemptError, DeliveryReason, DeliveryState } from "../../domain/delivery.ts";
 import type { DisabledReason, EndpointState } from "../../domain/endpoint-state.ts";
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
+import type { StoredContent } from "./events.ts";
 
 /** One delivery that a carrier wants to attempt. */
 export interface AttemptKey {
@@ -13,7 +14,7 @@ export interface AttemptKey {
 }
 
 /** A delivery with everything that its request is made of, and the attempt's row if it has one. */
-export interface LoadedDelivery {
+export interface LoadedDelivery extends StoredContent {
   readonly deliveryId: string;
   readonly tenantId: string;
   readonly state: DeliveryState;
@@ -22,7 +23,6 @@ export interface LoadedDelivery {
   readonly eventId: string;
   readonly eventType: string;
   readonly occurredAt: Date;
-  readonly data: string;
   readonly endpointId: string;
   readonly endpointState: EndpointState;
   readonly disabledReason: DisabledReason | null;
@@ -32,6 +32,7 @@ export interface LoadedDelivery {
   readonly metadata: string | null;
   readonly sealedSecret: string | null;
   readonly secretVersion: number | null;
+  /** Empty once the tenant is erased. */
   readonly wrappedDataKey: string;
   /** Since when the tenant's deliveries wait. */
   readonly heldAt: Date | null;
@@ -52,7 +53,8 @@ interface LoadedRow {
   event_id: string;
   event_type: string;
   occurred_at: Date;
-  data: string;
+  data: string | null;
+  content: Buffer | null;
   endpoint_id: string;
   endpoint_state: EndpointState;
   disabled_reason: DisabledReason | null;
@@ -79,7 +81,7 @@ export async function loadForAttempt(
   const { rows } = await db.query<LoadedRow>({
     name: "load-for-attempt",
     text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
-        e.occurred_at, e.data, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata,
+        e.occurred_at, e.data, e.content, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata,
         p.disabled_reason,
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS verifying_since,
@@ -119,6 +121,7 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
     eventType: row.event_type,
     occurredAt: row.occurred_at,
     data: row.data,
+    content: row.content,
     endpointId: row.endpoint_id,
     endpointState: row.endpoint_state,
     disabledReason: row.disabled_reason,
@@ -187,7 +190,8 @@ export interface AttemptOutcome {
   readonly durationMs: number;
   readonly status: number | null;
   readonly error: AttemptError | null;
-  readonly responseBody: string | null;
+  /** Sealed beside the event's content, or as it came where that is not sealed. */
+  readonly responseBody: Buffer | string | null;
   readonly nextState: "DELIVERED" | "RETRYING" | "DEAD_LETTERED";
   readonly nextAttemptAt: Date | null;
   readonly endedAt: Date;
@@ -196,6 +200,50 @@ export interface AttemptOutcome {
   /** A delivery that goes on leaves its carrier and waits for a list of its endpoint. */
   readonly leaves: boolean;
 }
+
+const RECORD_OUTCOMES = `WITH outcome AS (
+    SELECT * FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[],
+      $9::timestamptz[], $10::int[], $11::int[], $12::text[], $13::text[], $14::text[], $15::timestamptz[],
+      $16::timestamptz[], $17::timestamptz[], $18::boolean[], $19::bytea[])
+    AS o(day, delivery_id, cycle, attempt, id, tenant_id, carrier, epoch,
+      started_at, duration_ms, status, error, response_body, next_state, next_attempt_at, ended_at, expires_at, leaves, response)
+  ), written AS (
+    INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body, response)
+    SELECT day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error,
+      -- What is not sealed must not outlive the erasure of its event.
+      CASE WHEN response_body IS NOT NULL AND EXISTS (
+        SELECT FROM deliveries d WHERE d.day = outcome.day AND d.id = outcome.delivery_id AND d.reason = 'content_erased'
+      ) THEN NULL ELSE response_body END,
+      response
+    FROM outcome
+    -- The order of the leases, which may be written at the same time: two statements must not wait for each other.
+    ORDER BY day, delivery_id, cycle, attempt
+    ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
+      SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
+        error = excluded.error, response_body = excluded.response_body, response = excluded.response,
+        lease_until = NULL
+      WHERE attempts.duration_ms IS NULL
+    RETURNING day, delivery_id, cycle, attempt
+  ), followed AS (
+    UPDATE deliveries d SET
+      state = o.next_state,
+      carrier = CASE WHEN o.leaves THEN NULL ELSE d.carrier END,
+      epoch = d.epoch + o.leaves::int,
+      attempt_count = o.attempt,
+      cycle_started_at = CASE WHEN o.attempt = 1 THEN o.started_at ELSE d.cycle_started_at END,
+      last_status = o.status,
+      last_error = o.error,
+      next_attempt_at = o.next_attempt_at,
+      delivered_at = CASE WHEN o.next_state = 'DELIVERED' THEN o.ended_at END,
+      dead_lettered_at = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN o.ended_at END,
+      expires_at = o.expires_at,
+      reason = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN 'attempts_exhausted' END
+    FROM outcome o JOIN written w ON w.day = o.day AND w.delivery_id = o.delivery_id AND w.cycle = o.cycle
+      AND w.attempt = o.attempt
+    WHERE d.day = o.day AND d.id = o.delivery_id AND d.state IN ('QUEUED', 'RETRYING')
+      AND ((d.carrier = o.carrier AND d.epoch = o.epoch) OR (d.cycle = o.cycle AND o.next_state <> 'RETRYING'))
+  )
+  SELECT delivery_id, cycle, attempt FROM written`;
 
 /**
  * Writes attempts and the states that follow from them in one statement. The first outcome of an attempt stays; a
@@ -207,42 +255,7 @@ export interface AttemptOutcome {
 export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOutcome[]): Promise<boolean[]> {
   const { rows } = await db.query<{ delivery_id: string; cycle: number; attempt: number }>({
     name: "record-outcomes",
-    text: `WITH outcome AS (
-        SELECT * FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[],
-          $9::timestamptz[], $10::int[], $11::int[], $12::text[], $13::text[], $14::text[], $15::timestamptz[],
-          $16::timestamptz[], $17::timestamptz[], $18::boolean[])
-        AS o(day, delivery_id, cycle, attempt, id, tenant_id, carrier, epoch,
-          started_at, duration_ms, status, error, response_body, next_state, next_attempt_at, ended_at, expires_at, leaves)
-      ), written AS (
-        INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body)
-        SELECT day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body FROM outcome
-        -- The order of the leases, which may be written at the same time: two statements must not wait for each other.
-        ORDER BY day, delivery_id, cycle, attempt
-        ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
-          SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
-            error = excluded.error, response_body = excluded.response_body, lease_until = NULL
-          WHERE attempts.duration_ms IS NULL
-        RETURNING day, delivery_id, cycle, attempt
-      ), followed AS (
-        UPDATE deliveries d SET
-          state = o.next_state,
-          carrier = CASE WHEN o.leaves THEN NULL ELSE d.carrier END,
-          epoch = d.epoch + o.leaves::int,
-          attempt_count = o.attempt,
-          cycle_started_at = CASE WHEN o.attempt = 1 THEN o.started_at ELSE d.cycle_started_at END,
-          last_status = o.status,
-          last_error = o.error,
-          next_attempt_at = o.next_attempt_at,
-          delivered_at = CASE WHEN o.next_state = 'DELIVERED' THEN o.ended_at END,
-          dead_lettered_at = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN o.ended_at END,
-          expires_at = o.expires_at,
-          reason = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN 'attempts_exhausted' END
-        FROM outcome o JOIN written w ON w.day = o.day AND w.delivery_id = o.delivery_id AND w.cycle = o.cycle
-          AND w.attempt = o.attempt
-        WHERE d.day = o.day AND d.id = o.delivery_id AND d.state IN ('QUEUED', 'RETRYING')
-          AND ((d.carrier = o.carrier AND d.epoch = o.epoch) OR (d.cycle = o.cycle AND o.next_state <> 'RETRYING'))
-      )
-      SELECT delivery_id, cycle, attempt FROM written`,
+    text: RECORD_OUTCOMES,
     values: [
       outcomes.map((row) => idDay(row.deliveryId)),
       outcomes.map((row) => row.deliveryId),
@@ -256,12 +269,13 @@ export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOu
       outcomes.map((row) => row.durationMs),
       outcomes.map((row) => row.status),
       outcomes.map((row) => row.error),
-      outcomes.map((row) => row.responseBody),
+      outcomes.map((row) => (typeof row.responseBody === "string" ? row.responseBody : null)),
       outcomes.map((row) => row.nextState),
       outcomes.map((row) => row.nextAttemptAt),
       outcomes.map((row) => row.endedAt),
       outcomes.map((row) => row.expiresAt),
       outcomes.map((row) => row.leaves),
+      outcomes.map((row) => (typeof row.responseBody === "string" ? null : row.responseBody)),
     ],
   });
   const written = new Set(rows.map((row) => `${row.delivery_id}/${row.cycle}/${row.attempt}`));
@@ -276,7 +290,7 @@ export interface ParkedDelivery {
   readonly now: Date;
   readonly expiresAt: Date;
   readonly to: "DEAD_LETTERED" | "CANCELLED";
-  readonly reason: DeadLetterReason | null;
+  readonly reason: DeliveryReason | null;
 }
 
 /** Takes a delivery out of the schedule without an attempt; true when it was still the carrier's and open. */

@@ -13,3 +13,16 @@ export async function findDataKey(db: Queryable, tenantId: string): Promise<stri
   }
   return row.data_key;
 }
+
+/** The wrapped data keys of tenants; one that is erased, or was never there, has none. */
+export async function findDataKeys(
+  db: Queryable,
+  tenantIds: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await db.query<{ id: string; data_key: string }>({
+    name: "find-data-keys",
+    text: "SELECT id, data_key FROM tenants WHERE id = ANY ($1) AND data_key <> ''",
+    values: [tenantIds],
+  });
+  return new Map(rows.map((row) => [row.id, row.data_key]));
+}

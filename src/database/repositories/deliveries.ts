@@ -1,5 +1,5 @@
 /** Deliveries as their tenant sees them: lists, timeline, dead letters, replay. */
-import type { AttemptError, DeadLetterReason, DeliveryState } from "../../domain/delivery.ts";
+import type { AttemptError, DeliveryReason, DeliveryState } from "../../domain/delivery.ts";
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
@@ -10,7 +10,7 @@ export interface Delivery {
   readonly eventType: string;
   readonly endpointId: string;
   readonly state: DeliveryState;
-  readonly reason: DeadLetterReason | null;
+  readonly reason: DeliveryReason | null;
   readonly cycle: number;
   readonly attemptCount: number;
   readonly nextAttemptAt: Date | null;
@@ -29,7 +29,7 @@ interface DeliveryRow {
   event_type: string;
   endpoint_id: string;
   state: DeliveryState;
-  reason: DeadLetterReason | null;
+  reason: DeliveryReason | null;
   cycle: number;
   attempt_count: number;
   next_attempt_at: Date | null;
@@ -169,7 +169,10 @@ export interface StoredAttempt {
   readonly durationMs: number | null;
   readonly status: number | null;
   readonly error: AttemptError | null;
+  /** As it came, of events from before contents were sealed. */
   readonly responseBody: string | null;
+  /** Sealed beside the event's content. */
+  readonly response: Buffer | null;
 }
 
 /** Every attempt of a delivery, in the order they were made. */
@@ -187,9 +190,10 @@ export async function listAttempts(
     status: number | null;
     error: AttemptError | null;
     response_body: string | null;
+    response: Buffer | null;
   }>({
     name: "list-attempts",
-    text: `SELECT id, cycle, attempt, started_at, duration_ms, status, error, response_body FROM attempts
+    text: `SELECT id, cycle, attempt, started_at, duration_ms, status, error, response_body, response FROM attempts
       WHERE day = $1 AND delivery_id = $2 AND tenant_id = $3 ORDER BY cycle, attempt`,
     values: [idDay(deliveryId), deliveryId, tenantId],
   });
@@ -202,6 +206,7 @@ export async function listAttempts(
     status: row.status,
     error: row.error,
     responseBody: row.response_body,
+    response: row.response,
   }));
 }
 

@@ -1,4 +1,5 @@
 /** Events and, in the same statement, the deliveries that they cause: the outbox. */
+import { CONTENT_HEAD_BYTES } from "../../crypto/content.ts";
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 
@@ -59,8 +60,8 @@ export interface NewEvent {
   readonly id: string;
   readonly tenantId: string;
   readonly type: string;
-  /** Raw JSON text of `data`. */
-  readonly data: string;
+  /** `data`, sealed (crypto/content.ts). */
+  readonly content: Buffer;
   readonly sourceId: string | null;
   readonly occurredAt: Date;
   readonly idempotency: EventKey | null;
@@ -73,6 +74,17 @@ export interface InsertTimes {
   readonly keysAfter: Date;
   /** Of deliveries that are dead letters at once. */
   readonly expiresAt: Date;
+}
+
+/** Where pieces lie in a buffer of them: the first byte is number 1, as `substr` counts. */
+function placesOf(pieces: readonly Buffer[]): { readonly starts: number[]; readonly lengths: number[] } {
+  let next = 1;
+  const starts: number[] = [];
+  for (const { length } of pieces) {
+    starts.push(next);
+    next += length;
+  }
+  return { starts, lengths: pieces.map(({ length }) => length) };
 }
 
 const EVENTS_ROUTE = "POST /v1/events";
@@ -89,12 +101,14 @@ export async function insertEvents(
   { now, keysAfter, expiresAt }: InsertTimes,
 ): Promise<Set<string>> {
   const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
+  const contents = events.map((event) => event.content);
+  const { starts, lengths } = placesOf(contents);
   const { rows } = await db.query<{ id: string }>({
     name: "insert-events",
     text: `WITH input AS (
-        SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
-          $8::int[], $9::text[], $10::bytea[], $18::text[])
-        AS i(day, id, tenant_id, type, data, source_id, occurred_at, deliveries, key, body_hash, key_tenant_id)
+        SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $6::text[], $7::timestamptz[], $8::int[],
+          $9::text[], $10::bytea[], $18::text[], $19::int[], $20::int[])
+        AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, key, body_hash, key_tenant_id, start, length)
       ), keyed AS (
         INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
         SELECT key_tenant_id, '${EVENTS_ROUTE}', key, body_hash, id, $11 FROM input WHERE key IS NOT NULL
@@ -104,8 +118,9 @@ export async function insertEvents(
           WHERE k.created_at <= $12
         RETURNING resource_id
       ), accepted AS (
-        INSERT INTO events (day, id, tenant_id, type, data, source_id, occurred_at, deliveries, created_at)
-        SELECT i.day, i.id, i.tenant_id, i.type, i.data, i.source_id, i.occurred_at, i.deliveries, $11
+        INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at)
+        -- One value for all contents: an array of them would travel in hexadecimal.
+        SELECT i.day, i.id, i.tenant_id, i.type, substr($5::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, $11
         FROM input i WHERE i.key IS NULL OR i.id IN (SELECT resource_id FROM keyed)
         RETURNING day, id, tenant_id, type
       ), outbox AS (
@@ -127,7 +142,7 @@ export async function insertEvents(
       events.map((event) => event.id),
       events.map((event) => event.tenantId),
       events.map((event) => event.type),
-      events.map((event) => event.data),
+      Buffer.concat(contents),
       events.map((event) => event.sourceId),
       events.map((event) => event.occurredAt),
       events.map((event) => event.deliveries.length),
@@ -141,6 +156,8 @@ export async function insertEvents(
       deliveries.map(({ delivery }) => delivery.endpointId),
       deliveries.map(({ delivery }) => delivery.state),
       events.map((event) => event.idempotency?.tenantId ?? null),
+      starts,
+      lengths,
     ],
   });
   return new Set(rows.map((row) => row.id));
@@ -171,11 +188,19 @@ export async function findEventKey(
     : { bodyHash: row.body_hash, eventId: row.resource_id, takenAt: row.created_at };
 }
 
-/** An event as its tenant sees it. */
-export interface StoredEvent {
+/** `data` of an event as it is kept; neither once it is erased. */
+export interface StoredContent {
+  /** As it was published: events from before contents were sealed. */
+  readonly data: string | null;
+  /** Sealed (crypto/content.ts). */
+  readonly content: Buffer | null;
+}
+
+/** An event as it is kept. */
+export interface StoredEvent extends StoredContent {
   readonly id: string;
   readonly type: string;
-  readonly data: string;
+  readonly contentErasedAt: Date | null;
   readonly sourceId: string | null;
   readonly occurredAt: Date;
   readonly deliveries: number;
@@ -185,7 +210,9 @@ export interface StoredEvent {
 interface EventRow {
   id: string;
   type: string;
-  data: string;
+  data: string | null;
+  content: Buffer | null;
+  content_erased_at: Date | null;
   source_id: string | null;
   occurred_at: Date;
   deliveries: number;
@@ -197,6 +224,8 @@ function toEvent(row: EventRow): StoredEvent {
     id: row.id,
     type: row.type,
     data: row.data,
+    content: row.content,
+    contentErasedAt: row.content_erased_at,
     sourceId: row.source_id,
     occurredAt: row.occurred_at,
     deliveries: row.deliveries,
@@ -204,7 +233,8 @@ function toEvent(row: EventRow): StoredEvent {
   };
 }
 
-const EVENT_COLUMNS = "id, type, data, source_id, occurred_at, deliveries, created_at";
+const EVENT_COLUMNS =
+  "id, type, data, content, content_erased_at, source_id, occurred_at, deliveries, created_at";
 
 export async function findEvent(
   db: Queryable,
@@ -217,6 +247,21 @@ export async function findEvent(
     values: [idDay(id), id, tenantId],
   });
   return rows[0] === undefined ? undefined : toEvent(rows[0]);
+}
+
+/** The beginning of an event's content, which what was sealed beside it opens with; undefined once it is erased or gone. */
+export async function findContentHead(
+  db: Queryable,
+  tenantId: string,
+  id: string,
+): Promise<Buffer | undefined> {
+  const { rows } = await db.query<{ head: Buffer }>({
+    name: "find-content-head",
+    text: `SELECT substr(content, 1, $4) AS head FROM events
+      WHERE day = $1 AND id = $2 AND tenant_id = $3 AND content IS NOT NULL`,
+    values: [idDay(id), id, tenantId, CONTENT_HEAD_BYTES],
+  });
+  return rows[0]?.head;
 }
 
 /** The events with these ids that still exist, in no order. */

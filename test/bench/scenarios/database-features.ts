@@ -70,7 +70,7 @@ function newEvents(targets: readonly Target[], now: Date): NewEvent[] {
       id: newId("event", now.getTime(), randomBytes),
       tenantId: target?.tenantId ?? "",
       type: "bench.type_00",
-      data: JSON.stringify({ pad: "x".repeat(PAYLOAD_BYTES) }),
+      content: randomBytes(PAYLOAD_BYTES),
       sourceId: null,
       occurredAt: now,
       idempotency: null,

@@ -68,6 +68,7 @@ describe("an event for a disabled endpoint", () => {
         occurred_at: anInstant(),
         created_at: body["created_at"],
         deliveries: 1,
+        content_erased_at: null,
         data: { n: 1 },
       },
     });

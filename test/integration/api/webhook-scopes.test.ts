@@ -23,6 +23,7 @@ const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {
   "POST /v1/events": "events:publish",
   "GET /v1/events": "events:read",
   "GET /v1/events/{id}": "events:read",
+  "DELETE /v1/events/{id}/content": "events:publish",
   "GET /v1/webhooks/deliveries": "webhooks:read",
   "GET /v1/webhooks/deliveries/{id}": "webhooks:read",
   "GET /v1/webhooks/deliveries/{id}/attempts": "webhooks:read",

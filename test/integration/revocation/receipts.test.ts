@@ -136,14 +136,17 @@ describe("credential.revoked", () => {
     await createEndpoint(api, tenant, { events: ["inference.completed"] });
     await revoke(client, { reason: "laptop lost" });
     await revoke(client, { reason: "again" });
-    const events = await sql<{ data: string; deliveries: number; queued: number }>(
+    const events = await sql<{ id: string; deliveries: number; queued: number }>(
       api,
-      `SELECT data, deliveries, (SELECT count(*)::int FROM deliveries d WHERE d.event_id = e.id AND state = 'QUEUED') AS queued
+      `SELECT id, deliveries, (SELECT count(*)::int FROM deliveries d WHERE d.event_id = e.id AND state = 'QUEUED') AS queued
          FROM events e WHERE tenant_id = $1 AND type = 'credential.revoked'`,
       [client.tenantId],
     );
     expect(events).toMatchObject([{ deliveries: 1, queued: 1 }]);
-    expect(JSON.parse(events[0]?.data ?? "")).toMatchObject({
+    const other = await provision(api, { scopes: WEBHOOK_SCOPES, tenantId: client.tenantId });
+    const reader = asTenant(api, other, await accessToken(api, other));
+    const { body } = await reader.get(`/v1/events/${events[0]?.id ?? ""}`);
+    expect(body["data"]).toMatchObject({
       credential_id: client.credentialId,
       reason: "laptop lost",
       sub_id: { format: "opaque", id: client.credentialId },

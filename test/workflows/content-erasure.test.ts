@@ -1,0 +1,183 @@
+/** The erasure of an event's content against deliveries in every state, and against requests that are under way. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { WorkerProcess } from "../../src/processes/worker.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { TEST_CALLER, useWorld } from "../support/world.ts";
+
+const CANARY = "c4n4ry-of-content";
+const made = useWorld({ retryWindowMs: 60_000 });
+let worker: WorkerProcess;
+
+beforeAll(async () => {
+  worker = await made.current.startWorker();
+});
+afterAll(async () => {
+  await worker.close();
+});
+
+/** An event on its way to a receiver. */
+async function published(receiver: Receiver, data: object = { canary: CANARY }) {
+  const tenant = await made.current.createTenant();
+  await made.current.createEndpoint(tenant, receiver.url);
+  const { event, deliveries } = await made.current.publish(tenant, data);
+  return { tenant, event: event.id, delivery: deliveries[0]?.id ?? "" };
+}
+
+async function rowsOf(event: string): Promise<string> {
+  const { rows } = await made.current.sql.query(
+    `SELECT (SELECT jsonb_agg(e) FROM events e WHERE e.id = $1) AS events,
+      (SELECT jsonb_agg(convert_from(e.content, 'LATIN1')) FROM events e WHERE e.id = $1) AS contents,
+      (SELECT jsonb_agg(a) FROM attempts a JOIN deliveries d ON d.id = a.delivery_id WHERE d.event_id = $1) AS attempts`,
+    [event],
+  );
+  return JSON.stringify(rows);
+}
+
+test("what was sent and answered is kept sealed, can be read, and is gone after the erasure", async () => {
+  const world = made.current;
+  const receiver = await startReceiver({ script: [{ kind: "answer", body: `got ${CANARY}` }] });
+  const { tenant, event, delivery } = await published(receiver);
+  await world.untilDelivery(tenant, delivery, ({ state }) => state === "DELIVERED");
+  expect(receiver.requests[0]?.rawBody.toString()).toContain(CANARY);
+  expect(await world.events.find(tenant, event)).toMatchObject({
+    data: JSON.stringify({ canary: CANARY }),
+    contentErasedAt: null,
+  });
+  expect(await world.attempts(tenant, delivery)).toMatchObject([{ responseBody: `got ${CANARY}` }]);
+  expect(await rowsOf(event)).not.toContain(CANARY);
+
+  await world.events.erase(tenant, event, TEST_CALLER);
+  expect(await world.events.find(tenant, event)).toMatchObject({
+    data: null,
+    contentErasedAt: expect.any(Date),
+  });
+  expect(await world.attempts(tenant, delivery)).toMatchObject([{ responseBody: null, status: 200 }]);
+  expect(await world.deliveries.find(tenant, delivery)).toMatchObject({ state: "DELIVERED" });
+  await receiver.close();
+});
+
+test("a delivery that is tried again is cancelled, its workflow ends, and nothing is sent any more", async () => {
+  const world = made.current;
+  const receiver = await startReceiver({ script: [{ kind: "answer", status: 503 }] });
+  const { tenant, event, delivery } = await published(receiver);
+  await world.untilDelivery(tenant, delivery, ({ state }) => state === "RETRYING");
+  const { carrier } = await world.deliveries.find(tenant, delivery);
+  await world.events.erase(tenant, event, TEST_CALLER);
+  expect(await world.deliveries.find(tenant, delivery)).toMatchObject({
+    state: "CANCELLED",
+    reason: "content_erased",
+    nextAttemptAt: null,
+  });
+  await world.temporal.workflow.getHandle(carrier ?? "").result();
+  const sent = receiver.requests.length;
+  await expect(world.deliveries.replay(tenant, delivery, TEST_CALLER)).rejects.toMatchObject({
+    code: "INVALID_STATE",
+  });
+  expect(receiver.requests).toHaveLength(sent);
+  await receiver.close();
+});
+
+test("a request under way when the erasure commits is answered, and its answer is not readable", async () => {
+  const world = made.current;
+  const receiver = await startReceiver({
+    script: [{ kind: "answer", status: 500, body: `echo ${CANARY}`, delayMs: 700 }],
+  });
+  const { tenant, event, delivery } = await published(receiver);
+  await receiver.waitFor(1);
+  await world.events.erase(tenant, event, TEST_CALLER);
+  await eventually(async () => {
+    const { rows } = await world.sql.query(
+      "SELECT response FROM attempts WHERE delivery_id = $1 AND status = 500 AND response IS NOT NULL",
+      [delivery],
+    );
+    return rows.length === 1;
+  }, "the outcome to be written");
+  expect(await world.attempts(tenant, delivery)).toMatchObject([{ status: 500, responseBody: null }]);
+  expect(await rowsOf(event)).not.toContain(CANARY);
+  expect(await world.deliveries.find(tenant, delivery)).toMatchObject({
+    state: "CANCELLED",
+    attemptCount: 0,
+  });
+  await receiver.close();
+});
+
+test("of an event that was kept as text neither data nor a late answer remains", async () => {
+  const world = made.current;
+  const receiver = await startReceiver({
+    script: (request) => ({
+      kind: "answer",
+      status: 500,
+      body: `echo ${CANARY}`,
+      delayMs: request.headers["x-service-attempt"] === "1" ? 0 : 700,
+    }),
+  });
+  const { tenant, event, delivery } = await published(receiver, {});
+  await world.untilDelivery(tenant, delivery, ({ state }) => state === "RETRYING");
+  // As versions before this one wrote it.
+  await world.sql.query("UPDATE events SET content = NULL, data = $2 WHERE id = $1", [
+    event,
+    JSON.stringify({ canary: CANARY }),
+  ]);
+  expect(await world.events.find(tenant, event)).toMatchObject({ data: JSON.stringify({ canary: CANARY }) });
+  const { carrier } = await world.deliveries.find(tenant, delivery);
+  await world.temporal.workflow.getHandle(carrier ?? "").signal("attemptNow");
+  await receiver.waitFor(2);
+  expect(receiver.requests[1]?.rawBody.toString()).toContain(CANARY);
+  await world.events.erase(tenant, event, TEST_CALLER);
+  await eventually(
+    async () =>
+      (await world.attempts(tenant, delivery)).some(({ attempt, status }) => attempt === 2 && status === 500),
+    "the outcome to be written",
+  );
+  expect(await world.attempts(tenant, delivery)).toMatchObject([
+    { responseBody: null },
+    { responseBody: null },
+  ]);
+  expect(await rowsOf(event)).not.toContain(CANARY);
+  await receiver.close();
+});
+
+test("an erasure before the first attempt, in a commit with others, is that event's alone", async () => {
+  const world = made.current;
+  await worker.close();
+  const receiver = await startReceiver({});
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, receiver.url);
+  const published = await Promise.all(
+    Array.from({ length: 20 }, async (_, n) => await world.publish(tenant, { n })),
+  );
+  const erased = published[7];
+  await world.events.erase(tenant, erased?.event.id ?? "", TEST_CALLER);
+  worker = await world.startWorker();
+  for (const {
+    event,
+    deliveries: [delivery],
+  } of published) {
+    const state = event === erased?.event ? "CANCELLED" : "DELIVERED";
+    await world.untilDelivery(tenant, delivery?.id ?? "", (found) => found.state === state);
+  }
+  const numbers = receiver.requests.map(({ rawBody }) => JSON.parse(rawBody.toString()).data.n as number);
+  expect(numbers.toSorted((one, other) => one - other)).toEqual(
+    Array.from({ length: 20 }, (_, n) => n).filter((n) => n !== 7),
+  );
+  expect(await world.deliveries.list(tenant, { filter: {}, before: undefined, limit: 100 })).toHaveLength(20);
+  await receiver.close();
+});
+
+test("erasures and outcomes of the same deliveries at the same time all end", async () => {
+  const world = made.current;
+  const receiver = await startReceiver({ script: [{ kind: "answer", status: 500, body: CANARY }] });
+  const tenant = await world.createTenant();
+  for (let count = 0; count < 5; count += 1) {
+    await world.createEndpoint(tenant, receiver.url);
+  }
+  const published = await Promise.all(Array.from({ length: 20 }, async () => await world.publish(tenant)));
+  await Promise.all(
+    published.map(async ({ event }) => await world.events.erase(tenant, event.id, TEST_CALLER)),
+  );
+  const list = await world.deliveries.list(tenant, { filter: {}, before: undefined, limit: 200 });
+  expect(new Set(list.map(({ state }) => state))).toEqual(new Set(["CANCELLED"]));
+  expect(list).toHaveLength(100);
+  await receiver.close();
+});
