@@ -17,6 +17,8 @@ export const ENTRY_TYPES = [
   "endpoint.deleted",
   "endpoint.disabled",
   "endpoint.enabled",
+  "endpoint.secret_activated",
+  "endpoint.secret_rotated",
   "endpoint.updated",
   "event.content_erased",
   "events.published_for_tenant",

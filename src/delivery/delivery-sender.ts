@@ -5,7 +5,7 @@ import type { AttemptError } from "../domain/delivery.ts";
 import { buildEnvelope } from "./envelope.ts";
 import type { OpenDelivery } from "./event-content.ts";
 import type { HttpSender } from "./http-sender.ts";
-import type { Signer } from "./signer.ts";
+import type { Signer, SigningSecrets } from "./signer.ts";
 
 /** "TCP timeout over 10 seconds" (specification 6): one wall clock from before DNS to complete response headers. */
 const DELIVERY_DEADLINE_MS = 10_000;
@@ -31,8 +31,8 @@ export interface DeliverySenderOptions {
   readonly clock: Clock;
   /** Opens the event's content. */
   readonly openContent: (delivery: LoadedDelivery) => Promise<OpenDelivery>;
-  /** Opens the endpoint's secret. */
-  readonly openSecret: (delivery: LoadedDelivery) => Promise<string>;
+  /** Opens the endpoint's secrets that sign now. */
+  readonly openSecrets: (delivery: LoadedDelivery) => Promise<SigningSecrets>;
 }
 
 export function createDeliverySender({
@@ -40,7 +40,7 @@ export function createDeliverySender({
   signer,
   clock,
   openContent,
-  openSecret,
+  openSecrets,
 }: DeliverySenderOptions): DeliverySender {
   return {
     send: async (delivery, attempt) => {
@@ -58,7 +58,7 @@ export function createDeliverySender({
         dataJson,
       });
       const headers = signer.headers({
-        secret: await openSecret(delivery),
+        ...(await openSecrets(delivery)),
         body,
         eventId: delivery.eventId,
         eventType: delivery.eventType,

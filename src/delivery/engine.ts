@@ -18,7 +18,6 @@ import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
 import { type Challenge, createChallenge } from "../endpoints/challenge.ts";
-import { secretAad } from "../endpoints/endpoint-secret.ts";
 import { configuredPolicy } from "./address-policy.ts";
 import { AttemptService } from "./attempt-service.ts";
 import { type CarrierService, createCarrierService } from "./carrier-service.ts";
@@ -33,6 +32,7 @@ import { EndpointSlots } from "./endpoint-slots.ts";
 import { createDeliveryOpener } from "./event-content.ts";
 import { createHostResolver } from "./http-resolver.ts";
 import { createHttpSender, type HttpSender } from "./http-sender.ts";
+import { createSecretOpener, type OpenSecrets } from "./open-secrets.ts";
 import { createRecorder } from "./recorder.ts";
 import { createSigner, type Signer } from "./signer.ts";
 import { loadTargetAuthorities } from "./target-authorities.ts";
@@ -60,26 +60,11 @@ export interface Engine {
   drain(): Promise<void>;
 }
 
-interface SealedSecret {
-  readonly wrappedDataKey: string;
-  readonly version: number;
-  readonly value: string;
-}
-
-type OpenSecret = (tenantId: string, endpointId: string, sealed: SealedSecret) => Promise<string>;
-
-function secretOpener(keyring: Keyring): OpenSecret {
-  return async (tenantId, endpointId, { wrappedDataKey, version, value }) => {
-    const aad = secretAad(tenantId, endpointId, version);
-    return (await keyring.openForTenant(wrappedDataKey, tenantId, aad, value)).toString("utf8");
-  };
-}
-
 /** What requests leave through: address policy, connections, signatures. */
 interface Outbound {
   readonly http: HttpSender;
   readonly signer: Signer;
-  readonly openSecret: OpenSecret;
+  readonly openSecrets: OpenSecrets;
 }
 
 function createHttp({ config, clock, log }: EngineOptions): HttpSender {
@@ -104,17 +89,17 @@ function createHttp({ config, clock, log }: EngineOptions): HttpSender {
 }
 
 function createOutbound(options: EngineOptions): Outbound {
-  const { config, keyring } = options;
+  const { config, keyring, clock } = options;
   return {
     http: createHttp(options),
     signer: createSigner({ headerBrand: config.headerBrand, docsUrl: `${config.publicUrl}/docs` }),
-    openSecret: secretOpener(keyring),
+    openSecrets: createSecretOpener(keyring, clock),
   };
 }
 
 function createAttempts(options: EngineOptions, outbound: Outbound, health: EndpointHealth): AttemptService {
   const { config, pool, clock, log } = options;
-  const { http, signer, openSecret } = outbound;
+  const { http, signer, openSecrets } = outbound;
   const recorder = createRecorder({ pool, log, wait: delay });
   const loads = createBatcher({
     maxItems: LOADS_MAX,
@@ -126,12 +111,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
     signer,
     clock,
     openContent: createDeliveryOpener(options.keyring, createRandomPool()),
-    openSecret: async ({ tenantId, endpointId, wrappedDataKey, secretVersion, sealedSecret }) =>
-      await openSecret(tenantId, endpointId, {
-        wrappedDataKey,
-        version: secretVersion ?? 0,
-        value: sealedSecret ?? "",
-      }),
+    openSecrets,
   });
   const idBytes = createRandomPool();
   const newAttemptId = (): string => newId("attempt", clock.now(), idBytes);
@@ -159,15 +139,14 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
   });
 }
 
-function createPings({ pool, clock }: EngineOptions, { http, signer, openSecret }: Outbound): Challenge {
+function createPings({ pool, clock }: EngineOptions, { http, signer, openSecrets }: Outbound): Challenge {
   return createChallenge({
     pool,
     http,
     signer,
     clock,
     randomBytes,
-    openSecret: async (endpointId, { tenantId, wrappedDataKey, secretVersion, sealedSecret }) =>
-      await openSecret(tenantId, endpointId, { wrappedDataKey, version: secretVersion, value: sealedSecret }),
+    openSecrets: async (endpointId, target) => await openSecrets({ ...target, endpointId }),
   });
 }
 

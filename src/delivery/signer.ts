@@ -1,12 +1,16 @@
 /** Builds the header object of an outgoing delivery (wire.md, Events) on top of the receiver's `sign.ts`. */
 import { signDelivery } from "../receiver/sign.ts";
 
-/** One attempt of one delivery. */
-interface SignedRequest {
+/** What an endpoint's requests are signed with at a moment. */
+export interface SigningSecrets {
   /** The endpoint's current secret, `whsec_…`. */
   readonly secret: string;
   /** The next or previous secret while a rotation overlaps: signed beside the current one. */
   readonly alternateSecret?: string | null;
+}
+
+/** One attempt of one delivery. */
+interface SignedRequest extends SigningSecrets {
   /** Exactly the bytes that are sent; their `sent_at` must be `timestampSeconds`. */
   readonly body: Buffer;
   readonly eventId: string;

@@ -3,7 +3,7 @@ import type { Pool } from "../database/pool.ts";
 import { loadForPing, type PingTarget, recordPing } from "../database/repositories/endpoint-verifications.ts";
 import { buildEnvelope } from "../delivery/envelope.ts";
 import type { HttpSender } from "../delivery/http-sender.ts";
-import type { Signer } from "../delivery/signer.ts";
+import type { Signer, SigningSecrets } from "../delivery/signer.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
 
@@ -29,7 +29,7 @@ export interface ChallengeOptions {
   readonly signer: Signer;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
-  readonly openSecret: (endpointId: string, target: PingTarget) => Promise<string>;
+  readonly openSecrets: (endpointId: string, target: PingTarget) => Promise<SigningSecrets>;
 }
 
 export function createChallenge(options: ChallengeOptions): Challenge {
@@ -54,7 +54,7 @@ export function createChallenge(options: ChallengeOptions): Challenge {
       dataJson: JSON.stringify({ endpoint_id: ping.endpointId, challenge }),
     });
     const headers = signer.headers({
-      secret: await options.openSecret(ping.endpointId, target),
+      ...(await options.openSecrets(ping.endpointId, target)),
       body,
       eventId,
       eventType: PING_EVENT_TYPE,

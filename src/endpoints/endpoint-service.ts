@@ -173,7 +173,7 @@ export class EndpointService {
    */
   async remove(tenantId: string, id: string, by: By): Promise<void> {
     await this.#move(tenantId, id, "delete", async (db) => {
-      await eraseSecrets(db, tenantId, id);
+      await eraseSecrets(db, { tenantId, id, now: new Date(this.#options.clock.now()) });
       await this.#log(db, { ...by, type: "endpoint.deleted", tenant: tenantId, target: id });
     });
   }

@@ -190,7 +190,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
-  const webhooks = createWebhooks({ config, pools, keyring, temporal, tenantLimits, clock, log });
+  const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
   const readiness = [...readinessChecks(pools.api, temporal, keys), revocation.readiness];

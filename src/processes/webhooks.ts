@@ -4,6 +4,7 @@ import type { Client } from "@temporalio/client";
 import { type Config, ownListeners } from "../config.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
+import type { Pepper } from "../crypto/pepper.ts";
 import type { Pool } from "../database/pool.ts";
 import { configuredPolicy } from "../delivery/address-policy.ts";
 import { createContentKeys } from "../delivery/content-keys.ts";
@@ -23,6 +24,7 @@ export interface WebhookParts {
   readonly config: Config;
   readonly pools: { readonly api: Pool; readonly ingest: Pool };
   readonly keyring: Keyring;
+  readonly pepper: Pepper;
   readonly temporal: Client;
   readonly tenantLimits: TenantLimits;
   readonly clock: Clock;
@@ -30,7 +32,7 @@ export interface WebhookParts {
 }
 
 export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
-  const { config, pools, keyring, temporal, tenantLimits, clock, log } = parts;
+  const { config, pools, keyring, pepper, temporal, tenantLimits, clock, log } = parts;
   const policy = configuredPolicy(config, ownListeners(config));
   const endpoints = new EndpointService({
     pool: pools.api,
@@ -58,6 +60,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     events: new EventService(reading),
     deliveries: new DeliveryService(reading),
     ingest,
+    endpointSecrets: { api: pools.api, keyring, pepper, clock, randomBytes },
     ingestPool: pools.ingest,
     tenantLimits,
     notePlatformPublishing: createPlatformPublishingAudit(pools.api, { clock, randomBytes }),

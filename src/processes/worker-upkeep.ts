@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { NativeConnection } from "@temporalio/worker";
 import { measureOverdue } from "../credentials/rotation-sweep.ts";
+import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool } from "../database/pool.ts";
 import { beatWorker, readHealth, removeWorker, writeHealth } from "../database/repositories/health.ts";
 import { ensurePartitions } from "../database/repositories/partitions.ts";
@@ -12,6 +13,7 @@ import { Reconciler } from "../delivery/reconciler.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { createVerification } from "../endpoints/verification.ts";
+import { sweepSecrets } from "../endpoints/secret-sweep.ts";
 import { sweepVerifications } from "../endpoints/verification-sweep.ts";
 import { metrics } from "../observability/metrics.ts";
 import { createNativeClient } from "../temporal/native-client.ts";
@@ -20,6 +22,7 @@ import { startUpkeep, type UpkeepJob } from "../upkeep.ts";
 import type { WorkerProcessOptions } from "./worker.ts";
 
 const VERIFICATION_SWEEP_MS = 5_000;
+const SECRET_SWEEP_MS = 60_000;
 const PARTITIONS_MS = 3_600_000;
 const HEALTH_MS = 1_000;
 const SCHEDULES_MS = 600_000;
@@ -34,6 +37,7 @@ export interface UpkeepParts {
   readonly pool: Pool;
   /** Role signet_rotator. */
   readonly rotatorPool: Pool;
+  readonly keyring: Keyring;
   readonly clock: Clock;
   readonly connection: NativeConnection;
   readonly engine: Engine;
@@ -128,6 +132,11 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
         name: "verification sweep",
         everyMs: VERIFICATION_SWEEP_MS,
         run: async () => await sweepVerifications({ pool, verification, clock, log }),
+      },
+      {
+        name: "endpoint secrets",
+        everyMs: SECRET_SWEEP_MS,
+        run: async () => await sweepSecrets({ pool, keyring: parts.keyring, clock, randomBytes, log }),
       },
       {
         name: "partitions",

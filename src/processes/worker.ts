@@ -156,7 +156,16 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     log,
   });
   const revocations = requestCheckpoints(config.databaseUrl, temporal, log);
-  const upkeep = startWorkerUpkeep({ options, pool, rotatorPool, clock, connection, engine, dispatcher });
+  const upkeep = startWorkerUpkeep({
+    options,
+    pool,
+    rotatorPool,
+    keyring,
+    clock,
+    connection,
+    engine,
+    dispatcher,
+  });
   dispatcher.start();
   log.info({ temporal: config.temporalAddress }, "worker started");
 

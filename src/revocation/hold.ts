@@ -2,7 +2,8 @@
 import { appendEntry } from "../compliance/append-entry.ts";
 import type { EntrySources } from "../compliance/entry.ts";
 import type { Queryable } from "../database/pool.ts";
-import { setTenantHold } from "../database/repositories/tenants.ts";
+import { postponeMoves } from "../database/repositories/endpoint-secrets.ts";
+import { lockTenantHold, setTenantHold } from "../database/repositories/tenants.ts";
 import type { NewRevocation } from "./publish-revocation.ts";
 
 /** Who holds or releases, and why. */
@@ -37,7 +38,12 @@ export async function releaseTenant(
   by: HeldBy,
   sources: EntrySources,
 ): Promise<void> {
+  const heldAt = await lockTenantHold(db, tenantId);
   if (await setTenantHold(db, tenantId, null)) {
+    if (heldAt !== null) {
+      // A rotation that stood still is not over before its receiver has had the time that it was given.
+      await postponeMoves(db, tenantId, { heldAt, releasedAt: new Date(sources.clock.now()) });
+    }
     await record(db, tenantId, { by, type: "tenant.released" }, sources);
   }
 }

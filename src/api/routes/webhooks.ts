@@ -5,6 +5,7 @@ import type { EndpointService } from "../../endpoints/endpoint-service.ts";
 import type { SignetServer } from "../types.ts";
 import { registerDeadLetterRoutes } from "./dead-letters.ts";
 import { registerDeliveryRoutes } from "./deliveries.ts";
+import { type EndpointSecretRouteServices, registerEndpointSecretRoutes } from "./endpoint-secrets.ts";
 import { registerEndpointRoutes } from "./endpoints.ts";
 import { registerEventRoutes } from "./events.ts";
 import type { PublishingServices } from "./publishing.ts";
@@ -13,10 +14,12 @@ export interface WebhookServices extends PublishingServices {
   readonly endpoints: EndpointService;
   readonly events: EventService;
   readonly deliveries: DeliveryService;
+  readonly endpointSecrets: EndpointSecretRouteServices;
 }
 
 export function registerWebhookRoutes(server: SignetServer, services: WebhookServices): void {
   registerEndpointRoutes(server, services.endpoints);
+  registerEndpointSecretRoutes(server, services.endpointSecrets);
   registerEventRoutes(server, services);
   registerDeliveryRoutes(server, services.deliveries);
   registerDeadLetterRoutes(server, services.deliveries);

@@ -4,6 +4,13 @@ import type { DisabledReason, EndpointState } from "../../domain/endpoint-state.
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 import type { StoredContent } from "./events.ts";
+import {
+  joinSecrets,
+  SECRET_COLUMNS,
+  type SecretColumns,
+  type StoredSecrets,
+  toStoredSecrets,
+} from "./stored-secrets.ts";
 
 /** One delivery that a carrier wants to attempt. */
 export interface AttemptKey {
@@ -14,7 +21,7 @@ export interface AttemptKey {
 }
 
 /** A delivery with everything that its request is made of, and the attempt's row if it has one. */
-export interface LoadedDelivery extends StoredContent {
+export interface LoadedDelivery extends StoredContent, StoredSecrets {
   readonly deliveryId: string;
   readonly tenantId: string;
   readonly state: DeliveryState;
@@ -30,8 +37,6 @@ export interface LoadedDelivery extends StoredContent {
   readonly verifyingSince: Date | null;
   readonly url: string;
   readonly metadata: string | null;
-  readonly sealedSecret: string | null;
-  readonly secretVersion: number | null;
   /** Empty once the tenant is erased. */
   readonly wrappedDataKey: string;
   /** Since when the tenant's deliveries wait. */
@@ -43,7 +48,7 @@ export interface LoadedDelivery extends StoredContent {
   readonly error: AttemptError | null;
 }
 
-interface LoadedRow {
+interface LoadedRow extends SecretColumns {
   ord: number;
   id: string;
   tenant_id: string;
@@ -61,8 +66,6 @@ interface LoadedRow {
   verifying_since: Date | null;
   url: string;
   metadata: string | null;
-  secret: string | null;
-  secret_version: number | null;
   data_key: string;
   held_at: Date | null;
   lease_until: Date | null;
@@ -85,7 +88,7 @@ export async function loadForAttempt(
         p.disabled_reason,
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS verifying_since,
-        s.secret, s.version AS secret_version, t.data_key, t.held_at,
+        ${SECRET_COLUMNS}, t.data_key, t.held_at,
         a.lease_until, a.duration_ms, a.error
       FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
         WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
@@ -93,7 +96,7 @@ export async function loadForAttempt(
       JOIN events e ON e.day = d.day AND e.id = d.event_id
       JOIN endpoints p ON p.id = d.endpoint_id
       JOIN tenants t ON t.id = d.tenant_id
-      LEFT JOIN endpoint_secrets s ON s.endpoint_id = d.endpoint_id AND s.state = 'CURRENT'
+      ${joinSecrets("d.endpoint_id")}
       LEFT JOIN attempts a ON a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = m.attempt`,
     values: [
       keys.map((key) => idDay(key.deliveryId)),
@@ -128,8 +131,7 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
     verifyingSince: row.verifying_since,
     url: row.url,
     metadata: row.metadata,
-    sealedSecret: row.secret,
-    secretVersion: row.secret_version,
+    ...toStoredSecrets(row),
     wrappedDataKey: row.data_key,
     heldAt: row.held_at,
     leaseUntil: row.lease_until,

@@ -2,6 +2,13 @@
 import { ENDPOINT_MOVES } from "../../domain/endpoint-state.ts";
 import type { Queryable } from "../pool.ts";
 import {
+  joinSecrets,
+  SECRET_COLUMNS,
+  type SecretColumns,
+  type StoredSecrets,
+  toStoredSecrets,
+} from "./stored-secrets.ts";
+import {
   type Endpoint,
   ENDPOINT_COLUMNS,
   type EndpointAt,
@@ -67,13 +74,13 @@ export async function takeWantedVerifications(
 }
 
 /** What a ping is made of. */
-export interface PingTarget {
+export interface PingTarget extends StoredSecrets {
   readonly tenantId: string;
   readonly url: string;
   readonly metadata: string | null;
-  readonly sealedSecret: string;
-  readonly secretVersion: number;
   readonly wrappedDataKey: string;
+  /** Since when the tenant's secrets stay as they are. */
+  readonly heldAt: Date | null;
 }
 
 /** The endpoint to ping; undefined when it does not wait for this generation's ping any more. */
@@ -82,17 +89,18 @@ export async function loadForPing(
   id: string,
   generation: number,
 ): Promise<PingTarget | undefined> {
-  const { rows } = await db.query<{
-    tenant_id: string;
-    url: string;
-    metadata: string | null;
-    secret: string;
-    version: number;
-    data_key: string;
-  }>({
+  const { rows } = await db.query<
+    SecretColumns & {
+      tenant_id: string;
+      url: string;
+      metadata: string | null;
+      data_key: string;
+      held_at: Date | null;
+    }
+  >({
     name: "load-for-ping",
-    text: `SELECT e.tenant_id, e.url, e.metadata, s.secret, s.version, t.data_key FROM endpoints e
-      JOIN endpoint_secrets s ON s.endpoint_id = e.id AND s.state = 'CURRENT'
+    text: `SELECT e.tenant_id, e.url, e.metadata, ${SECRET_COLUMNS}, t.data_key, t.held_at FROM endpoints e
+      ${joinSecrets("e.id")}
       JOIN tenants t ON t.id = e.tenant_id
       WHERE e.id = $1 AND e.generation = $2 AND e.state = 'PENDING'`,
     values: [id, generation],
@@ -104,9 +112,9 @@ export async function loadForPing(
         tenantId: row.tenant_id,
         url: row.url,
         metadata: row.metadata,
-        sealedSecret: row.secret,
-        secretVersion: row.version,
         wrappedDataKey: row.data_key,
+        heldAt: row.held_at,
+        ...toStoredSecrets(row),
       };
 }
 

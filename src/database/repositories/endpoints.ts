@@ -246,11 +246,12 @@ export async function moveEndpoint(
 }
 
 /** Overwrites the secrets of an endpoint that has gone. */
-export async function eraseSecrets(db: Queryable, tenantId: string, id: string): Promise<void> {
+export async function eraseSecrets(db: Queryable, { tenantId, id, now }: EndpointAt): Promise<void> {
   await db.query({
     name: "erase-endpoint-secrets",
-    text: "UPDATE endpoint_secrets SET secret = '', state = 'RETIRED' WHERE endpoint_id = $1 AND tenant_id = $2",
-    values: [id, tenantId],
+    text: `UPDATE endpoint_secrets SET secret = '', state = 'RETIRED', retired_at = coalesce(retired_at, $3)
+      WHERE endpoint_id = $1 AND tenant_id = $2`,
+    values: [id, tenantId, now],
   });
 }
 

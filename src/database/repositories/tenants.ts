@@ -72,6 +72,15 @@ export async function resumeTenant(db: Queryable, id: string): Promise<boolean> 
   return rowCount === 1;
 }
 
+/** Since when the tenant is held, null when it is not; its row is locked (role signet_operator). */
+export async function lockTenantHold(db: Queryable, id: string): Promise<Date | null> {
+  const { rows } = await db.query<{ held_at: Date | null }>(
+    "SELECT held_at FROM tenants WHERE id = $1 FOR UPDATE",
+    [id],
+  );
+  return rows[0]?.held_at ?? null;
+}
+
 /**
  * Lets a tenant's deliveries wait, or go on; true when that is a change (role signet_operator, or signet_api for holding
  * its own tenant).

@@ -1,0 +1,113 @@
+/** The secret of an endpoint: how it stands, and its rotation (security decisions F). */
+import type { Pepper } from "../../crypto/pepper.ts";
+import type { Pool } from "../../database/pool.ts";
+import { tenantTransaction } from "../../database/transaction.ts";
+import {
+  activateSecret,
+  type EndpointSecretServices,
+  rotateSecret,
+  secretVersionsOf,
+} from "../../endpoints/endpoint-secrets.ts";
+import { callerOf } from "../caller.ts";
+import { answerOnce, repeatableRequest } from "../repeatable.ts";
+import { IdempotencyHeaders, IdParams } from "../schemas/common.ts";
+import {
+  EndpointSecrets,
+  presentVersion,
+  presentVersions,
+  RotatedEndpointSecret,
+  SecretRotation,
+} from "../schemas/endpoint-secrets.ts";
+import type { SignetServer } from "../types.ts";
+
+const PATH = "/v1/webhooks/endpoints/:id/secret";
+const TAGS = ["endpoints"];
+/** What the schema fills in where the body says nothing; a POST without a body is one with an empty body. */
+const DEFAULT_OVERLAP_SECONDS = 86_400;
+
+export interface EndpointSecretRouteServices extends EndpointSecretServices {
+  /** signet_api */
+  readonly api: Pool;
+  readonly pepper: Pepper;
+}
+
+export function registerEndpointSecretRoutes(
+  server: SignetServer,
+  services: EndpointSecretRouteServices,
+): void {
+  registerReading(server, services);
+  registerRotation(server, services);
+}
+
+function registerReading(server: SignetServer, services: EndpointSecretRouteServices): void {
+  const { api, clock } = services;
+  server.get(
+    PATH,
+    {
+      config: { scopes: ["webhooks:read"] },
+      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 200: EndpointSecrets } },
+    },
+    async ({ identity: { tenantId }, params: { id } }) =>
+      await tenantTransaction(api, tenantId, async (db) =>
+        presentVersions(id, await secretVersionsOf(db, { tenantId, id }, clock.now())),
+      ),
+  );
+}
+
+function registerRotation(server: SignetServer, services: EndpointSecretRouteServices): void {
+  const { api } = services;
+  server.post(
+    `${PATH}/rotate`,
+    {
+      config: { scopes: ["webhooks:write"] },
+      schema: {
+        tags: TAGS,
+        params: IdParams("endpoint"),
+        headers: IdempotencyHeaders,
+        body: SecretRotation,
+        response: { 200: RotatedEndpointSecret },
+      },
+    },
+    async (request, reply) => {
+      const { identity, params, body } = request;
+      const { tenantId, principalId } = identity;
+      const place = { tenantId, id: params.id };
+      const rotation = {
+        overlapSeconds: body.overlap_seconds ?? DEFAULT_OVERLAP_SECONDS,
+        secret: body.secret,
+      };
+      const repeatable = repeatableRequest(request, tenantId, principalId);
+      const { answer, replayed } = await tenantTransaction(
+        api,
+        tenantId,
+        async (db) =>
+          await answerOnce(db, repeatable, services, async () => {
+            const rotated = await rotateSecret(db, place, rotation, { by: callerOf(request), services });
+            const { version, secret } = rotated;
+            return { endpoint_id: params.id, ...presentVersion(version, undefined), secret };
+          }),
+      );
+      if (replayed) {
+        reply.header("idempotent-replayed", "true");
+      }
+      // It holds a secret.
+      reply.header("cache-control", "no-store");
+      return answer;
+    },
+  );
+
+  server.post(
+    `${PATH}/activate`,
+    {
+      config: { scopes: ["webhooks:write"] },
+      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 200: EndpointSecrets } },
+    },
+    async (request) => {
+      const { tenantId } = request.identity;
+      const place = { tenantId, id: request.params.id };
+      return await tenantTransaction(api, tenantId, async (db) =>
+        presentVersions(place.id, await activateSecret(db, place, { by: callerOf(request), services })),
+      );
+    },
+  );
+}

@@ -1,0 +1,51 @@
+/** The versions of an endpoint's secret as a sender loads them: the current one, and what signs beside it. */
+import type { RotationTimes } from "../../domain/signing-secrets.ts";
+
+export interface StoredSecret {
+  readonly version: number;
+  readonly sealed: string;
+}
+
+export interface StoredSecrets {
+  /** Null of a deleted endpoint. */
+  readonly secret: StoredSecret | null;
+  /** Set during a rotation. */
+  readonly besideSecret: (StoredSecret & RotationTimes) | null;
+}
+
+/** Columns of `endpoint_secrets`, joined once for the current version and once for the other. */
+export interface SecretColumns {
+  secret: string | null;
+  secret_version: number | null;
+  beside_secret: string | null;
+  beside_version: number | null;
+  beside_state: RotationTimes["state"] | null;
+  current_at: Date | null;
+  overlap_ends_at: Date | null;
+}
+
+/** Of the two that {@link joinSecrets} joins. */
+export const SECRET_COLUMNS = `s.secret, s.version AS secret_version, b.secret AS beside_secret, b.version AS beside_version,
+        b.state AS beside_state, b.current_at, b.overlap_ends_at`;
+
+/** Joins an endpoint's current secret, and the other one of a rotation: a look into an index that is nearly empty. */
+export function joinSecrets(endpointId: string): string {
+  return `LEFT JOIN endpoint_secrets s ON s.endpoint_id = ${endpointId} AND s.state = 'CURRENT'
+      LEFT JOIN endpoint_secrets b ON b.endpoint_id = ${endpointId} AND b.state IN ('NEXT', 'PREVIOUS')`;
+}
+
+export function toStoredSecrets(row: SecretColumns): StoredSecrets {
+  const { secret, secret_version: version } = row;
+  return {
+    secret: secret === null || version === null ? null : { version, sealed: secret },
+    besideSecret: besideSecret(row),
+  };
+}
+
+function besideSecret(row: SecretColumns): StoredSecrets["besideSecret"] {
+  const { beside_secret: sealed, beside_version: version, beside_state: state } = row;
+  if (sealed === null || version === null || state === null) {
+    return null;
+  }
+  return { version, sealed, state, currentAt: row.current_at, overlapEndsAt: row.overlap_ends_at };
+}

@@ -1,0 +1,80 @@
+/** An endpoint whose secret rotates, and receivers that know one secret. */
+import { Webhook } from "standardwebhooks";
+import { expect } from "vitest";
+import { verify } from "../../src/receiver/verify.ts";
+import type { TestApi } from "./api.ts";
+import type { SignedDelivery } from "./signed-delivery.ts";
+import {
+  createEndpoint,
+  createTenant,
+  type Json,
+  renew,
+  rows,
+  sql,
+  type Tenant,
+  WEBHOOK_SCOPES,
+} from "./tenant.ts";
+
+/** An endpoint and where its secrets are. */
+export interface RotatingEndpoint {
+  readonly tenant: Tenant;
+  readonly id: string;
+  readonly path: string;
+  /** Its first one. */
+  readonly secret: string;
+}
+
+export async function makeRotatingEndpoint(api: TestApi): Promise<RotatingEndpoint> {
+  const tenant = await createTenant(api, [...WEBHOOK_SCOPES, "compliance:read"]);
+  const { id, secret } = await createEndpoint(api, tenant);
+  return { tenant, id, secret, path: `/v1/webhooks/endpoints/${id}/secret` };
+}
+
+/** The same endpoint with a token that is good now. */
+export async function later(api: TestApi, endpoint: RotatingEndpoint, ms: number): Promise<RotatingEndpoint> {
+  api.clock.advance(ms);
+  return { ...endpoint, tenant: await renew(api, endpoint.tenant) };
+}
+
+/** Rotates; resolves with the new secret. */
+export async function rotate({ tenant, path }: RotatingEndpoint, body: Json = {}): Promise<string> {
+  const answer = await tenant.post(`${path}/rotate`, body);
+  expect(answer).toMatchObject({ status: 200 });
+  return String(answer.body["secret"]);
+}
+
+export async function statesOf({ tenant, path }: RotatingEndpoint): Promise<unknown[]> {
+  return rows(await tenant.get(path)).map(({ version, state }) => [version, state]);
+}
+
+/** Whether somebody who knows only this secret accepts, by our library and by the stock one. */
+export function accepts(secret: string, { body, headers, atMs }: SignedDelivery): boolean {
+  const tried = (attempt: () => unknown): boolean => {
+    try {
+      return attempt() !== undefined;
+    } catch {
+      return false;
+    }
+  };
+  const library = tried(() => verify({ rawBody: body, headers, secrets: [secret], now: atMs }));
+  const plain = Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith("webhook-")));
+  const withoutStandard = tried(() =>
+    verify({ rawBody: body, headers: plain, secrets: [secret], now: atMs }),
+  );
+  expect(withoutStandard).toBe(library);
+  // It knows no other time than the machine's.
+  const stockCanTell = Math.abs(atMs - Date.now()) < 60_000;
+  const stock = stockCanTell ? tried(() => new Webhook(secret).verify(body, headers)) : library;
+  expect(stock).toBe(library);
+  return library;
+}
+
+/** As the database has them, by version. */
+export async function storedSecrets(api: TestApi, id: string): Promise<string[]> {
+  const found = await sql<{ secret: string }>(
+    api,
+    "SELECT secret FROM endpoint_secrets WHERE endpoint_id = $1 ORDER BY version",
+    [id],
+  );
+  return found.map(({ secret }) => secret);
+}
