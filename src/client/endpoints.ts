@@ -13,6 +13,8 @@ export interface NewEndpoint {
   /** Comes back with every delivery; at most 4 KiB of JSON. */
   readonly metadata?: object;
   readonly description?: string | null;
+  /** A query document with MongoDB's operators over `type` and `data`, for instance `{"data.amount": {"$gte": 100}}`. */
+  readonly filter?: object | null;
 }
 
 /** What is absent stays; `null` takes away. */
@@ -22,6 +24,7 @@ export interface EndpointChange {
   readonly events?: readonly string[];
   readonly metadata?: object | null;
   readonly description?: string | null;
+  readonly filter?: object | null;
 }
 
 export interface TestEvent {
@@ -36,6 +39,7 @@ export interface Endpoint {
   readonly events: readonly string[];
   readonly metadata: object | null;
   readonly description: string | null;
+  readonly filter: object | null;
   readonly state: "PENDING" | "ACTIVE" | "DISABLED";
   /** `failing`: nothing has reached it for too long. */
   readonly disabled_reason: "tenant" | "failing" | null;

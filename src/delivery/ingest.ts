@@ -10,15 +10,16 @@ import {
   findEventKey,
   insertEvents,
   matchEndpoints,
-  type MatchingEndpoint,
+  type MatchedType,
   type NewEvent,
   type TenantAndType,
 } from "../database/repositories/events.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
-import { SignetError } from "../errors.ts";
+import { SignetError, validationFailed } from "../errors.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
+import { type Checked, EventRules, rulesKey } from "./event-rules.ts";
 
 /** How long an Idempotency-Key stands for its first request (wire.md, Events). */
 export const IDEMPOTENCY_MS = 86_400_000;
@@ -42,8 +43,10 @@ export interface AcceptedEvent {
   readonly id: string;
   readonly type: string;
   readonly createdAt: Date;
-  /** How many endpoints it goes to. */
+  /** How many endpoints it goes to: those that take its type, and whose filter it passes. */
   readonly deliveries: number;
+  /** When its type was deprecated; null when it was not, and in the answer to an earlier request. */
+  readonly deprecatedAt: Date | null;
   /** The answer to an earlier request with the same key. */
   readonly replayed: boolean;
 }
@@ -53,7 +56,7 @@ export interface Ingest {
    * Resolves when the event is durable.
    *
    * @throws SignetError IDEMPOTENCY_KEY_REUSED when the key stands for another body, CONFLICT when its event is gone,
-   *   TENANT_SUSPENDED when the tenant is erased
+   *   TENANT_SUSPENDED when the tenant is erased, VALIDATION_FAILED when `data` does not fit the schema of its type
    */
   accept(event: IncomingEvent): Promise<AcceptedEvent>;
 }
@@ -69,26 +72,45 @@ export interface IngestOptions {
   readonly deadLetterMs: number;
 }
 
-/** An error is that item's own. */
-type Flushed = AcceptedEvent | "key-taken" | Error;
+/** An event, and what came of checking it. */
+interface CheckedEvent {
+  readonly event: IncomingEvent;
+  readonly checked: Checked;
+}
+
+/**
+ * An error is that item's own. The rest is not accepted: its key is taken, or it was checked by rules that do not hold
+ * (any more).
+ */
+type Flushed = AcceptedEvent | "key-taken" | "other-rules" | Error;
 
 export function createIngest(options: IngestOptions): Ingest {
   const { pool, clock } = options;
+  const rules = new EventRules(pool);
 
-  const commits = createBatcher<IncomingEvent, Flushed>({
+  const commits = createBatcher<CheckedEvent, Flushed>({
     maxItems: COMMIT_EVENTS_MAX,
-    size: { of: (event) => event.data.length, max: COMMIT_SIZE_MAX },
+    size: { of: ({ event }) => event.data.length, max: COMMIT_SIZE_MAX },
     maxInFlight: COMMITS_IN_FLIGHT_MAX,
     flush: async (items) => await commit(items, options),
   });
 
   return {
     accept: async (event) => {
+      let checked = rules.check(event);
       // A key can be forgotten between the insert that met it and the look-up: then it is free again.
       for (;;) {
-        const flushed = await commits.add(event);
+        if (checked.problems.length > 0) {
+          checked = await rules.checkAfresh(event);
+        }
+        const refused = checked.problems.length > 0;
+        const flushed = refused ? "key-taken" : await commits.add({ event, checked });
         if (flushed instanceof Error) {
           throw flushed;
+        }
+        if (flushed === "other-rules") {
+          checked = await rules.checkAfresh(event);
+          continue;
         }
         if (flushed !== "key-taken") {
           return flushed;
@@ -97,54 +119,51 @@ export function createIngest(options: IngestOptions): Ingest {
         if (earlier !== undefined) {
           return earlier;
         }
+        if (refused) {
+          throw validationFailed(checked.problems);
+        }
       }
     },
   };
 }
 
-async function commit(items: readonly IncomingEvent[], options: IngestOptions): Promise<Flushed[]> {
-  const { pool, clock, randomBytes, deadLetterMs } = options;
+type UnsealedEvent = Omit<NewEvent, "content"> & { readonly data: string };
+
+async function commit(items: readonly CheckedEvent[], options: IngestOptions): Promise<Flushed[]> {
+  const { pool, clock, deadLetterMs } = options;
   const nowMs = clock.now();
   const now = new Date(nowMs);
   const [matches, roots] = await Promise.all([
     matchAll(pool, items),
     options.keys.rootsOf(
       pool,
-      items.map((item) => item.tenantId),
+      items.map(({ event }) => event.tenantId),
     ),
   ]);
   const keys = new Set<string>();
-  const events: (Omit<NewEvent, "content"> & { readonly data: string })[] = [];
-  const ids = items.map((item) => {
-    const { idempotency } = item;
-    const root = roots.get(item.tenantId);
+  const events: UnsealedEvent[] = [];
+  const made = items.map(({ event, checked }): Flushed => {
+    const root = roots.get(event.tenantId);
     if (root instanceof Error) {
       return root;
     }
+    const match = matches.get(`${event.tenantId}/${event.type}`);
+    if (match === undefined || match.rulesKey !== checked.key) {
+      return "other-rules";
+    }
+    const { idempotency } = event;
     const key = idempotency === null ? null : `${idempotency.tenantId}/${idempotency.key}`;
     if (key !== null && keys.has(key)) {
-      return undefined;
+      return "key-taken";
     }
     if (key !== null) {
       keys.add(key);
     }
-    const id = newId("event", nowMs, randomBytes);
-    const matching = matches.get(`${item.tenantId}/${item.type}`) ?? [];
-    events.push({
-      id,
-      tenantId: item.tenantId,
-      type: item.type,
-      data: item.data,
-      sourceId: item.sourceId,
-      occurredAt: item.occurredAt ?? now,
-      idempotency,
-      deliveries: matching.map((endpoint) => ({
-        id: newId("delivery", nowMs, randomBytes),
-        endpointId: endpoint.endpointId,
-        state: endpoint.state === "ACTIVE" ? "QUEUED" : "DEAD_LETTERED",
-      })),
-    });
-    return { id, deliveries: matching.length };
+    const taken = newEvent(event, { match, checked, nowMs, randomBytes: options.randomBytes });
+    events.push(taken);
+    const { id, type, deliveries } = taken;
+    const { deprecatedAt } = match;
+    return { id, type, createdAt: now, deliveries: deliveries.length, deprecatedAt, replayed: false };
   });
   const contents = sealNewContents(events, (tenantId) => roots.get(tenantId) as Buffer, options.keyBytes);
   const sealed = events.map((event, index) => ({ ...event, content: contents[index] as Buffer }));
@@ -153,37 +172,60 @@ async function commit(items: readonly IncomingEvent[], options: IngestOptions): 
     keysAfter: new Date(nowMs - IDEMPOTENCY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
   });
-  return items.map((item, index): Flushed => {
-    const made = ids[index];
-    if (made instanceof Error) {
-      return made;
-    }
-    return made === undefined || !inserted.has(made.id)
-      ? "key-taken"
-      : { id: made.id, type: item.type, createdAt: now, deliveries: made.deliveries, replayed: false };
-  });
+  return made.map((flushed) =>
+    typeof flushed === "string" || flushed instanceof Error || inserted.has(flushed.id)
+      ? flushed
+      : "key-taken",
+  );
+}
+
+function newEvent(
+  event: IncomingEvent,
+  {
+    match,
+    checked: { excluded },
+    nowMs,
+    randomBytes,
+  }: {
+    readonly match: MatchedType;
+    readonly checked: Checked;
+    readonly nowMs: number;
+    readonly randomBytes: RandomBytes;
+  },
+): UnsealedEvent {
+  const { endpoints } = match;
+  const taking =
+    excluded.size === 0 ? endpoints : endpoints.filter(({ endpointId }) => !excluded.has(endpointId));
+  return {
+    id: newId("event", nowMs, randomBytes),
+    tenantId: event.tenantId,
+    type: event.type,
+    data: event.data,
+    sourceId: event.sourceId,
+    occurredAt: event.occurredAt ?? new Date(nowMs),
+    idempotency: event.idempotency,
+    deliveries: taking.map((endpoint) => ({
+      id: newId("delivery", nowMs, randomBytes),
+      endpointId: endpoint.endpointId,
+      state: endpoint.state === "ACTIVE" ? "QUEUED" : "DEAD_LETTERED",
+    })),
+  };
 }
 
 /** One look-up per distinct tenant and type, however many events of a batch share them. */
 async function matchAll(
   pool: Pool,
-  items: readonly IncomingEvent[],
-): Promise<ReadonlyMap<string, readonly MatchingEndpoint[]>> {
+  items: readonly CheckedEvent[],
+): Promise<ReadonlyMap<string, MatchedType & { readonly rulesKey: string }>> {
   const wanted = new Map<string, TenantAndType>();
-  for (const { tenantId, type } of items) {
+  for (const { event } of items) {
+    const { tenantId, type } = event;
     wanted.set(`${tenantId}/${type}`, { tenantId, type });
   }
-  const matches = new Map<string, MatchingEndpoint[]>();
-  for (const match of await matchEndpoints(pool, [...wanted.values()])) {
-    const key = `${match.tenantId}/${match.type}`;
-    const list = matches.get(key);
-    if (list === undefined) {
-      matches.set(key, [match]);
-    } else {
-      list.push(match);
-    }
-  }
-  return matches;
+  const matched = await matchEndpoints(pool, [...wanted.values()]);
+  return new Map(
+    matched.map((match) => [`${match.tenantId}/${match.type}`, { ...match, rulesKey: rulesKey(match) }]),
+  );
 }
 
 /** What the request that took the key was answered; undefined when the key is free again. */
@@ -209,5 +251,5 @@ async function answerOfKey(
     throw new SignetError("CONFLICT", { detail: "The event that this request made is gone." });
   }
   const { id, type, createdAt, deliveries } = event;
-  return { id, type, createdAt, deliveries, replayed: true };
+  return { id, type, createdAt, deliveries, deprecatedAt: null, replayed: true };
 }

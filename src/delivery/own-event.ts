@@ -2,11 +2,17 @@
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Queryable } from "../database/pool.ts";
 import { findDataKeys } from "../database/repositories/data-keys.ts";
-import { insertEvents, matchEndpoints } from "../database/repositories/events.ts";
+import {
+  insertEvents,
+  listFilters,
+  matchEndpoints,
+  type MatchingEndpoint,
+} from "../database/repositories/events.ts";
 import { actAs } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
 import { sealNewContents } from "./event-content.ts";
+import { readFilter } from "./event-rules.ts";
 import { IDEMPOTENCY_MS } from "./ingest.ts";
 
 export interface OwnEvent {
@@ -31,6 +37,24 @@ export interface OwnEventSources {
   /** Of ids and of what keys are made of. */
   readonly randomBytes: RandomBytes;
   readonly deadLetterMs: number;
+}
+
+/** The endpoints that take the event. A schema that the tenant has for its type is for the tenant's own events. */
+async function takingEndpoints(
+  db: Queryable,
+  { tenantId, type, data }: OwnEvent,
+): Promise<readonly MatchingEndpoint[]> {
+  const [match] = await matchEndpoints(db, [{ tenantId, type }]);
+  const endpoints = match?.endpoints ?? [];
+  if (endpoints.every(({ filterHash }) => filterHash === null)) {
+    return endpoints;
+  }
+  const filters = await listFilters(db, { tenantId, type });
+  const event = { type, data: JSON.parse(data) as unknown };
+  const refusing = new Set(
+    filters.filter(({ filter }) => !readFilter(filter)(event)).map(({ endpointId }) => endpointId),
+  );
+  return endpoints.filter(({ endpointId }) => !refusing.has(endpointId));
 }
 
 /**
@@ -61,7 +85,9 @@ export async function publishOwnEvent(
     const [content] = sealNewContents([named], () => root, randomBytes);
     const matching =
       to === undefined
-        ? (await matchEndpoints(db, [{ tenantId, type }])).filter(({ endpointId }) => endpointId !== except)
+        ? (await takingEndpoints(db, { tenantId, type, data })).filter(
+            ({ endpointId }) => endpointId !== except,
+          )
         : [{ endpointId: to, state: "ACTIVE" }];
     const event = {
       ...named,

@@ -7,6 +7,7 @@ const WIRE_NAMES: Readonly<Record<keyof EndpointSettings, string>> = {
   eventTypes: "events",
   metadata: "metadata",
   description: "description",
+  filter: "filter",
 };
 
 const NAMES = Object.keys(WIRE_NAMES) as (keyof EndpointSettings)[];

@@ -16,6 +16,7 @@ import { Releaser } from "../delivery/release.ts";
 import type { Clock } from "../domain/clock.ts";
 import { EndpointService } from "../endpoints/endpoint-service.ts";
 import { createVerification } from "../endpoints/verification.ts";
+import { EventTypeService } from "../event-types/event-type-service.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import type { WebhookServices } from "../api/routes/webhooks.ts";
@@ -59,6 +60,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     endpoints,
     events: new EventService(reading),
     deliveries: new DeliveryService(reading),
+    eventTypes: new EventTypeService({ pool: pools.api, clock }),
     ingest,
     endpointSecrets: { api: pools.api, keyring, pepper, clock, randomBytes },
     ingestPool: pools.ingest,

@@ -51,6 +51,7 @@ const ENDPOINT: Members<Endpoint> = {
   events: true,
   metadata: true,
   description: true,
+  filter: true,
   state: true,
   disabled_reason: true,
   created_at: true,

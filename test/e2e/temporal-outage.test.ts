@@ -64,6 +64,7 @@ test("what is accepted and registered while Temporal is down is delivered and ve
       eventTypes: ["other.kind"],
       metadata: null,
       description: null,
+      filter: null,
       idempotency: null,
     },
     TEST_CALLER,

@@ -101,6 +101,7 @@ export interface EndpointOptions {
   readonly events?: readonly string[];
   readonly state?: "PENDING" | "ACTIVE" | "DISABLED";
   readonly metadata?: unknown;
+  readonly filter?: unknown;
 }
 
 /** A registered endpoint, put into its state without a ping: for tests without a worker. */
@@ -110,11 +111,12 @@ export async function createEndpoint(
   options: EndpointOptions = {},
 ): Promise<{ readonly id: string; readonly secret: string }> {
   const { url = "http://127.0.0.1:19999/hook", events = ["inference.completed"], state = "ACTIVE" } = options;
-  const { metadata } = options;
+  const { metadata, filter } = options;
   const answer = await tenant.post("/v1/webhooks/endpoints", {
     url,
     events,
     ...(metadata === undefined ? {} : { metadata }),
+    ...(filter === undefined ? {} : { filter }),
   });
   expect(answer).toMatchObject({ status: 201, body: { state: "PENDING" } });
   const { id, secret } = answer.body as { id: string; secret: string };

@@ -51,6 +51,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
         eventTypes: [CANARIES.eventType],
         metadata: JSON.stringify({ canary: CANARIES.metadata }),
         description: CANARIES.description,
+        filter: null,
         idempotency: null,
       },
       TEST_CALLER,

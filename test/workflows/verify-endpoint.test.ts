@@ -39,6 +39,7 @@ async function register(...script: readonly Behaviour[]): Promise<Registered> {
       eventTypes: ["inference.completed"],
       metadata: '{"team":"a"}',
       description: null,
+      filter: null,
       idempotency: null,
     },
     TEST_CALLER,

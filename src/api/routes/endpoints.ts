@@ -2,8 +2,9 @@
 import { createHash } from "node:crypto";
 import { type Static, Type } from "typebox";
 import type { EndpointSettings } from "../../database/repositories/endpoints.ts";
+import { compileFilter, FILTER_MAX } from "../../delivery/event-filter.ts";
 import type { EndpointService } from "../../endpoints/endpoint-service.ts";
-import { SignetError } from "../../errors.ts";
+import { SignetError, validationFailed } from "../../errors.ts";
 import { callerOf } from "../caller.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage } from "../raw-json.ts";
@@ -27,7 +28,14 @@ const TAGS = ["endpoints"];
 
 /** The same request, however it is spaced. */
 function bodyHash(body: Static<typeof NewEndpoint>): Buffer {
-  const canonical = [body.url, body.events, body.metadata?.text ?? null, body.description ?? null];
+  const canonical = [
+    body.url,
+    body.events,
+    body.metadata?.text ?? null,
+    body.description ?? null,
+    // Absent where it always was, so that keys of before there were filters stand for the same request.
+    ...(body.filter === undefined ? [] : [body.filter]),
+  ];
   return createHash("sha256").update(JSON.stringify(canonical)).digest();
 }
 
@@ -40,18 +48,36 @@ function metadataText(metadata: RawJson | undefined): string | null {
   return text;
 }
 
+/** Null where there is none, or it is to be taken away. */
+function filterText(filter: Readonly<Record<string, unknown>> | null | undefined): string | null {
+  if (filter === undefined || filter === null) {
+    return null;
+  }
+  const text = JSON.stringify(filter);
+  if (Buffer.byteLength(text) > FILTER_MAX) {
+    throw new SignetError("LIMIT_EXCEEDED", { detail: `filter has at most ${FILTER_MAX} bytes.` });
+  }
+  const compiled = compileFilter(filter);
+  if (typeof compiled !== "function") {
+    throw validationFailed([{ ...compiled, pointer: `/filter${compiled.pointer}` }]);
+  }
+  return text;
+}
+
 /** The settings that a change names. */
 function changesOf({
   url,
   events,
   metadata,
   description,
+  filter,
 }: Static<typeof EndpointPatch>): Partial<EndpointSettings> {
   return {
     ...(url === undefined ? {} : { url }),
     ...(events === undefined ? {} : { eventTypes: events }),
     ...(metadata === undefined ? {} : { metadata: metadataText(metadata) }),
     ...(description === undefined ? {} : { description }),
+    ...(filter === undefined ? {} : { filter: filterText(filter) }),
   };
 }
 
@@ -83,6 +109,7 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
         eventTypes: body.events,
         metadata: metadataText(body.metadata),
         description: body.description ?? null,
+        filter: filterText(body.filter),
         idempotency: key === undefined ? null : { key, bodyHash: bodyHash(body) },
       };
       const { endpoint, secret, replayed } = await endpoints.register(

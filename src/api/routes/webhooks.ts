@@ -2,11 +2,13 @@
 import type { DeliveryService } from "../../delivery/delivery-service.ts";
 import type { EventService } from "../../delivery/event-service.ts";
 import type { EndpointService } from "../../endpoints/endpoint-service.ts";
+import type { EventTypeService } from "../../event-types/event-type-service.ts";
 import type { SignetServer } from "../types.ts";
 import { registerDeadLetterRoutes } from "./dead-letters.ts";
 import { registerDeliveryRoutes } from "./deliveries.ts";
 import { type EndpointSecretRouteServices, registerEndpointSecretRoutes } from "./endpoint-secrets.ts";
 import { registerEndpointRoutes } from "./endpoints.ts";
+import { registerEventTypeRoutes } from "./event-types.ts";
 import { registerEventRoutes } from "./events.ts";
 import type { PublishingServices } from "./publishing.ts";
 
@@ -15,11 +17,13 @@ export interface WebhookServices extends PublishingServices {
   readonly events: EventService;
   readonly deliveries: DeliveryService;
   readonly endpointSecrets: EndpointSecretRouteServices;
+  readonly eventTypes: EventTypeService;
 }
 
 export function registerWebhookRoutes(server: SignetServer, services: WebhookServices): void {
   registerEndpointRoutes(server, services.endpoints);
   registerEndpointSecretRoutes(server, services.endpointSecrets);
+  registerEventTypeRoutes(server, services.eventTypes);
   registerEventRoutes(server, services);
   registerDeliveryRoutes(server, services.deliveries);
   registerDeadLetterRoutes(server, services.deliveries);

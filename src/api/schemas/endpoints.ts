@@ -6,9 +6,9 @@ import { withRawMember } from "../raw-json.ts";
 import { Closed, Id, Nullable, OneOf, OpaqueObject, OpaqueObjectOrNull, Timestamp } from "./common.ts";
 
 /** Event types (wire.md, Endpoints). */
-const EVENT_TYPE_PATTERN = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";
+export const EVENT_TYPE = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";
 export const EventType = Type.String({
-  pattern: EVENT_TYPE_PATTERN,
+  pattern: EVENT_TYPE,
   maxLength: 128,
   examples: ["inference.completed"],
 });
@@ -25,13 +25,24 @@ export const METADATA_MAX = 4_096;
 export const METADATA_DEPTH = 5;
 
 const TargetUrl = Type.String({ minLength: 1, maxLength: 2_048, examples: ["https://example.com/hooks"] });
-const Description = Nullable(Type.String({ maxLength: 1_024, pattern: "^[^\\u0000]*$" }));
+export const Description = Nullable(Type.String({ maxLength: 1_024, pattern: "^[^\\u0000]*$" }));
+
+/** Which events of those types; the operators are those of delivery/event-filter.ts. */
+const PayloadFilter = Nullable(
+  Type.Unsafe<Readonly<Record<string, unknown>>>({
+    type: "object",
+    additionalProperties: true,
+    description: "A query document with MongoDB's operators over type and data; null for every event",
+    examples: [{ "data.amount": { $gte: 100 } }],
+  }),
+);
 
 export const NewEndpoint = Closed({
   url: TargetUrl,
   events: EventFilter,
   metadata: Type.Optional(OpaqueObject),
   description: Type.Optional(Description),
+  filter: Type.Optional(PayloadFilter),
 });
 
 /** Changes of an endpoint: what is absent stays, `null` takes away what can be absent. */
@@ -40,6 +51,7 @@ export const EndpointPatch = Closed({
   events: Type.Optional(EventFilter),
   metadata: Type.Optional(OpaqueObjectOrNull),
   description: Type.Optional(Description),
+  filter: Type.Optional(PayloadFilter),
 });
 
 /** A test event; `endpoint.test` with a greeting unless it says otherwise. */
@@ -51,6 +63,7 @@ export const Endpoint = Type.Object({
   events: Type.Array(Type.String()),
   metadata: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
   description: Nullable(Type.String()),
+  filter: PayloadFilter,
   state: OneOf(ENDPOINT_STATES),
   disabled_reason: Nullable(OneOf(DISABLED_REASONS)),
   created_at: Timestamp,
@@ -78,6 +91,7 @@ export function wireEndpoint(row: EndpointRow, secret?: string): string {
     url: row.url,
     events: row.eventTypes,
     description: row.description,
+    filter: row.filter === null ? null : (JSON.parse(row.filter) as unknown),
     state: row.state,
     disabled_reason: row.disabledReason,
     created_at: row.createdAt.toISOString(),

@@ -19,6 +19,8 @@ export interface EndpointSettings {
   /** JSON text as the tenant wrote it. */
   readonly metadata: string | null;
   readonly description: string | null;
+  /** JSON text of the filter that events must pass; null where all are taken. */
+  readonly filter: string | null;
 }
 
 export interface Endpoint extends EndpointSettings {
@@ -44,6 +46,7 @@ export interface EndpointRow {
   event_types: string[];
   metadata: string | null;
   description: string | null;
+  filter: string | null;
   state: EndpointState;
   disabled_reason: DisabledReason | null;
   generation: number;
@@ -58,7 +61,7 @@ export interface EndpointRow {
 }
 
 /** The columns of an EndpointRow. */
-export const ENDPOINT_COLUMNS = `id, tenant_id, url, event_types, metadata, description, state, disabled_reason, generation,
+export const ENDPOINT_COLUMNS = `id, tenant_id, url, event_types, metadata, description, filter, state, disabled_reason, generation,
   verification_state, verification_attempts, verification_last_error, verification_next_attempt_at, verified_at, verified_by,
   created_at, updated_at`;
 
@@ -70,6 +73,7 @@ export function toEndpoint(row: EndpointRow): Endpoint {
     eventTypes: row.event_types,
     metadata: row.metadata,
     description: row.description,
+    filter: row.filter,
     state: row.state,
     disabledReason: row.disabled_reason,
     generation: row.generation,
@@ -96,9 +100,9 @@ export interface NewEndpoint extends EndpointSettings {
 export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Promise<Endpoint> {
   const { rows } = await db.query<EndpointRow>({
     name: "insert-endpoint",
-    text: `INSERT INTO endpoints (id, tenant_id, url, event_types, metadata, description, state, verification_state,
+    text: `INSERT INTO endpoints (id, tenant_id, url, event_types, metadata, description, filter, state, verification_state,
         verification_requested_at, created_at, updated_at)
-      VALUES ($1, $2, $3, $4, $5, $6, 'PENDING', 'WANTED', $7, $7, $7) RETURNING ${ENDPOINT_COLUMNS}`,
+      VALUES ($1, $2, $3, $4, $5, $6, $8, 'PENDING', 'WANTED', $7, $7, $7) RETURNING ${ENDPOINT_COLUMNS}`,
     values: [
       endpoint.id,
       endpoint.tenantId,
@@ -107,6 +111,7 @@ export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Prom
       endpoint.metadata,
       endpoint.description,
       endpoint.now,
+      endpoint.filter,
     ],
   });
   await insertFirstSecret(db, endpoint);
@@ -210,9 +215,18 @@ export async function saveSettings(
 ): Promise<Endpoint | undefined> {
   const { rows } = await db.query<EndpointRow>({
     name: "save-endpoint-settings",
-    text: `UPDATE endpoints SET url = $4, event_types = $5, metadata = $6, description = $7, updated_at = $3
+    text: `UPDATE endpoints SET url = $4, event_types = $5, metadata = $6, description = $7, filter = $8, updated_at = $3
       WHERE id = $1 AND tenant_id = $2 AND state <> 'DELETED' RETURNING ${ENDPOINT_COLUMNS}`,
-    values: [id, tenantId, now, settings.url, settings.eventTypes, settings.metadata, settings.description],
+    values: [
+      id,
+      tenantId,
+      now,
+      settings.url,
+      settings.eventTypes,
+      settings.metadata,
+      settings.description,
+      settings.filter,
+    ],
   });
   return rows[0] === undefined ? undefined : toEndpoint(rows[0]);
 }

@@ -11,35 +11,91 @@ export interface TenantAndType {
   readonly type: string;
 }
 
-export interface MatchingEndpoint extends TenantAndType {
+export interface MatchingEndpoint {
   readonly endpointId: string;
   readonly state: "ACTIVE" | "DISABLED";
+  /** Of the filter that the event must pass; null where every event of the type is taken. */
+  readonly filterHash: string | null;
 }
 
-/** The endpoints that take events of these types: active ones, and disabled ones, whose events are dead letters at once. */
+/** What there is for events of one type of one tenant. */
+export interface MatchedType extends TenantAndType {
+  /** Of the schema that `data` must fit; null where the type has none. */
+  readonly schemaDigest: string | null;
+  readonly deprecatedAt: Date | null;
+  readonly endpoints: MatchingEndpoint[];
+}
+
+/** The condition under which an endpoint `e` takes events of type `type` of its tenant. */
+function takes(type: string): string {
+  return `e.state IN ('ACTIVE', 'DISABLED') AND (e.event_types @> ARRAY[${type}] OR e.event_types = '{*}')`;
+}
+
+/**
+ * The endpoints that take events of these types: active ones, and disabled ones, whose events are dead letters at once.
+ * Each pair that was asked for is among the answers; each may be asked for once.
+ */
 export async function matchEndpoints(
   db: Queryable,
   wanted: readonly TenantAndType[],
-): Promise<MatchingEndpoint[]> {
+): Promise<MatchedType[]> {
   const { rows } = await db.query<{
-    tenant_id: string;
-    type: string;
-    id: string;
+    pair: number;
+    schema_digest: string | null;
+    deprecated_at: Date | null;
+    id: string | null;
     state: "ACTIVE" | "DISABLED";
+    filter_hash: string | null;
   }>({
     name: "match-endpoints",
-    text: `SELECT w.tenant_id, w.type, e.id, e.state
-      FROM unnest($1::text[], $2::text[]) AS w(tenant_id, type)
-      JOIN endpoints e ON e.tenant_id = w.tenant_id AND e.state IN ('ACTIVE', 'DISABLED')
-        AND (e.event_types @> ARRAY[w.type] OR e.event_types = '{*}')`,
+    text: `SELECT w.pair::int, t.schema_digest, t.deprecated_at, e.id, e.state, e.filter_hash::text
+      FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant_id, type, pair)
+      LEFT JOIN event_types t ON t.tenant_id = w.tenant_id AND t.name = w.type
+      LEFT JOIN endpoints e ON e.tenant_id = w.tenant_id AND ${takes("w.type")}`,
     values: [wanted.map((pair) => pair.tenantId), wanted.map((pair) => pair.type)],
   });
-  return rows.map((row) => ({
-    tenantId: row.tenant_id,
-    type: row.type,
-    endpointId: row.id,
-    state: row.state,
+  const matched = wanted.map(({ tenantId, type }): Mutable<MatchedType> => ({
+    tenantId,
+    type,
+    schemaDigest: null,
+    deprecatedAt: null,
+    endpoints: [],
   }));
+  for (const row of rows) {
+    const match = matched[row.pair - 1];
+    if (match !== undefined) {
+      match.schemaDigest = row.schema_digest;
+      match.deprecatedAt = row.deprecated_at;
+      if (row.id !== null) {
+        match.endpoints.push({ endpointId: row.id, state: row.state, filterHash: row.filter_hash });
+      }
+    }
+  }
+  return matched;
+}
+
+type Mutable<T> = { -readonly [Member in keyof T]: T[Member] };
+
+/** A filter with the hash by which {@link matchEndpoints} names it. */
+export interface EndpointFilter {
+  readonly endpointId: string;
+  /** JSON text. */
+  readonly filter: string;
+  readonly filterHash: string;
+}
+
+/** The filters of the endpoints that take events of a type. */
+export async function listFilters(
+  db: Queryable,
+  { tenantId, type }: TenantAndType,
+): Promise<EndpointFilter[]> {
+  const { rows } = await db.query<{ id: string; filter: string; filter_hash: string }>({
+    name: "list-filters",
+    text: `SELECT e.id, e.filter, e.filter_hash::text FROM endpoints e
+      WHERE e.tenant_id = $1 AND e.filter IS NOT NULL AND ${takes("$2::text")}`,
+    values: [tenantId, type],
+  });
+  return rows.map((row) => ({ endpointId: row.id, filter: row.filter, filterHash: row.filter_hash }));
 }
 
 export interface NewDelivery {

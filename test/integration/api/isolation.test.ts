@@ -25,6 +25,8 @@ const SCOPES = [...WEBHOOK_SCOPES, "credentials:read", "credentials:revoke", "co
 interface Owner {
   readonly tenant: Tenant;
   readonly endpoint: string;
+  /** A name: each owner has one that the others do not have. */
+  readonly eventType: string;
   readonly event: string;
   readonly delivery: string;
   readonly deadLetter: string;
@@ -38,11 +40,19 @@ let a: Owner;
 let b: Owner;
 let routes: readonly ApiRoute[];
 
+async function catalogueType(tenant: Tenant): Promise<string> {
+  const name = `of_${randomBytes(6).toString("hex")}.made`;
+  const body = { name, schema: {}, examples: [{}] };
+  expect(await tenant.post("/v1/webhooks/event-types", body)).toMatchObject({ status: 201, body: { name } });
+  return name;
+}
+
 async function makeOwner(): Promise<Owner> {
   const tenant = await createTenant(api, SCOPES);
   const { id: endpoint } = await createEndpoint(api, tenant);
   // Still to be verified, so that a ping can be asked for.
   await createEndpoint(api, tenant, { state: "PENDING" });
+  const eventType = await catalogueType(tenant);
   const event = await publish(tenant);
   const dead = await publish(tenant);
   const deliveryOf = async (id: string): Promise<string> =>
@@ -66,6 +76,7 @@ async function makeOwner(): Promise<Owner> {
   return {
     tenant,
     endpoint,
+    eventType,
     event,
     delivery,
     deadLetter,
@@ -85,6 +96,10 @@ const neverOf = (noun: IdNoun) => (): string => newId(noun, Date.now(), randomBy
 /** Whose id a path takes, and what its body must hold to be read. The longest prefix counts. */
 const RESOURCES: Readonly<Record<string, { id: (owner: Owner) => string; never: () => string }>> = {
   "/v1/webhooks/endpoints/{id}": { never: neverOf("endpoint"), id: ({ endpoint }) => endpoint },
+  "/v1/webhooks/event-types/{name}": {
+    never: () => `never_${randomBytes(6).toString("hex")}.made`,
+    id: ({ eventType }) => eventType,
+  },
   "/v1/events/{id}": { never: neverOf("event"), id: ({ event }) => event },
   "/v1/webhooks/deliveries/{id}": { never: neverOf("delivery"), id: ({ delivery }) => delivery },
   "/v1/webhooks/dlq/{id}": { never: neverOf("delivery"), id: ({ deadLetter }) => deadLetter },
@@ -98,6 +113,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   "PATCH /v1/webhooks/endpoints/{id}": { description: "changed" },
   "POST /v1/webhooks/endpoints/{id}/test": { data: {} },
   "POST /v1/credentials/{id}/revoke": { reason: "lost" },
+  "PATCH /v1/webhooks/event-types/{name}": { description: "changed" },
 };
 
 const nameOf = ({ method, path }: ApiRoute): string => `${method} ${path}`;
@@ -134,6 +150,8 @@ async function stateOfA(): Promise<unknown> {
   const tables = [
     "endpoints",
     "endpoint_secrets",
+    "event_types",
+    "event_type_schemas",
     "events",
     "deliveries",
     "attempts",
@@ -231,6 +249,7 @@ describe("lists", () => {
 /** At least two rows in every list. */
 async function makeMoreRows({ tenant }: Owner): Promise<void> {
   await createEndpoint(api, tenant, { state: "DISABLED" });
+  await catalogueType(tenant);
   await publish(tenant);
 }
 

@@ -1,0 +1,70 @@
+import { Type } from "typebox";
+import type { EventTypeRow, SchemaRow } from "../../database/repositories/event-types.ts";
+import { withRawMember } from "../raw-json.ts";
+import { Closed, Nullable, OpaqueObject, Timestamp } from "./common.ts";
+import { Description, EventType } from "./endpoints.ts";
+
+const EXAMPLES_MAX = 10;
+
+const Content = {
+  description: Type.Optional(Description),
+  schema: Type.Optional(OpaqueObject),
+  examples: Type.Optional(Type.Array(OpaqueObject, { maxItems: EXAMPLES_MAX })),
+  replaced_by: Type.Optional(Nullable(EventType)),
+  deprecated: Type.Optional(Type.Boolean()),
+};
+
+export const NewEventType = Closed({ name: EventType, ...Content });
+
+/** What is absent stays. A schema that differs becomes the next version; versions that are there never change. */
+export const EventTypePatch = Closed({
+  ...Content,
+  schema_version: Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000 }))),
+  archived: Type.Optional(Type.Boolean()),
+});
+
+export const EventTypeParams = Closed({ name: EventType });
+
+const AnyObject = Type.Unsafe<unknown>({ type: "object", additionalProperties: true });
+
+export const CataloguedType = Type.Object({
+  name: EventType,
+  description: Nullable(Type.String()),
+  schema_version: Nullable(
+    Type.Integer({ description: "The version that events are checked against; null: they are not" }),
+  ),
+  schema: Nullable(AnyObject),
+  examples: Type.Array(AnyObject),
+  deprecated_at: Nullable(Timestamp),
+  replaced_by: Nullable(Type.String()),
+  archived_at: Nullable(Timestamp),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+});
+
+export const SchemaVersion = Type.Object({
+  version: Type.Integer(),
+  created_at: Timestamp,
+  schema: AnyObject,
+});
+
+/** The wire form of a catalogued type, with schema and examples as the tenant spelled them. */
+export function wireEventType(row: EventTypeRow): string {
+  const plain = {
+    name: row.name,
+    description: row.description,
+    schema_version: row.schema_version,
+    deprecated_at: row.deprecated_at?.toISOString() ?? null,
+    replaced_by: row.replaced_by,
+    archived_at: row.archived_at?.toISOString() ?? null,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+  const withSchema = withRawMember(plain, "schema", row.schema ?? "null");
+  return `${withSchema.slice(0, -1)},"examples":${row.examples}}`;
+}
+
+/** The wire form of one version. */
+export function wireSchema({ version, schema, created_at: createdAt }: SchemaRow): string {
+  return withRawMember({ version, created_at: createdAt.toISOString() }, "schema", schema);
+}
