@@ -1,5 +1,6 @@
 /** Webhook endpoints. */
 import type { Delivery } from "./deliveries.ts";
+import { EndpointSecrets } from "./endpoint-secrets.ts";
 import { idempotencyKeyOf, type IdempotentOptions } from "./idempotency.ts";
 import { List, type PageOptions } from "./paging.ts";
 import { type CallOptions, segment, type Transport } from "./transport.ts";
@@ -63,9 +64,12 @@ export interface RegisteredEndpoint extends Endpoint {
 
 export class Endpoints {
   readonly #transport: Transport;
+  /** What their deliveries are signed with. */
+  readonly secrets: EndpointSecrets;
 
   constructor(transport: Transport) {
     this.#transport = transport;
+    this.secrets = new EndpointSecrets(transport);
   }
 
   /** Registers an endpoint; a signed ping is on its way to it when this resolves. */

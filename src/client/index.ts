@@ -19,6 +19,12 @@ export type {
 } from "./credentials.ts";
 export type { DeadLetter } from "./dead-letters.ts";
 export type { Attempt, AttemptError, Delivery, DeliveryFilter, DeliveryState } from "./deliveries.ts";
+export type {
+  EndpointSecretVersion,
+  EndpointSecretVersions,
+  RotatedEndpointSecret,
+  SecretRotation,
+} from "./endpoint-secrets.ts";
 export type { Endpoint, EndpointChange, NewEndpoint, RegisteredEndpoint, TestEvent } from "./endpoints.ts";
 export {
   CredentialStoreError,

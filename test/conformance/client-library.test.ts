@@ -212,6 +212,17 @@ describe("the client", () => {
     expect(Object.keys(endpoint).toSorted()).toEqual(Object.keys(REGISTERED).toSorted());
     expect(endpoint.secret).toMatch(/^whsec_/);
     expect(await signet.endpoints.get(endpoint.id)).toMatchObject({ metadata: { team: "a" }, events: ["*"] });
+    const { secrets } = signet.endpoints;
+    const { secret, ...next } = await secrets.rotate(endpoint.id, { overlap_seconds: 60 });
+    expect(secret).toMatch(/^whsec_/);
+    expect((await secrets.list(endpoint.id)).data[0]).toMatchObject({
+      version: 2,
+      fingerprint: next.fingerprint,
+    });
+    expect((await secrets.activate(endpoint.id)).data.map(({ state }) => state)).toEqual([
+      "CURRENT",
+      "PREVIOUS",
+    ]);
     await expect(signet.endpoints.verify(endpoint.id)).rejects.toMatchObject({ code: "INVALID_STATE" });
     const others = [await activeEndpoint(), await activeEndpoint()].map(({ id }) => id);
     const listed: string[] = [];

@@ -117,6 +117,16 @@ const LIMITS: readonly Limit[] = [
     read: found("revocation", "frozen", "last_admission_ms", "max"),
   },
   {
+    target: "rotation of endpoint secrets under 200/s: lost",
+    atMost: 0,
+    read: found("rotation", "lost"),
+  },
+  {
+    target: "… refused by a receiver that knows one of the two",
+    atMost: 0,
+    read: found("rotation", "failed"),
+  },
+  {
     target: "compliance log: appends/s",
     atLeast: 1_000,
     read: found("compliance", "best_appends_per_second"),

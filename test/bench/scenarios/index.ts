@@ -9,6 +9,7 @@ import { memory } from "./memory.ts";
 import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
 import { revocation } from "./revocation.ts";
+import { rotation } from "./rotation.ts";
 import { saturation } from "./saturation.ts";
 import { frontier, steady } from "./steady.ts";
 import { tokens } from "./tokens.ts";
@@ -24,6 +25,7 @@ export const SCENARIOS: readonly Scenario[] = [
   edge,
   compliance,
   revocation,
+  rotation,
   million,
   noisyNeighbour,
   failingReceiver,
