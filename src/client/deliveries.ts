@@ -7,7 +7,15 @@ const PATH = "/v1/webhooks/deliveries";
 export type DeliveryState = "QUEUED" | "RETRYING" | "DELIVERED" | "DEAD_LETTERED" | "EXPIRED" | "CANCELLED";
 
 /** Why an attempt failed; `refused` is the service's own address policy. */
-export type AttemptError = "status" | "timeout" | "connect" | "tls" | "dns" | "refused" | "aborted";
+export type AttemptError =
+  | "status"
+  | "timeout"
+  | "connect"
+  | "tls"
+  | "dns"
+  | "refused"
+  | "aborted"
+  | "authentication";
 
 /** One event on its way to one endpoint. */
 export interface Delivery {

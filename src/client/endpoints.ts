@@ -7,7 +7,43 @@ import { type CallOptions, segment, type Transport } from "./transport.ts";
 
 const PATH = "/v1/webhooks/endpoints";
 
-export interface NewEndpoint {
+/** How deliveries authenticate to the receiver. Secrets go in and never come out. */
+export type NewAuthentication =
+  | { readonly type: "header"; readonly name: string; readonly value: string }
+  | {
+      readonly type: "oauth2_client_credentials";
+      readonly token_url: string;
+      readonly client_id: string;
+      readonly client_secret: string;
+      readonly scope?: string;
+    }
+  /** PEM; the certificate may be followed by those between it and the root. */
+  | { readonly type: "client_certificate"; readonly certificate: string; readonly private_key: string };
+
+export type Authentication = { readonly updated_at: string } & (
+  | { readonly type: "header"; readonly name: string }
+  | {
+      readonly type: "oauth2_client_credentials";
+      readonly token_url: string;
+      readonly client_id: string;
+      readonly scope?: string;
+    }
+  | {
+      readonly type: "client_certificate";
+      /** SHA-256, hexadecimal. */
+      readonly fingerprint: string;
+      readonly subject: string;
+      readonly not_after: string;
+    }
+);
+
+interface RequestSettings {
+  /** Sent with every delivery besides ours; 16 at most. They are shown: secrets belong under `authentication`. */
+  readonly headers?: Readonly<Record<string, string>> | null;
+  readonly authentication?: NewAuthentication | null;
+}
+
+export interface NewEndpoint extends RequestSettings {
   readonly url: string;
   /** Event types, or `["*"]` for all. */
   readonly events: readonly string[];
@@ -19,7 +55,7 @@ export interface NewEndpoint {
 }
 
 /** What is absent stays; `null` takes away. */
-export interface EndpointChange {
+export interface EndpointChange extends RequestSettings {
   /** Another one makes the endpoint PENDING, and is pinged. */
   readonly url?: string;
   readonly events?: readonly string[];
@@ -41,6 +77,8 @@ export interface Endpoint {
   readonly metadata: object | null;
   readonly description: string | null;
   readonly filter: object | null;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly authentication: Authentication | null;
   readonly state: "PENDING" | "ACTIVE" | "DISABLED";
   /** `failing`: nothing has reached it for too long. */
   readonly disabled_reason: "tenant" | "failing" | null;

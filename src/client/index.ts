@@ -25,7 +25,15 @@ export type {
   RotatedEndpointSecret,
   SecretRotation,
 } from "./endpoint-secrets.ts";
-export type { Endpoint, EndpointChange, NewEndpoint, RegisteredEndpoint, TestEvent } from "./endpoints.ts";
+export type {
+  Authentication,
+  Endpoint,
+  EndpointChange,
+  NewAuthentication,
+  NewEndpoint,
+  RegisteredEndpoint,
+  TestEvent,
+} from "./endpoints.ts";
 export {
   CredentialStoreError,
   type Problem,

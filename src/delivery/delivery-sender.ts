@@ -5,6 +5,7 @@ import type { AttemptError } from "../domain/delivery.ts";
 import { buildEnvelope } from "./envelope.ts";
 import type { OpenDelivery } from "./event-content.ts";
 import type { HttpSender } from "./http-sender.ts";
+import type { ReceiverAccess } from "./receiver-access.ts";
 import type { Signer, SigningSecrets } from "./signer.ts";
 
 /** "TCP timeout over 10 seconds" (specification 6): one wall clock from before DNS to complete response headers. */
@@ -27,6 +28,8 @@ export interface DeliverySender {
 
 export interface DeliverySenderOptions {
   readonly http: HttpSender;
+  /** For endpoints with headers or an authentication of their own. */
+  readonly access: ReceiverAccess;
   readonly signer: Signer;
   readonly clock: Clock;
   /** Opens the event's content. */
@@ -37,6 +40,7 @@ export interface DeliverySenderOptions {
 
 export function createDeliverySender({
   http,
+  access,
   signer,
   clock,
   openContent,
@@ -66,7 +70,17 @@ export function createDeliverySender({
         attempt,
         timestampSeconds,
       });
-      const result = await http.send({ url: delivery.url, headers, body, deadlineMs: DELIVERY_DEADLINE_MS });
+      const request = { url: delivery.url, headers, body, deadlineMs: DELIVERY_DEADLINE_MS };
+      const { requestVersion } = delivery;
+      const result =
+        requestVersion === null
+          ? await http.send(request)
+          : await access.send(request, {
+              id: delivery.endpointId,
+              tenantId: delivery.tenantId,
+              wrappedDataKey: delivery.wrappedDataKey,
+              requestVersion,
+            });
       return {
         startedAtMs: result.startedAt,
         durationMs: result.durationMs,

@@ -14,6 +14,7 @@ import {
   loadForAttempt,
   parkDelivery,
 } from "../database/repositories/attempts.ts";
+import { loadRequestSettings } from "../database/repositories/endpoint-authentications.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
@@ -33,6 +34,7 @@ import { createDeliveryOpener } from "./event-content.ts";
 import { createHostResolver } from "./http-resolver.ts";
 import { createHttpSender, type HttpSender } from "./http-sender.ts";
 import { createSecretOpener, type OpenSecrets } from "./open-secrets.ts";
+import { createReceiverAccess, type ReceiverAccess } from "./receiver-access.ts";
 import { createRecorder } from "./recorder.ts";
 import { createSigner, type Signer } from "./signer.ts";
 import { loadTargetAuthorities } from "./target-authorities.ts";
@@ -63,6 +65,7 @@ export interface Engine {
 /** What requests leave through: address policy, connections, signatures. */
 interface Outbound {
   readonly http: HttpSender;
+  readonly access: ReceiverAccess;
   readonly signer: Signer;
   readonly openSecrets: OpenSecrets;
 }
@@ -89,9 +92,17 @@ function createHttp({ config, clock, log }: EngineOptions): HttpSender {
 }
 
 function createOutbound(options: EngineOptions): Outbound {
-  const { config, keyring, clock } = options;
+  const { config, keyring, pool, clock } = options;
+  const http = createHttp(options);
   return {
-    http: createHttp(options),
+    http,
+    access: createReceiverAccess({
+      http,
+      clock,
+      load: async (tenantId, id) => await loadRequestSettings(pool, tenantId, id),
+      open: async ({ wrappedDataKey, tenantId }, aad, sealed) =>
+        (await keyring.openForTenant(wrappedDataKey, tenantId, aad, sealed)).toString("utf8"),
+    }),
     signer: createSigner({ headerBrand: config.headerBrand, docsUrl: `${config.publicUrl}/docs` }),
     openSecrets: createSecretOpener(keyring, clock),
   };
@@ -99,7 +110,7 @@ function createOutbound(options: EngineOptions): Outbound {
 
 function createAttempts(options: EngineOptions, outbound: Outbound, health: EndpointHealth): AttemptService {
   const { config, pool, clock, log } = options;
-  const { http, signer, openSecrets } = outbound;
+  const { http, access, signer, openSecrets } = outbound;
   const recorder = createRecorder({ pool, log, wait: delay });
   const loads = createBatcher({
     maxItems: LOADS_MAX,
@@ -108,6 +119,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
   });
   const sender = createDeliverySender({
     http,
+    access,
     signer,
     clock,
     openContent: createDeliveryOpener(options.keyring, createRandomPool()),
@@ -139,10 +151,14 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
   });
 }
 
-function createPings({ pool, clock }: EngineOptions, { http, signer, openSecrets }: Outbound): Challenge {
+function createPings(
+  { pool, clock }: EngineOptions,
+  { http, access, signer, openSecrets }: Outbound,
+): Challenge {
   return createChallenge({
     pool,
     http,
+    access,
     signer,
     clock,
     randomBytes,

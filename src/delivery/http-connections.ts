@@ -7,6 +7,7 @@
  * no more sockets or memory than the limit.
  */
 import type { EventEmitter } from "node:events";
+import type { SecureContext } from "node:tls";
 import { Client } from "undici";
 import type { Clock } from "../domain/clock.ts";
 import type { ConnectDependencies } from "./http-connect.ts";
@@ -47,12 +48,15 @@ export interface Connections {
   open(key: string, origin: Origin): Connection;
   /** Gives a connection back; one that is not reusable is ended at once, whatever it is doing. */
   release(connection: Connection, reusable: boolean): void;
+  /** Ends those that were opened with this context: the idle ones now, the others when they are released. */
+  forget(context: SecureContext): void;
   statistics(): ConnectionStatistics;
   /** Ends the idle ones; those in use end when they are released. */
   close(): void;
 }
 
 interface Pooled extends Connection, Keyed {
+  readonly context: SecureContext | undefined;
   readonly abort: AbortController;
   reused: boolean;
   restMs: number;
@@ -110,7 +114,16 @@ function createPooled(
       );
     },
   });
-  const pooled: Pooled = { client, key, abort, reused: false, restMs: 0, responses: 0, idleSince: 0 };
+  const pooled: Pooled = {
+    client,
+    key,
+    context: origin.secureContext,
+    abort,
+    reused: false,
+    restMs: 0,
+    responses: 0,
+    idleSince: 0,
+  };
   const emitter: EventEmitter = client;
   emitter.on("disconnect", () => {
     events.onGone(pooled);
@@ -131,6 +144,7 @@ export function createConnections(
   const idle = new IdleSet<Pooled>(limits.maxIdle, limits.maxIdlePerOrigin);
   const inUse = new Set<Pooled>();
   const counts = { opened: 0, reused: 0 };
+  const forgotten = new WeakSet<SecureContext>();
   let closed = false;
 
   function end(pooled: Pooled): void {
@@ -176,10 +190,15 @@ export function createConnections(
       const pooled = connection as Pooled;
       pooled.idleSince = clock.now();
       pooled.responses += 1;
-      const evicted = inUse.delete(pooled) && reusable && !closed ? idle.add(pooled) : pooled;
+      const stays = reusable && !closed && (pooled.context === undefined || !forgotten.has(pooled.context));
+      const evicted = inUse.delete(pooled) && stays ? idle.add(pooled) : pooled;
       if (evicted !== undefined) {
         end(evicted);
       }
+    },
+    forget(context) {
+      forgotten.add(context);
+      idle.filter((pooled) => pooled.context === context).forEach(end);
     },
     statistics: () => ({ ...counts, idle: idle.size, inUse: inUse.size, origins: idle.keys }),
     close() {

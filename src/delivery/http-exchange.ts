@@ -9,7 +9,6 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import type { Clock } from "../domain/clock.ts";
 import { ConnectFailure } from "./http-tls.ts";
-import { KEPT_BODY_BYTES } from "./http-response.ts";
 
 /** Why no response headers came; `unsent`: certainly nothing was written, because the connection was gone. */
 export type ExchangeFailure = "timeout" | "aborted" | "unsent" | ConnectFailure["phase"];
@@ -40,6 +39,8 @@ export interface ExchangeLimits {
   readonly bodyMs: number;
   /** Bytes of body that are read. */
   readonly bodyBytes: number;
+  /** Bytes of it that are kept. */
+  readonly keptBodyBytes: number;
 }
 
 /** Responses of 1xx before the one that counts; a flood of them would keep our parser busy for the whole deadline. */
@@ -100,7 +101,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       return;
     }
     this.readBytes += chunk.length;
-    const room = KEPT_BODY_BYTES - this.keptBytes;
+    const room = this.limits.keptBodyBytes - this.keptBytes;
     if (room > 0) {
       const part = chunk.length > room ? chunk.subarray(0, room) : chunk;
       this.kept.push(part);

@@ -67,6 +67,10 @@ export class IdleSet<T extends Keyed> {
     return oldest;
   }
 
+  filter(matches: (item: T) => boolean): readonly T[] {
+    return [...this.all].filter(matches);
+  }
+
   /** Empties the set. */
   clear(): readonly T[] {
     const items = [...this.all];

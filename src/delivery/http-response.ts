@@ -7,13 +7,17 @@ const REPLACEMENT = "\ufffd";
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /**
- * The beginning of a body as text of at most 4 KiB of UTF-8. Bad bytes and U+0000, which PostgreSQL cannot store,
+ * The beginning of a body as text of at most 4 KiB of UTF-8, unless another limit is given. Bad bytes and U+0000, which PostgreSQL cannot store,
  * become U+FFFD.
  *
  * @param body what was kept of the body
  * @param truncated whether more followed: then a character cut in half at the end is left out
  */
-export function responseText(body: Buffer, truncated: boolean): string | null {
+export function responseText(
+  body: Buffer,
+  truncated: boolean,
+  maxBytes: number = KEPT_BODY_BYTES,
+): string | null {
   if (body.length === 0) {
     return null;
   }
@@ -21,11 +25,11 @@ export function responseText(body: Buffer, truncated: boolean): string | null {
     ? new TextDecoder("utf-8", { ignoreBOM: true }).decode(body, { stream: true })
     : decoder.decode(body);
   const text = decoded.replaceAll("\0", REPLACEMENT);
-  if (Buffer.byteLength(text) <= KEPT_BODY_BYTES) {
+  if (Buffer.byteLength(text) <= maxBytes) {
     return text;
   }
   // Each bad byte has become three. `encodeInto` stops before a character that does not fit.
-  const bytes = new Uint8Array(KEPT_BODY_BYTES);
+  const bytes = new Uint8Array(maxBytes);
   const { written } = new TextEncoder().encodeInto(text, bytes);
   return decoder.decode(bytes.subarray(0, written));
 }

@@ -10,8 +10,13 @@
  * whether it has read the request: the attempt is `aborted` and its retry is the schedule's business, because a
  * receiver must see an attempt number once.
  */
-import { createSecureContext, rootCertificates, type SecureContextOptions } from "node:tls";
-import { errors } from "undici";
+import {
+  createSecureContext,
+  rootCertificates,
+  type SecureContext,
+  type SecureContextOptions,
+} from "node:tls";
+import { type Dispatcher, errors } from "undici";
 import type { Clock } from "../domain/clock.ts";
 import type { AttemptError } from "../domain/delivery.ts";
 import type { OutboundProxy } from "../settings/egress-settings.ts";
@@ -22,7 +27,7 @@ import type { ExchangeEnd } from "./http-exchange.ts";
 import { Exchange } from "./http-exchange.ts";
 import type { HostResolver } from "./http-resolver.ts";
 import { createHostResolver } from "./http-resolver.ts";
-import { responseText, retryAfterMs } from "./http-response.ts";
+import { KEPT_BODY_BYTES, responseText, retryAfterMs } from "./http-response.ts";
 import type { Target } from "./http-targets.ts";
 import { createTargets } from "./http-targets.ts";
 
@@ -37,6 +42,17 @@ export interface SendRequest {
   readonly deadlineMs: number;
   /** Which statuses are a success; 2xx unless said otherwise. */
   readonly successStatus?: (status: number) => boolean;
+  /** Bytes of the answer that are wanted; 4,096. */
+  readonly keptBodyBytes?: number;
+  /** The certificate that the receiver is shown. */
+  readonly identity?: ClientIdentity;
+}
+
+/** A client certificate with its key. Connections that have shown it carry nothing else. */
+export interface ClientIdentity {
+  /** Apart from every other. */
+  readonly key: string;
+  readonly secureContext: SecureContext;
 }
 
 /** What came of it. */
@@ -50,13 +66,21 @@ export interface SendResult {
   readonly error: AttemptError | null;
   /** What the receiver asks for with 429 or 503. */
   readonly retryAfterMs: number | null;
-  /** At most 4 KiB of well-formed text without U+0000. */
+  /** At most 4 KiB, or what was wanted, of well-formed text without U+0000. */
   readonly responseBody: string | null;
 }
 
 /** Sends, and never throws for what a receiver does. */
 export interface HttpSender {
   send(request: SendRequest): Promise<SendResult>;
+  /**
+   * Makes an identity out of PEM texts; receivers are trusted as always.
+   *
+   * @throws Error for texts that OpenSSL cannot use
+   */
+  createIdentity(certificate: string, privateKey: string): ClientIdentity;
+  /** Ends the connections that have shown it: idle ones now, the others after their response. */
+  forgetIdentity(identity: ClientIdentity): void;
   statistics(): ConnectionStatistics;
   /** Refuses new requests and resolves when those under way have ended, at the latest at their deadlines. */
   close(): Promise<void>;
@@ -109,7 +133,7 @@ function resultOf(request: SendRequest, startedAt: number, end: ExchangeEnd): Se
     status,
     error: succeeded ? null : "status",
     retryAfterMs: retryAfterMs(status, response.retryAfter, end.at),
-    responseBody: responseText(response.body, response.truncated),
+    responseBody: responseText(response.body, response.truncated, request.keptBodyBytes),
   };
 }
 
@@ -139,35 +163,58 @@ function openConnections(options: HttpSenderOptions): Connections {
   );
 }
 
+function createIdentities(options: HttpSenderOptions): HttpSender["createIdentity"] {
+  let count = 0;
+  return (certificate, privateKey) => {
+    const secureContext = createSecureContext({ ...trusted(options), cert: certificate, key: privateKey });
+    count += 1;
+    return { key: `identity ${count}`, secureContext };
+  };
+}
+
+/** Connections with an identity have a pool of their own. */
+function targetFor(target: Target, identity: ClientIdentity | undefined): Target {
+  return identity === undefined
+    ? target
+    : { ...target, key: `${target.key} ${identity.key}`, secureContext: identity.secureContext };
+}
+
+function dispatchOn(connection: Connection, request: Dispatcher.DispatchOptions, handler: Exchange): void {
+  const dispatch = (): void => {
+    connection.client.dispatch(request, handler);
+  };
+  if (connection.restMs > 0) {
+    setTimeout(dispatch, connection.restMs);
+  } else if (connection.reused) {
+    // undici looks once more whether the receiver has hung up, by `setImmediate`; called from an I/O callback that
+    // comes before Node polls its sockets again. From another immediate it comes after, and sees.
+    setImmediate(dispatch);
+  } else {
+    dispatch();
+  }
+}
+
 /** A sender with its own connections; one per process. */
 export function createHttpSender(options: HttpSenderOptions): HttpSender {
-  const { clock } = options;
+  const { clock, bodyMs = BODY_MS } = options;
   const connections = openConnections(options);
   const findTarget = createTargets(options.policy);
-  const limits = { bodyMs: options.bodyMs ?? BODY_MS, bodyBytes: BODY_BYTES };
   let underWay = 0;
   let closing: Promise<void> | null = null;
-  let onIdle: (() => void) | null = null;
+  let onIdle = (): void => {};
 
   function exchange(connection: Connection, target: Target, request: SendRequest): Promise<ExchangeEnd> {
     return new Promise((resolve) => {
-      const { headers, body, deadlineMs } = request;
-      const handler = new Exchange({ ...limits, deadlineMs }, clock, (end) => {
-        connections.release(connection, end.reusable);
-        resolve(end);
-      });
-      const dispatch = (): void => {
-        connection.client.dispatch({ path: target.path, method: "POST", headers, body }, handler);
-      };
-      if (connection.restMs > 0) {
-        setTimeout(dispatch, connection.restMs);
-      } else if (connection.reused) {
-        // undici looks once more whether the receiver has hung up, by `setImmediate`; called from an I/O callback that
-        // comes before Node polls its sockets again. From another immediate it comes after, and sees.
-        setImmediate(dispatch);
-      } else {
-        dispatch();
-      }
+      const { headers, body, deadlineMs, keptBodyBytes = KEPT_BODY_BYTES } = request;
+      const handler = new Exchange(
+        { bodyMs, bodyBytes: BODY_BYTES, deadlineMs, keptBodyBytes },
+        clock,
+        (end) => {
+          connections.release(connection, end.reusable);
+          resolve(end);
+        },
+      );
+      dispatchOn(connection, { path: target.path, method: "POST", headers, body }, handler);
     });
   }
 
@@ -194,14 +241,16 @@ export function createHttpSender(options: HttpSenderOptions): HttpSender {
       }
       underWay += 1;
       try {
-        return await perform(request, target, startedAt);
+        return await perform(request, targetFor(target, request.identity), startedAt);
       } finally {
         underWay -= 1;
         if (underWay === 0) {
-          onIdle?.();
+          onIdle();
         }
       }
     },
+    createIdentity: createIdentities(options),
+    forgetIdentity: ({ secureContext }) => connections.forget(secureContext),
     statistics: () => connections.statistics(),
     close() {
       closing ??= new Promise((resolve) => {

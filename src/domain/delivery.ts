@@ -19,7 +19,17 @@ export type DeliveryReason = DeadLetterReason | "content_erased";
 
 /**
  * Coarse classes of failure, shown to tenants; they reveal nothing about the inside of the network. `refused` is our
- * own address policy, a refused TCP connection is `connect`.
+ * own address policy, a refused TCP connection is `connect`; `authentication`: there was no access token to
+ * send with.
  */
-export const ATTEMPT_ERRORS = ["status", "timeout", "connect", "tls", "dns", "refused", "aborted"] as const;
+export const ATTEMPT_ERRORS = [
+  "status",
+  "timeout",
+  "connect",
+  "tls",
+  "dns",
+  "refused",
+  "aborted",
+  "authentication",
+] as const;
 export type AttemptError = (typeof ATTEMPT_ERRORS)[number];

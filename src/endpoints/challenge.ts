@@ -3,6 +3,7 @@ import type { Pool } from "../database/pool.ts";
 import { loadForPing, type PingTarget, recordPing } from "../database/repositories/endpoint-verifications.ts";
 import { buildEnvelope } from "../delivery/envelope.ts";
 import type { HttpSender } from "../delivery/http-sender.ts";
+import type { ReceiverAccess } from "../delivery/receiver-access.ts";
 import type { Signer, SigningSecrets } from "../delivery/signer.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
@@ -26,6 +27,8 @@ export interface Challenge {
 export interface ChallengeOptions {
   readonly pool: Pool;
   readonly http: HttpSender;
+  /** For endpoints with headers or an authentication of their own. */
+  readonly access: ReceiverAccess;
   readonly signer: Signer;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
@@ -33,7 +36,7 @@ export interface ChallengeOptions {
 }
 
 export function createChallenge(options: ChallengeOptions): Challenge {
-  const { pool, http, signer, clock, randomBytes } = options;
+  const { pool, http, access, signer, clock, randomBytes } = options;
 
   async function send(ping: Ping, target: PingTarget): Promise<{ error: string | null; echoed: boolean }> {
     const nowMs = clock.now();
@@ -62,7 +65,12 @@ export function createChallenge(options: ChallengeOptions): Challenge {
       attempt: ping.attempt,
       timestampSeconds,
     });
-    const result = await http.send({ url: target.url, headers, body, deadlineMs: PING_DEADLINE_MS });
+    const request = { url: target.url, headers, body, deadlineMs: PING_DEADLINE_MS };
+    const { requestVersion, tenantId, wrappedDataKey } = target;
+    const result =
+      requestVersion === null
+        ? await http.send(request)
+        : await access.send(request, { id: ping.endpointId, tenantId, wrappedDataKey, requestVersion });
     // 200 and nothing else (specification 3): another 2xx is no acknowledgement.
     const error = result.status === 200 ? null : (result.error ?? "status");
     return { error, echoed: result.responseBody?.includes(challenge) === true };

@@ -4,6 +4,7 @@ import { appendEntry, type By } from "../compliance/append-entry.ts";
 import type { ComplianceEntry } from "../compliance/entry.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool, Queryable } from "../database/pool.ts";
+import { eraseAuthentication } from "../database/repositories/endpoint-authentications.ts";
 import { nextGeneration, wantVerification } from "../database/repositories/endpoint-verifications.ts";
 import {
   type Endpoint,
@@ -22,9 +23,10 @@ import type { RandomBytes } from "../domain/ids.ts";
 import { type EndpointMoveName, mayMove } from "../domain/endpoint-state.ts";
 import { createSlidingWindow, type SlidingWindow } from "../domain/sliding-window.ts";
 import { SignetError } from "../errors.ts";
+import type { RequestRules } from "./authentication.ts";
 import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
-import { changeSettings } from "./settings.ts";
 import { publishTestEvent, type TestEvent } from "./test-event.ts";
+import { changeSettings, checkSettings, sealAuthentication, type SettingsInput } from "./settings.ts";
 import type { Verification } from "./verification.ts";
 
 /** Security decisions H: abuse caps. */
@@ -44,6 +46,8 @@ export interface EndpointServiceOptions {
   readonly checkUrl: (url: string) => URL;
   /** How many endpoints a tenant may have. */
   readonly endpointsMax: (tenantId: string) => Promise<number>;
+  /** The word in `X-Service-Signature-256`; tenants set no headers with it. */
+  readonly headerBrand: string;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly deadLetterMs: number;
@@ -60,12 +64,19 @@ export class EndpointService {
     this.#options = options;
   }
 
-  /** @throws SignetError TARGET_URL_FORBIDDEN, LIMIT_EXCEEDED, IDEMPOTENCY_KEY_REUSED */
+  /** @throws SignetError TARGET_URL_FORBIDDEN, VALIDATION_FAILED, LIMIT_EXCEEDED, IDEMPOTENCY_KEY_REUSED */
   async register(tenantId: string, registration: Registration, by: By): Promise<Registered> {
-    const { pool, checkUrl } = this.#options;
-    const url = checkUrl(registration.url).href;
+    const { pool } = this.#options;
+    const { settings, secret } = checkSettings(registration, this.#rules());
+    const complete = {
+      headers: null,
+      authentication: null,
+      ...settings,
+      authenticationSecret: secret,
+      tenantId,
+    };
     const registered = await tenantTransaction(pool, tenantId, async (db) => {
-      const made = await registerEndpoint(db, { ...registration, url, tenantId }, this.#options);
+      const made = await registerEndpoint(db, complete, this.#options);
       if (!made.replayed) {
         const { id, eventTypes: events } = made.endpoint;
         // Without the URL, which can hold a secret, and which an entry could never give back.
@@ -107,16 +118,16 @@ export class EndpointService {
   /**
    * Changes what is named and leaves the rest. Another URL has acknowledged nothing: the endpoint is PENDING again.
    *
-   * @throws SignetError NOT_FOUND, TARGET_URL_FORBIDDEN, RATE_LIMITED
+   * @throws SignetError NOT_FOUND, TARGET_URL_FORBIDDEN, VALIDATION_FAILED, RATE_LIMITED
    */
   async update(
     tenantId: string,
     id: string,
-    change: Readonly<Partial<EndpointSettings>>,
+    change: SettingsInput<Partial<EndpointSettings>>,
     by: By,
   ): Promise<Endpoint> {
-    const { pool, checkUrl } = this.#options;
-    const checked = change.url === undefined ? change : { ...change, url: checkUrl(change.url).href };
+    const { pool, keyring } = this.#options;
+    const { settings: checked, secret } = checkSettings(change, this.#rules());
     const { endpoint, pings } = await tenantTransaction(pool, tenantId, async (db) => {
       const current = (await lockEndpoint(db, tenantId, id)) ?? notFound();
       const { settings, changed } = changeSettings(current, checked);
@@ -126,6 +137,7 @@ export class EndpointService {
       const at = { tenantId, id, now: new Date(this.#options.clock.now()) };
       const redirected = settings.url !== current.url && mayMove("redirect", current);
       let saved = await saveSettings(db, at, settings);
+      await sealAuthentication(db, saved ?? notFound(), secret, keyring);
       if (redirected) {
         this.#limitPings(id);
         saved = await moveEndpoint(db, at, "redirect");
@@ -174,6 +186,7 @@ export class EndpointService {
   async remove(tenantId: string, id: string, by: By): Promise<void> {
     await this.#move(tenantId, id, "delete", async (db) => {
       await eraseSecrets(db, { tenantId, id, now: new Date(this.#options.clock.now()) });
+      await eraseAuthentication(db, tenantId, id);
       await this.#log(db, { ...by, type: "endpoint.deleted", tenant: tenantId, target: id });
     });
   }
@@ -239,6 +252,11 @@ export class EndpointService {
       await alongside(db);
       return moved ?? notFound();
     });
+  }
+
+  #rules(): RequestRules {
+    const { headerBrand, checkUrl, clock } = this.#options;
+    return { headerBrand, checkUrl, nowMs: clock.now() };
   }
 
   /** The last step of a transaction: the log's head stays locked until it commits. */

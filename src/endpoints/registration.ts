@@ -17,10 +17,11 @@ import { newId, type RandomBytes } from "../domain/ids.ts";
 import { SignetError } from "../errors.ts";
 import { generateSecret } from "../receiver/secret.ts";
 import { secretAad, secretFingerprint } from "./endpoint-secret.ts";
+import { sealAuthentication, type SettingsInput } from "./settings.ts";
 
 const ROUTE = "POST /v1/webhooks/endpoints";
 
-export interface Registration extends EndpointSettings {
+export interface Registration extends SettingsInput {
   readonly idempotency: { readonly key: string; readonly bodyHash: Buffer } | null;
 }
 
@@ -39,7 +40,11 @@ interface Tools {
   readonly randomBytes: RandomBytes;
 }
 
-type TenantRegistration = Registration & { readonly tenantId: string };
+interface TenantRegistration extends EndpointSettings, Pick<Registration, "idempotency"> {
+  readonly tenantId: string;
+  /** What its authentication keeps secret. */
+  readonly authenticationSecret: string | null | undefined;
+}
 
 /** Runs inside the tenant's transaction; the URL has been checked. */
 export async function registerEndpoint(
@@ -76,6 +81,7 @@ export async function registerEndpoint(
     secretFingerprint: secretFingerprint(secret),
     now,
   });
+  await sealAuthentication(db, endpoint, registration.authenticationSecret, keyring);
   return { endpoint, secret, replayed: false };
 }
 

@@ -41,6 +41,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     verification: createVerification(temporal, Math.random),
     checkUrl: (url) => policy.checkUrl(url),
     endpointsMax: async (tenantId) => (await tenantLimits.policyOf(tenantId)).limits.endpoints,
+    headerBrand: config.headerBrand,
     clock,
     randomBytes,
     deadLetterMs: config.deadLetterMs,

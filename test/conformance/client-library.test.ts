@@ -52,6 +52,8 @@ const ENDPOINT: Members<Endpoint> = {
   metadata: true,
   description: true,
   filter: true,
+  headers: true,
+  authentication: true,
   state: true,
   disabled_reason: true,
   created_at: true,

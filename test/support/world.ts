@@ -141,6 +141,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     verification: createVerification(temporal, Math.random),
     checkUrl: (url) => new URL(url),
     endpointsMax: async () => config.endpointsPerTenant,
+    headerBrand: config.headerBrand,
     clock,
     randomBytes,
     deadLetterMs: config.deadLetterMs,

@@ -4,6 +4,7 @@ import { type Static, Type } from "typebox";
 import type { EndpointSettings } from "../../database/repositories/endpoints.ts";
 import { compileFilter, FILTER_MAX } from "../../delivery/event-filter.ts";
 import type { EndpointService } from "../../endpoints/endpoint-service.ts";
+import type { SettingsInput } from "../../endpoints/settings.ts";
 import { SignetError, validationFailed } from "../../errors.ts";
 import { callerOf } from "../caller.ts";
 import { readPage, toPage } from "../pagination.ts";
@@ -26,9 +27,18 @@ import type { SignetServer } from "../types.ts";
 
 const TAGS = ["endpoints"];
 
+/** Members whose values a hash would give to whoever guesses them. */
+const SECRET_MEMBERS = new Set(["value", "client_secret", "private_key"]);
+
+function withoutSecrets(authentication: Static<typeof NewEndpoint>["authentication"]): unknown {
+  return Object.entries(authentication ?? {})
+    .filter(([name]) => !SECRET_MEMBERS.has(name))
+    .toSorted(([one], [other]) => (one < other ? -1 : 1));
+}
+
 /** The same request, however it is spaced. */
 function bodyHash(body: Static<typeof NewEndpoint>): Buffer {
-  const canonical = [
+  const canonical: unknown[] = [
     body.url,
     body.events,
     body.metadata?.text ?? null,
@@ -36,6 +46,10 @@ function bodyHash(body: Static<typeof NewEndpoint>): Buffer {
     // Absent where it always was, so that keys of before there were filters stand for the same request.
     ...(body.filter === undefined ? [] : [body.filter]),
   ];
+  // Hashes of requests without them stay what they were before there were any.
+  if (body.headers || body.authentication) {
+    canonical.push(Object.entries(body.headers ?? {}), withoutSecrets(body.authentication));
+  }
   return createHash("sha256").update(JSON.stringify(canonical)).digest();
 }
 
@@ -71,8 +85,12 @@ function changesOf({
   metadata,
   description,
   filter,
-}: Static<typeof EndpointPatch>): Partial<EndpointSettings> {
+  headers,
+  authentication,
+}: Static<typeof EndpointPatch>): SettingsInput<Partial<EndpointSettings>> {
   return {
+    ...(headers === undefined ? {} : { headers }),
+    ...(authentication === undefined ? {} : { authentication }),
     ...(url === undefined ? {} : { url }),
     ...(events === undefined ? {} : { eventTypes: events }),
     ...(metadata === undefined ? {} : { metadata: metadataText(metadata) }),
@@ -110,6 +128,8 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
         metadata: metadataText(body.metadata),
         description: body.description ?? null,
         filter: filterText(body.filter),
+        headers: body.headers ?? null,
+        authentication: body.authentication ?? null,
         idempotency: key === undefined ? null : { key, bodyHash: bodyHash(body) },
       };
       const { endpoint, secret, replayed } = await endpoints.register(

@@ -37,12 +37,73 @@ const PayloadFilter = Nullable(
   }),
 );
 
+/** A header's name and value as they may be sent; which names, the service knows. */
+const HEADER_NAME = "^[A-Za-z][A-Za-z0-9_-]{0,63}$";
+const HEADER_VALUE = "^[\\x21-\\x7e]([\\x20-\\x7e\\t]*[\\x21-\\x7e])?$";
+const PEM_MAX = 32_768;
+
+const Headers = Type.Unsafe<Record<string, string>>({
+  type: "object",
+  propertyNames: { type: "string", pattern: HEADER_NAME },
+  additionalProperties: { type: "string", maxLength: 1_024, pattern: HEADER_VALUE },
+  description:
+    "Sent with every request besides ours; 16 at most. They are shown: secrets belong under authentication",
+  examples: [{ "X-Environment": "staging" }],
+});
+
+const Printable = (maxLength: number) =>
+  Type.String({ minLength: 1, maxLength, pattern: "^[\\x20-\\x7e]+$" });
+
+/** How requests authenticate to the receiver. Secrets go in and never come out. */
+const NewAuthentication = Type.Union([
+  Closed({
+    type: Type.Literal("header"),
+    name: Type.String({ pattern: HEADER_NAME, examples: ["Authorization"] }),
+    value: Type.String({ maxLength: 4_096, pattern: HEADER_VALUE }),
+  }),
+  Closed({
+    type: Type.Literal("oauth2_client_credentials"),
+    token_url: TargetUrl,
+    client_id: Printable(512),
+    client_secret: Printable(1_024),
+    scope: Type.Optional(Type.String({ maxLength: 1_024, pattern: "^[\\x21\\x23-\\x5b\\x5d-\\x7e ]+$" })),
+  }),
+  Closed({
+    type: Type.Literal("client_certificate"),
+    certificate: Type.String({
+      maxLength: PEM_MAX,
+      description: "PEM, followed by those between it and the root",
+    }),
+    private_key: Type.String({ maxLength: PEM_MAX, description: "PEM, not encrypted" }),
+  }),
+]);
+
+const ShownAuthentication = Type.Union([
+  Type.Object({ type: Type.Literal("header"), name: Type.String(), updated_at: Timestamp }),
+  Type.Object({
+    type: Type.Literal("oauth2_client_credentials"),
+    token_url: Type.String(),
+    client_id: Type.String(),
+    scope: Type.Optional(Type.String()),
+    updated_at: Timestamp,
+  }),
+  Type.Object({
+    type: Type.Literal("client_certificate"),
+    fingerprint: Type.String({ description: "SHA-256 of the certificate" }),
+    subject: Type.String(),
+    not_after: Timestamp,
+    updated_at: Timestamp,
+  }),
+]);
+
 export const NewEndpoint = Closed({
   url: TargetUrl,
   events: EventFilter,
   metadata: Type.Optional(OpaqueObject),
   description: Type.Optional(Description),
   filter: Type.Optional(PayloadFilter),
+  headers: Type.Optional(Nullable(Headers)),
+  authentication: Type.Optional(Nullable(NewAuthentication)),
 });
 
 /** Changes of an endpoint: what is absent stays, `null` takes away what can be absent. */
@@ -52,6 +113,8 @@ export const EndpointPatch = Closed({
   metadata: Type.Optional(OpaqueObjectOrNull),
   description: Type.Optional(Description),
   filter: Type.Optional(PayloadFilter),
+  headers: Type.Optional(Nullable(Headers)),
+  authentication: Type.Optional(Nullable(NewAuthentication)),
 });
 
 /** A test event; `endpoint.test` with a greeting unless it says otherwise. */
@@ -64,6 +127,8 @@ export const Endpoint = Type.Object({
   metadata: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
   description: Nullable(Type.String()),
   filter: PayloadFilter,
+  headers: Type.Unsafe<Record<string, string>>({ type: "object", additionalProperties: { type: "string" } }),
+  authentication: Nullable(ShownAuthentication),
   state: OneOf(ENDPOINT_STATES),
   disabled_reason: Nullable(OneOf(DISABLED_REASONS)),
   created_at: Timestamp,
@@ -92,6 +157,8 @@ export function wireEndpoint(row: EndpointRow, secret?: string): string {
     events: row.eventTypes,
     description: row.description,
     filter: row.filter === null ? null : (JSON.parse(row.filter) as unknown),
+    headers: JSON.parse(row.headers ?? "{}") as unknown,
+    authentication: JSON.parse(row.authentication ?? "null") as unknown,
     state: row.state,
     disabled_reason: row.disabledReason,
     created_at: row.createdAt.toISOString(),

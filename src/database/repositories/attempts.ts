@@ -37,6 +37,8 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
   readonly verifyingSince: Date | null;
   readonly url: string;
   readonly metadata: string | null;
+  /** Null where the endpoint has neither headers nor an authentication of its own. */
+  readonly requestVersion: number | null;
   /** Empty once the tenant is erased. */
   readonly wrappedDataKey: string;
   /** Since when the tenant's deliveries wait. */
@@ -66,6 +68,7 @@ interface LoadedRow extends SecretColumns {
   verifying_since: Date | null;
   url: string;
   metadata: string | null;
+  request_version: number | null;
   data_key: string;
   held_at: Date | null;
   lease_until: Date | null;
@@ -84,7 +87,7 @@ export async function loadForAttempt(
   const { rows } = await db.query<LoadedRow>({
     name: "load-for-attempt",
     text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
-        e.occurred_at, e.data, e.content, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata,
+        e.occurred_at, e.data, e.content, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata, p.request_version,
         p.disabled_reason,
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS verifying_since,
@@ -131,6 +134,7 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
     verifyingSince: row.verifying_since,
     url: row.url,
     metadata: row.metadata,
+    requestVersion: row.request_version,
     ...toStoredSecrets(row),
     wrappedDataKey: row.data_key,
     heldAt: row.held_at,

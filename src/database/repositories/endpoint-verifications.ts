@@ -78,6 +78,7 @@ export interface PingTarget extends StoredSecrets {
   readonly tenantId: string;
   readonly url: string;
   readonly metadata: string | null;
+  readonly requestVersion: number | null;
   readonly wrappedDataKey: string;
   /** Since when the tenant's secrets stay as they are. */
   readonly heldAt: Date | null;
@@ -94,12 +95,13 @@ export async function loadForPing(
       tenant_id: string;
       url: string;
       metadata: string | null;
+      request_version: number | null;
       data_key: string;
       held_at: Date | null;
     }
   >({
     name: "load-for-ping",
-    text: `SELECT e.tenant_id, e.url, e.metadata, ${SECRET_COLUMNS}, t.data_key, t.held_at FROM endpoints e
+    text: `SELECT e.tenant_id, e.url, e.metadata, e.request_version, ${SECRET_COLUMNS}, t.data_key, t.held_at FROM endpoints e
       ${joinSecrets("e.id")}
       JOIN tenants t ON t.id = e.tenant_id
       WHERE e.id = $1 AND e.generation = $2 AND e.state = 'PENDING'`,
@@ -112,6 +114,7 @@ export async function loadForPing(
         tenantId: row.tenant_id,
         url: row.url,
         metadata: row.metadata,
+        requestVersion: row.request_version,
         wrappedDataKey: row.data_key,
         heldAt: row.held_at,
         ...toStoredSecrets(row),

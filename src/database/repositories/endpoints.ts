@@ -21,6 +21,10 @@ export interface EndpointSettings {
   readonly description: string | null;
   /** JSON text of the filter that events must pass; null where all are taken. */
   readonly filter: string | null;
+  /** JSON text: names and values of headers that requests carry besides ours. */
+  readonly headers: string | null;
+  /** JSON text: how requests authenticate to the receiver, without the secrets. */
+  readonly authentication: string | null;
 }
 
 export interface Endpoint extends EndpointSettings {
@@ -29,6 +33,8 @@ export interface Endpoint extends EndpointSettings {
   readonly state: EndpointState;
   readonly disabledReason: DisabledReason | null;
   readonly generation: number;
+  /** Counts changes of headers and authentication; null until there is one of them. */
+  readonly requestVersion: number | null;
   readonly verificationState: VerificationState;
   readonly verificationAttempts: number;
   readonly verificationLastError: string | null;
@@ -47,6 +53,9 @@ export interface EndpointRow {
   metadata: string | null;
   description: string | null;
   filter: string | null;
+  headers: string | null;
+  authentication: string | null;
+  request_version: number | null;
   state: EndpointState;
   disabled_reason: DisabledReason | null;
   generation: number;
@@ -61,7 +70,8 @@ export interface EndpointRow {
 }
 
 /** The columns of an EndpointRow. */
-export const ENDPOINT_COLUMNS = `id, tenant_id, url, event_types, metadata, description, filter, state, disabled_reason, generation,
+export const ENDPOINT_COLUMNS = `id, tenant_id, url, event_types, metadata, description, filter, headers, authentication, request_version,
+  state, disabled_reason, generation,
   verification_state, verification_attempts, verification_last_error, verification_next_attempt_at, verified_at, verified_by,
   created_at, updated_at`;
 
@@ -74,6 +84,9 @@ export function toEndpoint(row: EndpointRow): Endpoint {
     metadata: row.metadata,
     description: row.description,
     filter: row.filter,
+    headers: row.headers,
+    authentication: row.authentication,
+    requestVersion: row.request_version,
     state: row.state,
     disabledReason: row.disabled_reason,
     generation: row.generation,
@@ -100,9 +113,10 @@ export interface NewEndpoint extends EndpointSettings {
 export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Promise<Endpoint> {
   const { rows } = await db.query<EndpointRow>({
     name: "insert-endpoint",
-    text: `INSERT INTO endpoints (id, tenant_id, url, event_types, metadata, description, filter, state, verification_state,
-        verification_requested_at, created_at, updated_at)
-      VALUES ($1, $2, $3, $4, $5, $6, $8, 'PENDING', 'WANTED', $7, $7, $7) RETURNING ${ENDPOINT_COLUMNS}`,
+    text: `INSERT INTO endpoints (id, tenant_id, url, event_types, metadata, description, filter, headers, authentication,
+        request_version, state, verification_state, verification_requested_at, created_at, updated_at)
+      VALUES ($1, $2, $3, $4, $5, $6, $8, $9, $10,
+        CASE WHEN coalesce($9::text, $10::text) IS NOT NULL THEN 1 END, 'PENDING', 'WANTED', $7, $7, $7) RETURNING ${ENDPOINT_COLUMNS}`,
     values: [
       endpoint.id,
       endpoint.tenantId,
@@ -112,6 +126,8 @@ export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Prom
       endpoint.description,
       endpoint.now,
       endpoint.filter,
+      endpoint.headers,
+      endpoint.authentication,
     ],
   });
   await insertFirstSecret(db, endpoint);
@@ -215,7 +231,10 @@ export async function saveSettings(
 ): Promise<Endpoint | undefined> {
   const { rows } = await db.query<EndpointRow>({
     name: "save-endpoint-settings",
-    text: `UPDATE endpoints SET url = $4, event_types = $5, metadata = $6, description = $7, filter = $8, updated_at = $3
+    text: `UPDATE endpoints SET url = $4, event_types = $5, metadata = $6, description = $7, filter = $8, updated_at = $3,
+        headers = $9, authentication = $10,
+        request_version = CASE WHEN (headers, authentication) IS DISTINCT FROM ($9::text, $10::text)
+          THEN coalesce(request_version, 0) + 1 ELSE request_version END
       WHERE id = $1 AND tenant_id = $2 AND state <> 'DELETED' RETURNING ${ENDPOINT_COLUMNS}`,
     values: [
       id,
@@ -226,6 +245,8 @@ export async function saveSettings(
       settings.metadata,
       settings.description,
       settings.filter,
+      settings.headers,
+      settings.authentication,
     ],
   });
   return rows[0] === undefined ? undefined : toEndpoint(rows[0]);
