@@ -11,7 +11,12 @@ interface CreateOptions extends OutputOptions {
   readonly platform?: boolean;
 }
 
-/** `signet tenant create | list | show | suspend | resume | hold | release | limits | revoke`. */
+interface EraseOptions extends OutputOptions {
+  readonly confirm: string;
+  readonly reason?: string;
+}
+
+/** `signet tenant create | list | show | suspend | resume | hold | release | erase | limits | revoke`. */
 export function tenantCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const tenant = new Command("tenant").description("customers of the platform");
@@ -40,6 +45,17 @@ export function tenantCommand(context: CliContext): Command {
     .option("--json", "print the API's object")
     .action(async (id: string, options: OutputOptions) => {
       printResource(context, await call("GET", `/tenants/${segment(id)}`), options);
+    });
+
+  tenant
+    .command("erase <id>")
+    .description("destroy a tenant's data key and all that it has; nobody can undo this")
+    .requiredOption("--confirm <name>", "the tenant's name, typed")
+    .option("--reason <text>", "for the compliance log, which stays; no personal data")
+    .option("--json", "print the API's object")
+    .action(async (id: string, { confirm, reason, ...output }: EraseOptions) => {
+      const body = { confirm, ...(reason === undefined ? {} : { reason }) };
+      printResource(context, await call("POST", `/tenants/${segment(id)}/erase`, body), output);
     });
 
   addStates(tenant, context, call);

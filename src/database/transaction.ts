@@ -1,3 +1,4 @@
+import { isDeadlock } from "./errors.ts";
 import type { Pool, PoolClient, Queryable, ServiceRole } from "./pool.ts";
 
 /** Runs `work` in one transaction: commits what it returns from, rolls back what it throws. */
@@ -42,6 +43,21 @@ export async function tenantTransaction<T>(
     });
     return await work(client);
   });
+}
+
+const DEADLOCK_TRIES = 5;
+
+/** Does the work again when it and another transaction waited for each other: each may take the same rows in its order. */
+export async function retryDeadlocks<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (tries === DEADLOCK_TRIES || !isDeadlock(error)) {
+        throw error;
+      }
+    }
+  }
 }
 
 /** Does a part of a transaction as another role, for what the transaction's own may not touch. */

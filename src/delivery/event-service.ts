@@ -1,7 +1,6 @@
 /** What tenants do with events that were accepted: looking at them, and destroying what they hold. */
 import { appendEntry, type By } from "../compliance/append-entry.ts";
 import type { Keyring } from "../crypto/keyring.ts";
-import { isDeadlock } from "../database/errors.ts";
 import type { Pool, Queryable } from "../database/pool.ts";
 import {
   cancelDeliveriesOf,
@@ -15,15 +14,12 @@ import {
   listEvents,
   type StoredEvent,
 } from "../database/repositories/events.ts";
-import { tenantTransaction } from "../database/transaction.ts";
+import { retryDeadlocks, tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { SignetError } from "../errors.ts";
 import { findContentRoot, openEventContent } from "./event-content.ts";
 import type { Releaser } from "./release.ts";
-
-/** Outcomes of the same deliveries may be written meanwhile, in another order. */
-const TRIES = 5;
 
 /** An event as its tenant sees it. */
 export interface OpenEvent extends Omit<StoredEvent, "content"> {
@@ -94,16 +90,7 @@ export class EventService {
    * @throws SignetError NOT_FOUND
    */
   async erase(tenantId: string, id: string, by: By): Promise<void> {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        this.#options.releaser.release(await this.#eraseOnce(tenantId, id, by));
-        return;
-      } catch (error) {
-        if (tries === TRIES || !isDeadlock(error)) {
-          throw error;
-        }
-      }
-    }
+    this.#options.releaser.release(await retryDeadlocks(async () => await this.#eraseOnce(tenantId, id, by)));
   }
 
   async #eraseOnce(tenantId: string, eventId: string, by: By): Promise<readonly CancelledDelivery[]> {

@@ -10,12 +10,14 @@ import { readLag } from "../database/repositories/reconciliation.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
 import type { Engine } from "../delivery/engine.ts";
 import { Reconciler } from "../delivery/reconciler.ts";
+import { Releaser } from "../delivery/release.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { createVerification } from "../endpoints/verification.ts";
 import { sweepSecrets } from "../endpoints/secret-sweep.ts";
 import { sweepVerifications } from "../endpoints/verification-sweep.ts";
 import { metrics } from "../observability/metrics.ts";
+import { eraseTenants } from "../retention/erase-tenants.ts";
 import { createNativeClient } from "../temporal/native-client.ts";
 import { ensureSchedules } from "../temporal/schedules.ts";
 import { startUpkeep, type UpkeepJob } from "../upkeep.ts";
@@ -30,6 +32,7 @@ const RECONCILE_MS = 5_000;
 const LAG_MS = 2_000;
 const PRESENCE_MS = 2_000;
 const OVERDUE_CREDENTIALS_MS = 60_000;
+const ERASURE_MS = 5_000;
 const WORKER_DEAD_AFTER_MS = 6_000;
 
 export interface UpkeepParts {
@@ -87,6 +90,17 @@ function reconciliation({ pool, clock, connection, options: { config, log } }: U
   };
 }
 
+/** Tenants that operators have erased: what is left of them goes, and workflows that carry their deliveries end. */
+function erasure({ pool, clock, connection, options: { config, log } }: UpkeepParts): UpkeepJob {
+  const releaser = new Releaser(createNativeClient(connection, config.temporalNamespace), log);
+  return {
+    name: "erasure",
+    everyMs: ERASURE_MS,
+    run: async () => await eraseTenants({ pool, releaser, clock, log }),
+    end: async () => await releaser.drain(),
+  };
+}
+
 /** Apart from the reconciliation, which needs Temporal: the lag is of most interest when that is away. */
 function lag({ pool, clock }: UpkeepParts): UpkeepJob {
   return {
@@ -116,6 +130,7 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
     [
       presence(parts),
       reconciliation(parts),
+      erasure(parts),
       lag(parts),
       {
         name: "schedules",

@@ -1,3 +1,5 @@
+import { type TenantRow, findTenant } from "../../database/repositories/tenants.ts";
+import type { Queryable } from "../../database/pool.ts";
 import { SignetError } from "../../errors.ts";
 
 /** The row, or `NOT_FOUND`. */
@@ -6,4 +8,13 @@ export function found<Row>(row: Row | undefined, noun: string): Row {
     throw new SignetError("NOT_FOUND", { detail: `There is no such ${noun}.` });
   }
   return row;
+}
+
+/** A tenant that can still be changed: `NOT_FOUND`, or `INVALID_STATE` once it is erased. */
+export async function tenantToChange(db: Queryable, id: string): Promise<TenantRow> {
+  const tenant = found(await findTenant(db, id), "tenant");
+  if (tenant.state === "ERASED") {
+    throw new SignetError("INVALID_STATE", { detail: "The tenant is erased." });
+  }
+  return tenant;
 }

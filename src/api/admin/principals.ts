@@ -23,7 +23,7 @@ import {
   Timestamp,
 } from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
-import { found } from "./found.ts";
+import { found, tenantToChange } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 
@@ -71,7 +71,7 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
       const { name, role_id: roleId, region, environment } = request.body;
       const nowMs = clock.now();
       const answer = await commit(request, reply, async (db) => {
-        const { id: tenantId } = found(await findTenant(db, request.params.id), "tenant");
+        const { id: tenantId } = await tenantToChange(db, request.params.id);
         const id = newId("principal", nowMs, randomBytes);
         const row = await insertPrincipal(db, { id, tenantId, roleId, name, region, environment, nowMs });
         if (row === undefined) {

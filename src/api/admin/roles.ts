@@ -23,7 +23,7 @@ import {
   Timestamp,
 } from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
-import { found } from "./found.ts";
+import { found, tenantToChange } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 
@@ -71,7 +71,7 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
       const { name, scopes } = request.body;
       const nowMs = clock.now();
       const answer = await commit(request, reply, async (db) => {
-        const tenant = found(await findTenant(db, request.params.id), "tenant");
+        const tenant = await tenantToChange(db, request.params.id);
         const row = await insertRole(db, {
           id: newId("role", nowMs, randomBytes),
           tenantId: tenant.id,

@@ -1,18 +1,20 @@
-/** Suspending tenants and holding their deliveries, and undoing both. */
+/** Suspending tenants and holding their deliveries, and undoing both; erasing them, which nobody undoes. */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Static } from "typebox";
+import { type Static, Type } from "typebox";
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { PoolClient } from "../../database/pool.ts";
 import { findTenant, resumeTenant, type TenantRow } from "../../database/repositories/tenants.ts";
+import { destroyTenant } from "../../database/repositories/tenant-erasure.ts";
+import { SignetError, validationFailed } from "../../errors.ts";
 import { holdTenant, releaseTenant } from "../../revocation/hold.ts";
 import { liftRevocation } from "../../revocation/lift.ts";
 import { revoke } from "../../revocation/revoke.ts";
-import { IdempotencyHeaders, IdParams } from "../schemas/common.ts";
+import { Closed, IdempotencyHeaders, IdParams } from "../schemas/common.ts";
 import { ReasonGiven } from "../schemas/operators.ts";
 import { RevocationRequest } from "../schemas/revocations.ts";
 import type { SignetServer } from "../types.ts";
 import { authorOf } from "./author.ts";
-import { found } from "./found.ts";
+import { found, tenantToChange } from "./found.ts";
 import { changeOnce } from "./once.ts";
 import type { AdminServices } from "./services.ts";
 import { presentTenant, Tenant } from "./tenants.ts";
@@ -60,10 +62,64 @@ function registerHolds(server: SignetServer, services: AdminServices): void {
       },
       async (request, reply) =>
         await changeTenant(request, reply, services, async (db, id) => {
-          await tenantIn(db, id);
+          await tenantToChange(db, id);
           await change(db, id, byOf(request, request.body.reason), services);
         }),
     );
+  }
+}
+
+function registerErasure(server: SignetServer, services: AdminServices): void {
+  const { revocation, clock } = services;
+  server.post(
+    "/admin/v1/tenants/:id/erase",
+    {
+      config: {
+        operator: "security",
+        audits: ["tenant.erased", "tenant.suspended", "tenant.revoked"],
+      },
+      schema: {
+        ...common,
+        description:
+          "Destroys the tenant's data key and all that it has, for good. `confirm` is the tenant's name, typed.",
+        body: Closed({ confirm: Type.String({ maxLength: 128 }), ...ReasonGiven.properties }),
+      },
+    },
+    async (request, reply) => {
+      const { confirm, reason } = request.body;
+      const by = byOf(request, reason);
+      let revoked: Awaited<ReturnType<typeof revoke>> | undefined;
+      const answer = await changeTenant(request, reply, services, async (db, id) => {
+        const tenant = await tenantIn(db, id);
+        if (tenant.state === "ERASED") {
+          return;
+        }
+        confirmErasure(tenant, confirm);
+        const target = { noun: "tenant", id, tenantId: null } as const;
+        revoked = await revoke(db, target, by, revocation);
+        await destroyTenant(db, id, new Date(clock.now()));
+        for (const type of tenant.state === "ACTIVE" ? TO_ERASED_FROM_ACTIVE : TO_ERASED) {
+          await appendEntry(db, { type, tenant: id, target: id, ...by }, services);
+        }
+      });
+      if (revoked !== undefined) {
+        await revocation.receipts.of(revoked);
+      }
+      return answer;
+    },
+  );
+}
+
+const TO_ERASED = ["tenant.erased"] as const;
+const TO_ERASED_FROM_ACTIVE = ["tenant.suspended", ...TO_ERASED] as const;
+
+/** @throws SignetError INVALID_STATE for the platform's own tenant, VALIDATION_FAILED when another name was typed */
+function confirmErasure({ name, platform }: TenantRow, confirm: string): void {
+  if (platform) {
+    throw new SignetError("INVALID_STATE", { detail: "The platform's own tenant cannot be erased." });
+  }
+  if (confirm !== name) {
+    throw validationFailed([{ pointer: "/confirm", code: "mismatch", detail: "is not the tenant's name" }]);
   }
 }
 
@@ -71,6 +127,7 @@ function registerHolds(server: SignetServer, services: AdminServices): void {
 export function registerTenantStateRoutes(server: SignetServer, services: AdminServices): void {
   const { revocation } = services;
   registerHolds(server, services);
+  registerErasure(server, services);
 
   server.post(
     "/admin/v1/tenants/:id/suspend",
@@ -87,7 +144,7 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
       const by = byOf(request, reason);
       let revoked: Awaited<ReturnType<typeof revoke>> | undefined;
       const answer = await changeTenant(request, reply, services, async (db, id) => {
-        const { state } = await tenantIn(db, id);
+        const { state } = await tenantToChange(db, id);
         const target = { noun: "tenant", id, tenantId: null } as const;
         revoked = await revoke(db, target, { ...by, hold: scope === "tenant" }, revocation);
         if (state === "ACTIVE") {
@@ -111,7 +168,7 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
       const by = byOf(request, request.body.reason);
       let lifted: Awaited<ReturnType<typeof liftRevocation>> | undefined;
       const answer = await changeTenant(request, reply, services, async (db, id) => {
-        await tenantIn(db, id);
+        await tenantToChange(db, id);
         const resumed = await resumeTenant(db, id);
         await releaseTenant(db, id, by, services);
         lifted = resumed ? await liftRevocation(db, id, by, services) : undefined;

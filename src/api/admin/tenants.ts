@@ -3,6 +3,7 @@ import {
   findTenant,
   insertTenant,
   listTenants,
+  TENANT_STATES,
   type TenantRow,
 } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
@@ -28,13 +29,19 @@ export const Tenant = Type.Object({
   id: Id("tenant"),
   name: Type.String(),
   region: Type.String(),
-  state: OneOf(["ACTIVE", "SUSPENDED"]),
+  state: OneOf(TENANT_STATES),
   platform: Type.Boolean(),
   held_at: Nullable(
     Type.String({
       format: "date-time",
       description: "Since when its deliveries wait and its endpoints' secrets stay as they are",
     }),
+  ),
+  erased_at: Nullable(
+    Type.String({ format: "date-time", description: "Since when nothing of it can be read" }),
+  ),
+  erasure_completed_at: Nullable(
+    Type.String({ format: "date-time", description: "Since when nothing of it is left but the record" }),
   ),
   created_at: Timestamp,
 });
@@ -45,6 +52,8 @@ export function presentTenant(row: TenantRow) {
   return {
     ...row,
     held_at: row.held_at?.toISOString() ?? null,
+    erased_at: row.erased_at?.toISOString() ?? null,
+    erasure_completed_at: row.erasure_completed_at?.toISOString() ?? null,
     created_at: row.created_at.toISOString(),
   };
 }

@@ -4,15 +4,22 @@ import { isUniqueViolation } from "../errors.ts";
 import type { Queryable } from "../pool.ts";
 import type { RowPage } from "./page.ts";
 
+export const TENANT_STATES = ["ACTIVE", "SUSPENDED", "ERASED"] as const;
+type TenantState = (typeof TENANT_STATES)[number];
+
 export interface TenantRow {
   readonly id: string;
   readonly name: string;
   readonly region: string;
-  readonly state: "ACTIVE" | "SUSPENDED";
+  readonly state: TenantState;
   /** The tenant of the platform's own services; there is at most one. */
   readonly platform: boolean;
   /** Since when its deliveries wait and its endpoints' secrets stay as they are. */
   readonly held_at: Date | null;
+  /** Since when nothing of it can be read. */
+  readonly erased_at: Date | null;
+  /** Since when nothing of it is left. */
+  readonly erasure_completed_at: Date | null;
   readonly created_at: Date;
 }
 
@@ -29,7 +36,7 @@ export interface NewTenant {
 /** Tenants whose deliveries wait, as a subquery: there are hardly ever any, and they have an index of their own. */
 export const HELD_TENANTS = "(SELECT id FROM public.tenants WHERE held_at IS NOT NULL)";
 
-const COLUMNS = "id, name, region, state, platform, held_at, created_at";
+const COLUMNS = "id, name, region, state, platform, held_at, erased_at, erasure_completed_at, created_at";
 
 /** Adds a tenant. Throws `CONFLICT` for a second platform tenant. */
 export async function insertTenant(db: Queryable, tenant: NewTenant): Promise<TenantRow> {
@@ -66,7 +73,7 @@ export async function findTenant(db: Queryable, id: string): Promise<TenantRow |
 /** Ends a tenant's suspension; false when there was none. */
 export async function resumeTenant(db: Queryable, id: string): Promise<boolean> {
   const { rowCount } = await db.query(
-    "UPDATE tenants SET state = 'ACTIVE' WHERE id = $1 AND state <> 'ACTIVE'",
+    "UPDATE tenants SET state = 'ACTIVE' WHERE id = $1 AND state = 'SUSPENDED'",
     [id],
   );
   return rowCount === 1;

@@ -46,6 +46,13 @@ const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
     const path = `/tenants/${tenantId}/suspend`;
     return { path, body: { reason: "unpaid" }, tenant: tenantId, also: ["tenant.revoked"] };
   },
+  "POST /tenants/{id}/erase": async () => {
+    const made = name();
+    const { body } = await api.admin("POST", "/tenants", { name: made, region: "eu" });
+    const tenantId = String(body["id"]);
+    const path = `/tenants/${tenantId}/erase`;
+    return { path, body: { confirm: made }, tenant: tenantId, also: ["tenant.suspended", "tenant.revoked"] };
+  },
   "POST /tenants/{id}/hold": async () => {
     const { tenantId } = await provision(api);
     return { path: `/tenants/${tenantId}/hold`, body: {}, tenant: tenantId, target: tenantId };

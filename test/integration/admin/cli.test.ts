@@ -154,6 +154,17 @@ test("a tenant is suspended and resumed", async () => {
   ]);
 });
 
+test("a tenant is erased by who types its name", async () => {
+  const { id = "" } = await json("tenant", "create", "former customer", "--region", "eu");
+  const wrong = await signet(["tenant", "erase", id, "--confirm", "another"]);
+  expect(wrong).toMatchObject({ code: 1 });
+  expect(wrong.stderr).toContain("VALIDATION_FAILED");
+  expect(await json("tenant", "erase", id, "--confirm", "former customer")).toMatchObject({
+    state: "ERASED",
+  });
+  expect(await json("tenant", "show", id)).toMatchObject({ state: "ERASED", name: "erased" });
+});
+
 describe("exit codes", () => {
   test.each([
     [["tenant", "show", "ten_000000000000000000000000"], "NOT_FOUND"],

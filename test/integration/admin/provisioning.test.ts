@@ -37,6 +37,8 @@ describe("creation answers 201 with the object", () => {
       state: "ACTIVE",
       platform: false,
       held_at: null,
+      erased_at: null,
+      erasure_completed_at: null,
       created_at: TIME,
     });
     expect((await api.admin("GET", `/tenants/${String(body["id"])}`)).body).toEqual(body);

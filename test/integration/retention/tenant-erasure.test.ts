@@ -1,0 +1,243 @@
+/** A tenant that is erased: what was planted in everything that it has is found nowhere, and no key opens what is left. */
+import { randomBytes } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { contentKey, contentRoot, openContent } from "../../../src/crypto/content.ts";
+import { envelopeAad } from "../../../src/crypto/envelope.ts";
+import { createKeyEncryption, fixedKeys } from "../../../src/crypto/key-encryption.ts";
+import { dataKeyAad } from "../../../src/crypto/keyring.ts";
+import { createPool } from "../../../src/database/pool.ts";
+import { DELETED_TABLES } from "../../../src/database/repositories/tenant-erasure.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { eraseTenants } from "../../../src/retention/erase-tenants.ts";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { accessToken, grant, provision } from "../../support/factories.ts";
+import { startReceiver } from "../../support/receiver-server.ts";
+import {
+  asTenant,
+  createTenant,
+  expectRefusal,
+  publish,
+  rows,
+  sql,
+  type Tenant,
+  WEBHOOK_SCOPES,
+} from "../../support/tenant.ts";
+
+const CANARY = "c4n4ry-of-a-tenant";
+const SETTLED_MS = 120_000;
+/** Rows of an erased tenant that stay: the record of what was when, and the log. Their contents are looked through below. */
+const KEPT_TABLES = [
+  "attempts",
+  "clog",
+  "credentials",
+  "deliveries",
+  "events",
+  "principals",
+  "revocations",
+  "roles",
+  "secret_versions",
+];
+
+const api = useTestApi({ worker: true });
+
+/** Every table, whatever it is partitioned into. */
+async function tables(): Promise<string[]> {
+  const found = await sql<{ name: string }>(
+    api,
+    `SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' ORDER BY 1`,
+  );
+  return found.map(({ name }) => name);
+}
+
+/** Where the canary is, as text or as bytes. */
+async function sightings(): Promise<string[]> {
+  const hex = Buffer.from(CANARY).toString("hex");
+  const seen: string[] = [];
+  for (const name of await tables()) {
+    const all = await sql<{ row: string }>(api, `SELECT t::text AS row FROM ${name} t`);
+    if (all.some(({ row }) => row.includes(CANARY) || row.includes(hex))) {
+      seen.push(name);
+    }
+  }
+  return seen.map((name) => name.replace(/_(?:\d{8}|default)$/, ""));
+}
+
+/** A tenant with the canary in everything that takes a text. */
+async function plant(url: string): Promise<Tenant> {
+  const { body } = await api.admin("POST", "/tenants", { name: CANARY, region: "eu" });
+  const client = await provision(api, { scopes: WEBHOOK_SCOPES, tenantId: String(body["id"]) });
+  await sql(api, "UPDATE roles SET name = $2 WHERE tenant_id = $1", [client.tenantId, `role ${CANARY}`]);
+  await sql(api, "UPDATE principals SET name = $2 WHERE tenant_id = $1", [client.tenantId, CANARY]);
+  const tenant = asTenant(api, client, await accessToken(api, client));
+  const made = await tenant.post(
+    "/v1/webhooks/endpoints",
+    {
+      url: `${url}?key=${CANARY}`,
+      events: ["inference.completed"],
+      metadata: { canary: CANARY },
+      description: CANARY,
+      filter: { "data.canary": CANARY },
+    },
+    { "idempotency-key": CANARY },
+  );
+  const type = { name: "inference.completed", description: CANARY, schema: { title: CANARY } };
+  expect(await tenant.post("/v1/webhooks/event-types", type)).toMatchObject({ status: 201 });
+  await eventually(async () => {
+    const endpoint = await tenant.get(`/v1/webhooks/endpoints/${String(made.body["id"])}`);
+    return endpoint.body["state"] === "ACTIVE";
+  }, "the endpoint to be verified");
+  return tenant;
+}
+
+async function erase(tenantId: string, confirm: string) {
+  return await api.admin("POST", `/tenants/${tenantId}/erase`, { confirm, reason: "contract ended" });
+}
+
+async function eraseLater(): Promise<void> {
+  const log = createLogger({ level: "silent" });
+  const pool = createPool({ url: api.database.url, role: "signet_worker", max: 2, log });
+  const clock = { now: () => Date.now() + SETTLED_MS };
+  try {
+    await eraseTenants({ pool, releaser: { release: () => undefined } as never, clock, log });
+  } finally {
+    await pool.end();
+  }
+}
+
+test("leaves nothing of what it had, in any column of any table, and no key opens a copy of it", async () => {
+  const receiver = await startReceiver({ script: [{ kind: "answer", body: `thanks for ${CANARY}` }] });
+  const tenant = await plant(receiver.url);
+  const { tenantId } = tenant;
+  const sent = await publish(tenant, { data: { canary: CANARY }, id: `source ${CANARY}` });
+  await eventually(
+    async () =>
+      rows(await tenant.get(`/v1/webhooks/deliveries?event_id=${sent}&state=DELIVERED`)).length === 1,
+    "the delivery",
+  );
+  receiver.answer([{ kind: "answer", status: 500, body: CANARY }]);
+  const waiting = await publish(tenant, { data: { canary: CANARY } });
+  const retried = await eventually(async () => {
+    const [delivery] = rows(await tenant.get(`/v1/webhooks/deliveries?event_id=${waiting}&state=RETRYING`));
+    return delivery;
+  }, "an attempt to fail");
+  // As versions before the sealing wrote them.
+  await sql(api, "UPDATE attempts SET response_body = $2 WHERE tenant_id = $1", [tenantId, CANARY]);
+  const old = await publish(tenant);
+  await sql(api, "UPDATE events SET content = NULL, data = $2 WHERE id = $1", [
+    old,
+    `{"canary":"${CANARY}"}`,
+  ]);
+  expect(new Set(await sightings())).toEqual(
+    new Set(["attempts", "endpoints", "event_type_schemas", "event_types", "events", "idempotency_keys", "principals", "roles", "tenants"]),
+  );
+  const copies = await sql<{ id: string; content: Buffer }>(
+    api,
+    "SELECT id, content FROM events WHERE tenant_id = $1 AND content IS NOT NULL",
+    [tenantId],
+  );
+  expect(copies.length).toBeGreaterThanOrEqual(2);
+
+  const answer = await erase(tenantId, CANARY);
+  expect(answer).toMatchObject({
+    status: 200,
+    body: { id: tenantId, state: "ERASED", name: "erased", erasure_completed_at: null },
+  });
+  expect(answer.text).not.toContain(CANARY);
+  expect(await api.token(grant(tenant))).toMatchObject({ status: 401 });
+  await eventually(async () => (await sightings()).length === 0, "the rest to go");
+  const [{ carrier } = { carrier: null }] = await sql<{ carrier: string | null }>(
+    api,
+    "SELECT carrier FROM deliveries WHERE id = $1 AND state = 'CANCELLED'",
+    [retried["id"]],
+  );
+  expect(carrier).toBe(retried["workflow_id"]);
+
+  const keyEncryption = createKeyEncryption(
+    fixedKeys([Buffer.from(api.environment["SIGNET_KEK"] ?? "", "base64")]),
+    randomBytes,
+  );
+  const wrapped = await sql<{ id: string; data_key: string }>(api, "SELECT id, data_key FROM tenants");
+  expect(wrapped.find(({ id }) => id === tenantId)).toEqual({ id: tenantId, data_key: "" });
+  for (const { id, data_key: dataKey } of wrapped.filter((row) => row.data_key !== "")) {
+    const root = contentRoot(await keyEncryption.unwrap(dataKeyAad(id), dataKey));
+    for (const copy of copies) {
+      const place = envelopeAad("events", tenantId, copy.id, 1);
+      expect(() => openContent(contentKey(root, copy.content), place, copy.content)).toThrow();
+    }
+  }
+  await receiver.close();
+});
+
+describe("the erasure of a tenant", () => {
+  test("asks for its name, happens once, is logged, and is complete when nothing is left for a whole pass", async () => {
+    const tenant = await createTenant(api, [...WEBHOOK_SCOPES, "compliance:read"]);
+    const { tenantId } = tenant;
+    expectRefusal(await erase(tenantId, "another"), 422, "VALIDATION_FAILED");
+    expect((await api.admin("GET", `/tenants/${tenantId}`)).body).toMatchObject({ state: "ACTIVE" });
+    const erased = await erase(tenantId, "tenant");
+    expect(erased).toMatchObject({ status: 200, body: { state: "ERASED", erased_at: expect.any(String) } });
+    expect(await erase(tenantId, "whatever")).toMatchObject({ status: 200, body: { state: "ERASED" } });
+    const logged = await sql<{ type: string }>(
+      api,
+      "SELECT type FROM clog WHERE tenant_id = $1 AND type LIKE 'tenant.%' ORDER BY idx",
+      [tenantId],
+    );
+    expect(logged.map(({ type }) => type)).toEqual([
+      "tenant.created",
+      "tenant.revoked",
+      "tenant.suspended",
+      "tenant.erased",
+    ]);
+    await eraseLater();
+    await eraseLater();
+    expect((await api.admin("GET", `/tenants/${tenantId}`)).body).toMatchObject({
+      state: "ERASED",
+      erasure_completed_at: expect.any(String),
+    });
+  });
+
+  test.each([
+    ["resumed", "resume", {}],
+    ["suspended", "suspend", {}],
+    ["released", "release", {}],
+    ["given a role", "roles", { name: "x", scopes: ["a:b"] }],
+    [
+      "given a principal",
+      "principals",
+      { name: "x", role_id: "rol_000000000000000000000000", region: "eu", environment: "production" },
+    ],
+  ])("is for good: it cannot be %s", async (_what, path, body) => {
+    const { tenantId } = await createTenant(api);
+    await erase(tenantId, "tenant");
+    const answer = await api.admin("POST", `/tenants/${tenantId}/${path}`, body);
+    expectRefusal(answer, 409, "INVALID_STATE");
+    await expect(sql(api, "UPDATE tenants SET state = 'ACTIVE' WHERE id = $1", [tenantId])).rejects.toThrow(
+      /stays so/,
+    );
+  });
+
+  test("is not for the platform's own tenant", async () => {
+    const { body } = await api.admin("POST", "/tenants", { name: "platform", region: "eu", platform: true });
+    expectRefusal(await erase(String(body["id"]), "platform"), 409, "INVALID_STATE");
+  });
+
+  test("goes through every table that has rows of tenants", async () => {
+    const owned = await sql<{ name: string }>(
+      api,
+      `SELECT DISTINCT c.relname AS name FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+          AND a.attname IN ('tenant_id', 'owner_id') ORDER BY 1`,
+    );
+    const covered = [...KEPT_TABLES, ...DELETED_TABLES];
+    expect(owned.map(({ name }) => name).filter((name) => !covered.includes(name))).toEqual([]);
+  });
+
+  test("touches no row of another tenant", async () => {
+    const [one, other] = [await createTenant(api), await createTenant(api)];
+    const event = await publish(other, { data: { n: 1 } });
+    await erase(one.tenantId, "tenant");
+    await eraseLater();
+    expect((await other.get(`/v1/events/${event}`)).body).toMatchObject({ data: { n: 1 } });
+  });
+});
