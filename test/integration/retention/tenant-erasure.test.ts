@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { contentKey, contentRoot, openContent } from "../../../src/crypto/content.ts";
-import { envelopeAad } from "../../../src/crypto/envelope.ts";
+import { envelopeAad, EnvelopeError } from "../../../src/crypto/envelope.ts";
 import { createKeyEncryption, fixedKeys } from "../../../src/crypto/key-encryption.ts";
 import { dataKeyAad } from "../../../src/crypto/keyring.ts";
 import { createPool } from "../../../src/database/pool.ts";
@@ -129,7 +129,17 @@ test("leaves nothing of what it had, in any column of any table, and no key open
     `{"canary":"${CANARY}"}`,
   ]);
   expect(new Set(await sightings())).toEqual(
-    new Set(["attempts", "endpoints", "event_type_schemas", "event_types", "events", "idempotency_keys", "principals", "roles", "tenants"]),
+    new Set([
+      "attempts",
+      "endpoints",
+      "event_type_schemas",
+      "event_types",
+      "events",
+      "idempotency_keys",
+      "principals",
+      "roles",
+      "tenants",
+    ]),
   );
   const copies = await sql<{ id: string; content: Buffer }>(
     api,
@@ -163,7 +173,7 @@ test("leaves nothing of what it had, in any column of any table, and no key open
     const root = contentRoot(await keyEncryption.unwrap(dataKeyAad(id), dataKey));
     for (const copy of copies) {
       const place = envelopeAad("events", tenantId, copy.id, 1);
-      expect(() => openContent(contentKey(root, copy.content), place, copy.content)).toThrow();
+      expect(() => openContent(contentKey(root, copy.content), place, copy.content)).toThrow(EnvelopeError);
     }
   }
   await receiver.close();
