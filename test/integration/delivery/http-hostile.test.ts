@@ -1,5 +1,6 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { HttpSender } from "../../../src/delivery/http-sender.ts";
 import type { Behaviour, Receiver } from "../../support/receiver-server.ts";
@@ -89,6 +90,27 @@ describe("a receiver without end", () => {
     await receiver.waitForConnections(0);
   });
 
+  it("that sends a gzip bomb is kept as it came: nothing is decompressed", async () => {
+    const bomb = gzipSync(Buffer.alloc(50_000_000));
+    const bytes = Buffer.concat([
+      Buffer.from(`HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${bomb.length}\r\n\r\n`),
+      bomb,
+    ]);
+    receiver.answer([{ kind: "raw", bytes }]);
+    const { arrayBuffers } = process.memoryUsage();
+    const result = await sender.send(requestTo(receiver.url));
+    expect(result).toMatchObject({ status: 200, error: null });
+    expect(Buffer.byteLength(result.responseBody ?? "")).toBeLessThanOrEqual(4_096);
+    expect(process.memoryUsage().arrayBuffers - arrayBuffers).toBeLessThan(2_000_000);
+  });
+
+  it("that drips its body is a success at its headers, and is hung up on", async () => {
+    receiver.answer([{ kind: "drip-body", everyMs: 20 }]);
+    const result = await sender.send(requestTo(receiver.url));
+    expect(result).toMatchObject({ status: 200, error: null });
+    await receiver.waitForConnections(0);
+  });
+
   it("keeps memory flat, however many there are", async () => {
     setFlagsFromString("--expose-gc");
     const collectGarbage = runInNewContext("gc") as () => void;
@@ -98,6 +120,17 @@ describe("a receiver without end", () => {
       { kind: "hang" },
       { kind: "drip-headers", everyMs: 5 },
       { kind: "reset" },
+      { kind: "raw", bytes: `HTTP/1.1 200 OK\r\nX-Long: ${"x".repeat(1_000_000)}` },
+      { kind: "raw", bytes: `HTTP/1.1 200 OK\r\n${"X-A: b\r\n".repeat(50_000)}` },
+      { kind: "raw", bytes: "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nhalf", close: true },
+      {
+        kind: "raw",
+        bytes: Buffer.concat([
+          Buffer.from("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1000000\r\n\r\n"),
+          gzipSync(Buffer.alloc(50_000_000)),
+        ]),
+        close: true,
+      },
     ];
     let count = 0;
     receiver.answer(() => behaviours[(count += 1) % behaviours.length] ?? { kind: "hang" });

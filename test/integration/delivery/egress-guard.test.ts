@@ -1,0 +1,272 @@
+/**
+ * No target of the guard is reached: a real name server that lies, real listeners on the addresses that must stay out of
+ * reach, and their counts. Nothing here is inferred from an error alone.
+ */
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import { networkInterfaces } from "node:os";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
+import { createHostResolver } from "../../../src/delivery/http-resolver.ts";
+import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import { type DnsRecord, type DnsServer, startDnsServer } from "../../support/dns-server.ts";
+import { startReceiver } from "../../support/receiver-server.ts";
+import vectors from "../../support/vectors/targets.json" with { type: "json" };
+import { createTestSender, requestTo } from "./http-fixtures.ts";
+
+/** Without any allowance of development. */
+const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
+/** The same, with http, so that no rule of the scheme hides one of the address. */
+const productionOverHttp = createAddressPolicy({ allowedCidrs: [], allowHttp: true, ownListeners: [] });
+
+let dns: DnsServer;
+let port: number;
+const listeners: Server[] = [];
+/** Connections by the address they came to. */
+const reached = new Map<string, number>();
+let senders: HttpSender[] = [];
+
+/** Every address of this machine that is not public, as far as it can be listened on. */
+function ownAddresses(): readonly string[] {
+  const assigned = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  const addresses = assigned.filter(({ scopeid }) => !scopeid).map(({ address }) => address);
+  return [...new Set(["127.0.0.1", "127.0.0.2", "127.255.255.254", "::1", ...addresses])].filter(
+    (address) => !production.allows(address),
+  );
+}
+
+const total = (): number => [...reached.values()].reduce((sum, count) => sum + count, 0);
+
+async function listenOn(host: string, wanted: number): Promise<number> {
+  const server = createServer((socket) => {
+    const address = (socket.localAddress ?? "").replace(/^::ffff:/, "");
+    reached.set(address, (reached.get(address) ?? 0) + 1);
+    socket.on("error", () => {});
+    socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  });
+  // Bound to every address of its family: whatever spelling gets through comes here.
+  server.listen({ host, port: wanted, ipv6Only: host === "::" });
+  await once(server, "listening");
+  listeners.push(server);
+  return (server.address() as AddressInfo).port;
+}
+
+beforeAll(async () => {
+  dns = await startDnsServer();
+  port = await listenOn("0.0.0.0", 0);
+  await listenOn("::", port);
+});
+afterAll(async () => {
+  listeners.forEach((server) => server.close());
+  await dns.close();
+});
+beforeEach(() => {
+  reached.clear();
+});
+afterEach(async () => {
+  await Promise.all(senders.map((sender) => sender.close()));
+  senders = [];
+});
+
+function sender(policy = productionOverHttp): HttpSender {
+  const made = createTestSender({ policy, resolver: createHostResolver({ servers: [dns.address] }) });
+  senders.push(made);
+  return made;
+}
+
+const addresses = (...values: readonly string[]): readonly DnsRecord[] => values.map((value) => ({ value }));
+
+/** Answers with those of the family that is asked for. */
+function answering(values: readonly string[]): (question: { readonly type: string }) => readonly DnsRecord[] {
+  return ({ type }) => addresses(...values.filter((value) => value.includes(":") === (type === "AAAA")));
+}
+
+it("the listeners count what does arrive, on every address: without that, nothing below would mean anything", async () => {
+  for (const host of ownAddresses()) {
+    const socket = connect({ host, port });
+    await once(socket, "connect");
+    socket.resume();
+    await once(socket, "close");
+  }
+  expect(ownAddresses().length).toBeGreaterThanOrEqual(4);
+  expect(new Set(reached.keys())).toEqual(new Set(ownAddresses()));
+});
+
+/** The suite's hostile URLs, and each of them aimed at the port that is listened on. */
+function hostileUrls(): readonly string[] {
+  const hosts = ownAddresses().flatMap((address) => {
+    const mapped = address.includes(":")
+      ? []
+      : [`[::ffff:${address}]`, `[::${address}]`, `[64:ff9b::${address}]`];
+    return [address.includes(":") ? `[${address}]` : address, ...mapped];
+  });
+  const spellings = [
+    "localhost",
+    "LOCALHOST.",
+    "127.1",
+    "0x7f.1",
+    "0x7f000001",
+    "2130706433",
+    "017700000001",
+    "0",
+    "0.0.0.0",
+    "[::]",
+    "127.0.0.1.",
+    "%31%32%37.0.0.1",
+    "①②⑦.⓪.⓪.①",
+    "127。0。0。1",
+    "127.0.0.1%00.example.com",
+    "[::1%25lo]",
+    "user@127.0.0.1",
+    "example.com@127.0.0.1",
+    "127.0.0.1\\@example.com",
+    "127.0.0.1#@example.com",
+  ];
+  const aimed = [...hosts, ...spellings].flatMap((host) =>
+    ["http", "https"].map((scheme) => `${scheme}://${host}:${port}/`),
+  );
+  const fromVectors = vectors.denied_urls.flatMap((url) => {
+    const withPort = /^(https?:\/\/)([^/?#\\:@]+)(.*)$/.exec(url);
+    return withPort === null ? [url] : [url, `${withPort[1]}${withPort[2]}:${port}${withPort[3]}`];
+  });
+  return [...aimed, ...fromVectors];
+}
+
+describe("no listener is reached under the policy of production", () => {
+  it("by any hostile URL", async () => {
+    const urls = hostileUrls();
+    // Whatever name is left over leads to loopback.
+    dns.answer(answering(["127.0.0.1", "::1"]));
+    for (const policy of [production, productionOverHttp]) {
+      const http = sender(policy);
+      for (const url of urls) {
+        const result = await http.send(requestTo(url, { deadlineMs: 3_000 }));
+        expect(result.status, url).toBeNull();
+      }
+      expect(http.statistics().inUse).toBe(0);
+    }
+    // Each under both policies: more than 500 tried, none arrived.
+    expect(urls.length).toBeGreaterThan(250);
+    expect(total()).toBe(0);
+  });
+
+  it("by a name that resolves to any address of this machine, or to any special address", async () => {
+    const http = sender();
+    const hostile = [
+      ...ownAddresses(),
+      ...vectors.denied_addresses.filter((one) => /^[0-9a-f.:]+$/i.test(one)),
+    ];
+    let tried = 0;
+    for (const address of hostile) {
+      dns.answer(({ type }) => {
+        const family = address.includes(":") ? "AAAA" : "A";
+        return type === family && /^[\d.]+$|:/.test(address) ? addresses(address) : [];
+      });
+      const result = await http.send(requestTo(`http://n${(tried += 1)}.example.com:${port}/`));
+      expect(result.error, address).toMatch(/^(?:refused|dns)$/);
+    }
+    expect(tried).toBeGreaterThan(40);
+    expect(total()).toBe(0);
+  });
+
+  it("by public addresses beside a private one in either family, in any order, or behind other names", async () => {
+    const http = sender();
+    const mixtures: readonly (readonly string[])[] = [
+      ["93.184.216.34", "127.0.0.1"],
+      ["127.0.0.1", "93.184.216.34"],
+      ["93.184.216.34", "::1"],
+      ["2606:4700:4700::1111", "127.0.0.1"],
+      [...Array.from({ length: 20 }, (_, index) => `93.184.216.${index + 1}`), "127.0.0.2"],
+    ];
+    for (const [index, mixture] of mixtures.entries()) {
+      dns.answer(answering(mixture));
+      const result = await http.send(requestTo(`http://mixed${index}.example.com:${port}/`));
+      expect(result.error).toBe("refused");
+    }
+    dns.answer(({ name, type }) =>
+      type === "A"
+        ? [
+            { name, value: "first.example.net" },
+            { name: "first.example.net", value: "second.example.org" },
+            { name: "second.example.org", value: "127.0.0.1" },
+          ]
+        : [],
+    );
+    expect((await http.send(requestTo(`http://chain.example.com:${port}/`))).error).toBe("refused");
+    expect(total()).toBe(0);
+  });
+});
+
+describe("a name server that changes its mind", () => {
+  it("after registration and a first delivery leads nowhere, whatever time to live it gave", async () => {
+    const receiver = await startReceiver();
+    const inner = await startReceiver({ host: "127.0.0.2", port: receiver.port });
+    const policy = createAddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
+    const http = sender(policy);
+    receiver.answer([{ kind: "answer", headers: { Connection: "close" } }]);
+    for (const ttl of [0, 1, 3_600]) {
+      const name = `ttl${ttl}.example.com`;
+      const url = policy.checkUrl(`http://${name}:${receiver.port}/`).href;
+      dns.answer(({ type }) => (type === "A" ? [{ value: "127.0.0.1", ttl }] : []));
+      expect(await http.send(requestTo(url))).toMatchObject({ status: 200 });
+      dns.answer(({ type }) => (type === "A" ? [{ value: "127.0.0.2", ttl }] : []));
+      for (let count = 0; count < 3; count += 1) {
+        const { status, error } = await http.send(requestTo(url));
+        // A long-lived answer may still be remembered: then it is the address that was allowed.
+        expect([status, error]).toEqual(ttl === 3_600 && status === 200 ? [200, null] : [null, "refused"]);
+      }
+    }
+    expect(inner.connections).toBe(0);
+    await receiver.close();
+    await inner.close();
+  });
+
+  it("with every question is obeyed in no case: what was checked is what is connected to", async () => {
+    const receiver = await startReceiver();
+    const inner = await startReceiver({ host: "127.0.0.2", port: receiver.port });
+    const policy = createAddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
+    const http = sender(policy);
+    let asked = 0;
+    dns.answer(({ type }) =>
+      type === "A" ? addresses((asked += 1) % 2 === 1 ? "127.0.0.1" : "127.0.0.2") : [],
+    );
+    receiver.answer([{ kind: "answer", headers: { Connection: "close" } }]);
+    const outcomes = new Set<string>();
+    for (let count = 0; count < 20; count += 1) {
+      const { status, error } = await http.send(requestTo(`http://flip.example.com:${receiver.port}/`));
+      outcomes.add(error ?? String(status));
+    }
+    expect(outcomes).toEqual(new Set(["200", "refused"]));
+    expect(inner.connections).toBe(0);
+    await receiver.close();
+    await inner.close();
+  });
+});
+
+describe("a name server that fails", () => {
+  it.each(["SERVFAIL", "NXDOMAIN", "garbage"] as const)("with %s makes a dns failure", async (answer) => {
+    dns.answer(() => answer);
+    const result = await sender().send(requestTo(`http://${answer.toLowerCase()}.example.com:${port}/`));
+    expect(result).toMatchObject({ status: null, error: "dns" });
+    expect(total()).toBe(0);
+  });
+
+  it("by silence is given up within the deadline, and keeps nobody else waiting", async () => {
+    const receiver = await startReceiver();
+    const policy = createAddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
+    const http = sender(policy);
+    dns.answer(({ name, type }) =>
+      name.startsWith("silent") ? "drop" : type === "A" ? addresses("127.0.0.1") : [],
+    );
+    const silent = Array.from({ length: 64 }, (_, index) =>
+      http.send(requestTo(`http://silent${index}.example.com:${port}/`, { deadlineMs: 1_000 })),
+    );
+    expect(await http.send(requestTo(`http://good.example.com:${receiver.port}/`))).toMatchObject({
+      status: 200,
+    });
+    for (const { error, status } of await Promise.all(silent)) {
+      expect({ status, error }).toEqual({ status: null, error: "timeout" });
+    }
+    await receiver.close();
+  });
+});

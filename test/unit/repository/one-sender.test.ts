@@ -1,0 +1,75 @@
+/**
+ * Everything that leaves on a tenant's word leaves through one sender and one address policy. Who else may open
+ * connections, and to what, is listed here: a new one fails until somebody has thought about it.
+ */
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+
+const ROOT = new URL("../../../", import.meta.url).pathname;
+/** What opens a connection: `fetch`, undici, and the functions of Node that connect. */
+const OPENS = [
+  /\bfetch\(/,
+  /from "undici"/,
+  /import (?!type)[^;]*\b(?:request|get|connect|createConnection|Agent)\b[^;]*from "node:(?:http|https|http2|net|tls)"/,
+];
+const ALLOWED = [
+  // The sender. http-connect and http-proxy open TCP connections for it, http-tls encrypts them.
+  "src/delivery/http-connect.ts",
+  "src/delivery/http-connections.ts",
+  "src/delivery/http-exchange.ts",
+  "src/delivery/http-proxy.ts",
+  "src/delivery/http-sender.ts",
+  "src/delivery/http-tls.ts",
+  // To the operator's own services: upstreams of the edge.
+  /^src\/edge\//,
+  // Programs of the operator's and of tenants', on their own machines.
+  /^src\/(?:agent|cli|client|demo|doctor|embedded)\//,
+];
+
+async function sources(folder: string): Promise<string[]> {
+  const entries = await readdir(join(ROOT, folder), { recursive: true });
+  return entries.filter((name) => name.endsWith(".ts")).map((name) => `${folder}/${name}`);
+}
+
+it("nothing but the sender calls out on a tenant's word", async () => {
+  const found: string[] = [];
+  for (const file of [
+    ...(await sources("src")),
+    ...(await sources("activities")),
+    ...(await sources("workflows")),
+  ]) {
+    const text = await readFile(join(ROOT, file), "utf8");
+    if (OPENS.some((pattern) => pattern.test(text))) {
+      found.push(file);
+    }
+  }
+  // The pattern finds what it is for.
+  expect(found).toEqual(
+    expect.arrayContaining(["src/delivery/http-connect.ts", "src/delivery/http-sender.ts"]),
+  );
+  const strangers = found.filter(
+    (file) =>
+      !ALLOWED.some((allowed) => (typeof allowed === "string" ? allowed === file : allowed.test(file))),
+  );
+  expect(strangers).toEqual([]);
+});
+
+it("one place makes the sender, and one the policy that api and worker share", async () => {
+  const makers = { sender: [] as string[], policy: [] as string[] };
+  for (const file of await sources("src")) {
+    const text = await readFile(join(ROOT, file), "utf8");
+    if (/(?<!function )\bcreateHttpSender\(/.test(text)) {
+      makers.sender.push(file);
+    }
+    if (/(?<!function )\b(?:createAddressPolicy|configuredPolicy)\(/.test(text)) {
+      makers.policy.push(file);
+    }
+  }
+  expect(makers.sender).toEqual(["src/delivery/engine.ts"]);
+  expect(makers.policy.toSorted()).toEqual([
+    "src/delivery/address-policy.ts",
+    "src/delivery/engine.ts",
+    "src/processes/webhooks.ts",
+  ]);
+});
