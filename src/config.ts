@@ -8,6 +8,7 @@ import { COMPLIANCE_SETTINGS } from "./settings/compliance.ts";
 import { EDGE_SETTINGS, edgeProblems } from "./settings/edge-settings.ts";
 import { EGRESS_SETTINGS } from "./settings/egress-settings.ts";
 import { KEY_SETTINGS } from "./settings/key-settings.ts";
+import { ENDPOINT_SETTINGS } from "./settings/endpoint-settings.ts";
 import { LIMIT_SETTINGS } from "./settings/limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
 import { OPERATOR_SETTINGS } from "./settings/operator-settings.ts";
@@ -187,6 +188,7 @@ export const SETTINGS = {
     "most connections per process and database role",
   ),
   ...LIMIT_SETTINGS,
+  ...ENDPOINT_SETTINGS,
   ...REVOCATION_SETTINGS,
   ...COMPLIANCE_SETTINGS,
   demo: setting("SIGNET_DEMO", oneOf("on", "off"), "on", "whether `npm start` shows the main job first"),

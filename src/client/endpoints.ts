@@ -52,6 +52,8 @@ export interface NewEndpoint extends RequestSettings {
   readonly description?: string | null;
   /** A query document with MongoDB's operators over `type` and `data`, for instance `{"data.amount": {"$gte": 100}}`. */
   readonly filter?: object | null;
+  /** Whether only an answer that holds the ping's challenge verifies the endpoint. */
+  readonly require_echo?: boolean;
 }
 
 /** What is absent stays; `null` takes away. */
@@ -62,6 +64,8 @@ export interface EndpointChange extends RequestSettings {
   readonly metadata?: object | null;
   readonly description?: string | null;
   readonly filter?: object | null;
+  /** Whether only an answer that holds the ping's challenge verifies the endpoint. */
+  readonly require_echo?: boolean;
 }
 
 export interface TestEvent {
@@ -79,6 +83,7 @@ export interface Endpoint {
   readonly filter: object | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly authentication: Authentication | null;
+  readonly require_echo: boolean;
   readonly state: "PENDING" | "ACTIVE" | "DISABLED";
   /** `failing`: nothing has reached it for too long. */
   readonly disabled_reason: "tenant" | "failing" | null;

@@ -20,6 +20,7 @@ import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
 import { type Challenge, createChallenge } from "../endpoints/challenge.ts";
 import { configuredPolicy } from "./address-policy.ts";
+import { pingsPerHost } from "../settings/endpoint-settings.ts";
 import { AttemptService } from "./attempt-service.ts";
 import { type CarrierService, createCarrierService } from "./carrier-service.ts";
 import { createCarrierStarter } from "./carrier-starter.ts";
@@ -27,6 +28,7 @@ import { createDeliverySender } from "./delivery-sender.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { firstAttempts } from "./first-attempts.ts";
 import { Flights } from "./flights.ts";
+import { EndpointFailures } from "./endpoint-failures.ts";
 import { EndpointHealth } from "./endpoint-health.ts";
 import { EndpointPace } from "./endpoint-pace.ts";
 import { EndpointSlots } from "./endpoint-slots.ts";
@@ -55,6 +57,7 @@ export interface Engine {
   readonly attempts: AttemptService;
   readonly carriers: CarrierService;
   readonly health: EndpointHealth;
+  readonly failures: EndpointFailures;
   readonly challenge: Challenge;
   /** The dispatcher starts workflows, so it needs a client; the rest works without. */
   createDispatcher(client: Client): Dispatcher;
@@ -108,7 +111,14 @@ function createOutbound(options: EngineOptions): Outbound {
   };
 }
 
-function createAttempts(options: EngineOptions, outbound: Outbound, health: EndpointHealth): AttemptService {
+/** What is learnt of endpoints by sending to them. */
+interface Lessons {
+  readonly health: EndpointHealth;
+  readonly failures: EndpointFailures;
+}
+
+function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Lessons): AttemptService {
+  const { health, failures } = lessons;
   const { config, pool, clock, log } = options;
   const { http, access, signer, openSecrets } = outbound;
   const recorder = createRecorder({ pool, log, wait: delay });
@@ -140,7 +150,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
       });
     },
     defer: async (key, dueMs) => await deferDelivery(pool, key, new Date(dueMs)),
-    flights: new Flights({ sender, recorder, health, clock, newAttemptId }),
+    flights: new Flights({ sender, recorder, health, failures, clock, newAttemptId }),
     health,
     slots: new EndpointSlots(config.endpointConcurrency),
     pace: new EndpointPace(config.failingEndpointRate),
@@ -152,7 +162,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, health: Endp
 }
 
 function createPings(
-  { pool, clock }: EngineOptions,
+  { config, pool, keyring, clock }: EngineOptions,
   { http, access, signer, openSecrets }: Outbound,
 ): Challenge {
   return createChallenge({
@@ -162,6 +172,9 @@ function createPings(
     signer,
     clock,
     randomBytes,
+    keyring,
+    deadLetterMs: config.deadLetterMs,
+    pingsPerHost: pingsPerHost(config),
     openSecrets: async (endpointId, target) => await openSecrets({ ...target, endpointId }),
   });
 }
@@ -172,10 +185,12 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
   const outbound = createOutbound(options);
   const ownDelay = measureOwnDelay();
   const health = new EndpointHealth(ownDelay.ms);
-  const attempts = createAttempts(options, outbound, health);
+  const failures = new EndpointFailures();
+  const attempts = createAttempts(options, outbound, { health, failures });
   return {
     attempts,
     health,
+    failures,
     carriers: createCarrierService({ pool, clock, log, onQueued }),
     challenge: createPings(options, outbound),
     createDispatcher: (client) => {

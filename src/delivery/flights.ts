@@ -4,6 +4,7 @@ import type { Clock } from "../domain/clock.ts";
 import { ATTEMPT_MAX, nextDueMs } from "../domain/retry-schedule.ts";
 import type { AttemptPlan, MemberOutcome } from "./attempt-service.ts";
 import type { DeliverySender, SentAttempt } from "./delivery-sender.ts";
+import type { EndpointFailures } from "./endpoint-failures.ts";
 import type { EndpointHealth } from "./endpoint-health.ts";
 import type { Recorder } from "./recorder.ts";
 
@@ -32,6 +33,7 @@ export interface FlightsOptions {
   readonly sender: DeliverySender;
   readonly recorder: Recorder;
   readonly health: EndpointHealth;
+  readonly failures: EndpointFailures;
   readonly clock: Clock;
   readonly newAttemptId: () => string;
 }
@@ -134,6 +136,11 @@ export class Flights {
       delivery.endpointId,
       { ok: sent.error === null, durationMs: sent.durationMs },
       this.#options.clock.now(),
+    );
+    this.#options.failures.note(
+      delivery.endpointId,
+      { ok: sent.error === null, last: outcome.kind === "dead" },
+      endedAtMs,
     );
     const written = await this.#options.recorder.outcome({
       deliveryId: key.deliveryId,

@@ -1,14 +1,22 @@
 /** The signed ping that an endpoint must acknowledge with 200 within 5 seconds (specification 3). */
 import type { Pool } from "../database/pool.ts";
-import { loadForPing, type PingTarget, recordPing } from "../database/repositories/endpoint-verifications.ts";
+import {
+  loadForPing,
+  type PingRecord,
+  type PingTarget,
+  recordPing,
+  takeHostPing,
+} from "../database/repositories/endpoint-verifications.ts";
+import { transaction } from "../database/transaction.ts";
 import { buildEnvelope } from "../delivery/envelope.ts";
 import type { HttpSender } from "../delivery/http-sender.ts";
 import type { ReceiverAccess } from "../delivery/receiver-access.ts";
+import { type OwnEventSources, publishOwnEvent } from "../delivery/own-event.ts";
 import type { Signer, SigningSecrets } from "../delivery/signer.ts";
-import type { Clock } from "../domain/clock.ts";
-import { newId, type RandomBytes } from "../domain/ids.ts";
+import { newId } from "../domain/ids.ts";
 
 const PING_DEADLINE_MS = 5_000;
+const MINUTE_MS = 60_000;
 const CHALLENGE_BYTES = 32;
 const PING_EVENT_TYPE = "ping";
 
@@ -24,14 +32,14 @@ export interface Challenge {
   ping(ping: Ping): Promise<"verified" | "failed" | "superseded">;
 }
 
-export interface ChallengeOptions {
+export interface ChallengeOptions extends OwnEventSources {
   readonly pool: Pool;
   readonly http: HttpSender;
   /** For endpoints with headers or an authentication of their own. */
   readonly access: ReceiverAccess;
   readonly signer: Signer;
-  readonly clock: Clock;
-  readonly randomBytes: RandomBytes;
+  /** Most pings a minute to one host; 0: no limit. */
+  readonly pingsPerHost: number;
   readonly openSecrets: (endpointId: string, target: PingTarget) => Promise<SigningSecrets>;
 }
 
@@ -71,9 +79,12 @@ export function createChallenge(options: ChallengeOptions): Challenge {
       requestVersion === null
         ? await http.send(request)
         : await access.send(request, { id: ping.endpointId, tenantId, wrappedDataKey, requestVersion });
+    const echoed = result.responseBody?.includes(challenge) === true;
+    if (result.status === 200) {
+      return { error: target.requireEcho && !echoed ? "echo" : null, echoed };
+    }
     // 200 and nothing else (specification 3): another 2xx is no acknowledgement.
-    const error = result.status === 200 ? null : (result.error ?? "status");
-    return { error, echoed: result.responseBody?.includes(challenge) === true };
+    return { error: result.error ?? "status", echoed };
   }
 
   return {
@@ -82,19 +93,52 @@ export function createChallenge(options: ChallengeOptions): Challenge {
       if (target === undefined) {
         return "superseded";
       }
-      const { error, echoed } = await send(ping, target);
-      const booked = await recordPing(pool, {
+      const { error, echoed } = (await mayPing(target.url, options))
+        ? await send(ping, target)
+        : { error: "limited", echoed: false };
+      const record = {
         id: ping.endpointId,
         generation: ping.generation,
         now: new Date(clock.now()),
         error,
-        verifiedBy: error === null ? (echoed ? "echo" : "status") : null,
+        verifiedBy: error === null ? (echoed ? ("echo" as const) : ("status" as const)) : null,
         nextAttemptAt: error === null || ping.nextAttemptMs === null ? null : new Date(ping.nextAttemptMs),
-      });
+      };
+      const booked = await book(record, target.tenantId, options);
       if (!booked) {
         return "superseded";
       }
       return error === null ? "verified" : "failed";
     },
   };
+}
+
+/** Whether the host may be pinged now: endpoints are a way to have us send requests to hosts that never asked. */
+async function mayPing(url: string, { pool, clock, pingsPerHost }: ChallengeOptions): Promise<boolean> {
+  const nowMs = clock.now();
+  return (
+    pingsPerHost === 0 ||
+    (await takeHostPing(pool, new URL(url).hostname, {
+      now: new Date(nowMs),
+      since: new Date(nowMs - MINUTE_MS),
+      max: pingsPerHost,
+    }))
+  );
+}
+
+/** Books a ping; the last of a run that was in vain is told to the tenant. */
+async function book(record: PingRecord, tenantId: string, options: ChallengeOptions): Promise<boolean> {
+  const { pool } = options;
+  if (record.error === null || record.nextAttemptAt !== null) {
+    return await recordPing(pool, record);
+  }
+  return await transaction(pool, async (db) => {
+    const booked = await recordPing(db, record);
+    if (booked) {
+      const { id, generation, error } = record;
+      const data = JSON.stringify({ endpoint_id: id, generation, last_error: error });
+      await publishOwnEvent(db, { tenantId, type: "verification.exhausted", data, except: id }, options);
+    }
+    return booked;
+  });
 }

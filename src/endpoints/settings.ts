@@ -24,6 +24,7 @@ const WIRE_NAMES: Readonly<Record<keyof EndpointSettings, string>> = {
   filter: "filter",
   headers: "headers",
   authentication: "authentication",
+  requireEcho: "require_echo",
 };
 
 const NAMES = Object.keys(WIRE_NAMES) as (keyof EndpointSettings)[];

@@ -13,6 +13,7 @@ import { Reconciler } from "../delivery/reconciler.ts";
 import { Releaser } from "../delivery/release.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
+import { disableFailing, writeFailures } from "../endpoints/disable-failing.ts";
 import { createVerification } from "../endpoints/verification.ts";
 import { sweepSecrets } from "../endpoints/secret-sweep.ts";
 import { sweepVerifications } from "../endpoints/verification-sweep.ts";
@@ -27,6 +28,8 @@ const VERIFICATION_SWEEP_MS = 5_000;
 const SECRET_SWEEP_MS = 60_000;
 const PARTITIONS_MS = 3_600_000;
 const HEALTH_MS = 1_000;
+const FAILURES_MS = 2_000;
+const DISABLE_FAILING_MS = 60_000;
 const SCHEDULES_MS = 600_000;
 const RECONCILE_MS = 5_000;
 const LAG_MS = 2_000;
@@ -73,6 +76,31 @@ function healthExchange({ pool, clock, engine }: UpkeepParts): UpkeepJob {
       engine.health.merge(await readHealth(pool, new Date(now)), now);
     },
   };
+}
+
+/** Endpoints that nothing reaches for days are disabled; a short time is looked at more often. */
+function endpointFailures({
+  pool,
+  keyring,
+  clock,
+  engine,
+  options: { config, log },
+}: UpkeepParts): readonly UpkeepJob[] {
+  const { deadLetterMs, autoDisableAfterMs: afterMs } = config;
+  return [
+    {
+      name: "endpoint failures",
+      everyMs: FAILURES_MS,
+      run: async () => await writeFailures(pool, engine.failures),
+      end: async () => await writeFailures(pool, engine.failures),
+    },
+    {
+      name: "failing endpoints",
+      everyMs: Math.min(DISABLE_FAILING_MS, Math.max(FAILURES_MS, afterMs / 100)),
+      run: async () =>
+        await disableFailing({ pool, keyring, clock, randomBytes, deadLetterMs, log, afterMs }),
+    },
+  ];
 }
 
 /** Deliveries that are overdue are looked for, and carried again where their workflow is gone. */
@@ -138,6 +166,7 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
         run: async () => await ensureSchedules(createNativeClient(connection, config.temporalNamespace)),
       },
       healthExchange(parts),
+      ...endpointFailures(parts),
       {
         name: "overdue credentials",
         everyMs: OVERDUE_CREDENTIALS_MS,

@@ -10,6 +10,8 @@ import {
   partitionDays,
   purgeDefaults,
 } from "../database/repositories/partitions.ts";
+import { forgetPingedHosts } from "../database/repositories/endpoint-verifications.ts";
+import { purgeTombstones } from "../database/repositories/endpoints.ts";
 import { forgetAnswers } from "../database/repositories/idempotent-answers.ts";
 import { forgetTokenRevocations } from "../database/repositories/revocations.ts";
 import type { Clock } from "../domain/clock.ts";
@@ -17,6 +19,9 @@ import type { Clock } from "../domain/clock.ts";
 const DAY_MS = 86_400_000;
 /** Idempotency keys stand for their request for 24 hours (wire.md, Events). */
 const KEYS_KEPT_MS = DAY_MS;
+/** A deleted endpoint leaves a tombstone for so long (security decisions H): longer than any delivery lives. */
+const TOMBSTONES_KEPT_MS = 30 * DAY_MS;
+const HOSTS_KEPT_MS = 3_600_000;
 const DELETES_MAX = 5_000;
 /** Bounded, so that one run ends; the next one goes on. */
 const ROUNDS_MAX = 200;
@@ -27,6 +32,8 @@ export interface Purged {
   readonly rows: number;
   /** Of single tokens, long expired. */
   readonly revocations: number;
+  /** Tombstones of endpoints. */
+  readonly endpoints: number;
 }
 
 export interface RetentionOptions {
@@ -54,7 +61,11 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
     (await inRounds(async () => await forgetAnswers(pool, keysBefore, DELETES_MAX)));
   const rows = await inRounds(async () => await purgeDefaults(pool, before, DELETES_MAX));
   const revocations = await inRounds(async () => await forgetTokenRevocations(pool, DELETES_MAX));
-  return { days, keys, rows, revocations };
+  const tombstonesBefore = new Date(now - TOMBSTONES_KEPT_MS);
+  const endpoints = await inRounds(async () => await purgeTombstones(pool, tombstonesBefore, DELETES_MAX));
+  const hostsBefore = new Date(now - HOSTS_KEPT_MS);
+  await inRounds(async () => await forgetPingedHosts(pool, hostsBefore, DELETES_MAX));
+  return { days, keys, rows, revocations, endpoints };
 }
 
 /** Small deletes until there is nothing left to delete. */

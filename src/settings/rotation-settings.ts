@@ -1,24 +1,6 @@
 /** Settings of the rotation of client secrets (security decisions C, K). */
 import type { RotationRules } from "../domain/secret-version.ts";
-import { type Parser, setting } from "./setting.ts";
-
-const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-
-function milliseconds(text: string): number {
-  const [, count, unit] = /^(\d{1,12})(ms|s|m|h|d)$/.exec(text) ?? [];
-  return text === "0" ? 0 : Number(count) * UNITS[unit as keyof typeof UNITS];
-}
-
-/** A duration such as `30d`, `24h`, `90s` or `0`, in milliseconds. */
-function duration(minimum: string, maximum: string): Parser<number> {
-  return (value) => {
-    const length = milliseconds(value);
-    if (!(length >= milliseconds(minimum) && length <= milliseconds(maximum))) {
-      throw new Error(`must be a duration from ${minimum} to ${maximum}, such as 90s, 24h or 30d`);
-    }
-    return length;
-  };
-}
+import { duration, setting } from "./setting.ts";
 
 export const ROTATION_SETTINGS = {
   rotationPeriodMs: setting(

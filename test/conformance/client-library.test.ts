@@ -54,6 +54,7 @@ const ENDPOINT: Members<Endpoint> = {
   filter: true,
   headers: true,
   authentication: true,
+  require_echo: true,
   state: true,
   disabled_reason: true,
   created_at: true,

@@ -65,6 +65,7 @@ test("what is accepted and registered while Temporal is down is delivered and ve
       metadata: null,
       description: null,
       filter: null,
+      requireEcho: false,
       idempotency: null,
     },
     TEST_CALLER,

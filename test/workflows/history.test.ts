@@ -52,6 +52,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
         metadata: JSON.stringify({ canary: CANARIES.metadata }),
         description: CANARIES.description,
         filter: null,
+        requireEcho: false,
         idempotency: null,
       },
       TEST_CALLER,

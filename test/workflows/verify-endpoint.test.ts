@@ -40,6 +40,7 @@ async function register(...script: readonly Behaviour[]): Promise<Registered> {
       metadata: '{"team":"a"}',
       description: null,
       filter: null,
+      requireEcho: false,
       idempotency: null,
     },
     TEST_CALLER,

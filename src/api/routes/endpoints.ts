@@ -45,6 +45,7 @@ function bodyHash(body: Static<typeof NewEndpoint>): Buffer {
     body.description ?? null,
     // Absent where it always was, so that keys of before there were filters stand for the same request.
     ...(body.filter === undefined ? [] : [body.filter]),
+    ...(body.require_echo === undefined ? [] : [["require_echo", body.require_echo]]),
   ];
   // Hashes of requests without them stay what they were before there were any.
   if (body.headers || body.authentication) {
@@ -87,6 +88,7 @@ function changesOf({
   filter,
   headers,
   authentication,
+  require_echo: requireEcho,
 }: Static<typeof EndpointPatch>): SettingsInput<Partial<EndpointSettings>> {
   return {
     ...(headers === undefined ? {} : { headers }),
@@ -96,6 +98,7 @@ function changesOf({
     ...(metadata === undefined ? {} : { metadata: metadataText(metadata) }),
     ...(description === undefined ? {} : { description }),
     ...(filter === undefined ? {} : { filter: filterText(filter) }),
+    ...(requireEcho === undefined ? {} : { requireEcho }),
   };
 }
 
@@ -130,6 +133,7 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
         filter: filterText(body.filter),
         headers: body.headers ?? null,
         authentication: body.authentication ?? null,
+        requireEcho: body.require_echo ?? false,
         idempotency: key === undefined ? null : { key, bodyHash: bodyHash(body) },
       };
       const { endpoint, secret, replayed } = await endpoints.register(

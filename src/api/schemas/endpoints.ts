@@ -96,6 +96,10 @@ const ShownAuthentication = Type.Union([
   }),
 ]);
 
+const RequireEcho = Type.Boolean({
+  description: "Only an answer that holds the ping's challenge verifies the endpoint",
+});
+
 export const NewEndpoint = Closed({
   url: TargetUrl,
   events: EventFilter,
@@ -104,6 +108,7 @@ export const NewEndpoint = Closed({
   filter: Type.Optional(PayloadFilter),
   headers: Type.Optional(Nullable(Headers)),
   authentication: Type.Optional(Nullable(NewAuthentication)),
+  require_echo: Type.Optional(RequireEcho),
 });
 
 /** Changes of an endpoint: what is absent stays, `null` takes away what can be absent. */
@@ -115,6 +120,7 @@ export const EndpointPatch = Closed({
   filter: Type.Optional(PayloadFilter),
   headers: Type.Optional(Nullable(Headers)),
   authentication: Type.Optional(Nullable(NewAuthentication)),
+  require_echo: Type.Optional(RequireEcho),
 });
 
 /** A test event; `endpoint.test` with a greeting unless it says otherwise. */
@@ -129,6 +135,7 @@ export const Endpoint = Type.Object({
   filter: PayloadFilter,
   headers: Type.Unsafe<Record<string, string>>({ type: "object", additionalProperties: { type: "string" } }),
   authentication: Nullable(ShownAuthentication),
+  require_echo: Type.Boolean(),
   state: OneOf(ENDPOINT_STATES),
   disabled_reason: Nullable(OneOf(DISABLED_REASONS)),
   created_at: Timestamp,
@@ -159,6 +166,7 @@ export function wireEndpoint(row: EndpointRow, secret?: string): string {
     filter: row.filter === null ? null : (JSON.parse(row.filter) as unknown),
     headers: JSON.parse(row.headers ?? "{}") as unknown,
     authentication: JSON.parse(row.authentication ?? "null") as unknown,
+    require_echo: row.requireEcho,
     state: row.state,
     disabled_reason: row.disabledReason,
     created_at: row.createdAt.toISOString(),

@@ -79,6 +79,7 @@ export interface PingTarget extends StoredSecrets {
   readonly url: string;
   readonly metadata: string | null;
   readonly requestVersion: number | null;
+  readonly requireEcho: boolean;
   readonly wrappedDataKey: string;
   /** Since when the tenant's secrets stay as they are. */
   readonly heldAt: Date | null;
@@ -96,12 +97,13 @@ export async function loadForPing(
       url: string;
       metadata: string | null;
       request_version: number | null;
+      require_echo: boolean;
       data_key: string;
       held_at: Date | null;
     }
   >({
     name: "load-for-ping",
-    text: `SELECT e.tenant_id, e.url, e.metadata, e.request_version, ${SECRET_COLUMNS}, t.data_key, t.held_at FROM endpoints e
+    text: `SELECT e.tenant_id, e.url, e.metadata, e.request_version, e.require_echo, ${SECRET_COLUMNS}, t.data_key, t.held_at FROM endpoints e
       ${joinSecrets("e.id")}
       JOIN tenants t ON t.id = e.tenant_id
       WHERE e.id = $1 AND e.generation = $2 AND e.state = 'PENDING'`,
@@ -115,6 +117,7 @@ export async function loadForPing(
         url: row.url,
         metadata: row.metadata,
         requestVersion: row.request_version,
+        requireEcho: row.require_echo,
         wrappedDataKey: row.data_key,
         heldAt: row.held_at,
         ...toStoredSecrets(row),
@@ -140,7 +143,7 @@ export interface PingRecord {
 export async function recordPing(db: Queryable, ping: PingRecord): Promise<boolean> {
   const { rowCount } = await db.query({
     name: "record-ping",
-    text: `UPDATE endpoints SET
+    text: `WITH booked AS (UPDATE endpoints SET
         state = CASE WHEN $4::text IS NULL THEN $8 ELSE state END,
         verification_state = CASE WHEN $4::text IS NULL THEN 'VERIFIED' WHEN $6::timestamptz IS NULL THEN 'EXHAUSTED' ELSE 'RUNNING' END,
         verification_attempts = verification_attempts + 1,
@@ -149,7 +152,11 @@ export async function recordPing(db: Queryable, ping: PingRecord): Promise<boole
         verified_at = CASE WHEN $4::text IS NULL THEN $3::timestamptz ELSE verified_at END,
         verified_by = coalesce($5, verified_by),
         updated_at = $3
-      WHERE id = $1 AND generation = $2 AND state = ANY($7)`,
+      WHERE id = $1 AND generation = $2 AND state = ANY($7)
+      RETURNING id, state), reached AS (
+        DELETE FROM endpoint_failures f USING booked b WHERE f.endpoint_id = b.id AND b.state = $8
+      )
+      SELECT id FROM booked`,
     values: [
       ping.id,
       ping.generation,
@@ -162,4 +169,35 @@ export async function recordPing(db: Queryable, ping: PingRecord): Promise<boole
     ],
   });
   return rowCount === 1;
+}
+
+/**
+ * Takes one of the pings that a host may get within a minute of the first, from all tenants together; a host may get
+ * twice as many around the turn of two such minutes.
+ */
+export async function takeHostPing(
+  db: Queryable,
+  host: string,
+  { now, since, max }: { readonly now: Date; readonly since: Date; readonly max: number },
+): Promise<boolean> {
+  const { rowCount } = await db.query({
+    name: "take-host-ping",
+    text: `INSERT INTO pinged_hosts AS h (host, since, pings) VALUES ($1, $2, 1)
+      ON CONFLICT (host) DO UPDATE SET
+        since = CASE WHEN h.since <= $3 THEN excluded.since ELSE h.since END,
+        pings = CASE WHEN h.since <= $3 THEN 1 ELSE h.pings + 1 END
+      WHERE h.since <= $3 OR h.pings < $4`,
+    values: [host, now, since, max],
+  });
+  return rowCount === 1;
+}
+
+/** Forgets hosts that were not pinged lately. */
+export async function forgetPingedHosts(db: Queryable, before: Date, limit: number): Promise<number> {
+  const { rowCount } = await db.query({
+    name: "forget-pinged-hosts",
+    text: "DELETE FROM pinged_hosts WHERE host IN (SELECT host FROM pinged_hosts WHERE since < $1 ORDER BY since LIMIT $2)",
+    values: [before, limit],
+  });
+  return rowCount ?? 0;
 }

@@ -9,6 +9,7 @@ import {
 import { SignetError } from "../../errors.ts";
 import { isRefusedByState } from "../errors.ts";
 import type { Queryable } from "../pool.ts";
+import { HELD_TENANTS } from "./tenants.ts";
 
 type VerificationState = "WANTED" | "RUNNING" | "VERIFIED" | "EXHAUSTED";
 
@@ -25,6 +26,8 @@ export interface EndpointSettings {
   readonly headers: string | null;
   /** JSON text: how requests authenticate to the receiver, without the secrets. */
   readonly authentication: string | null;
+  /** Whether only an answer that holds the challenge acknowledges a ping. */
+  readonly requireEcho: boolean;
 }
 
 export interface Endpoint extends EndpointSettings {
@@ -56,6 +59,7 @@ export interface EndpointRow {
   headers: string | null;
   authentication: string | null;
   request_version: number | null;
+  require_echo: boolean;
   state: EndpointState;
   disabled_reason: DisabledReason | null;
   generation: number;
@@ -71,7 +75,7 @@ export interface EndpointRow {
 
 /** The columns of an EndpointRow. */
 export const ENDPOINT_COLUMNS = `id, tenant_id, url, event_types, metadata, description, filter, headers, authentication, request_version,
-  state, disabled_reason, generation,
+  require_echo, state, disabled_reason, generation,
   verification_state, verification_attempts, verification_last_error, verification_next_attempt_at, verified_at, verified_by,
   created_at, updated_at`;
 
@@ -87,6 +91,7 @@ export function toEndpoint(row: EndpointRow): Endpoint {
     headers: row.headers,
     authentication: row.authentication,
     requestVersion: row.request_version,
+    requireEcho: row.require_echo,
     state: row.state,
     disabledReason: row.disabled_reason,
     generation: row.generation,
@@ -114,9 +119,9 @@ export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Prom
   const { rows } = await db.query<EndpointRow>({
     name: "insert-endpoint",
     text: `INSERT INTO endpoints (id, tenant_id, url, event_types, metadata, description, filter, headers, authentication,
-        request_version, state, verification_state, verification_requested_at, created_at, updated_at)
+        request_version, require_echo, state, verification_state, verification_requested_at, created_at, updated_at)
       VALUES ($1, $2, $3, $4, $5, $6, $8, $9, $10,
-        CASE WHEN coalesce($9::text, $10::text) IS NOT NULL THEN 1 END, 'PENDING', 'WANTED', $7, $7, $7) RETURNING ${ENDPOINT_COLUMNS}`,
+        CASE WHEN coalesce($9::text, $10::text) IS NOT NULL THEN 1 END, $11, 'PENDING', 'WANTED', $7, $7, $7) RETURNING ${ENDPOINT_COLUMNS}`,
     values: [
       endpoint.id,
       endpoint.tenantId,
@@ -128,6 +133,7 @@ export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Prom
       endpoint.filter,
       endpoint.headers,
       endpoint.authentication,
+      endpoint.requireEcho,
     ],
   });
   await insertFirstSecret(db, endpoint);
@@ -232,7 +238,7 @@ export async function saveSettings(
   const { rows } = await db.query<EndpointRow>({
     name: "save-endpoint-settings",
     text: `UPDATE endpoints SET url = $4, event_types = $5, metadata = $6, description = $7, filter = $8, updated_at = $3,
-        headers = $9, authentication = $10,
+        headers = $9, authentication = $10, require_echo = $11,
         request_version = CASE WHEN (headers, authentication) IS DISTINCT FROM ($9::text, $10::text)
           THEN coalesce(request_version, 0) + 1 ELSE request_version END
       WHERE id = $1 AND tenant_id = $2 AND state <> 'DELETED' RETURNING ${ENDPOINT_COLUMNS}`,
@@ -247,6 +253,7 @@ export async function saveSettings(
       settings.filter,
       settings.headers,
       settings.authentication,
+      settings.requireEcho,
     ],
   });
   return rows[0] === undefined ? undefined : toEndpoint(rows[0]);
@@ -278,6 +285,18 @@ export async function moveEndpoint(
     values: [id, tenantId, now, from, to.state, to.disabledReason, Number(newGeneration)],
   });
   return rows[0] === undefined ? undefined : toEndpoint(rows[0]);
+}
+
+/** Ends tombstones, with all that hangs on them, but those of held tenants, whose deliveries still ask for them. */
+export async function purgeTombstones(db: Queryable, before: Date, limit: number): Promise<number> {
+  const { rowCount } = await db.query({
+    name: "purge-tombstones",
+    text: `DELETE FROM endpoints WHERE state = 'DELETED' AND id IN (
+        SELECT id FROM endpoints WHERE state = 'DELETED' AND deleted_at < $1 AND tenant_id NOT IN ${HELD_TENANTS}
+        ORDER BY deleted_at LIMIT $2)`,
+    values: [before, limit],
+  });
+  return rowCount ?? 0;
 }
 
 /** Overwrites the secrets of an endpoint that has gone. */

@@ -24,6 +24,51 @@ afterAll(async () => {
   await Promise.all([sql.end(), pool.end()]);
 });
 
+test("a deleted endpoint leaves a tombstone for 30 days, then nothing; one of a held tenant stays", async () => {
+  const made = { tenant: newId("tenant", NOW, randomBytes), held: newId("tenant", NOW, randomBytes) };
+  await sql.query(
+    `INSERT INTO tenants (id, name, region, data_key, created_at, held_at)
+      VALUES ($1, 'a', 'eu', '', now(), NULL), ($2, 'b', 'eu', '', now(), now())`,
+    [made.tenant, made.held],
+  );
+  async function tombstone(tenant: string, daysAgo: number, state = "DELETED"): Promise<string> {
+    const id = newId("endpoint", NOW, randomBytes);
+    await sql.query(
+      `INSERT INTO endpoints (id, tenant_id, url, event_types, state, verification_state, verification_requested_at,
+        created_at, updated_at, deleted_at) VALUES ($1, $2, '', '{}', $3, 'VERIFIED', now(), now(), now(), $4)`,
+      [id, tenant, state, new Date(NOW - daysAgo * DAY_MS)],
+    );
+    await sql.query(
+      `INSERT INTO endpoint_secrets (endpoint_id, version, tenant_id, secret, fingerprint, state, created_at)
+        VALUES ($1, 1, $2, '', '', 'RETIRED', now())`,
+      [id, tenant],
+    );
+    await sql.query("INSERT INTO endpoint_health VALUES ($1, 1, now())", [id]);
+    await sql.query("INSERT INTO endpoint_failures VALUES ($1, now(), now())", [id]);
+    return id;
+  }
+  const old = await tombstone(made.tenant, 31);
+  const kept = [
+    await tombstone(made.tenant, 29),
+    await tombstone(made.tenant, 31, "ACTIVE"),
+    await tombstone(made.held, 31),
+  ];
+  expect(await purgeExpired({ pool, clock: { now: () => NOW }, log, retentionDays: 90 })).toMatchObject({
+    endpoints: 1,
+  });
+  for (const table of ["endpoints", "endpoint_secrets", "endpoint_health", "endpoint_failures"]) {
+    const column = table === "endpoints" ? "id" : "endpoint_id";
+    const { rows } = await sql.query<{ id: string }>(
+      `SELECT ${column} AS id FROM ${table} WHERE ${column} = ANY($1) ORDER BY 1`,
+      [[old, ...kept]],
+    );
+    expect(rows.map(({ id }) => id)).toEqual(kept.toSorted((one, other) => (one < other ? -1 : 1)));
+  }
+  await expect(pool.query("DELETE FROM endpoints WHERE state = 'ACTIVE'")).resolves.toMatchObject({
+    rowCount: 0,
+  });
+});
+
 async function partitions(): Promise<string[]> {
   const { rows } = await sql.query<{ relname: string }>(
     "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^(events|deliveries|attempts)_' ORDER BY 1",

@@ -1,0 +1,30 @@
+/** Settings of the life of endpoints (security decisions H, K). */
+import { duration, integer, setting } from "./setting.ts";
+
+export const ENDPOINT_SETTINGS = {
+  autoDisableAfterMs: setting(
+    "SIGNET_AUTO_DISABLE_AFTER",
+    duration("0", "3650d"),
+    "120h",
+    "an endpoint that has failed for so long is disabled; 0: never",
+  ),
+  pingsPerHost: setting(
+    "SIGNET_PINGS_PER_HOST",
+    integer(0, 1_000_000),
+    undefined,
+    "pings a minute to one host, of all tenants; 0: no limit; 10, in development 0",
+  ),
+} as const;
+
+const PINGS_PER_HOST = 10;
+
+/** Most pings a minute to one host; 0: no limit. */
+export function pingsPerHost({
+  pingsPerHost: given,
+  development,
+}: {
+  readonly pingsPerHost: number | undefined;
+  readonly development: boolean;
+}): number {
+  return given ?? (development ? 0 : PINGS_PER_HOST);
+}

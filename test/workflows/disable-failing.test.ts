@@ -1,0 +1,200 @@
+/** An endpoint that nothing has reached for long enough, and one that only looks so. */
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPool, type Pool } from "../../src/database/pool.ts";
+import { EndpointFailures } from "../../src/delivery/endpoint-failures.ts";
+import { systemClock } from "../../src/domain/clock.ts";
+import { disableFailing, writeFailures } from "../../src/endpoints/disable-failing.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { eventually } from "../support/eventually.ts";
+import { createGate } from "../support/gate.ts";
+import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { testKeyring } from "../support/keyring.ts";
+import { TEST_CALLER, useWorld } from "../support/world.ts";
+
+const HOUR_MS = 3_600_000;
+const log = createLogger({ level: "error" });
+
+describe("a worker", () => {
+  const made = useWorld({ retryWindowMs: 2_000, environment: { SIGNET_AUTO_DISABLE_AFTER: "3s" } });
+
+  beforeAll(async () => {
+    await made.current.startWorker();
+  });
+
+  test("disables an endpoint after its time, tells the tenant's others and the log, and sends it nothing new", async () => {
+    const world = made.current;
+    const [receiver, watcher] = [
+      await startReceiver({ script: [{ kind: "answer", status: 410 }] }),
+      await startReceiver(),
+    ];
+    const tenant = await world.createTenant();
+    const { id } = await world.createEndpoint(tenant, receiver.url, ["*"]);
+    await world.createEndpoint(tenant, watcher.url, ["endpoint.disabled"]);
+    const { deliveries } = await world.publish(tenant);
+    const exhausted = await world.untilDelivery(
+      tenant,
+      deliveries[0]?.id ?? "",
+      ({ state }) => state === "DEAD_LETTERED",
+    );
+    // 410 is a failure like any other.
+    expect(exhausted).toMatchObject({ attemptCount: 17, reason: "attempts_exhausted" });
+    const disabled = await eventually(async () => {
+      const current = await world.endpoints.find(tenant, id);
+      return current.state === "DISABLED" ? current : undefined;
+    }, "the endpoint to be disabled");
+    expect(disabled).toMatchObject({ disabledReason: "failing", generation: 1 });
+
+    const [told] = await watcher.waitFor(1);
+    expect(JSON.parse(told?.rawBody.toString() ?? "")).toMatchObject({
+      type: "endpoint.disabled",
+      data: { endpoint_id: id, reason: "failing" },
+    });
+    expect(receiver.requests).toHaveLength(17);
+    const logged = await world.sql.query<{ entry: unknown }>(
+      "SELECT convert_from(entry, 'UTF8')::json AS entry FROM clog WHERE type = 'endpoint.disabled'",
+    );
+    expect(logged.rows).toMatchObject([
+      { entry: { actor: "system:worker", tenant, target: id, details: { reason: "failing" } } },
+    ]);
+    const after = await world.publish(tenant);
+    expect(after.deliveries).toMatchObject([{ state: "DEAD_LETTERED", reason: "endpoint_disabled" }]);
+
+    // Its tenant has mended it: it starts anew.
+    receiver.answer([{ kind: "answer" }]);
+    await world.endpoints.enable(tenant, id, TEST_CALLER);
+    await eventually(
+      async () => (await world.endpoints.find(tenant, id)).state === "ACTIVE",
+      "the endpoint to be verified",
+    );
+    expect(await failuresOf(id)).toEqual([]);
+    await Promise.all([receiver.close(), watcher.close()]);
+  });
+
+  async function failuresOf(id: string): Promise<unknown[]> {
+    const { rows } = await made.current.sql.query("SELECT * FROM endpoint_failures WHERE endpoint_id = $1", [
+      id,
+    ]);
+    return rows;
+  }
+});
+
+describe("the verdict", () => {
+  // The worker of this world never gives it: the tests do, between two steps of their own.
+  const made = useWorld({ retryWindowMs: 20_000, environment: { SIGNET_AUTO_DISABLE_AFTER: "0" } });
+  let pool: Pool;
+
+  beforeAll(async () => {
+    await made.current.startWorker();
+    pool = createPool({ url: made.current.config.databaseUrl, role: "signet_worker", max: 2, log });
+  });
+  afterAll(async () => {
+    await pool.end();
+  });
+
+  async function giveVerdict(afterMs = 120 * HOUR_MS): Promise<number> {
+    return await disableFailing({
+      pool,
+      keyring: testKeyring(made.current.config.kek ?? Buffer.alloc(0)),
+      clock: systemClock,
+      randomBytes,
+      deadLetterMs: HOUR_MS,
+      log,
+      afterMs,
+    });
+  }
+
+  interface Failing {
+    readonly receiver: Receiver;
+    readonly tenant: string;
+    readonly id: string;
+  }
+
+  /** An endpoint that has failed since so many hours, as far as workers have told. */
+  async function failingFor(hours: number, exhausted = true): Promise<Failing> {
+    const world = made.current;
+    const receiver = await startReceiver();
+    const tenant = await world.createTenant();
+    const { id } = await world.createEndpoint(tenant, receiver.url);
+    const failures = new EndpointFailures();
+    const sinceMs = Date.now() - hours * HOUR_MS;
+    failures.note(id, { ok: false, last: false }, sinceMs);
+    if (exhausted) {
+      failures.note(id, { ok: false, last: true }, sinceMs + 72 * HOUR_MS);
+    }
+    await writeFailures(pool, failures);
+    return { receiver, tenant, id };
+  }
+
+  async function stateOf({ tenant, id }: Failing): Promise<string> {
+    return (await made.current.endpoints.find(tenant, id)).state;
+  }
+
+  test.each<[string, number, boolean, string]>([
+    ["falls after 120 hours of failing", 121, true, "DISABLED"],
+    ["does not fall before", 119, true, "ACTIVE"],
+    ["does not fall while no delivery is exhausted", 500, false, "ACTIVE"],
+  ])("%s", async (_name, hours, exhausted, state) => {
+    const failing = await failingFor(hours, exhausted);
+    await giveVerdict();
+    expect(await stateOf(failing)).toBe(state);
+    await failing.receiver.close();
+  });
+
+  test("knows a 2xx that another worker noted", async () => {
+    const failing = await failingFor(500);
+    const others = new EndpointFailures();
+    others.note(failing.id, { ok: true, last: false }, Date.now() - HOUR_MS);
+    await writeFailures(pool, others);
+    await giveVerdict();
+    expect(await stateOf(failing)).toBe("ACTIVE");
+    await failing.receiver.close();
+  });
+
+  test("knows a 2xx that was recorded and noted by nobody: its worker died", async () => {
+    const world = made.current;
+    const failing = await failingFor(500);
+    const { deliveries } = await world.publish(failing.tenant);
+    await world.untilDelivery(failing.tenant, deliveries[0]?.id ?? "", ({ state }) => state === "DELIVERED");
+    await world.sql.query(
+      `INSERT INTO endpoint_failures VALUES ($1, now() - interval '500 hours', now() - interval '400 hours')
+        ON CONFLICT (endpoint_id) DO UPDATE SET failing_since = excluded.failing_since`,
+      [failing.id],
+    );
+    await giveVerdict();
+    expect(await stateOf(failing)).toBe("ACTIVE");
+    await failing.receiver.close();
+  });
+
+  test("stands when a 2xx lands right after it: the delivery counts, the endpoint stays disabled", async () => {
+    const world = made.current;
+    const failing = await failingFor(500);
+    const gate = createGate();
+    failing.receiver.answer([{ kind: "answer", after: gate.opened }]);
+    const { deliveries } = await world.publish(failing.tenant);
+    await failing.receiver.waitFor(1);
+    expect(await giveVerdict()).toBe(1);
+    gate.open();
+    await world.untilDelivery(failing.tenant, deliveries[0]?.id ?? "", ({ state }) => state === "DELIVERED");
+    expect(await stateOf(failing)).toBe("DISABLED");
+    await failing.receiver.close();
+  });
+
+  test("is given once, however many workers give it at once", async () => {
+    const failing = await failingFor(500);
+    const given = await Promise.all([giveVerdict(), giveVerdict(), giveVerdict()]);
+    expect(given.reduce((sum, one) => sum + one, 0)).toBe(1);
+    expect(await stateOf(failing)).toBe("DISABLED");
+    await failing.receiver.close();
+  });
+
+  test("finds nothing where the tenant was faster", async () => {
+    const failing = await failingFor(500);
+    await made.current.endpoints.disable(failing.tenant, failing.id, TEST_CALLER);
+    expect(await giveVerdict()).toBe(0);
+    expect(await made.current.endpoints.find(failing.tenant, failing.id)).toMatchObject({
+      disabledReason: "tenant",
+    });
+    await failing.receiver.close();
+  });
+});
