@@ -127,6 +127,7 @@ function deletion(table: string, key: string, tenant = "tenant_id"): string {
 /** What else a tenant has goes in whole rows, in this order. A new table of tenants belongs here, unless its rows stay. */
 const DELETIONS: Readonly<Record<string, string>> = {
   endpoint_secrets: deletion("endpoint_secrets", "endpoint_id, version"),
+  endpoint_authentications: deletion("endpoint_authentications", "endpoint_id"),
   endpoint_health: `DELETE FROM endpoint_health WHERE endpoint_id IN (
     SELECT h.endpoint_id FROM endpoint_health h JOIN endpoints e ON e.id = h.endpoint_id WHERE e.tenant_id = $1 LIMIT $2)`,
   endpoints: deletion("endpoints", "id"),
