@@ -1,0 +1,400 @@
+/**
+ * What stands in `webhook-signatures.json`: signed payloads, and what a receiver must say to each. Everything is fixed,
+ * so that the file can be compared with what this makes.
+ *
+ * Signatures are made with `node:crypto` alone: an implementation that wrote its own vectors would agree with itself.
+ */
+import { createHmac } from "node:crypto";
+
+/** A header's name and value, in the order and spelling in which they came; repeated where it was sent twice. */
+type Header = readonly [name: string, value: string];
+
+export type RefusalCode =
+  | "HEADERS_MALFORMED"
+  | "SIGNATURE_INVALID"
+  | "PAYLOAD_EXPIRED"
+  | "TIMESTAMP_MISMATCH"
+  | "ID_MISMATCH";
+
+export interface Vector {
+  readonly name: string;
+  /** Why the answer is what it is, where the name does not say so. */
+  readonly why?: string;
+  readonly secrets: readonly string[];
+  readonly now_seconds: number;
+  readonly body_base64: string;
+  readonly headers: readonly Header[];
+  /** `misconfigured`: the caller gave secrets that are none. */
+  readonly expect:
+    | { readonly result: "accepted"; readonly id: string | null; readonly scheme: "sha256" | "v1" }
+    | { readonly result: "refused"; readonly code: RefusalCode }
+    | { readonly result: "misconfigured" };
+}
+
+export interface VectorFile {
+  readonly $schema: string;
+  readonly about: string;
+  readonly tolerance_seconds: number;
+  readonly future_seconds: number;
+  readonly vectors: readonly Vector[];
+}
+
+const NOW = 1_763_650_000;
+const ID = "evt_01k9x3c5a8w2d4f6h7j8k9mnpq";
+const OTHER_ID = "evt_01k9x3c5a8w2d4f6h7j8k9mnpr";
+
+function secretOf(first: number): string {
+  return `whsec_${Buffer.from(Array.from({ length: 32 }, (_, index) => (first + index) % 256)).toString("base64")}`;
+}
+
+const CURRENT = secretOf(0);
+const NEXT = secretOf(32);
+const FOREIGN = secretOf(64);
+
+function sha256Of(secret: string, body: Buffer): string {
+  return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
+}
+
+function v1Of(secret: string, body: Buffer, { id = ID, timestamp = String(NOW) } = {}): string {
+  const key = Buffer.from(secret.slice("whsec_".length), "base64");
+  return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64")}`;
+}
+
+function bodyOf(data: string, { id = ID, sentAt = String(NOW) } = {}): Buffer {
+  return Buffer.from(
+    `{"id":"${id}","type":"inference.completed","timestamp":"2025-11-20T14:46:40.000Z","sent_at":${sentAt}` +
+      `,"attempt":1,"endpoint_id":"ep_01k9x3c5a8w2d4f6h7j8k9mnpq","delivery_id":"dlv_01k9x3c5a8w2d4f6h7j8k9mnpq"` +
+      `,"metadata":null,"data":${data}}`,
+  );
+}
+
+const BODY = bodyOf('{"run":7}');
+
+/** The headers of a delivery by name; what is undefined is not sent. */
+type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+interface Signing {
+  readonly secret?: string;
+  readonly id?: string;
+  readonly timestamp?: string;
+}
+
+/** The headers that the sender sets, those of `instead` replaced. */
+function headersOf(body: Buffer, instead: Headers = {}, signing: Signing = {}): Headers {
+  const { secret = CURRENT, id = ID, timestamp = String(NOW) } = signing;
+  return {
+    "X-Service-Signature-256": sha256Of(secret, body),
+    "X-Service-Timestamp": timestamp,
+    "X-Service-Event-Id": id,
+    "webhook-id": id,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": v1Of(secret, body, { id, timestamp }),
+    ...instead,
+  };
+}
+
+const NO_STANDARD: Headers = {
+  "webhook-id": undefined,
+  "webhook-timestamp": undefined,
+  "webhook-signature": undefined,
+};
+const NO_SHA256: Headers = {
+  "X-Service-Signature-256": undefined,
+  "X-Service-Timestamp": undefined,
+  "X-Service-Event-Id": undefined,
+};
+
+interface Draft {
+  readonly why?: string;
+  readonly secrets?: readonly string[];
+  readonly now?: number;
+  readonly body?: Buffer;
+  readonly headers: Headers;
+}
+
+function vector(
+  name: string,
+  { why, secrets = [CURRENT], now = NOW, body = BODY, headers }: Draft,
+  expect: Vector["expect"],
+): Vector {
+  return {
+    name,
+    ...(why === undefined ? {} : { why }),
+    secrets,
+    now_seconds: now,
+    body_base64: body.toString("base64"),
+    headers: Object.entries(headers).flatMap(([key, value]) =>
+      value === undefined ? [] : [value].flat().map((one): Header => [key, one]),
+    ),
+    expect,
+  };
+}
+
+function accepted(
+  name: string,
+  draft: Draft,
+  scheme: "sha256" | "v1" = "v1",
+  id: string | null = ID,
+): Vector {
+  return vector(name, draft, { result: "accepted", id, scheme });
+}
+
+function refused(name: string, code: RefusalCode, draft: Draft): Vector {
+  return vector(name, draft, { result: "refused", code });
+}
+
+function malformed(name: string, instead: Headers, why?: string): Vector {
+  const headers = headersOf(BODY, instead);
+  return refused(name, "HEADERS_MALFORMED", why === undefined ? { headers } : { headers, why });
+}
+
+function ordinary(): Vector[] {
+  const names = Object.entries(headersOf(BODY));
+  return [
+    accepted("a delivery", { headers: headersOf(BODY) }),
+    accepted("only the sha256 headers", { headers: headersOf(BODY, NO_STANDARD) }, "sha256"),
+    accepted("only the webhook headers", { headers: headersOf(BODY, NO_SHA256) }),
+    accepted("header names in lower case", {
+      headers: Object.fromEntries(names.map(([name, value]) => [name.toLowerCase(), value])),
+    }),
+    accepted("header names in upper case", {
+      headers: Object.fromEntries(names.map(([name, value]) => [name.toUpperCase(), value])),
+    }),
+    accepted("a wrong sha256 signature beside a right v1", {
+      why: "Any signature by one of the secrets will do, and v1 says more than sha256.",
+      headers: headersOf(BODY, { "X-Service-Signature-256": sha256Of(FOREIGN, BODY) }),
+    }),
+    accepted(
+      "a wrong v1 signature beside a right sha256",
+      { headers: headersOf(BODY, { "webhook-signature": v1Of(FOREIGN, BODY) }) },
+      "sha256",
+    ),
+    refused("a wrong signature", "SIGNATURE_INVALID", { headers: headersOf(BODY, {}, { secret: FOREIGN }) }),
+    refused("another body", "SIGNATURE_INVALID", { body: bodyOf('{"run":8}'), headers: headersOf(BODY) }),
+    refused("a newline after the body", "SIGNATURE_INVALID", {
+      body: Buffer.concat([BODY, Buffer.from("\n")]),
+      headers: headersOf(BODY),
+    }),
+    refused("no body", "SIGNATURE_INVALID", { body: Buffer.alloc(0), headers: headersOf(BODY) }),
+    refused("the signatures of sha256 and v1 made with each other's key", "SIGNATURE_INVALID", {
+      headers: headersOf(BODY, {
+        "X-Service-Signature-256": `sha256=${createHmac("sha256", Buffer.from(CURRENT.slice(6), "base64"))
+          .update(BODY)
+          .digest("hex")}`,
+        "webhook-signature": `v1,${createHmac("sha256", CURRENT).update(`${ID}.${NOW}.`).update(BODY).digest("base64")}`,
+      }),
+    }),
+  ];
+}
+
+/** Bodies that are not what a JSON library would write. */
+function spellings(): Vector[] {
+  const unusual = bodyOf('{"z":1.0,"a":1152921504606846976,"e":1E2,"u":"\\u00e9é😀","s":"\\/"}');
+  const rewritten = bodyOf('{"z":1,"a":1152921504606846976,"e":100,"u":"éé😀","s":"/"}');
+  const spaced = Buffer.from(`{ "id" : "${ID}",\t"sent_at" : ${NOW}, "data" : { } }\r\n`);
+  const notJson = Buffer.from([0xff, 0xfe, 0x7b]);
+  return [
+    accepted("1.0, 2^60, 1E2, escapes and raw characters in the body", {
+      body: unusual,
+      headers: headersOf(unusual),
+    }),
+    accepted("white space in the body", { body: spaced, headers: headersOf(spaced) }),
+    accepted("sent_at spelled as 1763650000.0", {
+      body: bodyOf("{}", { sentAt: `${NOW}.0` }),
+      headers: headersOf(bodyOf("{}", { sentAt: `${NOW}.0` })),
+    }),
+    accepted("v1 over bytes that are no JSON", { body: notJson, headers: headersOf(notJson) }),
+    refused("a body that was parsed and written again", "SIGNATURE_INVALID", {
+      why: "Verify the bytes that came, never a body that your framework has parsed.",
+      body: rewritten,
+      headers: headersOf(unusual),
+    }),
+    refused("sha256 over bytes that are no JSON", "TIMESTAMP_MISMATCH", {
+      why: "sha256 does not cover the time: without sent_at in the body nobody knows when it was signed.",
+      body: notJson,
+      headers: headersOf(notJson, NO_STANDARD),
+    }),
+  ];
+}
+
+/** A delivery signed `offset` seconds from the receiver's clock. */
+function shifted(offset: number): Draft {
+  const timestamp = String(NOW + offset);
+  const body = bodyOf("{}", { sentAt: timestamp });
+  return { body, headers: headersOf(body, {}, { timestamp }) };
+}
+
+function times(): Vector[] {
+  const fresh = String(NOW);
+  const old = bodyOf("{}", { sentAt: String(NOW - 3_600) });
+  const without = Buffer.from(`{"id":"${ID}"}`);
+  const text = bodyOf("{}", { sentAt: `"${NOW}"` });
+  return [
+    accepted("300 s old", shifted(-300)),
+    refused("301 s old", "PAYLOAD_EXPIRED", shifted(-301)),
+    accepted("60 s ahead", shifted(60)),
+    refused("61 s ahead", "TIMESTAMP_MISMATCH", shifted(61)),
+    refused("a year old", "PAYLOAD_EXPIRED", shifted(-31_536_000)),
+    refused("an old delivery with a fresh time in the header", "TIMESTAMP_MISMATCH", {
+      why: "sha256 covers the body alone: whoever has seen one delivery can put a new time beside it.",
+      body: old,
+      headers: headersOf(old, { ...NO_STANDARD, "X-Service-Timestamp": fresh }),
+    }),
+    refused("an old delivery with fresh times in all headers", "TIMESTAMP_MISMATCH", {
+      why: "v1 does not match any more, and sha256 does not cover the headers.",
+      body: old,
+      headers: {
+        ...headersOf(old, {}, { timestamp: fresh }),
+        "webhook-signature": v1Of(CURRENT, old, { timestamp: String(NOW - 3_600) }),
+      },
+    }),
+    refused("two times that differ", "TIMESTAMP_MISMATCH", {
+      headers: headersOf(BODY, { "X-Service-Timestamp": String(NOW - 1) }),
+    }),
+    refused("no sent_at under sha256", "TIMESTAMP_MISMATCH", {
+      body: without,
+      headers: headersOf(without, NO_STANDARD),
+    }),
+    accepted("no sent_at under v1", { body: without, headers: headersOf(without) }),
+    refused("sent_at is text", "TIMESTAMP_MISMATCH", { body: text, headers: headersOf(text) }),
+  ];
+}
+
+function ids(): Vector[] {
+  const other = bodyOf("{}", { id: OTHER_ID });
+  const without = Buffer.from(`{"sent_at":${NOW}}`);
+  return [
+    refused("another X-Service-Event-Id", "ID_MISMATCH", {
+      why: "Whoever repeats a delivery changes the id that receivers drop repetitions by.",
+      headers: headersOf(BODY, { "X-Service-Event-Id": OTHER_ID }),
+    }),
+    refused("another webhook-id under sha256", "ID_MISMATCH", {
+      headers: headersOf(BODY, { "webhook-id": OTHER_ID }),
+    }),
+    accepted("the id under v1 is the one in the header", { body: other, headers: headersOf(other) }),
+    accepted(
+      "the id under sha256 is the one in the body",
+      {
+        body: other,
+        headers: headersOf(other, { ...NO_STANDARD, "X-Service-Event-Id": undefined }),
+      },
+      "sha256",
+      OTHER_ID,
+    ),
+    accepted(
+      "no id in the body under sha256",
+      { body: without, headers: headersOf(without, NO_STANDARD) },
+      "sha256",
+      null,
+    ),
+  ];
+}
+
+function rotation(): Vector[] {
+  const both = headersOf(BODY, {
+    "X-Service-Signature-256-Alt": sha256Of(NEXT, BODY),
+    "webhook-signature": `${v1Of(CURRENT, BODY)} ${v1Of(NEXT, BODY)}`,
+  });
+  const only = { ...both, ...NO_STANDARD };
+  const v1 = v1Of(CURRENT, BODY);
+  return [
+    accepted("rotation: the receiver has the current secret", { headers: both }),
+    accepted("rotation: the receiver has the next secret", { secrets: [NEXT], headers: both }),
+    accepted("rotation: the receiver has both", { secrets: [NEXT, CURRENT], headers: both }),
+    accepted("rotation: sha256 alone, the next secret", { secrets: [NEXT], headers: only }, "sha256"),
+    refused("rotation: the receiver has neither", "SIGNATURE_INVALID", { secrets: [FOREIGN], headers: both }),
+    accepted("a signature of another version is skipped", {
+      headers: headersOf(BODY, { "webhook-signature": `v9,opaque ${v1}` }),
+    }),
+    refused("only signatures of another version", "SIGNATURE_INVALID", {
+      headers: headersOf(BODY, { ...NO_SHA256, "webhook-signature": "v9,opaque" }),
+    }),
+    accepted("16 signatures", {
+      headers: headersOf(BODY, {
+        "webhook-signature": [...Array.from({ length: 15 }, () => v1Of(FOREIGN, BODY)), v1].join(" "),
+      }),
+    }),
+    malformed("17 signatures", { "webhook-signature": Array.from({ length: 17 }, () => v1).join(" ") }),
+  ];
+}
+
+function formats(): Vector[] {
+  const sha256 = sha256Of(CURRENT, BODY);
+  const v1 = v1Of(CURRENT, BODY);
+  const now = String(NOW);
+  const signature = (value: string | readonly string[] | undefined): Headers => ({
+    "X-Service-Signature-256": value,
+  });
+  const time = (value: string | readonly string[] | undefined): Headers => ({ "X-Service-Timestamp": value });
+  return [
+    malformed("no signature at all", {
+      "X-Service-Signature-256": undefined,
+      "webhook-signature": undefined,
+    }),
+    malformed("no headers at all", { ...NO_SHA256, ...NO_STANDARD }),
+    malformed("a truncated sha256 signature", signature(sha256.slice(0, 20)), "CVE-2024-21491 in small."),
+    malformed("an empty sha256 signature", signature("sha256=")),
+    malformed("sha256 in upper-case digits", signature(`sha256=${sha256.slice(7).toUpperCase()}`)),
+    malformed("sha256 without its name", signature(sha256.slice(7))),
+    malformed("a digit too many", signature(`${sha256}0`)),
+    malformed("the signature header twice", signature([sha256, sha256])),
+    malformed("two signatures joined by a comma", signature(`${sha256}, ${sha256}`)),
+    malformed("the signature header in two spellings", { "x-service-signature-256": sha256 }),
+    malformed("only the alternative signature", {
+      ...signature(undefined),
+      "X-Service-Signature-256-Alt": sha256,
+    }),
+    malformed("a truncated v1 signature", { "webhook-signature": v1.slice(0, 20) }, "CVE-2024-21491."),
+    malformed("an empty v1 signature", { "webhook-signature": "v1," }),
+    malformed("v1 without padding", { "webhook-signature": v1.slice(0, -1) }),
+    malformed("v1 in the URL's alphabet", { "webhook-signature": `v1,${"-_".repeat(21)}-=` }),
+    malformed("two spaces between signatures", { "webhook-signature": `${v1}  ${v1}` }),
+    malformed("signatures joined by a comma", { "webhook-signature": `${v1},${v1}` }),
+    malformed("the webhook-signature header twice", { "webhook-signature": [v1, v1] }),
+    malformed("no webhook-id", { "webhook-id": undefined }),
+    malformed("a dot in webhook-id", { "webhook-id": "evt.1" }, "The dot separates what is signed."),
+    malformed("no webhook-timestamp", { "webhook-timestamp": undefined }),
+    malformed("no X-Service-Timestamp", time(undefined)),
+    malformed("the timestamp twice", time([now, now])),
+    malformed("letters behind the timestamp", time(`${now}junk`)),
+    malformed("a zero before the timestamp", time(`0${now}`)),
+    malformed("a sign before the timestamp", time(`+${now}`)),
+    malformed("a fraction behind the timestamp", time(`${now}.0`)),
+    malformed("an exponent as timestamp", time("1e9")),
+    malformed("a timestamp of 13 digits", time(`${now}000`)),
+    malformed("an empty X-Service-Event-Id", { "X-Service-Event-Id": "" }),
+    malformed("X-Service-Event-Id twice", { "X-Service-Event-Id": [ID, ID] }),
+  ];
+}
+
+function mistakes(): Vector[] {
+  const draft = { headers: headersOf(BODY) };
+  const cases: readonly (readonly [string, readonly string[]])[] = [
+    ["no secret", []],
+    ["an empty secret", [""]],
+    ["a secret without whsec_", [CURRENT.slice(6)]],
+    ["a secret of 23 bytes", [`whsec_${Buffer.alloc(23, 1).toString("base64")}`]],
+    ["a secret of 65 bytes", [`whsec_${Buffer.alloc(65, 1).toString("base64")}`]],
+    ["a secret with a character cut off", [CURRENT.slice(0, -1)]],
+  ];
+  return cases.map(([name, secrets]) => vector(name, { ...draft, secrets }, { result: "misconfigured" }));
+}
+
+export function webhookSignatures(): VectorFile {
+  return {
+    $schema: "./webhook-signatures.schema.json",
+    about:
+      "Signed payloads, and what a receiver of Signet's webhooks says to each. See README.md beside this file.",
+    tolerance_seconds: 300,
+    future_seconds: 60,
+    vectors: [
+      ...ordinary(),
+      ...spellings(),
+      ...times(),
+      ...ids(),
+      ...rotation(),
+      ...formats(),
+      ...mistakes(),
+    ],
+  };
+}
