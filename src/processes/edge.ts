@@ -21,6 +21,7 @@ import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import { createTokenVerifier } from "../oauth/verify-access-token.ts";
+import { createStaleReport } from "../revocation/stale-report.ts";
 import { createTokenAdmission } from "../revocation/token-admission.ts";
 import { listenOn, openMutualTls } from "./mutual-tls.ts";
 import { followRevocations } from "./revocation.ts";
@@ -154,7 +155,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   const services: GatewayServices = {
     baseUrl: config.publicUrl,
     clients: mutualTls.clients,
-    admit: createTokenAdmission(verify, revocation.follower),
+    admit: createTokenAdmission(verify, revocation.follower, createStaleReport({ clock, log })),
     bindingRequired: !config.development,
     dispatchers,
     api,

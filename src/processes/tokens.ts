@@ -6,9 +6,11 @@ import type { Pool } from "../database/pool.ts";
 import { transaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { KeyStore } from "../oauth/key-store.ts";
+import type { Logger } from "../observability/logger.ts";
 import { createTokenVerifier, type VerifyToken } from "../oauth/verify-access-token.ts";
 import type { RevocationFollower } from "../revocation/follower.ts";
 import { publishRevocation } from "../revocation/publish-revocation.ts";
+import { createStaleReport } from "../revocation/stale-report.ts";
 import { createTokenAdmission } from "../revocation/token-admission.ts";
 
 export interface TokenParts {
@@ -18,6 +20,7 @@ export interface TokenParts {
   /** Role signet_issuer. */
   readonly pool: Pool;
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
 /** The ways of tokens: into this process, and those of every resource when they are asked about or revoked. */
@@ -34,11 +37,12 @@ export function createTokens(parts: TokenParts): Tokens {
     createTokenVerifier({ issuer, audience: accepted, verificationKey: keys.verificationKey, clock });
   const verifyOwn = verifier([audience]);
   const verify = resources.length === 0 ? verifyOwn : verifier([audience, ...resources]);
+  const report = createStaleReport(parts);
   return {
-    admit: createTokenAdmission(verifyOwn, follower),
+    admit: createTokenAdmission(verifyOwn, follower, report),
     status: {
       verify,
-      admit: createTokenAdmission(verify, follower),
+      admit: createTokenAdmission(verify, follower, report),
       revoke: async ({ jti: target, tenantId: tenant, credentialId }, requestId) => {
         const actor = `credential:${credentialId}` as const;
         await transaction(pool, async (db) => {

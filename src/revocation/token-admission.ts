@@ -1,9 +1,9 @@
 /** The way of every Bearer token into the service: checked, not revoked, and by recent knowledge. */
 import { SignetError } from "../errors.ts";
-import { metrics } from "../observability/metrics.ts";
 import { tokenRefused } from "../oauth/bearer-errors.ts";
 import type { Identity, VerifyToken } from "../oauth/verify-access-token.ts";
 import type { RevocableToken } from "./deny-list.ts";
+import type { StaleReport } from "./stale-report.ts";
 import type { Verdict } from "./view.ts";
 
 /** What admits: a {@link RevocationFollower}. */
@@ -33,7 +33,11 @@ async function verdictAfterRenewal(knowledge: RevocationKnowledge, token: Revoca
  *
  * @returns a check that also rejects with `TOKEN_REVOKED`, or with `REVOCATION_STALE` when nobody can say
  */
-export function createTokenAdmission(verify: VerifyToken, knowledge: RevocationKnowledge): VerifyToken {
+export function createTokenAdmission(
+  verify: VerifyToken,
+  knowledge: RevocationKnowledge,
+  report: StaleReport,
+): VerifyToken {
   async function admitAfter(verifying: Identity | Promise<Identity>): Promise<Identity> {
     const identity = await verifying;
     let verdict = knowledge.view.verdict(identity);
@@ -41,12 +45,13 @@ export function createTokenAdmission(verify: VerifyToken, knowledge: RevocationK
       verdict = await verdictAfterRenewal(knowledge, identity);
     }
     if (verdict === "admit") {
+      report.admitted();
       return identity;
     }
     if (verdict === "revoked") {
       throw tokenRefused("TOKEN_REVOKED", "The access token was revoked.");
     }
-    metrics.revocationStale.inc();
+    report.refused();
     throw new SignetError("REVOCATION_STALE", {
       detail: "Whether the access token was revoked cannot be told at the moment.",
       headers: { "retry-after": "1" },
@@ -55,8 +60,10 @@ export function createTokenAdmission(verify: VerifyToken, knowledge: RevocationK
 
   return (token) => {
     const identity = verify(token);
-    return !(identity instanceof Promise) && knowledge.view.verdict(identity) === "admit"
-      ? identity
-      : admitAfter(identity);
+    if (identity instanceof Promise || knowledge.view.verdict(identity) !== "admit") {
+      return admitAfter(identity);
+    }
+    report.admitted();
+    return identity;
   };
 }

@@ -7,6 +7,9 @@ import { requestPath } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
 import type { AllowedMethods } from "./allowed-methods.ts";
 
+/** A state and no failure of one request: its beginning and its end are in the log (revocation/stale-report.ts). */
+const TOLD_ELSEWHERE = "REVOCATION_STALE";
+
 /** Writes failures of ours to the log, with their cause; failures of the caller only when asked to. */
 function logFailure(request: FastifyRequest, error: SignetError): void {
   const fields = {
@@ -16,7 +19,7 @@ function logFailure(request: FastifyRequest, error: SignetError): void {
     code: error.code,
     err: error.cause ?? error,
   };
-  if (error.status >= 500) {
+  if (error.status >= 500 && error.code !== TOLD_ELSEWHERE) {
     request.log.error(fields, "request failed");
   } else {
     request.log.debug(fields, "request refused");

@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { metrics } from "../../../src/observability/metrics.ts";
+import { createStaleReport } from "../../../src/revocation/stale-report.ts";
+
+test("however many requests are refused, the log has one line when it begins and one when it is over", async () => {
+  const lines: string[] = [];
+  const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
+  let nowMs = 1_000;
+  const report = createStaleReport({ clock: { now: () => nowMs }, log });
+  const counted = async (): Promise<number> => (await metrics.revocationStale.get()).values[0]?.value ?? 0;
+  const before = await counted();
+  report.admitted();
+  for (let count = 0; count < 5; count += 1) {
+    report.refused();
+  }
+  nowMs += 700;
+  report.admitted();
+  report.admitted();
+  expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+    { level: "error", msg: "tokens are refused: revocations cannot be known at the moment" },
+    { level: "warn", msg: "tokens are admitted again", refused: 5, duration_ms: 700 },
+  ]);
+  expect(await counted()).toBe(before + 5);
+  report.refused();
+  expect(lines).toHaveLength(3);
+});
