@@ -126,6 +126,12 @@ const LIMITS: readonly Limit[] = [
     atMost: 0,
     read: found("rotation", "failed"),
   },
+  { target: "address policy: µs per check", atMost: 5, read: found("egress", "check_us") },
+  {
+    target: "… connections from hostile URLs",
+    atMost: 0,
+    read: found("egress", "hostile", "connections"),
+  },
   {
     target: "compliance log: appends/s",
     atLeast: 1_000,

@@ -2,6 +2,7 @@
 import type { Scenario } from "./bench.ts";
 import { compliance } from "./compliance.ts";
 import { edge } from "./edge.ts";
+import { egress } from "./egress.ts";
 import { failingReceiver } from "./failing-receiver.ts";
 import { fanOut } from "./fan-out.ts";
 import { features } from "./features.ts";
@@ -23,6 +24,7 @@ export const SCENARIOS: readonly Scenario[] = [
   features,
   tokens,
   edge,
+  egress,
   compliance,
   revocation,
   rotation,

@@ -3,13 +3,18 @@
  * reach, and their counts. Nothing here is inferred from an error alone.
  */
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Server } from "node:net";
-import { networkInterfaces } from "node:os";
+import { connect } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
 import { createHostResolver } from "../../../src/delivery/http-resolver.ts";
 import type { HttpSender } from "../../../src/delivery/http-sender.ts";
 import { type DnsRecord, type DnsServer, startDnsServer } from "../../support/dns-server.ts";
+import {
+  type CountingListeners,
+  hostileUrls,
+  privateAddresses,
+  startCountingListeners,
+} from "../../support/hostile-targets.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import vectors from "../../support/vectors/targets.json" with { type: "json" };
 import { createTestSender, requestTo } from "./http-fixtures.ts";
@@ -20,48 +25,21 @@ const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, own
 const productionOverHttp = createAddressPolicy({ allowedCidrs: [], allowHttp: true, ownListeners: [] });
 
 let dns: DnsServer;
+let listeners: CountingListeners;
 let port: number;
-const listeners: Server[] = [];
-/** Connections by the address they came to. */
-const reached = new Map<string, number>();
 let senders: HttpSender[] = [];
-
-/** Every address of this machine that is not public, as far as it can be listened on. */
-function ownAddresses(): readonly string[] {
-  const assigned = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  const addresses = assigned.filter(({ scopeid }) => !scopeid).map(({ address }) => address);
-  return [...new Set(["127.0.0.1", "127.0.0.2", "127.255.255.254", "::1", ...addresses])].filter(
-    (address) => !production.allows(address),
-  );
-}
-
-const total = (): number => [...reached.values()].reduce((sum, count) => sum + count, 0);
-
-async function listenOn(host: string, wanted: number): Promise<number> {
-  const server = createServer((socket) => {
-    const address = (socket.localAddress ?? "").replace(/^::ffff:/, "");
-    reached.set(address, (reached.get(address) ?? 0) + 1);
-    socket.on("error", () => {});
-    socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-  });
-  // Bound to every address of its family: whatever spelling gets through comes here.
-  server.listen({ host, port: wanted, ipv6Only: host === "::" });
-  await once(server, "listening");
-  listeners.push(server);
-  return (server.address() as AddressInfo).port;
-}
 
 beforeAll(async () => {
   dns = await startDnsServer();
-  port = await listenOn("0.0.0.0", 0);
-  await listenOn("::", port);
+  listeners = await startCountingListeners();
+  ({ port } = listeners);
 });
 afterAll(async () => {
-  listeners.forEach((server) => server.close());
+  listeners.close();
   await dns.close();
 });
 beforeEach(() => {
-  reached.clear();
+  listeners.reached.clear();
 });
 afterEach(async () => {
   await Promise.all(senders.map((sender) => sender.close()));
@@ -74,6 +52,8 @@ function sender(policy = productionOverHttp): HttpSender {
   return made;
 }
 
+const ownAddresses = (): readonly string[] => privateAddresses(production);
+const total = (): number => [...listeners.reached.values()].reduce((sum, count) => sum + count, 0);
 const addresses = (...values: readonly string[]): readonly DnsRecord[] => values.map((value) => ({ value }));
 
 /** Answers with those of the family that is asked for. */
@@ -89,52 +69,12 @@ it("the listeners count what does arrive, on every address: without that, nothin
     await once(socket, "close");
   }
   expect(ownAddresses().length).toBeGreaterThanOrEqual(4);
-  expect(new Set(reached.keys())).toEqual(new Set(ownAddresses()));
+  expect(new Set(listeners.reached.keys())).toEqual(new Set(ownAddresses()));
 });
-
-/** The suite's hostile URLs, and each of them aimed at the port that is listened on. */
-function hostileUrls(): readonly string[] {
-  const hosts = ownAddresses().flatMap((address) => {
-    const mapped = address.includes(":")
-      ? []
-      : [`[::ffff:${address}]`, `[::${address}]`, `[64:ff9b::${address}]`];
-    return [address.includes(":") ? `[${address}]` : address, ...mapped];
-  });
-  const spellings = [
-    "localhost",
-    "LOCALHOST.",
-    "127.1",
-    "0x7f.1",
-    "0x7f000001",
-    "2130706433",
-    "017700000001",
-    "0",
-    "0.0.0.0",
-    "[::]",
-    "127.0.0.1.",
-    "%31%32%37.0.0.1",
-    "①②⑦.⓪.⓪.①",
-    "127。0。0。1",
-    "127.0.0.1%00.example.com",
-    "[::1%25lo]",
-    "user@127.0.0.1",
-    "example.com@127.0.0.1",
-    "127.0.0.1\\@example.com",
-    "127.0.0.1#@example.com",
-  ];
-  const aimed = [...hosts, ...spellings].flatMap((host) =>
-    ["http", "https"].map((scheme) => `${scheme}://${host}:${port}/`),
-  );
-  const fromVectors = vectors.denied_urls.flatMap((url) => {
-    const withPort = /^(https?:\/\/)([^/?#\\:@]+)(.*)$/.exec(url);
-    return withPort === null ? [url] : [url, `${withPort[1]}${withPort[2]}:${port}${withPort[3]}`];
-  });
-  return [...aimed, ...fromVectors];
-}
 
 describe("no listener is reached under the policy of production", () => {
   it("by any hostile URL", async () => {
-    const urls = hostileUrls();
+    const urls = hostileUrls(ownAddresses(), port);
     // Whatever name is left over leads to loopback.
     dns.answer(answering(["127.0.0.1", "::1"]));
     for (const policy of [production, productionOverHttp]) {

@@ -1,0 +1,90 @@
+/** What the address policy costs per check, and that no hostile URL gets through it: counted at listeners. */
+import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
+import { createHttpSender } from "../../../src/delivery/http-sender.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import { hostileUrls, privateAddresses, startCountingListeners } from "../../support/hostile-targets.ts";
+import vectors from "../../support/vectors/targets.json" with { type: "json" };
+import { round } from "../report/measurement.ts";
+import type { Bench, Scenario } from "./bench.ts";
+
+const CHECKS = 200_000;
+const TURNS = 5;
+
+/** As a production deployment with receivers on its premises has it. */
+const policy = createAddressPolicy({
+  allowedCidrs: ["10.20.0.0/16", "fd12::/16"],
+  deniedCidrs: ["10.20.1.0/24", "198.51.100.0/24", "203.0.113.0/24"],
+  allowHttp: false,
+  ownListeners: [8_080, 8_081, 8_443, 9_464].map((port) => ({ host: "127.0.0.1", port })),
+});
+const ADDRESSES = [
+  "93.184.216.34",
+  "2606:4700:4700::1111",
+  "10.20.3.4",
+  "169.254.169.254",
+  "::ffff:127.0.0.1",
+];
+
+/** Microseconds per call: the median of the turns, after one to warm up. */
+function microseconds(calls: number, call: (index: number) => void): number {
+  const turns: number[] = [];
+  for (let turn = 0; turn <= TURNS; turn += 1) {
+    const from = performance.now();
+    for (let index = 0; index < calls; index += 1) {
+      call(index);
+    }
+    turns.push(((performance.now() - from) * 1_000) / calls);
+  }
+  const sorted = turns.slice(1).toSorted((a, b) => a - b);
+  return round(sorted[Math.floor(sorted.length / 2)] ?? 0, 3);
+}
+
+/** Sends to every hostile URL; names lead to addresses of this machine. */
+async function tryHostileUrls(): Promise<{ readonly tried: number; readonly connections: number }> {
+  const listeners = await startCountingListeners();
+  const strict = createAddressPolicy({ allowedCidrs: [], allowHttp: true, ownListeners: [] });
+  const addresses = privateAddresses(strict);
+  const http = createHttpSender({
+    policy: strict,
+    clock: systemClock,
+    resolver: async () => ["127.0.0.1", "::1"],
+  });
+  const urls = [
+    ...hostileUrls(addresses, listeners.port),
+    ...vectors.denied_addresses.map((_, index) => `http://n${index}.example.com:${listeners.port}/`),
+  ];
+  try {
+    for (const url of urls) {
+      await http.send({ url, headers: {}, body: Buffer.from("{}"), deadlineMs: 3_000 });
+    }
+  } finally {
+    await http.close();
+    listeners.close();
+  }
+  const connections = [...listeners.reached.values()].reduce((sum, count) => sum + count, 0);
+  return { tried: urls.length, connections };
+}
+
+async function run(bench: Bench): Promise<void> {
+  const calls = bench.events(CHECKS);
+  const finding = {
+    check_us: microseconds(calls, (index) => {
+      const address = ADDRESSES[index % ADDRESSES.length] ?? "";
+      policy.allowsConnection({ hostname: "hooks.example.com", address, port: 443 });
+    }),
+    url_us: microseconds(calls / 4, (index) => {
+      policy.parseTarget(`https://hooks.example.com/in/${index % 16}?key=value`);
+    }),
+    hostile: await tryHostileUrls(),
+  };
+  bench.findings["egress"] = finding;
+  bench.log(
+    `egress: ${finding.check_us} µs per address, ${finding.url_us} µs per URL; ${finding.hostile.connections} connections of ${finding.hostile.tried} hostile URLs`,
+  );
+}
+
+export const egress: Scenario = {
+  name: "egress",
+  about: "the address policy: microseconds per check, and hostile URLs that reach a listener",
+  run,
+};
