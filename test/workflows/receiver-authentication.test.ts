@@ -44,6 +44,7 @@ async function register(
     metadata: null,
     description: null,
     filter: null,
+    requireEcho: false,
     idempotency: null,
     ...settings,
   };

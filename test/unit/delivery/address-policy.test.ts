@@ -301,3 +301,93 @@ describe("localhost", () => {
     expect(refusal(policy, "https://8.8.8.8/")).toBe("The host and port are not an allowed target.");
   });
 });
+
+/**
+ * Another reading of the registries than the policy's: IANA's special-purpose address registries (IPv4 of RFC 6890 and its
+ * updates, IPv6 likewise), as pairs of first and last address, compared as whole numbers. It shares no code with it.
+ */
+describe("against a model of the registries on whole numbers", () => {
+  const ipv4Number = (text: string): bigint =>
+    text.split(".").reduce((sum, octet) => sum * 256n + BigInt(octet), 0n);
+  const SPECIAL_IPV4 = [
+    ["0.0.0.0", "0.255.255.255"],
+    ["10.0.0.0", "10.255.255.255"],
+    ["100.64.0.0", "100.127.255.255"],
+    ["127.0.0.0", "127.255.255.255"],
+    ["168.63.129.16", "168.63.129.16"],
+    ["169.254.0.0", "169.254.255.255"],
+    ["172.16.0.0", "172.31.255.255"],
+    ["192.0.0.0", "192.0.0.255"],
+    ["192.0.2.0", "192.0.2.255"],
+    ["192.31.196.0", "192.31.196.255"],
+    ["192.52.193.0", "192.52.193.255"],
+    ["192.88.99.0", "192.88.99.255"],
+    ["192.168.0.0", "192.168.255.255"],
+    ["192.175.48.0", "192.175.48.255"],
+    ["198.18.0.0", "198.19.255.255"],
+    ["198.51.100.0", "198.51.100.255"],
+    ["203.0.113.0", "203.0.113.255"],
+    ["224.0.0.0", "255.255.255.255"],
+  ].map(([first = "", last = ""]) => ({ first: ipv4Number(first), last: ipv4Number(last) }));
+  /** First 64 bits, which is as fine as the registry of IPv6 gets inside global unicast. */
+  const SPECIAL_IPV6 = [
+    { first: 0x2001_0000_0000_0000n, last: 0x2001_01ff_ffff_ffffn },
+    { first: 0x2001_0db8_0000_0000n, last: 0x2001_0db8_ffff_ffffn },
+    { first: 0x2002_0000_0000_0000n, last: 0x2002_ffff_ffff_ffffn },
+    { first: 0x2620_004f_8000_0000n, last: 0x2620_004f_8000_ffffn },
+    { first: 0x3fff_0000_0000_0000n, last: 0x3fff_0fff_ffff_ffffn },
+  ];
+  const GLOBAL_UNICAST = { first: 0x2000_0000_0000_0000n, last: 0x3fff_ffff_ffff_ffffn };
+  const within = (value: bigint, ranges: readonly { first: bigint; last: bigint }[]): boolean =>
+    ranges.some(({ first, last }) => value >= first && value <= last);
+  const dotted = (value: bigint): string =>
+    [24n, 16n, 8n, 0n].map((shift) => String((value >> shift) & 255n)).join(".");
+  const colons = (high: bigint, low: bigint): string =>
+    [high, low]
+      .flatMap((half) => [48n, 32n, 16n, 0n].map((shift) => ((half >> shift) & 0xffffn).toString(16)))
+      .join(":");
+
+  /** Anywhere, and at the edges of ranges, where mistakes are. */
+  const near = (ranges: readonly { first: bigint; last: bigint }[], max: bigint) =>
+    fc.oneof(
+      fc.bigInt({ min: 0n, max }),
+      fc
+        .tuple(
+          fc.constantFrom(...ranges.flatMap(({ first, last }) => [first, last])),
+          fc.bigInt({ min: -2n, max: 2n }),
+        )
+        .map(([edge, by]) => (edge + by < 0n ? 0n : edge + by > max ? max : edge + by)),
+    );
+
+  it("allows the same IPv4 addresses", () => {
+    fc.assert(
+      fc.property(near(SPECIAL_IPV4, 0xffff_ffffn), (value) => {
+        expect(production.allows(dotted(value)), dotted(value)).toBe(!within(value, SPECIAL_IPV4));
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it("allows the same IPv6 addresses", () => {
+    const max = 0xffff_ffff_ffff_ffffn;
+    fc.assert(
+      fc.property(near([...SPECIAL_IPV6, GLOBAL_UNICAST], max), fc.bigInt({ min: 0n, max }), (high, low) => {
+        const address = colons(high, low);
+        const isPublic = within(high, [GLOBAL_UNICAST]) && !within(high, SPECIAL_IPV6);
+        expect(production.allows(address), address).toBe(isPublic);
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it("takes a literal host in a URL only as the model allows the operator's own range", () => {
+    const policy = createAddressPolicy({ allowedCidrs: ["10.0.0.0/8"], allowHttp: false, ownListeners });
+    fc.assert(
+      fc.property(near(SPECIAL_IPV4, 0xffff_ffffn), (value) => {
+        const url = `https://${dotted(value)}:5000/`;
+        expect(refusal(policy, url) === null, url).toBe(value >> 24n === 10n);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
