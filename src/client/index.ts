@@ -34,6 +34,13 @@ export type {
   RegisteredEndpoint,
   TestEvent,
 } from "./endpoints.ts";
+export type {
+  EventType,
+  EventTypeChange,
+  EventTypeListOptions,
+  EventTypeSchema,
+  NewEventType,
+} from "./event-types.ts";
 export {
   CredentialStoreError,
   type Problem,

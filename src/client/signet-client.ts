@@ -4,6 +4,7 @@ import { Credentials } from "./credentials.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { Deliveries } from "./deliveries.ts";
 import { Endpoints } from "./endpoints.ts";
+import { EventTypes } from "./event-types.ts";
 import { Events } from "./events.ts";
 import type { AccessToken, TokenSource } from "./token-source.ts";
 import { connect, type ConnectionOptions } from "./token-sources.ts";
@@ -29,6 +30,7 @@ export interface SignetClientOptions extends ConnectionOptions {
  */
 export class SignetClient {
   readonly endpoints: Endpoints;
+  readonly eventTypes: EventTypes;
   readonly events: Events;
   readonly deliveries: Deliveries;
   readonly deadLetters: DeadLetters;
@@ -41,6 +43,7 @@ export class SignetClient {
     this.#source = sourceFor(options.scopes ?? []);
     const transport = new Transport({ runtime, baseUrl, source: this.#source, retry, timeoutMs });
     this.endpoints = new Endpoints(transport);
+    this.eventTypes = new EventTypes(transport);
     this.events = new Events(transport);
     this.deliveries = new Deliveries(transport);
     this.deadLetters = new DeadLetters(transport);

@@ -1,7 +1,7 @@
 /**
  * Filters of endpoints: query documents as MongoDB has them, also in the nested spelling of Hookdeck and Outpost, over
  * `{type, data}` of an event. Nothing of a filter is ever run as code or as a regular expression, only members that the
- * event itself has are looked at, and the steps of one evaluation are counted (docs/decisions, event types and filters).
+ * event itself has are looked at, and the steps of one evaluation are counted (docs/decisions/0015).
  */
 import type { FieldProblem } from "../errors.ts";
 

@@ -23,10 +23,9 @@ import { type FieldProblem, SignetError, validationFailed } from "../errors.ts";
 import { SCHEMA_MAX } from "./schema-gate.ts";
 import { compileSchema, schemaProblems } from "./schema-validator.ts";
 
-const TYPES_MAX = 500;
 const VERSIONS_MAX = 100;
 /** Reading a schema is work for the event loop of everybody. */
-const SCHEMA_LIMITS = [{ count: 60, perMs: 60_000 }];
+const SCHEMA_LIMITS = [{ count: 30, perMs: 60_000 }];
 const SCHEMA_KEYS_MAX = 10_000;
 
 /** What is absent stays as it is; in a new type it is nothing. */
@@ -46,27 +45,32 @@ export interface EventTypeChange {
 export interface EventTypeServiceOptions {
   /** signet_api */
   readonly pool: Pool;
+  /** Most types of a tenant's catalogue. */
+  readonly typesMax: (tenantId: string) => Promise<number>;
   readonly clock: Clock;
 }
 
 export class EventTypeService {
   readonly #pool: Pool;
+  readonly #typesMax: (tenantId: string) => Promise<number>;
   readonly #clock: Clock;
   readonly #window = createSlidingWindow(SCHEMA_LIMITS, SCHEMA_KEYS_MAX);
 
-  constructor({ pool, clock }: EventTypeServiceOptions) {
+  constructor({ pool, typesMax, clock }: EventTypeServiceOptions) {
     this.#pool = pool;
+    this.#typesMax = typesMax;
     this.#clock = clock;
   }
 
   /** @throws SignetError CONFLICT, LIMIT_EXCEEDED, RATE_LIMITED, VALIDATION_FAILED */
   async create(pair: TenantAndType, change: EventTypeChange): Promise<EventTypeRow> {
     this.#checkSchema(pair.tenantId, change);
+    const typesMax = await this.#typesMax(pair.tenantId);
     const now = new Date(this.#clock.now());
     return await tenantTransaction(this.#pool, pair.tenantId, async (db) => {
-      if ((await lockCatalogue(db, pair.tenantId)) >= TYPES_MAX) {
+      if ((await lockCatalogue(db, pair.tenantId)) >= typesMax) {
         throw new SignetError("LIMIT_EXCEEDED", {
-          detail: `A catalogue has at most ${TYPES_MAX} event types.`,
+          detail: `A catalogue has at most ${typesMax} event types.`,
         });
       }
       await insertEventType(db, pair, contentAfter(undefined, change, now), now);
@@ -138,7 +142,7 @@ export class EventTypeService {
     const waitMs = this.#window.take(tenantId, this.#clock.now());
     if (waitMs > 0) {
       throw new SignetError("RATE_LIMITED", {
-        detail: "Schemas and examples can be changed 60 times a minute.",
+        detail: "Schemas and examples can be changed 30 times a minute.",
         headers: { "retry-after": String(Math.ceil(waitMs / 1_000)) },
       });
     }
@@ -208,7 +212,7 @@ function contentAfter(
 }
 
 function checkExamples({ schema, examples }: EventTypeRow): void {
-  if (schema === null) {
+  if (schema === null || examples === "[]") {
     return;
   }
   const check = compileSchema(JSON.parse(schema));

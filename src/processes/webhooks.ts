@@ -61,7 +61,11 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     endpoints,
     events: new EventService(reading),
     deliveries: new DeliveryService(reading),
-    eventTypes: new EventTypeService({ pool: pools.api, clock }),
+    eventTypes: new EventTypeService({
+      pool: pools.api,
+      typesMax: async (tenantId) => (await tenantLimits.policyOf(tenantId)).limits.event_types,
+      clock,
+    }),
     ingest,
     endpointSecrets: { api: pools.api, keyring, pepper, clock, randomBytes },
     ingestPool: pools.ingest,

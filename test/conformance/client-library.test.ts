@@ -14,6 +14,7 @@ import type {
 import type { DeadLetter } from "../../src/client/dead-letters.ts";
 import type { Endpoint, RegisteredEndpoint } from "../../src/client/endpoints.ts";
 import type { AcceptedEvent, StoredEvent } from "../../src/client/events.ts";
+import type { EventType, EventTypeSchema } from "../../src/client/event-types.ts";
 import { SignetClient, type SignetClientOptions } from "../../src/client/signet-client.ts";
 import { useTestApi } from "../support/api.ts";
 import { apiRoutes } from "../support/openapi.ts";
@@ -102,6 +103,20 @@ const CREATED_CREDENTIAL: Members<CreatedCredential> = {
   client_secret: true,
 };
 
+const EVENT_TYPE: Members<EventType> = {
+  name: true,
+  description: true,
+  schema_version: true,
+  schema: true,
+  examples: true,
+  deprecated_at: true,
+  replaced_by: true,
+  archived_at: true,
+  created_at: true,
+  updated_at: true,
+};
+const EVENT_TYPE_SCHEMA: Members<EventTypeSchema> = { version: true, created_at: true, schema: true };
+
 const REVOCATION: Members<Revocation> = {
   revocation_id: true,
   sequence: true,
@@ -118,6 +133,11 @@ const ANSWERS: Readonly<
   "GET /v1/webhooks/endpoints": { data: true, members: ENDPOINT },
   "GET /v1/webhooks/endpoints/{id}": { members: ENDPOINT },
   "POST /v1/webhooks/endpoints/{id}/verify": { members: ENDPOINT },
+  "POST /v1/webhooks/event-types": { members: EVENT_TYPE },
+  "GET /v1/webhooks/event-types": { data: true, members: EVENT_TYPE },
+  "GET /v1/webhooks/event-types/{name}": { members: EVENT_TYPE },
+  "PATCH /v1/webhooks/event-types/{name}": { members: EVENT_TYPE },
+  "GET /v1/webhooks/event-types/{name}/versions": { data: true, members: EVENT_TYPE_SCHEMA },
   "GET /v1/events": { data: true, members: STORED },
   "GET /v1/events/{id}": { members: STORED },
   "GET /v1/webhooks/deliveries": { data: true, members: DELIVERY },
@@ -152,7 +172,9 @@ function connect(more: Partial<SignetClientOptions> = {}): SignetClient {
     clientId: client.clientId,
     clientSecret: client.clientSecret,
     fetch: async (url, init) => {
-      const path = new URL(url).pathname.replace(/\/[a-z]{2,3}_[0-9a-z]{24}(?=\/|$)/, "/{id}");
+      const path = new URL(url).pathname
+        .replace(/\/[a-z]{2,3}_[0-9a-z]{24}(?=\/|$)/, "/{id}")
+        .replace(/(?<=\/event-types\/)[^/]+/, "{name}");
       called.add(`${init.method} ${path}`);
       return await fetch(url, init);
     },
@@ -265,6 +287,30 @@ describe("the client", () => {
       event.id,
     );
     await signet.endpoints.delete(endpoint.id);
+  });
+
+  test("keeps a catalogue of event types, and is told what does not fit a schema", async () => {
+    const type = "client.catalogued";
+    const made = await signet.eventTypes.create({
+      name: type,
+      schema: { required: ["a"] },
+      examples: [{ a: 1 }],
+    });
+    expect(Object.keys(made).toSorted()).toEqual(Object.keys(EVENT_TYPE).toSorted());
+    await expect(signet.events.publish({ type, data: {} })).rejects.toMatchObject({
+      code: "VALIDATION_FAILED",
+    });
+    expect(await signet.eventTypes.update(type, { schema: {}, deprecated: true })).toMatchObject({
+      schema_version: 2,
+    });
+    expect(await signet.eventTypes.get(type)).toMatchObject({ schema: {} });
+    expect((await signet.eventTypes.versions(type).page()).data).toMatchObject([
+      { version: 2 },
+      { version: 1 },
+    ]);
+    expect((await signet.eventTypes.list({ archived: "true" }).page()).data).toMatchObject([{ name: type }]);
+    await signet.eventTypes.delete(type);
+    await expect(signet.eventTypes.get(type)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
   test("publishes a batch whose items stand for themselves", async () => {

@@ -130,7 +130,23 @@ function itemError(error: SignetError): Record<string, unknown> {
 /** A request, as far as publishing looks at it. */
 type Caller = Pick<FastifyRequest, "id" | "identity">;
 
+/** Since when the first of the types that were published has been deprecated (RFC 9745). */
+class Deprecation {
+  #since: Date | null = null;
+
+  note({ deprecatedAt }: Accepted): void {
+    if (deprecatedAt !== null && (this.#since === null || deprecatedAt < this.#since)) {
+      this.#since = deprecatedAt;
+    }
+  }
+
+  get header(): string | undefined {
+    return this.#since === null ? undefined : `@${Math.floor(this.#since.getTime() / 1_000)}`;
+  }
+}
+
 class Publisher {
+  readonly deprecation = new Deprecation();
   readonly #services: PublishingServices;
   readonly #caller: Caller;
   /** Other tenants that were asked for, each asked about once. */
@@ -177,7 +193,9 @@ class Publisher {
   async #accept(event: Prepared, key: string | undefined, bodyHash: Buffer | undefined): Promise<Accepted> {
     const { tenantId } = this.#caller.identity;
     const idempotency = key === undefined || bodyHash === undefined ? null : { tenantId, key, bodyHash };
-    return await this.#services.ingest.accept({ ...event, idempotency });
+    const accepted = await this.#services.ingest.accept({ ...event, idempotency });
+    this.deprecation.note(accepted);
+    return accepted;
   }
 
   /** Items are accepted side by side and share commits; with a key, the first one finds out what the key stands for. */
@@ -275,6 +293,10 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
       const { answer, replayed } = await publisher.answer(body, headers["idempotency-key"]);
       if (replayed) {
         reply.header("idempotent-replayed", "true");
+      }
+      const { header: deprecation } = publisher.deprecation;
+      if (deprecation !== undefined) {
+        reply.header("deprecation", deprecation);
       }
       // Written here: a schema's union would be tried again for every item.
       return await reply
