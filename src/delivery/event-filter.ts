@@ -3,6 +3,7 @@
  * `{type, data}` of an event. Nothing of a filter is ever run as code or as a regular expression, only members that the
  * event itself has are looked at, and the steps of one evaluation are counted (docs/decisions/0015).
  */
+import { isJsonObject, isSameJson } from "../domain/json-equality.ts";
 import type { FieldProblem } from "../errors.ts";
 
 /** Bytes of a filter's JSON. */
@@ -52,36 +53,11 @@ class FilterProblem extends Error {
 
 type Json = Readonly<Record<string, unknown>>;
 
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function spend(steps: Steps, count = 1): void {
   steps.left -= count;
   if (steps.left < 0) {
     throw new TooManySteps();
   }
-}
-
-/** Whether a value of the event is the one of the filter; members of objects in any order. */
-function same(left: unknown, right: unknown, steps: Steps): boolean {
-  spend(steps);
-  if (left === right) {
-    return true;
-  }
-  if (Array.isArray(left) && Array.isArray(right)) {
-    return left.length === right.length && left.every((item, index) => same(item, right[index], steps));
-  }
-  if (!isObject(left) || !isObject(right)) {
-    return false;
-  }
-  const wanted = Object.keys(right);
-  if (!wanted.every((name) => Object.hasOwn(left, name) && same(left[name], right[name], steps))) {
-    return false;
-  }
-  const { length } = Object.keys(left);
-  spend(steps, length);
-  return length === wanted.length;
 }
 
 const INDEX = /^(0|[1-9]\d{0,5})$/;
@@ -107,7 +83,7 @@ function someAt(value: unknown, at: number, target: Target, steps: Steps): boole
       ? someAt(value[Number(name)], at + 1, target, steps)
       : someOfElements(value, at, target, steps);
   }
-  return isObject(value) && Object.hasOwn(value, name)
+  return isJsonObject(value) && Object.hasOwn(value, name)
     ? someAt(value[name], at + 1, target, steps)
     : target.test(undefined, steps);
 }
@@ -116,7 +92,7 @@ function someOfElements(elements: readonly unknown[], at: number, target: Target
   let objects = 0;
   for (const element of elements) {
     spend(steps);
-    if (isObject(element)) {
+    if (isJsonObject(element)) {
       objects += 1;
       if (someAt(element, at, target, steps)) {
         return true;
@@ -144,7 +120,9 @@ function orElement(test: Test): Test {
 
 function equals(operand: unknown): Test {
   // As in MongoDB, null is also what is not there.
-  return orElement((value, steps) => same(value === undefined ? null : value, operand, steps));
+  return orElement((value, steps) =>
+    isSameJson(value === undefined ? null : value, operand, (count) => spend(steps, count)),
+  );
 }
 
 /** That some value passes. */
@@ -197,7 +175,7 @@ function checkOperand(operand: unknown, place: Place): void {
   }
   if (Array.isArray(operand)) {
     operand.forEach((item, index) => checkOperand(item, inside(place, index)));
-  } else if (isObject(operand)) {
+  } else if (isJsonObject(operand)) {
     for (const [name, member] of Object.entries(operand)) {
       checkOperand(member, inside(place, name));
     }
@@ -308,13 +286,13 @@ const COMBINATIONS: ReadonlyMap<string, (tests: readonly Test[]) => Test> = new 
 /** An object of operators; anything else is a value or a path further on. */
 function isCondition(value: unknown): value is Json {
   return (
-    isObject(value) && Object.keys(value).some((name) => name.startsWith("$") && !COMBINATIONS.has(name))
+    isJsonObject(value) && Object.keys(value).some((name) => name.startsWith("$") && !COMBINATIONS.has(name))
   );
 }
 
 /** `{"$gt": 1, "$lt": 5}`: all of them hold. */
 function readCondition(condition: unknown, place: Place): Condition {
-  if (!isObject(condition) || Object.keys(condition).length === 0) {
+  if (!isJsonObject(condition) || Object.keys(condition).length === 0) {
     throw new FilterProblem(place.pointer, "type", "must be an object of operators");
   }
   return every(
@@ -347,7 +325,7 @@ function pathOf(name: string, { pointer }: Place, prefix: readonly string[]): re
 
 /** `{"data.amount": {"$gte": 100}}`, or the same as `{"data": {"amount": {"$gte": 100}}}`: all members hold. */
 function readQuery(query: unknown, place: Place, prefix: readonly string[]): Test {
-  if (!isObject(query) || Object.keys(query).length === 0) {
+  if (!isJsonObject(query) || Object.keys(query).length === 0) {
     throw new FilterProblem(
       place.pointer,
       "type",
@@ -374,7 +352,7 @@ function readQuery(query: unknown, place: Place, prefix: readonly string[]): Tes
 }
 
 function readMember(member: unknown, place: Place, path: readonly string[]): Test {
-  if (isObject(member) && !isCondition(member)) {
+  if (isJsonObject(member) && !isCondition(member)) {
     return readQuery(member, place, path);
   }
   const condition = readCondition(isCondition(member) ? member : { $eq: member }, place);
@@ -387,7 +365,7 @@ function checkRoots(query: Json, place: Place): void {
     const memberPlace = inside(place, name);
     if (COMBINATIONS.has(name)) {
       listOf(member, memberPlace).forEach((part, index) => {
-        if (isObject(part)) {
+        if (isJsonObject(part)) {
           checkRoots(part, inside(memberPlace, index));
         }
       });

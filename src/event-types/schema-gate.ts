@@ -6,6 +6,7 @@
  * What passes is copied with a price at each subschema (`x-cost`), so that whoever evaluates it can stop: even a small
  * schema can ask for exponentially many steps.
  */
+import { isJsonObject } from "../domain/json-equality.ts";
 import type { FieldProblem } from "../errors.ts";
 
 /** Bytes of a schema's JSON. */
@@ -90,10 +91,6 @@ class SchemaProblem extends Error {
   }
 }
 
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function sizeOf(value: unknown): number {
   return typeof value === "object" && value !== null ? Object.keys(value).length : 0;
 }
@@ -124,7 +121,7 @@ class Gate {
     if (typeof schema === "boolean") {
       return schema;
     }
-    if (!isObject(schema)) {
+    if (!isJsonObject(schema)) {
       throw new SchemaProblem(pointer, "type", "must be an object or a boolean");
     }
     this.#subschemas += 1;
@@ -176,7 +173,7 @@ class Gate {
   }
 
   #named(keyword: string, value: unknown, place: string): unknown {
-    if (!isObject(value)) {
+    if (!isJsonObject(value)) {
       throw new SchemaProblem(place, "type", "must be an object of schemas");
     }
     return Object.fromEntries(
@@ -257,23 +254,12 @@ function costOf(schema: Json): Cost {
     (keyword) => schema[keyword] !== undefined,
   ).length;
   return {
-    visit:
-      1 + lists.reduce((sum, size) => sum + size, 0) + deepSize(schema["enum"]) + deepSize(schema["const"]),
+    visit: 1 + lists.reduce((sum, size) => sum + size, 0),
     text:
       (schema["pattern"] === undefined ? 0 : 16) +
       (schema["maxLength"] === undefined && schema["minLength"] === undefined ? 0 : 1),
     member: perMember * (1 + Math.min(sizeOf(schema["properties"]), 8)) + patterns * 16,
   };
-}
-
-/** How many values a value is made of, itself included; 0 for what is not there. */
-function deepSize(value: unknown): number {
-  if (value === undefined) {
-    return 0;
-  }
-  return typeof value === "object" && value !== null
-    ? Object.values(value).reduce((sum: number, part: unknown) => sum + deepSize(part), 1)
-    : 1;
 }
 
 /** A schema that may be compiled, or what is wrong with it. */

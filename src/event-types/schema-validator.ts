@@ -6,6 +6,7 @@
 import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from "ajv/dist/2020.js";
 import { RE2JS } from "re2js";
 import { fieldProblems } from "../api/validation.ts";
+import { isSameJson } from "../domain/json-equality.ts";
 import type { FieldProblem } from "../errors.ts";
 import { type Cost, DIALECT, gateSchema } from "./schema-gate.ts";
 
@@ -57,10 +58,33 @@ function fingerprint(value: unknown): string {
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${fingerprint(member)}`).join(",")}}`;
 }
 
-/** In place of Ajv's, which compares each item with each other. */
+/** Ajv compares each item with each other. */
 function hasUniqueItems(wanted: boolean, items: readonly unknown[]): boolean {
   return !wanted || new Set(items.map(fingerprint)).size === items.length;
 }
+
+/**
+ * In place of Ajv's, whose equality calls `valueOf` of the values that it compares: JSON can have a member of that name.
+ */
+const REPLACED = [
+  {
+    keyword: "const",
+    validate: (wanted: unknown, value: unknown) => isSameJson(value, wanted, spend),
+    error: { message: "must be equal to the constant" },
+  },
+  {
+    keyword: "enum",
+    validate: (list: readonly unknown[], value: unknown) =>
+      list.some((wanted) => isSameJson(value, wanted, spend)),
+    error: { message: "must be equal to one of the allowed values" },
+  },
+  {
+    keyword: "uniqueItems",
+    type: "array" as const,
+    validate: hasUniqueItems,
+    error: { message: "must not have an item twice" },
+  },
+];
 
 function compilePattern(pattern: string): RE2JS {
   return RE2JS.compile(RE2JS.translateRegExp(pattern));
@@ -94,7 +118,6 @@ const OPTIONS: Options = {
   inlineRefs: false,
   // `constructor` and its like are members only where the event has them.
   ownProperties: true,
-  loopEnum: 16,
   loopRequired: 16,
   logger: false,
   // Its optimizer takes seconds for a schema of a thousand parts, and V8 does as well without.
@@ -104,9 +127,11 @@ const OPTIONS: Options = {
 /** One for each schema: a compiler keeps the names and values of all that it has compiled. */
 function createCompiler(): Ajv2020 {
   const ajv = new Ajv2020(OPTIONS);
-  ajv.removeKeyword("uniqueItems");
   ajv.addKeyword({ keyword: "x-cost", validate: charge, errors: false });
-  ajv.addKeyword({ keyword: "uniqueItems", type: "array", validate: hasUniqueItems, errors: false });
+  for (const { keyword, ...definition } of REPLACED) {
+    ajv.removeKeyword(keyword);
+    ajv.addKeyword({ keyword, ...definition, errors: false });
+  }
   return ajv;
 }
 

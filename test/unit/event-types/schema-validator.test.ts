@@ -14,7 +14,9 @@ function timed<T>(work: () => T): T {
 }
 
 const name = fc.constantFrom("a", "b", "__proto__", "constructor", "x\0y", "");
-const { value: json } = fc.letrec((tie) => ({
+/** As a parser makes it: objects with the usual prototype. */
+const parsed = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
+const { value: jsonTree } = fc.letrec((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },
     fc.integer({ min: -2, max: 3 }),
@@ -26,7 +28,8 @@ const { value: json } = fc.letrec((tie) => ({
     fc.dictionary(name, tie("value"), { maxKeys: 4 }),
   ),
 }));
-const { schema } = fc.letrec((tie) => ({
+const json = jsonTree.map(parsed);
+const { schema: schemaTree } = fc.letrec((tie) => ({
   schema: fc.oneof(
     { maxDepth: 3 },
     fc.record({ type: fc.constantFrom("object", "array", "string", "number", "integer", "null") }),
@@ -49,6 +52,7 @@ const { schema } = fc.letrec((tie) => ({
     fc.record({ oneOf: fc.array(tie("schema"), { minLength: 1, maxLength: 2 }) }),
   ),
 }));
+const schema = schemaTree.map(parsed);
 
 test("decides as the plain validator does, whose checks have no price", () => {
   const plain = new Ajv2020({ strict: false, ownProperties: true, logger: false });
@@ -99,6 +103,22 @@ test("any JSON as a schema is taken or refused with a pointer, any data is check
 });
 
 const TOO_COMPLEX = [{ pointer: "/data", code: "too_complex", detail: expect.any(String) as string }];
+
+test("names that every object inherits are names like others", () => {
+  const data = (text: string): unknown => JSON.parse(text) as unknown;
+  for (const inherited of ["valueOf", "toString", "constructor", "hasOwnProperty", "__proto__", "toJSON"]) {
+    const one = `{"${inherited}":1}`;
+    const two = `{"${inherited}":2}`;
+    for (const check of [compileSchema({ const: data(one) }), compileSchema({ enum: [null, data(one)] })]) {
+      expect({ inherited, found: check(data(one)) }).toEqual({ inherited, found: [] });
+      expect({ inherited, found: check(data(two)).length }).toEqual({ inherited, found: 1 });
+    }
+    const unique = compileSchema({ uniqueItems: true });
+    expect(unique(data(`[${one},${two}]`))).toEqual([]);
+    expect(unique(data(`[${one},${one}]`))).toHaveLength(1);
+    expect(compileSchema({ required: [inherited] })({})).toHaveLength(1);
+  }
+});
 
 describe("a hostile schema ends within its steps:", () => {
   test("references that double forty times", () => {
