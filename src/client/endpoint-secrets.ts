@@ -13,9 +13,22 @@ export interface EndpointSecretVersion {
   readonly current_at: string | null;
   readonly signs_until: string | null;
   readonly retired_at: string | null;
+  /** Ed25519, `whpk_…`: verifies `v1a` signatures. */
+  readonly public_key: string | null;
+  /** A secret that was made on schedule, as a JWE to the recipient's key. */
+  readonly encrypted_secret: string | null;
 }
 
-export interface EndpointSecretVersions {
+/** How an endpoint signs, and when its secret is replaced. */
+export interface SecretSettings {
+  readonly signing: "hmac-sha256" | "ed25519";
+  /** 1 to 365; null: never by itself. */
+  readonly rotation_days: number | null;
+  /** A public JWK that new secrets are encrypted to. */
+  readonly recipient: object | null;
+}
+
+export interface EndpointSecretVersions extends SecretSettings {
   readonly endpoint_id: string;
   /** Newest first. */
   readonly data: readonly EndpointSecretVersion[];
@@ -44,6 +57,20 @@ export class EndpointSecrets {
   /** How the versions stand, never their values. */
   async list(endpointId: string, options: CallOptions = {}): Promise<EndpointSecretVersions> {
     return await this.#transport.call({ method: "GET", path: pathOf(endpointId), ...options });
+  }
+
+  /** Changes how the endpoint signs, and when by itself it gets a new secret; members that are absent stay. */
+  async update(
+    endpointId: string,
+    change: Partial<SecretSettings>,
+    options: CallOptions = {},
+  ): Promise<EndpointSecretVersions> {
+    return await this.#transport.call({
+      method: "PATCH",
+      path: pathOf(endpointId),
+      body: change,
+      ...options,
+    });
   }
 
   /** Begins a rotation: both secrets sign until the overlap has ended. */

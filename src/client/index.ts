@@ -24,6 +24,7 @@ export type {
   EndpointSecretVersions,
   RotatedEndpointSecret,
   SecretRotation,
+  SecretSettings,
 } from "./endpoint-secrets.ts";
 export type {
   Authentication,

@@ -3,7 +3,7 @@ import type { Keyring } from "../crypto/keyring.ts";
 import type { StoredSecret, StoredSecrets } from "../database/repositories/stored-secrets.ts";
 import type { Clock } from "../domain/clock.ts";
 import { signingVersions } from "../domain/signing-secrets.ts";
-import { secretAad } from "../endpoints/endpoint-secret.ts";
+import { secretAad, signingKeyAad } from "../endpoints/endpoint-secret.ts";
 import type { SigningSecrets } from "./signer.ts";
 
 export interface SecretsOfEndpoint extends StoredSecrets {
@@ -30,15 +30,24 @@ export function createSecretOpener(keyring: Keyring, clock: Clock): OpenSecrets 
   }
 
   return async (secrets) => {
-    const { secret, besideSecret, endpointId, heldAt } = secrets;
+    const { secret, besideSecret, tenantId, endpointId, wrappedDataKey, heldAt } = secrets;
     if (secret === null) {
       throw new Error(`endpoint ${endpointId} has no secret`);
     }
     const asOfMs = Math.min(clock.now(), heldAt?.getTime() ?? Number.POSITIVE_INFINITY);
     const { first, second } = signingVersions<StoredSecret>(secret, besideSecret, asOfMs);
+    const both = second === null ? [first] : [first, second];
+    const signingKeys: Uint8Array[] = [];
+    for (const { version, sealedKey } of both) {
+      if (sealedKey !== null) {
+        const aad = signingKeyAad(tenantId, endpointId, version);
+        signingKeys.push(await keyring.openForTenant(wrappedDataKey, tenantId, aad, sealedKey));
+      }
+    }
     return {
       secret: await open(secrets, first),
       alternateSecret: second === null ? null : await open(secrets, second),
+      signingKeys,
     };
   };
 }

@@ -1,4 +1,5 @@
 /** Builds the header object of an outgoing delivery (wire.md, Events) on top of the receiver's `sign.ts`. */
+import { signAsymmetric } from "../receiver/ed25519.ts";
 import { signDelivery } from "../receiver/sign.ts";
 
 /** What an endpoint's requests are signed with at a moment. */
@@ -7,6 +8,8 @@ export interface SigningSecrets {
   readonly secret: string;
   /** The next or previous secret while a rotation overlaps: signed beside the current one. */
   readonly alternateSecret?: string | null;
+  /** Ed25519 private keys, 32 bytes each, the current one first; none where the endpoint has not asked for them. */
+  readonly signingKeys?: readonly Uint8Array[];
 }
 
 /** One attempt of one delivery. */
@@ -48,10 +51,13 @@ export function createSigner(options: { readonly headerBrand: string; readonly d
 
   return {
     headers(request) {
-      const { body, eventId: id, timestampSeconds } = request;
+      const { body, eventId: id, timestampSeconds, signingKeys } = request;
       const current = signDelivery({ secret: request.secret, body, id, timestampSeconds });
       const alternate =
-        request.alternateSecret === undefined || request.alternateSecret === null
+        // The keys of an endpoint may rotate while its secret stays.
+        request.alternateSecret === undefined ||
+        request.alternateSecret === null ||
+        request.alternateSecret === request.secret
           ? null
           : signDelivery({ secret: request.alternateSecret, body, id, timestampSeconds });
       const timestamp = String(timestampSeconds);
@@ -69,7 +75,11 @@ export function createSigner(options: { readonly headerBrand: string; readonly d
         [`${prefix}-Attempt`]: String(request.attempt),
         "webhook-id": id,
         "webhook-timestamp": timestamp,
-        "webhook-signature": alternate === null ? current.v1 : `${current.v1} ${alternate.v1}`,
+        "webhook-signature": [
+          current.v1,
+          ...(alternate === null ? [] : [alternate.v1]),
+          ...(signingKeys ?? []).map((key) => signAsymmetric(key, { id, timestamp, body })),
+        ].join(" "),
       };
     },
   };

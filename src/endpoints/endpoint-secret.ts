@@ -7,6 +7,11 @@ export function secretAad(tenantId: string, endpointId: string, version: number)
   return envelopeAad("endpoint_secrets", tenantId, endpointId, version);
 }
 
+/** The place of an Ed25519 private key in the additional data of its envelope. */
+export function signingKeyAad(tenantId: string, endpointId: string, version: number): string {
+  return envelopeAad("endpoint_signing_keys", tenantId, endpointId, version);
+}
+
 /** The first 8 hex digits of a secret's SHA-256: enough to tell versions apart, useless for anything else. */
 export function secretFingerprint(secret: string): string {
   return createHash("sha256").update(secret).digest("hex").slice(0, 8);

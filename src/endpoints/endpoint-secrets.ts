@@ -1,6 +1,6 @@
 /** The life of an endpoint's secret: NEXT, CURRENT, PREVIOUS, RETIRED (security decisions F). */
 import { appendEntry, type By } from "../compliance/append-entry.ts";
-import type { EntrySources } from "../compliance/entry.ts";
+import type { ComplianceEntry, EntrySources } from "../compliance/entry.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Queryable } from "../database/pool.ts";
 import { findDataKey } from "../database/repositories/data-keys.ts";
@@ -15,8 +15,11 @@ import {
 } from "../database/repositories/endpoint-secrets.ts";
 import { activated, retired, versionsAt } from "../domain/signing-secrets.ts";
 import { SignetError, validationFailed } from "../errors.ts";
+import { publicKeyOf } from "../receiver/ed25519.ts";
 import { decodeSecret, generateSecret } from "../receiver/secret.ts";
-import { secretAad, secretFingerprint } from "./endpoint-secret.ts";
+import { secretAad, secretFingerprint, signingKeyAad } from "./endpoint-secret.ts";
+
+const SIGNING_KEY_BYTES = 32;
 
 export interface EndpointSecretServices extends EntrySources {
   readonly keyring: Keyring;
@@ -42,7 +45,7 @@ export interface RotatedSecret {
 }
 
 /** An endpoint in the caller's transaction, locked, and its versions as they stand now. */
-interface Standing {
+export interface Standing {
   readonly holder: SecretHolder;
   readonly versions: readonly EndpointSecretVersion[];
   readonly now: Date;
@@ -53,13 +56,13 @@ interface Standing {
  *
  * @throws SignetError NOT_FOUND
  */
-export async function secretVersionsOf(
+export async function secretsOf(
   db: Queryable,
   { tenantId, id }: EndpointPlace,
   nowMs: number,
-): Promise<EndpointSecretVersion[]> {
+): Promise<Omit<Standing, "now">> {
   const holder = (await findSecretHolder(db, tenantId, id)) ?? notFound();
-  return versionsAt(await listSecretVersions(db, holder), asOf(holder, nowMs));
+  return { holder, versions: versionsAt(await listSecretVersions(db, holder), asOf(holder, nowMs)) };
 }
 
 /**
@@ -74,8 +77,9 @@ export async function rotateSecret(
   rotation: SecretRotation,
   { by, services }: { readonly by: By; readonly services: EndpointSecretServices },
 ): Promise<RotatedSecret> {
-  const { keyring, randomBytes } = services;
-  const { holder, versions, now } = await lockStanding(db, place, services);
+  const { randomBytes } = services;
+  const standing = await lockStanding(db, place, services);
+  const { holder, versions, now } = standing;
   const emergency = rotation.overlapSeconds === 0;
   if (!emergency && versions.some(({ state }) => state === "NEXT" || state === "PREVIOUS")) {
     throw new SignetError("INVALID_STATE", {
@@ -84,17 +88,6 @@ export async function rotateSecret(
     });
   }
   const secret = ownSecret(rotation.secret, versions) ?? generateSecret(randomBytes);
-  const number = Math.max(0, ...versions.map(({ version }) => version)) + 1;
-  const overlapMs = rotation.overlapSeconds * 1_000;
-  const version: EndpointSecretVersion = {
-    version: number,
-    state: emergency ? "CURRENT" : "NEXT",
-    fingerprint: secretFingerprint(secret),
-    createdAt: now,
-    currentAt: new Date(now.getTime() + overlapMs),
-    overlapEndsAt: emergency ? null : new Date(now.getTime() + 2 * overlapMs),
-    retiredAt: null,
-  };
   if (emergency) {
     const live = versions.filter(({ state }) => state !== "RETIRED");
     await moveSecretVersions(
@@ -103,13 +96,77 @@ export async function rotateSecret(
       live.map((old) => retired(old, now)),
     );
   }
-  const dataKey = await findDataKey(db, place.tenantId);
-  const aad = secretAad(place.tenantId, place.id, number);
-  const sealedSecret = await keyring.sealForTenant(dataKey, place.tenantId, aad, secret);
-  await insertSecretVersion(db, holder, { ...version, sealedSecret });
+  const version = await addVersion(
+    db,
+    standing,
+    { secret, overlapSeconds: rotation.overlapSeconds },
+    services,
+  );
+  const { version: number } = version;
   const details = { version: number, overlap_seconds: rotation.overlapSeconds, emergency };
-  await record(db, { ...by, type: "endpoint.secret_rotated", details }, { place, services });
+  await recordSecretChange(db, { ...by, type: "endpoint.secret_rotated", details }, { place, services });
   return { version, secret };
+}
+
+/** A version to be added. */
+interface AddedSecret {
+  readonly secret: string;
+  readonly overlapSeconds: number;
+  /** The secret, encrypted to the tenant's own key. */
+  readonly encryptedSecret?: string | null;
+}
+
+/**
+ * Adds a version, NEXT or with an overlap of 0 CURRENT, with keys of its own where the current one has them.
+ *
+ * @throws SignetError INVALID_STATE while the tenant is held
+ */
+export async function addVersion(
+  db: Queryable,
+  { holder, versions, now }: Standing,
+  { secret, overlapSeconds, encryptedSecret = null }: AddedSecret,
+  services: EndpointSecretServices,
+): Promise<EndpointSecretVersion> {
+  const { keyring } = services;
+  const { tenantId, id } = holder;
+  const number = Math.max(0, ...versions.map(({ version }) => version)) + 1;
+  const overlapMs = overlapSeconds * 1_000;
+  const isNext = overlapMs > 0;
+  const dataKey = await findDataKey(db, tenantId);
+  const sealedSecret = await keyring.sealForTenant(
+    dataKey,
+    tenantId,
+    secretAad(tenantId, id, number),
+    secret,
+  );
+  const asymmetric = versions.some(({ state, publicKey }) => state === "CURRENT" && publicKey !== null);
+  const keys = asymmetric ? await newSigningKey(db, holder, number, services) : null;
+  const version: EndpointSecretVersion = {
+    version: number,
+    state: isNext ? "NEXT" : "CURRENT",
+    fingerprint: secretFingerprint(secret),
+    createdAt: now,
+    currentAt: new Date(now.getTime() + overlapMs),
+    overlapEndsAt: isNext ? new Date(now.getTime() + 2 * overlapMs) : null,
+    retiredAt: null,
+    publicKey: keys?.publicKey ?? null,
+    encryptedSecret,
+  };
+  await insertSecretVersion(db, holder, { ...version, sealedSecret, sealedKey: keys?.sealedKey ?? null });
+  return version;
+}
+
+/** An Ed25519 key pair for a version. */
+export async function newSigningKey(
+  db: Queryable,
+  { tenantId, id }: EndpointPlace,
+  version: number,
+  { keyring, randomBytes }: EndpointSecretServices,
+): Promise<{ readonly sealedKey: string; readonly publicKey: string }> {
+  const seed = randomBytes(SIGNING_KEY_BYTES);
+  const aad = signingKeyAad(tenantId, id, version);
+  const sealedKey = await keyring.sealForTenant(await findDataKey(db, tenantId), tenantId, aad, seed);
+  return { sealedKey, publicKey: publicKeyOf(seed) };
 }
 
 /**
@@ -122,7 +179,7 @@ export async function activateSecret(
   db: Queryable,
   place: EndpointPlace,
   { by, services }: { readonly by: By; readonly services: EndpointSecretServices },
-): Promise<EndpointSecretVersion[]> {
+): Promise<Omit<Standing, "now">> {
   const { holder, versions, now } = await lockStanding(db, place, services);
   const next = versions.find(({ state }) => state === "NEXT");
   if (next === undefined || next.currentAt === null || next.overlapEndsAt === null) {
@@ -133,8 +190,8 @@ export async function activateSecret(
   const moved = activated(versions, { at: now, overlapEndsAt });
   await moveSecretVersions(db, holder, changed(versions, moved));
   const details = { version: next.version };
-  await record(db, { ...by, type: "endpoint.secret_activated", details }, { place, services });
-  return moved;
+  await recordSecretChange(db, { ...by, type: "endpoint.secret_activated", details }, { place, services });
+  return { holder, versions: moved };
 }
 
 /**
@@ -155,7 +212,8 @@ export async function settleSecrets(
   return true;
 }
 
-async function lockStanding(
+/** @throws SignetError NOT_FOUND */
+export async function lockStanding(
   db: Queryable,
   { tenantId, id }: EndpointPlace,
   services: EndpointSecretServices,
@@ -177,7 +235,7 @@ async function settle(
   await moveSecretVersions(db, holder, moves);
   for (const { state, version } of moves) {
     if (state === "CURRENT") {
-      await record(
+      await recordSecretChange(
         db,
         { actor: "system:secrets", type: "endpoint.secret_activated", details: { version, due: true } },
         { place: holder, services },
@@ -222,11 +280,12 @@ function ownSecret(
   return secret;
 }
 
-async function record(
+/** Tells the compliance log. */
+export async function recordSecretChange(
   db: Queryable,
   entry: By & {
-    readonly type: "endpoint.secret_rotated" | "endpoint.secret_activated";
-    readonly details: Readonly<Record<string, string | number | boolean>>;
+    readonly type: "endpoint.secret_rotated" | "endpoint.secret_activated" | "endpoint.updated";
+    readonly details: NonNullable<ComplianceEntry["details"]>;
   },
   { place, services }: { readonly place: EndpointPlace; readonly services: EndpointSecretServices },
 ): Promise<void> {

@@ -15,6 +15,7 @@ import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { disableFailing, writeFailures } from "../endpoints/disable-failing.ts";
 import { createVerification } from "../endpoints/verification.ts";
+import { rotateOnSchedule } from "../endpoints/scheduled-rotation.ts";
 import { sweepSecrets } from "../endpoints/secret-sweep.ts";
 import { sweepVerifications } from "../endpoints/verification-sweep.ts";
 import { metrics } from "../observability/metrics.ts";
@@ -180,7 +181,11 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
       {
         name: "endpoint secrets",
         everyMs: SECRET_SWEEP_MS,
-        run: async () => await sweepSecrets({ pool, keyring: parts.keyring, clock, randomBytes, log }),
+        run: async () => {
+          const services = { pool, keyring: parts.keyring, clock, randomBytes, log };
+          await sweepSecrets(services);
+          await rotateOnSchedule({ ...services, deadLetterMs: config.deadLetterMs });
+        },
       },
       {
         name: "partitions",

@@ -18,6 +18,8 @@ export interface SignedHeaders {
     readonly id: string;
     readonly timestamp: string;
     readonly v1: readonly string[];
+    /** `v1a,…` values: Ed25519. */
+    readonly v1a: readonly string[];
   } | null;
   /** Unix seconds from `X-Service-Timestamp`, or from `webhook-timestamp` where only that was sent. */
   readonly timestampSeconds: number;
@@ -27,6 +29,8 @@ export interface SignedHeaders {
 
 const SHA256_FORMAT = /^sha256=[0-9a-f]{64}$/;
 const V1_FORMAT = /^v1,[A-Za-z0-9+/]{43}=$/;
+/** What is not in this format is skipped, as receivers did before they knew the version. */
+const V1A_FORMAT = /^v1a,[A-Za-z0-9+/]{86}==$/;
 /** Other versions, which the Standard Webhooks specification tells receivers to skip. */
 const OTHER_VERSION_FORMAT = /^v(?!1,)[0-9a-z]+,[\x21-\x7e]+$/;
 /** One spelling per number: no sign, no leading zero. */
@@ -84,6 +88,7 @@ function readStandard(source: HeaderSource): SignedHeaders["standard"] {
   }
   const entries = list.split(" ");
   const v1 = entries.filter((entry) => V1_FORMAT.test(entry));
+  const v1a = entries.filter((entry) => V1A_FORMAT.test(entry));
   const others = entries.filter((entry) => OTHER_VERSION_FORMAT.test(entry));
   if (entries.length > MAX_SIGNATURES || v1.length + others.length !== entries.length) {
     throw malformed("webhook-signature");
@@ -92,6 +97,7 @@ function readStandard(source: HeaderSource): SignedHeaders["standard"] {
     id: readRequired(source, "webhook-id", ID_FORMAT),
     timestamp: readRequired(source, "webhook-timestamp", TIMESTAMP_FORMAT),
     v1,
+    v1a,
   };
 }
 

@@ -6,6 +6,7 @@
  * time must therefore stand in the signed body too (`sent_at`), and so must the id.
  */
 import { timingSafeEqual } from "node:crypto";
+import { isPublicKey, verifyAsymmetric } from "./ed25519.ts";
 import { VerificationError } from "./errors.ts";
 import type { HeaderSource, SignedHeaders } from "./headers.ts";
 import { readSignedHeaders } from "./headers.ts";
@@ -17,7 +18,7 @@ export interface VerifyInput {
   /** The bytes as they came: never a parsed and re-serialised body. */
   readonly rawBody: Uint8Array;
   readonly headers: HeaderSource;
-  /** The endpoint's secret; during a rotation the old and the new one. */
+  /** The endpoint's secret, or its public key `whpk_…`; during a rotation the old and the new one. */
   readonly secrets: readonly string[];
   /** Unix time in milliseconds, as `Date.now()` gives it. */
   readonly now: number;
@@ -29,6 +30,9 @@ export interface VerifyInput {
   readonly headerBrand?: string;
 }
 
+/** `v1` and `v1a` cover time and id besides the body. */
+type Scheme = "sha256" | "v1" | "v1a";
+
 /** A payload that passed every check. */
 export interface VerifiedPayload {
   /** The authenticated event id, to drop duplicates by; null when the sender signed none. */
@@ -36,7 +40,7 @@ export interface VerifiedPayload {
   /** When it was signed, in Unix seconds. */
   readonly timestampSeconds: number;
   /** The signature that matched. */
-  readonly scheme: "sha256" | "v1";
+  readonly scheme: Scheme;
   /** The parsed body; undefined when it is not JSON. */
   readonly payload: unknown;
 }
@@ -51,14 +55,16 @@ function equalText(left: string, right: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-function matchingScheme(
-  headers: SignedHeaders,
-  secrets: readonly string[],
-  body: Uint8Array,
-): "sha256" | "v1" | null {
+function matchingScheme(headers: SignedHeaders, secrets: readonly string[], body: Uint8Array): Scheme | null {
   const { standard } = headers;
-  let match: "sha256" | "v1" | null = null;
+  let match: Scheme | null = null;
   for (const secret of secrets) {
+    if (isPublicKey(secret)) {
+      if (matchesPublicKey(standard, secret, body)) {
+        return "v1a";
+      }
+      continue;
+    }
     const key = decodeSecret(secret);
     if (standard !== null && standard.v1.length > 0) {
       const expected = signMessage(key, { id: standard.id, timestamp: standard.timestamp, body });
@@ -75,6 +81,13 @@ function matchingScheme(
     }
   }
   return match;
+}
+
+function matchesPublicKey(standard: SignedHeaders["standard"], publicKey: string, body: Uint8Array): boolean {
+  // The key is checked also where there is nothing to verify with it.
+  const { id = "", timestamp = "", v1a = [] } = standard ?? {};
+  const values = v1a.length === 0 ? [`v1a,${Buffer.alloc(64).toString("base64")}`] : v1a;
+  return values.some((value) => verifyAsymmetric(publicKey, { id, timestamp, body }, value));
 }
 
 function checkAge(timestampSeconds: number, input: VerifyInput): void {
@@ -104,7 +117,7 @@ function memberOf(payload: unknown, name: string): unknown {
 }
 
 /** Every statement of the time must be the same; `sha256=` needs the one inside the signed body. */
-function checkSentAt(headers: SignedHeaders, scheme: "sha256" | "v1", payload: unknown): void {
+function checkSentAt(headers: SignedHeaders, scheme: Scheme, payload: unknown): void {
   const sentAt = memberOf(payload, "sent_at");
   const wrongHeader =
     headers.standard !== null && Number(headers.standard.timestamp) !== headers.timestampSeconds;
@@ -118,13 +131,13 @@ function checkSentAt(headers: SignedHeaders, scheme: "sha256" | "v1", payload: u
 }
 
 /**
- * The authenticated id: the one that `v1` covers, else the one in the body that `sha256=` covers. A header
+ * The authenticated id: the one that `v1` and `v1a` cover, else the one in the body that `sha256=` covers. A header
  * that says otherwise was put there by somebody else, to get a repetition past the receiver.
  */
-function checkId(headers: SignedHeaders, scheme: "sha256" | "v1", payload: unknown): string | null {
+function checkId(headers: SignedHeaders, scheme: Scheme, payload: unknown): string | null {
   const inBody = memberOf(payload, "id");
   const bodyId = typeof inBody === "string" ? inBody : null;
-  const id = scheme === "v1" ? (headers.standard?.id ?? null) : bodyId;
+  const id = scheme === "sha256" ? bodyId : (headers.standard?.id ?? null);
   const claims = [headers.standard?.id ?? null, headers.eventId].filter((claim) => claim !== null);
   if (id !== null && claims.some((claim) => claim !== id)) {
     throw new VerificationError("ID_MISMATCH", "an id header differs from the signed id");

@@ -111,6 +111,7 @@ describe("the client", () => {
     expect(endpoint.secret).toMatch(/^whsec_/);
     expect(await signet.endpoints.get(endpoint.id)).toMatchObject({ metadata: { team: "a" }, events: ["*"] });
     const { secrets } = signet.endpoints;
+    expect(await secrets.update(endpoint.id, { signing: "ed25519" })).toMatchObject({ signing: "ed25519" });
     const { secret, ...next } = await secrets.rotate(endpoint.id, { overlap_seconds: 60 });
     expect(secret).toMatch(/^whsec_/);
     expect((await secrets.list(endpoint.id)).data[0]).toMatchObject({

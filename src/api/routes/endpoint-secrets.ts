@@ -6,17 +6,19 @@ import {
   activateSecret,
   type EndpointSecretServices,
   rotateSecret,
-  secretVersionsOf,
+  secretsOf,
 } from "../../endpoints/endpoint-secrets.ts";
+import { changeSecretSettings } from "../../endpoints/secret-settings.ts";
 import { callerOf } from "../caller.ts";
 import { answerOnce, repeatableRequest } from "../repeatable.ts";
 import { IdempotencyHeaders, IdParams } from "../schemas/common.ts";
 import {
   EndpointSecrets,
+  presentSecrets,
   presentVersion,
-  presentVersions,
   RotatedEndpointSecret,
   SecretRotation,
+  SecretSettings,
 } from "../schemas/endpoint-secrets.ts";
 import type { SignetServer } from "../types.ts";
 
@@ -36,6 +38,7 @@ export function registerEndpointSecretRoutes(
   services: EndpointSecretRouteServices,
 ): void {
   registerReading(server, services);
+  registerSettings(server, services);
   registerRotation(server, services);
 }
 
@@ -49,8 +52,34 @@ function registerReading(server: SignetServer, services: EndpointSecretRouteServ
     },
     async ({ identity: { tenantId }, params: { id } }) =>
       await tenantTransaction(api, tenantId, async (db) =>
-        presentVersions(id, await secretVersionsOf(db, { tenantId, id }, clock.now())),
+        presentSecrets(await secretsOf(db, { tenantId, id }, clock.now())),
       ),
+  );
+}
+
+function registerSettings(server: SignetServer, services: EndpointSecretRouteServices): void {
+  const { api, clock } = services;
+  server.patch(
+    PATH,
+    {
+      config: { scopes: ["webhooks:write"] },
+      schema: {
+        tags: TAGS,
+        params: IdParams("endpoint"),
+        body: SecretSettings,
+        response: { 200: EndpointSecrets },
+      },
+    },
+    async (request) => {
+      const { tenantId } = request.identity;
+      const place = { tenantId, id: request.params.id };
+      const { signing, rotation_days: rotationDays, recipient } = request.body;
+      return await tenantTransaction(api, tenantId, async (db) => {
+        const change = { signing, rotationDays, recipient };
+        await changeSecretSettings(db, place, change, { by: callerOf(request), services });
+        return presentSecrets(await secretsOf(db, place, clock.now()));
+      });
+    },
   );
 }
 
@@ -106,7 +135,7 @@ function registerRotation(server: SignetServer, services: EndpointSecretRouteSer
       const { tenantId } = request.identity;
       const place = { tenantId, id: request.params.id };
       return await tenantTransaction(api, tenantId, async (db) =>
-        presentVersions(place.id, await activateSecret(db, place, { by: callerOf(request), services })),
+        presentSecrets(await activateSecret(db, place, { by: callerOf(request), services })),
       );
     },
   );

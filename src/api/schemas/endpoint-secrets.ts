@@ -1,4 +1,5 @@
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
+import type { Standing } from "../../endpoints/endpoint-secrets.ts";
 import type { EndpointSecretVersion } from "../../database/repositories/endpoint-secrets.ts";
 import { Closed, Id, Nullable, OneOf, Timestamp } from "./common.ts";
 
@@ -35,12 +36,51 @@ const version = {
   current_at: Nullable(Timestamp),
   signs_until: Nullable(Timestamp),
   retired_at: Nullable(Timestamp),
+  public_key: Nullable(
+    Type.String({ description: "Ed25519: whpk_ and the base64 of 32 bytes; verifies v1a signatures" }),
+  ),
+  encrypted_secret: Nullable(
+    Type.String({ description: "A secret that was made on schedule, as a JWE to the recipient's key" }),
+  ),
 };
+
+const Version = Type.Object(version);
+
+const SIGNING = ["hmac-sha256", "ed25519"] as const;
+
+const settings = {
+  signing: OneOf(SIGNING),
+  rotation_days: Nullable(Type.Integer({ minimum: 1, maximum: 365 })),
+};
+
+const KeyPart = Type.Optional(Type.String({ pattern: "^[A-Za-z0-9_-]{1,1400}$" }));
+
+/** A public key as a JWK (RFC 7517). A private one has members that are not known here. */
+const Recipient = Closed({
+  kty: OneOf(["RSA", "EC", "OKP"]),
+  crv: Type.Optional(OneOf(["P-256", "P-384", "P-521", "X25519"])),
+  n: KeyPart,
+  e: KeyPart,
+  x: KeyPart,
+  y: KeyPart,
+  kid: Type.Optional(Type.String({ pattern: "^[\\x21-\\x7e]{1,128}$" })),
+  use: Type.Optional(OneOf(["enc"])),
+  alg: Type.Optional(OneOf(["RSA-OAEP-256", "ECDH-ES+A256KW"])),
+});
+
+/** How an endpoint signs, and when its secret is replaced. Members that are absent stay. */
+export const SecretSettings = Closed({
+  signing: Type.Optional(settings.signing),
+  rotation_days: Type.Optional(settings.rotation_days),
+  recipient: Type.Optional(Nullable(Recipient)),
+});
 
 /** How the versions of an endpoint's secret stand, newest first; never a value. */
 export const EndpointSecrets = Type.Object({
   endpoint_id: Id("endpoint"),
-  data: Type.Array(Type.Object(version)),
+  ...settings,
+  recipient: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
+  data: Type.Array(Version),
 });
 
 export const RotatedEndpointSecret = Type.Object({
@@ -49,43 +89,37 @@ export const RotatedEndpointSecret = Type.Object({
   secret: Type.String({ description: "Shown here only", examples: ["whsec_…"] }),
 });
 
+type WireVersion = Static<typeof Version>;
+
 /** When each version stops signing is known of those that end with a rotation. */
 export function presentVersion(
-  {
-    version: number,
-    state,
-    fingerprint,
-    createdAt,
-    currentAt,
-    overlapEndsAt,
-    retiredAt,
-  }: EndpointSecretVersion,
+  row: EndpointSecretVersion,
   next: EndpointSecretVersion | undefined,
-): {
-  version: number;
-  state: EndpointSecretVersion["state"];
-  fingerprint: string;
-  created_at: string;
-  current_at: string | null;
-  signs_until: string | null;
-  retired_at: string | null;
-} {
-  const signsUntil = state === "PREVIOUS" ? overlapEndsAt : state === "CURRENT" ? next?.overlapEndsAt : null;
+): WireVersion {
+  const { state, createdAt } = row;
+  const signsUntil =
+    state === "PREVIOUS" ? row.overlapEndsAt : state === "CURRENT" ? next?.overlapEndsAt : null;
   return {
-    version: number,
+    version: row.version,
     state,
-    fingerprint,
+    fingerprint: row.fingerprint,
     created_at: createdAt.toISOString(),
-    current_at: (currentAt ?? createdAt).toISOString(),
+    current_at: (row.currentAt ?? createdAt).toISOString(),
     signs_until: signsUntil?.toISOString() ?? null,
-    retired_at: retiredAt?.toISOString() ?? null,
+    retired_at: row.retiredAt?.toISOString() ?? null,
+    public_key: row.publicKey,
+    encrypted_secret: row.encryptedSecret,
   };
 }
 
-export function presentVersions(
-  endpointId: string,
-  versions: readonly EndpointSecretVersion[],
-): { endpoint_id: string; data: ReturnType<typeof presentVersion>[] } {
+export function presentSecrets({ holder, versions }: Omit<Standing, "now">): Static<typeof EndpointSecrets> {
   const next = versions.find(({ state }) => state === "NEXT");
-  return { endpoint_id: endpointId, data: versions.map((one) => presentVersion(one, next)) };
+  const asymmetric = versions.some(({ state, publicKey }) => state === "CURRENT" && publicKey !== null);
+  return {
+    endpoint_id: holder.id,
+    signing: asymmetric ? "ed25519" : "hmac-sha256",
+    rotation_days: holder.rotationDays,
+    recipient: holder.recipient === null ? null : (JSON.parse(holder.recipient) as unknown),
+    data: versions.map((version) => presentVersion(version, next)),
+  };
 }

@@ -7,6 +7,10 @@ import type { Queryable } from "../pool.ts";
 export interface EndpointSecretVersion extends SecretVersion {
   /** The first 8 hex digits of the secret's SHA-256. */
   readonly fingerprint: string;
+  /** Ed25519, `whpk_…`; null where the endpoint has not asked for such signatures. */
+  readonly publicKey: string | null;
+  /** The secret, encrypted to the tenant's own key: of versions that were made on schedule. */
+  readonly encryptedSecret: string | null;
 }
 
 interface VersionRow {
@@ -17,6 +21,8 @@ interface VersionRow {
   current_at: Date | null;
   overlap_ends_at: Date | null;
   retired_at: Date | null;
+  public_key: string | null;
+  encrypted_secret: string | null;
 }
 
 /** An endpoint whose secrets are looked at or changed. */
@@ -25,6 +31,9 @@ export interface SecretHolder {
   readonly tenantId: string;
   /** Since when the tenant's secrets stay as they are. */
   readonly heldAt: Date | null;
+  readonly rotationDays: number | null;
+  /** A public JWK, JSON. */
+  readonly recipient: string | null;
 }
 
 /** Most versions that are told of: those that are over stay as rows without a value. */
@@ -36,13 +45,26 @@ export async function findSecretHolder(
   tenantId: string,
   id: string,
 ): Promise<SecretHolder | undefined> {
-  const { rows } = await db.query<{ held_at: Date | null }>({
+  const { rows } = await db.query<{
+    held_at: Date | null;
+    secret_rotation_days: number | null;
+    secret_recipient: string | null;
+  }>({
     name: "find-secret-holder",
-    text: `SELECT t.held_at FROM endpoints e JOIN tenants t ON t.id = e.tenant_id
+    text: `SELECT t.held_at, e.secret_rotation_days, e.secret_recipient FROM endpoints e JOIN tenants t ON t.id = e.tenant_id
       WHERE e.id = $1 AND e.tenant_id = $2 AND e.state <> 'DELETED'`,
     values: [id, tenantId],
   });
-  return rows[0] === undefined ? undefined : { id, tenantId, heldAt: rows[0].held_at };
+  const row = rows[0];
+  return row === undefined
+    ? undefined
+    : {
+        id,
+        tenantId,
+        heldAt: row.held_at,
+        rotationDays: row.secret_rotation_days,
+        recipient: row.secret_recipient,
+      };
 }
 
 /** The same, with the endpoint's row locked: its secrets change one after the other, and not while it is deleted. */
@@ -66,7 +88,8 @@ export async function listSecretVersions(
 ): Promise<EndpointSecretVersion[]> {
   const { rows } = await db.query<VersionRow>({
     name: "list-secret-versions",
-    text: `SELECT version, state, fingerprint, created_at, current_at, overlap_ends_at, retired_at FROM endpoint_secrets
+    text: `SELECT version, state, fingerprint, created_at, current_at, overlap_ends_at, retired_at,
+        public_key, encrypted_secret FROM endpoint_secrets
       WHERE endpoint_id = $1 AND tenant_id = $2 ORDER BY version DESC LIMIT $3`,
     values: [id, tenantId, VERSIONS_MAX],
   });
@@ -78,11 +101,14 @@ export async function listSecretVersions(
     currentAt: row.current_at,
     overlapEndsAt: row.overlap_ends_at,
     retiredAt: row.retired_at,
+    publicKey: row.public_key,
+    encryptedSecret: row.encrypted_secret,
   }));
 }
 
 export interface NewSecretVersion extends EndpointSecretVersion {
   readonly sealedSecret: string;
+  readonly sealedKey: string | null;
 }
 
 /** @throws SignetError `INVALID_STATE` when the tenant is held */
@@ -95,8 +121,9 @@ export async function insertSecretVersion(
     await db.query({
       name: "insert-secret-version",
       text: `INSERT INTO endpoint_secrets
-          (endpoint_id, version, tenant_id, secret, fingerprint, state, created_at, current_at, overlap_ends_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+          (endpoint_id, version, tenant_id, secret, fingerprint, state, created_at, current_at, overlap_ends_at,
+            signing_key, public_key, encrypted_secret)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
       values: [
         id,
         version.version,
@@ -107,6 +134,9 @@ export async function insertSecretVersion(
         version.createdAt,
         version.currentAt,
         version.overlapEndsAt,
+        version.sealedKey,
+        version.publicKey,
+        version.encryptedSecret,
       ],
     });
   });
@@ -132,7 +162,9 @@ export async function moveSecretVersions(
       await db.query({
         name: "move-secret-version",
         text: `UPDATE endpoint_secrets SET state = $4, current_at = $5, overlap_ends_at = $6, retired_at = $7,
-            secret = CASE WHEN $4 = 'RETIRED' THEN '' ELSE secret END
+            secret = CASE WHEN $4 = 'RETIRED' THEN '' ELSE secret END,
+            signing_key = CASE WHEN $4 <> 'RETIRED' THEN signing_key END,
+            encrypted_secret = CASE WHEN $4 <> 'RETIRED' THEN encrypted_secret END
           WHERE endpoint_id = $1 AND tenant_id = $2 AND version = $3`,
         values: [id, tenantId, version, state, currentAt, overlapEndsAt, retiredAt],
       });
@@ -152,6 +184,69 @@ async function unlessFrozen(write: () => Promise<void>): Promise<void> {
     }
     throw error;
   }
+}
+
+/** Gives a version its Ed25519 keys, or takes them away. */
+export async function setSigningKey(
+  db: Queryable,
+  { id, tenantId }: Pick<SecretHolder, "id" | "tenantId">,
+  version: number,
+  keys: { readonly sealedKey: string; readonly publicKey: string } | null,
+): Promise<void> {
+  await unlessFrozen(async () => {
+    await db.query({
+      name: "set-signing-key",
+      text: `UPDATE endpoint_secrets SET signing_key = $4, public_key = $5
+        WHERE endpoint_id = $1 AND tenant_id = $2 AND version = $3`,
+      values: [id, tenantId, version, keys?.sealedKey ?? null, keys?.publicKey ?? null],
+    });
+  });
+}
+
+/** The current secret as it is kept. */
+export async function loadCurrentSecret(
+  db: Queryable,
+  { id, tenantId }: Pick<SecretHolder, "id" | "tenantId">,
+): Promise<{ readonly version: number; readonly sealed: string } | undefined> {
+  const { rows } = await db.query<{ version: number; secret: string }>({
+    name: "load-current-secret",
+    text: `SELECT version, secret FROM endpoint_secrets
+      WHERE endpoint_id = $1 AND tenant_id = $2 AND state = 'CURRENT'`,
+    values: [id, tenantId],
+  });
+  return rows[0] === undefined ? undefined : { version: rows[0].version, sealed: rows[0].secret };
+}
+
+/** How an endpoint's secret is replaced without anybody asking. */
+export async function saveRotationSchedule(
+  db: Queryable,
+  { id, tenantId, rotationDays, recipient }: Omit<SecretHolder, "heldAt">,
+): Promise<void> {
+  await db.query({
+    name: "save-rotation-schedule",
+    text: `UPDATE endpoints SET secret_rotation_days = $3, secret_recipient = $4
+      WHERE id = $1 AND tenant_id = $2 AND state <> 'DELETED'`,
+    values: [id, tenantId, rotationDays, recipient],
+  });
+}
+
+/** Endpoints whose current secret is as old as they allow, and which do not rotate (role signet_worker). */
+export async function findDueRotations(
+  db: Queryable,
+  { now, limit }: { readonly now: Date; readonly limit: number },
+): Promise<{ readonly id: string; readonly tenantId: string }[]> {
+  const { rows } = await db.query<{ id: string; tenant_id: string }>({
+    name: "find-due-rotations",
+    text: `SELECT e.id, e.tenant_id FROM endpoints e
+      JOIN endpoint_secrets s ON s.endpoint_id = e.id AND s.state = 'CURRENT'
+      JOIN tenants t ON t.id = e.tenant_id
+      WHERE e.secret_rotation_days IS NOT NULL AND e.state <> 'DELETED' AND t.held_at IS NULL
+        AND coalesce(s.current_at, s.created_at) + make_interval(days => e.secret_rotation_days) <= $1
+        AND NOT EXISTS (SELECT FROM endpoint_secrets b WHERE b.endpoint_id = e.id AND b.state IN ('NEXT', 'PREVIOUS'))
+      LIMIT $2`,
+    values: [now, limit],
+  });
+  return rows.map((row) => ({ id: row.id, tenantId: row.tenant_id }));
 }
 
 /** Endpoints with a version whose time has come, of tenants that are not held (role signet_worker). */

@@ -303,7 +303,7 @@ export async function purgeTombstones(db: Queryable, before: Date, limit: number
 export async function eraseSecrets(db: Queryable, { tenantId, id, now }: EndpointAt): Promise<void> {
   await db.query({
     name: "erase-endpoint-secrets",
-    text: `UPDATE endpoint_secrets SET secret = '', state = 'RETIRED', retired_at = coalesce(retired_at, $3)
+    text: `UPDATE endpoint_secrets SET secret = '', signing_key = NULL, encrypted_secret = NULL, state = 'RETIRED', retired_at = coalesce(retired_at, $3)
       WHERE endpoint_id = $1 AND tenant_id = $2`,
     values: [id, tenantId, now],
   });

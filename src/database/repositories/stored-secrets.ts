@@ -4,6 +4,8 @@ import type { RotationTimes } from "../../domain/signing-secrets.ts";
 export interface StoredSecret {
   readonly version: number;
   readonly sealed: string;
+  /** An Ed25519 private key, sealed; null where the endpoint has not asked for one. */
+  readonly sealedKey: string | null;
 }
 
 export interface StoredSecrets {
@@ -17,16 +19,18 @@ export interface StoredSecrets {
 export interface SecretColumns {
   secret: string | null;
   secret_version: number | null;
+  signing_key: string | null;
   beside_secret: string | null;
   beside_version: number | null;
+  beside_key: string | null;
   beside_state: RotationTimes["state"] | null;
   current_at: Date | null;
   overlap_ends_at: Date | null;
 }
 
 /** Of the two that {@link joinSecrets} joins. */
-export const SECRET_COLUMNS = `s.secret, s.version AS secret_version, b.secret AS beside_secret, b.version AS beside_version,
-        b.state AS beside_state, b.current_at, b.overlap_ends_at`;
+export const SECRET_COLUMNS = `s.secret, s.version AS secret_version, s.signing_key, b.secret AS beside_secret, b.version AS beside_version,
+        b.signing_key AS beside_key, b.state AS beside_state, b.current_at, b.overlap_ends_at`;
 
 /** Joins an endpoint's current secret, and the other one of a rotation: a look into an index that is nearly empty. */
 export function joinSecrets(endpointId: string): string {
@@ -35,9 +39,9 @@ export function joinSecrets(endpointId: string): string {
 }
 
 export function toStoredSecrets(row: SecretColumns): StoredSecrets {
-  const { secret, secret_version: version } = row;
+  const { secret, secret_version: version, signing_key: sealedKey } = row;
   return {
-    secret: secret === null || version === null ? null : { version, sealed: secret },
+    secret: secret === null || version === null ? null : { version, sealed: secret, sealedKey },
     besideSecret: besideSecret(row),
   };
 }
@@ -47,5 +51,12 @@ function besideSecret(row: SecretColumns): StoredSecrets["besideSecret"] {
   if (sealed === null || version === null || state === null) {
     return null;
   }
-  return { version, sealed, state, currentAt: row.current_at, overlapEndsAt: row.overlap_ends_at };
+  return {
+    version,
+    sealed,
+    sealedKey: row.beside_key,
+    state,
+    currentAt: row.current_at,
+    overlapEndsAt: row.overlap_ends_at,
+  };
 }

@@ -66,6 +66,9 @@ describe("a rotation", () => {
     const listed = await tenant.get(path);
     expect(listed.body).toEqual({
       endpoint_id: id,
+      signing: "hmac-sha256",
+      rotation_days: null,
+      recipient: null,
       data: [
         {
           version: 2,
@@ -75,6 +78,8 @@ describe("a rotation", () => {
           current_at: answer.body["current_at"],
           signs_until: null,
           retired_at: null,
+          public_key: null,
+          encrypted_secret: null,
         },
         {
           version: 1,
@@ -84,6 +89,8 @@ describe("a rotation", () => {
           current_at: anInstant(),
           signs_until: anInstant(),
           retired_at: null,
+          public_key: null,
+          encrypted_secret: null,
         },
       ],
     });

@@ -110,6 +110,7 @@ const RESOURCES: Readonly<Record<string, { id: (owner: Owner) => string; never: 
 /** Bodies of routes that take one, by method and path. */
 const BODIES: Readonly<Record<string, unknown>> = {
   "POST /v1/webhooks/endpoints/{id}/secret/rotate": {},
+  "PATCH /v1/webhooks/endpoints/{id}/secret": {},
   "PATCH /v1/webhooks/endpoints/{id}": { description: "changed" },
   "POST /v1/webhooks/endpoints/{id}/test": { data: {} },
   "POST /v1/credentials/{id}/revoke": { reason: "lost" },

@@ -19,6 +19,7 @@ const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {
   "POST /v1/webhooks/endpoints/{id}/verify": "webhooks:write",
   "POST /v1/webhooks/endpoints/{id}/test": "webhooks:write",
   "GET /v1/webhooks/endpoints/{id}/secret": "webhooks:read",
+  "PATCH /v1/webhooks/endpoints/{id}/secret": "webhooks:write",
   "POST /v1/webhooks/endpoints/{id}/secret/rotate": "webhooks:write",
   "POST /v1/webhooks/endpoints/{id}/secret/activate": "webhooks:write",
   "POST /v1/webhooks/endpoints/{id}/enable": "webhooks:write",

@@ -1,0 +1,182 @@
+/** Ed25519 as an option of an endpoint, and secrets that are replaced on a schedule. */
+import { generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
+import { compactDecrypt } from "jose";
+import { describe, expect, test } from "vitest";
+import { createPool } from "../../../src/database/pool.ts";
+import { rotateOnSchedule } from "../../../src/endpoints/scheduled-rotation.ts";
+import { sweepSecrets } from "../../../src/endpoints/secret-sweep.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { useTestApi } from "../../support/api.ts";
+import {
+  accepts,
+  later,
+  makeRotatingEndpoint,
+  rotate,
+  type RotatingEndpoint,
+  storedSecrets,
+} from "../../support/rotating-endpoint.ts";
+import { keyringOf, signDeliveryNow, type SignedDelivery } from "../../support/signed-delivery.ts";
+import { createEndpoint, expectRefusal, type Json, rows, sql } from "../../support/tenant.ts";
+import { verify } from "../../../src/receiver/verify.ts";
+
+const api = useTestApi();
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+async function set({ tenant, path }: RotatingEndpoint, body: Json): Promise<Json> {
+  const answer = await tenant.send("PATCH", path, { body });
+  expect(answer).toMatchObject({ status: 200 });
+  return answer.body;
+}
+
+async function versionsOf({ tenant, path }: RotatingEndpoint): Promise<readonly Json[]> {
+  return rows(await tenant.get(path));
+}
+
+async function publicKeys(endpoint: RotatingEndpoint): Promise<string[]> {
+  return (await versionsOf(endpoint)).map(({ public_key: key }) => String(key));
+}
+
+function acceptsKey(publicKey: string, { body, headers, atMs }: SignedDelivery): boolean {
+  try {
+    return verify({ rawBody: body, headers, secrets: [publicKey], now: atMs }).scheme === "v1a";
+  } catch {
+    return false;
+  }
+}
+
+/** What the worker does every minute. */
+async function upkeep(): Promise<number> {
+  const log = createLogger({ level: "error" });
+  const pool = createPool({ url: api.database.url, role: "signet_worker", max: 2, log });
+  const services = { pool, keyring: keyringOf(api), clock: api.clock, randomBytes, log };
+  try {
+    await sweepSecrets(services);
+    return await rotateOnSchedule({ ...services, deadLetterMs: 7 * DAY_MS });
+  } finally {
+    await pool.end();
+  }
+}
+
+describe("an endpoint that signs with Ed25519", () => {
+  test("adds v1a to what it sent before; its public key is shown, its private key is sealed", async () => {
+    const endpoint = await makeRotatingEndpoint(api);
+    expect(await set(endpoint, { signing: "ed25519" })).toMatchObject({ signing: "ed25519" });
+    const [publicKey = ""] = await publicKeys(endpoint);
+    expect(publicKey).toMatch(/^whpk_[A-Za-z0-9+/]{43}=$/);
+    const signed = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
+    expect([acceptsKey(publicKey, signed), accepts(endpoint.secret, signed)]).toEqual([true, true]);
+    const [stored] = await sql<{ signing_key: string }>(
+      api,
+      "SELECT signing_key FROM endpoint_secrets WHERE endpoint_id = $1",
+      [endpoint.id],
+    );
+    expect(stored?.signing_key).toMatch(/^v1\./);
+    await set(endpoint, { signing: "hmac-sha256" });
+    expect(acceptsKey(publicKey, await signDeliveryNow(api, endpoint.tenant, endpoint.id))).toBe(false);
+  });
+
+  test("rotates its keys with its secret; either public key is enough until the overlap has ended", async () => {
+    let endpoint = await makeRotatingEndpoint(api);
+    await set(endpoint, { signing: "ed25519" });
+    await rotate(endpoint, { overlap_seconds: 3_600 });
+    const [next = "", old = ""] = await publicKeys(endpoint);
+    expect(next).not.toBe(old);
+    for (const wait of [0, HOUR_MS + 1_000]) {
+      endpoint = await later(api, endpoint, wait);
+      const signed = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
+      expect([acceptsKey(old, signed), acceptsKey(next, signed)]).toEqual([true, true]);
+    }
+    endpoint = await later(api, endpoint, HOUR_MS);
+    const over = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
+    expect([acceptsKey(old, over), acceptsKey(next, over)]).toEqual([false, true]);
+  });
+
+  test("has no private key left once it is deleted, and none of an earlier version once that is over", async () => {
+    const endpoint = await makeRotatingEndpoint(api);
+    await set(endpoint, { signing: "ed25519" });
+    await rotate(endpoint, { overlap_seconds: 0 });
+    const keys = async (): Promise<unknown[]> =>
+      await sql(
+        api,
+        "SELECT signing_key IS NULL AS erased FROM endpoint_secrets WHERE endpoint_id = $1 ORDER BY version",
+        [endpoint.id],
+      );
+    expect(await keys()).toEqual([{ erased: true }, { erased: false }]);
+    await endpoint.tenant.send("DELETE", `/v1/webhooks/endpoints/${endpoint.id}`);
+    expect(await keys()).toEqual([{ erased: true }, { erased: true }]);
+  });
+});
+
+describe("a rotation on schedule", () => {
+  const pairs: readonly [string, () => { publicKey: KeyObject; privateKey: KeyObject }][] = [
+    ["RSA", () => generateKeyPairSync("rsa", { modulusLength: 2_048 })],
+    ["P-256", () => generateKeyPairSync("ec", { namedCurve: "P-256" })],
+    ["X25519", () => generateKeyPairSync("x25519")],
+  ];
+
+  test.each(pairs)("encrypts the new secret to the tenant's key: %s", async (_name, makePair) => {
+    let endpoint = await makeRotatingEndpoint(api);
+    const { publicKey, privateKey } = makePair();
+    const watcher = await createEndpoint(api, endpoint.tenant, { events: ["endpoint.secret_rotated"] });
+    const recipient = { ...publicKey.export({ format: "jwk" }), kid: "k1" };
+    expect(await set(endpoint, { rotation_days: 30, recipient })).toMatchObject({
+      rotation_days: 30,
+      recipient,
+    });
+    endpoint = await later(api, endpoint, 30 * DAY_MS - HOUR_MS);
+    await upkeep();
+    expect(await versionsOf(endpoint)).toHaveLength(1);
+    endpoint = await later(api, endpoint, 2 * HOUR_MS);
+    expect(await upkeep()).toBeGreaterThanOrEqual(1);
+    expect(await upkeep()).toBe(0);
+    const [version] = await versionsOf(endpoint);
+    expect(version).toMatchObject({ version: 2, state: "NEXT" });
+    const opened = await compactDecrypt(String(version?.["encrypted_secret"]), privateKey);
+    const next = Buffer.from(opened.plaintext).toString("utf8");
+    expect(next).toMatch(/^whsec_/);
+    const signed = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
+    expect([accepts(endpoint.secret, signed), accepts(next, signed)]).toEqual([true, true]);
+    expect(
+      await sql(
+        api,
+        "SELECT type FROM deliveries d JOIN events e ON e.day = d.day AND e.id = d.event_id WHERE d.endpoint_id = $1",
+        [watcher.id],
+      ),
+    ).toEqual([{ type: "endpoint.secret_rotated" }]);
+    endpoint = await later(api, endpoint, 2 * DAY_MS + HOUR_MS);
+    await upkeep();
+    expect(await storedSecrets(api, endpoint.id)).toEqual(["", expect.stringMatching(/^v1\./)]);
+    const over = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
+    expect([accepts(endpoint.secret, over), accepts(next, over)]).toEqual([false, true]);
+  });
+
+  test("of Ed25519 without a recipient replaces the key pair and leaves the secret as it is", async () => {
+    let endpoint = await makeRotatingEndpoint(api);
+    await set(endpoint, { signing: "ed25519", rotation_days: 1 });
+    const [old = ""] = await publicKeys(endpoint);
+    for (let round = 0; round < 2; round += 1) {
+      endpoint = await later(api, endpoint, 4 * DAY_MS);
+      await upkeep();
+    }
+    const [next = ""] = await publicKeys(endpoint);
+    expect(next).not.toBe(old);
+    const signed = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
+    expect([acceptsKey(next, signed), accepts(endpoint.secret, signed)]).toEqual([true, true]);
+    expect(signed.headers).not.toHaveProperty("X-Service-Signature-256-Alt");
+  });
+
+  test("of a secret that nobody could get is refused, and so is a key that is not fit or not public", async () => {
+    const { tenant, path } = await makeRotatingEndpoint(api);
+    const change = async (body: Json): Promise<void> => {
+      expectRefusal(await tenant.send("PATCH", path, { body }), 422, "VALIDATION_FAILED");
+    };
+    await change({ rotation_days: 30 });
+    await change({ rotation_days: 0 });
+    await change({ rotation_days: 366 });
+    await change({ recipient: { kty: "RSA", n: "AQAB", e: "AQAB" } });
+    await change({ recipient: { kty: "OKP", crv: "X25519" } });
+    const { privateKey } = generateKeyPairSync("x25519");
+    await change({ recipient: privateKey.export({ format: "jwk" }) });
+  });
+});
