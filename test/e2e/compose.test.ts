@@ -306,7 +306,12 @@ describe("the services as the file runs them", () => {
     },
   };
   /** Settings that may be left out, and what `migrate` has only in common with the others. */
-  const OPTIONAL = ["SIGNET_ALLOWED_TARGET_CIDRS", "SIGNET_LOG_LEVEL"];
+  const OPTIONAL = [
+    "SIGNET_ALLOWED_TARGET_CIDRS",
+    "SIGNET_DENIED_TARGET_CIDRS",
+    "SIGNET_OUTBOUND_PROXY",
+    "SIGNET_LOG_LEVEL",
+  ];
   const NOT_OF_MIGRATE = ["SIGNET_METRICS_LISTEN"];
 
   test("have no setting in the file that nobody needs", () => {
