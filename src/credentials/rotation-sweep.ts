@@ -2,7 +2,6 @@
  * The sweep of the rotation: writes down what the times say already, tells the compliance log and raises alerts. Nothing
  * at the token endpoint waits for it: where it stands still, secrets begin and end at the same moments.
  */
-import type { EntrySources } from "../compliance/entry.ts";
 import type { Pool, PoolClient } from "../database/pool.ts";
 import {
   countOverdue,
@@ -24,9 +23,11 @@ import {
   retirementOf,
   type RotationRules,
 } from "../domain/secret-version.ts";
+import type { OwnEventSources } from "../delivery/own-event.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import { publishRevocation } from "../revocation/publish-revocation.ts";
+import { tellEndpoints } from "../revocation/revoke.ts";
 import { type AppendRotationEntry, createRotationLog, type RotationEntry } from "./rotation-log.ts";
 
 const DAY_MS = 86_400_000;
@@ -45,7 +46,7 @@ export interface Swept {
   readonly revoked: number;
 }
 
-export interface RotationSweepOptions extends EntrySources {
+export interface RotationSweepOptions extends OwnEventSources {
   /** Role signet_rotator. */
   readonly pool: Pool;
   readonly rules: RotationRules;
@@ -182,16 +183,14 @@ async function alertOverdue(db: PoolClient, { clock, append, log }: Sweep): Prom
 }
 
 /** One at a time: each is published to every process that admits tokens. */
-async function revokeOne(db: PoolClient, { clock, randomBytes }: Sweep): Promise<number> {
-  const credential = await revokeReplaced(db, clock.now());
+async function revokeOne(db: PoolClient, sweep: Sweep): Promise<number> {
+  const credential = await revokeReplaced(db, sweep.clock.now());
   if (credential === undefined) {
     return 0;
   }
   const { id: target, tenant_id: tenant } = credential;
-  await publishRevocation(
-    db,
-    { kind: "credential", target, tenant, actor: "system:rotation", reason: "replaced", anew: true },
-    { clock, randomBytes },
-  );
+  const by = { actor: "system:rotation", reason: "replaced" } as const;
+  await tellEndpoints(db, { tenantId: tenant, credentialId: target }, by, sweep);
+  await publishRevocation(db, { ...by, kind: "credential", target, tenant, anew: true }, sweep);
   return 1;
 }

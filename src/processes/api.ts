@@ -203,7 +203,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     oauth,
     credentials: credentialIssuing({ config, pepper }),
     webhooks,
-    tokens: createTokens({ config, keys, clock, log, follower: revocation.follower, pool: pools.issuer }),
+    tokens: createTokens({ config, keys, clock, log, receipts, pools, follower: revocation.follower }),
     revocation: revoking,
     tenantLimits,
     readiness,

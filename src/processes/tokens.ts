@@ -10,6 +10,7 @@ import type { Logger } from "../observability/logger.ts";
 import { createTokenVerifier, type VerifyToken } from "../oauth/verify-access-token.ts";
 import type { RevocationFollower } from "../revocation/follower.ts";
 import { publishRevocation } from "../revocation/publish-revocation.ts";
+import type { Receipts } from "../revocation/receipts.ts";
 import { createStaleReport } from "../revocation/stale-report.ts";
 import { createTokenAdmission } from "../revocation/token-admission.ts";
 
@@ -18,9 +19,11 @@ export interface TokenParts {
   readonly keys: Pick<KeyStore, "verificationKey">;
   readonly follower: RevocationFollower;
   /** Role signet_issuer. */
-  readonly pool: Pool;
+  readonly pools: { readonly issuer: Pool };
   readonly clock: Clock;
   readonly log: Logger;
+  /** Waits until a revocation is obeyed, and has it written down how it has spread. */
+  readonly receipts: Pick<Receipts, "of">;
 }
 
 /** The ways of tokens: into this process, and those of every resource when they are asked about or revoked. */
@@ -31,7 +34,7 @@ export interface Tokens {
 }
 
 export function createTokens(parts: TokenParts): Tokens {
-  const { config, keys, follower, pool, clock } = parts;
+  const { config, keys, follower, pools, clock, receipts } = parts;
   const { publicUrl: issuer, audience, resources = [] } = config;
   const verifier = (accepted: readonly string[]): VerifyToken =>
     createTokenVerifier({ issuer, audience: accepted, verificationKey: keys.verificationKey, clock });
@@ -45,13 +48,16 @@ export function createTokens(parts: TokenParts): Tokens {
       admit: createTokenAdmission(verify, follower, report),
       revoke: async ({ jti: target, tenantId: tenant, credentialId }, requestId) => {
         const actor = `credential:${credentialId}` as const;
-        await transaction(pool, async (db) => {
-          await publishRevocation(
-            db,
-            { kind: "jti", target, tenant, actor, requestId },
-            { clock, randomBytes },
-          );
-        });
+        const revocation = await transaction(
+          pools.issuer,
+          async (db) =>
+            await publishRevocation(
+              db,
+              { kind: "jti", target, tenant, actor, requestId },
+              { clock, randomBytes },
+            ),
+        );
+        await receipts.of(revocation);
       },
     },
   };

@@ -95,6 +95,8 @@ async function runWorkers(
         ...createPurgeActivities({ pool, clock: systemClock, log, retentionDays: config.retentionDays }),
         ...createRotateActivities({
           pool: rotatorPool,
+          keyring: signingKeys.keyring,
+          deadLetterMs: config.deadLetterMs,
           rules: rotationRules(config),
           clock: systemClock,
           randomBytes,

@@ -41,6 +41,17 @@ function eventData(
   };
 }
 
+/** Tells the tenant's endpoints of a credential that the caller's transaction has just taken out of use. */
+export async function tellEndpoints(
+  db: Queryable,
+  { tenantId, credentialId }: { readonly tenantId: string; readonly credentialId: string },
+  by: RevokedBy,
+  sources: OwnEventSources,
+): Promise<void> {
+  const data = JSON.stringify(eventData(credentialId, by, sources.clock.now()));
+  await publishOwnEvent(db, { tenantId, type: "credential.revoked", data }, sources);
+}
+
 /**
  * Revokes, as the last step of the caller's transaction. What is revoked already keeps its revocation. Endpoints of the
  * tenant hear of a credential as `credential.revoked`.
@@ -61,8 +72,7 @@ export async function revoke(
   const { tenantId, changed } = taken;
   if (changed && target.noun === "credential") {
     // Before the publication, which locks the sequence and the log until the commit.
-    const data = eventData(target.id, by, nowMs);
-    await publishOwnEvent(db, { tenantId, type: "credential.revoked", data: JSON.stringify(data) }, sources);
+    await tellEndpoints(db, { tenantId, credentialId: target.id }, by, sources);
   }
   if (by.hold === true) {
     await holdTenant(db, tenantId, by, sources);

@@ -6,6 +6,7 @@ import { sweepRotation, type Swept } from "../../../src/credentials/rotation-swe
 import { createLogger } from "../../../src/observability/logger.ts";
 import { metrics } from "../../../src/observability/metrics.ts";
 import { eventually } from "../../support/eventually.ts";
+import { testKeyring } from "../../support/keyring.ts";
 import {
   CERTIFICATE,
   DAY_MS,
@@ -15,13 +16,15 @@ import {
 } from "../../support/token-service.ts";
 
 const service = useTokenService();
+const keyring = testKeyring();
 let tokens: TokenService;
 const lines: string[] = [];
 const log = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
 
 async function sweep(): Promise<Swept> {
   const { pools, rules, clock } = tokens;
-  return await sweepRotation({ pool: pools.rotator, rules, clock, randomBytes, log });
+  const sources = { keyring, clock, randomBytes, deadLetterMs: DAY_MS };
+  return await sweepRotation({ ...sources, pool: pools.rotator, rules, log });
 }
 
 beforeEach(async () => {
@@ -136,6 +139,11 @@ test("a credential that was replaced is revoked when its overlap is over, and th
     new Date(tokens.clock.now() + DAY_MS),
     successor.credentialId,
   ]);
+  const { rows: tenants } = await tokens.sql.query<{ id: string }>("SELECT id FROM tenants");
+  for (const { id } of tenants) {
+    const dataKey = await keyring.newTenantDataKey(id);
+    await tokens.sql.query("UPDATE tenants SET data_key = $2 WHERE id = $1", [id, dataKey]);
+  }
   expect(await sweep()).toMatchObject({ revoked: 0 });
   expect(await tokens.outcome(client)).toBe("token");
   tokens.advance(DAY_MS);
@@ -146,6 +154,7 @@ test("a credential that was replaced is revoked when its overlap is over, and th
     client.credentialId,
   ]);
   expect(rows).toEqual([{ kind: "credential", reason: "replaced", actor: "system:rotation" }]);
+  expect((await tokens.sql.query("SELECT type FROM events")).rows).toEqual([{ type: "credential.revoked" }]);
 });
 
 describe("whatever the times", () => {
