@@ -26,7 +26,7 @@ export interface Vector {
   readonly headers: readonly Header[];
   /** `misconfigured`: the caller gave secrets that are none. */
   readonly expect:
-    | { readonly result: "accepted"; readonly id: string | null; readonly scheme: "sha256" | "v1" }
+    | { readonly result: "accepted"; readonly id: string | null; readonly scheme: "sha256" | "v1" | "v1a" }
     | { readonly result: "refused"; readonly code: RefusalCode }
     | { readonly result: "misconfigured" };
 }
@@ -133,7 +133,7 @@ function vector(
 function accepted(
   name: string,
   draft: Draft,
-  scheme: "sha256" | "v1" = "v1",
+  scheme: "sha256" | "v1" | "v1a" = "v1",
   id: string | null = ID,
 ): Vector {
   return vector(name, draft, { result: "accepted", id, scheme });

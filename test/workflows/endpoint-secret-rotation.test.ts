@@ -1,0 +1,132 @@
+/** Changes of an endpoint's secret against requests that are under way: a real worker, a real receiver. */
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createPool, type Pool } from "../../src/database/pool.ts";
+import { tenantTransaction } from "../../src/database/transaction.ts";
+import { systemClock } from "../../src/domain/clock.ts";
+import { activateSecret, rotateSecret } from "../../src/endpoints/endpoint-secrets.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import type { WorkerProcess } from "../../src/processes/worker.ts";
+import { verify } from "../../src/receiver/verify.ts";
+import { testKeyring } from "../support/keyring.ts";
+import { type ReceivedRequest, startReceiver } from "../support/receiver-server.ts";
+import { TEST_CALLER, type TestEndpoint, useWorld } from "../support/world.ts";
+
+const made = useWorld();
+let worker: WorkerProcess;
+let pool: Pool;
+
+beforeAll(async () => {
+  const { config } = made.current;
+  pool = createPool({
+    url: config.databaseUrl,
+    role: "signet_api",
+    max: 2,
+    log: createLogger({ level: "error" }),
+  });
+  worker = await made.current.startWorker();
+});
+afterAll(async () => {
+  await worker.close();
+  await pool.end();
+});
+
+const using = () => ({
+  by: TEST_CALLER,
+  services: {
+    keyring: testKeyring(made.current.config.kek ?? Buffer.alloc(0)),
+    clock: systemClock,
+    randomBytes,
+  },
+});
+
+async function rotate(place: TestEndpoint, overlapSeconds: number): Promise<string> {
+  return await tenantTransaction(
+    pool,
+    place.tenantId,
+    async (db) => (await rotateSecret(db, place, { overlapSeconds }, using())).secret,
+  );
+}
+
+async function activate(place: TestEndpoint): Promise<void> {
+  await tenantTransaction(pool, place.tenantId, async (db) => await activateSecret(db, place, using()));
+}
+
+/** Which of the secrets the request is good for, one at a time; and which made the specification's header. */
+function goodFor(request: ReceivedRequest | undefined, secrets: readonly string[]): boolean[][] {
+  const { headers = {}, rawBody = Buffer.alloc(0), receivedAt = 0 } = request ?? {};
+  const first = Object.fromEntries(
+    Object.entries(headers).filter(([name]) => !name.startsWith("webhook-") && !name.endsWith("-alt")),
+  );
+  return [headers, first].map((some) =>
+    secrets.map((secret) => {
+      try {
+        verify({ rawBody, headers: some, secrets: [secret], now: receivedAt });
+        return true;
+      } catch {
+        return false;
+      }
+    }),
+  );
+}
+
+/** A first attempt that is under way while `change` happens and fails after it, and the second attempt. */
+async function around(
+  endpoint: TestEndpoint,
+  receiver: Awaited<ReturnType<typeof startReceiver>>,
+  change: () => Promise<void>,
+): Promise<readonly ReceivedRequest[]> {
+  const world = made.current;
+  let release: (value?: unknown) => void = () => undefined;
+  const changed = new Promise((resolve) => {
+    release = resolve;
+  });
+  receiver.clear();
+  receiver.answer([{ kind: "answer", status: 500, after: changed }, { kind: "answer" }]);
+  const [delivery] = (await world.publish(endpoint.tenantId)).deliveries;
+  await receiver.waitFor(1);
+  await change();
+  release();
+  await world.untilDelivery(endpoint.tenantId, delivery?.id ?? "", ({ state }) => state === "DELIVERED");
+  return await receiver.waitFor(2);
+}
+
+test("what is under way ends with the signatures that it began with; the next attempt has the new ones", async () => {
+  const world = made.current;
+  const receiver = await startReceiver({});
+  const endpoint = await world.createEndpoint(await world.createTenant(), receiver.url);
+  const old = endpoint.secret;
+  let next = "";
+  const rotated = await around(endpoint, receiver, async () => {
+    next = await rotate(endpoint, 3_600);
+  });
+  expect(goodFor(rotated[0], [old, next])).toEqual([
+    [true, false],
+    [true, false],
+  ]);
+  expect(goodFor(rotated[1], [old, next])).toEqual([
+    [true, true],
+    [true, false],
+  ]);
+
+  const activated = await around(endpoint, receiver, async () => await activate(endpoint));
+  // On both sides of the swap either secret is enough.
+  expect(goodFor(activated[0], [old, next])).toEqual([
+    [true, true],
+    [true, false],
+  ]);
+  expect(goodFor(activated[1], [old, next])).toEqual([
+    [true, true],
+    [false, true],
+  ]);
+
+  let fresh = "";
+  const replaced = await around(endpoint, receiver, async () => {
+    fresh = await rotate(endpoint, 0);
+  });
+  expect(goodFor(replaced[1], [old, next, fresh])).toEqual([
+    [false, false, true],
+    [false, false, true],
+  ]);
+  await receiver.close();
+});
