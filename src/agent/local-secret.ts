@@ -3,20 +3,23 @@
  * whatever a program can be talked into fetching; the secret is for those who can read its file.
  */
 import { randomBytes } from "node:crypto";
-import { readFile, stat, writeFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
+import { writeOnce } from "../write-once.ts";
 
 const BYTES = 32;
 const LENGTH_MIN = 32;
 const WORLD = 0o007;
 
-async function create(path: string): Promise<void> {
-  const secret = randomBytes(BYTES).toString("base64url");
+/** Its directory may be one that nobody can write to. */
+async function isThere(path: string): Promise<boolean> {
   try {
-    await writeFile(path, `${secret}\n`, { flag: "wx", mode: 0o600 });
+    await stat(path);
+    return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") {
-      throw error;
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") {
+      return false;
     }
+    throw error;
   }
 }
 
@@ -26,7 +29,10 @@ async function create(path: string): Promise<void> {
  * @throws Error when everybody can read it, or it is too short to be one
  */
 export async function readLocalSecret(path: string): Promise<string> {
-  await create(path);
+  if (!(await isThere(path))) {
+    // Another agent may be at it: the first one's stays.
+    await writeOnce(path, `${randomBytes(BYTES).toString("base64url")}\n`, { mode: 0o600, randomBytes });
+  }
   if (((await stat(path)).mode & WORLD) !== 0) {
     throw new Error(`everybody can read ${path}: chmod 640 or less`);
   }

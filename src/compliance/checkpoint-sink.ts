@@ -2,9 +2,10 @@
  * Where checkpoints are kept out of the database's reach. A sink is written once: a number that is taken stays as it
  * is. What the signer signs next must extend the newest of them, so two signers with one sink cannot fork.
  */
-import { link, mkdir, open, readdir, readFile, unlink } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { RandomBytes } from "../domain/ids.ts";
+import { syncDirectory, writeOnce } from "../write-once.ts";
 
 export interface KeptCheckpoint {
   /** From 1, without gaps. */
@@ -51,15 +52,6 @@ async function namesIn(directory: string, pattern: RegExp): Promise<string[]> {
   }
 }
 
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, "r");
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
-}
-
 /** Paths of all checkpoints in a directory of a file sink, oldest first. */
 export async function checkpointFiles(directory: string): Promise<string[]> {
   const paths: string[] = [];
@@ -98,28 +90,10 @@ export function createFileSink(directory: string, randomBytes: RandomBytes): Che
 
     append: async ({ seq, note }) => {
       const path = pathOf(directory, seq);
-      const parent = dirname(path);
-      await mkdir(parent, { recursive: true });
-      const draft = join(parent, `.${Buffer.from(randomBytes(8)).toString("hex")}`);
-      const file = await open(draft, "wx", 0o644);
-      try {
-        await file.writeFile(note);
-        await file.sync();
-      } finally {
-        await file.close();
+      if (!(await writeOnce(path, note, { mode: 0o644, randomBytes }))) {
+        return false;
       }
-      try {
-        // Unlike a rename, a link never takes the place of what is there.
-        await link(draft, path);
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === "EEXIST") {
-          return false;
-        }
-        throw error;
-      } finally {
-        await unlink(draft);
-      }
-      await syncDirectory(parent);
+      // The group may be new.
       await syncDirectory(directory);
       return true;
     },

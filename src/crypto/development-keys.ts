@@ -1,7 +1,8 @@
 /** Keys that development makes for itself at the first start and keeps under SIGNET_HOME. */
-import { link, mkdir, open, readFile, unlink } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { RandomBytes } from "../domain/ids.ts";
+import { writeOnce } from "../write-once.ts";
 
 /**
  * The content of `name` in `directory`, made if it is not there. Two processes that start at once agree: each writes a
@@ -17,24 +18,10 @@ export async function readOrCreateKey(
   if (existing !== undefined) {
     return existing;
   }
-  await mkdir(directory, { recursive: true });
-  const draft = `${path}.${Buffer.from(randomBytes(6)).toString("hex")}`;
-  const file = await open(draft, "wx", 0o600);
-  try {
-    await file.writeFile(`${Buffer.from(randomBytes(32)).toString("base64url")}\n`);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  try {
-    await link(draft, path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") {
-      throw error;
-    }
-  } finally {
-    await unlink(draft);
-  }
+  await writeOnce(path, `${Buffer.from(randomBytes(32)).toString("base64url")}\n`, {
+    mode: 0o600,
+    randomBytes,
+  });
   const made = await readKey(path);
   if (made === undefined) {
     throw new Error(`${path} was removed while it was being made`);
