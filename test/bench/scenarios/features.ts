@@ -1,8 +1,10 @@
 /** What single features cost, where no switch turns them off: their own code in a loop, CPU per 1,000 deliveries. */
 import { createPublicKey, generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { buildEnvelope } from "../../../src/delivery/envelope.ts";
+import { compileFilter } from "../../../src/delivery/event-filter.ts";
 import { createSigner } from "../../../src/delivery/signer.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
+import { compileSchema } from "../../../src/event-types/schema-validator.ts";
 import { createTokenMint } from "../../../src/oauth/access-token.ts";
 import { createTokenVerifier } from "../../../src/oauth/verify-access-token.ts";
 import { generateSecret } from "../../../src/receiver/secret.ts";
@@ -93,11 +95,37 @@ async function signing(): Promise<number> {
   );
 }
 
+/** What an event pays that meets rules: it is parsed, checked by a schema of eight members, tried by one filter. */
+async function eventRules(): Promise<Readonly<Record<string, number>>> {
+  const members = ["a", "b", "c", "d", "e", "f", "g", "pad"];
+  const text = JSON.stringify({
+    ...Object.fromEntries(members.map((name) => [name, name])),
+    amount: 120,
+    pad: "x".repeat(PAYLOAD_BYTES),
+  });
+  const check = compileSchema({
+    type: "object",
+    required: members,
+    properties: Object.fromEntries(members.map((name) => [name, { type: "string" }])),
+  });
+  const admits = compileFilter({ "data.amount": { $gte: 100 }, "data.a": { $in: ["a", "b"] } });
+  const data = JSON.parse(text) as unknown;
+  if (check(data).length > 0 || typeof admits !== "function" || !admits({ type: "bench.type_00", data })) {
+    throw new Error("the event does not pass");
+  }
+  return {
+    parse: await cpuPerThousand(CALLS, () => JSON.parse(text) as unknown),
+    schema: await cpuPerThousand(CALLS, () => check(data)),
+    filter: await cpuPerThousand(CALLS, () => admits({ type: "bench.type_00", data })),
+  };
+}
+
 async function runScenario(bench: Bench): Promise<void> {
   const finding = {
     unit: "CPU-seconds per 1,000",
     token_verification: await tokenVerification(),
     signing: await signing(),
+    event_rules: await eventRules(),
     ...(await measureDatabaseFeatures(bench)),
   };
   bench.findings["features"] = finding;
@@ -106,6 +134,7 @@ async function runScenario(bench: Bench): Promise<void> {
 
 export const features: Scenario = {
   name: "features",
-  about: "what token verification, signing, row-level security and attempt rows cost: their code in a loop",
+  about:
+    "what token verification, signing, schemas and filters, row-level security and attempt rows cost: their code in a loop",
   run: runScenario,
 };
