@@ -1,5 +1,6 @@
 /** The public API: what it serves, in order. Each line is a file; each route declares who may call it. */
 import type { Config } from "../config.ts";
+import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool } from "../database/pool.ts";
 import { tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
@@ -7,13 +8,16 @@ import type { RandomBytes } from "../domain/ids.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
+import type { ProducerAuthenticator } from "../producers/authenticate-producer.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
-import { createScopeGuard } from "./plugins/authentication.ts";
+import { createAdmission, createScopeGuard } from "./plugins/authentication.ts";
+import { createIngressValidator } from "./plugins/ingress-validator.ts";
 import { registerComplianceRoutes } from "./routes/compliance.ts";
 import { registerCredentialRevocation } from "./routes/credential-revocation.ts";
 import { registerCredentialRoutes } from "./routes/credentials.ts";
+import { registerSigningSecretRoutes } from "./routes/signing-secrets.ts";
 import { registerErrorTypeRoutes } from "./routes/error-types.ts";
 import { registerHealthRoutes } from "./routes/health.ts";
 import { type OAuthServices, registerOAuthRoutes } from "./routes/oauth.ts";
@@ -48,20 +52,27 @@ export interface ApiServices {
   };
   readonly revocation: RevocationServices;
   readonly tenantLimits: TenantLimits;
+  /** Who publishes with a signature. */
+  readonly producers: ProducerAuthenticator;
+  /** Seals signing secrets. */
+  readonly keyring: Keyring;
   readonly readiness: readonly ReadinessCheck[];
 }
 
 /** Builds the public API, ready to listen. */
 export async function createApi(services: ApiServices): Promise<SignetServer> {
   const { config, clock, randomBytes, log, pools } = services;
-  const scopes = createScopeGuard(
-    services.tokens.admit,
-    { bindingRequired: !config.development },
-    services.tenantLimits,
-  );
+  const admit = createAdmission(services.tenantLimits);
+  const ingress = createIngressValidator(services.producers, admit);
+  const scopes = createScopeGuard({
+    verify: services.tokens.admit,
+    binding: { bindingRequired: !config.development },
+    admit,
+    ingress,
+  });
   const server = createServer({
     baseUrl: config.publicUrl,
-    guards: { scopes },
+    guards: { scopes, signatures: (required) => ingress.guard(required) },
     clients: services.clients,
     idempotency: {
       pepper: services.credentials.pepper,
@@ -88,6 +99,13 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     pool: pools.api,
     credentialsMax: async (tenantId) =>
       (await services.tenantLimits.policyOf(tenantId)).limits.credentials_per_principal,
+    clock,
+    randomBytes,
+  });
+  registerSigningSecretRoutes(server, {
+    pool: pools.api,
+    keyring: services.keyring,
+    pepper: services.credentials.pepper,
     clock,
     randomBytes,
   });

@@ -15,6 +15,7 @@ import { installClientCertificates } from "./plugins/client-certificates.ts";
 import { createClientErrorHandler } from "./plugins/client-errors.ts";
 import { failRequest, installErrorHandling } from "./plugins/error-handling.ts";
 import { type IdempotencyServices, installIdempotency } from "./plugins/idempotency.ts";
+import { decorateSignedRequests } from "./plugins/ingress-validator.ts";
 import { installRequestHygiene, parseQueryString } from "./plugins/request-hygiene.ts";
 import { installRouteDeclarations, type RouteGuards } from "./plugins/route-declarations.ts";
 import type { SignetServer } from "./types.ts";
@@ -70,6 +71,7 @@ export function createServer(options: ServerOptions): SignetServer {
   }).withTypeProvider<TypeBoxTypeProvider>();
   server.decorateRequest("identity");
   server.decorateRequest("operator");
+  decorateSignedRequests(server);
   const bodyLimits = new Map<string, number>();
   server.addHook("onRoute", (route) => {
     bodyLimits.set(`${String(route.method)} ${route.url}`, route.bodyLimit ?? BODY_LIMIT);

@@ -19,6 +19,8 @@ export interface Credential {
   /** When a credential that was replaced ends, and by which one it was replaced. */
   readonly ends_at: string | null;
   readonly replaced_by: string | null;
+  /** It publishes with its signature only. */
+  readonly signature_required: boolean;
   /** When the secret that is in use is due for its successor. */
   readonly due_at: string | null;
   /** The rotation was due a week ago, and the successor is not in use. */
@@ -83,6 +85,33 @@ export interface RevokeOptions extends CallOptions {
   readonly reason?: string;
 }
 
+/** A version of what a credential signs events with; nothing of what it is. */
+export interface SigningSecret {
+  readonly version: number;
+  readonly state: "GOOD" | "ENDED" | "REVOKED";
+  /** First 8 hex digits of the secret's SHA-256. */
+  readonly fingerprint: string;
+  readonly created_at: string;
+  readonly last_used_at: string | null;
+  readonly ends_at: string | null;
+  readonly revoked_at: string | null;
+}
+
+export interface CreatedSigningSecret extends SigningSecret {
+  /** Shown here, and again only to the same call with the same key within 24 hours. */
+  readonly secret: string;
+}
+
+export interface SigningSecretOptions extends IdempotentOptions {
+  /** How long the version before goes on; 24 hours unless said otherwise, 0 ends all others now. */
+  readonly overlapSeconds?: number;
+}
+
+export interface RevokeSigningSecretOptions extends RevokeOptions {
+  /** All where none is named. */
+  readonly version?: number;
+}
+
 export class Credentials {
   readonly #transport: Transport;
 
@@ -122,4 +151,57 @@ export class Credentials {
       ...options,
     });
   }
+
+  /** Makes what the credential signs events with, or its next version. */
+  async createSigningSecret(
+    id: string,
+    { overlapSeconds, ...options }: SigningSecretOptions = {},
+  ): Promise<CreatedSigningSecret> {
+    return await this.#transport.call({
+      method: "POST",
+      path: signingPath(id),
+      body: overlapSeconds === undefined ? {} : { overlap_seconds: overlapSeconds },
+      ...options,
+      idempotencyKey: idempotencyKeyOf(options),
+    });
+  }
+
+  /** Newest first. */
+  async signingSecrets(id: string, options: CallOptions = {}): Promise<readonly SigningSecret[]> {
+    const { data } = await this.#transport.call<{ readonly data: readonly SigningSecret[] }>({
+      method: "GET",
+      path: signingPath(id),
+      ...options,
+    });
+    return data;
+  }
+
+  /** Ends versions at once and erases them. Needs `credentials:revoke`. */
+  async revokeSigningSecrets(
+    id: string,
+    { version, reason, ...options }: RevokeSigningSecretOptions = {},
+  ): Promise<readonly SigningSecret[]> {
+    const { data } = await this.#transport.call<{ readonly data: readonly SigningSecret[] }>({
+      method: "POST",
+      path: `${signingPath(id)}/revoke`,
+      body: { ...(version === undefined ? {} : { version }), ...(reason === undefined ? {} : { reason }) },
+      repeatable: true,
+      ...options,
+    });
+    return data;
+  }
+
+  /** Says whether a token of the credential alone is enough to publish. */
+  async requireSignature(id: string, required: boolean, options: CallOptions = {}): Promise<Credential> {
+    return await this.#transport.call({
+      method: "PATCH",
+      path: `${PATH}/${segment(id)}`,
+      body: { signature_required: required },
+      ...options,
+    });
+  }
+}
+
+function signingPath(id: string): string {
+  return `${PATH}/${segment(id)}/signing-secret`;
 }

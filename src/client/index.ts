@@ -10,10 +10,12 @@ export { ComplianceProofError, type VerifiedEntry, type VerifyEntryOptions } fro
 export type { CredentialStore } from "./credential-store.ts";
 export type {
   CreatedCredential,
+  CreatedSigningSecret,
   Credential,
   CredentialDetails,
   NewCredential,
   Revocation,
+  SigningSecret,
   RevokeOptions,
   SecretVersion,
 } from "./credentials.ts";

@@ -23,6 +23,8 @@ import { type Checked, EventRules, rulesKey } from "./event-rules.ts";
 
 /** How long an Idempotency-Key stands for its first request (wire.md, Events). */
 export const IDEMPOTENCY_MS = 86_400_000;
+/** How long a signed event is known by its id (security decisions F): three times what a signature is good for. */
+const REPLAY_MS = 900_000;
 const COMMIT_EVENTS_MAX = 1_000;
 /** Characters of `data`: a small event must not wait for hundreds of large ones to be written. */
 const COMMIT_SIZE_MAX = 4_194_304;
@@ -152,7 +154,8 @@ async function commit(items: readonly CheckedEvent[], options: IngestOptions): P
       return "other-rules";
     }
     const { idempotency } = event;
-    const key = idempotency === null ? null : `${idempotency.tenantId}/${idempotency.key}`;
+    const key =
+      idempotency === null ? null : `${idempotency.tenantId}/${idempotency.signer ?? ""}/${idempotency.key}`;
     if (key !== null && keys.has(key)) {
       return "key-taken";
     }
@@ -170,6 +173,7 @@ async function commit(items: readonly CheckedEvent[], options: IngestOptions): P
   const inserted = await insertEvents(pool, sealed, {
     now,
     keysAfter: new Date(nowMs - IDEMPOTENCY_MS),
+    signedKeysAfter: new Date(nowMs - REPLAY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
   });
   return made.map((flushed) =>
@@ -237,9 +241,15 @@ async function answerOfKey(
   if (idempotency === null) {
     return undefined;
   }
-  const taken = await findEventKey(pool, idempotency.tenantId, idempotency.key);
-  if (taken === undefined || taken.takenAt.getTime() <= nowMs - IDEMPOTENCY_MS) {
+  const taken = await findEventKey(pool, idempotency);
+  const keptMs = idempotency.signer === null ? IDEMPOTENCY_MS : REPLAY_MS;
+  if (taken === undefined || taken.takenAt.getTime() <= nowMs - keptMs) {
     return undefined;
+  }
+  if (!taken.bodyHash.equals(idempotency.bodyHash) && idempotency.signer !== null) {
+    throw new SignetError("REPLAY_CONFLICT", {
+      detail: "The same key signed another event with this id in the past 15 minutes.",
+    });
   }
   if (!taken.bodyHash.equals(idempotency.bodyHash)) {
     throw new SignetError("IDEMPOTENCY_KEY_REUSED", {

@@ -73,6 +73,7 @@ export async function publishOwnEvent(
   const times = {
     now,
     keysAfter: new Date(nowMs - IDEMPOTENCY_MS),
+    signedKeysAfter: new Date(nowMs - IDEMPOTENCY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
   };
   return await actAs(db, "signet_ingest", async () => {

@@ -4,7 +4,7 @@
  */
 import type { FastifyRequest } from "fastify";
 import type { IncomingHttpHeaders } from "node:http";
-import { createScopeGuard } from "../api/plugins/authentication.ts";
+import { createAdmission, createScopeGuard } from "../api/plugins/authentication.ts";
 import { registerHealthRoutes } from "../api/routes/health.ts";
 import { createServer } from "../api/server.ts";
 import type { SignetServer } from "../api/types.ts";
@@ -166,7 +166,7 @@ export async function createGateway(
 ): Promise<SignetServer> {
   const { baseUrl, clients, admit, bindingRequired, admissionInstant, api, clock, randomBytes, log } =
     services;
-  const scopes = createScopeGuard(admit, { bindingRequired });
+  const scopes = createScopeGuard({ verify: admit, binding: { bindingRequired }, admit: createAdmission() });
   const server = createServer({
     baseUrl,
     guards: {

@@ -1,9 +1,5 @@
 /** When each secret version was last used: written once a minute and version, beside the answers, never before one. */
-import type {
-  ClientRecord,
-  SecretVersionKey,
-  SecretVersionRecord,
-} from "../database/repositories/clients.ts";
+import type { SecretVersionKey } from "../database/repositories/clients.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 
@@ -12,7 +8,10 @@ const WRITE_EVERY_MS = 1_000;
 
 export interface LastUsedRecorder {
   /** Notes a use; costs a comparison unless the last one noted is older than a minute. */
-  note(client: ClientRecord, version: SecretVersionRecord): void;
+  note(
+    credential: { readonly credentialId: string },
+    version: { readonly version: number; readonly lastUsedAt: number | null },
+  ): void;
   /** Writes what is noted and stops. */
   close(): Promise<void>;
 }

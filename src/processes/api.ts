@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { Client } from "@temporalio/client";
 import { createAdmin } from "../api/admin/app.ts";
 import { createCommitChange } from "../api/admin/audited.ts";
+import type { AdminServices } from "../api/admin/services.ts";
 import { createApi } from "../api/app.ts";
 import type { OAuthServices } from "../api/routes/oauth.ts";
 import type { SignetServer } from "../api/types.ts";
@@ -40,6 +41,7 @@ import { openAdminListener } from "./admin-listener.ts";
 import { handlerOf, openMutualTls } from "./mutual-tls.ts";
 import { openOperatorAccess } from "./operator-access.ts";
 import { rotationRules } from "../settings/rotation-settings.ts";
+import { openProducers } from "./producers.ts";
 import { followRevocations } from "./revocation.ts";
 import { openTenantLimits } from "./tenant-limits.ts";
 import { createTokens } from "./tokens.ts";
@@ -175,6 +177,27 @@ function readinessChecks(db: Pool, temporal: Client, keys: KeyStore): readonly R
   ];
 }
 
+type OperatorsApiParts = Pick<
+  AdminServices,
+  "pepper" | "keyring" | "clients" | "revocation" | "clock" | "randomBytes" | "log"
+> & { readonly config: Config; readonly pools: Pools };
+
+async function createOperatorsApi({ config, pools, ...parts }: OperatorsApiParts): Promise<SignetServer> {
+  const shared = { pool: pools.operator, ...parts };
+  return await createAdmin({
+    ...shared,
+    baseUrl: config.publicUrl,
+    access: await openOperatorAccess({ config, ...shared }),
+    bootstrap: config.bootstrapOperator === "on",
+    certificatesRequired: config.mtlsMode !== "off",
+    auditPool: pools.audit,
+    commit: createCommitChange(shared),
+    rotationRules: rotationRules(config),
+    limitDefaults: config,
+    alg: config.jwtAlg,
+  });
+}
+
 /** Starts the api process and resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log, clock = systemClock } = options;
@@ -191,6 +214,10 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
+  const { follower } = revocation;
+  const tokens = createTokens({ config, keys, clock, log, receipts, pools, follower });
+  const { isAdmitted } = tokens;
+  const producers = openProducers({ config, pool: pools.issuer, keyring, isAdmitted, clock, log });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
   const readiness = [...readinessChecks(pools.api, temporal, keys), revocation.readiness];
@@ -203,27 +230,22 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     oauth,
     credentials: credentialIssuing({ config, pepper }),
     webhooks,
-    tokens: createTokens({ config, keys, clock, log, receipts, pools, follower: revocation.follower }),
+    tokens,
     revocation: revoking,
     tenantLimits,
+    producers: producers.authenticator,
+    keyring,
     readiness,
   });
-  const admin = await createAdmin({
-    ...shared,
-    baseUrl: config.publicUrl,
-    access: await openOperatorAccess({ config, pool: pools.operator, pepper, ...shared }),
-    clients: adminListener.clients,
-    bootstrap: config.bootstrapOperator === "on",
-    certificatesRequired: config.mtlsMode !== "off",
-    pool: pools.operator,
-    auditPool: pools.audit,
-    commit: createCommitChange({ pool: pools.operator, pepper, ...shared }),
-    keyring,
+  const { clients } = adminListener;
+  const admin = await createOperatorsApi({
+    config,
+    pools,
     pepper,
+    keyring,
+    clients,
     revocation: revoking,
-    rotationRules: rotationRules(config),
-    limitDefaults: config,
-    alg: config.jwtAlg,
+    ...shared,
   });
   const publicAddress = await listen(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);
@@ -243,7 +265,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
       await revocation.close();
       await webhooks.drain();
       await temporal.connection.close();
-      await oauth.close();
+      await Promise.all([oauth.close(), producers.close()]);
       await Promise.all(Object.values(pools).map(async (pool: Pool) => await pool.end()));
     },
   };

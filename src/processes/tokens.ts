@@ -12,7 +12,8 @@ import type { RevocationFollower } from "../revocation/follower.ts";
 import { publishRevocation } from "../revocation/publish-revocation.ts";
 import type { Receipts } from "../revocation/receipts.ts";
 import { createStaleReport } from "../revocation/stale-report.ts";
-import { createTokenAdmission } from "../revocation/token-admission.ts";
+import type { RevocableToken } from "../revocation/deny-list.ts";
+import { createTokenAdmission, isAdmitted } from "../revocation/token-admission.ts";
 
 export interface TokenParts {
   readonly config: Pick<Config, "publicUrl" | "audience" | "resources">;
@@ -30,6 +31,8 @@ export interface TokenParts {
 export interface Tokens {
   /** Lets tokens of this process's audience in, and no other. */
   readonly admit: VerifyToken;
+  /** Whether an identity that came without a token is not revoked. */
+  readonly isAdmitted: (identity: RevocableToken) => Promise<boolean>;
   readonly status: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
 }
 
@@ -43,6 +46,7 @@ export function createTokens(parts: TokenParts): Tokens {
   const report = createStaleReport(parts);
   return {
     admit: createTokenAdmission(verifyOwn, follower, report),
+    isAdmitted: async (identity) => await isAdmitted(follower, identity, report),
     status: {
       verify,
       admit: createTokenAdmission(verify, follower, report),

@@ -8,7 +8,8 @@ export type Limit =
   | "token_failures"
   | "api"
   | "publish"
-  | "operator_failures";
+  | "operator_failures"
+  | "signature_failures";
 
 /** 429 that says when to come back (RFC 6585 section 4); counted. */
 export function rateLimited(limit: Limit, waitMs: number, detail: string): SignetError {

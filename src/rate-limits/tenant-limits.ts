@@ -17,8 +17,8 @@ interface Answer {
 }
 
 export interface TenantLimits {
-  /** The tenant's policy. */
-  policyOf(tenantId: string): Promise<TenantPolicy>;
+  /** The tenant's policy; a promise only where it has to be read. */
+  policyOf(tenantId: string): TenantPolicy | Promise<TenantPolicy>;
   /** Counts a request, and says in the answer what is left. @throws SignetError RATE_LIMITED */
   admit(tenantId: string, policy: TenantPolicy, rate: TenantRate, answer: Answer): void;
   /** Counts the events of a batch beyond the first: whoever comes next waits for them. */
@@ -35,7 +35,7 @@ export interface TenantLimitsOptions {
 export function createTenantLimits({ policies, monotonic }: TenantLimitsOptions): TenantLimits {
   const buckets = { api: new TokenBuckets(), publish: new TokenBuckets() };
   return {
-    policyOf: async (tenantId) => policies.known(tenantId) ?? (await policies.read(tenantId)),
+    policyOf: (tenantId) => policies.known(tenantId) ?? policies.read(tenantId),
     admit: (tenantId, { limits }, rate, answer) => {
       const perSecond = limits[RATES[rate]];
       if (perSecond === 0) {

@@ -29,6 +29,30 @@ async function verdictAfterRenewal(knowledge: RevocationKnowledge, token: Revoca
 }
 
 /**
+ * Whether what an identity stands for is not revoked.
+ *
+ * @throws SignetError `REVOCATION_STALE` when nobody can say
+ */
+export async function isAdmitted(
+  knowledge: RevocationKnowledge,
+  identity: RevocableToken,
+  report: Pick<StaleReport, "refused">,
+): Promise<boolean> {
+  let verdict = knowledge.view.verdict(identity);
+  if (verdict === "stale") {
+    verdict = await verdictAfterRenewal(knowledge, identity);
+  }
+  if (verdict === "stale") {
+    report.refused();
+    throw new SignetError("REVOCATION_STALE", {
+      detail: "Whether the access token was revoked cannot be told at the moment.",
+      headers: { "retry-after": "1" },
+    });
+  }
+  return verdict === "admit";
+}
+
+/**
  * Adds revocation to the check of access tokens.
  *
  * @returns a check that also rejects with `TOKEN_REVOKED`, or with `REVOCATION_STALE` when nobody can say
@@ -40,22 +64,11 @@ export function createTokenAdmission(
 ): VerifyToken {
   async function admitAfter(verifying: Identity | Promise<Identity>): Promise<Identity> {
     const identity = await verifying;
-    let verdict = knowledge.view.verdict(identity);
-    if (verdict === "stale") {
-      verdict = await verdictAfterRenewal(knowledge, identity);
-    }
-    if (verdict === "admit") {
+    if (await isAdmitted(knowledge, identity, report)) {
       report.admitted();
       return identity;
     }
-    if (verdict === "revoked") {
-      throw tokenRefused("TOKEN_REVOKED", "The access token was revoked.");
-    }
-    report.refused();
-    throw new SignetError("REVOCATION_STALE", {
-      detail: "Whether the access token was revoked cannot be told at the moment.",
-      headers: { "retry-after": "1" },
-    });
+    throw tokenRefused("TOKEN_REVOKED", "The access token was revoked.");
   }
 
   return (token) => {

@@ -261,6 +261,20 @@ describe("the client", () => {
     expect(await after?.credentials.get(own.credentialId)).toMatchObject({ replaced_by: made?.id });
   });
 
+  test("makes, lists and ends what a credential signs with, and says whether it must", async () => {
+    const own = await provision(api, {
+      scopes: ["credentials:read", "credentials:write", "credentials:revoke"],
+    });
+    const { credentials } = connect({ clientId: own.clientId, clientSecret: own.clientSecret });
+    const made = await credentials.createSigningSecret(own.credentialId, { overlapSeconds: 60 });
+    expect(made.secret).toMatch(/^whsec_/);
+    const [version] = await credentials.signingSecrets(own.credentialId);
+    expect(version?.fingerprint).toBe(made.fingerprint);
+    expect((await credentials.requireSignature(own.credentialId, true)).signature_required).toBe(true);
+    const [ended] = await credentials.revokeSigningSecrets(own.credentialId, { version: 1 });
+    expect(ended?.state).toBe("REVOKED");
+  });
+
   test("revokes a credential, once for all, though the answer to it was lost", async () => {
     const { tenantId } = client;
     const victim = await provision(api, { tenantId, scopes: ["webhooks:read"] });

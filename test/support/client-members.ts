@@ -5,6 +5,7 @@ import type {
   Credential,
   CredentialDetails,
   Revocation,
+  SigningSecret,
 } from "../../src/client/credentials.ts";
 import type { DeadLetter } from "../../src/client/dead-letters.ts";
 import type { Endpoint, RegisteredEndpoint } from "../../src/client/endpoints.ts";
@@ -67,6 +68,7 @@ const ATTEMPT: Members<Attempt> = {
   response_body: true,
 };
 const CREDENTIAL: Members<Credential> = {
+  signature_required: true,
   id: true,
   principal_id: true,
   client_id: true,
@@ -102,6 +104,16 @@ export const EVENT_TYPE: Members<EventType> = {
 };
 const EVENT_TYPE_SCHEMA: Members<EventTypeSchema> = { version: true, created_at: true, schema: true };
 
+const SIGNING_SECRET: Members<SigningSecret> = {
+  version: true,
+  state: true,
+  fingerprint: true,
+  created_at: true,
+  last_used_at: true,
+  ends_at: true,
+  revoked_at: true,
+};
+
 export const REVOCATION: Members<Revocation> = {
   revocation_id: true,
   sequence: true,
@@ -134,5 +146,9 @@ export const ANSWERS: Readonly<
   "GET /v1/credentials": { data: true, members: CREDENTIAL },
   "GET /v1/credentials/{id}": { members: CREDENTIAL_DETAILS },
   "POST /v1/credentials": { members: CREATED_CREDENTIAL },
+  "PATCH /v1/credentials/{id}": { members: CREDENTIAL },
+  "GET /v1/credentials/{id}/signing-secret": { data: true, members: SIGNING_SECRET },
+  "POST /v1/credentials/{id}/signing-secret": { members: { ...SIGNING_SECRET, secret: true } },
+  "POST /v1/credentials/{id}/signing-secret/revoke": { data: true, members: SIGNING_SECRET },
   "POST /v1/credentials/{id}/revoke": { members: REVOCATION },
 };

@@ -4,7 +4,10 @@ import { SignetError } from "../../errors.ts";
 import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../oauth/bearer-errors.ts";
 import { type BindingPolicy, requireBoundCertificate } from "../../oauth/certificate-bound-token.ts";
 import type { Identity, VerifyToken } from "../../oauth/verify-access-token.ts";
+import { signatureInvalid } from "../../producers/authenticate-producer.ts";
 import type { TenantLimits } from "../../rate-limits/tenant-limits.ts";
+import type { TenantPolicy } from "../../rate-limits/tenant-policies.ts";
+import type { IngressValidator } from "./ingress-validator.ts";
 
 /** A principal without region affinity. */
 const EVERY_REGION = "global";
@@ -48,53 +51,97 @@ function requireRegion(request: FastifyRequest): void {
 /** Makes the guard of a route from the scopes that it needs. */
 export type ScopeGuard = (required: readonly string[]) => onRequestHookHandler;
 
-/** Makes the guards of routes that declare `scopes`. `limits` are the tenants' rates, where this process keeps them. */
-export function createScopeGuard(
-  verify: VerifyToken,
-  binding: BindingPolicy,
-  limits?: TenantLimits,
-): ScopeGuard {
-  function admit(request: FastifyRequest, identity: Identity): void {
+/**
+ * Lets in a request whose identity is known: within its tenant's rate, with the scopes and for the region of its route.
+ * A promise only where something has to be read first.
+ *
+ * @throws SignetError, or rejects with one
+ */
+export type AdmitRequest = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  required: readonly string[],
+) => void | Promise<void>;
+
+function requireScopes(request: FastifyRequest, required: readonly string[]): void {
+  const { scopes: granted } = request.identity;
+  // Nearly every request passes: what it would be called in an error is made up for those that do not.
+  const violation = required.every((scope) => granted.has(scope))
+    ? undefined
+    : scopeViolation({ operation: operationOf(request), required, granted });
+  if (violation !== undefined) {
+    throw violation;
+  }
+  requireRegion(request);
+}
+
+/** `limits` are the tenants' rates, where this process keeps them. */
+export function createAdmission(limits?: TenantLimits): AdmitRequest {
+  if (limits === undefined) {
+    return (request, _reply, required) => requireScopes(request, required);
+  }
+  function admit(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { required, policy }: { readonly required: readonly string[]; readonly policy: TenantPolicy },
+  ): void {
+    const { tenantId, credentialId } = request.identity;
+    const { signatures, tenantRate } = request.routeOptions.config;
+    limits?.admit(tenantId, policy, tenantRate ?? "api", reply);
+    if (signatures === true && request.signer === undefined && policy.signing.has(credentialId)) {
+      throw signatureInvalid("This credential publishes with its signature: a token alone is not enough.");
+    }
+    requireScopes(request, required);
+  }
+  return (request, reply, required) => {
+    const policy = limits.policyOf(request.identity.tenantId);
+    return policy instanceof Promise
+      ? policy.then((read) => admit(request, reply, { required, policy: read }))
+      : admit(request, reply, { required, policy });
+  };
+}
+
+export interface ScopeGuardOptions {
+  readonly verify: VerifyToken;
+  readonly binding: BindingPolicy;
+  readonly admit: AdmitRequest;
+  /** Where signatures are taken. */
+  readonly ingress?: IngressValidator | undefined;
+}
+
+/** Makes the guards of routes that declare `scopes`. */
+export function createScopeGuard({ verify, binding, admit, ingress }: ScopeGuardOptions): ScopeGuard {
+  function identify(request: FastifyRequest, identity: Identity): void {
     request.identity = identity;
     requireBoundCertificate(identity, request.clientCertificate, binding);
-  }
-
-  function requireScopes(request: FastifyRequest, required: readonly string[]): void {
-    const { scopes: granted } = request.identity;
-    // Nearly every request passes: what it would be called in an error is made up for those that do not.
-    const violation = required.every((scope) => granted.has(scope))
-      ? undefined
-      : scopeViolation({ operation: operationOf(request), required, granted });
-    if (violation !== undefined) {
-      throw violation;
-    }
-    requireRegion(request);
+    ingress?.requireSameCredential(request);
   }
 
   async function guardSlowly(
     request: FastifyRequest,
     reply: FastifyReply,
-    verifying: Identity | Promise<Identity>,
+    { required, verifying }: { required: readonly string[]; verifying: Promise<Identity> | undefined },
   ): Promise<void> {
-    admit(request, await verifying);
-    if (limits !== undefined) {
-      const { tenantId } = request.identity;
-      const policy = await limits.policyOf(tenantId);
-      limits.admit(tenantId, policy, request.routeOptions.config.tenantRate ?? "api", reply);
+    if (verifying === undefined && (await ingress?.begin(request)) === true) {
+      return;
     }
+    identify(request, await (verifying ?? verify(bearerToken(request))));
+    await admit(request, reply, required);
   }
 
   return (required) =>
     function guard(request, reply, done) {
-      const identity = verify(bearerToken(request));
-      if (identity instanceof Promise || limits !== undefined) {
-        guardSlowly(request, reply, identity)
-          .then(() => requireScopes(request, required))
-          .then(() => done(), done);
+      const identity = ingress?.takes(request) === true ? undefined : verify(bearerToken(request));
+      if (identity === undefined || identity instanceof Promise) {
+        guardSlowly(request, reply, { required, verifying: identity }).then(() => done(), done);
         return;
       }
-      admit(request, identity);
-      requireScopes(request, required);
+      identify(request, identity);
+      const admitted = admit(request, reply, required);
+      if (admitted instanceof Promise) {
+        admitted.then(() => done(), done);
+        return;
+      }
       done();
     };
 }

@@ -61,6 +61,14 @@ export function installBodyParsing(server: SignetServer): void {
     const { opaque } = request.routeOptions.config;
     const read = (opaque === undefined ? undefined : readers.get(opaque)) ?? readPlain;
     // A POST without members may carry the header out of habit.
-    done(null, bytes.length === 0 ? undefined : read(bytes as Buffer));
+    const parse = (): unknown => (bytes.length === 0 ? undefined : read(bytes as Buffer));
+    if (request.verifyBody === undefined) {
+      done(null, parse());
+      return;
+    }
+    request
+      .verifyBody(bytes as Buffer)
+      .then(parse)
+      .then((body) => done(null, body), done);
   });
 }

@@ -2,7 +2,12 @@
  * What every route must say about itself, checked when it is registered: who may call it, and a closed schema for
  * whatever it reads. A route that forgets keeps the process from starting.
  */
-import type { onRequestAsyncHookHandler, onRequestHookHandler, RouteOptions } from "fastify";
+import type {
+  onRequestAsyncHookHandler,
+  onRequestHookHandler,
+  preValidationAsyncHookHandler,
+  RouteOptions,
+} from "fastify";
 import { Type } from "typebox";
 import { isOperatorRole, OPERATOR_ROLES, type OperatorRole } from "../../domain/operator-roles.ts";
 import { OAUTH_PATHS } from "../../oauth/oauth-error.ts";
@@ -13,6 +18,8 @@ import { requireClientCertificate } from "./client-certificates.ts";
 export interface RouteGuards {
   /** The guard of a route that needs these scopes; absent on a server without tenants. */
   readonly scopes?: ScopeGuard;
+  /** What guards a route that takes signatures too, when its body is there; absent where none are taken. */
+  readonly signatures?: (required: readonly string[]) => preValidationAsyncHookHandler;
   /** The guard of a route for operators of this role; absent on the public server. */
   readonly operator?: (required: OperatorRole) => onRequestAsyncHookHandler;
 }
@@ -73,6 +80,14 @@ function requireClosed(route: RouteOptions, part: "body" | "querystring" | "para
   }
 }
 
+/** A signature covers the body: what it is checked for comes after the body. */
+function guardAfterBody(route: RouteOptions, { signatures }: RouteGuards): void {
+  if (route.config?.signatures === true && signatures !== undefined) {
+    const guard = signatures(route.config.scopes ?? []);
+    route.preValidation = [guard, ...[route.preValidation ?? []].flat()];
+  }
+}
+
 /** Checks every route that is registered after this call and puts its guard in front of it. */
 export function installRouteDeclarations(server: SignetServer, guards: RouteGuards): void {
   server.addHook("onRoute", (route) => {
@@ -82,6 +97,7 @@ export function installRouteDeclarations(server: SignetServer, guards: RouteGuar
       ...(guard === undefined ? [] : [guard]),
     ];
     route.onRequest = [...own, ...[route.onRequest ?? []].flat()];
+    guardAfterBody(route, guards);
     if (route.config?.proxied === true) {
       return;
     }

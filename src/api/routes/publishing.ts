@@ -7,7 +7,7 @@ import { tenantExists } from "../../database/repositories/events.ts";
 import type { AcceptedEvent as Accepted, IncomingEvent, Ingest } from "../../delivery/ingest.ts";
 import type { NotePlatformPublishing } from "../../delivery/platform-publishing.ts";
 import type { TenantLimits } from "../../rate-limits/tenant-limits.ts";
-import { SignetError, validationFailed } from "../../errors.ts";
+import { type FieldProblem, SignetError, validationFailed } from "../../errors.ts";
 import { bodyInstant } from "../instants.ts";
 import { JSON_TYPE } from "../raw-json.ts";
 import { IdempotencyHeaders } from "../schemas/common.ts";
@@ -47,6 +47,9 @@ const BatchItem = Type.Union([
   }),
 ]);
 
+/** The answer to a signed request that came before. */
+const Duplicate = Type.Object({ duplicate: Type.Literal(true) });
+
 type RoutePart = Parameters<ReturnType<typeof createValidatorCompiler>>[0];
 const compilePart = createValidatorCompiler(() => BATCH_MAX);
 const checkEvent = createValueCheck(NewEvent);
@@ -74,13 +77,32 @@ function hash(value: unknown): Buffer {
   return createHash("sha256").update(JSON.stringify(value)).digest();
 }
 
+/** `sent_at`, and a batch's `id`, say something in a signed body only, where the signature's time and id are compared. */
+function unsignedMembers(
+  body: { readonly sent_at?: unknown; readonly id?: unknown },
+  { signed }: Pick<Caller, "signed">,
+): readonly FieldProblem[] {
+  const names = signed === undefined ? (["sent_at", "id"] as const) : [];
+  return names
+    .filter((name) => body[name] !== undefined)
+    .map((name) => ({
+      pointer: `/${name}`,
+      code: "not_applicable",
+      detail: "belongs to a signed body only",
+    }));
+}
+
 /** @throws SignetError VALIDATION_FAILED, PAYLOAD_TOO_LARGE */
-function readEvent(value: unknown): ReadEvent {
+function readEvent(value: unknown, signed?: "signed"): ReadEvent {
   const problems = checkEvent(value);
   if (problems.length > 0) {
     throw validationFailed(problems);
   }
   const event = value as NewEvent;
+  if (event.sent_at !== undefined && signed === undefined) {
+    const detail = "belongs to a signed body only";
+    throw validationFailed([{ pointer: "/sent_at", code: "not_applicable", detail }]);
+  }
   if (event.type === RESERVED) {
     throw validationFailed([{ pointer: "/type", code: "reserved", detail: "is reserved" }]);
   }
@@ -128,7 +150,7 @@ function itemError(error: SignetError): Record<string, unknown> {
 }
 
 /** A request, as far as publishing looks at it. */
-type Caller = Pick<FastifyRequest, "id" | "identity">;
+type Caller = Pick<FastifyRequest, "id" | "identity" | "signed">;
 
 /** Since when the first of the types that were published has been deprecated (RFC 9745). */
 class Deprecation {
@@ -163,7 +185,7 @@ class Publisher {
     key: string | undefined,
   ): Promise<{ readonly answer: unknown; readonly replayed: boolean }> {
     if (isBatch(body)) {
-      const problems = checkBatch(body);
+      const problems = [...checkBatch(body), ...unsignedMembers(body, this.#caller)];
       if (problems.length > 0) {
         throw validationFailed(problems);
       }
@@ -171,7 +193,7 @@ class Publisher {
       const { items, replayed } = await this.#publishBatch(body.events, key);
       return { answer: { data: items }, replayed };
     }
-    const read = readEvent(body);
+    const read = readEvent(body, this.#caller.signed === undefined ? undefined : "signed");
     const prepared = await this.#prepare(read);
     const bodyHash = key === undefined ? undefined : hash(canonical(read.event));
     const accepted = await this.#accept(prepared, key, bodyHash);
@@ -192,7 +214,9 @@ class Publisher {
 
   async #accept(event: Prepared, key: string | undefined, bodyHash: Buffer | undefined): Promise<Accepted> {
     const { tenantId } = this.#caller.identity;
-    const idempotency = key === undefined || bodyHash === undefined ? null : { tenantId, key, bodyHash };
+    const signer = this.#caller.signed?.credentialId ?? null;
+    const idempotency =
+      key === undefined || bodyHash === undefined ? null : { tenantId, key, bodyHash, signer };
     const accepted = await this.#services.ingest.accept({ ...event, idempotency });
     this.deprecation.note(accepted);
     return accepted;
@@ -266,6 +290,19 @@ async function attemptAsync<T>(work: () => Promise<T>): Promise<T | SignetError>
   }
 }
 
+/** What repetitions of a request are known by: the id that was signed, which nobody can change, or the header. */
+function onceBy(
+  { "idempotency-key": key }: { readonly "idempotency-key"?: string | undefined },
+  signed: FastifyRequest["signed"],
+): string | undefined {
+  if (signed !== undefined && key !== undefined) {
+    throw new SignetError("INVALID_REQUEST", {
+      detail: "A signed request takes no Idempotency-Key: its signed id does that work.",
+    });
+  }
+  return signed?.eventId ?? key;
+}
+
 export function registerPublishing(server: SignetServer, services: PublishingServices): void {
   server.post(
     "/v1/events",
@@ -273,6 +310,7 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
       config: {
         scopes: ["events:publish"],
         tenantRate: "publish",
+        signatures: true,
         opaque: { "/data": EVENT_DATA_DEPTH, "/events/*/data": EVENT_DATA_DEPTH },
       },
       bodyLimit: BATCH_MAX,
@@ -283,14 +321,18 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
         headers: IdempotencyHeaders,
         body: Type.Union([NewEvent, EventBatch]),
         response: {
+          200: Duplicate,
           202: Type.Union([AcceptedEvent, Type.Object({ data: Type.Array(BatchItem) })]),
         },
       },
     },
     async (request, reply) => {
-      const { body, headers } = request;
+      const { body, headers, signed } = request;
       const publisher = new Publisher(services, request);
-      const { answer, replayed } = await publisher.answer(body, headers["idempotency-key"]);
+      const { answer, replayed } = await publisher.answer(body, onceBy(headers, signed));
+      if (replayed && signed !== undefined) {
+        return await reply.code(200).send({ duplicate: true });
+      }
       if (replayed) {
         reply.header("idempotent-replayed", "true");
       }

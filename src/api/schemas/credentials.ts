@@ -20,6 +20,7 @@ export const Credential = Type.Object({
   revoked_at: Nullable(Timestamp),
   ends_at: Nullable(Timestamp),
   replaced_by: Nullable(Id("credential")),
+  signature_required: Type.Boolean({ description: "It publishes with its signature only" }),
   due_at: Nullable(Timestamp),
   overdue: Type.Boolean({ description: "Its rotation was due a week ago and the successor is not in use" }),
 });
@@ -69,6 +70,7 @@ export function presentCredential(row: CredentialRow, nowMs: number): Credential
     revoked_at: iso(row.revoked_at),
     ends_at: iso(row.ends_at),
     replaced_by: row.replaced_by,
+    signature_required: row.signature_required,
     due_at: iso(row.due_at),
     overdue: rotates && dueAt + OVERDUE_MS <= nowMs,
   };

@@ -8,6 +8,13 @@ export const EVENT_MAX = 262_144;
 /** Deepest nesting inside `data`. */
 export const EVENT_DATA_DEPTH = 64;
 
+/** The time of the signature, in a signed body. */
+const SentAt = Type.Integer({
+  minimum: 0,
+  maximum: 999_999_999_999,
+  description: "Unix seconds, as in the header X-Service-Timestamp; in a signed body only",
+});
+
 export const NewEvent = Closed({
   type: EventType,
   data: OpaqueObject,
@@ -21,6 +28,7 @@ export const NewEvent = Closed({
   ),
   occurred_at: Type.Optional(Instant),
   tenant_id: Type.Optional(Id("tenant")),
+  sent_at: Type.Optional(SentAt),
 });
 
 /** Most events of one request. */
@@ -31,6 +39,10 @@ export const BATCH_MAX = 4_194_304;
 /** Items are checked one by one: a bad one does not keep the others from being accepted. */
 export const EventBatch = Closed({
   events: Type.Array(Type.Unsafe<unknown>({}), { minItems: 1, maxItems: BATCH_EVENTS_MAX }),
+  id: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 128, description: "The batch's id; in a signed body only" }),
+  ),
+  sent_at: Type.Optional(SentAt),
 });
 
 export const AcceptedEvent = Type.Object({

@@ -17,6 +17,8 @@ export interface CredentialRow {
   /** When a credential that was replaced ends, and by which one it was replaced. */
   readonly ends_at: Date | null;
   readonly replaced_by: string | null;
+  /** Whether it publishes with its signature only. */
+  readonly signature_required: boolean;
   /** When the secret that is in use is due for a successor; `null` when it is not rotated. */
   readonly due_at: Date | null;
 }
@@ -47,7 +49,7 @@ export type VersionedCredentialRow = CredentialRow & { readonly version: number 
 
 /** What a {@link CredentialRow} has of its table. */
 export const CREDENTIAL_COLUMNS = `id, tenant_id, principal_id, client_id, state, rotation_mode, san_uri, certificate_thumbprints,
-  created_at, revoked_at, ends_at, replaced_by`;
+  created_at, revoked_at, ends_at, replaced_by, signature_required`;
 
 const DUE_AT = `(SELECT v.due_at FROM secret_versions v
   WHERE v.credential_id = credentials.id AND v.state = 'ACTIVE' ORDER BY v.version DESC LIMIT 1) AS due_at`;

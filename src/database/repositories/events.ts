@@ -110,6 +110,8 @@ export interface EventKey {
   readonly tenantId: string;
   readonly key: string;
   readonly bodyHash: Buffer;
+  /** The credential that signed the request, whose own the key is; null for an Idempotency-Key. */
+  readonly signer: string | null;
 }
 
 export interface NewEvent {
@@ -128,6 +130,8 @@ export interface InsertTimes {
   readonly now: Date;
   /** Idempotency keys older than this are forgotten. */
   readonly keysAfter: Date;
+  /** Ids of signed events older than this are. */
+  readonly signedKeysAfter: Date;
   /** Of deliveries that are dead letters at once. */
   readonly expiresAt: Date;
 }
@@ -145,6 +149,11 @@ function placesOf(pieces: readonly Buffer[]): { readonly starts: number[]; reado
 
 const EVENTS_ROUTE = "POST /v1/events";
 
+/** Signed events are known by their ids, for each signer apart from Idempotency-Keys and from other signers'. */
+function routeOf({ signer }: Pick<EventKey, "signer">): string {
+  return signer === null ? EVENTS_ROUTE : `${EVENTS_ROUTE} signed by ${signer}`;
+}
+
 /**
  * Inserts events with their deliveries in one statement, hence one commit. An event whose idempotency key is taken is
  * left out; no two events of one call may have the same key.
@@ -154,7 +163,7 @@ const EVENTS_ROUTE = "POST /v1/events";
 export async function insertEvents(
   db: Queryable,
   events: readonly NewEvent[],
-  { now, keysAfter, expiresAt }: InsertTimes,
+  { now, keysAfter, signedKeysAfter, expiresAt }: InsertTimes,
 ): Promise<Set<string>> {
   const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
   const contents = events.map((event) => event.content);
@@ -163,15 +172,15 @@ export async function insertEvents(
     name: "insert-events",
     text: `WITH input AS (
         SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $6::text[], $7::timestamptz[], $8::int[],
-          $9::text[], $10::bytea[], $18::text[], $19::int[], $20::int[])
-        AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, key, body_hash, key_tenant_id, start, length)
+          $9::text[], $10::bytea[], $18::text[], $19::int[], $20::int[], $21::text[])
+        AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, key, body_hash, key_tenant_id, start, length, key_route)
       ), keyed AS (
         INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
-        SELECT key_tenant_id, '${EVENTS_ROUTE}', key, body_hash, id, $11 FROM input WHERE key IS NOT NULL
-        ORDER BY key_tenant_id, key
+        SELECT key_tenant_id, key_route, key, body_hash, id, $11 FROM input WHERE key IS NOT NULL
+        ORDER BY key_tenant_id, key_route, key
         ON CONFLICT (tenant_id, route, key) DO UPDATE
           SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = excluded.created_at
-          WHERE k.created_at <= $12
+          WHERE k.created_at <= CASE WHEN k.route = '${EVENTS_ROUTE}' THEN $12::timestamptz ELSE $22::timestamptz END
         RETURNING resource_id
       ), accepted AS (
         INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at)
@@ -214,6 +223,8 @@ export async function insertEvents(
       events.map((event) => event.idempotency?.tenantId ?? null),
       starts,
       lengths,
+      events.map((event) => (event.idempotency === null ? null : routeOf(event.idempotency))),
+      signedKeysAfter,
     ],
   });
   return new Set(rows.map((row) => row.id));
@@ -227,16 +238,12 @@ export interface TakenEventKey {
 }
 
 /** Undefined when the key is not taken (any more). */
-export async function findEventKey(
-  db: Queryable,
-  tenantId: string,
-  key: string,
-): Promise<TakenEventKey | undefined> {
+export async function findEventKey(db: Queryable, key: EventKey): Promise<TakenEventKey | undefined> {
   const { rows } = await db.query<{ body_hash: Buffer; resource_id: string; created_at: Date }>({
     name: "find-event-key",
     text: `SELECT body_hash, resource_id, created_at FROM idempotency_keys
-      WHERE tenant_id = $1 AND route = '${EVENTS_ROUTE}' AND key = $2`,
-    values: [tenantId, key],
+      WHERE tenant_id = $1 AND route = $2 AND key = $3`,
+    values: [key.tenantId, routeOf(key), key.key],
   });
   const row = rows[0];
   return row === undefined

@@ -131,6 +131,7 @@ async function measureStatements(
   const times = {
     now,
     keysAfter: new Date(now.getTime() - HOUR_MS),
+    signedKeysAfter: new Date(now.getTime() - HOUR_MS),
     expiresAt: new Date(now.getTime() + HOUR_MS),
   };
   const ingest = await measure(session("signet_ingest"), events, async (client, list) => {

@@ -19,7 +19,13 @@ import {
 } from "../../support/tenant.ts";
 
 const api = useTestApi();
-const SCOPES = [...WEBHOOK_SCOPES, "credentials:read", "credentials:revoke", "compliance:read"];
+const SCOPES = [
+  ...WEBHOOK_SCOPES,
+  "credentials:read",
+  "credentials:write",
+  "credentials:revoke",
+  "compliance:read",
+];
 
 /** A tenant with something behind every id that a path can name. */
 interface Owner {
@@ -115,6 +121,9 @@ const BODIES: Readonly<Record<string, unknown>> = {
   "POST /v1/webhooks/endpoints/{id}/test": { data: {} },
   "POST /v1/credentials/{id}/revoke": { reason: "lost" },
   "PATCH /v1/webhooks/event-types/{name}": { description: "changed" },
+  "POST /v1/credentials/{id}/signing-secret": { overlap_seconds: 60 },
+  "POST /v1/credentials/{id}/signing-secret/revoke": { reason: "lost" },
+  "PATCH /v1/credentials/{id}": { signature_required: false },
 };
 
 const nameOf = ({ method, path }: ApiRoute): string => `${method} ${path}`;
@@ -158,6 +167,7 @@ async function stateOfA(): Promise<unknown> {
     "attempts",
     "credentials",
     "principals",
+    "producer_secrets",
   ];
   return await Promise.all(
     tables.map(

@@ -1,0 +1,213 @@
+/** What a credential signs events with: `/v1/credentials/{id}/signing-secret`. */
+import type { FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import type { By } from "../../compliance/append-entry.ts";
+import type { Pepper } from "../../crypto/pepper.ts";
+import type { Pool, PoolClient } from "../../database/pool.ts";
+import { type CredentialRow, findTenantCredential } from "../../database/repositories/credentials.ts";
+import { findTenantPrincipal } from "../../database/repositories/principals.ts";
+import { listProducerSecrets, type ProducerSecretRow } from "../../database/repositories/producer-secrets.ts";
+import { tenantTransaction } from "../../database/transaction.ts";
+import { SignetError } from "../../errors.ts";
+import { scopeViolation } from "../../oauth/bearer-errors.ts";
+import {
+  isGood,
+  makeSigningSecret,
+  revokeSigningSecrets,
+  setSignatureRequired,
+  type SigningSecretServices,
+} from "../../producers/signing-secrets.ts";
+import { operationOf } from "../plugins/authentication.ts";
+import { answerOnce, repeatableRequest } from "../repeatable.ts";
+import { Closed, IdempotencyHeaders, IdParams, Nullable, OneOf, Timestamp } from "../schemas/common.ts";
+import { Credential, presentCredential } from "../schemas/credentials.ts";
+import type { SignetServer } from "../types.ts";
+
+/** As long as that of an endpoint's secret: a week. */
+const OVERLAP_SECONDS_MAX = 604_800;
+const DEFAULT_OVERLAP_SECONDS = 86_400;
+const PATH = "/v1/credentials/:id/signing-secret";
+
+export interface SigningSecretRoutes extends SigningSecretServices {
+  /** Role signet_api. */
+  readonly pool: Pool;
+  readonly pepper: Pepper;
+}
+
+const Version = Type.Object({
+  version: Type.Integer(),
+  state: OneOf(["GOOD", "ENDED", "REVOKED"]),
+  fingerprint: Type.String({ description: "First 8 hex digits of the secret's SHA-256" }),
+  created_at: Timestamp,
+  last_used_at: Nullable(Timestamp),
+  ends_at: Nullable(Timestamp),
+  revoked_at: Nullable(Timestamp),
+});
+const Versions = Type.Object({ data: Type.Array(Version) });
+const Made = Type.Object({
+  ...Version.properties,
+  secret: Type.String({
+    description:
+      "Shown here, and again only to the same request with the same Idempotency-Key within 24 hours",
+  }),
+});
+
+const Rotation = Closed({
+  overlap_seconds: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: OVERLAP_SECONDS_MAX,
+      description:
+        "How long the version before goes on; 24 hours unless said otherwise, 0 ends all others now",
+    }),
+  ),
+});
+const Revocation = Closed({
+  version: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: "All where none is named" }),
+  ),
+  reason: Type.Optional(Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\p{Cc}]+$" })),
+});
+
+function presentVersion(row: ProducerSecretRow, nowMs: number) {
+  const iso = (date: Date | null): string | null => date?.toISOString() ?? null;
+  const good = isGood(row, new Date(nowMs));
+  return {
+    version: row.version,
+    state: good ? ("GOOD" as const) : row.revoked_at === null ? ("ENDED" as const) : ("REVOKED" as const),
+    fingerprint: row.fingerprint,
+    created_at: row.created_at.toISOString(),
+    last_used_at: iso(row.last_used_at),
+    ends_at: iso(row.ends_at),
+    revoked_at: iso(row.revoked_at),
+  };
+}
+
+type TenantRequest = Pick<FastifyRequest, "id" | "identity" | "routeOptions" | "params">;
+
+function byOf({ id, identity }: TenantRequest): By {
+  return { actor: `credential:${identity.credentialId}`, requestId: id };
+}
+
+async function credentialOf(db: PoolClient, { identity, params }: TenantRequest): Promise<CredentialRow> {
+  const row = await findTenantCredential(db, identity.tenantId, (params as { id: string }).id);
+  if (row === undefined) {
+    throw new SignetError("NOT_FOUND", { detail: "There is no such credential." });
+  }
+  return row;
+}
+
+/** What signs may do all that its principal may: nobody gets more that way than the token at hand allows. */
+async function requireScopes(db: PoolClient, request: FastifyRequest, row: CredentialRow): Promise<void> {
+  const { tenantId, scopes: granted } = request.identity;
+  const principal = await findTenantPrincipal(db, tenantId, row.principal_id);
+  const violation = scopeViolation({
+    operation: operationOf(request),
+    required: principal?.scopes ?? [],
+    granted,
+    detail: "The credential's principal has scopes that the token does not have.",
+  });
+  if (violation !== undefined) {
+    throw violation;
+  }
+}
+
+export function registerSigningSecretRoutes(server: SignetServer, services: SigningSecretRoutes): void {
+  const { pool, clock } = services;
+  registerMaking(server, services);
+
+  server.get(
+    PATH,
+    {
+      config: { scopes: ["credentials:read"] },
+      schema: { tags: ["credentials"], params: IdParams("credential"), response: { 200: Versions } },
+    },
+    async (request) =>
+      await tenantTransaction(pool, request.identity.tenantId, async (db) => {
+        const row = await credentialOf(db, request);
+        const versions = await listProducerSecrets(db, row.tenant_id, row.id);
+        return { data: versions.map((version) => presentVersion(version, clock.now())) };
+      }),
+  );
+
+  server.post(
+    `${PATH}/revoke`,
+    {
+      // As with a credential, an emergency has no time for a body.
+      config: { scopes: ["credentials:revoke"], optionalBody: true },
+      schema: {
+        tags: ["credentials"],
+        params: IdParams("credential"),
+        body: Revocation,
+        response: { 200: Versions },
+      },
+    },
+    async (request) =>
+      await tenantTransaction(pool, request.identity.tenantId, async (db) => {
+        const { version, reason } = request.body;
+        const row = await credentialOf(db, request);
+        const change = { version, reason, by: byOf(request) };
+        const versions = await revokeSigningSecrets(db, row, change, services);
+        return { data: versions.map((each) => presentVersion(each, clock.now())) };
+      }),
+  );
+
+  server.patch(
+    "/v1/credentials/:id",
+    {
+      config: { scopes: ["credentials:write"] },
+      schema: {
+        tags: ["credentials"],
+        params: IdParams("credential"),
+        body: Closed({
+          signature_required: Type.Boolean({ description: "Whether it publishes with its signature only" }),
+        }),
+        response: { 200: Credential },
+      },
+    },
+    async (request) =>
+      await tenantTransaction(pool, request.identity.tenantId, async (db) => {
+        const row = await credentialOf(db, request);
+        await requireScopes(db, request, row);
+        const required = request.body.signature_required;
+        await setSignatureRequired(db, row, { required, by: byOf(request) }, services);
+        return presentCredential({ ...row, signature_required: required }, clock.now());
+      }),
+  );
+}
+
+function registerMaking(server: SignetServer, services: SigningSecretRoutes): void {
+  const { pool, clock } = services;
+  server.post(
+    PATH,
+    {
+      config: { scopes: ["credentials:write"], optionalBody: true },
+      schema: {
+        tags: ["credentials"],
+        params: IdParams("credential"),
+        headers: IdempotencyHeaders,
+        body: Rotation,
+        response: { 201: Made },
+      },
+    },
+    async (request, reply) => {
+      const { identity, body } = request;
+      const overlapSeconds = body.overlap_seconds ?? DEFAULT_OVERLAP_SECONDS;
+      const repeatable = repeatableRequest(request, identity.tenantId, identity.principalId);
+      const { answer, replayed } = await tenantTransaction(pool, identity.tenantId, async (db) => {
+        const credential = await credentialOf(db, request);
+        await requireScopes(db, request, credential);
+        return await answerOnce(db, repeatable, services, async () => {
+          const change = { overlapSeconds, by: byOf(request) };
+          const { row, secret } = await makeSigningSecret(db, credential, change, services);
+          return { ...presentVersion(row, clock.now()), secret };
+        });
+      });
+      if (replayed) {
+        reply.header("idempotent-replayed", "true");
+      }
+      reply.code(201).header("cache-control", "no-store");
+      return answer;
+    },
+  );
+}

@@ -1,0 +1,50 @@
+/** The check of producers' signatures, put together for the api process. */
+import type { Config } from "../config.ts";
+import type { Keyring } from "../crypto/keyring.ts";
+import type { Pool } from "../database/pool.ts";
+import { createProducerLookup, touchProducerSecrets } from "../database/repositories/producer-secrets.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { Logger } from "../observability/logger.ts";
+import { createLastUsedRecorder } from "../oauth/last-used.ts";
+import {
+  type AdmitIdentity,
+  createProducerAuthenticator,
+  type ProducerAuthenticator,
+} from "../producers/authenticate-producer.ts";
+import { createFailureLimiter } from "../rate-limits/failure-limiter.ts";
+
+export interface ProducerParts {
+  readonly config: Config;
+  /** Role signet_issuer. */
+  readonly pool: Pool;
+  readonly keyring: Keyring;
+  /** Whether an identity is not revoked. */
+  readonly isAdmitted: AdmitIdentity;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface Producers {
+  readonly authenticator: ProducerAuthenticator;
+  /** Writes what was noted beside the answers. */
+  close(): Promise<void>;
+}
+
+export function openProducers({ config, pool, keyring, isAdmitted, clock, log }: ProducerParts): Producers {
+  const lastUsed = createLastUsedRecorder({
+    write: async (used, nowMs) => await touchProducerSecrets(pool, used, nowMs),
+    clock,
+    log,
+  });
+  const authenticator = createProducerAuthenticator({
+    find: createProducerLookup(pool, clock),
+    keyring,
+    admit: isAdmitted,
+    failures: createFailureLimiter(config.tokenFailures),
+    lastUsed,
+    certificateRequired: !config.development,
+    headerBrand: config.headerBrand,
+    clock,
+  });
+  return { authenticator, close: async () => await lastUsed.close() };
+}

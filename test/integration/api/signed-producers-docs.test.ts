@@ -1,0 +1,41 @@
+/** docs/signed-producers.md, as it can be pasted: its shell lines and its TypeScript run against a real api. */
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { publishSigned } from "../../../docs/examples/publish-signed.ts";
+import { useTestApi } from "../../support/api.ts";
+import { createProducer } from "../../support/producer.ts";
+import { createTenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const run = promisify(execFile);
+const PAGE = new URL("../../../docs/signed-producers.md", import.meta.url);
+
+async function blocks(language: string): Promise<string[]> {
+  const page = await readFile(PAGE, "utf8");
+  return [...page.matchAll(new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``, "g"))].map(
+    ([, code]) => code ?? "",
+  );
+}
+
+test("the shell lines make a secret and publish an event", async () => {
+  const tenant = await createTenant(api, ["events:publish", "credentials:write"]);
+  const [make = "", publish = ""] = await blocks("sh");
+  const env = { ...process.env, API: api.publicUrl, TOKEN: tenant.token, CREDENTIAL: tenant.credentialId };
+  const made = await run("bash", ["-ec", make], { env });
+  const { secret } = JSON.parse(made.stdout) as { secret: string };
+  const published = await run("bash", ["-ec", publish], { env: { ...env, SECRET: secret } });
+  expect(JSON.parse(published.stdout)).toMatchObject({ type: "order.paid", deliveries: 0 });
+});
+
+test("the TypeScript is the example's, which publishes an event, and once", async () => {
+  const [code = ""] = await blocks("ts");
+  expect(await readFile(new URL("./examples/publish-signed.ts", PAGE), "utf8")).toContain(code);
+  const producer = await createProducer(api);
+  const to = { url: api.publicUrl, credentialId: producer.keyId, secret: producer.secret };
+  const event = { id: "order-1", type: "order.paid", data: { order: 1 } };
+  expect((await publishSigned(to, event)).status).toBe(202);
+  const again = await publishSigned(to, event);
+  expect([again.status, await again.json()]).toEqual([200, { duplicate: true }]);
+});

@@ -1,0 +1,334 @@
+/** The ingress validator (specification 6): events published with a producer's signature. */
+import { createHmac, randomUUID } from "node:crypto";
+import { beforeAll, describe, expect, test } from "vitest";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { bearer } from "../../support/factories.ts";
+import {
+  createProducer,
+  makeSigningSecret,
+  type Producer,
+  seconds,
+  sendSigned,
+  signed,
+  type SignedParts,
+  signedV1,
+} from "../../support/producer.ts";
+import { expectRefusal, type Json, sql } from "../../support/tenant.ts";
+
+const api = useTestApi();
+let producer: Producer;
+let other: Producer;
+
+beforeAll(async () => {
+  producer = await createProducer(api);
+  other = await createProducer(api);
+});
+
+const newEvent = (more: Json = {}): Json & { id: string } => ({
+  id: randomUUID(),
+  type: "a.b",
+  data: { n: 1.0 },
+  ...more,
+});
+
+async function eventsOf(id: string): Promise<number> {
+  return (await sql(api, "SELECT FROM events WHERE source_id = $1", [id])).length;
+}
+
+describe("a signed event", () => {
+  test("is published without a token, for the tenant whose credential signed it", async () => {
+    const event = newEvent();
+    const answer = await sendSigned(api, signed(producer, event, seconds(api)));
+    expect(answer).toMatchObject({ status: 202, body: { type: "a.b", deliveries: 0 } });
+    const read = await producer.tenant.get(`/v1/events/${String(answer.body["id"])}`);
+    expect(read).toMatchObject({ status: 200, body: { source_id: event.id } });
+    expect(await other.tenant.get(`/v1/events/${String(answer.body["id"])}`)).toMatchObject({ status: 404 });
+  });
+
+  test("may be signed as Standard Webhooks say", async () => {
+    const id = randomUUID();
+    const body = JSON.stringify({ type: "a.b", data: {} });
+    const request = signedV1(producer, { id, body, sentAt: seconds(api) });
+    expect(await sendSigned(api, request)).toMatchObject({ status: 202 });
+    expect(await sendSigned(api, request)).toMatchObject({ status: 200, body: { duplicate: true } });
+  });
+
+  test("may be a batch, whose id the signature covers", async () => {
+    const batch = { id: randomUUID(), events: [newEvent(), newEvent(), { type: "?" }] };
+    const request = signed(producer, batch, seconds(api));
+    const answer = await sendSigned(api, request);
+    expect(answer).toMatchObject({
+      status: 202,
+      body: { data: [{ index: 0, type: "a.b" }, { index: 1 }, { index: 2, error: { status: 422 } }] },
+    });
+    expect(await sendSigned(api, request)).toMatchObject({ status: 200, body: { duplicate: true } });
+    const changed = { ...batch, events: [newEvent()] };
+    expectRefusal(await sendSigned(api, signed(producer, changed, seconds(api))), 409, "REPLAY_CONFLICT");
+  });
+
+  test("may come with a token of the same credential besides, and with no other", async () => {
+    const { body, headers } = signed(producer, newEvent(), seconds(api));
+    const together = { body, headers: { ...headers, ...bearer(producer.tenant.token) } };
+    expect(await sendSigned(api, together)).toMatchObject({ status: 202 });
+    const foreign = { body, headers: { ...headers, ...bearer(other.tenant.token) } };
+    expectRefusal(await sendSigned(api, foreign), 401, "SIGNATURE_INVALID");
+    const broken = { body, headers: { ...headers, authorization: "Bearer x.y.z" } };
+    expectRefusal(await sendSigned(api, broken), 401, "TOKEN_INVALID");
+  });
+});
+
+/** Asks until a question and its answer were in one second. */
+async function withinOneSecond(ask: (now: number) => Promise<Answer>): Promise<Answer> {
+  for (;;) {
+    const now = seconds(api);
+    const answer = await ask(now);
+    if (seconds(api) === now) {
+      return answer;
+    }
+  }
+}
+
+describe("an age", () => {
+  test.each([
+    ["of exactly 300 s passes", 300, 202, undefined],
+    ["of 301 s is refused", 301, 401, "PAYLOAD_EXPIRED"],
+    ["of 60 s to come passes", -60, 202, undefined],
+    ["of 61 s to come is refused", -61, 401, "TIMESTAMP_MISMATCH"],
+  ])("%s", async (_what, age, status, code) => {
+    // The second may turn between signature and check, which only ever makes a payload older.
+    const answer = await withinOneSecond(
+      async (now) => await sendSigned(api, signed(producer, newEvent(), now - age)),
+    );
+    expect({ status: answer.status, code: answer.body["code"] }).toEqual({ status, code });
+  });
+});
+
+type Change = (parts: SignedParts) => SignedParts;
+
+/** The request with some headers changed; `null` leaves one out. */
+function withHeaders(changes: Readonly<Record<string, string | null>>): Change {
+  return ({ body, headers }) => {
+    const merged = Object.entries({ ...headers, ...changes });
+    return { body, headers: Object.fromEntries(merged.filter(([, value]) => value !== null)) as never };
+  };
+}
+
+const HEX = "0".repeat(64);
+const REFUSALS: Readonly<Record<string, readonly [Change, number, string]>> = {
+  "no key id": [withHeaders({ "x-service-key-id": null }), 400, "INVALID_REQUEST"],
+  "a key id that is none": [withHeaders({ "x-service-key-id": "crd_x" }), 400, "INVALID_REQUEST"],
+  "two key ids": [
+    withHeaders({ "x-service-key-id": "crd_000000000000000000000000, crd_000000000000000000000000" }),
+    400,
+    "INVALID_REQUEST",
+  ],
+  "the id of something else": [
+    withHeaders({ "x-service-key-id": "ten_000000000000000000000000" }),
+    400,
+    "INVALID_REQUEST",
+  ],
+  "an unknown key": [
+    withHeaders({ "x-service-key-id": "crd_000000000000000000000000" }),
+    401,
+    "SIGNATURE_INVALID",
+  ],
+  "no signature": [withHeaders({ "x-service-signature-256": null }), 400, "INVALID_REQUEST"],
+  "no timestamp": [withHeaders({ "x-service-timestamp": null }), 400, "INVALID_REQUEST"],
+  "a timestamp with a fraction": [
+    withHeaders({ "x-service-timestamp": "1763650000.5" }),
+    400,
+    "INVALID_REQUEST",
+  ],
+  "a timestamp with a sign": [withHeaders({ "x-service-timestamp": "+1763650000" }), 400, "INVALID_REQUEST"],
+  "an upper-case signature": [
+    withHeaders({ "x-service-signature-256": `sha256=${"A".repeat(64)}` }),
+    400,
+    "INVALID_REQUEST",
+  ],
+  "a signature cut short": [
+    withHeaders({ "x-service-signature-256": `sha256=${HEX.slice(2)}` }),
+    400,
+    "INVALID_REQUEST",
+  ],
+  "two signatures in one header": [
+    withHeaders({ "x-service-signature-256": `sha256=${HEX}, sha256=${HEX}` }),
+    400,
+    "INVALID_REQUEST",
+  ],
+  "another signature": [
+    withHeaders({ "x-service-signature-256": `sha256=${HEX}` }),
+    401,
+    "SIGNATURE_INVALID",
+  ],
+  "another event id in a header": [withHeaders({ "x-service-event-id": "else" }), 401, "SIGNATURE_INVALID"],
+  "another time in the header": [
+    withHeaders({ "x-service-timestamp": String(Math.floor(Date.now() / 1_000) - 5) }),
+    401,
+    "TIMESTAMP_MISMATCH",
+  ],
+  "one byte more": [({ body, headers }) => ({ body: `${body} `, headers }), 401, "SIGNATURE_INVALID"],
+  "an Idempotency-Key": [withHeaders({ "idempotency-key": "k" }), 400, "INVALID_REQUEST"],
+  "another media type": [withHeaders({ "content-type": "text/plain" }), 415, "UNSUPPORTED_MEDIA_TYPE"],
+  "an encoding": [withHeaders({ "content-encoding": "gzip" }), 415, "UNSUPPORTED_MEDIA_TYPE"],
+};
+
+test.each(Object.entries(REFUSALS))("%s is refused, and nothing is published", async (_what, row) => {
+  const [change, status, code] = row;
+  const event = newEvent();
+  const answer = await sendSigned(api, change(signed(producer, event, seconds(api))));
+  expectRefusal(answer, status, code);
+  expect(await eventsOf(event.id)).toBe(0);
+});
+
+/** What is signed as it should be, and says what it must not. */
+const SIGNED_REFUSALS: Readonly<Record<string, readonly [string, number, string]>> = {
+  "a repeated member": [
+    `{"id":"x","type":"a.b","type":"c.d","data":{},"sent_at":NOW}`,
+    400,
+    "INVALID_REQUEST",
+  ],
+  "no JSON": [`hello`, 401, "TIMESTAMP_MISMATCH"],
+  "no time in the body": [`{"id":"x","type":"a.b","data":{}}`, 401, "TIMESTAMP_MISMATCH"],
+  "a time as text": [`{"id":"x","type":"a.b","data":{},"sent_at":"NOW"}`, 401, "TIMESTAMP_MISMATCH"],
+  "no id": [`{"type":"a.b","data":{},"sent_at":NOW}`, 422, "VALIDATION_FAILED"],
+  "an id that is no text": [`{"id":7,"type":"a.b","data":{},"sent_at":NOW}`, 422, "VALIDATION_FAILED"],
+  "an unknown member": [`{"id":"x","type":"a.b","data":{},"sent_at":NOW,"x":1}`, 422, "VALIDATION_FAILED"],
+};
+
+test.each(Object.entries(SIGNED_REFUSALS))("%s, signed, is refused", async (_what, row) => {
+  const [text, status, code] = row;
+  const now = seconds(api);
+  const body = text.replaceAll("NOW", String(now));
+  const sha256 = `sha256=${createHmac("sha256", producer.secret).update(body).digest("hex")}`;
+  const { headers } = signed(producer, newEvent(), now);
+  const answer = await sendSigned(api, { body, headers: { ...headers, "x-service-signature-256": sha256 } });
+  expectRefusal(answer, status, code);
+});
+
+test("sent_at, and a batch's id, are refused without a signature", async () => {
+  const event = { type: "a.b", data: {}, sent_at: 1 };
+  expectRefusal(await producer.tenant.post("/v1/events", event), 422, "VALIDATION_FAILED");
+  const batch = { id: "x", events: [{ type: "a.b", data: {} }] };
+  expectRefusal(await producer.tenant.post("/v1/events", batch), 422, "VALIDATION_FAILED");
+});
+
+test("other routes take no signature", async () => {
+  const { headers } = signed(producer, newEvent(), seconds(api));
+  const answer = await api.request("/v1/credentials", { method: "POST", body: "{}", headers });
+  expectRefusal(answer, 401, "TOKEN_MISSING");
+});
+
+test("a body beyond its limit is refused before anybody checks its signature", async () => {
+  const event = newEvent({ data: { text: "x".repeat(4_194_304) } });
+  const { body, headers } = signed(producer, event, seconds(api));
+  const bad = { body, headers: { ...headers, "x-service-signature-256": `sha256=${HEX}` } };
+  expectRefusal(await sendSigned(api, bad), 413, "PAYLOAD_TOO_LARGE");
+  const single = newEvent({ data: { text: "x".repeat(262_144) } });
+  expectRefusal(await sendSigned(api, signed(producer, single, seconds(api))), 413, "PAYLOAD_TOO_LARGE");
+});
+
+describe("the replay store", () => {
+  test("lets one of a hundred requests at once through", async () => {
+    const event = newEvent();
+    const request = signed(producer, event, seconds(api));
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, async () => await sendSigned(api, request)),
+    );
+    const statuses = answers.map(({ status }) => status).sort((left, right) => left - right);
+    expect(statuses).toEqual([...Array.from({ length: 99 }, () => 200), 202]);
+    expect(
+      answers.filter(({ status }) => status === 200).every(({ text }) => text === '{"duplicate":true}'),
+    ).toBe(true);
+    expect(await eventsOf(event.id)).toBe(1);
+  });
+
+  test("knows an event that is signed anew, and refuses another one with its id", async () => {
+    const event = newEvent();
+    const now = seconds(api);
+    expect(await sendSigned(api, signed(producer, event, now - 10))).toMatchObject({ status: 202 });
+    const anew = await sendSigned(api, signed(producer, event, now));
+    expect(anew).toMatchObject({ status: 200, body: { duplicate: true } });
+    const another = { ...event, data: { n: 2 } };
+    expectRefusal(await sendSigned(api, signed(producer, another, now)), 409, "REPLAY_CONFLICT");
+    expect(await eventsOf(event.id)).toBe(1);
+  });
+
+  test("takes an id of another key, and the same Idempotency-Key, for something else", async () => {
+    const event = newEvent();
+    const now = seconds(api);
+    expect(await sendSigned(api, signed(producer, event, now))).toMatchObject({ status: 202 });
+    expect(await sendSigned(api, signed(other, event, now))).toMatchObject({ status: 202 });
+    const keyed = await producer.tenant.post(
+      "/v1/events",
+      { ...event, type: "c.d" },
+      { "idempotency-key": event.id },
+    );
+    expect(keyed).toMatchObject({ status: 202 });
+    expect(await eventsOf(event.id)).toBe(3);
+  });
+
+  test("keeps an id over a rotation of the secret", async () => {
+    const own = await createProducer(api);
+    const event = newEvent();
+    expect(await sendSigned(api, signed(own, event, seconds(api)))).toMatchObject({ status: 202 });
+    const secret = await makeSigningSecret(own.tenant);
+    const anew = signed({ ...own, secret }, event, seconds(api));
+    expect(await sendSigned(api, anew)).toMatchObject({ status: 200, body: { duplicate: true } });
+  });
+});
+
+test("two tenants: nobody's signature is good with another's key id", async () => {
+  const now = seconds(api);
+  const forged = signed({ keyId: other.keyId, secret: producer.secret }, newEvent(), now);
+  expectRefusal(await sendSigned(api, forged), 401, "SIGNATURE_INVALID");
+  const moved = signed(producer, newEvent(), now);
+  const elsewhere = { ...moved, headers: { ...moved.headers, "x-service-key-id": other.keyId } };
+  expectRefusal(await sendSigned(api, elsewhere), 401, "SIGNATURE_INVALID");
+  const named = newEvent({ tenant_id: other.tenant.tenantId });
+  expectRefusal(await sendSigned(api, signed(producer, named, now)), 403, "SCOPE_VIOLATION");
+});
+
+test("a credential without events:publish cannot publish with its signature either", async () => {
+  const own = await createProducer(api, ["credentials:write"]);
+  expectRefusal(await sendSigned(api, signed(own, newEvent(), seconds(api))), 403, "SCOPE_VIOLATION");
+});
+
+describe("what ends a token ends a signature", () => {
+  const send = async (own: Producer) => await sendSigned(api, signed(own, newEvent(), seconds(api)));
+
+  test("the revocation of the credential", async () => {
+    const own = await createProducer(api);
+    expect(await send(own)).toMatchObject({ status: 202 });
+    await own.tenant.post(`/v1/credentials/${own.keyId}/revoke`, {});
+    expectRefusal(await send(own), 401, "SIGNATURE_INVALID");
+  });
+
+  test("of the principal, and the suspension of the tenant until it is resumed", async () => {
+    const own = await createProducer(api);
+    await api.admin("POST", `/tenants/${own.tenant.tenantId}/suspend`, {});
+    expectRefusal(await send(own), 401, "SIGNATURE_INVALID");
+    await api.admin("POST", `/tenants/${own.tenant.tenantId}/resume`, {});
+    await expect.poll(async () => (await send(own)).status, { timeout: 30_000 }).toBe(202);
+    await api.admin("POST", `/principals/${own.tenant.principalId}/revoke`, {});
+    expectRefusal(await send(own), 401, "SIGNATURE_INVALID");
+  });
+
+  test("its replacement, when the overlap is over", async () => {
+    const own = await createProducer(api);
+    const body = { replaces: own.keyId, overlap_seconds: 0 };
+    expect(await own.tenant.post("/v1/credentials", body)).toMatchObject({ status: 201 });
+    expectRefusal(await send(own), 401, "SIGNATURE_INVALID");
+  });
+
+  test("what only a notification has told of, before the database is asked", async () => {
+    const own = await createProducer(api);
+    await sql(
+      api,
+      `SELECT pg_notify('signet_revocations', (SELECT seq + 1 FROM rev_clock) || ':credential:' || $1)`,
+      [own.keyId],
+    );
+    await expect
+      .poll(async () => (await send(own)).body["code"], { timeout: 10_000 })
+      .toBe("SIGNATURE_INVALID");
+  });
+});

@@ -1,0 +1,177 @@
+/** Signing secrets of credentials: made, rotated, ended, required; who may do so. */
+import { randomUUID } from "node:crypto";
+import { beforeAll, describe, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { accessToken, bearer, provision } from "../../support/factories.ts";
+import {
+  createProducer,
+  makeSigningSecret,
+  type Producer,
+  PRODUCER_SCOPES,
+  seconds,
+  sendSigned,
+  signed,
+} from "../../support/producer.ts";
+import { asTenant, expectRefusal, type Json, rows, sql } from "../../support/tenant.ts";
+
+const api = useTestApi();
+let other: Producer;
+
+beforeAll(async () => {
+  other = await createProducer(api);
+});
+
+const newEvent = (): Json & { id: string } => ({ id: randomUUID(), type: "a.b", data: {} });
+
+describe("a signing secret", () => {
+  const path = (own: Producer): string => `/v1/credentials/${own.keyId}/signing-secret`;
+  const list = async (own: Producer) => rows(await own.tenant.get(path(own)));
+
+  test("is shown once, listed without its value, and sealed at rest", async () => {
+    const own = await createProducer(api);
+    expect(own.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+    expect(await list(own)).toEqual([
+      {
+        version: 1,
+        state: "GOOD",
+        fingerprint: expect.stringMatching(/^[0-9a-f]{8}$/) as string,
+        created_at: expect.any(String) as string,
+        last_used_at: null,
+        ends_at: null,
+        revoked_at: null,
+      },
+    ]);
+    const kept = await sql<{ row: string }>(api, "SELECT s::text AS row FROM producer_secrets s");
+    expect(kept.map(({ row }) => row).join("\n")).not.toContain(own.secret.slice(6));
+    expect(api.log.join("\n")).not.toContain(own.secret.slice(6));
+  });
+
+  test("is rotated with overlap: both are good, then the new one", async () => {
+    const own = await createProducer(api);
+    const next = { ...own, secret: await makeSigningSecret(own.tenant, { overlap_seconds: 3_600 }) };
+    for (const each of [own, next]) {
+      expect(await sendSigned(api, signed(each, newEvent(), seconds(api)))).toMatchObject({ status: 202 });
+    }
+    expectRefusal(await own.tenant.post(path(own), {}), 409, "INVALID_STATE");
+    expect(await list(own)).toMatchObject([
+      { version: 2, state: "GOOD" },
+      { version: 1, state: "GOOD" },
+    ]);
+    await sql(
+      api,
+      "UPDATE producer_secrets SET ends_at = now() - interval '1 second' WHERE ends_at IS NOT NULL",
+    );
+    expectRefusal(await sendSigned(api, signed(own, newEvent(), seconds(api))), 401, "SIGNATURE_INVALID");
+    expect(await sendSigned(api, signed(next, newEvent(), seconds(api)))).toMatchObject({ status: 202 });
+    expect(await list(own)).toMatchObject([{ version: 2 }, { version: 1, state: "ENDED" }]);
+  });
+
+  test("without overlap ends all others now", async () => {
+    const own = await createProducer(api);
+    await makeSigningSecret(own.tenant);
+    const last = { ...own, secret: await makeSigningSecret(own.tenant, { overlap_seconds: 0 }) };
+    expectRefusal(await sendSigned(api, signed(own, newEvent(), seconds(api))), 401, "SIGNATURE_INVALID");
+    expect(await sendSigned(api, signed(last, newEvent(), seconds(api)))).toMatchObject({ status: 202 });
+  });
+
+  test("is revoked: one version, or all, and erased", async () => {
+    const own = await createProducer(api);
+    const next = { ...own, secret: await makeSigningSecret(own.tenant) };
+    const one = await own.tenant.post(`${path(own)}/revoke`, { version: 1, reason: "leaked" });
+    expect(rows(one)).toMatchObject([
+      { version: 2, state: "GOOD" },
+      { version: 1, state: "REVOKED" },
+    ]);
+    expectRefusal(await sendSigned(api, signed(own, newEvent(), seconds(api))), 401, "SIGNATURE_INVALID");
+    expect(await sendSigned(api, signed(next, newEvent(), seconds(api)))).toMatchObject({ status: 202 });
+    expect(await own.tenant.post(`${path(own)}/revoke`)).toMatchObject({ status: 200 });
+    expectRefusal(await sendSigned(api, signed(next, newEvent(), seconds(api))), 401, "SIGNATURE_INVALID");
+    expect(
+      await sql(api, "SELECT FROM producer_secrets WHERE credential_id = $1 AND secret IS NOT NULL", [
+        own.keyId,
+      ]),
+    ).toEqual([]);
+    expectRefusal(await own.tenant.post(`${path(own)}/revoke`, { version: 9 }), 404, "NOT_FOUND");
+    const trail = await api.admin("GET", `/audit?tenant_id=${own.tenant.tenantId}`);
+    const types = (trail.body["data"] as { type: string; details: Json }[]).map(({ type }) => type);
+    expect(types.slice(0, 4)).toEqual([
+      "credential.signing_secret_revoked",
+      "credential.signing_secret_revoked",
+      "credential.signing_secret_created",
+      "credential.signing_secret_created",
+    ]);
+    expect(trail.text).not.toContain(own.secret.slice(6));
+  });
+
+  test("made ten times at once is two versions at most", async () => {
+    const own = await createProducer(api);
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, async () => await own.tenant.post(path(own), {})),
+    );
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(9);
+    expect(await list(own)).toHaveLength(2);
+  });
+
+  test("comes again with its Idempotency-Key", async () => {
+    const own = await createProducer(api);
+    const key = { "idempotency-key": randomUUID() };
+    const first = await own.tenant.post(path(own), {}, key);
+    const second = await own.tenant.post(path(own), {}, key);
+    expect([first.status, second.text]).toEqual([201, first.text]);
+    expect(await list(own)).toHaveLength(2);
+  });
+
+  test("is nobody's to make who may do less than it could sign", async () => {
+    const owner = await createProducer(api);
+    const narrow = await provision(api, { scopes: ["credentials:write"], tenantId: owner.tenant.tenantId });
+    const colleague = asTenant(api, narrow, await accessToken(api, narrow));
+    expectRefusal(await colleague.post(path(owner), {}), 403, "SCOPE_VIOLATION");
+    const patch = { body: { signature_required: false } };
+    expectRefusal(
+      await colleague.send("PATCH", `/v1/credentials/${owner.keyId}`, patch),
+      403,
+      "SCOPE_VIOLATION",
+    );
+    expectRefusal(await other.tenant.post(path(owner), {}), 404, "NOT_FOUND");
+  });
+
+  test("of a revoked credential cannot be made", async () => {
+    const own = await createProducer(api);
+    const made = await own.tenant.post("/v1/credentials", {});
+    const id = String(made.body["id"]);
+    await own.tenant.post(`/v1/credentials/${id}/revoke`, {});
+    expectRefusal(await own.tenant.post(`/v1/credentials/${id}/signing-secret`, {}), 409, "INVALID_STATE");
+  });
+});
+
+describe("a credential that requires signatures", () => {
+  const require = async (own: Producer, required: boolean) =>
+    await own.tenant.send("PATCH", `/v1/credentials/${own.keyId}`, {
+      body: { signature_required: required },
+    });
+
+  test("publishes with its signature, and no longer with its token alone; reading goes on", async () => {
+    const own = await createProducer(api);
+    const event = { type: "a.b", data: {} };
+    expect(await own.tenant.post("/v1/events", event)).toMatchObject({ status: 202 });
+    expect(await require(own, true)).toMatchObject({ status: 200, body: { signature_required: true } });
+    api.clock.advance(6_000);
+    expectRefusal(await own.tenant.post("/v1/events", event), 401, "SIGNATURE_INVALID");
+    expect(await own.tenant.get("/v1/events")).toMatchObject({ status: 200 });
+    const { body, headers } = signed(own, newEvent(), seconds(api));
+    expect(await sendSigned(api, { body, headers })).toMatchObject({ status: 202 });
+    const again = signed(own, newEvent(), seconds(api));
+    const both = { body: again.body, headers: { ...again.headers, ...bearer(own.tenant.token) } };
+    expect(await sendSigned(api, both)).toMatchObject({ status: 202 });
+    expect(await require(own, false)).toMatchObject({ status: 200, body: { signature_required: false } });
+    api.clock.advance(6_000);
+    expect(await own.tenant.post("/v1/events", event)).toMatchObject({ status: 202 });
+  });
+
+  test("must have something to sign with", async () => {
+    const own = await createProducer(api, PRODUCER_SCOPES);
+    await own.tenant.post(`/v1/credentials/${own.keyId}/signing-secret/revoke`);
+    expectRefusal(await require(own, true), 409, "INVALID_STATE");
+  });
+});
