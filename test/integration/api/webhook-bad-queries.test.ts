@@ -115,8 +115,9 @@ describe("addresses", () => {
   test.each(["x", "%00", "ep_0", "EP_000000000000000000000000", "..%2f", "a".repeat(200), "%ff", "'"])(
     "the id %j is nowhere found",
     async (id) => {
-      for (const { method, path } of routes.filter((route) => route.path.includes("{"))) {
-        const { status, body } = await tenant.send(method, path.replace("{id}", id));
+      for (const { method, path, takesBody } of routes.filter((route) => route.path.includes("{"))) {
+        const address = path.replace(/\{\w+\}/, () => id);
+        const { status, body } = await tenant.send(method, address, takesBody ? { body: {} } : {});
         const expected =
           id === "%ff" ? { status: 400, code: "INVALID_REQUEST" } : { status: 404, code: "NOT_FOUND" };
         expect({ method, path, status, code: body["code"] }).toEqual({ method, path, ...expected });
