@@ -40,7 +40,7 @@ export interface TestEndpoint {
 export interface World {
   readonly config: ReadyConfig;
   /** As the superuser, for looking and for setting up. */
-  readonly sql: Pick<PgPool, "query">;
+  readonly sql: Pick<PgPool, "query" | "connect">;
   readonly temporal: TemporalClient;
   readonly ingest: Ingest;
   readonly events: EventService;

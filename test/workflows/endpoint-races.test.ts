@@ -1,0 +1,325 @@
+/**
+ * Two things that happen to an endpoint at once, in both orders. Receivers answer when the test says so, and rows are
+ * held by the test until the others wait for them: no order is left to chance.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Endpoint } from "../../src/database/repositories/endpoints.ts";
+import { verifyWorkflowId } from "../../workflows/messages.ts";
+import { eventually } from "../support/eventually.ts";
+import { createGate, type Gate } from "../support/gate.ts";
+import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { TEST_CALLER, useWorld } from "../support/world.ts";
+
+const made = useWorld({ retryWindowMs: 20_000 });
+const OK: Behaviour = { kind: "answer" };
+const FAILURE: Behaviour = { kind: "answer", status: 500 };
+
+beforeAll(async () => {
+  await made.current.startWorker();
+});
+
+interface Subject {
+  readonly receiver: Receiver;
+  readonly tenant: string;
+  readonly id: string;
+  readonly find: () => Promise<Endpoint>;
+  readonly until: (state: Endpoint["state"]) => Promise<Endpoint>;
+}
+
+async function subject(receiver: Receiver, tenant: string, id: string): Promise<Subject> {
+  const find = async (): Promise<Endpoint> => await made.current.endpoints.find(tenant, id);
+  const until: Subject["until"] = async (state) =>
+    await eventually(async () => {
+      const current = await find();
+      return current.state === state ? current : undefined;
+    }, `endpoint ${id} to be ${state}`);
+  return { receiver, tenant, id, find, until };
+}
+
+/** An endpoint whose first ping is answered as the script says. */
+async function register(...script: readonly Behaviour[]): Promise<Subject> {
+  const world = made.current;
+  const receiver = await startReceiver({ script });
+  const tenant = await world.createTenant();
+  const { endpoint } = await world.endpoints.register(
+    tenant,
+    {
+      url: receiver.url,
+      eventTypes: ["inference.completed"],
+      metadata: null,
+      description: null,
+      filter: null,
+      headers: null,
+      authentication: null,
+      requireEcho: false,
+      idempotency: null,
+    },
+    TEST_CALLER,
+  );
+  return await subject(receiver, tenant, endpoint.id);
+}
+
+/** An ACTIVE endpoint with a delivery whose request waits at the gate. */
+async function inFlight(gate: Gate, status: number): Promise<Subject & { readonly delivery: string }> {
+  const world = made.current;
+  const receiver = await startReceiver({ script: [{ kind: "answer", status, after: gate.opened }, OK] });
+  const tenant = await world.createTenant();
+  const { id } = await world.createEndpoint(tenant, receiver.url);
+  const { deliveries } = await world.publish(tenant);
+  await receiver.waitFor(1);
+  return { ...(await subject(receiver, tenant, id)), delivery: deliveries[0]?.id ?? "" };
+}
+
+async function resultOf(id: string, generation: number): Promise<unknown> {
+  return await made.current.temporal.workflow.result(verifyWorkflowId(id, generation));
+}
+
+/**
+ * Holds the endpoint's row, begins the others in the order given, each once the one before waits for the row, and lets
+ * go: PostgreSQL serves who has waited longest.
+ */
+async function inOrder(
+  id: string,
+  ...works: readonly (() => Promise<unknown>)[]
+): Promise<PromiseSettledResult<unknown>[]> {
+  const { sql } = made.current;
+  const client = await sql.connect();
+  const begun: Promise<unknown>[] = [];
+  try {
+    await client.query("BEGIN");
+    await client.query("SELECT FROM endpoints WHERE id = $1 FOR UPDATE", [id]);
+    for (const work of works) {
+      const promise = work();
+      promise.catch(() => undefined);
+      begun.push(promise);
+      await eventually(async () => (await waitingFor(id)) >= begun.length, "the row to be waited for");
+    }
+    await client.query("COMMIT");
+  } finally {
+    client.release();
+  }
+  return await Promise.allSettled(begun);
+}
+
+/** How many sessions wait for a lock of another transaction with a statement about endpoints. */
+async function waitingFor(id: string): Promise<number> {
+  expect(id).toMatch(/^ep_/);
+  const { rows } = await made.current.sql.query<{ n: number }>(
+    `SELECT count(*)::int AS n FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ 'endpoints'`,
+  );
+  return rows[0]?.n ?? 0;
+}
+
+const refused = { status: "rejected", reason: { code: "INVALID_STATE" } };
+const done = { status: "fulfilled" };
+
+describe("a ping's 200 and another URL", () => {
+  test("that comes first: the old URL's answer verifies nothing", async () => {
+    const gate = createGate();
+    const { receiver, tenant, id, find } = await register({ kind: "answer", after: gate.opened });
+    const other = await startReceiver({ script: [FAILURE] });
+    await receiver.waitFor(1);
+    await made.current.endpoints.update(tenant, id, { url: other.url }, TEST_CALLER);
+    gate.open();
+    expect(await resultOf(id, 1)).toEqual({ outcome: "superseded", pings: 1 });
+    await other.waitFor(1);
+    expect(await find()).toMatchObject({ state: "PENDING", generation: 2, verifiedAt: null });
+    other.answer([OK]);
+    await made.current.endpoints.verify(tenant, id);
+    await eventually(async () => (await find()).state === "ACTIVE", "the new URL to be verified");
+    await Promise.all([receiver.close(), other.close()]);
+  });
+
+  test("that comes second: the endpoint was ACTIVE and is PENDING", async () => {
+    const { receiver, tenant, id, until } = await register(OK);
+    await until("ACTIVE");
+    const other = await startReceiver();
+    expect(await made.current.endpoints.update(tenant, id, { url: other.url }, TEST_CALLER)).toMatchObject({
+      state: "PENDING",
+      generation: 2,
+    });
+    await until("ACTIVE");
+    expect(other.requests).toHaveLength(1);
+    expect(receiver.requests).toHaveLength(1);
+    await Promise.all([receiver.close(), other.close()]);
+  });
+
+  test("that wait for the same row: the change is seen by the answer that comes after it", async () => {
+    const gate = createGate();
+    const { receiver, tenant, id, find } = await register({ kind: "answer", after: gate.opened });
+    const other = await startReceiver({ script: [FAILURE] });
+    await receiver.waitFor(1);
+    const results = await inOrder(
+      id,
+      async () => await made.current.endpoints.update(tenant, id, { url: other.url }, TEST_CALLER),
+      async () => {
+        gate.open();
+        return await resultOf(id, 1);
+      },
+    );
+    expect(results).toMatchObject([done, { value: { outcome: "superseded" } }]);
+    expect(await find()).toMatchObject({ state: "PENDING", generation: 2 });
+    await Promise.all([receiver.close(), other.close()]);
+  });
+
+  test("that wait for the same row: the answer that comes before the change counts until then", async () => {
+    const gate = createGate();
+    const { receiver, tenant, id, find } = await register({ kind: "answer", after: gate.opened });
+    const other = await startReceiver({ script: [FAILURE] });
+    await receiver.waitFor(1);
+    const results = await inOrder(
+      id,
+      async () => {
+        gate.open();
+        return await resultOf(id, 1);
+      },
+      async () => await made.current.endpoints.update(tenant, id, { url: other.url }, TEST_CALLER),
+    );
+    expect(results).toMatchObject([{ value: { outcome: "verified" } }, done]);
+    expect(await find()).toMatchObject({ state: "PENDING", generation: 2 });
+    await Promise.all([receiver.close(), other.close()]);
+  });
+});
+
+describe("a ping's 200 and its tenant's disabling", () => {
+  test("that comes first: it stays disabled, and pinged anew when it is enabled", async () => {
+    const gate = createGate();
+    const { receiver, tenant, id, find, until } = await register({ kind: "answer", after: gate.opened }, OK);
+    await receiver.waitFor(1);
+    await made.current.endpoints.disable(tenant, id, TEST_CALLER);
+    gate.open();
+    expect(await resultOf(id, 1)).toEqual({ outcome: "superseded", pings: 1 });
+    expect(await find()).toMatchObject({ state: "DISABLED", disabledReason: "tenant" });
+    await made.current.endpoints.enable(tenant, id, TEST_CALLER);
+    expect(await until("ACTIVE")).toMatchObject({ generation: 2, verificationAttempts: 1 });
+    expect(receiver.requests).toHaveLength(2);
+    await receiver.close();
+  });
+
+  test("that wait for the same row: verified, then disabled", async () => {
+    const gate = createGate();
+    const { receiver, tenant, id, find } = await register({ kind: "answer", after: gate.opened });
+    await receiver.waitFor(1);
+    const results = await inOrder(
+      id,
+      async () => {
+        gate.open();
+        return await resultOf(id, 1);
+      },
+      async () => await made.current.endpoints.disable(tenant, id, TEST_CALLER),
+    );
+    expect(results).toMatchObject([{ value: { outcome: "verified" } }, done]);
+    expect(await find()).toMatchObject({ state: "DISABLED", verificationState: "VERIFIED" });
+    await receiver.close();
+  });
+});
+
+describe("a ping's 200 and the deletion", () => {
+  test.each([["before", true] as const, ["after", false] as const])(
+    "that comes %s it: the endpoint is gone",
+    async (_name, deletedFirst) => {
+      const gate = createGate();
+      const { receiver, tenant, id, find } = await register({ kind: "answer", after: gate.opened });
+      await receiver.waitFor(1);
+      const remove = async (): Promise<void> => await made.current.endpoints.remove(tenant, id, TEST_CALLER);
+      const answer = async (): Promise<unknown> => {
+        gate.open();
+        return await resultOf(id, 1);
+      };
+      const results = await inOrder(id, ...(deletedFirst ? [remove, answer] : [answer, remove]));
+      const pinged = { value: { outcome: deletedFirst ? "superseded" : "verified" } };
+      expect(results).toMatchObject(deletedFirst ? [done, pinged] : [pinged, done]);
+      await expect(find()).rejects.toMatchObject({ code: "NOT_FOUND" });
+      await receiver.close();
+    },
+  );
+});
+
+describe("a delivery in flight", () => {
+  test.each([
+    [200, "DELIVERED"],
+    [500, "DEAD_LETTERED"],
+  ] as const)("when its endpoint is disabled, and answered %i after that, is %s", async (status, state) => {
+    const gate = createGate();
+    const { receiver, tenant, id, delivery } = await inFlight(gate, status);
+    await made.current.endpoints.disable(tenant, id, TEST_CALLER);
+    gate.open();
+    const ended = await made.current.untilDelivery(tenant, delivery, (current) => current.state === state);
+    expect(ended).toMatchObject({ attemptCount: 1, reason: status === 200 ? null : "endpoint_disabled" });
+    expect(receiver.requests).toHaveLength(1);
+    await receiver.close();
+  });
+
+  test.each([
+    [200, "DELIVERED"],
+    [500, "CANCELLED"],
+  ] as const)("when its endpoint is deleted, and answered %i after that, is %s", async (status, state) => {
+    const gate = createGate();
+    const { receiver, tenant, id, delivery } = await inFlight(gate, status);
+    await made.current.endpoints.remove(tenant, id, TEST_CALLER);
+    gate.open();
+    await made.current.untilDelivery(tenant, delivery, (current) => current.state === state);
+    expect(receiver.requests).toHaveLength(1);
+    await receiver.close();
+  });
+
+  test("when its endpoint gets another URL, is answered by the old one or goes to the new one, verified", async () => {
+    const gate = createGate();
+    const { receiver, tenant, id, delivery } = await inFlight(gate, 500);
+    const other = await startReceiver();
+    await made.current.endpoints.update(tenant, id, { url: other.url }, TEST_CALLER);
+    gate.open();
+    await made.current.untilDelivery(tenant, delivery, ({ state }) => state === "DELIVERED");
+    expect(receiver.requests).toHaveLength(1);
+    expect(other.requests.map(({ headers }) => headers["x-service-event-type"])).toEqual([
+      "ping",
+      "inference.completed",
+    ]);
+    await Promise.all([receiver.close(), other.close()]);
+  });
+});
+
+describe("two requests at once", () => {
+  async function disabled(): Promise<Subject> {
+    const world = made.current;
+    const receiver = await startReceiver({ script: [FAILURE] });
+    const tenant = await world.createTenant();
+    const { id } = await world.createEndpoint(tenant, receiver.url);
+    await world.endpoints.disable(tenant, id, TEST_CALLER);
+    return await subject(receiver, tenant, id);
+  }
+
+  test("that enable: the first does, the second finds it done, and there is one run of pings", async () => {
+    const { receiver, tenant, id, find } = await disabled();
+    const enable = async (): Promise<Endpoint> =>
+      await made.current.endpoints.enable(tenant, id, TEST_CALLER);
+    expect(await inOrder(id, enable, enable)).toMatchObject([done, refused]);
+    expect(await find()).toMatchObject({ state: "PENDING", generation: 2 });
+    await receiver.waitFor(1);
+    await receiver.close();
+  });
+
+  test("of which one enables and the other disables end as the later one wants", async () => {
+    const { receiver, tenant, id, find } = await disabled();
+    const enable = async (): Promise<Endpoint> =>
+      await made.current.endpoints.enable(tenant, id, TEST_CALLER);
+    const disable = async (): Promise<Endpoint> =>
+      await made.current.endpoints.disable(tenant, id, TEST_CALLER);
+    expect(await inOrder(id, enable, disable)).toMatchObject([done, done]);
+    expect(await find()).toMatchObject({ state: "DISABLED", disabledReason: "tenant" });
+    expect(await inOrder(id, disable, enable)).toMatchObject([refused, done]);
+    expect(await find()).toMatchObject({ state: "PENDING", generation: 3 });
+    await receiver.close();
+  });
+
+  test("of which one asks for a ping and the other enables: a ping is asked of what waits for one", async () => {
+    const { receiver, tenant, id, find } = await disabled();
+    await expect(made.current.endpoints.verify(tenant, id)).rejects.toMatchObject({ code: "INVALID_STATE" });
+    await made.current.endpoints.enable(tenant, id, TEST_CALLER);
+    await made.current.endpoints.verify(tenant, id);
+    await receiver.waitFor(2);
+    expect(await find()).toMatchObject({ state: "PENDING", generation: 2 });
+    await receiver.close();
+  });
+});
