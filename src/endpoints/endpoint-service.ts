@@ -22,6 +22,7 @@ import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { type EndpointMoveName, mayMove } from "../domain/endpoint-state.ts";
 import { createSlidingWindow, type SlidingWindow } from "../domain/sliding-window.ts";
+import { publishOwnEvent } from "../delivery/own-event.ts";
 import { SignetError } from "../errors.ts";
 import type { RequestRules } from "./authentication.ts";
 import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
@@ -174,6 +175,9 @@ export class EndpointService {
   async disable(tenantId: string, id: string, by: By): Promise<Endpoint> {
     return await this.#move(tenantId, id, "disable", async (db) => {
       const details = { reason: "tenant" };
+      const disabledAt = new Date(this.#options.clock.now()).toISOString();
+      const data = JSON.stringify({ endpoint_id: id, ...details, disabled_at: disabledAt });
+      await publishOwnEvent(db, { tenantId, type: "endpoint.disabled", data, except: id }, this.#options);
       await this.#log(db, { ...by, type: "endpoint.disabled", tenant: tenantId, target: id, details });
     });
   }

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Endpoint } from "../../src/database/repositories/endpoints.ts";
+import { takeHostPing } from "../../src/database/repositories/endpoint-verifications.ts";
 import {
   attemptNowSignal,
   TASK_QUEUES,
@@ -8,12 +9,19 @@ import {
   WORKFLOW_TYPES,
 } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Behaviour, type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
+import {
+  type Behaviour,
+  type ReceivedRequest,
+  type Receiver,
+  startReceiver,
+  verifyReceived,
+} from "../support/receiver-server.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
 // Verifications never go in lists: one workflow each, whatever the size.
 const made = useWorld();
 const OK: Behaviour = { kind: "answer" };
+const FAILURE: Behaviour = { kind: "answer", status: 500 };
 
 beforeAll(async () => {
   await made.current.startWorker();
@@ -138,6 +146,89 @@ describe.concurrent("an endpoint that does not", () => {
   });
 });
 
+describe.concurrent("the challenge in the answer", () => {
+  const echo = ({ rawBody }: ReceivedRequest): Behaviour => {
+    const { data } = JSON.parse(rawBody.toString()) as { data: { challenge: string } };
+    return { kind: "answer", body: JSON.stringify({ challenge: data.challenge }) };
+  };
+
+  test("is on record, and not asked for unless the tenant does", async () => {
+    const bare = await register(OK);
+    expect(await bare.until(active)).toMatchObject({ verifiedBy: "status" });
+    bare.receiver.answer(echo);
+    const { tenant, id, receiver } = bare;
+    await made.current.endpoints.disable(tenant, id, TEST_CALLER);
+    await made.current.endpoints.enable(tenant, id, TEST_CALLER);
+    expect(await bare.until(active)).toMatchObject({ verifiedBy: "echo" });
+    await receiver.close();
+  });
+
+  test("is asked for where the tenant wants it: a bare 200 verifies nothing", async () => {
+    const { receiver, tenant, id, until } = await register(FAILURE, OK);
+    await until(pinged(1));
+    await made.current.endpoints.update(tenant, id, { requireEcho: true }, TEST_CALLER);
+    await made.current.endpoints.verify(tenant, id);
+    expect(await until(pinged(2))).toMatchObject({
+      state: "PENDING",
+      verificationLastError: "echo",
+      verifiedBy: null,
+    });
+    receiver.answer(echo);
+    await made.current.endpoints.verify(tenant, id);
+    expect(await until(active)).toMatchObject({ verifiedBy: "echo", verificationLastError: null });
+    await receiver.close();
+  });
+});
+
+describe("one host", () => {
+  const limited = useWorld({ environment: { SIGNET_PINGS_PER_HOST: "2" } });
+
+  beforeAll(async () => {
+    await limited.current.startWorker();
+  });
+
+  test("is pinged so often within a minute, whoever registers it; the rest comes again", async () => {
+    const world = limited.current;
+    const receivers = [await startReceiver(), await startReceiver(), await startReceiver()];
+    const results = [];
+    for (const { url } of receivers) {
+      const tenant = await world.createTenant();
+      const { id } = await world.createEndpoint(tenant, url);
+      await world.endpoints.disable(tenant, id, TEST_CALLER);
+      await world.endpoints.enable(tenant, id, TEST_CALLER);
+      results.push(
+        await eventually(async () => {
+          const current = await world.endpoints.find(tenant, id);
+          return pinged(1)(current) ? current : undefined;
+        }, `a ping of ${id}`),
+      );
+    }
+    expect(results).toMatchObject([
+      { state: "ACTIVE" },
+      { state: "ACTIVE" },
+      { state: "PENDING", verificationLastError: "limited" },
+    ]);
+    expect(results[2]?.verificationNextAttemptAt?.getTime()).toBeGreaterThan(Date.now());
+    expect(receivers.map(({ requests }) => requests.length)).toEqual([1, 1, 0]);
+    await Promise.all(receivers.map(async (receiver) => await receiver.close()));
+  });
+
+  test("gets no more of them from many workers at once, and as many again in the next minute", async () => {
+    const { sql } = limited.current;
+    const take = async (nowMs: number): Promise<boolean> =>
+      await takeHostPing(sql, "many.example", {
+        now: new Date(nowMs),
+        since: new Date(nowMs - 60_000),
+        max: 10,
+      });
+    const now = Date.now();
+    const taken = await Promise.all(Array.from({ length: 30 }, async () => await take(now)));
+    expect(taken.filter(Boolean)).toHaveLength(10);
+    expect(await take(now + 59_999)).toBe(false);
+    expect(await take(now + 60_000)).toBe(true);
+  });
+});
+
 describe.concurrent("an acknowledgement that comes too late", () => {
   test("does not activate an endpoint that was changed meanwhile", async () => {
     const { receiver, id, find } = await register({ kind: "answer", delayMs: 1_500 });
@@ -163,6 +254,8 @@ describe.concurrent("a schedule that has come to its end", () => {
     const world = made.current;
     const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
     const tenant = await world.createTenant();
+    const watcher = await startReceiver();
+    await world.createEndpoint(tenant, watcher.url, ["verification.exhausted"]);
     const { id } = await world.createEndpoint(tenant, receiver.url);
     await world.sql.query(
       "UPDATE endpoints SET state = 'PENDING', verification_state = 'WANTED' WHERE id = $1",
@@ -174,6 +267,11 @@ describe.concurrent("a schedule that has come to its end", () => {
       args: [{ v: 1, endpoint_id: id, generation: 1, offsets_ms: [0, 100, 200] }],
     });
     expect(await resultOf(id)).toEqual({ outcome: "exhausted", pings: 3 });
+    const [told] = await watcher.waitFor(1);
+    expect(JSON.parse(told?.rawBody.toString() ?? "")).toMatchObject({
+      type: "verification.exhausted",
+      data: { endpoint_id: id, generation: 1, last_error: "status" },
+    });
     expect(receiver.requests).toHaveLength(3);
     expect(await world.endpoints.find(tenant, id)).toMatchObject({
       state: "PENDING",
@@ -188,7 +286,8 @@ describe.concurrent("a schedule that has come to its end", () => {
       outcome: "verified",
     });
     expect(await world.endpoints.find(tenant, id)).toMatchObject({ state: "ACTIVE", generation: 2 });
-    await receiver.close();
+    expect(watcher.requests).toHaveLength(1);
+    await Promise.all([receiver.close(), watcher.close()]);
   });
 
   /** The api starts the run after it has answered. */

@@ -169,6 +169,7 @@ describe("disabling and enabling", () => {
 
   test("goes from ACTIVE to DISABLED and by PENDING back, and is logged", async () => {
     const { tenant, id } = await verified();
+    const other = await createEndpoint(api, tenant, { events: ["endpoint.disabled"] });
     expect(await disable(tenant, id)).toMatchObject({
       status: 200,
       body: { state: "DISABLED", disabled_reason: "tenant" },
@@ -179,6 +180,8 @@ describe("disabling and enabling", () => {
     expect(rows(await tenant.get("/v1/webhooks/dlq"))).toMatchObject([
       { endpoint_id: id, reason: "endpoint_disabled" },
     ]);
+    const told = rows(await tenant.get("/v1/webhooks/deliveries?event_type=endpoint.disabled"));
+    expect(told).toMatchObject([{ endpoint_id: other.id, state: "QUEUED" }]);
     const enabled = await enable(tenant, id);
     expect(enabled).toMatchObject({ status: 202, body: { state: "PENDING", disabled_reason: null } });
     expect(workflowOf(enabled)).toBe(`verify/${id}/2`);
