@@ -19,7 +19,10 @@ export interface TenantPolicy {
 export interface TenantPolicies {
   /** The policy as it was read at most 5 s ago: the hot path. */
   known(tenantId: string): TenantPolicy | undefined;
-  /** The policy as it is. Of a tenant that is not there: what the settings say. */
+  /**
+   * The policy as it is. Of a tenant that is not there: what the settings say. While it cannot be read: as it was; of a
+   * tenant that is not known yet it rejects.
+   */
   read(tenantId: string): Promise<TenantPolicy>;
 }
 
@@ -58,6 +61,17 @@ export function createTenantPolicies({ find, defaults, clock }: TenantPoliciesOp
       const found = kept.get(tenantId);
       return found !== undefined && clock.now() < found.until ? found.policy : undefined;
     },
-    read: async (tenantId) => await lookup.add(tenantId),
+    read: async (tenantId) => {
+      try {
+        return await lookup.add(tenantId);
+      } catch (error) {
+        // The database is away: what a bounded knowledge of revocations admits goes by the policy of before.
+        const found = kept.get(tenantId);
+        if (found === undefined) {
+          throw error;
+        }
+        return found.policy;
+      }
+    },
   };
 }
