@@ -155,3 +155,38 @@ export interface SignCheckpointResult {
 export interface CheckpointActivities {
   readonly sign: () => Promise<SignCheckpointResult>;
 }
+
+/** How far a replay job is. */
+export interface ReplayJobStatus {
+  readonly state: "RUNNING" | "PAUSED" | "COMPLETED" | "CANCELLED";
+  readonly total: number;
+  readonly done: number;
+  readonly failed: number;
+  readonly skipped: number;
+  /** Items up to here have their result. */
+  readonly position: number;
+  /** The tenant's deliveries wait, and so does the job. */
+  readonly held?: boolean;
+}
+
+export interface ReplayPageInput {
+  readonly job_id: string;
+  /** The position that the caller knows of: a page that was done already is not done again. */
+  readonly after: number;
+  /** Most items. */
+  readonly size: number;
+}
+
+export interface ChangeReplayInput {
+  readonly job_id: string;
+  readonly to: "RUNNING" | "PAUSED" | "CANCELLED";
+  /** Who asked, as the signal says; goes to the log. */
+  readonly by?: string;
+}
+
+/** Activities of the `replayDeadLetters` workflow. */
+export interface ReplayActivities {
+  /** Replays the next items of a running job, in one transaction; one that does not run is looked at only. */
+  readonly replayPage: (input: ReplayPageInput) => Promise<ReplayJobStatus>;
+  readonly changeReplay: (input: ChangeReplayInput) => Promise<ReplayJobStatus>;
+}

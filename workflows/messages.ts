@@ -4,7 +4,7 @@
  */
 import { defineSearchAttributeKey } from "@temporalio/common";
 import { defineQuery, defineSignal } from "@temporalio/workflow";
-import type { Member } from "../activities/types.ts";
+import type { Member, ReplayJobStatus } from "../activities/types.ts";
 
 export const TASK_QUEUES = {
   /** Workflows of deliveries and first attempts to healthy endpoints. */
@@ -18,6 +18,7 @@ export const TASK_QUEUES = {
 export const WORKFLOW_TYPES = {
   deliver: "deliver",
   verifyEndpoint: "verifyEndpoint",
+  replayDeadLetters: "replayDeadLetters",
   purgeExpired: "purgeExpired",
   rotateCredentials: "rotateCredentials",
   rotateSigningKeys: "rotateSigningKeys",
@@ -129,6 +130,37 @@ export const verifyStatusQuery = defineQuery<VerifyStatus>("status");
 /** The workflow id of an endpoint's verification run; a closed run's id is never used again. */
 export function verifyWorkflowId(endpointId: string, generation: number): string {
   return `verify/${endpointId}/${generation}`;
+}
+
+/** Argument of the signals of `replayDeadLetters`: who asks. */
+export interface ReplaySignal {
+  readonly by?: string;
+}
+
+export const pauseSignal = defineSignal<[ReplaySignal?]>("pause");
+export const resumeSignal = defineSignal<[ReplaySignal?]>("resume");
+/** What was replayed stays so; the rest stays in the queue. */
+export const cancelReplaySignal = defineSignal<[ReplaySignal?]>("cancel");
+/** Internal: the job's row has changed. */
+export const rowChangedSignal = defineSignal<[ReplaySignal?]>("rowChanged");
+export const replayStatusQuery = defineQuery<ReplayJobStatus>("status");
+
+/** Input of `replayDeadLetters`. What is to be replayed is listed in the database. */
+export interface ReplayInput {
+  readonly v: 1;
+  readonly job_id: string;
+  readonly rate_per_second: number;
+  /** What is known of the job as the run begins. */
+  readonly status: ReplayJobStatus;
+  /** Events of a run before it is continued as new; for tests. */
+  readonly history_max?: number;
+}
+
+export type ReplayJobResult = Omit<ReplayJobStatus, "position" | "held">;
+
+/** The workflow id of a replay job; a closed run's id is never used again. */
+export function replayWorkflowId(jobId: string): string {
+  return `replay/${jobId}`;
 }
 
 /** Failure type of a `signCheckpoint` that found the log not to extend what was signed of it. */

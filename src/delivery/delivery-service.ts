@@ -3,15 +3,18 @@ import { appendEntry, type By } from "../compliance/append-entry.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool, Queryable } from "../database/pool.ts";
 import {
+  cancelDelivery,
   type Delivery,
-  type DeliveryFilter,
   findDelivery,
+  hastenDelivery,
   listAttempts,
   listDeliveries,
   replayDeadLetter,
   type StoredAttempt,
 } from "../database/repositories/deliveries.ts";
+import type { DeliveryFilter } from "../database/repositories/delivery-filter.ts";
 import { findContentHead, findEvents } from "../database/repositories/events.ts";
+import { tenantHeld } from "../database/repositories/tenants.ts";
 import { tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
@@ -114,6 +117,7 @@ export class DeliveryService {
    */
   async replay(tenantId: string, id: string, by: By): Promise<Delivery> {
     const replayed = await this.#read(tenantId, async (db, now) => {
+      await this.#requireRunningTenant(db, tenantId);
       const moved = await replayDeadLetter(db, { tenantId, id, now });
       if (moved !== undefined) {
         // Last: the log's head stays locked from here to the commit.
@@ -132,6 +136,55 @@ export class DeliveryService {
     throw new SignetError("INVALID_STATE", {
       detail: `The delivery is ${delivery.state}: only dead letters can be replayed.`,
     });
+  }
+
+  /**
+   * Makes the next attempt now; it uses its slot, and later instants stay. The row says so before its workflow is told: if
+   * that cannot be, the reconciler tells it.
+   *
+   * @throws SignetError NOT_FOUND, INVALID_STATE when it has no further attempt or the tenant is held
+   */
+  async retry(tenantId: string, id: string): Promise<Delivery> {
+    const hastened = await this.#read(tenantId, async (db, now) => {
+      await this.#requireRunningTenant(db, tenantId);
+      return await hastenDelivery(db, { tenantId, id, now });
+    });
+    const delivery = await this.find(tenantId, id);
+    if (hastened === undefined) {
+      throw new SignetError("INVALID_STATE", {
+        detail: `The delivery is ${delivery.state}: it has no further attempt.`,
+      });
+    }
+    if (hastened.carrier !== null) {
+      this.#options.releaser.hasten({ id, carrier: hastened.carrier });
+    }
+    return delivery;
+  }
+
+  /**
+   * No further attempts; a request that is under way ends, and its answer is kept.
+   *
+   * @throws SignetError NOT_FOUND, INVALID_STATE when it is over already
+   */
+  async cancel(tenantId: string, id: string): Promise<Delivery> {
+    const cancelled = await this.#read(
+      tenantId,
+      async (db, now) => await cancelDelivery(db, { tenantId, id, now }),
+    );
+    const delivery = await this.find(tenantId, id);
+    if (cancelled === undefined) {
+      throw new SignetError("INVALID_STATE", { detail: `The delivery is ${delivery.state} already.` });
+    }
+    this.#options.releaser.release([{ id, carrier: cancelled.carrier }]);
+    return delivery;
+  }
+
+  async #requireRunningTenant(db: Queryable, tenantId: string): Promise<void> {
+    if (await tenantHeld(db, tenantId)) {
+      throw new SignetError("INVALID_STATE", {
+        detail: "The deliveries of this tenant are held: they wait until they are released.",
+      });
+    }
   }
 
   async #read<T>(tenantId: string, work: (db: Queryable, now: Date) => Promise<T>): Promise<T> {

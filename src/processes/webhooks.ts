@@ -18,6 +18,8 @@ import { EndpointService } from "../endpoints/endpoint-service.ts";
 import { createVerification } from "../endpoints/verification.ts";
 import { EventTypeService } from "../event-types/event-type-service.ts";
 import type { Logger } from "../observability/logger.ts";
+import { ReplayService } from "../replay/replay-service.ts";
+import { createReplayStarter } from "../replay/replay-starter.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import type { WebhookServices } from "../api/routes/webhooks.ts";
 
@@ -49,6 +51,14 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
   });
   const releaser = new Releaser(temporal, log);
   const reading = { pool: pools.api, keyring, releaser, clock, randomBytes };
+  const replays = new ReplayService({
+    pool: pools.api,
+    keyring,
+    starter: createReplayStarter(temporal),
+    clock,
+    randomBytes,
+    log,
+  });
   const ingest = createIngest({
     pool: pools.ingest,
     keys: createContentKeys({ keyring, clock }),
@@ -61,6 +71,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     endpoints,
     events: new EventService(reading),
     deliveries: new DeliveryService(reading),
+    replays: { service: replays, pool: pools.api, pepper, clock, randomBytes },
     eventTypes: new EventTypeService({
       pool: pools.api,
       typesMax: async (tenantId) => (await tenantLimits.policyOf(tenantId)).limits.event_types,
@@ -72,7 +83,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     tenantLimits,
     notePlatformPublishing: createPlatformPublishingAudit(pools.api, { clock, randomBytes }),
     drain: async () => {
-      await Promise.all([endpoints.drain(), releaser.drain()]);
+      await Promise.all([endpoints.drain(), releaser.drain(), replays.drain()]);
     },
   };
 }

@@ -19,6 +19,8 @@ import { rotateOnSchedule } from "../endpoints/scheduled-rotation.ts";
 import { sweepSecrets } from "../endpoints/secret-sweep.ts";
 import { sweepVerifications } from "../endpoints/verification-sweep.ts";
 import { metrics } from "../observability/metrics.ts";
+import { createReplayStarter } from "../replay/replay-starter.ts";
+import { sweepReplays } from "../replay/replay-sweep.ts";
 import { eraseTenants } from "../retention/erase-tenants.ts";
 import { createNativeClient } from "../temporal/native-client.ts";
 import { ensureSchedules } from "../temporal/schedules.ts";
@@ -26,6 +28,7 @@ import { startUpkeep, type UpkeepJob } from "../upkeep.ts";
 import type { WorkerProcessOptions } from "./worker.ts";
 
 const VERIFICATION_SWEEP_MS = 5_000;
+const REPLAY_SWEEP_MS = 5_000;
 const SECRET_SWEEP_MS = 60_000;
 const PARTITIONS_MS = 3_600_000;
 const HEALTH_MS = 1_000;
@@ -143,6 +146,16 @@ function lag({ pool, clock }: UpkeepParts): UpkeepJob {
   };
 }
 
+/** Replay jobs that should run and do not are started. */
+function replaySweep({ pool, clock, connection, options: { config, log } }: UpkeepParts): UpkeepJob {
+  const starter = createReplayStarter(createNativeClient(connection, config.temporalNamespace));
+  return {
+    name: "replay sweep",
+    everyMs: REPLAY_SWEEP_MS,
+    run: async () => await sweepReplays({ pool, starter, clock, randomBytes, log }),
+  };
+}
+
 /** Starts the jobs. */
 export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> } {
   const {
@@ -178,6 +191,7 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
         everyMs: VERIFICATION_SWEEP_MS,
         run: async () => await sweepVerifications({ pool, verification, clock, log }),
       },
+      replaySweep(parts),
       {
         name: "endpoint secrets",
         everyMs: SECRET_SWEEP_MS,

@@ -5,6 +5,7 @@ import type { NativeConnection } from "@temporalio/worker";
 import { createDeliverActivities } from "../../activities/deliver.ts";
 import { createCheckpointActivities } from "../../activities/checkpoint.ts";
 import { createPurgeActivities } from "../../activities/purge.ts";
+import { createReplayActivities } from "../../activities/replay.ts";
 import { createRotateActivities } from "../../activities/rotate.ts";
 import { createSigningKeyActivities } from "../../activities/signing-keys.ts";
 import { createVerifyActivities } from "../../activities/verify.ts";
@@ -18,6 +19,7 @@ import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
 import { createEngine, type Engine } from "../delivery/engine.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
+import { type WorkerReplays, createWorkerReplays } from "./replays.ts";
 import type { SigningKeyServices } from "../signing-keys/rotate.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
 import { checkNamespace } from "../temporal/client.ts";
@@ -68,11 +70,12 @@ interface WorkerParts {
   readonly connection: NativeConnection;
   readonly signingKeys: SigningKeyServices;
   readonly checkpoints: CheckpointSigner;
+  readonly replays: WorkerReplays;
 }
 
 async function runWorkers(
   { config, log }: WorkerProcessOptions,
-  { engine, pool, rotatorPool, connection, signingKeys, checkpoints }: WorkerParts,
+  { engine, pool, rotatorPool, connection, signingKeys, checkpoints, replays }: WorkerParts,
 ): Promise<Workers> {
   const { attemptFirst, attempt, settle, replay, cancel, expire } = createDeliverActivities({
     attempts: engine.attempts,
@@ -90,6 +93,7 @@ async function runWorkers(
         cancel,
         expire,
         ...createVerifyActivities(engine.challenge),
+        ...createReplayActivities(replays.runner),
         ...createSigningKeyActivities(signingKeys),
         ...createCheckpointActivities(checkpoints, log),
         ...createPurgeActivities({ pool, clock: systemClock, log, retentionDays: config.retentionDays }),
@@ -146,9 +150,10 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   let hint: (count: number) => void = () => undefined;
   const engine = createEngine({ config, pool, keyring, clock, log }, () => hint(1));
   const connection = await connect(options);
-  const parts = { engine, pool, rotatorPool, connection, signingKeys, checkpoints };
-  const workers = await runWorkers(options, parts);
   const temporal = createNativeClient(connection, config.temporalNamespace);
+  const replays = createWorkerReplays({ pool, temporal, log, onQueued: () => hint(1) });
+  const parts = { engine, pool, rotatorPool, connection, signingKeys, checkpoints, replays };
+  const workers = await runWorkers(options, parts);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
   const listener = listen({
@@ -170,7 +175,6 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   });
   dispatcher.start();
   log.info({ temporal: config.temporalAddress }, "worker started");
-
   return {
     readiness: [
       { name: "database", check: async () => await requireCurrentSchema(pool) },
@@ -182,7 +186,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
       await upkeep.stop();
       await dispatcher.stop();
       await workers.stop();
-      await engine.drain();
+      await Promise.all([engine.drain(), replays.drain()]);
       await connection.close();
       await Promise.all([pool.end(), rotatorPool.end(), operatorPool.end(), checkpoints.close()]);
     },

@@ -13,6 +13,7 @@ import {
 import { forgetPingedHosts } from "../database/repositories/endpoint-verifications.ts";
 import { purgeTombstones } from "../database/repositories/endpoints.ts";
 import { forgetAnswers } from "../database/repositories/idempotent-answers.ts";
+import { forgetReplayJobs } from "../database/repositories/replay-jobs.ts";
 import { forgetTokenRevocations } from "../database/repositories/revocations.ts";
 import type { Clock } from "../domain/clock.ts";
 
@@ -59,6 +60,9 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
   const keys =
     (await inRounds(async () => await forgetIdempotencyKeys(pool, keysBefore, DELETES_MAX))) +
     (await inRounds(async () => await forgetAnswers(pool, keysBefore, DELETES_MAX)));
+  // As long as what they replayed is kept; each has up to 100,000 items.
+  const jobsBefore = new Date(now - retentionDays * DAY_MS);
+  await inRounds(async () => await forgetReplayJobs(pool, jobsBefore, 1), 1);
   const rows = await inRounds(async () => await purgeDefaults(pool, before, DELETES_MAX));
   const revocations = await inRounds(async () => await forgetTokenRevocations(pool, DELETES_MAX));
   const tombstonesBefore = new Date(now - TOMBSTONES_KEPT_MS);
@@ -69,12 +73,12 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
 }
 
 /** Small deletes until there is nothing left to delete. */
-async function inRounds(remove: () => Promise<number>): Promise<number> {
+async function inRounds(remove: () => Promise<number>, most = DELETES_MAX): Promise<number> {
   let removed = 0;
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
     const count = await remove();
     removed += count;
-    if (count < DELETES_MAX) {
+    if (count < most) {
       break;
     }
   }

@@ -1,6 +1,6 @@
 /** Deliveries and their attempts (wire.md, Deliveries and dead letters). */
 import { type Static, Type } from "typebox";
-import type { DeliveryFilter } from "../../database/repositories/deliveries.ts";
+import type { DeliveryFilter } from "../../database/repositories/delivery-filter.ts";
 import type { DeliveryService } from "../../delivery/delivery-service.ts";
 import { queryInstant } from "../instants.ts";
 import { readPage, toPage } from "../pagination.ts";
@@ -20,10 +20,18 @@ export function deliveryFilter(query: Static<typeof Query>): DeliveryFilter {
     state: query.state,
     from: queryInstant(query.from, "from"),
     to: queryInstant(query.to, "to"),
+    lastError: query.last_error,
+    lastStatus: query.last_status,
+    reason: query.reason,
   };
 }
 
 export function registerDeliveryRoutes(server: SignetServer, deliveries: DeliveryService): void {
+  registerReads(server, deliveries);
+  registerChanges(server, deliveries);
+}
+
+function registerReads(server: SignetServer, deliveries: DeliveryService): void {
   server.get(
     "/v1/webhooks/deliveries",
     {
@@ -63,5 +71,28 @@ export function registerDeliveryRoutes(server: SignetServer, deliveries: Deliver
     async ({ identity, params }) => ({
       data: (await deliveries.attempts(identity.tenantId, params.id)).map(presentAttempt),
     }),
+  );
+}
+
+function registerChanges(server: SignetServer, deliveries: DeliveryService): void {
+  server.post(
+    "/v1/webhooks/deliveries/:id/retry",
+    {
+      config: { scopes: ["webhooks:write"] },
+      schema: { tags: TAGS, params: IdParams("delivery"), response: { 202: Delivery } },
+    },
+    async ({ identity, params }, reply) => {
+      reply.code(202);
+      return presentDelivery(await deliveries.retry(identity.tenantId, params.id));
+    },
+  );
+
+  server.post(
+    "/v1/webhooks/deliveries/:id/cancel",
+    {
+      config: { scopes: ["webhooks:write"] },
+      schema: { tags: TAGS, params: IdParams("delivery"), response: { 200: Delivery } },
+    },
+    async ({ identity, params }) => presentDelivery(await deliveries.cancel(identity.tenantId, params.id)),
   );
 }

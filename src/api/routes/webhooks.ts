@@ -11,12 +11,14 @@ import { registerEndpointRoutes } from "./endpoints.ts";
 import { registerEventTypeRoutes } from "./event-types.ts";
 import { registerEventRoutes } from "./events.ts";
 import type { PublishingServices } from "./publishing.ts";
+import { registerReplayRoutes, type ReplayRouteServices } from "./replays.ts";
 
 export interface WebhookServices extends PublishingServices {
   readonly endpoints: EndpointService;
   readonly events: EventService;
   readonly deliveries: DeliveryService;
   readonly endpointSecrets: EndpointSecretRouteServices;
+  readonly replays: ReplayRouteServices;
   readonly eventTypes: EventTypeService;
 }
 
@@ -27,4 +29,5 @@ export function registerWebhookRoutes(server: SignetServer, services: WebhookSer
   registerEventRoutes(server, services);
   registerDeliveryRoutes(server, services.deliveries);
   registerDeadLetterRoutes(server, services.deliveries);
+  registerReplayRoutes(server, services.replays);
 }

@@ -9,15 +9,19 @@ import { EventType } from "./endpoints.ts";
 const AttemptError = OneOf(ATTEMPT_ERRORS);
 
 /** Filters of deliveries and dead letters. */
-export const DeliveryQuery = {
+export const DeliveryFilters = {
   endpoint_id: Type.Optional(Id("endpoint")),
   event_id: Type.Optional(Id("event")),
   event_type: Type.Optional(EventType),
   state: Type.Optional(OneOf(DELIVERY_STATES)),
   from: Type.Optional(Instant),
   to: Type.Optional(Instant),
-  ...PageQuery,
+  last_error: Type.Optional(AttemptError),
+  last_status: Type.Optional(Type.Integer({ minimum: 100, maximum: 999 })),
+  reason: Type.Optional(OneOf(DEAD_LETTER_REASONS)),
 };
+
+export const DeliveryQuery = { ...DeliveryFilters, ...PageQuery };
 
 export const Delivery = Type.Object({
   id: Id("delivery"),

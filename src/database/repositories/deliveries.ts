@@ -2,6 +2,7 @@
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../domain/delivery.ts";
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
+import { type DeliveryFilter, type SelectedDeliveries, selectDeliveries } from "./delivery-filter.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
 
 export interface Delivery {
@@ -83,17 +84,6 @@ export async function findDelivery(
   return rows[0] === undefined ? undefined : toDelivery(rows[0]);
 }
 
-export interface DeliveryFilter {
-  readonly endpointId?: string | undefined;
-  readonly eventId?: string | undefined;
-  readonly eventType?: string | undefined;
-  readonly state?: DeliveryState | undefined;
-  /** Created at or after. */
-  readonly from?: Date | undefined;
-  /** Created before. */
-  readonly to?: Date | undefined;
-}
-
 export interface DeliveryPage {
   readonly tenantId: string;
   readonly filter: DeliveryFilter;
@@ -103,54 +93,12 @@ export interface DeliveryPage {
   readonly now: Date;
 }
 
-/** Collects conditions with their values: filters come and go, and an absent one must not cost the planner its index. */
-function pageQuery({ tenantId, filter, before, limit, now }: DeliveryPage): {
-  text: string;
-  values: unknown[];
-} {
-  const values: unknown[] = [tenantId, now];
-  const conditions = ["d.tenant_id = $1"];
-  const add = (condition: (placeholder: string) => string, value: unknown): void => {
-    values.push(value);
-    conditions.push(condition(`$${values.length}`));
-  };
-  if (before !== undefined) {
-    // The row comparison seeks in the index; the day alone lets the planner leave out younger partitions.
-    values.push(idDay(before), before);
-    const [day, id] = [`$${values.length - 1}::date`, `$${values.length}`];
-    conditions.push(`d.day <= ${day} AND (d.day, d.id) < (${day}, ${id})`);
-  }
-  if (filter.endpointId !== undefined) {
-    add((value) => `d.endpoint_id = ${value}`, filter.endpointId);
-  }
-  if (filter.eventId !== undefined) {
-    add((value) => `d.event_id = ${value}`, filter.eventId);
-    // A delivery is made in the statement, and so on the day, of its event.
-    add((day) => `d.day = ${day}`, idDay(filter.eventId));
-  }
-  if (filter.eventType !== undefined) {
-    add((value) => `d.event_type = ${value}`, filter.eventType);
-  }
-  if (filter.state === "DEAD_LETTERED") {
-    conditions.push("d.state = 'DEAD_LETTERED' AND d.expires_at > $2");
-  } else if (filter.state === "EXPIRED") {
-    conditions.push("(d.state = 'EXPIRED' OR (d.state = 'DEAD_LETTERED' AND d.expires_at <= $2))");
-  } else if (filter.state !== undefined) {
-    add((value) => `d.state = ${value}`, filter.state);
-  }
-  if (filter.from !== undefined) {
-    add((from) => `d.created_at >= ${from}`, filter.from);
-    add((day) => `d.day >= ${day}`, filter.from.toISOString().slice(0, 10));
-  }
-  if (filter.to !== undefined) {
-    add((to) => `d.created_at < ${to}`, filter.to);
-    add((day) => `d.day <= ${day}`, filter.to.toISOString().slice(0, 10));
-  }
-  values.push(limit);
+function pageQuery({ tenantId, filter, before, limit, now }: DeliveryPage): SelectedDeliveries {
+  const { text, values } = selectDeliveries({ tenantId, filter, now, before });
   return {
-    text: `SELECT ${columns("$2")} FROM deliveries d WHERE ${conditions.join(" AND ")}
-      ORDER BY d.day DESC, d.id DESC LIMIT $${values.length}`,
-    values,
+    text: `SELECT ${columns("$2")} FROM deliveries d WHERE ${text}
+      ORDER BY d.day DESC, d.id DESC LIMIT $${values.length + 1}`,
+    values: [...values, limit],
   };
 }
 
@@ -216,7 +164,7 @@ export async function listAttempts(
  */
 export async function replayDeadLetter(
   db: Queryable,
-  { tenantId, id, now }: { readonly tenantId: string; readonly id: string; readonly now: Date },
+  { tenantId, id, now }: DeliveryAt,
 ): Promise<{ readonly formerCarrier: string | null } | undefined> {
   const { rows } = await db.query<{ carrier: string | null }>({
     name: "replay-dead-letter",
@@ -233,4 +181,42 @@ export async function replayDeadLetter(
     values: [idDay(id), id, tenantId, now],
   });
   return rows[0] === undefined ? undefined : { formerCarrier: rows[0].carrier };
+}
+
+/** A delivery of a tenant that is to be changed. */
+export interface DeliveryAt {
+  readonly tenantId: string;
+  readonly id: string;
+  readonly now: Date;
+}
+
+/** Makes the next attempt of a delivery due now; its carrier, or undefined when it has no further attempt. */
+export async function hastenDelivery(
+  db: Queryable,
+  { tenantId, id, now }: DeliveryAt,
+): Promise<{ readonly carrier: string | null } | undefined> {
+  const { rows } = await db.query<{ carrier: string | null }>({
+    name: "hasten-delivery",
+    text: `UPDATE deliveries SET next_attempt_at = CASE WHEN state = 'RETRYING' THEN least(next_attempt_at, $4) END
+      WHERE day = $1 AND id = $2 AND tenant_id = $3 AND state IN ('QUEUED', 'RETRYING')
+      RETURNING CASE WHEN state = 'RETRYING' THEN carrier END AS carrier, pg_notify('${OUTBOX_CHANNEL}', '1')`,
+    values: [idDay(id), id, tenantId, now],
+  });
+  return rows[0];
+}
+
+/** Ends a delivery that is open or in the dead-letter queue; its carrier, or undefined when it is neither. */
+export async function cancelDelivery(
+  db: Queryable,
+  { tenantId, id, now }: DeliveryAt,
+): Promise<{ readonly carrier: string | null } | undefined> {
+  const { rows } = await db.query<{ carrier: string | null }>({
+    name: "cancel-delivery",
+    text: `UPDATE deliveries SET state = 'CANCELLED', next_attempt_at = NULL, expires_at = NULL
+      WHERE day = $1 AND id = $2 AND tenant_id = $3
+        AND (state IN ('QUEUED', 'RETRYING') OR (state = 'DEAD_LETTERED' AND expires_at > $4))
+      RETURNING carrier`,
+    values: [idDay(id), id, tenantId, now],
+  });
+  return rows[0];
 }

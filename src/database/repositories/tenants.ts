@@ -79,6 +79,16 @@ export async function resumeTenant(db: Queryable, id: string): Promise<boolean> 
   return rowCount === 1;
 }
 
+/** Whether the tenant's deliveries wait. */
+export async function tenantHeld(db: Queryable, id: string): Promise<boolean> {
+  const { rowCount } = await db.query({
+    name: "tenant-held",
+    text: "SELECT FROM tenants WHERE id = $1 AND held_at IS NOT NULL",
+    values: [id],
+  });
+  return rowCount === 1;
+}
+
 /** Since when the tenant is held, null when it is not; its row is locked (role signet_operator). */
 export async function lockTenantHold(db: Queryable, id: string): Promise<Date | null> {
   const { rows } = await db.query<{ held_at: Date | null }>(

@@ -36,6 +36,8 @@ interface Owner {
   readonly event: string;
   readonly delivery: string;
   readonly deadLetter: string;
+  /** A job that has replayed another one. */
+  readonly replay: string;
   /** Not the one that the tenant's token is of. */
   readonly credential: string;
   /** Place in the compliance log. */
@@ -77,6 +79,7 @@ async function makeOwner(): Promise<Owner> {
       SELECT day, id, 1, 1, $2, tenant_id, now(), 1, 500 FROM deliveries WHERE id = $1`,
     [delivery, newId("attempt", Date.now(), randomBytes)],
   );
+  const job = await tenant.post("/v1/webhooks/dlq/replay", { filter: { event_id: event } });
   const { body } = await api.admin("POST", `/principals/${tenant.principalId}/credentials`, {});
   const [newest] = rows(await tenant.get("/v1/compliance/entries?limit=1"));
   return {
@@ -86,6 +89,7 @@ async function makeOwner(): Promise<Owner> {
     event,
     delivery,
     deadLetter,
+    replay: String(job.body["id"]),
     credential: String(body["id"]),
     entry: String(newest?.["index"]),
   };
@@ -109,6 +113,7 @@ const RESOURCES: Readonly<Record<string, { id: (owner: Owner) => string; never: 
   "/v1/events/{id}": { never: neverOf("event"), id: ({ event }) => event },
   "/v1/webhooks/deliveries/{id}": { never: neverOf("delivery"), id: ({ delivery }) => delivery },
   "/v1/webhooks/dlq/{id}": { never: neverOf("delivery"), id: ({ deadLetter }) => deadLetter },
+  "/v1/webhooks/replays/{id}": { never: neverOf("replay"), id: ({ replay }) => replay },
   // The place of an entry in the log of all.
   "/v1/compliance/entries/{idx}": { never: () => "999999999", id: ({ entry }) => entry },
   "/v1/credentials/{id}": { never: neverOf("credential"), id: ({ credential }) => credential },
@@ -119,6 +124,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   "PATCH /v1/webhooks/endpoints/{id}/secret": {},
   "PATCH /v1/webhooks/endpoints/{id}": { description: "changed" },
   "POST /v1/webhooks/endpoints/{id}/test": { data: {} },
+  "POST /v1/webhooks/endpoints/{id}/replay-missing": { since: "2025-01-01T00:00:00Z" },
   "POST /v1/credentials/{id}/revoke": { reason: "lost" },
   "PATCH /v1/webhooks/event-types/{name}": { description: "changed" },
   "POST /v1/credentials/{id}/signing-secret": { overlap_seconds: 60 },
@@ -165,6 +171,8 @@ async function stateOfA(): Promise<unknown> {
     "events",
     "deliveries",
     "attempts",
+    "replay_jobs",
+    "replay_items",
     "credentials",
     "principals",
     "producer_secrets",
@@ -262,6 +270,7 @@ async function makeMoreRows({ tenant }: Owner): Promise<void> {
   await createEndpoint(api, tenant, { state: "DISABLED" });
   await catalogueType(tenant);
   await publish(tenant);
+  await tenant.post("/v1/webhooks/dlq/replay", { filter: {} });
 }
 
 describe("a suspended tenant", () => {

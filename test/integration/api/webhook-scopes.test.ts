@@ -39,7 +39,17 @@ const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {
   "GET /v1/webhooks/deliveries/{id}/attempts": "webhooks:read",
   "GET /v1/webhooks/dlq": "webhooks:read",
   "GET /v1/webhooks/dlq/{id}": "webhooks:read",
+  "POST /v1/webhooks/deliveries/{id}/retry": "webhooks:write",
+  "POST /v1/webhooks/deliveries/{id}/cancel": "webhooks:write",
   "POST /v1/webhooks/dlq/{id}/replay": "webhooks:replay",
+  "POST /v1/webhooks/dlq/replay": "webhooks:replay",
+  "POST /v1/webhooks/endpoints/{id}/replay-missing": "webhooks:replay",
+  "GET /v1/webhooks/replays": "webhooks:read",
+  "GET /v1/webhooks/replays/{id}": "webhooks:read",
+  "GET /v1/webhooks/replays/{id}/items": "webhooks:read",
+  "POST /v1/webhooks/replays/{id}/pause": "webhooks:replay",
+  "POST /v1/webhooks/replays/{id}/resume": "webhooks:replay",
+  "POST /v1/webhooks/replays/{id}/cancel": "webhooks:replay",
 };
 const SCOPES = [
   "webhooks:read",

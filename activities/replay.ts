@@ -1,0 +1,19 @@
+/** Activities of the `replayDeadLetters` workflow. */
+import type { ReplayRunner } from "../src/replay/replay-runner.ts";
+import type { ReplayActivities, ReplayJobStatus } from "./types.ts";
+
+type Job = Awaited<ReturnType<ReplayRunner["page"]>>;
+
+function statusOf(job: Job): ReplayJobStatus {
+  const { state, total, done, failed, skipped, position, held } = job;
+  return { state, total, done, failed, skipped, position, ...(held ? { held } : {}) };
+}
+
+export function createReplayActivities(runner: ReplayRunner): ReplayActivities {
+  return {
+    replayPage: async (input) =>
+      statusOf(await runner.page({ jobId: input.job_id, after: input.after, size: input.size })),
+    changeReplay: async (input) =>
+      statusOf(await runner.change({ jobId: input.job_id, to: input.to, by: input.by })),
+  };
+}

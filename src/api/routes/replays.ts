@@ -1,0 +1,210 @@
+/** Replays as durable jobs: many dead letters, or the events that an endpoint has never got. */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Pool } from "../../database/pool.ts";
+import type { DeadLetterSelection } from "../../database/repositories/replay-items.ts";
+import type { ReplayJob as ReplayJobRow } from "../../database/repositories/replay-jobs.ts";
+import { tenantTransaction } from "../../database/transaction.ts";
+import { validationFailed } from "../../errors.ts";
+import { REPLAY_RATE, type ReplayRequest, type ReplayService } from "../../replay/replay-service.ts";
+import { callerOf } from "../caller.ts";
+import { bodyInstant } from "../instants.ts";
+import { readIndexPage, readPage, toPage } from "../pagination.ts";
+import { answerOnce, repeatableRequest, type RepeatableServices } from "../repeatable.ts";
+import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import {
+  ItemStateQuery,
+  NewMissingReplay,
+  NewReplay,
+  presentItem,
+  presentReplay,
+  ReplayCount,
+  ReplayItem,
+  ReplayJob,
+  resultsOf,
+} from "../schemas/replays.ts";
+import type { SignetServer } from "../types.ts";
+import { deliveryFilter } from "./deliveries.ts";
+
+const TAGS = ["dead letters"];
+const PATH = "/v1/webhooks/replays";
+/** 10,000 ids. */
+const BODY_MAX = 524_288;
+
+export interface ReplayRouteServices extends RepeatableServices {
+  readonly service: ReplayService;
+  /** signet_api */
+  readonly pool: Pool;
+}
+
+type Answer = { readonly total: number } | { readonly job: ReturnType<typeof presentReplay> };
+
+/** Counts, or makes the job in one transaction with the answer that its Idempotency-Key stands for. */
+async function carryOut(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  replay: ReplayRequest & { readonly dryRun: boolean },
+  services: ReplayRouteServices,
+): Promise<{ dry_run: true; total: number } | ReturnType<typeof presentReplay>> {
+  const { tenantId, principalId } = request.identity;
+  const { service } = services;
+  const repeatable = repeatableRequest(request, tenantId, principalId);
+  let made: ReplayJobRow | undefined;
+  const { answer, replayed } = await tenantTransaction(
+    services.pool,
+    tenantId,
+    async (db) =>
+      await answerOnce<Answer>(db, repeatable, services, async () => {
+        if (replay.dryRun) {
+          return { total: await service.count(db, tenantId, replay) };
+        }
+        made = await service.create(db, tenantId, replay, callerOf(request));
+        return { job: presentReplay(made) };
+      }),
+  );
+  if (made !== undefined) {
+    service.kick(made);
+  }
+  if (replayed) {
+    reply.header("idempotent-replayed", "true");
+  }
+  reply.code("job" in answer ? 202 : 200);
+  return "job" in answer ? answer.job : { dry_run: true, total: answer.total };
+}
+
+function selectionOf({ ids, filter }: NewReplay): DeadLetterSelection {
+  if ((ids === undefined) === (filter === undefined)) {
+    throw validationFailed([
+      { pointer: "", code: "one_of", detail: "must have ids or filter, and not both" },
+    ]);
+  }
+  if (ids !== undefined) {
+    return { ids: [...new Set(ids)] };
+  }
+  const { from, to, ...rest } = filter ?? {};
+  return {
+    filter: {
+      ...deliveryFilter(rest),
+      ...(from === undefined ? {} : { from: bodyInstant(from, "/filter/from") }),
+      ...(to === undefined ? {} : { to: bodyInstant(to, "/filter/to") }),
+    },
+  };
+}
+
+export function registerReplayRoutes(server: SignetServer, services: ReplayRouteServices): void {
+  registerCreation(server, services);
+  registerReads(server, services.service);
+  registerChanges(server, services.service);
+}
+
+function registerCreation(server: SignetServer, services: ReplayRouteServices): void {
+  server.post(
+    "/v1/webhooks/dlq/replay",
+    {
+      bodyLimit: BODY_MAX,
+      config: { scopes: ["webhooks:replay"] },
+      schema: {
+        tags: TAGS,
+        headers: IdempotencyHeaders,
+        body: NewReplay,
+        response: { 200: ReplayCount, 202: ReplayJob },
+      },
+    },
+    async (request, reply) => {
+      const { dry_run: dryRun = false, rate_per_second: ratePerSecond = REPLAY_RATE.default } = request.body;
+      const replay = { selection: selectionOf(request.body), ratePerSecond, dryRun };
+      return await carryOut(request, reply, replay, services);
+    },
+  );
+
+  server.post(
+    "/v1/webhooks/endpoints/:id/replay-missing",
+    {
+      config: { scopes: ["webhooks:replay"] },
+      schema: {
+        tags: TAGS,
+        params: IdParams("endpoint"),
+        headers: IdempotencyHeaders,
+        body: NewMissingReplay,
+        response: { 200: ReplayCount, 202: ReplayJob },
+      },
+    },
+    async (request, reply) => {
+      const { since, until, dry_run: dryRun = false } = request.body;
+      const { rate_per_second: ratePerSecond = REPLAY_RATE.default } = request.body;
+      const selection = {
+        endpointId: request.params.id,
+        since: bodyInstant(since, "/since"),
+        until: until === undefined ? undefined : bodyInstant(until, "/until"),
+      };
+      return await carryOut(request, reply, { selection, ratePerSecond, dryRun }, services);
+    },
+  );
+}
+
+function registerReads(server: SignetServer, replays: ReplayService): void {
+  server.get(
+    PATH,
+    {
+      config: { scopes: ["webhooks:read"] },
+      schema: { tags: TAGS, querystring: Closed(PageQuery), response: { 200: Page(ReplayJob) } },
+    },
+    async (request) => {
+      const page = readPage(request);
+      const rows = await replays.list(request.identity.tenantId, { ...page, limit: page.limit + 1 });
+      return toPage(rows.map(presentReplay), page);
+    },
+  );
+
+  server.get(
+    `${PATH}/:id`,
+    {
+      config: { scopes: ["webhooks:read"] },
+      schema: { tags: TAGS, params: IdParams("replay"), response: { 200: ReplayJob } },
+    },
+    async ({ identity, params }) => presentReplay(await replays.find(identity.tenantId, params.id)),
+  );
+
+  server.get(
+    `${PATH}/:id/items`,
+    {
+      config: { scopes: ["webhooks:read"] },
+      schema: {
+        tags: TAGS,
+        params: IdParams("replay"),
+        querystring: Closed({ ...ItemStateQuery, ...PageQuery }),
+        response: { 200: Page(ReplayItem) },
+      },
+    },
+    async (request) => {
+      const page = readIndexPage(request);
+      const rows = await replays.items(request.identity.tenantId, request.params.id, {
+        after: page.before ?? 0,
+        limit: page.limit + 1,
+        result: resultsOf(request.query.state),
+      });
+      return toPage(rows.map(presentItem), page, ({ position }) => String(position));
+    },
+  );
+}
+
+const CHANGES = [
+  ["pause", "PAUSED"],
+  ["resume", "RUNNING"],
+  ["cancel", "CANCELLED"],
+] as const;
+
+function registerChanges(server: SignetServer, replays: ReplayService): void {
+  for (const [name, to] of CHANGES) {
+    server.post(
+      `${PATH}/:id/${name}`,
+      {
+        config: { scopes: ["webhooks:replay"] },
+        schema: { tags: TAGS, params: IdParams("replay"), response: { 200: ReplayJob } },
+      },
+      async (request) => {
+        const { identity, params } = request;
+        return presentReplay(await replays.change(identity.tenantId, params.id, to, callerOf(request)));
+      },
+    );
+  }
+}

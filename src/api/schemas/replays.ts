@@ -1,0 +1,121 @@
+import { type Static, Type } from "typebox";
+import {
+  REPLAY_KINDS,
+  REPLAY_STATES,
+  type ReplayJob as ReplayJobRow,
+} from "../../database/repositories/replay-jobs.ts";
+import {
+  REPLAY_RESULTS,
+  type ReplayItem as ReplayItemRow,
+  type ReplayResult,
+} from "../../database/repositories/replay-items.ts";
+import { REPLAY_IDS_MAX, REPLAY_RATE } from "../../replay/replay-service.ts";
+import { Instant } from "../instants.ts";
+import { Closed, Id, Nullable, OneOf, Timestamp } from "./common.ts";
+import { DeliveryFilters } from "./deliveries.ts";
+
+const Pace = {
+  dry_run: Type.Optional(Type.Boolean({ description: "Counts only; makes no job" })),
+  rate_per_second: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: REPLAY_RATE.max,
+      description: `At most so many a second; ${REPLAY_RATE.default} unless said otherwise`,
+    }),
+  ),
+};
+
+/** Dead letters by id or by the filters of the list; one of the two. */
+export const NewReplay = Closed({
+  ids: Type.Optional(Type.Array(Id("delivery"), { minItems: 1, maxItems: REPLAY_IDS_MAX })),
+  filter: Type.Optional(Closed(DeliveryFilters)),
+  ...Pace,
+});
+export type NewReplay = Static<typeof NewReplay>;
+
+export const NewMissingReplay = Closed({
+  since: Instant,
+  until: Type.Optional(Instant),
+  ...Pace,
+});
+
+export const ReplayCount = Type.Object({ dry_run: Type.Literal(true), total: Type.Integer() });
+
+export const ReplayJob = Type.Object({
+  id: Id("replay"),
+  kind: OneOf(REPLAY_KINDS),
+  endpoint_id: Nullable(Id("endpoint")),
+  state: OneOf(REPLAY_STATES),
+  total: Type.Integer(),
+  done: Type.Integer({ description: "Replayed" }),
+  failed: Type.Integer({ description: "Could not be: over, or not there" }),
+  skipped: Type.Integer({ description: "Need not be: not in the queue any more, or nothing left to send" }),
+  rate_per_second: Type.Integer(),
+  created_at: Timestamp,
+  finished_at: Nullable(Timestamp),
+});
+
+/** The wire form of a job. */
+export function presentReplay(row: ReplayJobRow): Static<typeof ReplayJob> {
+  const { id, kind, state, total, done, failed, skipped } = row;
+  return {
+    id,
+    kind,
+    endpoint_id: row.endpointId,
+    state,
+    total,
+    done,
+    failed,
+    skipped,
+    rate_per_second: row.ratePerSecond,
+    created_at: row.createdAt.toISOString(),
+    finished_at: row.finishedAt?.toISOString() ?? null,
+  };
+}
+
+const ITEM_STATES = ["WAITING", "DONE", "SKIPPED", "FAILED"] as const;
+type ItemState = (typeof ITEM_STATES)[number];
+
+const STATE_OF: Readonly<Record<ReplayResult, ItemState>> = {
+  replayed: "DONE",
+  not_in_queue: "SKIPPED",
+  content_erased: "SKIPPED",
+  delivery_exists: "SKIPPED",
+  expired: "FAILED",
+  not_found: "FAILED",
+  endpoint_unavailable: "FAILED",
+};
+
+export const ItemStateQuery = { state: Type.Optional(OneOf(ITEM_STATES)) };
+
+/** The results that a state stands for; null: none yet. */
+export function resultsOf(state: ItemState | undefined): readonly ReplayResult[] | null | undefined {
+  if (state === undefined || state === "WAITING") {
+    return state === undefined ? undefined : null;
+  }
+  return REPLAY_RESULTS.filter((result) => STATE_OF[result] === state);
+}
+
+export const ReplayItem = Type.Object({
+  position: Type.Integer({ description: "From 1, in the order in which they are replayed" }),
+  delivery_id: Nullable(Id("delivery")),
+  event_id: Nullable(Id("event")),
+  state: OneOf(ITEM_STATES),
+  reason: Nullable(OneOf(REPLAY_RESULTS.filter((result) => result !== "replayed"))),
+});
+
+/** The wire form of an item. */
+export function presentItem({
+  position,
+  deliveryId,
+  eventId,
+  result,
+}: ReplayItemRow): Static<typeof ReplayItem> {
+  return {
+    position,
+    delivery_id: deliveryId,
+    event_id: eventId,
+    state: result === null ? "WAITING" : STATE_OF[result],
+    reason: result === null || result === "replayed" ? null : result,
+  };
+}

@@ -1,0 +1,89 @@
+/** Which deliveries a list, an export, a count or a replay speaks of. */
+import type { AttemptError, DeadLetterReason, DeliveryState } from "../../domain/delivery.ts";
+import { idDay } from "../../domain/ids.ts";
+
+export interface DeliveryFilter {
+  readonly endpointId?: string | undefined;
+  readonly eventId?: string | undefined;
+  readonly eventType?: string | undefined;
+  readonly state?: DeliveryState | undefined;
+  /** Created at or after. */
+  readonly from?: Date | undefined;
+  /** Created before. */
+  readonly to?: Date | undefined;
+  /** Class of the last failure. */
+  readonly lastError?: AttemptError | undefined;
+  /** HTTP status of the last answer. */
+  readonly lastStatus?: number | undefined;
+  /** Why it is a dead letter. */
+  readonly reason?: DeadLetterReason | undefined;
+}
+
+export interface DeliverySelection {
+  readonly tenantId: string;
+  readonly filter: DeliveryFilter;
+  readonly now: Date;
+  /** Only what comes after this delivery in a list that is newest first. */
+  readonly before?: string | undefined;
+}
+
+/** Conditions on a delivery `d`, or a query, with the values of its placeholders. $1 is the tenant, $2 the time. */
+export interface SelectedDeliveries {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+const COLUMNS = [
+  ["endpointId", "endpoint_id"],
+  ["eventType", "event_type"],
+  ["lastError", "last_error"],
+  ["lastStatus", "last_status"],
+  ["reason", "reason"],
+] as const;
+
+function stateCondition(state: DeliveryState, placeholder: (value: unknown) => string): string {
+  if (state === "DEAD_LETTERED") {
+    return "d.state = 'DEAD_LETTERED' AND d.expires_at > $2";
+  }
+  if (state === "EXPIRED") {
+    return "(d.state = 'EXPIRED' OR (d.state = 'DEAD_LETTERED' AND d.expires_at <= $2))";
+  }
+  return `d.state = ${placeholder(state)}`;
+}
+
+/** Collects conditions with their values: filters come and go, and an absent one must not cost the planner its index. */
+export function selectDeliveries({ tenantId, filter, now, before }: DeliverySelection): SelectedDeliveries {
+  const values: unknown[] = [tenantId, now];
+  const placeholder = (value: unknown): string => `$${values.push(value)}`;
+  // The time is named in any case: PostgreSQL wants to know the type of every value that it gets.
+  const conditions = ["d.tenant_id = $1", "$2::timestamptz IS NOT NULL"];
+  if (before !== undefined) {
+    // The row comparison seeks in the index; the day alone lets the planner leave out younger partitions.
+    const [day, id] = [`${placeholder(idDay(before))}::date`, placeholder(before)];
+    conditions.push(`d.day <= ${day} AND (d.day, d.id) < (${day}, ${id})`);
+  }
+  for (const [member, column] of COLUMNS) {
+    const value = filter[member];
+    if (value !== undefined) {
+      conditions.push(`d.${column} = ${placeholder(value)}`);
+    }
+  }
+  if (filter.eventId !== undefined) {
+    // A delivery lies on the day of its event.
+    conditions.push(
+      `d.event_id = ${placeholder(filter.eventId)} AND d.day = ${placeholder(idDay(filter.eventId))}`,
+    );
+  }
+  if (filter.state !== undefined) {
+    conditions.push(stateCondition(filter.state, placeholder));
+  }
+  if (filter.from !== undefined) {
+    const day = filter.from.toISOString().slice(0, 10);
+    conditions.push(`d.created_at >= ${placeholder(filter.from)} AND d.day >= ${placeholder(day)}`);
+  }
+  if (filter.to !== undefined) {
+    const day = filter.to.toISOString().slice(0, 10);
+    conditions.push(`d.created_at < ${placeholder(filter.to)} AND d.day <= ${placeholder(day)}`);
+  }
+  return { text: conditions.join(" AND "), values };
+}

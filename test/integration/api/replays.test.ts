@@ -1,0 +1,360 @@
+/** Replay jobs over HTTP with a worker beside: counts, pace, pause, cancel, per-item results, limits. */
+import { randomBytes } from "node:crypto";
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { newId } from "../../../src/domain/ids.ts";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
+import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import {
+  anId,
+  anInstant,
+  createEndpoint,
+  createTenant,
+  expectRefusal,
+  type Json,
+  listAll,
+  publish,
+  rows,
+  sql,
+  type Tenant,
+  WEBHOOK_SCOPES,
+} from "../../support/tenant.ts";
+
+const api = useTestApi({ worker: true });
+const REPLAY = "/v1/webhooks/dlq/replay";
+const REPLAYS = "/v1/webhooks/replays";
+let database: Client;
+let receiver: Receiver;
+
+beforeAll(async () => {
+  database = new Client({ connectionString: api.database.adminUrl });
+  await database.connect();
+  receiver = await startReceiver();
+});
+afterAll(async () => {
+  await receiver.close();
+  await database.end();
+});
+
+interface Owner {
+  readonly tenant: Tenant;
+  readonly endpointId: string;
+}
+
+async function makeOwner(): Promise<Owner> {
+  const tenant = await createTenant(api, [...WEBHOOK_SCOPES, "compliance:read"]);
+  const { id: endpointId } = await createEndpoint(api, tenant, { url: receiver.url });
+  return { tenant, endpointId };
+}
+
+async function letters({ tenant, endpointId }: Owner, count: number, more: object = {}): Promise<string[]> {
+  return await seedDeadLetters(database, { tenantId: tenant.tenantId, endpointId, count, ...more });
+}
+
+async function until(tenant: Tenant, job: Json, state: string): Promise<Json> {
+  return await eventually(async () => {
+    const { body } = await tenant.get(`${REPLAYS}/${String(job["id"])}`);
+    return body["state"] === state ? body : undefined;
+  }, `the replay to be ${state}`);
+}
+
+async function start(tenant: Tenant, body: Json, headers: Record<string, string> = {}): Promise<Json> {
+  const answer = await tenant.post(REPLAY, body, headers);
+  expect(answer).toMatchObject({ status: 202 });
+  return answer.body;
+}
+
+async function cycles(ids: readonly string[]): Promise<number[]> {
+  const found = await database.query<{ cycle: number }>(
+    "SELECT cycle FROM deliveries WHERE id = ANY ($1) ORDER BY id",
+    [ids],
+  );
+  return found.rows.map(({ cycle }) => cycle);
+}
+
+describe("a replay of a filter", () => {
+  test("replays exactly what a dry run counts, each once, and says what became of each", async () => {
+    const owner = await makeOwner();
+    const { tenant } = owner;
+    const ids = await letters(owner, 700);
+    await letters(owner, 3, { error: "timeout" });
+    await letters(await makeOwner(), 5);
+    const filter = { last_error: "status", state: "DEAD_LETTERED" };
+    expect(await tenant.post(REPLAY, { filter, dry_run: true })).toMatchObject({
+      status: 200,
+      body: { dry_run: true, total: 700 },
+    });
+    expect(rows(await tenant.get(REPLAYS))).toEqual([]);
+    const job = await start(tenant, { filter, rate_per_second: 5_000 });
+    expect(job).toEqual({
+      id: anId("replay"),
+      kind: "dead_letters",
+      endpoint_id: null,
+      state: "RUNNING",
+      total: 700,
+      done: 0,
+      failed: 0,
+      skipped: 0,
+      rate_per_second: 5_000,
+      created_at: anInstant(),
+      finished_at: null,
+    });
+    expect(await until(tenant, job, "COMPLETED")).toMatchObject({ done: 700, failed: 0, skipped: 0 });
+    expect(new Set(await cycles(ids))).toEqual(new Set([2]));
+    const items = await listAll(tenant, `${REPLAYS}/${String(job["id"])}/items`, 100);
+    expect(items.map((item) => item["delivery_id"])).toEqual(ids);
+    expect(items.map((item) => item["position"])).toEqual(ids.map((_, index) => index + 1));
+    expect(new Set(items.map((item) => item["state"]))).toEqual(new Set(["DONE"]));
+    expect(rows(await tenant.get(`${REPLAYS}/${String(job["id"])}/items?state=FAILED`))).toEqual([]);
+    await eventually(
+      async () =>
+        (
+          await database.query(
+            "SELECT FROM deliveries WHERE id = ANY ($1) AND state <> 'DELIVERED' LIMIT 1",
+            [ids],
+          )
+        ).rowCount === 0,
+      "every letter to be delivered",
+    );
+    const told = rows(await tenant.get("/v1/compliance/entries?type=dlq.replayed"));
+    expect(told).toMatchObject([
+      { actor: "system:replay", target: job["id"], details: { state: "COMPLETED", total: 700, done: 700 } },
+      {
+        actor: `credential:${tenant.credentialId}`,
+        target: job["id"],
+        details: { state: "RUNNING", total: 700 },
+      },
+    ]);
+  });
+});
+
+describe("a replay of ids", () => {
+  test("tells of those that are not in the queue, of another tenant's as of those that never were", async () => {
+    const [owner, other] = [await makeOwner(), await makeOwner()];
+    const { tenant } = owner;
+    const [dead = "", cancelled = "", over = ""] = await letters(owner, 3);
+    const [foreign = ""] = await letters(other, 1);
+    await sql(api, "UPDATE deliveries SET state = 'CANCELLED' WHERE id = $1", [cancelled]);
+    await sql(api, "UPDATE deliveries SET expires_at = now() - interval '1 s' WHERE id = $1", [over]);
+    const never = newId("delivery", Date.now(), randomBytes);
+    const ids = [dead, dead, cancelled, over, foreign, never];
+    expect((await tenant.post(REPLAY, { ids, dry_run: true })).body).toEqual({ dry_run: true, total: 1 });
+    const job = await until(tenant, await start(tenant, { ids }), "COMPLETED");
+    expect(job).toMatchObject({ total: 5, done: 1, failed: 3, skipped: 1 });
+    const items = rows(await tenant.get(`${REPLAYS}/${String(job["id"])}/items`));
+    const byId = Object.fromEntries(
+      items.map((item) => [item["delivery_id"], [item["state"], item["reason"]]]),
+    );
+    expect(byId).toEqual({
+      [dead]: ["DONE", null],
+      [cancelled]: ["SKIPPED", "not_in_queue"],
+      [over]: ["FAILED", "expired"],
+      [foreign]: ["FAILED", "not_found"],
+      [never]: ["FAILED", "not_found"],
+    });
+    expect(await cycles([foreign])).toEqual([1]);
+  });
+
+  test("with nothing to replay is complete at once", async () => {
+    const { tenant } = await makeOwner();
+    const job = await start(tenant, { ids: [newId("delivery", Date.now(), randomBytes)] });
+    expect(job).toMatchObject({ state: "COMPLETED", total: 1, failed: 1 });
+  });
+});
+
+describe("a running replay", () => {
+  test("keeps its pace, pauses, goes on and is cancelled; what was not replayed stays in the queue", async () => {
+    const owner = await makeOwner();
+    const { tenant } = owner;
+    const ids = await letters(owner, 60);
+    const job = await start(tenant, { filter: {}, rate_per_second: 5 });
+    const path = `${REPLAYS}/${String(job["id"])}`;
+    await eventually(async () => Number((await tenant.get(path)).body["done"]) >= 5, "the first page");
+    expect(await tenant.post(`${path}/pause`)).toMatchObject({ status: 200, body: { state: "PAUSED" } });
+    const paused = (await tenant.get(path)).body;
+    expect(Number(paused["done"])).toBeLessThan(60);
+    expect(await tenant.post(`${path}/pause`)).toMatchObject({ status: 200, body: paused });
+    expect(await tenant.post(`${path}/resume`)).toMatchObject({ status: 200, body: { state: "RUNNING" } });
+    await eventually(
+      async () => Number((await tenant.get(path)).body["done"]) > Number(paused["done"]),
+      "it to go on",
+    );
+    const { body: cancelled } = await tenant.post(`${path}/cancel`);
+    expect(cancelled).toMatchObject({ state: "CANCELLED", finished_at: anInstant() });
+    const done = Number(cancelled["done"]);
+    expect(done).toBeLessThan(60);
+    expect(await cycles(ids)).toEqual(ids.map((_, index) => (index < done ? 2 : 1)));
+    expectRefusal(await tenant.post(`${path}/resume`), 409, "INVALID_STATE");
+    expect(rows(await tenant.get(`${path}/items?state=WAITING&limit=100`))).toHaveLength(60 - done);
+  });
+
+  test("is one job for one Idempotency-Key", async () => {
+    const owner = await makeOwner();
+    const { tenant } = owner;
+    await letters(owner, 3);
+    const headers = { "idempotency-key": "once" };
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, async () => await tenant.post(REPLAY, { filter: {} }, headers)),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
+    expect(new Set(answers.map(({ body }) => body["id"])).size).toBe(1);
+    expect(rows(await tenant.get(REPLAYS))).toHaveLength(1);
+    expectRefusal(
+      await tenant.post(REPLAY, { filter: {}, rate_per_second: 1 }, headers),
+      409,
+      "IDEMPOTENCY_KEY_REUSED",
+    );
+  });
+
+  test("is refused to a tenant that is held, and waits when it is held later", async () => {
+    const owner = await makeOwner();
+    const { tenant } = owner;
+    const ids = await letters(owner, 3);
+    const job = await start(tenant, { filter: {}, rate_per_second: 1 });
+    await eventually(
+      async () => Number((await tenant.get(`${REPLAYS}/${String(job["id"])}`)).body["done"]) >= 1,
+      "the first",
+    );
+    await sql(api, "UPDATE tenants SET held_at = now() WHERE id = $1", [tenant.tenantId]);
+    expectRefusal(await tenant.post(REPLAY, { filter: {} }), 409, "INVALID_STATE");
+    expectRefusal(await tenant.post(REPLAY, { filter: {}, dry_run: true }), 409, "INVALID_STATE");
+    expectRefusal(await tenant.post(`/v1/webhooks/dlq/${ids[2] ?? ""}/replay`), 409, "INVALID_STATE");
+    await sql(api, "UPDATE tenants SET held_at = NULL WHERE id = $1", [tenant.tenantId]);
+    expect(await until(tenant, job, "COMPLETED")).toMatchObject({ done: 3 });
+  });
+
+  test("does not replay a letter that has died again since it was asked for", async () => {
+    const owner = await makeOwner();
+    const { tenant } = owner;
+    const ids = await letters(owner, 4);
+    const job = await start(tenant, { filter: {}, rate_per_second: 1 });
+    const last = ids[3] ?? "";
+    await sql(api, "UPDATE deliveries SET cycle = 2, dead_lettered_at = now() WHERE id = $1", [last]);
+    expect(await until(tenant, job, "COMPLETED")).toMatchObject({ done: 3, skipped: 1, failed: 0 });
+    expect(await cycles([last])).toEqual([2]);
+  });
+});
+
+describe("what is refused", () => {
+  test.each([
+    [{}, 422],
+    [{ ids: [], dry_run: true }, 422],
+    [{ ids: ["dlv_1"] }, 422],
+    [{ filter: {}, ids: ["dlv_000000000000000000000000"] }, 422],
+    [{ filter: { limit: 1 } }, 422],
+    [{ filter: { from: "2025-02-30T00:00:00Z" } }, 422],
+    [{ filter: {}, rate_per_second: 0 }, 422],
+    [{ filter: {}, rate_per_second: 5_001 }, 422],
+  ])("%j", async (body, status) => {
+    const { tenant } = await makeOwner();
+    expectRefusal(await tenant.post(REPLAY, body), status, "VALIDATION_FAILED");
+  });
+
+  test("more than ten unfinished jobs", async () => {
+    const owner = await makeOwner();
+    await letters(owner, 2);
+    for (let count = 0; count < 10; count += 1) {
+      const job = await start(owner.tenant, { filter: {}, rate_per_second: 1 });
+      await sql(api, "UPDATE replay_jobs SET state = 'PAUSED' WHERE id = $1", [job["id"]]);
+      await letters(owner, 1);
+    }
+    expectRefusal(await owner.tenant.post(REPLAY, { filter: {} }), 422, "LIMIT_EXCEEDED");
+  });
+
+  test("10,000 ids are taken in one request, one more is not", async () => {
+    const { tenant } = await makeOwner();
+    const ids = Array.from({ length: 10_001 }, () => newId("delivery", Date.now(), randomBytes));
+    expectRefusal(await tenant.post(REPLAY, { ids }), 422, "VALIDATION_FAILED");
+    expect(await start(tenant, { ids: ids.slice(1) })).toMatchObject({ total: 10_000, failed: 10_000 });
+  });
+});
+
+describe("events that an endpoint has never got", () => {
+  test("are counted, delivered once each, and not again", async () => {
+    const { tenant } = await makeOwner();
+    const since = new Date(Date.now() - 60_000).toISOString();
+    const missed = [await publish(tenant), await publish(tenant)];
+    await publish(tenant, { type: "other.kind" });
+    const erased = await publish(tenant);
+    await tenant.send("DELETE", `/v1/events/${erased}/content`);
+    const late = await createEndpoint(api, tenant, { url: `${receiver.url}/late` });
+    const got = await publish(tenant);
+    const path = `/v1/webhooks/endpoints/${late.id}/replay-missing`;
+    expect((await tenant.post(path, { since, dry_run: true })).body).toEqual({ dry_run: true, total: 2 });
+    const { body: job } = await tenant.post(path, { since });
+    expect(job).toMatchObject({ kind: "missing", endpoint_id: late.id, total: 2 });
+    expect(await until(tenant, job, "COMPLETED")).toMatchObject({ done: 2, failed: 0, skipped: 0 });
+    const delivered = await eventually(async () => {
+      const list = rows(await tenant.get(`/v1/webhooks/deliveries?endpoint_id=${late.id}&state=DELIVERED`));
+      return list.length === 3 ? list : undefined;
+    }, "their deliveries");
+    expect(new Set(delivered.map((delivery) => delivery["event_id"]))).toEqual(new Set([...missed, got]));
+    expect((await tenant.post(path, { since, dry_run: true })).body).toEqual({ dry_run: true, total: 0 });
+    const requests = receiver.requests.filter(({ path: to }) => to.endsWith("/late"));
+    expect(requests).toHaveLength(3);
+  });
+
+  test("past its filter only, and for no endpoint that is not ACTIVE", async () => {
+    const { tenant } = await makeOwner();
+    await publish(tenant, { data: { n: 1 } });
+    await publish(tenant, { data: { n: 2 } });
+    const late = await createEndpoint(api, tenant, { url: receiver.url });
+    const changed = await tenant.send("PATCH", `/v1/webhooks/endpoints/${late.id}`, {
+      body: { filter: { "data.n": 2 } },
+    });
+    expect(changed).toMatchObject({ status: 200 });
+    const path = `/v1/webhooks/endpoints/${late.id}/replay-missing`;
+    const since = new Date(Date.now() - 60_000).toISOString();
+    expect((await tenant.post(path, { since, dry_run: true })).body).toEqual({ dry_run: true, total: 1 });
+    await sql(api, "UPDATE endpoints SET state = 'DISABLED', disabled_reason = 'tenant' WHERE id = $1", [
+      late.id,
+    ]);
+    expectRefusal(await tenant.post(path, { since }), 409, "INVALID_STATE");
+  });
+
+  test("by two jobs at once are made once", async () => {
+    const { tenant } = await makeOwner();
+    for (let count = 0; count < 5; count += 1) {
+      await publish(tenant);
+    }
+    const late = await createEndpoint(api, tenant, { url: receiver.url });
+    const path = `/v1/webhooks/endpoints/${late.id}/replay-missing`;
+    const since = new Date(Date.now() - 60_000).toISOString();
+    const jobs = await Promise.all([tenant.post(path, { since }), tenant.post(path, { since })]);
+    const ended = await Promise.all(jobs.map(async ({ body }) => await until(tenant, body, "COMPLETED")));
+    expect(ended.map((job) => Number(job["done"])).reduce((a, b) => a + b, 0)).toBe(5);
+    const made = await sql(api, "SELECT event_id FROM deliveries WHERE endpoint_id = $1", [late.id]);
+    expect(new Set(made.map((row) => row["event_id"])).size).toBe(5);
+    expect(made).toHaveLength(5);
+  });
+});
+
+describe("attempt now and cancel", () => {
+  test("a delivery that waits is attempted at once, and one that is cancelled no more", async () => {
+    const tenant = await createTenant(api);
+    const failing = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+    await createEndpoint(api, tenant, { url: failing.url });
+    const eventId = await publish(tenant);
+    const found = async (state: string, attempts: number): Promise<Json> =>
+      await eventually(async () => {
+        const [row] = rows(await tenant.get(`/v1/webhooks/deliveries?event_id=${eventId}`));
+        return row?.["state"] === state && row["attempt_count"] === attempts ? row : undefined;
+      }, `${state} after ${attempts}`);
+    const waiting = await found("RETRYING", 1);
+    const path = `/v1/webhooks/deliveries/${String(waiting["id"])}`;
+    expect(waiting["next_attempt_at"]).toEqual(anInstant());
+    expect(await tenant.post(`${path}/retry`)).toMatchObject({ status: 202, body: { state: "RETRYING" } });
+    const retried = await found("RETRYING", 2);
+    // The instant of the third attempt stays.
+    expect(Date.parse(String(retried["next_attempt_at"]))).toBeGreaterThan(
+      Date.parse(String(waiting["next_attempt_at"])),
+    );
+    expect(await tenant.post(`${path}/cancel`)).toMatchObject({ status: 200, body: { state: "CANCELLED" } });
+    expectRefusal(await tenant.post(`${path}/cancel`), 409, "INVALID_STATE");
+    expectRefusal(await tenant.post(`${path}/retry`), 409, "INVALID_STATE");
+    expect(rows(await tenant.get(`${path}/attempts`))).toHaveLength(2);
+    await failing.close();
+  });
+});

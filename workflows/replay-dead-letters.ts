@@ -1,0 +1,142 @@
+/**
+ * Replays many dead letters, or events that an endpoint has never got: page by page, no faster than was asked for. The
+ * job's row says what is done and whether it runs; this keeps the pace and takes the signals.
+ */
+import {
+  CancellationScope,
+  condition,
+  continueAsNew,
+  isCancellation,
+  proxyActivities,
+  setCurrentDetails,
+  setHandler,
+  workflowInfo,
+} from "@temporalio/workflow";
+import type { ReplayActivities, ReplayJobStatus } from "../activities/types.ts";
+import {
+  cancelReplaySignal,
+  pauseSignal,
+  type ReplayInput,
+  type ReplayJobResult,
+  type ReplaySignal,
+  replayStatusQuery,
+  resumeSignal,
+  rowChangedSignal,
+} from "./messages.ts";
+
+// Retried without end: they fail only when our own database or worker does.
+const { replayPage, changeReplay } = proxyActivities<ReplayActivities>({
+  startToCloseTimeout: "30 seconds",
+  retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
+});
+
+/** Items of one transaction. */
+const PAGE_MAX = 500;
+/** A paused job is looked at again after so long: a signal may be lost while Temporal is away. */
+const LOOK_AGAIN_MS = 600_000;
+const HELD_MS = 30_000;
+/** Events of a run before it is continued as new, unless the input says otherwise. */
+const HISTORY_MAX = 1_000;
+
+interface Message {
+  /** Undefined: the row says. */
+  readonly to?: "RUNNING" | "PAUSED" | "CANCELLED";
+  readonly by?: string;
+}
+
+export async function replayDeadLetters(input: ReplayInput): Promise<ReplayJobResult> {
+  try {
+    return await run(input);
+  } catch (error) {
+    if (isCancellation(error)) {
+      await CancellationScope.nonCancellable(
+        async () => await changeReplay({ job_id: input.job_id, to: "CANCELLED", by: "Temporal" }),
+      );
+    }
+    throw error;
+  }
+}
+
+async function run(input: ReplayInput): Promise<ReplayJobResult> {
+  const { job_id, rate_per_second: rate } = input;
+  const size = Math.min(PAGE_MAX, rate);
+  const everyMs = (size / rate) * 1_000;
+  const inbox: Message[] = [];
+  let status: ReplayJobStatus = input.status;
+  let dueMs = Date.now();
+  listen(inbox, () => status);
+
+  for (;;) {
+    for (let message = inbox.shift(); message !== undefined; message = inbox.shift()) {
+      if (message.to !== undefined) {
+        const by = message.by === undefined ? {} : { by: message.by };
+        status = await changeReplay({ job_id, to: message.to, ...by });
+      }
+    }
+    if (status.state !== "COMPLETED" && status.state !== "CANCELLED") {
+      status = await replayPage({ job_id, after: status.position, size });
+    }
+    describe(status);
+    if (inbox.length > 0) {
+      continue;
+    }
+    if (status.state === "COMPLETED" || status.state === "CANCELLED") {
+      const { state, total, done, failed, skipped } = status;
+      return { state, total, done, failed, skipped };
+    }
+    // A page that took long may be made up for by the next one, and no more.
+    dueMs = Math.max(dueMs, Date.now() - everyMs) + everyMs;
+    await rest(inbox, pauseOf(status) ?? dueMs - Date.now());
+    await continueLong(input, status, inbox);
+  }
+}
+
+function listen(inbox: Message[], status: () => ReplayJobStatus): void {
+  const push = (to: Message["to"]) => (signal: unknown) => {
+    const by = byOf(signal);
+    inbox.push({ ...(to === undefined ? {} : { to }), ...(by === undefined ? {} : { by }) });
+  };
+  setHandler(pauseSignal, push("PAUSED"));
+  setHandler(resumeSignal, push("RUNNING"));
+  setHandler(cancelReplaySignal, push("CANCELLED"));
+  setHandler(rowChangedSignal, push(undefined));
+  setHandler(replayStatusQuery, status);
+}
+
+/** Operators type signal inputs by hand. */
+function byOf(signal: unknown): string | undefined {
+  const by = typeof signal === "object" && signal !== null ? (signal as ReplaySignal).by : undefined;
+  return typeof by === "string" ? by : undefined;
+}
+
+function pauseOf(status: ReplayJobStatus): number | undefined {
+  if (status.state === "PAUSED") {
+    return LOOK_AGAIN_MS;
+  }
+  return status.held === true ? HELD_MS : undefined;
+}
+
+async function rest(inbox: readonly Message[], ms: number): Promise<void> {
+  if (ms > 0) {
+    await condition(() => inbox.length > 0, ms);
+  }
+}
+
+async function continueLong(
+  input: ReplayInput,
+  status: ReplayJobStatus,
+  inbox: readonly Message[],
+): Promise<void> {
+  const { historyLength, continueAsNewSuggested } = workflowInfo();
+  const long = historyLength > (input.history_max ?? HISTORY_MAX) || continueAsNewSuggested;
+  if (long && inbox.length === 0) {
+    await continueAsNew<typeof replayDeadLetters>({ ...input, status });
+  }
+}
+
+function describe({ state, total, done, failed, skipped, held }: ReplayJobStatus): void {
+  const waits = held === true ? " The tenant is held." : "";
+  setCurrentDetails(
+    `${state}: ${done} of ${total} replayed, ${skipped} skipped, ${failed} could not be.${waits}`,
+  );
+}
