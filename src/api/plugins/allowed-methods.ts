@@ -25,7 +25,12 @@ export function collectAllowedMethods(server: SignetServer): AllowedMethods {
   });
   return {
     of: (path) => {
-      const matches = [...addresses.values()].filter((address) => address.pattern.test(path));
+      // An address of its own beside one with a parameter, /dlq/replay beside /dlq/:id, is the one that is meant.
+      const exact = addresses.get(path);
+      const matches =
+        exact === undefined
+          ? [...addresses.values()].filter((address) => address.pattern.test(path))
+          : [exact];
       return [...new Set(matches.flatMap((address) => [...address.methods]))].sort();
     },
   };

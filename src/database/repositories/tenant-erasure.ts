@@ -126,6 +126,8 @@ function deletion(table: string, key: string, tenant = "tenant_id"): string {
 
 /** What else a tenant has goes in whole rows, in this order. A new table of tenants belongs here, unless its rows stay. */
 const DELETIONS: Readonly<Record<string, string>> = {
+  replay_items: deletion("replay_items", "job_id, position"),
+  replay_jobs: deletion("replay_jobs", "id"),
   endpoint_secrets: deletion("endpoint_secrets", "endpoint_id, version"),
   endpoint_authentications: deletion("endpoint_authentications", "endpoint_id"),
   endpoint_health: `DELETE FROM endpoint_health WHERE endpoint_id IN (
