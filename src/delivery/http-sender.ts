@@ -10,6 +10,8 @@
  * whether it has read the request: the attempt is `aborted` and its retry is the schedule's business, because a
  * receiver must see an attempt number once.
  */
+import { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 import {
   createSecureContext,
   rootCertificates,
@@ -38,6 +40,8 @@ export interface SendRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** The exact bytes that were signed. */
   readonly body: Buffer;
+  /** Writes the body in so many pieces with a pause before each: receivers are graded on how they read. */
+  readonly drip?: { readonly pieces: number; readonly everyMs: number };
   /** Milliseconds from now to complete response headers: 10,000 for deliveries, 5,000 for pings. */
   readonly deadlineMs: number;
   /** Which statuses are a success; 2xx unless said otherwise. */
@@ -147,6 +151,24 @@ function trusted(options: HttpSenderOptions): SecureContextOptions {
   return { minVersion: "TLSv1.2", ca: [...own, ...extraCertificateAuthorities] };
 }
 
+/** The length is said beforehand, as it is for a body in one piece. */
+function drip(
+  { headers, body }: SendRequest,
+  { pieces, everyMs }: NonNullable<SendRequest["drip"]>,
+): { readonly headers: Record<string, string>; readonly body: Readable } {
+  async function* pieceByPiece(): AsyncGenerator<Buffer> {
+    const size = Math.max(1, Math.ceil(body.length / pieces));
+    for (let start = 0; start < body.length; start += size) {
+      await delay(everyMs);
+      yield body.subarray(start, start + size);
+    }
+  }
+  return {
+    headers: { ...headers, "Content-Length": String(body.length) },
+    body: Readable.from(pieceByPiece()),
+  };
+}
+
 function openConnections(options: HttpSenderOptions): Connections {
   return createConnections(
     {
@@ -214,7 +236,8 @@ export function createHttpSender(options: HttpSenderOptions): HttpSender {
           resolve(end);
         },
       );
-      dispatchOn(connection, { path: target.path, method: "POST", headers, body }, handler);
+      const written = request.drip === undefined ? { headers, body } : drip(request, request.drip);
+      dispatchOn(connection, { path: target.path, method: "POST", ...written }, handler);
     });
   }
 

@@ -25,6 +25,7 @@ export const ID_PREFIXES = {
   key: "key",
   request: "req",
   checkpoint: "chk",
+  grade: "grd",
   operator: "opr",
   operatorToken: "otk",
 } as const;

@@ -1,0 +1,343 @@
+/** The grader finds what is wrong with a receiver, and nothing wrong with a correct one. */
+import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { Webhook } from "standardwebhooks";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import { createSigner } from "../../../src/delivery/signer.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import { newId } from "../../../src/domain/ids.ts";
+import { CHECK_NAMES } from "../../../src/grader/checks.ts";
+import { FINDINGS } from "../../../src/grader/findings.ts";
+import { type GradeLimits, type GradeReport, gradeReceiver } from "../../../src/grader/grade.ts";
+import { generateSecret } from "../../../src/receiver/secret.ts";
+import {
+  acceptByHand,
+  acceptWithLibrary,
+  type Handler,
+  processing,
+  type ReadBody,
+  startReceiver,
+} from "../../support/graded-receiver.ts";
+import { createTestSender } from "../delivery/http-fixtures.ts";
+
+const PATIENCE_MS = 60_000;
+const secret = generateSecret(randomBytes);
+const signer = createSigner({ headerBrand: "Service", docsUrl: "https://signet.example/docs" });
+let http: HttpSender;
+
+beforeAll(() => {
+  http = createTestSender();
+});
+
+afterAll(async () => {
+  await http.close();
+});
+
+interface Graded {
+  readonly handle: Handler;
+  readonly read?: ReadBody;
+  readonly limits?: Partial<GradeLimits>;
+}
+
+async function grade({ handle, read, limits }: Graded): Promise<GradeReport> {
+  const receiver = await startReceiver(handle, read);
+  try {
+    const now = Date.now();
+    const subject = {
+      gradeId: newId("grade", now, randomBytes),
+      endpointId: newId("endpoint", now, randomBytes),
+      secrets: { secret },
+    };
+    return await gradeReceiver(receiver.url, subject, {
+      http,
+      signer,
+      headerBrand: "Service",
+      clock: systemClock,
+      randomBytes,
+      wait: delay,
+      limits: { pauseMs: 0, dripMs: 120, ...limits },
+    });
+  } finally {
+    await receiver.close();
+  }
+}
+
+function codesOf({ findings }: GradeReport): string[] {
+  return findings.map(({ code }) => code).toSorted();
+}
+
+/** Reads what comes first and no more. */
+const readFirst: ReadBody = async (request) => {
+  for await (const chunk of request) {
+    return chunk as Buffer;
+  }
+  return Buffer.alloc(0);
+};
+
+function standardWebhooks(): Handler {
+  const webhook = new Webhook(secret);
+  return processing(
+    ({ headers, body }) => {
+      webhook.verify(body, headers as Record<string, string>);
+      return headers["webhook-id"] as string;
+    },
+    { echo: false },
+  );
+}
+
+describe("a correct receiver gets full marks", () => {
+  const receivers: readonly (readonly [string, () => Handler])[] = [
+    ["with our library", () => processing(acceptWithLibrary(secret))],
+    ["with our library, saying nothing of itself", () => processing(acceptWithLibrary(secret), { echo: false })],
+    ["with the stock standardwebhooks package", standardWebhooks],
+    ["written by hand from the description of sha256=", () => processing(acceptByHand(secret))],
+  ];
+
+  it.each(receivers)(
+    "%s",
+    async (_name, handle) => {
+      const report = await grade({ handle: handle() });
+      expect(report).toMatchObject({ score: 100, findings: [] });
+      expect(report.checks.map(({ name }) => name)).toEqual(CHECK_NAMES);
+      expect(report.checks.every(({ verdict }) => verdict === "passed")).toBe(true);
+    },
+    PATIENCE_MS,
+  );
+
+  it("and is told what it does not show, and how to show it", async () => {
+    const silent = await grade({ handle: standardWebhooks() });
+    expect(silent.not_observed.map(({ code }) => code)).toEqual(["duplicates_processed", "id_header_trusted"]);
+    const echoing = await grade({ handle: processing(acceptWithLibrary(secret)) });
+    expect(echoing.not_observed).toEqual([]);
+  });
+});
+
+const library = (): ((request: Parameters<Handler>[0]) => string | null) => acceptWithLibrary(secret);
+const correct = (): Handler => processing(library());
+
+/** Answers the bad as well as `correct`, but otherwise. */
+function answering(change: (status: number) => Awaited<ReturnType<Handler>>): Handler {
+  const handle = correct();
+  return async (request) => {
+    const answer = await handle(request);
+    return answer.status === 200 ? answer : change(answer.status);
+  };
+}
+
+function late(handle: Handler, ms: number): Handler {
+  return async (request) => {
+    await delay(ms);
+    return await handle(request);
+  };
+}
+
+function blockedByBad(): Handler {
+  const handle = correct();
+  let blocked = false;
+  return async (request) => {
+    const answer = await handle(request);
+    blocked ||= answer.status !== 200;
+    return blocked && answer.status === 200 ? { status: 429 } : answer;
+  };
+}
+
+function refusingDuplicates(): Handler {
+  const handle = correct();
+  return async (request) => {
+    const answer = await handle(request);
+    return answer.body === '{"processed":false}' ? { status: 409 } : answer;
+  };
+}
+
+const startsWith = (given: string, expected: string): boolean => expected.startsWith(given);
+
+/** One fault each, and everything that it shows in. */
+const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
+  [
+    "accepts whatever comes",
+    { handle: processing(({ body }) => (JSON.parse(body.toString()) as { id: string }).id) },
+    [
+      "accepts_future",
+      "accepts_stale",
+      "accepts_truncated_signature",
+      "accepts_unsigned",
+      "accepts_wrong_signature",
+      "body_reserialised",
+      "timestamp_header_trusted",
+    ],
+  ],
+  [
+    "verifies a signature only when there is one",
+    {
+      handle: processing(
+        acceptByHand(secret, {
+          signature: ({ headers }) => headers["x-service-signature-256"] as string | undefined,
+        }),
+      ),
+    },
+    ["accepts_unsigned"],
+  ],
+  [
+    "compares as far as the given signature goes",
+    { handle: processing(acceptByHand(secret, { same: startsWith })) },
+    ["accepts_truncated_signature"],
+  ],
+  [
+    "verifies what it has parsed and written again",
+    {
+      handle: processing(
+        acceptByHand(secret, { signed: (body) => JSON.stringify(JSON.parse(body.toString())) }),
+      ),
+    },
+    ["body_reserialised"],
+  ],
+  [
+    "looks at no age",
+    { handle: processing(acceptWithLibrary(secret, { toleranceSeconds: 1e9 })) },
+    ["accepts_stale"],
+  ],
+  [
+    "takes what comes from the future",
+    { handle: processing(acceptWithLibrary(secret, { futureSeconds: 1e9 })) },
+    ["accepts_future"],
+  ],
+  [
+    "believes the timestamp in the header",
+    { handle: processing(acceptByHand(secret, { checkHeaderTime: false })) },
+    ["timestamp_header_trusted"],
+  ],
+  [
+    "believes the event id in the header",
+    { handle: processing(acceptByHand(secret, { idFrom: "header" })) },
+    ["id_header_trusted"],
+  ],
+  [
+    "remembers no event",
+    {
+      handle: processing((request) => {
+        library()(request);
+        return null;
+      }),
+    },
+    ["duplicates_processed"],
+  ],
+  ["refuses what it had before", { handle: refusingDuplicates() }, ["refuses_duplicates", "refuses_retries"]],
+  [
+    "takes the time of the event for that of the signature",
+    {
+      handle: processing((request) => {
+        const { timestamp } = JSON.parse(request.body.toString()) as { timestamp: string };
+        const id = library()(request);
+        if (Date.parse(timestamp) < Date.now() - 300_000) {
+          throw new TypeError("old");
+        }
+        return id;
+      }),
+    },
+    ["refuses_older_events"],
+  ],
+  [
+    "allows a minute where five are due",
+    { handle: processing(acceptWithLibrary(secret, { toleranceSeconds: 60 })) },
+    ["clock_too_strict"],
+  ],
+  [
+    "looks for headers in one spelling",
+    {
+      handle: processing((request) => {
+        if (!request.rawHeaders.includes("X-Service-Signature-256")) {
+          throw new TypeError("none");
+        }
+        return library()(request);
+      }),
+    },
+    ["header_case"],
+  ],
+  [
+    "knows one signature",
+    {
+      handle: processing((request) => {
+        const { "x-service-signature-256-alt": _alternative, ...headers } = request.headers;
+        return acceptByHand(secret)({ ...request, headers });
+      }),
+    },
+    ["ignores_second_signature"],
+  ],
+  [
+    "answers late",
+    {
+      handle: late(correct(), 1_200),
+      limits: { slowMs: 1_000 },
+    },
+    ["slow_answer"],
+  ],
+  [
+    "takes 100 kB and no more",
+    {
+      handle: (() => {
+        const handle = correct();
+        return (request) => (request.body.length > 100_000 ? { status: 413 } : handle(request));
+      })(),
+    },
+    ["large_body"],
+  ],
+  ["takes the first piece for the whole", { handle: correct(), read: readFirst }, ["large_body", "slow_body"]],
+  [
+    "redirects",
+    { handle: () => ({ status: 307, headers: { Location: "/elsewhere" } }) },
+    ["redirects"],
+  ],
+  ["answers 500 to what it refuses", { handle: answering(() => ({ status: 500 })) }, ["wrong_refusal_status"]],
+  ["answers 410 to what it refuses", { handle: answering(() => ({ status: 410 })) }, ["wrong_refusal_status"]],
+  ["closes itself off after bad requests", { handle: blockedByBad() }, ["broken_by_bad_requests"]],
+  ["refuses everything", { handle: () => ({ status: 401 }) }, ["refuses_valid"]],
+  [
+    "hangs",
+    {
+      handle: async () => await new Promise<never>(() => undefined),
+      limits: { deadlineMs: 300 },
+    },
+    ["unreachable"],
+  ],
+];
+
+describe("the grader finds the fault of a receiver that", () => {
+  it.each(FAULTY)(
+    "%s",
+    async (_name, faulty, codes) => {
+      const report = await grade(faulty);
+      expect(codesOf(report)).toEqual(codes);
+      expect(report.score).toBeLessThan(100);
+    },
+    PATIENCE_MS,
+  );
+
+  it("can be any that there is a text for", () => {
+    const found = new Set(FAULTY.flatMap(([, , codes]) => codes));
+    expect([...found].toSorted()).toEqual(Object.keys(FINDINGS).toSorted());
+  });
+});
+
+describe("a grade", () => {
+  it("ends at its time, and says what it has not done", async () => {
+    const report = await grade({ handle: late(correct(), 400), limits: { overallMs: 700 } });
+    const performed = report.checks.filter(({ verdict }) => verdict !== "not_performed");
+    expect(performed.length).toBeGreaterThan(0);
+    expect(performed.length).toBeLessThan(4);
+    expect(report.checks).toHaveLength(CHECK_NAMES.length);
+  });
+
+  it("is at most 20 requests, every one of type signet.grade", async () => {
+    const types: unknown[] = [];
+    const handle = correct();
+    await grade({
+      handle: (request) => {
+        types.push((JSON.parse(request.body.toString()) as { type: string }).type);
+        return handle(request);
+      },
+    });
+    expect(types.length).toBeLessThanOrEqual(20);
+    expect(new Set(types)).toEqual(new Set(["signet.grade"]));
+  });
+});
