@@ -1,6 +1,7 @@
 /** Webhook endpoints. */
 import type { Delivery } from "./deliveries.ts";
 import { EndpointSecrets } from "./endpoint-secrets.ts";
+import type { Grade } from "./grades.ts";
 import { idempotencyKeyOf, type IdempotentOptions } from "./idempotency.ts";
 import { List, type PageOptions } from "./paging.ts";
 import { type CallOptions, segment, type Transport } from "./transport.ts";
@@ -181,6 +182,27 @@ export class Endpoints {
       body: event,
       ...options,
       idempotencyKey: idempotencyKeyOf(options),
+    });
+  }
+
+  /**
+   * Has the receiver of an ACTIVE endpoint tried with good and bad deliveries, which takes up to two minutes; what came
+   * of it is read with {@link getGrade}.
+   */
+  async grade(id: string, options: IdempotentOptions = {}): Promise<Grade> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/grade`,
+      ...options,
+      idempotencyKey: idempotencyKeyOf(options),
+    });
+  }
+
+  async getGrade(id: string, gradeId: string, options: CallOptions = {}): Promise<Grade> {
+    return await this.#transport.call({
+      method: "GET",
+      path: `${PATH}/${segment(id)}/grades/${segment(gradeId)}`,
+      ...options,
     });
   }
 }

@@ -19,6 +19,7 @@ import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
 import { type Challenge, createChallenge } from "../endpoints/challenge.ts";
+import { GradeRunner } from "../grader/grade-runner.ts";
 import { configuredPolicy } from "./address-policy.ts";
 import { pingsPerHost } from "../settings/endpoint-settings.ts";
 import { AttemptService } from "./attempt-service.ts";
@@ -59,6 +60,7 @@ export interface Engine {
   readonly health: EndpointHealth;
   readonly failures: EndpointFailures;
   readonly challenge: Challenge;
+  readonly grades: GradeRunner;
   /** The dispatcher starts workflows, so it needs a client; the rest works without. */
   createDispatcher(client: Client): Dispatcher;
   /** Resolves when no request is under way and every outcome is written. */
@@ -193,6 +195,14 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
     failures,
     carriers: createCarrierService({ pool, clock, log, onQueued }),
     challenge: createPings(options, outbound),
+    grades: new GradeRunner({
+      ...outbound,
+      pool,
+      headerBrand: config.headerBrand,
+      clock,
+      randomBytes,
+      log,
+    }),
     createDispatcher: (client) => {
       const { retryWindowMs, deadLetterMs } = config;
       const starter = createCarrierStarter({

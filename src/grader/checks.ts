@@ -9,7 +9,7 @@ import { signDelivery } from "../receiver/sign.ts";
 import { generateSecret } from "../receiver/secret.ts";
 
 /** The type of every event of a grade, so that receivers can leave them out of their work. */
-export const GRADE_EVENT_TYPE = "signet.grade";
+const GRADE_EVENT_TYPE = "signet.grade";
 
 /** In the order in which they are made. */
 export const CHECK_NAMES = [

@@ -124,7 +124,8 @@ export const FINDINGS = {
   accepts_future: {
     severity: "major",
     problem: "It accepts a delivery that was signed 15 minutes in the future.",
-    advice: "Refuse with 401 what is more than 60 seconds ahead: else it stays fresh for longer than 300 seconds.",
+    advice:
+      "Refuse with 401 what is more than 60 seconds ahead: else it stays fresh for longer than 300 seconds.",
   },
   timestamp_header_trusted: {
     severity: "critical",

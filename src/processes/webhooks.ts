@@ -16,6 +16,7 @@ import { Releaser } from "../delivery/release.ts";
 import type { Clock } from "../domain/clock.ts";
 import { EndpointService } from "../endpoints/endpoint-service.ts";
 import { createVerification } from "../endpoints/verification.ts";
+import { GradeService } from "../grader/grade-service.ts";
 import { EventTypeService } from "../event-types/event-type-service.ts";
 import type { Logger } from "../observability/logger.ts";
 import { ReplayService } from "../replay/replay-service.ts";
@@ -72,6 +73,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     events: new EventService(reading),
     deliveries: new DeliveryService(reading),
     replays: { service: replays, pool: pools.api, pepper, clock, randomBytes },
+    grades: new GradeService({ pool: pools.api, clock, randomBytes }),
     eventTypes: new EventTypeService({
       pool: pools.api,
       typesMax: async (tenantId) => (await tenantLimits.policyOf(tenantId)).limits.event_types,

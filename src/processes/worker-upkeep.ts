@@ -29,6 +29,7 @@ import type { WorkerProcessOptions } from "./worker.ts";
 
 const VERIFICATION_SWEEP_MS = 5_000;
 const REPLAY_SWEEP_MS = 5_000;
+const GRADES_MS = 1_000;
 const SECRET_SWEEP_MS = 60_000;
 const PARTITIONS_MS = 3_600_000;
 const HEALTH_MS = 1_000;
@@ -156,6 +157,16 @@ function replaySweep({ pool, clock, connection, options: { config, log } }: Upke
   };
 }
 
+/** Grades of receivers that were asked for. */
+function grading({ engine: { grades } }: UpkeepParts): UpkeepJob {
+  return {
+    name: "grades",
+    everyMs: GRADES_MS,
+    run: async () => await grades.poll(),
+    end: async () => await grades.stop(),
+  };
+}
+
 /** Starts the jobs. */
 export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> } {
   const {
@@ -192,6 +203,7 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
         run: async () => await sweepVerifications({ pool, verification, clock, log }),
       },
       replaySweep(parts),
+      grading(parts),
       {
         name: "endpoint secrets",
         everyMs: SECRET_SWEEP_MS,

@@ -21,7 +21,7 @@ export interface ReceiverAnswer {
 export type Handler = (request: ReceiverRequest) => ReceiverAnswer | Promise<ReceiverAnswer>;
 export type ReadBody = (request: IncomingMessage) => Promise<Buffer>;
 
-export const readAll: ReadBody = async (request) => {
+const readAll: ReadBody = async (request) => {
   const chunks: Buffer[] = [];
   for await (const chunk of request) {
     chunks.push(chunk as Buffer);
@@ -101,7 +101,7 @@ function headerOf(headers: IncomingHttpHeaders, name: string): string {
   return value;
 }
 
-export function sha256Of(secret: string, body: Buffer | string): string {
+function sha256Of(secret: string, body: Buffer | string): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }
 

@@ -3,6 +3,7 @@ import type { DeliveryService } from "../../delivery/delivery-service.ts";
 import type { EventService } from "../../delivery/event-service.ts";
 import type { EndpointService } from "../../endpoints/endpoint-service.ts";
 import type { EventTypeService } from "../../event-types/event-type-service.ts";
+import type { GradeService } from "../../grader/grade-service.ts";
 import type { SignetServer } from "../types.ts";
 import { registerDeadLetterRoutes } from "./dead-letters.ts";
 import { registerDeliveryRoutes } from "./deliveries.ts";
@@ -10,6 +11,7 @@ import { type EndpointSecretRouteServices, registerEndpointSecretRoutes } from "
 import { registerEndpointRoutes } from "./endpoints.ts";
 import { registerEventTypeRoutes } from "./event-types.ts";
 import { registerEventRoutes } from "./events.ts";
+import { registerGradeRoutes } from "./grades.ts";
 import type { PublishingServices } from "./publishing.ts";
 import { registerReplayRoutes, type ReplayRouteServices } from "./replays.ts";
 
@@ -20,11 +22,13 @@ export interface WebhookServices extends PublishingServices {
   readonly endpointSecrets: EndpointSecretRouteServices;
   readonly replays: ReplayRouteServices;
   readonly eventTypes: EventTypeService;
+  readonly grades: GradeService;
 }
 
 export function registerWebhookRoutes(server: SignetServer, services: WebhookServices): void {
   registerEndpointRoutes(server, services.endpoints);
   registerEndpointSecretRoutes(server, services.endpointSecrets);
+  registerGradeRoutes(server, services.grades);
   registerEventTypeRoutes(server, services.eventTypes);
   registerEventRoutes(server, services);
   registerDeliveryRoutes(server, services.deliveries);

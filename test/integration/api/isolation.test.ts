@@ -31,6 +31,8 @@ const SCOPES = [
 interface Owner {
   readonly tenant: Tenant;
   readonly endpoint: string;
+  /** Of the endpoint. */
+  readonly grade: string;
   /** A name: each owner has one that the others do not have. */
   readonly eventType: string;
   readonly event: string;
@@ -80,11 +82,19 @@ async function makeOwner(): Promise<Owner> {
     [delivery, newId("attempt", Date.now(), randomBytes)],
   );
   const job = await tenant.post("/v1/webhooks/dlq/replay", { filter: { event_id: event } });
+  const grade = newId("grade", Date.now(), randomBytes);
+  await sql(
+    api,
+    `INSERT INTO endpoint_grades (id, tenant_id, endpoint_id, state, failure, created_at, finished_at)
+      VALUES ($1, $2, $3, 'FAILED', 'interrupted', now(), now())`,
+    [grade, tenant.tenantId, endpoint],
+  );
   const { body } = await api.admin("POST", `/principals/${tenant.principalId}/credentials`, {});
   const [newest] = rows(await tenant.get("/v1/compliance/entries?limit=1"));
   return {
     tenant,
     endpoint,
+    grade,
     eventType,
     event,
     delivery,
@@ -105,6 +115,11 @@ const neverOf = (noun: IdNoun) => (): string => newId(noun, Date.now(), randomBy
 
 /** Whose id a path takes, and what its body must hold to be read. The longest prefix counts. */
 const RESOURCES: Readonly<Record<string, { id: (owner: Owner) => string; never: () => string }>> = {
+  "/v1/webhooks/endpoints/{id}/grades/{grade_id}": {
+    never: () =>
+      `${newId("endpoint", Date.now(), randomBytes)}/grades/${newId("grade", Date.now(), randomBytes)}`,
+    id: ({ endpoint, grade }) => `${endpoint}/grades/${grade}`,
+  },
   "/v1/webhooks/endpoints/{id}": { never: neverOf("endpoint"), id: ({ endpoint }) => endpoint },
   "/v1/webhooks/event-types/{name}": {
     never: () => `never_${randomBytes(6).toString("hex")}.made`,
@@ -150,7 +165,8 @@ async function call(route: ApiRoute, tenant: Tenant, id: string): Promise<Answer
   const body = BODIES[nameOf(route)];
   return await tenant.send(
     route.method,
-    route.path.replace(/\{\w+\}/, id),
+    // What an id that names two brings with it stands in the path already.
+    route.path.replace(/\{\w+\}(?:\/grades\/\{\w+\})?/, id),
     body === undefined ? {} : { body },
   );
 }
@@ -166,6 +182,7 @@ async function stateOfA(): Promise<unknown> {
   const tables = [
     "endpoints",
     "endpoint_secrets",
+    "endpoint_grades",
     "event_types",
     "event_type_schemas",
     "events",

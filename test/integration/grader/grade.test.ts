@@ -89,7 +89,10 @@ function standardWebhooks(): Handler {
 describe("a correct receiver gets full marks", () => {
   const receivers: readonly (readonly [string, () => Handler])[] = [
     ["with our library", () => processing(acceptWithLibrary(secret))],
-    ["with our library, saying nothing of itself", () => processing(acceptWithLibrary(secret), { echo: false })],
+    [
+      "with our library, saying nothing of itself",
+      () => processing(acceptWithLibrary(secret), { echo: false }),
+    ],
     ["with the stock standardwebhooks package", standardWebhooks],
     ["written by hand from the description of sha256=", () => processing(acceptByHand(secret))],
   ];
@@ -107,7 +110,10 @@ describe("a correct receiver gets full marks", () => {
 
   it("and is told what it does not show, and how to show it", async () => {
     const silent = await grade({ handle: standardWebhooks() });
-    expect(silent.not_observed.map(({ code }) => code)).toEqual(["duplicates_processed", "id_header_trusted"]);
+    expect(silent.not_observed.map(({ code }) => code)).toEqual([
+      "duplicates_processed",
+      "id_header_trusted",
+    ]);
     const echoing = await grade({ handle: processing(acceptWithLibrary(secret)) });
     expect(echoing.not_observed).toEqual([]);
   });
@@ -282,14 +288,22 @@ const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
     },
     ["large_body"],
   ],
-  ["takes the first piece for the whole", { handle: correct(), read: readFirst }, ["large_body", "slow_body"]],
   [
-    "redirects",
-    { handle: () => ({ status: 307, headers: { Location: "/elsewhere" } }) },
-    ["redirects"],
+    "takes the first piece for the whole",
+    { handle: correct(), read: readFirst },
+    ["large_body", "slow_body"],
   ],
-  ["answers 500 to what it refuses", { handle: answering(() => ({ status: 500 })) }, ["wrong_refusal_status"]],
-  ["answers 410 to what it refuses", { handle: answering(() => ({ status: 410 })) }, ["wrong_refusal_status"]],
+  ["redirects", { handle: () => ({ status: 307, headers: { Location: "/elsewhere" } }) }, ["redirects"]],
+  [
+    "answers 500 to what it refuses",
+    { handle: answering(() => ({ status: 500 })) },
+    ["wrong_refusal_status"],
+  ],
+  [
+    "answers 410 to what it refuses",
+    { handle: answering(() => ({ status: 410 })) },
+    ["wrong_refusal_status"],
+  ],
   ["closes itself off after bad requests", { handle: blockedByBad() }, ["broken_by_bad_requests"]],
   ["refuses everything", { handle: () => ({ status: 401 }) }, ["refuses_valid"]],
   [

@@ -1,0 +1,31 @@
+/** Grades of receivers (docs/grader.md). */
+import type { GradeService } from "../../grader/grade-service.ts";
+import { IdParams } from "../schemas/common.ts";
+import { Grade, GradeParams, presentGrade } from "../schemas/grades.ts";
+import type { SignetServer } from "../types.ts";
+
+const TAGS = ["endpoints"];
+
+export function registerGradeRoutes(server: SignetServer, grades: GradeService): void {
+  server.post(
+    "/v1/webhooks/endpoints/:id/grade",
+    {
+      config: { scopes: ["webhooks:write"] },
+      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 202: Grade } },
+    },
+    async ({ identity, params }, reply) => {
+      const grade = await grades.start(identity.tenantId, params.id);
+      return await reply.code(202).send(presentGrade(grade));
+    },
+  );
+
+  server.get(
+    "/v1/webhooks/endpoints/:id/grades/:grade_id",
+    {
+      config: { scopes: ["webhooks:write"] },
+      schema: { tags: TAGS, params: GradeParams, response: { 200: Grade } },
+    },
+    async ({ identity, params }) =>
+      presentGrade(await grades.find(identity.tenantId, params.id, params.grade_id)),
+  );
+}

@@ -1,0 +1,60 @@
+/** Grades of receivers. */
+import { type Static, Type } from "typebox";
+import type { Grade as GradeRow } from "../../database/repositories/endpoint-grades.ts";
+import { ATTEMPT_ERRORS } from "../../domain/delivery.ts";
+import { CHECK_NAMES } from "../../grader/checks.ts";
+import { type FindingCode, FINDINGS } from "../../grader/findings.ts";
+import type { GradeReport } from "../../grader/grade.ts";
+import { Closed, Id, Nullable, OneOf, Timestamp } from "./common.ts";
+
+const CODES = Object.keys(FINDINGS) as FindingCode[];
+
+export const GradeParams = Closed({ id: Id("endpoint"), grade_id: Id("grade") });
+
+const Report = Type.Object({
+  score: Type.Integer({ minimum: 0, maximum: 100, description: "100: nothing was found" }),
+  findings: Type.Array(
+    Type.Object({
+      code: OneOf(CODES),
+      severity: OneOf(["critical", "major", "minor"]),
+      checks: Type.Array(OneOf(CHECK_NAMES)),
+      problem: Type.String(),
+      advice: Type.String(),
+    }),
+  ),
+  not_observed: Type.Array(Type.Object({ code: OneOf(CODES), advice: Type.String() }), {
+    description: "What cannot be seen from outside until the receiver says what it did",
+  }),
+  checks: Type.Array(
+    Type.Object({
+      name: OneOf(CHECK_NAMES),
+      expected: OneOf(["accept", "refuse", "either"]),
+      verdict: OneOf(["passed", "failed", "not_performed"]),
+      status: Nullable(Type.Integer()),
+      error: Nullable(OneOf(ATTEMPT_ERRORS)),
+      duration_ms: Nullable(Type.Integer()),
+    }),
+  ),
+});
+
+export const Grade = Type.Object({
+  id: Id("grade"),
+  endpoint_id: Id("endpoint"),
+  state: OneOf(["QUEUED", "RUNNING", "COMPLETED", "FAILED"]),
+  failure: Nullable(OneOf(["endpoint_not_active", "interrupted"])),
+  created_at: Timestamp,
+  finished_at: Nullable(Timestamp),
+  report: Nullable(Report),
+});
+
+export function presentGrade(row: GradeRow): Static<typeof Grade> {
+  return {
+    id: row.id,
+    endpoint_id: row.endpointId,
+    state: row.state,
+    failure: row.failure,
+    created_at: row.createdAt.toISOString(),
+    finished_at: row.finishedAt?.toISOString() ?? null,
+    report: row.report === null ? null : (JSON.parse(row.report) as Static<typeof Report> & GradeReport),
+  };
+}

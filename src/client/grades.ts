@@ -1,0 +1,41 @@
+/** Grades of receivers: what was tried, and what a receiver got wrong. */
+
+export interface GradeFinding {
+  /** Stable. */
+  readonly code: string;
+  readonly severity: "critical" | "major" | "minor";
+  /** The checks that it showed in. */
+  readonly checks: readonly string[];
+  readonly problem: string;
+  readonly advice: string;
+}
+
+export interface GradeCheck {
+  readonly name: string;
+  readonly expected: "accept" | "refuse" | "either";
+  readonly verdict: "passed" | "failed" | "not_performed";
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly duration_ms: number | null;
+}
+
+export interface GradeReport {
+  /** 100: nothing was found. */
+  readonly score: number;
+  /** Worst first. */
+  readonly findings: readonly GradeFinding[];
+  /** What cannot be seen from outside, and how the receiver can show it. */
+  readonly not_observed: readonly { readonly code: string; readonly advice: string }[];
+  readonly checks: readonly GradeCheck[];
+}
+
+export interface Grade {
+  readonly id: string;
+  readonly endpoint_id: string;
+  readonly state: "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED";
+  readonly failure: "endpoint_not_active" | "interrupted" | null;
+  readonly created_at: string;
+  readonly finished_at: string | null;
+  /** Null until it is COMPLETED. */
+  readonly report: GradeReport | null;
+}

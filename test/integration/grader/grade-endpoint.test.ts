@@ -1,0 +1,187 @@
+/** A grade from the wish to the report: one at a time, of endpoints that have agreed, and never lost. */
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPool, type Pool } from "../../../src/database/pool.ts";
+import type { Grade } from "../../../src/database/repositories/endpoint-grades.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import { newId } from "../../../src/domain/ids.ts";
+import type { GradeReport } from "../../../src/grader/grade.ts";
+import { GradeService } from "../../../src/grader/grade-service.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  acceptWithLibrary,
+  type Handler,
+  processing,
+  type ReceiverRequest,
+  startReceiver,
+} from "../../support/graded-receiver.ts";
+import { TEST_CALLER, type TestEndpoint, useWorld } from "../../support/world.ts";
+
+const made = useWorld();
+const PATIENCE_MS = 120_000;
+let pool: Pool;
+let grades: GradeService;
+
+beforeAll(() => {
+  const log = createLogger({ level: "error" });
+  pool = createPool({ url: made.current.config.databaseUrl, role: "signet_api", max: 3, log });
+  grades = new GradeService({ pool, clock: systemClock, randomBytes });
+});
+
+afterAll(async () => {
+  await pool.end();
+});
+
+interface Subject {
+  readonly endpoint: TestEndpoint;
+  readonly requests: ReceiverRequest[];
+  readonly start: () => Promise<Grade>;
+  readonly until: (id: string, wanted: (grade: Grade) => boolean) => Promise<Grade>;
+  readonly close: () => Promise<void>;
+}
+
+/** An ACTIVE endpoint whose receiver is correct, and does `first` before it answers. */
+async function subject(first: (index: number) => Promise<unknown> = async () => undefined): Promise<Subject> {
+  const world = made.current;
+  const requests: ReceiverRequest[] = [];
+  let handle: Handler = () => ({ status: 500 });
+  const receiver = await startReceiver(async (request) => {
+    requests.push(request);
+    await first(requests.length);
+    return await handle(request);
+  });
+  const tenantId = await world.createTenant();
+  const endpoint = await world.createEndpoint(tenantId, receiver.url);
+  handle = processing(acceptWithLibrary(endpoint.secret));
+  return {
+    endpoint,
+    requests,
+    start: async () => await grades.start(tenantId, endpoint.id),
+    until: async (id, wanted) =>
+      await eventually(
+        async () => {
+          const grade = await grades.find(tenantId, endpoint.id, id);
+          return wanted(grade) ? grade : undefined;
+        },
+        `grade ${id}`,
+        PATIENCE_MS,
+      ),
+    close: async () => await receiver.close(),
+  };
+}
+
+const ended = ({ state }: Grade): boolean => state === "COMPLETED" || state === "FAILED";
+
+async function insertLost({ id, tenantId }: TestEndpoint, runs: number): Promise<string> {
+  const grade = newId("grade", Date.now(), randomBytes);
+  await made.current.sql.query(
+    `INSERT INTO endpoint_grades (id, tenant_id, endpoint_id, state, runs, lease_until, created_at)
+      VALUES ($1, $2, $3, 'RUNNING', $4, now() - interval '1 s', now())`,
+    [grade, tenantId, id, runs],
+  );
+  return grade;
+}
+
+describe("a grade", () => {
+  test("is asked for of ACTIVE endpoints only, one at a time and 12 an hour", async () => {
+    const { endpoint, start, close } = await subject();
+    const { sql } = made.current;
+    await sql.query("UPDATE endpoints SET state = 'PENDING' WHERE id = $1", [endpoint.id]);
+    await expect(start()).rejects.toMatchObject({ code: "INVALID_STATE" });
+    await sql.query("UPDATE endpoints SET state = 'ACTIVE' WHERE id = $1", [endpoint.id]);
+    const both = await Promise.allSettled([start(), start()]);
+    expect(both.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    await expect(start()).rejects.toMatchObject({ code: "INVALID_STATE" });
+    const end = "UPDATE endpoint_grades SET state = 'FAILED', failure = 'interrupted' WHERE endpoint_id = $1";
+    await sql.query(end, [endpoint.id]);
+    for (let count = 1; count < 12; count += 1) {
+      await start();
+      await sql.query(end, [endpoint.id]);
+    }
+    await expect(start()).rejects.toMatchObject({ code: "RATE_LIMITED" });
+    await close();
+  });
+
+  test(
+    "is made by a worker, and says nothing of what the receiver wrote",
+    async () => {
+      const { start, until, requests, close } = await subject();
+      const worker = await made.current.startWorker();
+      const { id } = await start();
+      const grade = await until(id, ended);
+      expect(grade).toMatchObject({ state: "COMPLETED", failure: null });
+      const report = JSON.parse(grade.report ?? "null") as GradeReport;
+      expect(report).toMatchObject({ score: 100, findings: [], not_observed: [] });
+      expect(grade.report).not.toContain("processed");
+      expect(requests).toHaveLength(report.checks.length);
+      await worker.close();
+      await close();
+    },
+    PATIENCE_MS,
+  );
+
+  test(
+    "ends when its endpoint is disabled, and no further request goes there",
+    async () => {
+      const { endpoint, start, until, requests, close } = await subject(async (index) => {
+        if (index === 2) {
+          await made.current.endpoints.disable(endpoint.tenantId, endpoint.id, TEST_CALLER);
+        }
+      });
+      const worker = await made.current.startWorker();
+      const { id } = await start();
+      expect(await until(id, ended)).toMatchObject({
+        state: "FAILED",
+        failure: "endpoint_not_active",
+        report: null,
+      });
+      expect(requests).toHaveLength(2);
+      await worker.close();
+      await close();
+    },
+    PATIENCE_MS,
+  );
+
+  test(
+    "that a worker is in the middle of when it stops is made by the next",
+    async () => {
+      let reached = (): void => undefined;
+      const third = new Promise<void>((resolve) => {
+        reached = resolve;
+      });
+      const { start, until, close } = await subject(async (index) => {
+        if (index === 3) {
+          reached();
+        }
+      });
+      const first = await made.current.startWorker();
+      const { id } = await start();
+      await third;
+      await first.close();
+      expect(await until(id, () => true)).toMatchObject({ state: "QUEUED" });
+      const second = await made.current.startWorker();
+      expect(await until(id, ended)).toMatchObject({ state: "COMPLETED" });
+      await second.close();
+      await close();
+    },
+    PATIENCE_MS,
+  );
+
+  test(
+    "that a worker has lost is made by another once, and is FAILED when that is lost too",
+    async () => {
+      const once = await subject();
+      const twice = await subject();
+      const lostOnce = await insertLost(once.endpoint, 1);
+      const lostTwice = await insertLost(twice.endpoint, 2);
+      const worker = await made.current.startWorker();
+      expect(await once.until(lostOnce, ended)).toMatchObject({ state: "COMPLETED" });
+      expect(await twice.until(lostTwice, ended)).toMatchObject({ state: "FAILED", failure: "interrupted" });
+      expect(twice.requests).toEqual([]);
+      await worker.close();
+      await Promise.all([once.close(), twice.close()]);
+    },
+    PATIENCE_MS,
+  );
+});
