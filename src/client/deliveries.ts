@@ -59,6 +59,8 @@ export interface DeliveryFilter extends PageOptions {
   readonly state?: DeliveryState;
   readonly from?: string | Date;
   readonly to?: string | Date;
+  /** Endpoints whose metadata have these members, compared as text. */
+  readonly metadata?: Readonly<Record<string, string>>;
 }
 
 export class Deliveries {

@@ -106,6 +106,11 @@ export interface RegisteredEndpoint extends Endpoint {
   readonly secret: string;
 }
 
+export interface EndpointFilter extends PageOptions {
+  /** Those whose metadata have these members, compared as text. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
 export class Endpoints {
   readonly #transport: Transport;
   /** What their deliveries are signed with. */
@@ -128,7 +133,7 @@ export class Endpoints {
   }
 
   /** All endpoints, newest first. */
-  list(options: PageOptions = {}): List<Endpoint> {
+  list(options: EndpointFilter = {}): List<Endpoint> {
     return new List(this.#transport, PATH, options);
   }
 

@@ -15,6 +15,10 @@ export interface PageOptions extends CallOptions {
   readonly cursor?: string;
 }
 
+interface ListFilter extends PageOptions {
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
 /**
  * A list: `for await (const item of list)` reads as many pages as are needed, `page()` reads one.
  */
@@ -25,12 +29,13 @@ export class List<Item> implements AsyncIterable<Item> {
   readonly #cursor: string | undefined;
   readonly #options: CallOptions;
 
-  constructor(transport: Transport, path: string, filter: PageOptions) {
-    const { cursor, signal, ...query } = filter;
+  constructor(transport: Transport, path: string, filter: ListFilter) {
+    const { cursor, signal, metadata = {}, ...query } = filter;
     this.#transport = transport;
     this.#path = path;
+    const members = Object.entries(metadata).map(([key, value]) => [`metadata[${key}]`, value]);
     // What a filter adds to the page are texts and times.
-    this.#query = query;
+    this.#query = { ...query, ...Object.fromEntries(members) };
     this.#cursor = cursor;
     this.#options = signal === undefined ? {} : { signal };
   }

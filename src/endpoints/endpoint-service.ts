@@ -11,6 +11,7 @@ import {
   type EndpointSettings,
   eraseSecrets,
   findEndpoint,
+  type EndpointPage,
   listEndpoints,
   lockEndpoint,
   moveEndpoint,
@@ -108,10 +109,7 @@ export class EndpointService {
   }
 
   /** Newest first, after the endpoint `before` if one is named. */
-  async list(
-    tenantId: string,
-    page: { readonly before: string | undefined; readonly limit: number },
-  ): Promise<Endpoint[]> {
+  async list(tenantId: string, page: EndpointPage): Promise<Endpoint[]> {
     const { pool } = this.#options;
     return await tenantTransaction(pool, tenantId, async (db) => await listEndpoints(db, tenantId, page));
   }

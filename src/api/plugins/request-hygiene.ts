@@ -28,10 +28,32 @@ interface CheckedQuery {
   [QUERY_FAULT]?: string;
 }
 
+/** `metadata[region]=eu`: the one filter that has members (deepObject in OpenAPI's words). */
+const METADATA_NAME = /^metadata\[([^[\]]+)\]$/;
+
+/** Gathers `metadata[…]` in one object, its members in an order of their own: a cursor is bound to what is asked for. */
+function withMetadata(pairs: Pairs): CheckedQuery {
+  const query: CheckedQuery = Object.create(null) as CheckedQuery;
+  const members: [string, string][] = [];
+  for (const name in pairs) {
+    const key = METADATA_NAME.exec(name)?.[1];
+    if (key === undefined) {
+      query[name] = pairs[name];
+    } else {
+      members.push([key, pairs[name] as string]);
+    }
+  }
+  query["metadata"] = Object.fromEntries(members.toSorted(([left], [right]) => (left < right ? -1 : 1)));
+  return query;
+}
+
 /** Fastify's query-string parser, strict. */
 export function parseQueryString(text: string): CheckedQuery {
   const pairs: Pairs | string = readPairs(text);
-  return typeof pairs === "string" ? { [QUERY_FAULT]: pairs } : pairs;
+  if (typeof pairs === "string") {
+    return { [QUERY_FAULT]: pairs };
+  }
+  return text.includes("metadata") ? withMetadata(pairs) : pairs;
 }
 
 function checkHeaders(rawHeaders: readonly string[]): void {

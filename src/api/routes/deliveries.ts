@@ -23,6 +23,7 @@ export function deliveryFilter(query: Static<typeof Query>): DeliveryFilter {
     lastError: query.last_error,
     lastStatus: query.last_status,
     reason: query.reason,
+    metadata: query.metadata,
   };
 }
 

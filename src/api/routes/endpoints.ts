@@ -9,7 +9,7 @@ import { SignetError, validationFailed } from "../../errors.ts";
 import { callerOf } from "../caller.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage } from "../raw-json.ts";
-import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, IdempotencyHeaders, IdParams, MetadataQuery, Page, PageQuery } from "../schemas/common.ts";
 import {
   Endpoint,
   EndpointPatch,
@@ -156,11 +156,16 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
     "/v1/webhooks/endpoints",
     {
       config: { scopes: ["webhooks:read"] },
-      schema: { tags: TAGS, querystring: Closed(PageQuery), response: { 200: Page(Endpoint) } },
+      schema: {
+        tags: TAGS,
+        querystring: Closed({ ...MetadataQuery, ...PageQuery }),
+        response: { 200: Page(Endpoint) },
+      },
     },
     async (request, reply) => {
       const page = readPage(request);
       const rows = await endpoints.list(request.identity.tenantId, {
+        metadata: request.query.metadata,
         before: page.before ?? undefined,
         limit: page.limit + 1,
       });

@@ -30,6 +30,23 @@ export function OneOf<const Choices extends readonly string[]>(
   return Type.Unsafe<Choices[number]>({ type: "string", enum: choices });
 }
 
+const METADATA_MEMBERS_MAX = 8;
+
+/** The query `metadata[key]=value`, any number of times up to 8: endpoints whose metadata have these members. */
+export const MetadataQuery = {
+  metadata: Type.Optional(
+    Type.Unsafe<Readonly<Record<string, string>>>({
+      type: "object",
+      description:
+        "metadata[key]=value: endpoints whose metadata have the member with this value, compared as text",
+      minProperties: 1,
+      maxProperties: METADATA_MEMBERS_MAX,
+      propertyNames: { maxLength: 128 },
+      additionalProperties: { type: "string", maxLength: 1_024 },
+    }),
+  ),
+};
+
 /** `null` or the schema. */
 export function Nullable<Schema extends TSchema>(schema: Schema): Type.TUnion<[Schema, Type.TNull]> {
   return Type.Union([schema, Type.Null()]);

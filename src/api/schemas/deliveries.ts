@@ -3,7 +3,7 @@ import type { Delivery as DeliveryRow } from "../../database/repositories/delive
 import type { Attempt as OpenAttempt } from "../../delivery/delivery-service.ts";
 import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "../../domain/delivery.ts";
 import { Instant } from "../instants.ts";
-import { Id, Nullable, OneOf, PageQuery, Timestamp } from "./common.ts";
+import { Id, MetadataQuery, Nullable, OneOf, PageQuery, Timestamp } from "./common.ts";
 import { EventType } from "./endpoints.ts";
 
 const AttemptError = OneOf(ATTEMPT_ERRORS);
@@ -21,7 +21,7 @@ export const DeliveryFilters = {
   reason: Type.Optional(OneOf(DEAD_LETTER_REASONS)),
 };
 
-export const DeliveryQuery = { ...DeliveryFilters, ...PageQuery };
+export const DeliveryQuery = { ...DeliveryFilters, ...MetadataQuery, ...PageQuery };
 
 export const Delivery = Type.Object({
   id: Id("delivery"),

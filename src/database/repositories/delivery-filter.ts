@@ -17,6 +17,8 @@ export interface DeliveryFilter {
   readonly lastStatus?: number | undefined;
   /** Why it is a dead letter. */
   readonly reason?: DeadLetterReason | undefined;
+  /** Members that the endpoint's metadata have now, as text. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface DeliverySelection {
@@ -67,6 +69,10 @@ export function selectDeliveries({ tenantId, filter, now, before }: DeliverySele
     if (value !== undefined) {
       conditions.push(`d.${column} = ${placeholder(value)}`);
     }
+  }
+  if (filter.metadata !== undefined) {
+    conditions.push(`d.endpoint_id IN (SELECT e.id FROM endpoints e
+      WHERE e.tenant_id = $1 AND metadata_matches(e.metadata, ${placeholder(JSON.stringify(filter.metadata))}))`);
   }
   if (filter.eventId !== undefined) {
     // A delivery lies on the day of its event.

@@ -207,17 +207,25 @@ export async function lockEndpoint(
   return rows[0] === undefined ? undefined : toEndpoint(rows[0]);
 }
 
+export interface EndpointPage {
+  /** Members that their metadata have, as text. */
+  readonly metadata: Readonly<Record<string, string>> | undefined;
+  readonly before: string | undefined;
+  readonly limit: number;
+}
+
 /** Newest first, after the endpoint `before` if one is named. */
 export async function listEndpoints(
   db: Queryable,
   tenantId: string,
-  { before, limit }: { readonly before: string | undefined; readonly limit: number },
+  { metadata, before, limit }: EndpointPage,
 ): Promise<Endpoint[]> {
   const { rows } = await db.query<EndpointRow>({
     name: "list-endpoints",
     text: `SELECT ${ENDPOINT_COLUMNS} FROM endpoints
-      WHERE tenant_id = $1 AND state <> 'DELETED' AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
-    values: [tenantId, before ?? null, limit],
+      WHERE tenant_id = $1 AND state <> 'DELETED' AND ($2::text IS NULL OR id < $2)
+        AND ($4::jsonb IS NULL OR metadata_matches(metadata, $4)) ORDER BY id DESC LIMIT $3`,
+    values: [tenantId, before ?? null, limit, metadata === undefined ? null : JSON.stringify(metadata)],
   });
   return rows.map(toEndpoint);
 }
