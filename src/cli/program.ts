@@ -6,6 +6,7 @@ import { type CliContext, CommandError } from "./context.ts";
 import { auditCommand } from "./audit.ts";
 import { credentialCommand } from "./credential.ts";
 import { devCaCommand } from "./dev-ca.ts";
+import { gradeCommand } from "./grade.ts";
 import { operatorCommand } from "./operator.ts";
 import { keysCommand } from "./keys.ts";
 import { principalCommand } from "./principal.ts";
@@ -44,6 +45,7 @@ function createProgram(context: CliContext, processes: readonly ProcessCommand[]
     command.action(async (given: Readonly<Record<string, unknown>>) => await run(given));
   }
   program.addCommand(agentCommand(context));
+  program.addCommand(gradeCommand(context));
   program.addCommand(tenantCommand(context));
   program.addCommand(roleCommand(context));
   program.addCommand(principalCommand(context));

@@ -1,0 +1,60 @@
+/** How commands that act for a tenant reach the service: a credential from a file, and mutual TLS where it is asked for. */
+import { readFile } from "node:fs/promises";
+import { FileCredentialStore } from "../client/file-credential-store.ts";
+import type { Warning } from "../client/runtime.ts";
+import type { TlsMaterial } from "../client/tls-fetch.ts";
+import type { ConnectionOptions } from "../client/token-sources.ts";
+import { messageOf } from "../thrown.ts";
+import { CommandError } from "./context.ts";
+
+export interface TenantOptions {
+  readonly url: string;
+  readonly credentialFile: string;
+  readonly cert?: string;
+  readonly key?: string;
+  readonly ca?: string;
+}
+
+/** What a person got wrong, or can mend, as the command's error. */
+export async function mendable<T>(what: string, operation: () => T | Promise<T>): Promise<T> {
+  try {
+    return await operation();
+  } catch (error) {
+    throw new CommandError(`${what}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function tlsOf({ cert, key, ca }: TenantOptions): Pick<ConnectionOptions, "tls"> {
+  if (cert === undefined && key === undefined) {
+    return {};
+  }
+  if (cert === undefined || key === undefined) {
+    throw new CommandError("--cert and --key belong together");
+  }
+  // Read again and again: certificates are renewed in place.
+  const tls = async (): Promise<TlsMaterial> => ({
+    cert: await readFile(cert),
+    key: await readFile(key),
+    ...(ca === undefined ? {} : { ca: await readFile(ca) }),
+  });
+  return { tls };
+}
+
+/**
+ * The settings of a client.
+ *
+ * @throws CommandError when the credential is not there or cannot be read
+ */
+export async function connectionOf(
+  options: TenantOptions,
+  report: (line: string) => void,
+): Promise<ConnectionOptions> {
+  const warn = ({ message, cause }: Warning): void =>
+    report(cause === undefined ? message : `${message}: ${messageOf(cause)}`);
+  const store = new FileCredentialStore(options.credentialFile, { warn });
+  const stored = await mendable(options.credentialFile, async () => await store.load());
+  if (stored === undefined) {
+    throw new CommandError(`${options.credentialFile} is not there: signet credential create --json > FILE`);
+  }
+  return { baseUrl: options.url, store, warn, ...tlsOf(options) };
+}

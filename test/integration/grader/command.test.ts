@@ -1,0 +1,135 @@
+/** `signet grade` against receivers on this machine, and of an endpoint by the service. */
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { runCommandLine } from "../../../src/cli/program.ts";
+import { loadConfig, loadOperatorSettings } from "../../../src/config.ts";
+import type { GradeReport } from "../../../src/grader/grade.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { startWorker } from "../../../src/processes/worker.ts";
+import { generateSecret } from "../../../src/receiver/secret.ts";
+import { useTestApi } from "../../support/api.ts";
+import {
+  acceptByHand,
+  acceptWithLibrary,
+  type Handler,
+  processing,
+  startReceiver,
+} from "../../support/graded-receiver.ts";
+import { testNamespace } from "../../support/services.ts";
+import { createEndpoint, createTenant } from "../../support/tenant.ts";
+import type { ReadyConfig } from "../../support/world.ts";
+
+const api = useTestApi();
+const PATIENCE_MS = 120_000;
+const secret = generateSecret(randomBytes);
+let directory: string;
+let secretFile: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "signet-grade-"));
+  secretFile = join(directory, "secret.txt");
+  await writeFile(secretFile, `${secret}\n`, { mode: 0o600 });
+});
+
+afterAll(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+interface Run {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function signet(...line: readonly string[]): Promise<Run> {
+  const out: string[] = [];
+  const err: string[] = [];
+  const code = await runCommandLine(line, {
+    settings: () => loadOperatorSettings(api.environment),
+    stdout: (text) => void out.push(text),
+    stderr: (text) => void err.push(text),
+    fetch,
+  });
+  return { code, stdout: out.join(""), stderr: err.join("") };
+}
+
+async function gradeHere(handle: Handler, ...options: readonly string[]): Promise<Run> {
+  const receiver = await startReceiver(handle);
+  try {
+    return await signet("grade", receiver.url, "--secret-file", secretFile, ...options);
+  } finally {
+    await receiver.close();
+  }
+}
+
+describe("a receiver on loopback", () => {
+  test(
+    "that is correct gets full marks, and exit code 0",
+    async () => {
+      const { code, stdout, stderr } = await gradeHere(processing(acceptWithLibrary(secret)), "--json");
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+      expect(JSON.parse(stdout) as GradeReport).toMatchObject({ score: 100, findings: [], not_observed: [] });
+    },
+    PATIENCE_MS,
+  );
+
+  test(
+    "that has a fault is told which and how to mend it, with exit code 1",
+    async () => {
+      const handle = processing(acceptByHand(secret, { checkHeaderTime: false }), { echo: false });
+      const { code, stdout, stderr } = await gradeHere(handle);
+      expect({ code, stderr }).toEqual({ code: 1, stderr: "signet: 1 found\n" });
+      expect(stdout).toContain("score 60 of 100");
+      expect(stdout).toContain("[timestamp_header_trusted: fresh_timestamp_header]");
+      expect(stdout).toContain("sent_at");
+      expect(stdout).toContain("not observed: duplicates_processed");
+    },
+    PATIENCE_MS,
+  );
+});
+
+test.each([
+  ["https://hooks.example.com/", "--url and --credential-file"],
+  ["http://10.0.0.1/", "--url and --credential-file"],
+  ["http://127.0.0.1.example.com/", "--url and --credential-file"],
+  ["http://127.0.0.1:9000/", "--secret-file"],
+  ["not a URL", "Invalid URL"],
+])("%s alone is not graded", async (url, message) => {
+  const { code, stderr } = await signet("grade", url);
+  expect(code).toBe(1);
+  expect(stderr).toContain(message);
+});
+
+test(
+  "the endpoint with the URL is graded by the service",
+  async () => {
+    let handle: Handler = () => ({ status: 500 });
+    const receiver = await startReceiver((request) => handle(request));
+    const tenant = await createTenant(api);
+    const endpoint = await createEndpoint(api, tenant, { url: receiver.url });
+    handle = processing(acceptWithLibrary(endpoint.secret));
+    const credentialFile = join(directory, "credential.json");
+    const { clientId, clientSecret } = tenant;
+    await writeFile(
+      credentialFile,
+      JSON.stringify({ client_id: clientId, client_secret: clientSecret, version: 1 }),
+      { mode: 0o600 },
+    );
+    const environment = { ...api.environment, TEMPORAL_NAMESPACE: await testNamespace() };
+    const config = loadConfig(environment) as ReadyConfig;
+    const worker = await startWorker({ config, log: createLogger({ level: "error" }) });
+    const service = ["--url", api.publicUrl, "--credential-file", credentialFile];
+    const graded = await signet("grade", receiver.url, ...service, "--json");
+    const other = await signet("grade", `${receiver.url}/other`, ...service);
+    await worker.close();
+    await receiver.close();
+    expect({ code: graded.code, stderr: graded.stderr }).toEqual({ code: 0, stderr: "" });
+    expect(JSON.parse(graded.stdout) as GradeReport).toMatchObject({ score: 100, findings: [] });
+    expect(other.stderr).toContain("there is no endpoint with the URL");
+    expect(other.code).toBe(1);
+  },
+  PATIENCE_MS,
+);
