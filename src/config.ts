@@ -20,6 +20,7 @@ import {
   listen,
   type ListenAddress,
   oneOf,
+  postgresUrl,
   resourceIndicators,
   setting,
   text,
@@ -34,8 +35,6 @@ export const RETRY_WINDOW_MS = 259_200_000;
 export const DEAD_LETTER_MS = 604_800_000;
 
 export { formatListen, type ListenAddress };
-
-const POSTGRES = url("postgres:", "postgresql:");
 
 /** Every setting. Order is the order of the README's table. */
 export const SETTINGS = {
@@ -76,13 +75,13 @@ export const SETTINGS = {
   ),
   databaseUrl: setting(
     "SIGNET_DATABASE_URL",
-    POSTGRES,
+    postgresUrl,
     undefined,
     "PostgreSQL login of the service (15 or newer); switches the embedded one off",
   ),
   databaseAdminUrl: setting(
     "SIGNET_DATABASE_ADMIN_URL",
-    POSTGRES,
+    postgresUrl,
     undefined,
     "login that may create roles, for `signet migrate`; default: SIGNET_DATABASE_URL",
   ),
@@ -302,6 +301,12 @@ function secretProblems({ kekFile, kek, previousKeks, operatorToken }: Values): 
 /** Which process asks: the edge needs other things than the processes of the service itself. */
 export type ConfigFor = "service" | "edge";
 
+/** The edge takes the login that is its own where there is one. */
+function withOwnLogin(values: Values, asks: ConfigFor): Values {
+  const databaseUrl = asks === "edge" ? (values.edgeDatabaseUrl ?? values.databaseUrl) : values.databaseUrl;
+  return { ...values, databaseUrl };
+}
+
 /**
  * Reads and checks the environment.
  *
@@ -313,7 +318,7 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     "SIGNET_OPERATOR_TOKEN",
     "SIGNET_OUTBOUND_PROXY",
   ]);
-  const values = parse(environment, Object.keys(SETTINGS), problems);
+  const values = withOwnLogin(parse(environment, Object.keys(SETTINGS), problems), asks);
   const development = values.env === "development";
   const mutualTls = resolveMutualTls(values, development);
   if (problems.length === 0 && !development) {

@@ -6,7 +6,8 @@ import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { Logger } from "pino";
-import { type Queryable, SERVICE_ROLES } from "./pool.ts";
+import { EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
+import { type Queryable, SERVICE_ROLES, type ServiceRole } from "./pool.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** "signet" in hexadecimal: one migrator at a time per database. */
@@ -19,6 +20,8 @@ export interface MigrateOptions {
   readonly adminUrl: string;
   /** The service's own login: made with the password in this URL when it does not exist, member of the service roles. */
   readonly serviceUrl?: string;
+  /** A login for edges: made in the same way, member of `signet_edge` and of nothing else. */
+  readonly edgeUrl?: string;
   readonly nowMs: number;
   readonly log?: Logger;
 }
@@ -56,17 +59,27 @@ async function ensureRoles(client: Client): Promise<void> {
   }
 }
 
-async function ensureServiceLogin(client: Client, serviceUrl: string): Promise<void> {
-  const url = new URL(serviceUrl);
-  const login = escapeIdentifier(decodeURIComponent(url.username));
-  const name = escapeLiteral(decodeURIComponent(url.username));
-  const password = escapeLiteral(decodeURIComponent(url.password));
+async function ensureLogin(client: Client, url: string, roles: readonly ServiceRole[]): Promise<string> {
+  const { username, password: secret } = new URL(url);
+  const user = decodeURIComponent(username);
+  const login = escapeIdentifier(user);
+  const name = escapeLiteral(user);
+  const password = escapeLiteral(decodeURIComponent(secret));
   await client.query(`DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = ${name}) THEN
       CREATE ROLE ${login} LOGIN NOINHERIT NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE PASSWORD ${password};
     END IF;
   EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`);
-  await client.query(`GRANT ${SERVICE_ROLES.join(", ")} TO ${login}`);
+  await client.query(`GRANT ${roles.join(", ")} TO ${login}`);
+  return user;
+}
+
+/** An edge that is broken into can do what its login may: nothing that was given to that login otherwise may stay. */
+async function requireEdgeAlone(client: Client, login: string): Promise<void> {
+  const others = await rolesBeyondEdge(client, login);
+  if (others.length > 0) {
+    throw new Error(`the login "${login}" is to be the edges' own, but may also act as ${others.join(", ")}`);
+  }
 }
 
 async function prepareDatabase(client: Client): Promise<void> {
@@ -142,7 +155,10 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
     await client.query("SELECT ensure_day_partitions($1, $2)", [yesterday, PARTITION_DAYS_AHEAD + 2]);
     await client.query("RESET ROLE");
     if (options.serviceUrl !== undefined && options.serviceUrl !== options.adminUrl) {
-      await ensureServiceLogin(client, options.serviceUrl);
+      await ensureLogin(client, options.serviceUrl, SERVICE_ROLES);
+    }
+    if (options.edgeUrl !== undefined) {
+      await requireEdgeAlone(client, await ensureLogin(client, options.edgeUrl, [EDGE_ROLE]));
     }
     return count;
   } finally {

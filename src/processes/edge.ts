@@ -5,8 +5,9 @@ import { HTTP_TIMEOUTS } from "../api/server.ts";
 import type { SignetServer } from "../api/types.ts";
 import { type Config, ConfigError, type Environment, formatListen, type ListenAddress } from "../config.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
+import { EDGE_ROLE, rolesBeyondEdge } from "../database/edge-login.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
-import { createPool } from "../database/pool.ts";
+import { createPool, type Pool } from "../database/pool.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { openApiConnections } from "../edge/api-connections.ts";
@@ -121,6 +122,18 @@ function routesReadiness(routes: () => RouteFile | undefined): ReadinessCheck {
   };
 }
 
+/** An edge is what the world reaches: production is told when it could do more than it has to. */
+async function warnOfPowers(
+  pool: Pool,
+  { development, databaseUrl }: EdgeProcessOptions["config"],
+  log: Logger,
+) {
+  const roles = await rolesBeyondEdge(pool, decodeURIComponent(new URL(databaseUrl).username));
+  if (roles.length > 0 && !development) {
+    log.warn({ roles }, "the edge's database login may act as other roles: set SIGNET_EDGE_DATABASE_URL");
+  }
+}
+
 async function requireKeys(keys: FollowingKeyStore): Promise<void> {
   if (keys.publicKeys().length === 0) {
     await keys.refresh();
@@ -133,8 +146,9 @@ async function requireKeys(keys: FollowingKeyStore): Promise<void> {
 /** Starts the edge process and resolves when it listens. */
 export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProcess> {
   const { config, log, clock = systemClock } = options;
-  const pool = createPool({ url: config.databaseUrl, role: "signet_edge", max: DATABASE_CONNECTIONS, log });
+  const pool = createPool({ url: config.databaseUrl, role: EDGE_ROLE, max: DATABASE_CONNECTIONS, log });
   await requireCurrentSchema(pool);
+  await warnOfPowers(pool, config, log);
   const keys = await followKeys(config, { db: pool, clock, log });
   const revocation = await followRevocations({ process: "edge", config, clock, log });
   const mutualTls = await openMutualTls({ config, clock, log, isDenied: revocation.isDenied });

@@ -24,6 +24,7 @@ export async function runMigrate(config: Config, log: Logger): Promise<number> {
   const applied = await migrateDatabase({
     adminUrl,
     ...(config.databaseUrl === undefined ? {} : { serviceUrl: config.databaseUrl }),
+    ...(config.edgeDatabaseUrl === undefined ? {} : { edgeUrl: config.edgeDatabaseUrl }),
     nowMs: systemClock.now(),
     log,
   });

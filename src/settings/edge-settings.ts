@@ -1,12 +1,18 @@
 /** Settings of the edge: what it stands before, and how long it waits. */
 import { resolve } from "node:path";
 import { alternativeNames } from "./mutual-tls.ts";
-import { integer, setting, url } from "./setting.ts";
+import { integer, postgresUrl, setting, url } from "./setting.ts";
 
 const LONGEST_MS = 3_600_000;
 const LARGEST_BODY = 1_099_511_627_776;
 
 export const EDGE_SETTINGS = {
+  edgeDatabaseUrl: setting(
+    "SIGNET_EDGE_DATABASE_URL",
+    postgresUrl,
+    undefined,
+    "edge: PostgreSQL login of its own, which sees public keys and revocations and may become no other role; `signet migrate` makes it. Default: SIGNET_DATABASE_URL",
+  ),
   edgeRoutes: setting(
     "SIGNET_EDGE_ROUTES",
     resolve,

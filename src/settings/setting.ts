@@ -65,6 +65,8 @@ export function url(...protocols: readonly string[]): Parser<string> {
   };
 }
 
+export const postgresUrl: Parser<string> = url("postgres:", "postgresql:");
+
 /** 32 bytes or more, base64: what `openssl rand -base64 32` prints. */
 export function keyMaterial(value: string): Buffer {
   const bytes = Buffer.from(value, "base64");

@@ -260,6 +260,8 @@ describe("the services as the file runs them", () => {
       SIGNET_PEPPER_FILE: /SIGNET_PEPPER must be set in production/,
       SIGNET_KEK_FILE: /SIGNET_KEK or SIGNET_KEK_FILE must be set in production/,
       SIGNET_DATABASE_URL: /migrate ended with code 1:.*SIGNET_DATABASE_URL must be set/s,
+      // Without it the login that the edge takes is not made.
+      SIGNET_EDGE_DATABASE_URL: /edge ended with code 1:.*password authentication failed/s,
       SIGNET_DATABASE_ADMIN_URL: /migrate ended with code 1:.*password authentication failed/s,
       TEMPORAL_ADDRESS: /migrate ended with code 1:.*TEMPORAL_ADDRESS must be set/s,
     },
@@ -282,7 +284,7 @@ describe("the services as the file runs them", () => {
     },
     edge: {
       SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
-      SIGNET_DATABASE_URL: /SIGNET_DATABASE_URL must be set/,
+      SIGNET_EDGE_DATABASE_URL: /SIGNET_DATABASE_URL must be set/,
       SIGNET_METRICS_LISTEN: /edge:9464 cannot be reached/,
       SIGNET_EDGE_LISTEN: /edge:8443 cannot be reached/,
       SIGNET_TLS_KEY_FILE: /SIGNET_TLS_KEY_FILE must be set/,
@@ -331,7 +333,8 @@ describe("the services as the file runs them", () => {
 
   test.for(removals)("%s does not start up without %s", async ([name, key, because]) => {
     const own = name === "migrate";
-    const names = own ? ["api", "migrate"] : [name];
+    const beside = key === "SIGNET_EDGE_DATABASE_URL" ? ["edge", "api"] : ["api"];
+    const names = own ? [...beside, "migrate"] : [name];
     await expectBroken(change(name, without(key)), names, { own, because });
   });
 
@@ -365,7 +368,7 @@ describe("the services as the file runs them", () => {
     ["edge", "command", (service) => ({ ...service, command: ["api"] }), /TEMPORAL_ADDRESS must be set/],
     ["edge", "health check's path", health("/readyz", "/ready"), /edge is not healthy/],
     ["edge", "host", set("SIGNET_EDGE_LISTEN", "0.0.0.0", "127.0.0.1"), /edge:8443 cannot be reached/],
-    ["edge", "password", set("SIGNET_DATABASE_URL", /:\w+@/, ":x@"), /password authentication failed/],
+    ["edge", "password", set("SIGNET_EDGE_DATABASE_URL", /:\w+@/, ":x@"), /password authentication failed/],
     ["edge", "certificate", set("SIGNET_EDGE_CERT_FILE", "edge.crt", "server.crt"), /edge ended with code/],
     ["edge", "api", set("SIGNET_EDGE_API_URL", "8443", "8444"), /the issuer is undefined/, "api"],
     ["edge", "name of the api", set("SIGNET_EDGE_API_NAMES", "api", "edge"), /issuer is undefined/, "api"],

@@ -83,7 +83,7 @@ export async function makePlace(file: ComposeFile): Promise<Place> {
     close: async () => {
       await rm(volumes, { recursive: true });
       await execute(superuser, `DROP DATABASE "${POSTGRES_DB}${suffix}" WITH (FORCE)`);
-      await execute(superuser, `DROP ROLE IF EXISTS "signet${suffix}"`);
+      await execute(superuser, `DROP ROLE IF EXISTS "signet${suffix}", "signet_edge_login${suffix}"`);
       await execute(
         superuser,
         `REASSIGN OWNED BY "postgres${suffix}" TO CURRENT_USER; DROP OWNED BY "postgres${suffix}"; DROP ROLE "postgres${suffix}"`,
@@ -182,7 +182,7 @@ export class ComposeRun {
     for (const listener of LISTENERS) {
       environment[listener.variable] = `127.0.0.1:${this.#port(name, this.#listen(name, listener).port)}`;
     }
-    for (const variable of ["SIGNET_DATABASE_URL", "SIGNET_DATABASE_ADMIN_URL"]) {
+    for (const variable of ["SIGNET_DATABASE_URL", "SIGNET_EDGE_DATABASE_URL", "SIGNET_DATABASE_ADMIN_URL"]) {
       const url = environment[variable];
       if (url !== undefined) {
         environment[variable] = rewriteDatabase(url, place.suffix);
