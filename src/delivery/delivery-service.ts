@@ -3,6 +3,11 @@ import { appendEntry, type By } from "../compliance/append-entry.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool, Queryable } from "../database/pool.ts";
 import {
+  type DeadLetterGroup,
+  type GroupPage,
+  listGroups,
+} from "../database/repositories/dead-letter-counts.ts";
+import {
   cancelDelivery,
   type Delivery,
   findDelivery,
@@ -22,6 +27,9 @@ import { SignetError } from "../errors.ts";
 import { findContentRoot, openAnswer } from "./event-content.ts";
 import { type OpenEvent, openEvents } from "./event-service.ts";
 import type { Releaser } from "./release.ts";
+
+/** Dead letters of an export that are in memory at once, with their events. */
+const EXPORT_PAGE = 100;
 
 export interface DeliveryPageRequest {
   readonly filter: DeliveryFilter;
@@ -97,6 +105,26 @@ export class DeliveryService {
     }
     const filter = { ...page.filter, state };
     return await this.#withEvents(tenantId, await this.list(tenantId, { ...page, filter }));
+  }
+
+  /** The queue in numbers. */
+  async groups(tenantId: string, page: GroupPage): Promise<DeadLetterGroup[]> {
+    return await this.#read(tenantId, async (db) => await listGroups(db, tenantId, page));
+  }
+
+  /** Every dead letter that the filter finds, newest first, in pages: the next one is read when it is asked for. */
+  async *exportDeadLetters(tenantId: string, filter: DeliveryFilter): AsyncGenerator<DeadLetter[]> {
+    let before: string | undefined;
+    for (;;) {
+      const page = await this.deadLetters(tenantId, { filter, before, limit: EXPORT_PAGE });
+      if (page.length > 0) {
+        yield page;
+      }
+      before = page.at(-1)?.id;
+      if (page.length < EXPORT_PAGE) {
+        return;
+      }
+    }
   }
 
   /** @throws SignetError NOT_FOUND when it is not in the queue, DLQ_ENTRY_EXPIRED when its week is over */

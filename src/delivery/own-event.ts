@@ -10,21 +10,28 @@ import {
 } from "../database/repositories/events.ts";
 import { actAs } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
+import type { OwnEventType } from "../domain/own-event-types.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
 import { sealNewContents } from "./event-content.ts";
 import { readFilter } from "./event-rules.ts";
 import { IDEMPOTENCY_MS } from "./ingest.ts";
 
-export interface OwnEvent {
+interface OwnEventContent {
   readonly tenantId: string;
-  readonly type: string;
   /** JSON text of an object. */
   readonly data: string;
-  /** The one endpoint that gets it, whatever it takes; it is ACTIVE. */
-  readonly to?: string;
   /** An endpoint that does not get it: the one that it tells of. */
   readonly except?: string;
+  /** Makes no event that no endpoint takes. */
+  readonly onlyIfTaken?: boolean;
 }
+
+export type OwnEvent = OwnEventContent &
+  (
+    | { readonly type: OwnEventType; readonly to?: undefined }
+    /** The one endpoint that gets it, whatever it takes; it is ACTIVE. */
+    | { readonly type: string; readonly to: string }
+  );
 
 export interface PublishedOwnEvent {
   readonly id: string;
@@ -42,7 +49,7 @@ export interface OwnEventSources {
 /** The endpoints that take the event. A schema that the tenant has for its type is for the tenant's own events. */
 async function takingEndpoints(
   db: Queryable,
-  { tenantId, type, data }: OwnEvent,
+  { tenantId, type, data }: Pick<OwnEvent, "tenantId" | "type" | "data">,
 ): Promise<readonly MatchingEndpoint[]> {
   const [match] = await matchEndpoints(db, [{ tenantId, type }]);
   const endpoints = match?.endpoints ?? [];
@@ -65,7 +72,7 @@ async function takingEndpoints(
  */
 export async function publishOwnEvent(
   db: Queryable,
-  { tenantId, type, data, to, except }: OwnEvent,
+  { tenantId, type, data, to, except, onlyIfTaken }: OwnEvent,
   { keyring, clock, randomBytes, deadLetterMs }: OwnEventSources,
 ): Promise<PublishedOwnEvent> {
   const nowMs = clock.now();
@@ -90,6 +97,9 @@ export async function publishOwnEvent(
             ({ endpointId }) => endpointId !== except,
           )
         : [{ endpointId: to, state: "ACTIVE" }];
+    if (onlyIfTaken === true && matching.length === 0) {
+      return { id: named.id, deliveryIds: [] };
+    }
     const event = {
       ...named,
       type,

@@ -19,6 +19,7 @@ import { rotateOnSchedule } from "../endpoints/scheduled-rotation.ts";
 import { sweepSecrets } from "../endpoints/secret-sweep.ts";
 import { sweepVerifications } from "../endpoints/verification-sweep.ts";
 import { metrics } from "../observability/metrics.ts";
+import { foldDeadLetters, publishNotices } from "../delivery/dead-letter-notices.ts";
 import { createReplayStarter } from "../replay/replay-starter.ts";
 import { sweepReplays } from "../replay/replay-sweep.ts";
 import { eraseTenants } from "../retention/erase-tenants.ts";
@@ -28,6 +29,8 @@ import { startUpkeep, type UpkeepJob } from "../upkeep.ts";
 import type { WorkerProcessOptions } from "./worker.ts";
 
 const VERIFICATION_SWEEP_MS = 5_000;
+const DEAD_LETTER_COUNTS_MS = 1_000;
+const DEAD_LETTER_NOTICES_MS = 10_000;
 const REPLAY_SWEEP_MS = 5_000;
 const GRADES_MS = 1_000;
 const SECRET_SWEEP_MS = 60_000;
@@ -167,6 +170,23 @@ function grading({ engine: { grades } }: UpkeepParts): UpkeepJob {
   };
 }
 
+/** Counts of dead letters are folded, and tenants are told of them. */
+function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepParts): UpkeepJob[] {
+  const { deadLetterMs } = config;
+  return [
+    {
+      name: "dead letter counts",
+      everyMs: DEAD_LETTER_COUNTS_MS,
+      run: async () => await foldDeadLetters({ pool, clock }),
+    },
+    {
+      name: "dead letter notices",
+      everyMs: DEAD_LETTER_NOTICES_MS,
+      run: async () => await publishNotices({ pool, keyring, clock, randomBytes, deadLetterMs }),
+    },
+  ];
+}
+
 /** Starts the jobs. */
 export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> } {
   const {
@@ -204,6 +224,7 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
       },
       replaySweep(parts),
       grading(parts),
+      ...deadLetterNews(parts),
       {
         name: "endpoint secrets",
         everyMs: SECRET_SWEEP_MS,

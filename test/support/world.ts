@@ -19,6 +19,10 @@ import { newId } from "../../src/domain/ids.ts";
 import { EndpointService } from "../../src/endpoints/endpoint-service.ts";
 import { secretAad, secretFingerprint } from "../../src/endpoints/endpoint-secret.ts";
 import { createVerification } from "../../src/endpoints/verification.ts";
+import type { ReplayJob } from "../../src/database/repositories/replay-jobs.ts";
+import { tenantTransaction } from "../../src/database/transaction.ts";
+import { type ReplayRequest, ReplayService } from "../../src/replay/replay-service.ts";
+import { createReplayStarter } from "../../src/replay/replay-starter.ts";
 import { generateSecret } from "../../src/receiver/secret.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { startWorker, type WorkerProcess } from "../../src/processes/worker.ts";
@@ -46,6 +50,9 @@ export interface World {
   readonly events: EventService;
   readonly deliveries: DeliveryService;
   readonly endpoints: EndpointService;
+  readonly replays: ReplayService;
+  /** Makes a replay job; it is started by {@link ReplayService.kick} or the sweep of a worker. */
+  makeReplay(tenantId: string, request: ReplayRequest): Promise<ReplayJob>;
   /** Environment for child processes of this world. */
   readonly environment: Environment;
   startWorker(): Promise<WorkerProcess>;
@@ -147,6 +154,14 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     deadLetterMs: config.deadLetterMs,
     log,
   });
+  const replays = new ReplayService({
+    pool: pools.api,
+    keyring,
+    starter: createReplayStarter(temporal),
+    clock,
+    randomBytes,
+    log,
+  });
   const workers = new Set<WorkerProcess>();
 
   const world: World = {
@@ -157,6 +172,13 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     events,
     deliveries,
     endpoints,
+    replays,
+    makeReplay: async (tenantId, request) =>
+      await tenantTransaction(
+        pools.api,
+        tenantId,
+        async (db) => await replays.create(db, tenantId, request, TEST_CALLER),
+      ),
     environment,
     startWorker: async () => {
       const worker = await startWorker({ config, log });
@@ -229,7 +251,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     attempts: async (tenantId, id) => await deliveries.attempts(tenantId, id),
     close: async () => {
       await Promise.all([...workers].map(async (worker) => await worker.close()));
-      await Promise.all([releaser.drain(), endpoints.drain()]);
+      await Promise.all([releaser.drain(), endpoints.drain(), replays.drain()]);
       await connection.close();
       await Promise.all([pools.api.end(), pools.ingest.end(), sql.end()]);
       await database.drop();

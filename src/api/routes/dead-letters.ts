@@ -1,12 +1,17 @@
 /** The dead-letter queue and replay (specification 3 and 4). */
+import { Readable } from "node:stream";
+import type { DeliveryFilter } from "../../database/repositories/delivery-filter.ts";
 import type { DeadLetter, DeliveryService } from "../../delivery/delivery-service.ts";
+import { SignetError } from "../../errors.ts";
 import { callerOf } from "../caller.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
-import { Closed, IdParams, Page } from "../schemas/common.ts";
+import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
 import {
   DeadLetter as DeadLetterSchema,
+  DeadLetterGroup,
   Delivery,
+  DeliveryFilters,
   DeliveryQuery,
   presentDelivery,
 } from "../schemas/deliveries.ts";
@@ -22,6 +27,13 @@ function wireDeadLetter({ delivery, event }: DeadLetter): string {
 }
 
 export function registerDeadLetterRoutes(server: SignetServer, deliveries: DeliveryService): void {
+  registerLists(server, deliveries);
+  registerGroups(server, deliveries);
+  registerExport(server, deliveries);
+  registerMembers(server, deliveries);
+}
+
+function registerLists(server: SignetServer, deliveries: DeliveryService): void {
   server.get(
     "/v1/webhooks/dlq",
     {
@@ -39,7 +51,109 @@ export function registerDeadLetterRoutes(server: SignetServer, deliveries: Deliv
       return await reply.type(JSON_TYPE).send(rawPage(data.map(wireDeadLetter), next) as never);
     },
   );
+}
 
+/** Of a group, as cursors hold it: endpoint, reason, class of failure. */
+const GROUP_KEY = /^(ep_[0-9a-hjkmnp-tv-z]{24})\/([a-z_]{1,32})\/([a-z]{0,16})$/;
+
+function registerGroups(server: SignetServer, deliveries: DeliveryService): void {
+  server.get(
+    "/v1/webhooks/dlq/groups",
+    {
+      config: { scopes: ["webhooks:read"] },
+      schema: {
+        tags: TAGS,
+        querystring: Closed({ endpoint_id: DeliveryQuery.endpoint_id, ...PageQuery }),
+        response: { 200: Page(DeadLetterGroup) },
+      },
+    },
+    async (request) => {
+      const page = readPage(request, (key) => GROUP_KEY.test(key));
+      const [, endpointId = "", reason = "", lastError = ""] = GROUP_KEY.exec(page.before ?? "") ?? [];
+      const groups = await deliveries.groups(request.identity.tenantId, {
+        endpointId: request.query.endpoint_id,
+        after: page.before === null ? undefined : [endpointId, reason, lastError],
+        limit: page.limit + 1,
+      });
+      const keyOf = (group: (typeof groups)[number]): string =>
+        `${group.endpointId}/${group.reason}/${group.lastError ?? ""}`;
+      const { data, next_cursor } = toPage(groups, page, keyOf);
+      return {
+        data: data.map((group) => ({
+          endpoint_id: group.endpointId,
+          reason: group.reason,
+          last_error: group.lastError,
+          count: group.count,
+        })),
+        next_cursor,
+      };
+    },
+  );
+}
+
+/** Exports of one tenant at once, in this process: each holds pages of events in memory. */
+const EXPORTS_MAX = 2;
+
+/** Ends short of its last line when something goes wrong: who reads it notices. */
+async function* exportLines(
+  deliveries: DeliveryService,
+  {
+    tenantId,
+    filter,
+    end,
+  }: { readonly tenantId: string; readonly filter: DeliveryFilter; readonly end: () => void },
+): AsyncGenerator<string> {
+  try {
+    for await (const page of deliveries.exportDeadLetters(tenantId, filter)) {
+      yield page.map((deadLetter) => `${wireDeadLetter(deadLetter)}\n`).join("");
+    }
+  } finally {
+    end();
+  }
+}
+
+function registerExport(server: SignetServer, deliveries: DeliveryService): void {
+  const running = new Map<string, number>();
+  server.get(
+    "/v1/webhooks/dlq/export",
+    {
+      config: { scopes: ["webhooks:read"] },
+      schema: {
+        tags: TAGS,
+        description:
+          "Every dead letter that the filters find, with its event: a JSON object a line, newest first",
+        querystring: Closed(DeliveryFilters),
+        response: { 200: { description: "application/x-ndjson", type: "string" } },
+      },
+    },
+    async (request, reply) => {
+      const { tenantId } = request.identity;
+      const filter = deliveryFilter(request.query);
+      const count = running.get(tenantId) ?? 0;
+      if (count >= EXPORTS_MAX) {
+        throw new SignetError("RATE_LIMITED", {
+          detail: `${EXPORTS_MAX} exports of this tenant are under way.`,
+          headers: { "retry-after": "10" },
+        });
+      }
+      running.set(tenantId, count + 1);
+      let ended = false;
+      const end = (): void => {
+        if (!ended) {
+          ended = true;
+          const left = (running.get(tenantId) ?? 1) - 1;
+          void (left > 0 ? running.set(tenantId, left) : running.delete(tenantId));
+        }
+      };
+      // Also when the client has gone before the first line was read.
+      reply.raw.once("close", end);
+      const lines = exportLines(deliveries, { tenantId, filter, end });
+      return await reply.type("application/x-ndjson").send(Readable.from(lines) as never);
+    },
+  );
+}
+
+function registerMembers(server: SignetServer, deliveries: DeliveryService): void {
   server.get(
     "/v1/webhooks/dlq/:id",
     {

@@ -49,6 +49,13 @@ export const DeadLetter = Type.Object({
   event: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
 });
 
+export const DeadLetterGroup = Type.Object({
+  endpoint_id: Id("endpoint"),
+  reason: OneOf(DEAD_LETTER_REASONS),
+  last_error: Nullable(AttemptError),
+  count: Type.Integer({ description: "Kept, not counted: up to a second behind where letters have expired" }),
+});
+
 export const Attempt = Type.Object({
   id: Id("attempt"),
   cycle: Type.Integer(),

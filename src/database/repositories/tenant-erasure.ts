@@ -126,6 +126,9 @@ function deletion(table: string, key: string, tenant = "tenant_id"): string {
 
 /** What else a tenant has goes in whole rows, in this order. A new table of tenants belongs here, unless its rows stay. */
 const DELETIONS: Readonly<Record<string, string>> = {
+  dead_letter_changes: deletion("dead_letter_changes", "id"),
+  dead_letter_counts: deletion("dead_letter_counts", "tenant_id, endpoint_id, reason, last_error"),
+  dead_letter_notices: deletion("dead_letter_notices", "kind, endpoint_id, bucket"),
   replay_items: deletion("replay_items", "job_id, position"),
   replay_jobs: deletion("replay_jobs", "id"),
   endpoint_secrets: deletion("endpoint_secrets", "endpoint_id, version"),

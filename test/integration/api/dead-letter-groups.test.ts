@@ -1,0 +1,215 @@
+/** The dead-letter queue in numbers, its export, and what tenants are told of it. */
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import {
+  createEndpoint,
+  createTenant,
+  expectRefusal,
+  type Json,
+  listAll,
+  publish,
+  rows,
+  sql,
+  type Tenant,
+} from "../../support/tenant.ts";
+
+const DLQ = "/v1/webhooks/dlq";
+const api = useTestApi({ worker: true });
+let database: Client;
+
+beforeAll(async () => {
+  database = new Client({ connectionString: api.database.adminUrl });
+  await database.connect();
+});
+afterAll(async () => {
+  await database.end();
+});
+
+/** What the groups must be: counted, from the rows themselves. */
+async function counted(tenant: Tenant): Promise<Json[]> {
+  const found = await database.query<Json>(
+    `SELECT endpoint_id, reason, last_error, count(*)::int AS count FROM deliveries
+      WHERE tenant_id = $1 AND state = 'DEAD_LETTERED' GROUP BY 1, 2, 3 ORDER BY 1, 2, coalesce(last_error, '')`,
+    [tenant.tenantId],
+  );
+  return found.rows;
+}
+
+async function expectExact(tenant: Tenant): Promise<void> {
+  expect(await listAll(tenant, `${DLQ}/groups`, 2)).toEqual(await counted(tenant));
+}
+
+/** Until every line is folded. */
+async function untilFolded(): Promise<void> {
+  await eventually(
+    async () => (await database.query("SELECT FROM dead_letter_changes LIMIT 1")).rowCount === 0,
+    "the lines to be folded",
+  );
+}
+
+describe("groups", () => {
+  test("are exact whatever letters go through: come, replayed, cancelled, expired, erased, moved", async () => {
+    const tenant = await createTenant(api);
+    const { tenantId } = tenant;
+    const { id: one } = await createEndpoint(api, tenant);
+    const { id: two } = await createEndpoint(api, tenant, { state: "DISABLED" });
+    const seed = async (endpointId: string, count: number, error: string): Promise<string[]> =>
+      await seedDeadLetters(database, { tenantId, endpointId, count, error });
+    const failed = await seed(one, 20, "status");
+    await seed(one, 5, "timeout");
+    await seed(two, 4, "tls");
+    const event = await publish(tenant);
+    await expectExact(tenant);
+    await untilFolded();
+    await expectExact(tenant);
+    expect(rows(await tenant.get(`${DLQ}/groups?endpoint_id=${two}`))).toMatchObject([
+      { endpoint_id: two, reason: "attempts_exhausted", last_error: "tls", count: 4 },
+      { endpoint_id: two, reason: "endpoint_disabled", last_error: null, count: 1 },
+    ]);
+    await tenant.post(`${DLQ}/${failed[0] ?? ""}/replay`);
+    await tenant.post(`/v1/webhooks/deliveries/${failed[1] ?? ""}/cancel`);
+    await tenant.send("DELETE", `/v1/events/${event}/content`);
+    await sql(api, "UPDATE deliveries SET expires_at = now() WHERE id = $1", [failed[2]]);
+    await eventually(
+      async () =>
+        (await tenant.get(`/v1/webhooks/deliveries/${failed[2] ?? ""}`)).body["state"] === "EXPIRED",
+      "it to expire",
+    );
+    const { body: job } = await tenant.post(`${DLQ}/replay`, { filter: { last_error: "timeout" } });
+    await eventually(
+      async () =>
+        (await tenant.get(`/v1/webhooks/replays/${String(job["id"])}`)).body["state"] === "COMPLETED",
+      "the replay",
+    );
+    await eventually(async () => {
+      await expectExact(tenant);
+      return true;
+    }, "groups that are exact");
+    await untilFolded();
+    await expectExact(tenant);
+  });
+
+  test("stay exact when a day is dropped and its open letters move", async () => {
+    const tenant = await createTenant(api);
+    const { id } = await createEndpoint(api, tenant);
+    const atMs = Date.now() - 20 * 86_400_000;
+    const day = new Date(atMs).toISOString().slice(0, 10);
+    await database.query("SELECT ensure_day_partitions($1, 1)", [day]);
+    await seedDeadLetters(database, { tenantId: tenant.tenantId, endpointId: id, count: 3, atMs });
+    await seedDeadLetters(database, {
+      tenantId: tenant.tenantId,
+      endpointId: id,
+      count: 2,
+      atMs,
+      error: "dns",
+      expiresInMs: -1_000,
+    });
+    await database.query("SELECT drop_day_partitions($1, now())", [day]);
+    expect(rows(await tenant.get(`${DLQ}/groups`))).toMatchObject([{ last_error: "status", count: 3 }]);
+    await expectExact(tenant);
+  });
+});
+
+describe("an export", () => {
+  test("has every dead letter that the filters find, once each, as the list shows it", async () => {
+    const tenant = await createTenant(api);
+    const { id } = await createEndpoint(api, tenant);
+    const { tenantId } = tenant;
+    await seedDeadLetters(database, { tenantId, endpointId: id, count: 250 });
+    await seedDeadLetters(database, { tenantId, endpointId: id, count: 3, error: "dns" });
+    const answer = await tenant.get(`${DLQ}/export?last_error=status`);
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get("content-type")).toBe("application/x-ndjson");
+    const lines = answer.text.split("\n");
+    expect(lines.pop()).toBe("");
+    expect(lines.map((line) => JSON.parse(line) as Json)).toEqual(
+      await listAll(tenant, `${DLQ}?last_error=status`, 100),
+    );
+    expect(lines).toHaveLength(250);
+  });
+
+  test("is refused beside two others, until one of them ends", async () => {
+    const tenant = await createTenant(api);
+    const { id } = await createEndpoint(api, tenant);
+    await seedDeadLetters(database, { tenantId: tenant.tenantId, endpointId: id, count: 5_000 });
+    const stop = new AbortController();
+    const headers = { authorization: `Bearer ${tenant.token}` };
+    // Nobody reads them: they wait in the middle.
+    const open = await Promise.all(
+      [1, 2].map(async () => await fetch(`${api.publicUrl}${DLQ}/export`, { headers, signal: stop.signal })),
+    );
+    expect(open.map(({ status }) => status)).toEqual([200, 200]);
+    expectRefusal(await tenant.get(`${DLQ}/export`), 429, "RATE_LIMITED");
+    stop.abort();
+    await eventually(
+      async () => (await tenant.get(`${DLQ}/export?last_error=dns`)).status === 200,
+      "its turn",
+    );
+  });
+});
+
+describe("a tenant is told", () => {
+  interface Told {
+    readonly tenant: Tenant;
+    readonly endpoint: string;
+    readonly news: (type: string) => Promise<readonly Json[]>;
+  }
+
+  async function subscribed(): Promise<Told> {
+    const tenant = await createTenant(api);
+    const { id: endpoint } = await createEndpoint(api, tenant);
+    await createEndpoint(api, tenant, { events: ["delivery.dead_lettered", "dead_letter.expiring"] });
+    const news = async (type: string): Promise<readonly Json[]> =>
+      rows(await tenant.get(`/v1/events?event_type=${type}`)).map((event) => event["data"] as Json);
+    return { tenant, endpoint, news };
+  }
+
+  test("of what has come into the queue, once per endpoint and minute, with at most 100 ids; never of such news", async () => {
+    const { tenant, endpoint, news } = await subscribed();
+    const { tenantId } = tenant;
+    const ids = await seedDeadLetters(database, { tenantId, endpointId: endpoint, count: 120 });
+    const [own = ""] = await seedDeadLetters(database, { tenantId, endpointId: endpoint, count: 1 });
+    await untilFolded();
+    // The minute is over.
+    await database.query("UPDATE dead_letter_notices SET due_at = now() WHERE tenant_id = $1", [tenantId]);
+    const told = await eventually(async () => {
+      const found = await news("delivery.dead_lettered");
+      const sum = found.map(({ count }) => Number(count)).reduce((a, b) => a + b, 0);
+      return sum === 121 ? found : undefined;
+    }, "the news");
+    const named = told.flatMap((data) => data["delivery_ids"] as string[]);
+    expect(new Set([...ids, own])).toEqual(new Set([...ids, own, ...named]));
+    expect(named.length).toBeLessThanOrEqual(100 * told.length);
+    expect(told).toMatchObject([{ endpoint_id: endpoint }]);
+
+    await sql(
+      api,
+      `UPDATE deliveries SET state = 'DEAD_LETTERED', reason = 'attempts_exhausted', dead_lettered_at = now(),
+        expires_at = now() + interval '7 days' WHERE tenant_id = $1 AND event_type = 'delivery.dead_lettered'`,
+      [tenantId],
+    );
+    await untilFolded();
+    expect(
+      (await database.query("SELECT FROM dead_letter_notices WHERE tenant_id = $1", [tenantId])).rowCount,
+    ).toBe(0);
+  });
+
+  test("of what expires within a day, a day ahead and once", async () => {
+    const { tenant, endpoint, news } = await subscribed();
+    const { tenantId } = tenant;
+    const hour = 3_600_000;
+    await seedDeadLetters(database, { tenantId, endpointId: endpoint, count: 3, expiresInMs: 23 * hour });
+    await seedDeadLetters(database, { tenantId, endpointId: endpoint, count: 2, expiresInMs: 26 * hour });
+    await database.query("UPDATE dead_letter_watch SET told_until = '-infinity'");
+    const [told] = await eventually(async () => {
+      const found = await news("dead_letter.expiring");
+      return found.length > 0 ? found : undefined;
+    }, "the warning");
+    expect(told).toMatchObject({ endpoint_id: endpoint, count: 3 });
+    expect(told?.["delivery_ids"]).toHaveLength(3);
+    expect(await news("dead_letter.expiring")).toHaveLength(1);
+  });
+});

@@ -1,0 +1,244 @@
+/**
+ * A page of a replay job against whatever else may happen to the same letters, in both orders: each waits for the other in
+ * the middle of its transaction, and a letter gets one new cycle or none.
+ */
+import { randomBytes } from "node:crypto";
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPool, type Pool } from "../../src/database/pool.ts";
+import { expireOverdue } from "../../src/database/repositories/carriers.ts";
+import { cancelDeliveriesOf } from "../../src/database/repositories/content-erasure.ts";
+import { cancelDelivery, replayDeadLetter } from "../../src/database/repositories/deliveries.ts";
+import type { ReplayJob } from "../../src/database/repositories/replay-jobs.ts";
+import { Releaser } from "../../src/delivery/release.ts";
+import { systemClock } from "../../src/domain/clock.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { createReplayRunner, type ReplayRunner, type SeenJob } from "../../src/replay/replay-runner.ts";
+import { eventually } from "../support/eventually.ts";
+import { seedDeadLetters } from "../support/seeded-letters.ts";
+import { useWorld } from "../support/world.ts";
+
+const made = useWorld();
+const log = createLogger({ level: "silent" });
+let pool: Pool;
+let runner: ReplayRunner;
+/** Holds and lets go. */
+let rival: Client;
+
+beforeAll(async () => {
+  const { config, temporal } = made.current;
+  pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
+  const releaser = new Releaser(temporal, log);
+  runner = createReplayRunner({
+    pool,
+    releaser,
+    clock: systemClock,
+    randomBytes,
+    log,
+    onQueued: () => undefined,
+  });
+  rival = new Client({ connectionString: config.databaseAdminUrl ?? config.databaseUrl });
+  await rival.connect();
+});
+afterAll(async () => {
+  await rival.end();
+  await pool.end();
+});
+
+interface Case {
+  readonly tenant: string;
+  readonly id: string;
+  readonly eventId: string;
+  readonly job: ReplayJob;
+}
+
+async function makeCase(count = 1): Promise<Case> {
+  const world = made.current;
+  const tenant = await world.createTenant();
+  const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
+  const [id = ""] = await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count });
+  const { eventId } = await world.deliveries.find(tenant, id);
+  const job = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: 500 });
+  return { tenant, id, eventId, job };
+}
+
+async function page({ job }: Pick<Case, "job">): Promise<SeenJob> {
+  return await runner.page({ jobId: job.id, after: 0, size: 500 });
+}
+
+/** Until a statement of another connection waits for a lock that this one holds. */
+async function untilBlocked(): Promise<void> {
+  await eventually(async () => {
+    const { rowCount } = await made.current.sql.query(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    );
+    return (rowCount ?? 0) > 0;
+  }, "somebody to wait");
+}
+
+async function stored({ id }: Case): Promise<{ state: string; cycle: number }> {
+  const { rows } = await made.current.sql.query<{ state: string; cycle: number }>(
+    "SELECT state, cycle FROM deliveries WHERE id = $1",
+    [id],
+  );
+  return rows[0] as { state: string; cycle: number };
+}
+
+/** What else may happen to a letter; true when it did. */
+interface Rival {
+  readonly name: string;
+  readonly act: (db: Client, letter: Case) => Promise<boolean>;
+  /** What the page makes of a letter that the rival got first. */
+  readonly counts: Partial<SeenJob>;
+  readonly state: string;
+  readonly cycle: number;
+  /** Whether the rival may still act after the page, and to what. */
+  readonly afterwards: { readonly acts: boolean; readonly state: string; readonly cycle: number };
+}
+
+const now = (): Date => new Date();
+const RIVALS: readonly Rival[] = [
+  {
+    name: "expiry",
+    act: async (db) => (await expireOverdue(db, new Date(Date.now() + 8 * 86_400_000), 100)) > 0,
+    counts: { done: 0, failed: 1 },
+    state: "EXPIRED",
+    cycle: 1,
+    afterwards: { acts: false, state: "QUEUED", cycle: 2 },
+  },
+  {
+    name: "cancel",
+    act: async (db, { tenant, id }) =>
+      (await cancelDelivery(db, { tenantId: tenant, id, now: now() })) !== undefined,
+    counts: { done: 0, skipped: 1 },
+    state: "CANCELLED",
+    cycle: 1,
+    afterwards: { acts: true, state: "CANCELLED", cycle: 2 },
+  },
+  {
+    name: "a second replay",
+    act: async (db, { tenant, id }) =>
+      (await replayDeadLetter(db, { tenantId: tenant, id, now: now() })) !== undefined,
+    counts: { done: 0, skipped: 1 },
+    state: "QUEUED",
+    cycle: 2,
+    afterwards: { acts: false, state: "QUEUED", cycle: 2 },
+  },
+  {
+    name: "erasure",
+    act: async (db, { tenant, eventId }) => (await cancelDeliveriesOf(db, tenant, eventId)).length > 0,
+    counts: { done: 0, skipped: 1 },
+    state: "CANCELLED",
+    cycle: 1,
+    afterwards: { acts: true, state: "CANCELLED", cycle: 2 },
+  },
+];
+
+describe.each(RIVALS)("a replay against $name", ({ act, counts, state, cycle, afterwards }) => {
+  test("that is first", async () => {
+    const letter = await makeCase();
+    await rival.query("BEGIN");
+    expect(await act(rival, letter)).toBe(true);
+    const replayed = page(letter);
+    await untilBlocked();
+    await rival.query("COMMIT");
+    expect(await replayed).toMatchObject({ state: "COMPLETED", ...counts });
+    expect(await stored(letter)).toEqual({ state, cycle });
+    // Nothing of what the next case expires may be left.
+    await made.current.sql.query(
+      "UPDATE deliveries SET expires_at = NULL, state = 'CANCELLED' WHERE id = $1",
+      [letter.id],
+    );
+  });
+
+  test("that comes while it is replayed", async () => {
+    const letter = await makeCase();
+    const holder = new Client({ connectionString: made.current.config.databaseAdminUrl });
+    await holder.connect();
+    await holder.query("BEGIN");
+    // The page has its deliveries locked by the time it writes what became of them.
+    await holder.query("SELECT FROM replay_items WHERE job_id = $1 FOR UPDATE", [letter.job.id]);
+    const replayed = page(letter);
+    await untilBlocked();
+    const acting = act(rival, letter);
+    await holder.query("COMMIT");
+    await holder.end();
+    expect(await replayed).toMatchObject({ state: "COMPLETED", done: 1 });
+    // Expiry does not wait: it leaves what is locked to the next round.
+    expect(await acting).toBe(afterwards.acts);
+    expect(await stored(letter)).toEqual({ state: afterwards.state, cycle: afterwards.cycle });
+    await made.current.sql.query("UPDATE deliveries SET state = 'CANCELLED' WHERE id = $1", [letter.id]);
+  });
+});
+
+describe("jobs beside each other", () => {
+  test("over the same letters replay each once, between them", async () => {
+    const first = await makeCase(500);
+    const world = made.current;
+    const others = await Promise.all(
+      [1, 2].map(
+        async () => await world.makeReplay(first.tenant, { selection: { filter: {} }, ratePerSecond: 500 }),
+      ),
+    );
+    const seen = await Promise.all([first.job, ...others].map(async (job) => await page({ job })));
+    expect(seen.map(({ done }) => done).reduce((a, b) => a + b, 0)).toBe(500);
+    expect(seen.map(({ skipped }) => skipped).reduce((a, b) => a + b, 0)).toBe(1_000);
+    const { rows } = await world.sql.query(
+      "SELECT DISTINCT cycle, state FROM deliveries WHERE tenant_id = $1",
+      [first.tenant],
+    );
+    expect(rows).toEqual([{ cycle: 2, state: "QUEUED" }]);
+  });
+
+  test("a page that is done twice, also at once, is done once", async () => {
+    const letter = await makeCase(20);
+    const ask = async (): Promise<SeenJob> => await runner.page({ jobId: letter.job.id, after: 0, size: 10 });
+    const seen = [...(await Promise.all([ask(), ask()])), await ask()];
+    expect(seen.map(({ done, position }) => [done, position])).toEqual([
+      [10, 10],
+      [10, 10],
+      [10, 10],
+    ]);
+  });
+});
+
+describe("events that an endpoint has missed, against its disabling", () => {
+  async function makeMissing(): Promise<{ tenant: string; endpoint: string; job: ReplayJob }> {
+    const world = made.current;
+    const tenant = await world.createTenant();
+    await world.publish(tenant);
+    const { id: endpoint } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
+    const selection = { endpointId: endpoint, since: new Date(Date.now() - 60_000), until: undefined };
+    return { tenant, endpoint, job: await world.makeReplay(tenant, { selection, ratePerSecond: 500 }) };
+  }
+  const disable = async (endpoint: string): Promise<void> => {
+    await rival.query("UPDATE endpoints SET state = 'DISABLED', disabled_reason = 'tenant' WHERE id = $1", [
+      endpoint,
+    ]);
+  };
+
+  test("that is first", async () => {
+    const { endpoint, job } = await makeMissing();
+    await rival.query("BEGIN");
+    await disable(endpoint);
+    const replayed = page({ job });
+    await untilBlocked();
+    await rival.query("COMMIT");
+    expect(await replayed).toMatchObject({ state: "COMPLETED", done: 0, failed: 1 });
+  });
+
+  test("that comes after: the delivery is there, to be parked by its attempt", async () => {
+    const { tenant, endpoint, job } = await makeMissing();
+    expect(await page({ job })).toMatchObject({ state: "COMPLETED", done: 1 });
+    await disable(endpoint);
+    const [item] = await made.current.replays.items(tenant, job.id, {
+      after: 0,
+      limit: 1,
+      result: undefined,
+    });
+    expect(await made.current.deliveries.find(tenant, item?.deliveryId ?? "")).toMatchObject({
+      state: "QUEUED",
+      endpointId: endpoint,
+    });
+  });
+});
