@@ -1,6 +1,6 @@
 /**
  * The production build (`npm run build [directory]`, default dist): compiled sources with source maps, the types of
- * the libraries, the migrations, and the workflow bundle, so that nothing is compiled or bundled where the service runs.
+ * the libraries, the migrations, the portal's files, and the workflow bundle, so that nothing is compiled or bundled where the service runs.
  */
 import { execFileSync } from "node:child_process";
 import { cp, rm, writeFile } from "node:fs/promises";
@@ -9,6 +9,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const MIGRATIONS = join("src", "database", "migrations");
+const PORTAL_ASSETS = join("src", "portal", "assets");
 const WORKFLOW_BUNDLE = "workflow-bundle.js";
 
 const out = resolve(process.argv[2] ?? join(ROOT, "dist"));
@@ -24,7 +25,9 @@ const tsc = fileURLToPath(import.meta.resolve("typescript/package.json")).replac
 for (const project of ["tsconfig.build.json", "tsconfig.library.json"]) {
   execFileSync(process.execPath, [tsc, "-p", join(ROOT, project), "--outDir", out], { stdio: "inherit" });
 }
-await cp(join(ROOT, MIGRATIONS), join(out, MIGRATIONS), { recursive: true });
+for (const directory of [MIGRATIONS, PORTAL_ASSETS]) {
+  await cp(join(ROOT, directory), join(out, directory), { recursive: true });
+}
 
 const { bundleWorkflows } = await import(pathToFileURL(join(out, "src", "temporal", "bundle.js")).href);
 const { code } = await bundleWorkflows();

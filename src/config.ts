@@ -12,6 +12,7 @@ import { ENDPOINT_SETTINGS } from "./settings/endpoint-settings.ts";
 import { LIMIT_SETTINGS } from "./settings/limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
 import { OPERATOR_SETTINGS } from "./settings/operator-settings.ts";
+import { PORTAL_SETTINGS } from "./settings/portal-settings.ts";
 import { REVOCATION_SETTINGS, revocationProblems } from "./settings/revocation.ts";
 import { ROTATION_SETTINGS } from "./settings/rotation-settings.ts";
 import {
@@ -188,6 +189,7 @@ export const SETTINGS = {
   ),
   ...LIMIT_SETTINGS,
   ...ENDPOINT_SETTINGS,
+  ...PORTAL_SETTINGS,
   ...REVOCATION_SETTINGS,
   ...COMPLIANCE_SETTINGS,
   demo: setting("SIGNET_DEMO", oneOf("on", "off"), "on", "whether `npm start` shows the main job first"),
@@ -270,6 +272,9 @@ function productionProblems(values: Values, edge: boolean): string[] {
   }
   if (values.publicUrl?.startsWith("http:") === true) {
     problems.push("SIGNET_PUBLIC_URL must be https in production");
+  }
+  if (values.portalUrl?.startsWith("http:") === true) {
+    problems.push("SIGNET_PORTAL_URL must be https in production");
   }
   if (values.allowHttpTargets === "true") {
     problems.push("SIGNET_ALLOW_HTTP_TARGETS must not be true in production");

@@ -10,7 +10,10 @@ import type { Logger } from "../observability/logger.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { ProducerAuthenticator } from "../producers/authenticate-producer.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
+import { createPortalGuard, registerPortal } from "../portal/portal.ts";
+import { PortalSessions } from "../portal/sessions.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
+import { InProcessCalls } from "./in-process.ts";
 import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
 import { createAdmission, createScopeGuard } from "./plugins/authentication.ts";
 import { createIngressValidator } from "./plugins/ingress-validator.ts";
@@ -21,7 +24,9 @@ import { registerSigningSecretRoutes } from "./routes/signing-secrets.ts";
 import { registerErrorTypeRoutes } from "./routes/error-types.ts";
 import { registerHealthRoutes } from "./routes/health.ts";
 import { type OAuthServices, registerOAuthRoutes } from "./routes/oauth.ts";
+import { registerPortalLinks } from "./routes/portal-links.ts";
 import { registerWebhookRoutes, type WebhookServices } from "./routes/webhooks.ts";
+import type { RevocableToken } from "../revocation/deny-list.ts";
 import type { RevocationServices } from "../revocation/receipts.ts";
 import type { TokenStatusServices } from "./routes/token-status.ts";
 import type { CredentialIssuing } from "./replace-credential.ts";
@@ -30,7 +35,10 @@ import type { SignetServer } from "./types.ts";
 
 /** What the public API works with. */
 export interface ApiServices {
-  readonly config: Pick<Config, "publicUrl" | "development">;
+  readonly config: Pick<
+    Config,
+    "publicUrl" | "portalUrl" | "development" | "temporalUiUrl" | "temporalNamespace"
+  >;
   readonly clients: ClientIdentification;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
@@ -47,6 +55,7 @@ export interface ApiServices {
   /** How tokens are let in, and how they end. */
   readonly tokens: {
     readonly admit: VerifyToken;
+    readonly isAdmitted: (identity: RevocableToken) => Promise<boolean>;
     /** For questions about tokens, whichever resource they are for. */
     readonly status: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
   };
@@ -59,21 +68,38 @@ export interface ApiServices {
   readonly readiness: readonly ReadinessCheck[];
 }
 
+function portalOptions({ config, pools, tokens, clock, randomBytes }: ApiServices, calls: InProcessCalls) {
+  return {
+    sessions: new PortalSessions({ pool: pools.api, isAdmitted: tokens.isAdmitted, clock, randomBytes }),
+    calls,
+    portalUrl: config.portalUrl ?? config.publicUrl,
+    temporal: { uiUrl: config.temporalUiUrl, namespace: config.temporalNamespace },
+    development: config.development,
+  };
+}
+
 /** Builds the public API, ready to listen. */
 export async function createApi(services: ApiServices): Promise<SignetServer> {
   const { config, clock, randomBytes, log, pools } = services;
   const admit = createAdmission(services.tenantLimits);
   const ingress = createIngressValidator(services.producers, admit);
-  const scopes = createScopeGuard({
+  const calls = new InProcessCalls();
+  const tokens = createScopeGuard({
     verify: services.tokens.admit,
     binding: { bindingRequired: !config.development },
     admit,
     ingress,
   });
+  const scopes = calls.guard(tokens, admit);
+  const portal = portalOptions(services, calls);
   const server = createServer({
     baseUrl: config.publicUrl,
-    guards: { scopes, signatures: (required) => ingress.guard(required) },
-    clients: services.clients,
+    guards: {
+      scopes,
+      signatures: (required) => ingress.guard(required),
+      portal: createPortalGuard(() => server, portal),
+    },
+    clients: calls.clients(services.clients),
     idempotency: {
       pepper: services.credentials.pepper,
       clock,
@@ -112,7 +138,9 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerCredentialRevocation(server, pools.api, services.revocation);
   registerWebhookRoutes(server, services.webhooks);
   registerComplianceRoutes(server, pools.api);
+  registerPortalLinks(server, portal.sessions, portal.portalUrl);
   registerOpenApiRoute(server);
+  await registerPortal(server, portal);
 
   await server.ready();
   return server;

@@ -28,8 +28,10 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** Scopes that the token must hold, all of them; an empty list asks for a valid token only. */
     scopes?: readonly string[];
-    /** Open to everybody. A route declares this, `scopes` or `operator`, or the process does not start. */
+    /** Open to everybody. A route declares this, `scopes`, `portal` or `operator`, or the process does not start. */
     public?: true;
+    /** A page or a form of the portal: for who is signed in there with a session that has these scopes. */
+    portal?: readonly string[];
     /** For operators of this role only; exists on the operators' listener alone. */
     operator?: OperatorRole;
     /** The tenant's rate that the route counts against; `api` unless it says otherwise. */

@@ -37,9 +37,10 @@ interface WireAnswer {
   readonly body: string;
 }
 
-/** A POST whose caller is known; what anybody may call, the OAuth endpoints, has rules of its own. */
+/** A POST whose caller is known by a token; what anybody may call, the OAuth endpoints and the portal's forms have rules of their own. */
 function isOwnedPost({ method, config }: RouteOptions): boolean {
-  return method === "POST" && config?.proxied !== true && config?.public !== true && config?.rawBody !== true;
+  const { proxied, public: open, rawBody, portal } = config ?? {};
+  return method === "POST" && proxied !== true && open !== true && rawBody !== true && portal === undefined;
 }
 
 /** Takes keys for every POST that is registered after this call and does not do so itself. */

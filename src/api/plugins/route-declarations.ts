@@ -20,6 +20,8 @@ export interface RouteGuards {
   readonly scopes?: ScopeGuard;
   /** What guards a route that takes signatures too, when its body is there; absent where none are taken. */
   readonly signatures?: (required: readonly string[]) => preValidationAsyncHookHandler;
+  /** The guard of a page of the portal that needs these scopes; absent on a server without a portal. */
+  readonly portal?: (required: readonly string[]) => onRequestAsyncHookHandler;
   /** The guard of a route for operators of this role; absent on the public server. */
   readonly operator?: (required: OperatorRole) => onRequestAsyncHookHandler;
 }
@@ -46,14 +48,24 @@ function requireSufficientRole(route: RouteOptions, role: OperatorRole): void {
   }
 }
 
+function chosenGuard({ config }: RouteOptions, guards: RouteGuards) {
+  const { scopes = [], portal, operator } = config ?? {};
+  if (portal !== undefined) {
+    return guards.portal?.(portal);
+  }
+  return operator === undefined ? guards.scopes?.(scopes) : guards.operator?.(operator);
+}
+
 function guardOf(
   route: RouteOptions,
   guards: RouteGuards,
 ): onRequestAsyncHookHandler | onRequestHookHandler | undefined {
-  const { scopes, operator, public: open } = route.config ?? {};
-  const declared = [scopes, operator, open].filter((declaration) => declaration !== undefined);
+  const { scopes, portal, operator, public: open } = route.config ?? {};
+  const declared = [scopes, portal, operator, open].filter((declaration) => declaration !== undefined);
   if (declared.length !== 1) {
-    throw new Error(`${routeName(route)} must declare one of config.scopes, config.operator, config.public`);
+    throw new Error(
+      `${routeName(route)} must declare one of config.scopes, config.portal, config.operator, config.public`,
+    );
   }
   if (open === true) {
     return undefined;
@@ -61,7 +73,7 @@ function guardOf(
   if (operator !== undefined) {
     requireSufficientRole(route, operator);
   }
-  const guard = operator === undefined ? guards.scopes?.(scopes ?? []) : guards.operator?.(operator);
+  const guard = chosenGuard(route, guards);
   if (guard === undefined) {
     throw new Error(`${routeName(route)} cannot be served here: this server has no such guard`);
   }

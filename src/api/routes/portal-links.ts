@@ -1,0 +1,57 @@
+/** One-time sign-in links for the portal (docs/portal.md). */
+import { Type } from "typebox";
+import { SCOPE_PATTERN, SCOPES_MAX } from "../../domain/scopes.ts";
+import { scopeViolation } from "../../oauth/bearer-errors.ts";
+import { LINK_LIFE_MAX, type PortalSessions, SIGN_IN_SCOPE } from "../../portal/sessions.ts";
+import { callerOf } from "../caller.ts";
+import { operationOf } from "../plugins/authentication.ts";
+import { Closed, Timestamp } from "../schemas/common.ts";
+import type { SignetServer } from "../types.ts";
+
+const NewLink = Closed({
+  expires_in_seconds: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: LINK_LIFE_MAX, description: "300 unless it says otherwise" }),
+  ),
+  scopes: Type.Optional(
+    Type.Array(Type.String({ pattern: SCOPE_PATTERN }), {
+      maxItems: SCOPES_MAX,
+      uniqueItems: true,
+      description: "What the session may do: some of the token's scopes; all of them where absent",
+      examples: [["webhooks:read"]],
+    }),
+  ),
+});
+
+const Link = Type.Object({
+  url: Type.String({ description: "Good for one sign-in; whoever has it can use it" }),
+  expires_at: Timestamp,
+});
+
+const LIFE_DEFAULT = 300;
+
+/** @param portalUrl where browsers find the portal */
+export function registerPortalLinks(server: SignetServer, sessions: PortalSessions, portalUrl: string): void {
+  server.post(
+    "/v1/portal/links",
+    {
+      config: { scopes: [SIGN_IN_SCOPE], optionalBody: true },
+      schema: { tags: ["portal"], body: NewLink, response: { 201: Link } },
+    },
+    async (request, reply) => {
+      const { identity, body } = request;
+      const { scopes = [...identity.scopes], expires_in_seconds: lifeSeconds = LIFE_DEFAULT } = body;
+      const violation = scopeViolation({
+        operation: operationOf(request),
+        required: scopes,
+        granted: identity.scopes,
+        detail: "A session cannot hold scopes that the token does not hold.",
+      });
+      if (violation !== undefined) {
+        throw violation;
+      }
+      const { secret, expiresAt } = await sessions.mint(identity, { scopes, lifeSeconds }, callerOf(request));
+      reply.code(201).header("cache-control", "no-store");
+      return { url: `${portalUrl}/portal/sign-in?link=${secret}`, expires_at: expiresAt.toISOString() };
+    },
+  );
+}

@@ -1,0 +1,28 @@
+/** The cookie of a session. */
+import type { FastifyReply, FastifyRequest } from "fastify";
+
+export interface SessionCookie {
+  read(request: FastifyRequest): string | undefined;
+  write(reply: FastifyReply, secret: string): void;
+  clear(reply: FastifyReply): void;
+}
+
+/** @param secure false in development, where browsers come over plain HTTP: `__Host-` asks for Secure (RFC 6265bis) */
+export function createSessionCookie(secure: boolean): SessionCookie {
+  const name = secure ? "__Host-signet_portal" : "signet_portal";
+  const attributes = `Path=/; HttpOnly; SameSite=Strict${secure ? "; Secure" : ""}`;
+  return {
+    read: ({ headers }) => {
+      const values = (headers.cookie ?? "")
+        .split(";")
+        .map((pair) => pair.trim())
+        .filter((pair) => pair.startsWith(`${name}=`))
+        .map((pair) => pair.slice(name.length + 1));
+      // Two of one name: somebody else's may be among them.
+      return values.length === 1 ? values[0] : undefined;
+    },
+    // Until the browser ends: how long the session lasts, the service decides.
+    write: (reply, secret) => void reply.header("set-cookie", `${name}=${secret}; ${attributes}`),
+    clear: (reply) => void reply.header("set-cookie", `${name}=; ${attributes}; Max-Age=0`),
+  };
+}

@@ -1,0 +1,85 @@
+/** Forms: how they are read, and how it is known that a page of ours sent them. */
+import type { FastifyRequest } from "fastify";
+import { type TProperties, Type } from "typebox";
+import { type Pairs, readPairs } from "../api/query-string.ts";
+import { Closed } from "../api/schemas/common.ts";
+import type { SignetServer } from "../api/types.ts";
+import { SignetError } from "../errors.ts";
+import { isSameToken } from "./visit.ts";
+
+const FORM = "application/x-www-form-urlencoded";
+const CSRF_LENGTH = 43;
+
+/** The schema of a form: its fields, and what every form of a session brings along. */
+export function Form<Properties extends TProperties>(properties: Properties) {
+  return Closed({
+    csrf: Type.String({ maxLength: CSRF_LENGTH }),
+    /** Names the page that the form was on: sent twice, it is done once. */
+    once: Type.Optional(Type.String({ pattern: "^[A-Za-z0-9_-]{16,64}$" })),
+    ...properties,
+  });
+}
+
+/** A line of text. */
+export const Line = (maxLength: number) => Type.String({ maxLength });
+
+function readForm(text: string): Record<string, string | string[]> {
+  const lists = new Map<string, string[]>();
+  const single: string[] = [];
+  for (const pair of text.split("&")) {
+    const [name = ""] = pair.split("=", 1);
+    // Check boxes of one name.
+    if (name.endsWith("%5B%5D") || name.endsWith("[]")) {
+      const read = readPairs(pair);
+      const [entry] = typeof read === "string" ? [] : Object.entries(read);
+      lists.set(entry?.[0] ?? "", [...(lists.get(entry?.[0] ?? "") ?? []), entry?.[1] ?? ""]);
+    } else {
+      single.push(pair);
+    }
+  }
+  const pairs: Pairs | string = readPairs(single.join("&"));
+  if (typeof pairs === "string") {
+    throw new SignetError("INVALID_REQUEST", { detail: "The form is not well formed." });
+  }
+  return { ...pairs, ...Object.fromEntries(lists) };
+}
+
+/** Reads forms, and nothing else, in this scope. Fields whose names end in `[]` are lists. */
+export function installForms(scope: SignetServer): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser(FORM, { parseAs: "string" }, (_request, text, done) => {
+    try {
+      done(null, readForm(text as string));
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+}
+
+function foreignForm(): SignetError {
+  return new SignetError("INVALID_REQUEST", {
+    detail: "This form did not come from a page of this portal that is signed in. Open the page again.",
+  });
+}
+
+/**
+ * Refuses what another site made a browser send. SameSite keeps the cookie from such requests; this is the second wall, and
+ * the only one for signing in.
+ *
+ * @throws SignetError INVALID_REQUEST
+ */
+export function requireOwnOrigin({ headers }: FastifyRequest, origin: string): void {
+  const site = headers["sec-fetch-site"];
+  const own = site === undefined ? headers.origin === origin : site === "same-origin";
+  if (!own) {
+    throw foreignForm();
+  }
+}
+
+/** @throws SignetError INVALID_REQUEST when the form's token is not that of the session */
+export function requireFormToken({ body, visit }: FastifyRequest): void {
+  const given = (body as { csrf?: unknown } | undefined)?.csrf;
+  if (typeof given !== "string" || !isSameToken(given, visit.csrf)) {
+    throw foreignForm();
+  }
+}

@@ -1,0 +1,109 @@
+/** The frame of every page: head, navigation, what happened, what the page is about. */
+import { html, type Html, type Part } from "./html.ts";
+import type { Assets } from "./assets.ts";
+import type { Visit } from "./visit.ts";
+
+/** One page of the navigation, and the scope that shows it. */
+interface Place {
+  readonly path: string;
+  readonly name: string;
+  readonly scope?: string;
+}
+
+const PLACES: readonly Place[] = [
+  { path: "/portal", name: "Home" },
+  { path: "/portal/endpoints", name: "Endpoints", scope: "webhooks:read" },
+  { path: "/portal/event-types", name: "Event types", scope: "webhooks:read" },
+  { path: "/portal/credentials", name: "Credentials", scope: "credentials:read" },
+];
+
+/** What a page shows. */
+export interface PageContent {
+  /** Of the document and, as `h1`, of the page. */
+  readonly title: string;
+  /** The navigation's entry that the page belongs to. */
+  readonly place?: string;
+  readonly body: Part;
+  /** Beside the heading: what can be done here. */
+  readonly actions?: Part;
+  /** What was done just now, or went wrong. */
+  readonly notice?: { readonly kind: "done" | "problem"; readonly text: Part } | undefined;
+}
+
+/** htmx as the content security policy wants it: no inline style, no code made of text. */
+const HTMX_CONFIG = JSON.stringify({
+  includeIndicatorStyles: false,
+  allowEval: false,
+  allowScriptTags: false,
+  selfRequestsOnly: true,
+  historyCacheSize: 0,
+});
+
+function navigation(visit: Visit, place: string | undefined): Html {
+  const shown = PLACES.filter(({ scope }) => scope === undefined || visit.can(scope));
+  return html`<nav aria-label="Main">
+    <ul>
+      ${shown.map(
+        ({ path, name }) =>
+          html`<li><a href="${path}" ${path === place ? html`aria-current="page"` : ""}>${name}</a></li>`,
+      )}
+    </ul>
+  </nav>`;
+}
+
+function account(visit: Visit): Html {
+  return html`<div class="account">
+    <a href="/portal/sessions">${visit.session.tenantName}</a>
+    <form method="post" action="/portal/sign-out">
+      <input type="hidden" name="csrf" value="${visit.csrf}" />
+      <button class="quiet">Sign out</button>
+    </form>
+  </div>`;
+}
+
+function noticeOf(notice: PageContent["notice"]): Part {
+  if (notice === undefined) {
+    return "";
+  }
+  const role = notice.kind === "problem" ? "alert" : "status";
+  return html`<div class="notice ${notice.kind}" role="${role}">${notice.text}</div>`;
+}
+
+/** A whole document. Without a visit there is no navigation: nobody is signed in. */
+export function document(assets: Assets, visit: Visit | undefined, content: PageContent): string {
+  const { title, place, body, actions, notice } = content;
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <meta name="htmx-config" content="${HTMX_CONFIG}" />
+        <title>${title} · Signet</title>
+        <link rel="icon" href="${assets.path("icon.svg")}" type="image/svg+xml" />
+        <link rel="stylesheet" href="${assets.path("portal.css")}" />
+        <script src="${assets.path("htmx.min.js")}" defer></script>
+        <script src="${assets.path("portal.js")}" defer></script>
+      </head>
+      <body>
+        <a class="skip" href="#main">Skip to content</a>
+        <header>
+          <div class="bar">
+            <a class="brand" href="/portal"
+              ><img src="${assets.path("icon.svg")}" alt="" width="24" height="24" />Signet</a
+            >
+            ${visit && account(visit)}
+          </div>
+          ${visit && navigation(visit, place)}
+        </header>
+        <main id="main" tabindex="-1">
+          ${noticeOf(notice)}
+          <div class="heading">
+            <h1>${title}</h1>
+            ${actions === undefined ? "" : html`<div class="actions">${actions}</div>`}
+          </div>
+          ${body}
+        </main>
+      </body>
+    </html> `.text;
+}

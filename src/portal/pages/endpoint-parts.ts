@@ -1,0 +1,17 @@
+/** What the pages about endpoints share. */
+import type { Endpoint } from "../../client/endpoints.ts";
+import type { Part } from "../html.ts";
+import { badge } from "../parts.ts";
+
+export const ENDPOINTS = "/portal/endpoints";
+
+/** The state, by colour and word. */
+export function stateBadge({ state }: Pick<Endpoint, "state">): Part {
+  const kinds = { ACTIVE: "good", PENDING: "wait", DISABLED: "bad" } as const;
+  return badge(kinds[state], state.toLowerCase());
+}
+
+/** The events that an endpoint takes, in words. */
+export function eventsText({ events }: Pick<Endpoint, "events">): string {
+  return events.includes("*") ? "all events" : events.join(", ");
+}

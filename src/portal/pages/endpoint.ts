@@ -1,0 +1,216 @@
+/** One endpoint: how it stands, what to do next, and everything that can be done with it. */
+import { Type } from "typebox";
+import { Closed, IdParams, OneOf } from "../../api/schemas/common.ts";
+import type { SignetServer } from "../../api/types.ts";
+import type { EndpointSecretVersion, EndpointSecretVersions } from "../../client/endpoint-secrets.ts";
+import type { Endpoint } from "../../client/endpoints.ts";
+import type { SignetError } from "../../errors.ts";
+import type { PortalParts } from "../context.ts";
+import { html, type Part } from "../html.ts";
+import type { PageContent } from "../layout.ts";
+import { badge, buttonForm, facts, moment, table, typedConfirmation } from "../parts.ts";
+import type { Visit } from "../visit.ts";
+import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
+
+/** What was done just now, by the name that the address carries. */
+export const DONE = {
+  changed: "The endpoint was changed.",
+  disabled: "The endpoint is disabled: its events become dead letters.",
+  enabled: "The endpoint is enabled: a signed ping is on its way.",
+  pinged: "A signed ping is on its way.",
+  tested: "A test event is on its way to this endpoint.",
+  activated: "The new secret signs first now.",
+} as const;
+
+export type Done = keyof typeof DONE;
+
+interface Shown {
+  readonly endpoint: Endpoint;
+  readonly secrets: EndpointSecretVersions;
+}
+
+function lastError({ verification }: Endpoint): Part {
+  const { last_error: error, attempts } = verification;
+  return error === null
+    ? ""
+    : html` The last of ${attempts} ${attempts === 1 ? "ping" : "pings"} failed: <code>${error}</code>.`;
+}
+
+/** The state in words, and the next step. */
+function standing(visit: Visit, endpoint: Endpoint): Part {
+  const { state, disabled_reason: reason, verification } = endpoint;
+  const path = `${ENDPOINTS}/${endpoint.id}`;
+  const may = visit.can("webhooks:write");
+  if (state === "ACTIVE") {
+    return html`<p>Events are being delivered.${" "}Verified ${moment(verification.verified_at)}.</p>
+      ${
+        may &&
+        html`<div class="buttons">
+          ${buttonForm(visit, { action: `${path}/test`, label: "Send test event", kind: "primary" })}
+          ${buttonForm(visit, { action: `${path}/disable`, label: "Disable" })}
+        </div>`
+      }`;
+  }
+  if (state === "PENDING") {
+    const next = verification.next_attempt_at;
+    return html`<p>
+        No events are sent until this address answers a signed ping with 200 within 5
+        seconds.${lastError(endpoint)} ${next !== null && html`The next ping is due ${moment(next)}.`}
+      </p>
+      ${
+        may &&
+        html`<div class="buttons">
+          ${buttonForm(visit, { action: `${path}/verify`, label: "Verify now", kind: "primary" })}
+          ${buttonForm(visit, { action: `${path}/disable`, label: "Disable" })}
+        </div>`
+      }`;
+  }
+  return html`<p>
+      ${
+        reason === "failing"
+          ? "It was disabled because nothing could be delivered for too long. Mend the receiver, then enable it."
+          : "It was disabled by you. Events for it become dead letters, which can be replayed for 7 days."
+      }
+    </p>
+    ${
+      may &&
+      html`<div class="buttons">
+        ${buttonForm(visit, { action: `${path}/enable`, label: "Enable", kind: "primary" })}
+      </div>`
+    }`;
+}
+
+function stateSection(visit: Visit, endpoint: Endpoint): Part {
+  const path = `${ENDPOINTS}/${endpoint.id}`;
+  // While it waits, the page looks again by itself.
+  const polling =
+    endpoint.state === "PENDING" &&
+    html`hx-get="${path}" hx-select="#state" hx-trigger="every 3s" hx-swap="outerHTML"`;
+  return html`<section id="state" aria-labelledby="state-heading" aria-live="polite" ${polling}>
+    <h2 id="state-heading">State ${stateBadge(endpoint)}</h2>
+    ${standing(visit, endpoint)}
+  </section>`;
+}
+
+const SECRET_STATES = {
+  NEXT: badge("wait", "next"),
+  CURRENT: badge("good", "current"),
+  PREVIOUS: badge("idle", "previous"),
+  RETIRED: badge("idle", "retired"),
+} as const;
+
+function versionRow({ version, state, fingerprint, created_at, signs_until }: EndpointSecretVersion): Part[] {
+  return [
+    String(version),
+    SECRET_STATES[state],
+    html`<code>${fingerprint}</code>`,
+    moment(created_at),
+    moment(signs_until),
+  ];
+}
+
+function secretSection(visit: Visit, { endpoint, secrets }: Shown): Part {
+  const path = `${ENDPOINTS}/${endpoint.id}/secret`;
+  const next = secrets.data.some(({ state }) => state === "NEXT");
+  const shown = secrets.data.filter(({ state }) => state !== "RETIRED");
+  return html`<section aria-labelledby="secret-heading">
+    <h2 id="secret-heading">Signing secret</h2>
+    ${table(
+      "Versions of the signing secret",
+      ["Version", "State", "Fingerprint", "Made", "Signs until"],
+      shown.map(versionRow),
+    )}
+    ${
+      visit.can("webhooks:write") &&
+      html`<p class="muted">
+          Rotating makes a new secret and shows it once. Both sign for a day, so that your receiver can change
+          over.
+        </p>
+        <div class="buttons">
+          ${
+            next
+              ? buttonForm(visit, { action: `${path}/activate`, label: "Use the new secret now" })
+              : buttonForm(visit, { action: `${path}/rotate`, label: "Rotate secret" })
+          }
+        </div>`
+    }
+  </section>`;
+}
+
+function settingsSection(endpoint: Endpoint): Part {
+  const { metadata, filter, headers, authentication } = endpoint;
+  const json = (value: unknown): Part => html`<pre tabindex="0">${JSON.stringify(value, undefined, 2)}</pre>`;
+  return html`<section aria-labelledby="settings-heading">
+    <h2 id="settings-heading">Settings</h2>
+    ${facts([
+      ["Events", eventsText(endpoint)],
+      ["Description", endpoint.description ?? "–"],
+      ["Id", html`<code>${endpoint.id}</code>`],
+      ["Added", moment(endpoint.created_at)],
+      ["Changed", moment(endpoint.updated_at)],
+      ["Authentication to the receiver", authentication?.type.replaceAll("_", " ") ?? "signature only"],
+      ["Further headers", Object.keys(headers).join(", ") || "none"],
+    ])}
+    ${
+      filter !== null &&
+      html`<h3>Filter</h3>
+        ${json(filter)}`
+    }
+    ${
+      metadata !== null &&
+      html`<h3>Metadata</h3>
+        ${json(metadata)}`
+    }
+  </section>`;
+}
+
+function deletion(visit: Visit, { id }: Endpoint): Part {
+  return html`<section aria-labelledby="delete-heading">
+    <h2 id="delete-heading">Delete</h2>
+    ${typedConfirmation(visit, {
+      action: `${ENDPOINTS}/${id}/delete`,
+      label: "Delete endpoint",
+      type: "delete",
+      id: "confirm-delete",
+      warning: "Its secrets are erased now, and deliveries that wait are cancelled. This cannot be undone.",
+    })}
+  </section>`;
+}
+
+/** Reads and shows an endpoint, with what went wrong or was done just now. */
+export async function endpointPage(
+  visit: Visit,
+  id: string,
+  happened: { readonly done?: Done | undefined; readonly error?: SignetError | undefined } = {},
+): Promise<PageContent> {
+  const [endpoint, secrets] = await Promise.all([
+    visit.api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`),
+    visit.api.get<EndpointSecretVersions>(`/v1/webhooks/endpoints/${id}/secret`),
+  ]);
+  const { done, error } = happened;
+  const doneNotice = done && ({ kind: "done", text: DONE[done] } as const);
+  return {
+    title: endpoint.url,
+    place: ENDPOINTS,
+    actions: visit.can("webhooks:write") && html`<a class="button" href="${ENDPOINTS}/${id}/edit">Edit</a>`,
+    notice: error === undefined ? doneNotice : { kind: "problem", text: error.message },
+    body: html`${stateSection(visit, endpoint)} ${settingsSection(endpoint)}
+    ${secretSection(visit, { endpoint, secrets })} ${visit.can("webhooks:write") && deletion(visit, endpoint)}`,
+  };
+}
+
+export function registerEndpointPage(scope: SignetServer, { send }: PortalParts): void {
+  scope.get(
+    "/endpoints/:id",
+    {
+      config: { portal: ["webhooks:read"] },
+      schema: {
+        hide: true,
+        params: IdParams("endpoint"),
+        querystring: Closed({ done: Type.Optional(OneOf(Object.keys(DONE) as Done[])) }),
+      },
+    },
+    async ({ visit, params: { id }, query: { done } }, reply) =>
+      send(reply, visit, await endpointPage(visit, id, { done })),
+  );
+}

@@ -1,0 +1,82 @@
+/** The first page: what needs somebody's attention. */
+import type { SignetServer } from "../../api/types.ts";
+import type { Credential } from "../../client/credentials.ts";
+import type { DeadLetter } from "../../client/dead-letters.ts";
+import type { Endpoint } from "../../client/endpoints.ts";
+import type { ListAnswer as List, PortalParts } from "../context.ts";
+import { html, type Html } from "../html.ts";
+import { moment } from "../parts.ts";
+import type { Visit } from "../visit.ts";
+
+async function endpointItems({ api }: Visit): Promise<Html[]> {
+  const { data } = await api.get<List<Endpoint>>("/v1/webhooks/endpoints?limit=100");
+  if (data.length === 0) {
+    return [
+      html`<strong>No endpoint yet.</strong> <a href="/portal/endpoints/new">Add the first</a> to receive
+        events.`,
+    ];
+  }
+  return data
+    .filter(({ state, disabled_reason: reason }) => state === "PENDING" || reason === "failing")
+    .map(
+      ({ id, url, state }) =>
+        html`<a href="/portal/endpoints/${id}">${url}</a> ${
+            state === "PENDING"
+              ? "is not verified: it gets no events."
+              : "was disabled because it failed for too long."
+          }`,
+    );
+}
+
+async function deadLetterItems({ api }: Visit): Promise<Html[]> {
+  const limit = 100;
+  const { data, next_cursor: more } = await api.get<List<DeadLetter>>(`/v1/webhooks/dlq?limit=${limit}`);
+  if (data.length === 0) {
+    return [];
+  }
+  const count = more === null ? String(data.length) : `More than ${limit}`;
+  const soonest = data
+    .map(({ expires_at: at }) => at ?? "")
+    .filter((at) => at !== "")
+    .toSorted()[0];
+  return [
+    html`<strong>${count} ${data.length === 1 ? "dead letter" : "dead letters"}</strong> can be replayed; the
+      next one is gone ${moment(soonest)}.`,
+  ];
+}
+
+async function credentialItems({ api }: Visit): Promise<Html[]> {
+  const { data } = await api.get<List<Credential>>("/v1/credentials?limit=100");
+  return data
+    .filter(({ overdue, state }) => overdue && state === "ACTIVE")
+    .map(
+      ({ id, client_id: client }) =>
+        html`<a href="/portal/credentials/${id}">${client}</a>: rotation is overdue, its successor is not in
+          use.`,
+    );
+}
+
+export function registerHomePage(scope: SignetServer, { send }: PortalParts): void {
+  scope.get("", { config: { portal: [] }, schema: { hide: true } }, async ({ visit }, reply) => {
+    const asked = await Promise.all([
+      visit.can("webhooks:read") ? endpointItems(visit) : [],
+      visit.can("webhooks:read") ? deadLetterItems(visit) : [],
+      visit.can("credentials:read") ? credentialItems(visit) : [],
+    ]);
+    const items = asked.flat();
+    return send(reply, visit, {
+      title: "Home",
+      place: "/portal",
+      body: html`<section aria-labelledby="attention">
+        <h2 id="attention">Needs attention</h2>
+        ${
+          items.length === 0
+            ? html`<p class="empty">Nothing: endpoints are verified, and there are no dead letters.</p>`
+            : html`<ul class="cards">
+                ${items.map((item) => html`<li class="card">${item}</li>`)}
+              </ul>`
+        }
+      </section>`,
+    });
+  });
+}

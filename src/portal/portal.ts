@@ -1,0 +1,119 @@
+/**
+ * The tenant portal, an encapsulated part of the api process. Its pages are clients of the public API: each asks the routes
+ * that everybody else asks, in the name of the session. A route of the portal declares the scopes without which it makes no
+ * sense; what it does is guarded again where it is done.
+ */
+import type { onRequestAsyncHookHandler } from "fastify";
+import { toSignetError } from "../api/framework-errors.ts";
+import { operationOf } from "../api/plugins/authentication.ts";
+import type { SignetServer } from "../api/types.ts";
+import { SignetError } from "../errors.ts";
+import { scopeViolation } from "../oauth/bearer-errors.ts";
+import { loadAssets } from "./assets.ts";
+import type { PortalOptions, PortalParts } from "./context.ts";
+import { createSessionCookie } from "./cookie.ts";
+import { installForms, requireFormToken, requireOwnOrigin } from "./forms.ts";
+import { document } from "./layout.ts";
+import { problemPage, signInNeeded } from "./pages/problems.ts";
+import { registerEndpointPages } from "./pages/endpoints.ts";
+import { registerHomePage } from "./pages/home.ts";
+import { registerSignIn } from "./pages/sign-in.ts";
+import { type Visit, visitOf } from "./visit.ts";
+
+const HTML = "text/html; charset=utf-8";
+const HEADERS = {
+  "cache-control": "no-store",
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "permissions-policy": "camera=(), geolocation=(), microphone=()",
+  // Not no-referrer: with that, browsers send forms with Origin: null.
+  "referrer-policy": "same-origin",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+} as const;
+
+function partsOf(options: PortalOptions, assets: ReturnType<typeof loadAssets>): PortalParts {
+  return {
+    ...options,
+    cookie: createSessionCookie(!options.development),
+    send: (reply, visit, content) => reply.type(HTML).send(document(assets, visit, content)),
+  };
+}
+
+/** The guard of the portal's pages: who has no session is told how to get one. */
+export function createPortalGuard(
+  server: () => SignetServer,
+  { sessions, calls, portalUrl, development }: PortalOptions,
+): (required: readonly string[]) => onRequestAsyncHookHandler {
+  const cookie = createSessionCookie(!development);
+  const { origin } = new URL(portalUrl);
+  return (required) => async (request) => {
+    const secret = cookie.read(request);
+    const signedIn = await sessions.find(secret);
+    if (secret === undefined || signedIn === undefined) {
+      throw new SignetError("TOKEN_MISSING", { detail: "Nobody is signed in, or the session is over." });
+    }
+    request.visit = visitOf(request, { ...signedIn, secret }, { server: server(), calls });
+    const granted = signedIn.identity.scopes;
+    const violation = scopeViolation({ operation: operationOf(request), required, granted });
+    if (violation !== undefined) {
+      throw violation;
+    }
+    if (request.method !== "GET") {
+      requireOwnOrigin(request, origin);
+    }
+  };
+}
+
+function installFailures(scope: SignetServer, { send }: PortalParts): void {
+  scope.setErrorHandler((thrown, request, reply) => {
+    const error = toSignetError(thrown);
+    if (error.status >= 500) {
+      request.log.error(
+        { request_id: request.id, code: error.code, err: error.cause ?? error },
+        "page failed",
+      );
+    }
+    const { visit } = request as { visit?: Visit };
+    const { "retry-after": retryAfter } = error.headers;
+    reply.code(error.status);
+    if (retryAfter !== undefined) {
+      reply.header("retry-after", retryAfter);
+    }
+    return error.code === "TOKEN_MISSING"
+      ? send(reply, undefined, signInNeeded())
+      : send(reply, visit, problemPage(error, request.id));
+  });
+}
+
+/** Registers the portal below /portal. */
+export async function registerPortal(server: SignetServer, options: PortalOptions): Promise<void> {
+  const assets = loadAssets();
+  const parts = partsOf(options, assets);
+  await server.register(
+    async (scope: SignetServer) => {
+      scope.decorateRequest("visit");
+      installForms(scope);
+      scope.addHook("onSend", async (_request, reply) => {
+        for (const [name, value] of Object.entries(HEADERS)) {
+          if (!reply.hasHeader(name)) {
+            reply.header(name, value);
+          }
+        }
+      });
+      scope.addHook("preHandler", async (request) => {
+        if (request.method !== "GET" && request.routeOptions.config.portal !== undefined) {
+          requireFormToken(request);
+        }
+      });
+      installFailures(scope, parts);
+      assets.register(scope);
+      registerSignIn(scope, parts);
+      registerHomePage(scope, parts);
+      registerEndpointPages(scope, parts);
+    },
+    { prefix: "/portal" },
+  );
+}

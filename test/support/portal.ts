@@ -1,0 +1,63 @@
+/** A browser's side of the portal without a browser: cookies, forms, what a page says. */
+import type { Answer, TestApi } from "./api.ts";
+import { bearer } from "./factories.ts";
+
+export interface PortalVisitor {
+  readonly cookie: string;
+  get(path: string): Promise<Answer>;
+  /** Sends a form with the session's token, as a page of the portal would. */
+  post(path: string, fields?: Readonly<Record<string, string>>): Promise<Answer>;
+}
+
+/** Asks for a link with the token. */
+export async function mintLink(api: TestApi, token: string, body: object = {}): Promise<string> {
+  const answer = await api.request("/v1/portal/links", {
+    method: "POST",
+    headers: { ...bearer(token), "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  return String(answer.body["url"]);
+}
+
+/** Presses the button of a link's page. */
+export async function openLink(
+  api: TestApi,
+  url: string,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  return await api.request("/portal/sign-in", {
+    method: "POST",
+    redirect: "manual",
+    headers: { "content-type": "application/x-www-form-urlencoded", origin: api.publicUrl, ...headers },
+    body: new URLSearchParams({ link: new URL(url).searchParams.get("link") ?? "" }).toString(),
+  });
+}
+
+/** The hidden token of a page's forms. */
+function csrfOf({ text }: Answer): string {
+  return /name="csrf" value="([^"]+)"/.exec(text)?.[1] ?? "";
+}
+
+/** Signs in with a token that holds portal:sign_in. */
+export async function signInToPortal(api: TestApi, token: string, body: object = {}): Promise<PortalVisitor> {
+  const opened = await openLink(api, await mintLink(api, token, body));
+  const [cookie = ""] = (opened.headers.get("set-cookie") ?? "").split(";");
+  const get = async (path: string): Promise<Answer> =>
+    await api.request(path, { headers: { cookie }, redirect: "manual" });
+  return {
+    cookie,
+    get,
+    post: async (path, fields = {}) =>
+      await api.request(path, {
+        method: "POST",
+        redirect: "manual",
+        headers: {
+          cookie,
+          "content-type": "application/x-www-form-urlencoded",
+          origin: api.publicUrl,
+          "sec-fetch-site": "same-origin",
+        },
+        body: new URLSearchParams({ csrf: csrfOf(await get("/portal/sessions")), ...fields }).toString(),
+      }),
+  };
+}
