@@ -94,6 +94,7 @@ describe("a receiver on loopback", () => {
 test.each([
   ["https://hooks.example.com/", "--url and --credential-file"],
   ["http://10.0.0.1/", "--url and --credential-file"],
+  ["http://localhost:9000/", "--url and --credential-file"],
   ["http://127.0.0.1.example.com/", "--url and --credential-file"],
   ["http://127.0.0.1:9000/", "--secret-file"],
   ["not a URL", "Invalid URL"],

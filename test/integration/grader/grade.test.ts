@@ -1,8 +1,11 @@
 /** The grader finds what is wrong with a receiver, and nothing wrong with a correct one. */
 import { randomBytes } from "node:crypto";
+import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createHook as createFastifyHook } from "../../../docs/examples/receiver-fastify.ts";
+import { createHook as createNodeHook } from "../../../docs/examples/receiver-node.ts";
 import type { HttpSender } from "../../../src/delivery/http-sender.ts";
 import { createSigner } from "../../../src/delivery/signer.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
@@ -40,24 +43,28 @@ interface Graded {
   readonly limits?: Partial<GradeLimits>;
 }
 
+async function gradeUrl(url: string, limits: Partial<GradeLimits> = {}): Promise<GradeReport> {
+  const now = Date.now();
+  const subject = {
+    gradeId: newId("grade", now, randomBytes),
+    endpointId: newId("endpoint", now, randomBytes),
+    secrets: { secret },
+  };
+  return await gradeReceiver(url, subject, {
+    http,
+    signer,
+    headerBrand: "Service",
+    clock: systemClock,
+    randomBytes,
+    wait: delay,
+    limits: { pauseMs: 0, dripMs: 120, ...limits },
+  });
+}
+
 async function grade({ handle, read, limits }: Graded): Promise<GradeReport> {
   const receiver = await startReceiver(handle, read);
   try {
-    const now = Date.now();
-    const subject = {
-      gradeId: newId("grade", now, randomBytes),
-      endpointId: newId("endpoint", now, randomBytes),
-      secrets: { secret },
-    };
-    return await gradeReceiver(receiver.url, subject, {
-      http,
-      signer,
-      headerBrand: "Service",
-      clock: systemClock,
-      randomBytes,
-      wait: delay,
-      limits: { pauseMs: 0, dripMs: 120, ...limits },
-    });
+    return await gradeUrl(receiver.url, limits);
   } finally {
     await receiver.close();
   }
@@ -104,6 +111,30 @@ describe("a correct receiver gets full marks", () => {
       expect(report).toMatchObject({ score: 100, findings: [] });
       expect(report.checks.map(({ name }) => name)).toEqual(CHECK_NAMES);
       expect(report.checks.every(({ verdict }) => verdict === "passed")).toBe(true);
+    },
+    PATIENCE_MS,
+  );
+
+  it.each([
+    ["node:http", "", createNodeHook],
+    ["Fastify", "/hook", createFastifyHook],
+  ] as const)(
+    "from the example for %s, which gets no grade as an event",
+    async (_name, path, createHook) => {
+      const events: string[] = [];
+      const hook = createHook(secret, async ({ type }) => void events.push(String(type)));
+      const server = "server" in hook ? hook.server : hook;
+      if ("ready" in hook) {
+        await hook.ready();
+      }
+      await new Promise<void>((resolve) => {
+        server.listen(0, "127.0.0.1", resolve);
+      });
+      const report = await gradeUrl(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`);
+      server.closeAllConnections();
+      server.close();
+      expect(report).toMatchObject({ score: 100, findings: [], not_observed: [] });
+      expect(events).toEqual([]);
     },
     PATIENCE_MS,
   );

@@ -66,8 +66,11 @@ it("one place makes the sender, and one the policy that api and worker share", a
       makers.policy.push(file);
     }
   }
-  expect(makers.sender).toEqual(["src/delivery/engine.ts"]);
+  // `signet grade` without a service runs on its user's machine and goes to loopback literals alone
+  // (test/integration/grader/command.test.ts).
+  expect(makers.sender.toSorted()).toEqual(["src/cli/grade.ts", "src/delivery/engine.ts"]);
   expect(makers.policy.toSorted()).toEqual([
+    "src/cli/grade.ts",
     "src/delivery/address-policy.ts",
     "src/delivery/engine.ts",
     "src/processes/webhooks.ts",

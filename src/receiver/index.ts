@@ -1,0 +1,15 @@
+/** `signet/receiver`: verifies signed webhooks, without dependencies. */
+export { VerificationError, type VerificationErrorCode } from "./errors.ts";
+export { type FastifyReceiverOptions, webhookPlugin } from "./fastify.ts";
+export type { HeaderSource } from "./headers.ts";
+export { webhookListener } from "./node-http.ts";
+export {
+  createReceiver,
+  type ReceiverOptions,
+  type WebhookAnswer,
+  type WebhookEvent,
+  type WebhookReceiver,
+} from "./receive.ts";
+export { MemoryReplayStore, type MemoryReplayStoreOptions, type ReplayStore } from "./replay-store.ts";
+export { signDelivery, type DeliverySignatures, type SignInput } from "./sign.ts";
+export { type VerifiedPayload, verify, type VerifyInput } from "./verify.ts";
