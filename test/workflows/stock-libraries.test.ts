@@ -1,0 +1,133 @@
+/** Every kind of delivery is accepted by the packages that receivers have already, unchanged. */
+import { randomBytes } from "node:crypto";
+import { Webhook as Standard } from "standardwebhooks";
+import { Webhook as Svix } from "svix";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createPool, type Pool } from "../../src/database/pool.ts";
+import { tenantTransaction } from "../../src/database/transaction.ts";
+import { systemClock } from "../../src/domain/clock.ts";
+import { rotateSecret } from "../../src/endpoints/endpoint-secrets.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { eventually } from "../support/eventually.ts";
+import { testKeyring } from "../support/keyring.ts";
+import { type ReceivedRequest, startReceiver } from "../support/receiver-server.ts";
+import { TEST_CALLER, useWorld } from "../support/world.ts";
+
+const made = useWorld();
+const PATIENCE_MS = 120_000;
+let pool: Pool;
+
+beforeAll(async () => {
+  const log = createLogger({ level: "error" });
+  pool = createPool({ url: made.current.config.databaseUrl, role: "signet_api", max: 2, log });
+  await made.current.startWorker();
+});
+
+afterAll(async () => {
+  await pool.end();
+});
+
+/** With a secret that did not sign it they must refuse, or their acceptance says nothing. */
+function expectAccepted(request: ReceivedRequest, secrets: readonly string[]): void {
+  const headers = request.headers as Record<string, string>;
+  const foreign = `whsec_${randomBytes(32).toString("base64")}`;
+  const payload: unknown = JSON.parse(request.rawBody.toString());
+  const body = request.rawBody.toString();
+  for (const secret of secrets) {
+    expect(new Standard(secret).verify(body, headers)).toEqual(payload);
+    // Gives nothing back, and throws what it refuses.
+    expect(() => new Svix(secret).verify(body, headers)).not.toThrow();
+  }
+  expect(() => new Standard(foreign).verify(body, headers)).toThrow("signature");
+  expect(() => new Svix(foreign).verify(body, headers)).toThrow("signature");
+}
+
+const typeOf = ({ headers }: ReceivedRequest): unknown => headers["x-service-event-type"];
+const attemptOf = ({ headers }: ReceivedRequest): unknown => headers["x-service-attempt"];
+
+test(
+  "standardwebhooks and svix accept pings, events, retries, replays, test events, rotations and events of our own",
+  async () => {
+    const world = made.current;
+    const { endpoints, deliveries } = world;
+    let failing = false;
+    const receiver = await startReceiver({
+      script: (request) => ({
+        kind: "answer",
+        status: failing && typeOf(request) === "inference.completed" ? 500 : 200,
+      }),
+    });
+    const tenantId = await world.createTenant();
+    const { endpoint, secret } = await endpoints.register(
+      tenantId,
+      {
+        url: receiver.url,
+        eventTypes: ["inference.completed", "endpoint.disabled"],
+        metadata: null,
+        description: null,
+        filter: null,
+        requireEcho: false,
+        idempotency: null,
+      },
+      TEST_CALLER,
+    );
+    const { id } = endpoint;
+    const secrets = [secret];
+    let looked = 0;
+    /** The next request of that kind; it and all before it are accepted. */
+    const next = async (wanted: (request: ReceivedRequest) => boolean, what: string): Promise<void> => {
+      const from = looked;
+      await eventually(
+        async () => (receiver.requests.slice(from).some(wanted) ? true : undefined),
+        what,
+        PATIENCE_MS,
+      );
+      looked = receiver.requests.length;
+      for (const request of receiver.requests.slice(from, looked)) {
+        expectAccepted(request, secrets);
+      }
+    };
+
+    await next((request) => typeOf(request) === "ping", "a ping");
+    await eventually(
+      async () => ((await endpoints.find(tenantId, id)).state === "ACTIVE" ? true : undefined),
+      "the endpoint to be ACTIVE",
+      PATIENCE_MS,
+    );
+    await world.publish(tenantId, { amount: 1, name: "é" });
+    await next((request) => typeOf(request) === "inference.completed", "an event");
+    await endpoints.sendTest(tenantId, id, {});
+    await next((request) => typeOf(request) === "endpoint.test", "a test event");
+
+    failing = true;
+    const { deliveries: published } = await world.publish(tenantId, {});
+    const failed = published[0]?.id ?? "";
+    await next((request) => attemptOf(request) === "2", "a retry");
+    await world.untilDelivery(tenantId, failed, ({ state }) => state === "DEAD_LETTERED", PATIENCE_MS);
+    await next((request) => attemptOf(request) === "17", "the last attempt");
+    failing = false;
+    await deliveries.replay(tenantId, failed, TEST_CALLER);
+    await next((request) => attemptOf(request) === "1", "a replay");
+
+    const other = await world.createEndpoint(tenantId, receiver.url, ["other.type"]);
+    await endpoints.disable(tenantId, other.id, TEST_CALLER);
+    await next((request) => typeOf(request) === "endpoint.disabled", "an event of our own");
+
+    const services = {
+      keyring: testKeyring(world.config.kek ?? Buffer.alloc(0)),
+      clock: systemClock,
+      randomBytes,
+    };
+    const { secret: nextSecret } = await tenantTransaction(
+      pool,
+      tenantId,
+      async (db) =>
+        await rotateSecret(db, { tenantId, id }, { overlapSeconds: 600 }, { by: TEST_CALLER, services }),
+    );
+    secrets.push(nextSecret);
+    await world.publish(tenantId, {});
+    await next((request) => typeOf(request) === "inference.completed", "an event during a rotation");
+    await receiver.close();
+  },
+  PATIENCE_MS * 2,
+);
