@@ -1,11 +1,14 @@
-/** `npm run docs`: writes the generated parts of the README. */
+/** `npm run docs`: writes the generated parts of documents. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { withGeneratedParts } from "./generated-parts.ts";
+import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 
-const README = join(import.meta.dirname, "..", "README.md");
+const ROOT = join(import.meta.dirname, "..");
 
-const before = await readFile(README, "utf8");
-const after = await withGeneratedParts(before);
-await writeFile(README, after);
-console.log(after === before ? "README.md is up to date" : "README.md is written");
+for (const name of GENERATED_DOCUMENTS) {
+  const path = join(ROOT, name);
+  const before = await readFile(path, "utf8");
+  const after = await withGeneratedParts(before);
+  await writeFile(path, after);
+  console.log(after === before ? `${name} is up to date` : `${name} is written`);
+}

@@ -1,10 +1,14 @@
 /**
- * The parts of the README that are made from code. They stand between `<!-- generated: … -->` and
+ * The parts of documents that are made from code. They stand between `<!-- generated: … -->` and
  * `<!-- end of generated -->`; `npm run docs` makes them anew, and a test fails where they are stale.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SETTINGS } from "../src/config.ts";
+import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
+
+/** Documents that have such parts. */
+export const GENERATED_DOCUMENTS = ["README.md", "docs/observability.md"] as const;
 
 const ROOT = join(import.meta.dirname, "..");
 const PART = /(<!-- generated: ([^>]+) -->\n)[\s\S]*?(<!-- end of generated -->)/g;
@@ -34,6 +38,17 @@ export function settingsTable(settings: readonly SettingRow[]): string {
   return ["| Setting | Default | Meaning |", "| --- | --- | --- |", ...rows].join("\n");
 }
 
+/** The table of every metric of our own, in the order of src/observability/metrics.ts. */
+function metricsTable(metrics: readonly MetricDescription[]): string {
+  const rows = metrics.map(({ name, type, labels, processes, help }) => {
+    const shown = labels.map((label) => `\`${label}\``).join(", ");
+    return `| \`${name}\` | ${type} | ${shown} | ${processes.join(", ")} | ${cell(help)} |`;
+  });
+  return ["| Metric | Type | Labels | Process | Meaning |", "| --- | --- | --- | --- | --- |", ...rows].join(
+    "\n",
+  );
+}
+
 /** The lines of a source file between `// region NAME` and `// endregion`, as a code block. */
 export function region(source: string, name: string): string {
   const [, text] = new RegExp(`^// region ${name}\\n([\\s\\S]*?)^// endregion$`, "m").exec(source) ?? [];
@@ -46,6 +61,9 @@ export function region(source: string, name: string): string {
 async function part(name: string): Promise<string> {
   if (name === "settings") {
     return settingsTable(Object.values(SETTINGS));
+  }
+  if (name === "metrics") {
+    return metricsTable(OWN_METRICS);
   }
   const [path = "", regionName = ""] = name.split("#");
   return region(await readFile(join(ROOT, path), "utf8"), regionName);

@@ -38,6 +38,7 @@ const startApi: StartProcess = async (config, log) => {
   const api = await import("./processes/api.ts");
   const { withMetrics } = await import("./processes/with-metrics.ts");
   return await withMetrics(
+    "api",
     config,
     log,
     async () => await api.startApi({ config: { ...config, databaseUrl, temporalAddress }, log }),
@@ -50,6 +51,7 @@ const startWorker: StartProcess = async (config, log, stopping) => {
   const worker = await import("./processes/worker.ts");
   const { withMetrics } = await import("./processes/with-metrics.ts");
   return await withMetrics(
+    "worker",
     config,
     log,
     async () =>
@@ -63,6 +65,7 @@ const startEdge: StartProcess = async (config, log) => {
   const { withMetrics } = await import("./processes/with-metrics.ts");
   const environment = processEnvironment();
   return await withMetrics(
+    "edge",
     config,
     log,
     async () => await edge.startEdge({ config: { ...config, databaseUrl }, environment, log }),

@@ -7,6 +7,7 @@ import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
 import type { Logger } from "../observability/logger.ts";
+import { installRequestMetrics } from "../observability/request-metrics.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { ProducerAuthenticator } from "../producers/authenticate-producer.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
@@ -116,6 +117,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     log,
   });
 
+  installRequestMetrics(server, "public");
   await collectOpenApi(server, config.publicUrl);
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server);

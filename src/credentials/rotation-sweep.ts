@@ -75,7 +75,7 @@ export async function measureOverdue({
   pool,
   clock,
 }: Pick<RotationSweepOptions, "pool" | "clock">): Promise<void> {
-  metrics.overdueCredentials.set(await countOverdue(pool, clock.now()));
+  metrics.overdueRotations.set({ kind: "credential" }, await countOverdue(pool, clock.now()));
 }
 
 type Step = (db: PoolClient, sweep: Sweep) => Promise<number>;

@@ -34,6 +34,44 @@ export interface PoolOptions {
   readonly log: Logger;
 }
 
+/** A role's connections in this process. */
+export interface PoolStatistics {
+  readonly role: ServiceRole;
+  /** Most connections. */
+  readonly size: number;
+  readonly total: number;
+  readonly idle: number;
+  /** Who waits for a connection. */
+  readonly waiting: number;
+}
+
+const openPools = new Map<Pool, ServiceRole>();
+
+function forgetEnded(): void {
+  for (const pool of openPools.keys()) {
+    if (pool.ended) {
+      openPools.delete(pool);
+    }
+  }
+}
+
+/** The pools that are open in this process, one row a role. */
+export function poolStatistics(): readonly PoolStatistics[] {
+  forgetEnded();
+  const byRole = new Map<ServiceRole, PoolStatistics>();
+  for (const [pool, role] of openPools) {
+    const before = byRole.get(role) ?? { role, size: 0, total: 0, idle: 0, waiting: 0 };
+    byRole.set(role, {
+      role,
+      size: before.size + (pool.options.max ?? 0),
+      total: before.total + pool.totalCount,
+      idle: before.idle + pool.idleCount,
+      waiting: before.waiting + pool.waitingCount,
+    });
+  }
+  return [...byRole.values()];
+}
+
 /**
  * A pool whose connections act as `role` from their first statement on. RESET ROLE falls back to the same role,
  * since it is given with the start of the session.
@@ -50,6 +88,8 @@ export function createPool({ url, role, max, log }: PoolOptions): Pool {
     idle_in_transaction_session_timeout: 15_000,
     keepAlive: true,
   });
+  forgetEnded();
+  openPools.set(pool, role);
   // An idle connection that breaks must not end the process; the next query opens a new one.
   pool.on("error", (error) => log.warn({ err: error, role }, "database connection lost"));
   // Nor one that breaks while it is held and nothing is asked over it: its holder hears of it at the next query.

@@ -25,6 +25,7 @@ import { pingsPerHost } from "../settings/endpoint-settings.ts";
 import { AttemptService } from "./attempt-service.ts";
 import { type CarrierService, createCarrierService } from "./carrier-service.ts";
 import { createCarrierStarter } from "./carrier-starter.ts";
+import { countEnded } from "./delivery-metrics.ts";
 import { createDeliverySender } from "./delivery-sender.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { firstAttempts } from "./first-attempts.ts";
@@ -143,13 +144,16 @@ function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Les
     load: async (key) => await loads.add(key),
     park: async (key, { to, reason }, plan) => {
       const now = clock.now();
-      await parkDelivery(pool, {
+      const parked = await parkDelivery(pool, {
         ...key,
         to,
         reason,
         now: new Date(now),
         expiresAt: new Date(now + plan.deadLetterMs),
       });
+      if (parked) {
+        countEnded(to);
+      }
     },
     defer: async (key, dueMs) => await deferDelivery(pool, key, new Date(dueMs)),
     flights: new Flights({ sender, recorder, health, failures, clock, newAttemptId }),

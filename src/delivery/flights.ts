@@ -3,6 +3,7 @@ import type { AttemptKey, LoadedDelivery } from "../database/repositories/attemp
 import type { Clock } from "../domain/clock.ts";
 import { ATTEMPT_MAX, nextDueMs } from "../domain/retry-schedule.ts";
 import type { AttemptPlan, MemberOutcome } from "./attempt-service.ts";
+import { countAttempt, countEnded, countInternalFailure } from "./delivery-metrics.ts";
 import type { DeliverySender, SentAttempt } from "./delivery-sender.ts";
 import type { EndpointFailures } from "./endpoint-failures.ts";
 import type { EndpointHealth } from "./endpoint-health.ts";
@@ -73,7 +74,7 @@ export class Flights {
       .then(async (sent) => await this.#book({ key, delivery, plan, attemptId, sent }))
       .finally(() => this.#land(flightId));
     // The caller may have left by the time this fails; whoever joins still sees the failure.
-    outcome.catch(() => undefined);
+    outcome.catch(countInternalFailure);
     const flight: Flight = {
       carrier: key.carrier,
       epoch: key.epoch,
@@ -130,6 +131,13 @@ export class Flights {
   }): Promise<MemberOutcome | undefined> {
     const { key, delivery, plan, attemptId, sent } = landed;
     const endedAtMs = sent.startedAtMs + sent.durationMs;
+    countAttempt({
+      deliveryId: key.deliveryId,
+      first: key.attempt === 1 && delivery.cycle === 1,
+      startedAtMs: sent.startedAtMs,
+      durationMs: sent.durationMs,
+      error: sent.error,
+    });
     const outcome = judge(plan, sent);
     const leaves = plan.part && outcome.kind === "failed";
     this.#options.health.noteOutcome(
@@ -163,6 +171,9 @@ export class Flights {
     });
     if (!written) {
       return undefined;
+    }
+    if (outcome.kind !== "failed") {
+      countEnded(NEXT_STATES[outcome.kind]);
     }
     return leaves ? { kind: "moved" } : outcome;
   }

@@ -17,6 +17,7 @@ import {
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
 import { SignetError, validationFailed } from "../errors.ts";
+import { metrics } from "../observability/metrics.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
 import { type Checked, EventRules, rulesKey } from "./event-rules.ts";
@@ -94,7 +95,14 @@ export function createIngest(options: IngestOptions): Ingest {
     maxItems: COMMIT_EVENTS_MAX,
     size: { of: ({ event }) => event.data.length, max: COMMIT_SIZE_MAX },
     maxInFlight: COMMITS_IN_FLIGHT_MAX,
-    flush: async (items) => await commit(items, options),
+    flush: async (items) => {
+      const done = metrics.ingestCommit.startTimer();
+      try {
+        return await commit(items, options);
+      } finally {
+        done();
+      }
+    },
   });
 
   return {
@@ -176,6 +184,7 @@ async function commit(items: readonly CheckedEvent[], options: IngestOptions): P
     signedKeysAfter: new Date(nowMs - REPLAY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
   });
+  metrics.eventsAccepted.inc(inserted.size);
   return made.map((flushed) =>
     typeof flushed === "string" || flushed instanceof Error || inserted.has(flushed.id)
       ? flushed

@@ -1,8 +1,9 @@
 /** Keys, certificates and authorities from their files, read again when one of them changes. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import type { Logger } from "../observability/logger.ts";
+import { metrics } from "../observability/metrics.ts";
 import { watchFiles } from "../watched-files.ts";
-import { readPem, readTrustAnchors, type TrustAnchors, TrustError } from "./trust.ts";
+import { certificatesOf, readPem, readTrustAnchors, type TrustAnchors, TrustError } from "./trust.ts";
 
 export interface MaterialFiles {
   readonly development: boolean;
@@ -62,6 +63,22 @@ async function readMaterial({
   };
 }
 
+/** Of a chain, whatever ends first ends it all. */
+function noteExpiry(file: string, certificates: readonly X509Certificate[]): void {
+  const ends = certificates.map(({ validTo }) => Date.parse(validTo));
+  metrics.certificateExpiry.set({ file }, Math.min(...ends) / 1_000);
+}
+
+function noteExpiries({ clientCaFile, proxyCaFile, tls }: MaterialFiles, material: Material): void {
+  noteExpiry(clientCaFile, material.clientAnchors.certificates);
+  if (proxyCaFile !== undefined && material.proxyAnchors !== undefined) {
+    noteExpiry(proxyCaFile, material.proxyAnchors.certificates);
+  }
+  if (tls !== undefined && material.tls !== undefined) {
+    noteExpiry(tls.certFile, certificatesOf(material.tls.cert));
+  }
+}
+
 /**
  * Reads the files and watches them; a mounted secret that is renewed takes effect within seconds.
  *
@@ -87,6 +104,7 @@ export async function openMaterial(
   let current: Material;
   try {
     current = await readMaterial(files);
+    noteExpiries(files, current);
   } catch (error) {
     watched.close();
     throw error;
@@ -94,6 +112,7 @@ export async function openMaterial(
 
   async function reload(): Promise<void> {
     current = await readMaterial(files);
+    noteExpiries(files, current);
     onChange(current);
     log.info("keys, certificates and authorities of mutual TLS read again");
   }

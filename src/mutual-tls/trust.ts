@@ -18,6 +18,11 @@ export class TrustError extends Error {
   override readonly name = "TrustError";
 }
 
+/** The certificates in a text, in their order. @throws when one cannot be read */
+export function certificatesOf(pem: string): X509Certificate[] {
+  return (pem.match(PEM_CERTIFICATE) ?? []).map((text) => new X509Certificate(text));
+}
+
 /** Reads a file of ours. @throws TrustError */
 export async function readPem(path: string): Promise<string> {
   try {
@@ -44,7 +49,7 @@ export async function readTrustAnchors(
   const pem = await readPem(path);
   let certificates: X509Certificate[];
   try {
-    certificates = (pem.match(PEM_CERTIFICATE) ?? []).map((text) => new X509Certificate(text));
+    certificates = certificatesOf(pem);
   } catch (error) {
     throw new TrustError(`${path} holds something that is no certificate`, { cause: error });
   }

@@ -1,10 +1,12 @@
 /** A process's own listener for its operators: Prometheus metrics, and whether it runs and is ready. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { collectDefaultMetrics, register } from "prom-client";
+import { register } from "prom-client";
 import { formatListen, type ListenAddress } from "../config.ts";
 import { messageOf } from "../thrown.ts";
 import type { Logger } from "./logger.ts";
+import { metrics } from "./metrics.ts";
+import { metricsText } from "./process-metrics.ts";
 import { failedChecks, type ReadinessCheck, readinessNotes } from "./readiness.ts";
 
 export interface MetricsServerOptions {
@@ -28,6 +30,7 @@ const LIMITS = {
   connectionsCheckingInterval: 1_000,
 } as const;
 const MAX_CONNECTIONS = 64;
+const CHECKS_EVERY_MS = 10_000;
 
 type Answer = readonly [status: number, contentType: string, body: string];
 
@@ -58,11 +61,21 @@ function createReadiness({ readiness: checks, log }: MetricsServerOptions): Read
   };
 }
 
-/** What Node and the operating system tell of a process; a second listener, in tests, finds it collected already. */
-function collectProcessMetrics(): void {
-  if (register.getSingleMetric("process_start_time_seconds") === undefined) {
-    collectDefaultMetrics();
-  }
+/** The gauge of what works is kept beside the scrapes: a check may take its time. */
+function watchChecks({ readiness, log }: MetricsServerOptions): NodeJS.Timeout {
+  const look = async (): Promise<void> => {
+    const checks = readiness();
+    const failing = new Set((await failedChecks(checks)).map(({ name }) => name));
+    // What is no check any more, such as that the process has started, is to go.
+    metrics.checkOk.reset();
+    for (const { name } of checks) {
+      metrics.checkOk.set({ check: name }, failing.has(name) ? 0 : 1);
+    }
+  };
+  const timer = setInterval(() => {
+    look().catch((error: unknown) => log.warn({ err: error }, "what the process depends on cannot be asked"));
+  }, CHECKS_EVERY_MS);
+  return timer.unref();
 }
 
 async function answer({ method, url }: IncomingMessage, readiness: Readiness): Promise<Answer> {
@@ -71,7 +84,7 @@ async function answer({ method, url }: IncomingMessage, readiness: Readiness): P
   }
   switch (url ?? "") {
     case "/metrics":
-      return [200, register.contentType, await register.metrics()];
+      return [200, register.contentType, await metricsText()];
     case "/healthz":
       return json(200, { status: "ok" });
     case "/readyz":
@@ -96,7 +109,6 @@ async function listen(server: Server, { host, port }: ListenAddress): Promise<Li
  */
 export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
   const { log } = options;
-  collectProcessMetrics();
   const readiness = createReadiness(options);
   const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const [status, type, body] = await answer(request, readiness);
@@ -115,10 +127,12 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   });
   server.maxConnections = MAX_CONNECTIONS;
   const address = await listen(server, options.listen);
+  const watched = watchChecks(options);
   log.info({ metrics: formatListen(address) }, "metrics listener started");
   return {
     address,
     close: async () => {
+      clearInterval(watched);
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeAllConnections();
       await closed;

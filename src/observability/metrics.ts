@@ -1,112 +1,291 @@
-/** The metrics of our own (Prometheus). Names and labels are public: dashboards and alerts are written against them. */
-import { Counter, Gauge, Histogram, register } from "prom-client";
+/**
+ * The metrics of our own (Prometheus). Names and labels are public: dashboards and alerts are written against them, and
+ * the table in docs/observability.md is made from this file. Base units, and labels whose values are few: never a
+ * tenant, an endpoint or a URL.
+ */
+import { Counter, Gauge, Histogram } from "prom-client";
+
+/** Which process exports a metric; `signet serve` is all of them in one. */
+export type ProcessName = "api" | "worker" | "edge";
+
+/** A metric as the documentation lists it. */
+export interface MetricDescription {
+  readonly name: string;
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly labels: readonly string[];
+  readonly help: string;
+  readonly processes: readonly ProcessName[];
+}
+
+export interface OwnMetric extends MetricDescription {
+  readonly metric: Counter | Gauge | Histogram;
+}
+
+const described: OwnMetric[] = [];
+
+/** Every metric of our own, in the order of this file. */
+export const OWN_METRICS: readonly OwnMetric[] = described;
+
+type Processes = readonly ProcessName[];
+const EVERYWHERE: Processes = ["api", "worker", "edge"];
+/** Processes that admit tokens. */
+const ADMITTING: Processes = ["api", "edge"];
+const API: Processes = ["api"];
+const WORKER: Processes = ["worker"];
+const EDGE: Processes = ["edge"];
+
+function note<M extends Counter | Gauge | Histogram>(
+  metric: M,
+  { name, help, type, labels, processes }: MetricDescription,
+): M {
+  described.push({ name, help, type, labels, processes, metric });
+  return metric;
+}
+
+// They are in no registry until a process says which it is (process-metrics.ts): a zero of an edge that carries no
+// deliveries would look like one that is measured.
+
+function counter(processes: Processes, name: string, help: string, labels: readonly string[] = []): Counter {
+  const metric = new Counter({ name, help, labelNames: [...labels], registers: [] });
+  return note(metric, { name, help, type: "counter", labels, processes });
+}
+
+function gauge(processes: Processes, name: string, help: string, labels: readonly string[] = []): Gauge {
+  const metric = new Gauge({ name, help, labelNames: [...labels], registers: [] });
+  return note(metric, { name, help, type: "gauge", labels, processes });
+}
+
+interface Shape {
+  readonly buckets: readonly number[];
+  readonly labels?: readonly string[];
+}
+
+function histogram(processes: Processes, name: string, help: string, shape: Shape): Histogram {
+  const { buckets, labels = [] } = shape;
+  const metric = new Histogram({
+    name,
+    help,
+    labelNames: [...labels],
+    buckets: [...buckets],
+    registers: [],
+  });
+  return note(metric, { name, help, type: "histogram", labels, processes });
+}
+
+/** Seconds. */
+const REQUEST_BUCKETS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10] as const;
+const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600] as const;
 
 /** One set per process. */
 export const metrics = {
-  oldestUnattempted: new Gauge({
-    name: "signet_oldest_unattempted_seconds",
-    help: "Age of the oldest delivery that was accepted and has had no attempt; 0 when there is none",
-    registers: [register],
-  }),
-  mostOverdue: new Gauge({
-    name: "signet_most_overdue_seconds",
-    help: "How long the retry that is overdue longest has been due; 0 when none is",
-    registers: [register],
-  }),
-  lateDeliveries: new Gauge({
-    name: "signet_late_deliveries",
-    help: "Deliveries that are overdue by more than a minute although their workflow is open",
-    registers: [register],
-  }),
-  movedDeliveries: new Counter({
-    name: "signet_moved_deliveries_total",
-    help: "Deliveries that were carried again because their workflow was gone",
-    registers: [register],
-  }),
-  checkpointSize: new Gauge({
-    name: "signet_checkpoint_entries",
-    help: "Entries of the compliance log under the newest signed checkpoint",
-    registers: [register],
-  }),
-  checkpointRefused: new Gauge({
-    name: "signet_checkpoint_refused",
-    help: "1 while the compliance log does not extend what was signed of it, so that nothing is signed",
-    registers: [register],
-  }),
-  rateLimited: new Counter({
-    name: "signet_rate_limited_total",
-    help: "Requests refused with 429 RATE_LIMITED, by limit",
-    labelNames: ["limit"],
-    registers: [register],
-  }),
-  rotationsPutOff: new Counter({
-    name: "signet_rotations_put_off_total",
-    help: "Token answers that could not do their step of a rotation, for instance on a read-only database",
-    registers: [register],
-  }),
-  lateSecretUses: new Counter({
-    name: "signet_late_secret_uses_total",
-    help: "Client secrets used although they are over, at most one a day and version: rescue yields a token, misuse does not",
-    labelNames: ["use"],
-    registers: [register],
-  }),
-  overdueCredentials: new Gauge({
-    name: "signet_overdue_credentials",
-    help: "Credentials whose rotation has been due for a week or more and is not acknowledged",
-    registers: [register],
-  }),
-  revocationAge: new Gauge({
-    name: "signet_revocation_age_seconds",
-    help: "Time since this process surely knew every revocation; tokens are refused when it is too long",
-    registers: [register],
-  }),
-  revocationPropagation: new Histogram({
-    name: "signet_revocation_propagation_seconds",
-    help: "Time from a revocation to the acknowledgement of the slowest process that follows",
-    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25],
-    registers: [register],
-  }),
-  revocationUnacknowledged: new Counter({
-    name: "signet_revocation_unacknowledged_total",
-    help: "Processes that had not acknowledged a revocation within 250 ms; without that they admit nobody by then",
-    registers: [register],
-  }),
-  revocationSequence: new Gauge({
-    name: "signet_revocation_sequence",
-    help: "Number of the last revocation that this process knows",
-    registers: [register],
-  }),
-  revocationServingStale: new Gauge({
-    name: "signet_revocation_serving_stale",
-    help: "1 while tokens are admitted although a revocation of more than 250 ms ago may be unknown (bounded mode)",
-    registers: [register],
-  }),
-  revocationStale: new Counter({
-    name: "signet_revocation_stale_total",
-    help: "Requests refused with REVOCATION_STALE",
-    registers: [register],
-  }),
-  edgeRequests: new Counter({
-    name: "signet_edge_requests_total",
-    help: "Requests at the edge by route pattern, status and who answered: edge or upstream",
-    labelNames: ["route", "status", "by"],
-    registers: [register],
-  }),
-  edgeUpstream: new Histogram({
-    name: "signet_edge_upstream_seconds",
-    help: "Time from a request's leave for its upstream to the headers of the answer",
-    labelNames: ["upstream"],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-    registers: [register],
-  }),
-  edgeRoutes: new Gauge({
-    name: "signet_edge_routes",
-    help: "Routes of the table that the edge works with",
-    registers: [register],
-  }),
-  edgeRoutesRefused: new Gauge({
-    name: "signet_edge_routes_refused",
-    help: "1 while the newest route table cannot be used, and the one before it is kept",
-    registers: [register],
-  }),
+  build: gauge(EVERYWHERE, "signet_build_info", "1; the labels say what runs", ["version", "process"]),
+  checkOk: gauge(
+    EVERYWHERE,
+    "signet_check_ok",
+    "1 while what the process depends on works, 0 while it does not: the checks of /readyz, asked every 10 seconds",
+    ["check"],
+  ),
+  clockSkew: gauge(
+    EVERYWHERE,
+    "signet_clock_skew_seconds",
+    "How far this process's clock is ahead of PostgreSQL's; negative when it is behind",
+  ),
+  poolConnections: gauge(
+    EVERYWHERE,
+    "signet_database_pool_connections",
+    "Connections to PostgreSQL by role, in use or idle",
+    ["role", "state"],
+  ),
+  poolSize: gauge(EVERYWHERE, "signet_database_pool_size", "Most connections to PostgreSQL by role", [
+    "role",
+  ]),
+  poolWaiting: gauge(
+    EVERYWHERE,
+    "signet_database_pool_waiting",
+    "Queries and transactions that wait for a connection, by role",
+    ["role"],
+  ),
+  certificateExpiry: gauge(
+    EVERYWHERE,
+    "signet_certificate_expiry_timestamp_seconds",
+    "When the first certificate of a file that this process works with expires, Unix time",
+    ["file"],
+  ),
+  httpRequests: counter(
+    API,
+    "signet_http_requests_total",
+    "Requests that the api answered, by listener (public or admin), route pattern, method and status",
+    ["listener", "route", "method", "status"],
+  ),
+  httpSeconds: histogram(
+    API,
+    "signet_http_request_seconds",
+    "Time from a request's headers to the end of its answer, by listener and route pattern",
+    { labels: ["listener", "route"], buckets: REQUEST_BUCKETS },
+  ),
+  eventsAccepted: counter(API, "signet_events_accepted_total", "Events that were accepted and are durable"),
+  ingestCommit: histogram(
+    API,
+    "signet_ingest_commit_seconds",
+    "Time that a commit of accepted events takes; one commit holds the events of many requests",
+    { buckets: REQUEST_BUCKETS },
+  ),
+  oldestUnattempted: gauge(
+    WORKER,
+    "signet_oldest_unattempted_seconds",
+    "Age of the oldest delivery that was accepted and has had no attempt; 0 when there is none",
+  ),
+  mostOverdue: gauge(
+    WORKER,
+    "signet_most_overdue_seconds",
+    "How long the retry that is overdue longest has been due; 0 when none is",
+  ),
+  firstAttemptLag: histogram(
+    WORKER,
+    "signet_first_attempt_lag_seconds",
+    "Time from the acceptance of a delivery to its first attempt; replays excepted",
+    { buckets: LAG_BUCKETS },
+  ),
+  attempts: counter(
+    WORKER,
+    "signet_attempts_total",
+    "Attempts that have ended, by outcome: delivered, the class of the receiver's failure, or internal when it is ours",
+    ["outcome"],
+  ),
+  attemptSeconds: histogram(
+    WORKER,
+    "signet_attempt_seconds",
+    "Time that an attempt takes, from before the name is resolved to the headers of the answer",
+    { buckets: REQUEST_BUCKETS },
+  ),
+  deliveriesEnded: counter(
+    WORKER,
+    "signet_deliveries_ended_total",
+    "Deliveries that attempts or disabled endpoints have ended, by state: delivered, dead_lettered or cancelled",
+    ["state"],
+  ),
+  openDeliveries: gauge(
+    WORKER,
+    "signet_open_deliveries",
+    "Deliveries that are not over, by state: waiting (no workflow yet), started (no attempt yet), retrying; 100000 means that or more",
+    ["state"],
+  ),
+  deadLetters: gauge(
+    WORKER,
+    "signet_dead_letters",
+    "Dead letters that can be replayed; 100000 means that or more",
+  ),
+  deadLettersExpiring: gauge(
+    WORKER,
+    "signet_dead_letters_expiring",
+    "Dead letters that expire within a day; 100000 means that or more",
+  ),
+  lateDeliveries: gauge(
+    WORKER,
+    "signet_late_deliveries",
+    "Deliveries that are overdue by more than a minute although their workflow is open",
+  ),
+  movedDeliveries: counter(
+    WORKER,
+    "signet_moved_deliveries_total",
+    "Deliveries that were carried again because their workflow was gone",
+  ),
+  replayJobs: gauge(WORKER, "signet_replay_jobs", "Replay jobs that are not over, by state", ["state"]),
+  verificationBacklog: gauge(
+    WORKER,
+    "signet_verification_backlog",
+    "Endpoints whose verification was asked for and has not begun; 100000 means that or more",
+  ),
+  oldestVerification: gauge(
+    WORKER,
+    "signet_oldest_verification_seconds",
+    "Age of the oldest verification that was asked for and has not begun; 0 when there is none",
+  ),
+  checkpointSize: gauge(
+    WORKER,
+    "signet_checkpoint_entries",
+    "Entries of the compliance log under the newest signed checkpoint",
+  ),
+  checkpointAge: gauge(
+    WORKER,
+    "signet_checkpoint_age_seconds",
+    "Age of the oldest entry of the compliance log that no checkpoint covers; 0 when all are signed",
+  ),
+  checkpointRefused: gauge(
+    WORKER,
+    "signet_checkpoint_refused",
+    "1 while the compliance log does not extend what was signed of it, so that nothing is signed",
+  ),
+  overdueRotations: gauge(
+    WORKER,
+    "signet_overdue_rotations",
+    "Rotations that are overdue, by kind: credential (due a week ago, successor not in use), signing_key (signs for 31 days or more), endpoint_secret (due a day ago)",
+    ["kind"],
+  ),
+  rateLimited: counter(
+    ADMITTING,
+    "signet_rate_limited_total",
+    "Requests refused with 429 RATE_LIMITED, by limit",
+    ["limit"],
+  ),
+  rotationsPutOff: counter(
+    API,
+    "signet_rotations_put_off_total",
+    "Token answers that could not do their step of a rotation, for instance on a read-only database",
+  ),
+  lateSecretUses: counter(
+    API,
+    "signet_late_secret_uses_total",
+    "Client secrets used although they are over, at most one a day and version: rescue yields a token, misuse does not",
+    ["use"],
+  ),
+  revocationAge: gauge(
+    ADMITTING,
+    "signet_revocation_age_seconds",
+    "Age of this process's lease: time since it surely knew every revocation; tokens are refused when it is too long",
+  ),
+  revocationPropagation: histogram(
+    API,
+    "signet_revocation_propagation_seconds",
+    "Time from a revocation to the acknowledgement of the slowest process that follows",
+    { buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25] },
+  ),
+  revocationUnacknowledged: counter(
+    API,
+    "signet_revocation_unacknowledged_total",
+    "Processes that had not acknowledged a revocation within 250 ms; without that they admit nobody by then",
+  ),
+  revocationSequence: gauge(
+    ADMITTING,
+    "signet_revocation_sequence",
+    "Number of the last revocation that this process knows",
+  ),
+  revocationServingStale: gauge(
+    ADMITTING,
+    "signet_revocation_serving_stale",
+    "1 while tokens are admitted although a revocation of more than 250 ms ago may be unknown (bounded mode)",
+  ),
+  revocationStale: counter(
+    ADMITTING,
+    "signet_revocation_stale_total",
+    "Requests refused with REVOCATION_STALE",
+  ),
+  edgeRequests: counter(
+    EDGE,
+    "signet_edge_requests_total",
+    "Requests at the edge by route pattern, status and who answered: edge or upstream",
+    ["route", "status", "by"],
+  ),
+  edgeUpstream: histogram(
+    EDGE,
+    "signet_edge_upstream_seconds",
+    "Time from a request's leave for its upstream to the headers of the answer",
+    { labels: ["upstream"], buckets: [0.001, ...REQUEST_BUCKETS, 30] },
+  ),
+  edgeRoutes: gauge(EDGE, "signet_edge_routes", "Routes of the table that the edge works with"),
+  edgeRoutesRefused: gauge(
+    EDGE,
+    "signet_edge_routes_refused",
+    "1 while the newest route table cannot be used, and the one before it is kept",
+  ),
 } as const;

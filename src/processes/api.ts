@@ -22,6 +22,7 @@ import {
 } from "../database/repositories/clients.ts";
 import { useAssertion } from "../database/repositories/workload-credentials.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
+import { clockSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import { createTokenMint } from "../oauth/access-token.ts";
@@ -37,6 +38,7 @@ import type { RevocationView } from "../revocation/view.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../settings/mutual-tls.ts";
 import { checkNamespace, createLazyClient } from "../temporal/client.ts";
+import { startUpkeep } from "../upkeep.ts";
 import { openAdminListener } from "./admin-listener.ts";
 import { handlerOf, openMutualTls } from "./mutual-tls.ts";
 import { openOperatorAccess } from "./operator-access.ts";
@@ -251,6 +253,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);
+  const measures = startUpkeep([clockSkewJob(pools.api, clock)], log);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
 
   return {
@@ -260,7 +263,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     readiness,
     close: async () => {
       await Promise.all([api.close(), admin.close(), mutualTls.close(), adminListener.close()]);
-      await keys.close();
+      await Promise.all([keys.close(), measures.stop()]);
       await receipts.drain();
       await revocation.close();
       await webhooks.drain();

@@ -30,7 +30,7 @@ export async function runDoctor({ config, replay }: DoctorOptions): Promise<Find
   try {
     const findings = await examine({ pool, issuer, temporal, keyring, clock: systemClock, log });
     if (replay > 0) {
-      installTemporalRuntime(log);
+      await installTemporalRuntime(log);
       const { replayed, failures } = await replayOpen(temporal, replay);
       findings.push({
         check: "replay",

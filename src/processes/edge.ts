@@ -18,12 +18,14 @@ import { openRouteFile, type RouteFile } from "../edge/route-file.ts";
 import { type RouteTable, RouteTableError } from "../edge/route-table.ts";
 import { closeServer, createPlainServer, type ListenerHandler } from "../mutual-tls/tls-listener.ts";
 import { TrustError } from "../mutual-tls/trust.ts";
+import { clockSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import { createTokenVerifier } from "../oauth/verify-access-token.ts";
 import { createStaleReport } from "../revocation/stale-report.ts";
 import { createTokenAdmission } from "../revocation/token-admission.ts";
+import { startUpkeep } from "../upkeep.ts";
 import { listenOn, openMutualTls } from "./mutual-tls.ts";
 import { followRevocations } from "./revocation.ts";
 import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
@@ -198,12 +200,14 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   }
   log.info({ edge: formatListen(address), routes: routes.table.length }, "edge started");
   const opened = routes;
+  const measures = startUpkeep([clockSkewJob(pool, clock)], log);
   return {
     address,
     readiness,
     reload: async () => await opened.reload(),
     close: async () => {
       opened.close();
+      await measures.stop();
       await Promise.all([mutualTls.close(), plain === undefined ? undefined : closeServer(plain)]);
       await Promise.all([dispatchers.close(), api?.close(), keys.close(), revocation.close()]);
       await pool.end();

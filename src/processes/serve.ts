@@ -19,6 +19,8 @@ import { resolveTemporalBinary } from "../embedded/temporal-binary.ts";
 import { startEmbeddedTemporal } from "../embedded/temporal.ts";
 import { createLogger, fileDestination, type Logger } from "../observability/logger.ts";
 import { startMetricsServer } from "../observability/metrics-server.ts";
+import { exportMetrics } from "../observability/process-metrics.ts";
+import { VERSION } from "../version.ts";
 import { createLazyClient } from "../temporal/client.ts";
 import { startApi } from "./api.ts";
 import { DEMO_SPIFFE_ID, openDevelopmentCertificates } from "./development-certificates.ts";
@@ -239,6 +241,7 @@ async function open(
     ...known,
     ...(edge?.readiness ?? []).filter(({ name }) => known.every((check) => check.name !== name)),
   ];
+  exportMetrics(["api", "worker", ...(edge === undefined ? [] : ["edge" as const])], VERSION);
   const metrics = await startMetricsServer({
     listen: config.metricsListen,
     readiness: () => readiness,

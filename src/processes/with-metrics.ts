@@ -2,7 +2,10 @@
 import type { Config } from "../config.ts";
 import type { Logger } from "../observability/logger.ts";
 import { startMetricsServer } from "../observability/metrics-server.ts";
+import type { ProcessName } from "../observability/metrics.ts";
+import { exportMetrics } from "../observability/process-metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
+import { VERSION } from "../version.ts";
 
 /** What every process that runs until it is told to end looks like. */
 export interface RunningProcess {
@@ -21,10 +24,12 @@ function notReady(because: string): readonly ReadinessCheck[] {
 
 /** Starts the metrics listener, then the process. Not ready before it has started, nor once it is told to end. */
 export async function withMetrics(
+  name: ProcessName,
   { metricsListen }: Pick<Config, "metricsListen">,
   log: Logger,
   start: () => Promise<RunningProcess>,
 ): Promise<RunningProcess> {
+  exportMetrics([name], VERSION);
   let readiness = notReady("still starting");
   const metrics = await startMetricsServer({ listen: metricsListen, readiness: () => readiness, log });
   try {

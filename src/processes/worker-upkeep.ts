@@ -1,7 +1,6 @@
 /** What a worker process does again and again beside its work. */
 import { randomBytes } from "node:crypto";
 import type { NativeConnection } from "@temporalio/worker";
-import { measureOverdue } from "../credentials/rotation-sweep.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool } from "../database/pool.ts";
 import { beatWorker, readHealth, removeWorker, writeHealth } from "../database/repositories/health.ts";
@@ -26,6 +25,7 @@ import { eraseTenants } from "../retention/erase-tenants.ts";
 import { createNativeClient } from "../temporal/native-client.ts";
 import { ensureSchedules } from "../temporal/schedules.ts";
 import { startUpkeep, type UpkeepJob } from "../upkeep.ts";
+import { openMeasures } from "./worker-measures.ts";
 import type { WorkerProcessOptions } from "./worker.ts";
 
 const VERIFICATION_SWEEP_MS = 5_000;
@@ -42,7 +42,6 @@ const SCHEDULES_MS = 600_000;
 const RECONCILE_MS = 5_000;
 const LAG_MS = 2_000;
 const PRESENCE_MS = 2_000;
-const OVERDUE_CREDENTIALS_MS = 60_000;
 const ERASURE_MS = 5_000;
 const WORKER_DEAD_AFTER_MS = 6_000;
 
@@ -51,6 +50,10 @@ export interface UpkeepParts {
   readonly pool: Pool;
   /** Role signet_rotator. */
   readonly rotatorPool: Pool;
+  /** Role signet_operator. */
+  readonly operatorPool: Pool;
+  /** Role signet_audit. */
+  readonly auditPool: Pool;
   readonly keyring: Keyring;
   readonly clock: Clock;
   readonly connection: NativeConnection;
@@ -212,11 +215,7 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
       },
       healthExchange(parts),
       ...endpointFailures(parts),
-      {
-        name: "overdue credentials",
-        everyMs: OVERDUE_CREDENTIALS_MS,
-        run: async () => await measureOverdue({ pool: parts.rotatorPool, clock }),
-      },
+      ...openMeasures(parts),
       {
         name: "verification sweep",
         everyMs: VERIFICATION_SWEEP_MS,

@@ -125,7 +125,7 @@ async function watchWorkflowThreads(): Promise<never> {
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
   const { config, log } = options;
   const clock = systemClock;
-  installTemporalRuntime(log);
+  await installTemporalRuntime(log);
   const { keyring } = await loadServiceSecrets(config, randomBytes);
   const means = await loadCheckpointMeans(config, randomBytes);
   const stuck = watchWorkflowThreads();
@@ -167,6 +167,8 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     options,
     pool,
     rotatorPool,
+    operatorPool,
+    auditPool: checkpoints.auditPool,
     keyring,
     clock,
     connection,

@@ -1,5 +1,6 @@
 /** The operators' API, on a listener of its own: what it serves, in order. */
 import { transaction } from "../../database/transaction.ts";
+import { installRequestMetrics } from "../../observability/request-metrics.ts";
 import { collectOpenApi, registerAdminOpenApiRoute } from "../openapi.ts";
 import { registerHealthRoutes } from "../routes/health.ts";
 import { createServer } from "../server.ts";
@@ -40,6 +41,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
     log,
   });
 
+  installRequestMetrics(server, "admin");
   await collectOpenApi(server, "/");
   registerHealthRoutes(server, []);
   registerTenantRoutes(server, services);

@@ -74,7 +74,10 @@ test("a rotation that nobody takes up raises alerts on days 7, 21, 38 and 44, an
   }
   expect(alerts).toEqual([7, 21, 38, 44, 74, 104, 134]);
   expect(told()).toBe(alerts.length);
-  expect((await metrics.overdueCredentials.get()).values[0]?.value).toBeGreaterThanOrEqual(1);
+  expect(
+    (await metrics.overdueRotations.get()).values.find(({ labels }) => labels["kind"] === "credential")
+      ?.value,
+  ).toBeGreaterThanOrEqual(1);
   const logged = (await entries(client)).filter(([type]) => type === "credential.rotation_overdue");
   expect(logged.map(([, details]) => (details as { days: number }).days)).toEqual(alerts);
 });

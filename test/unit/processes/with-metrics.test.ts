@@ -43,7 +43,7 @@ function held(): Held {
 async function start(works: () => boolean, port: number) {
   const started = held();
   const ended = held();
-  const running = withMetrics({ metricsListen: { host: "127.0.0.1", port } }, log, async () => {
+  const running = withMetrics("api", { metricsListen: { host: "127.0.0.1", port } }, log, async () => {
     await started.promise;
     return {
       readiness: [

@@ -5,7 +5,12 @@ import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { accept as acceptWithSignet } from "../../../docs/examples/verify-with-signet.ts";
 import { accept as acceptWithStandardWebhooks } from "../../../docs/examples/verify-with-standard-webhooks.ts";
-import { region, settingsTable, withGeneratedParts } from "../../../docs/generated-parts.ts";
+import {
+  GENERATED_DOCUMENTS,
+  region,
+  settingsTable,
+  withGeneratedParts,
+} from "../../../docs/generated-parts.ts";
 import { signDelivery } from "../../../src/receiver/sign.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
@@ -20,11 +25,14 @@ async function documents(): Promise<string[]> {
   return [...top, ...below.map((path) => join("docs", path))].filter((path) => path.endsWith(".md"));
 }
 
-describe("the generated parts of the README", () => {
-  it("are what the code makes of them: run `npm run docs` when this fails", async () => {
-    const readme = await read("README.md");
-    expect(await withGeneratedParts(readme)).toBe(readme);
-  });
+describe("the generated parts of documents", () => {
+  it.each(GENERATED_DOCUMENTS)(
+    "%s is what the code makes of it: run `npm run docs` when this fails",
+    async (name) => {
+      const document = await read(name);
+      expect(await withGeneratedParts(document)).toBe(document);
+    },
+  );
 
   it("change with the settings", () => {
     const row = { variable: "SIGNET_X", fallback: "a|b", doc: "what" };

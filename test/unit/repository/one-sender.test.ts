@@ -23,6 +23,8 @@ const ALLOWED = [
   "src/delivery/http-tls.ts",
   // To the operator's own services: upstreams of the edge.
   /^src\/edge\//,
+  // The metrics of Temporal's SDK, which it serves on a loopback port of this process.
+  "src/temporal/runtime.ts",
   // Programs of the operator's and of tenants', on their own machines.
   /^src\/(?:agent|cli|client|demo|doctor|embedded)\//,
 ];

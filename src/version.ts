@@ -1,0 +1,18 @@
+/** Which build this is: the version in package.json, which lies above the sources and above `dist` alike. */
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+function find(directory: string): string {
+  try {
+    const { version } = JSON.parse(readFileSync(join(directory, "package.json"), "utf8")) as {
+      version?: string;
+    };
+    return version ?? "unknown";
+  } catch {
+    const above = dirname(directory);
+    return above === directory ? "unknown" : find(above);
+  }
+}
+
+/** Such as `0.1.0`; `unknown` where there is no package.json. */
+export const VERSION = find(import.meta.dirname);

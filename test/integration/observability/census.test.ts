@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createPool, type Pool, poolStatistics } from "../../../src/database/pool.ts";
+import {
+  CENSUS,
+  isSigningKeyOlder,
+  oldestUnsigned,
+  readCensus,
+} from "../../../src/database/repositories/census.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { useWorld } from "../../support/world.ts";
+
+const DAY_MS = 86_400_000;
+const world = useWorld();
+const pools: Pool[] = [];
+
+function pool(role: "signet_worker" | "signet_audit" | "signet_operator"): Pool {
+  const opened = createPool({
+    url: world.current.config.databaseUrl,
+    role,
+    max: 2,
+    log: createLogger({ level: "silent" }),
+  });
+  pools.push(opened);
+  return opened;
+}
+
+let worker: Pool;
+beforeAll(() => {
+  worker = pool("signet_worker");
+});
+afterAll(async () => {
+  await Promise.all(pools.map(async (opened) => await opened.end()));
+});
+
+it("counts what is open of all tenants, by state, and nothing that is over", async () => {
+  const { current: here } = world;
+  const { sql } = here;
+  const nowMs = Date.now();
+  for (const states of [
+    ["QUEUED", "QUEUED", "RETRYING", "DEAD_LETTERED", "DELIVERED"],
+    ["RETRYING", "DEAD_LETTERED", "DEAD_LETTERED", "EXPIRED", "CANCELLED"],
+  ]) {
+    const tenantId = await here.createTenant();
+    await here.createEndpoint(tenantId, "http://127.0.0.1:9/");
+    for (const [index, state] of states.entries()) {
+      const { deliveries } = await here.publish(tenantId);
+      await sql.query(
+        `UPDATE deliveries SET state = $2, carrier = $3, claimed_at = now(), next_attempt_at = now(), expires_at = $4
+          WHERE id = $1`,
+        [
+          deliveries[0]?.id,
+          state,
+          index === 1 ? "bat_x" : null,
+          new Date(nowMs + (index === 1 ? DAY_MS / 2 : 3 * DAY_MS)),
+        ],
+      );
+    }
+    // A dead letter whose time is up is no dead letter, whatever its row says.
+    const { deliveries } = await here.publish(tenantId);
+    await sql.query("UPDATE deliveries SET state = 'DEAD_LETTERED', expires_at = $2 WHERE id = $1", [
+      deliveries[0]?.id,
+      new Date(nowMs - 1_000),
+    ]);
+  }
+  const tenantId = await here.createTenant();
+  const endpoint = await here.createEndpoint(tenantId, "http://127.0.0.1:9/");
+  await sql.query(
+    "UPDATE endpoints SET state = 'PENDING', verification_state = 'WANTED', verification_requested_at = $2 WHERE id = $1",
+    [endpoint.id, new Date(nowMs - 90_000)],
+  );
+  const rotating = await here.createEndpoint(tenantId, "http://127.0.0.1:9/");
+  await sql.query("UPDATE endpoints SET secret_rotation_days = 1 WHERE id = $1", [rotating.id]);
+  await sql.query("UPDATE endpoint_secrets SET created_at = $2 WHERE endpoint_id = $1", [
+    rotating.id,
+    new Date(nowMs - 3 * DAY_MS),
+  ]);
+
+  expect(await readCensus(worker, nowMs)).toEqual({
+    waiting: 1,
+    started: 1,
+    retrying: 2,
+    deadLetters: 3,
+    expiring: 1,
+    verifications: 1,
+    oldestVerificationSeconds: 90,
+    replaysRunning: 0,
+    replaysPaused: 0,
+    overdueEndpointSecrets: 1,
+  });
+});
+
+it("reads indexes of deliveries, never a table of them", async () => {
+  const { rows } = await worker.query<{ "QUERY PLAN": string }>(`EXPLAIN ${CENSUS}`, [
+    new Date(),
+    new Date(),
+    new Date(),
+  ]);
+  const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
+  expect(plan).not.toMatch(/Seq Scan on deliveries/);
+  expect(plan).toMatch(/Index Only Scan using deliveries_\w*expires_at/);
+});
+
+it("knows since when the log waits for a checkpoint, and how old the signing key is", async () => {
+  const audit = pool("signet_audit");
+  const { rows } = await world.current.sql.query<{ at: Date }>("SELECT min(at) AS at FROM clog");
+  expect(await oldestUnsigned(audit)).toEqual(rows[0]?.at ?? undefined);
+  const operator = pool("signet_operator");
+  expect(await isSigningKeyOlder(operator, new Date(0))).toBe(false);
+});
+
+it("sums the pools of a role while they are open", async () => {
+  const [one, two] = [pool("signet_audit"), pool("signet_audit")];
+  const before = poolStatistics().find(({ role }) => role === "signet_audit")?.size ?? 0;
+  const held = await one.connect();
+  const during = poolStatistics().find(({ role }) => role === "signet_audit");
+  expect((during?.total ?? 0) - (during?.idle ?? 0)).toBeGreaterThanOrEqual(1);
+  held.release();
+  await two.end();
+  pools.splice(pools.indexOf(two), 1);
+  expect(poolStatistics().find(({ role }) => role === "signet_audit")?.size).toBe(before - 2);
+});

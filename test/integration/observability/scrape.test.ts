@@ -1,0 +1,146 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { OWN_METRICS, type ProcessName } from "../../../src/observability/metrics.ts";
+import { eventually } from "../../support/eventually.ts";
+import { hasPromtool, promtool } from "../../support/promtool.ts";
+import { startReceiver } from "../../support/receiver-server.ts";
+import { startScrapedProcesses } from "../../support/scraped-processes.ts";
+import { useStarted } from "../../support/started.ts";
+import { useWorld } from "../../support/world.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+const PROCESSES: readonly ProcessName[] = ["api", "worker", "edge"];
+
+const world = useWorld();
+const processes = useStarted(
+  "the processes",
+  async () => await startScrapedProcesses(world.current),
+  180_000,
+);
+
+/** Families by name, with their types. */
+function familiesOf(text: string): ReadonlyMap<string, string> {
+  return new Map(
+    [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = "", type = ""]) => [name, type]),
+  );
+}
+
+async function exportedAnywhere(): Promise<ReadonlyMap<string, string>> {
+  const texts = await Promise.all(PROCESSES.map(async (name) => await processes.current.scrape(name)));
+  return new Map(texts.flatMap((text) => [...familiesOf(text)]));
+}
+
+/** The value of a series, or undefined where there is none. */
+function valueOf(text: string, series: string): number | undefined {
+  const line = text.split("\n").find((candidate) => candidate.startsWith(`${series} `));
+  return line === undefined ? undefined : Number(line.slice(series.length + 1));
+}
+
+async function read(path: string): Promise<string> {
+  return await readFile(join(REPOSITORY, path), "utf8");
+}
+
+/** The metrics that PromQL expressions name; `up` is Prometheus' own. */
+function metricsNamed(text: string): readonly string[] {
+  return [...new Set(text.match(/\b(?:signet|temporal|nodejs|process)_[a-z0-9_]+\b/g))];
+}
+
+describe("the metrics of real processes", () => {
+  it.each(PROCESSES)(
+    "of the %s are what the documentation's table says, no more and no less",
+    async (name) => {
+      const exported = [...familiesOf(await processes.current.scrape(name))].filter(([family]) =>
+        family.startsWith("signet_"),
+      );
+      const table = (await read("docs/observability.md")).match(/^\| `signet_.*$/gm) ?? [];
+      const documented = table
+        .map((row) => row.split(" | ").map((cell) => cell.replaceAll(/[`|]/g, "").trim()))
+        .filter(([, , , of = ""]) => of.split(", ").includes(name))
+        .map(([family = "", type = ""]) => [family, type]);
+      expect(exported.sort()).toEqual(documented.sort());
+      expect(exported.length).toBeGreaterThan(10);
+    },
+  );
+
+  it.skipIf(!hasPromtool).each(PROCESSES)("of the %s please `promtool check metrics`", async (name) => {
+    expect(await promtool(["check", "metrics"], await processes.current.scrape(name))).toEqual({
+      code: 0,
+      output: "",
+    });
+  });
+
+  it("tell of requests by route pattern, of attempts by outcome, and name nobody", async () => {
+    const { current: of } = processes;
+    const { apiUrl, edgeUrl } = of;
+    const here = world.current;
+    await fetch(`${apiUrl}/v1/webhooks/endpoints/ep_000000000000000000000000`);
+    await fetch(`${edgeUrl}/v1/nothing/here`);
+    const receiver = await startReceiver();
+    try {
+      const tenantId = await here.createTenant();
+      await here.createEndpoint(tenantId, receiver.url);
+      const { deliveries } = await here.publish(tenantId);
+      const { id = "" } = deliveries[0] ?? {};
+      await here.untilDelivery(tenantId, id, ({ state }) => state === "DELIVERED");
+      await eventually(
+        async () =>
+          valueOf(await of.scrape("worker"), 'signet_attempts_total{outcome="delivered"}') === 1 &&
+          valueOf(await of.scrape("worker"), 'signet_deliveries_ended_total{state="delivered"}') === 1,
+        "the attempt to be counted",
+      );
+    } finally {
+      await receiver.close();
+    }
+    const [api, worker, edge] = [await of.scrape("api"), await of.scrape("worker"), await of.scrape("edge")];
+    expect(api).toContain(
+      'signet_http_requests_total{listener="public",route="/v1/webhooks/endpoints/:id",method="GET",status="401"} 1',
+    );
+    expect(valueOf(worker, "signet_first_attempt_lag_seconds_count")).toBe(1);
+    expect(valueOf(worker, "signet_attempt_seconds_count")).toBe(1);
+    expect(worker).toContain('signet_database_pool_size{role="signet_worker"} 10');
+    expect(familiesOf(worker).get("temporal_request_total")).toBe("counter");
+    for (const text of [api, worker, edge]) {
+      expect(text).not.toMatch(/"(?:ten|ep|dlv|evt|crd|prn|bat)_/);
+      expect(text).toContain('process="');
+    }
+  });
+
+  it("say what a process depends on", async () => {
+    const { current: of } = processes;
+    await eventually(
+      async () =>
+        valueOf(await of.scrape("worker"), 'signet_check_ok{check="temporal"}') === 1 &&
+        valueOf(await of.scrape("edge"), 'signet_check_ok{check="revocation"}') === 1,
+      "the checks to have been asked",
+    );
+    expect(await of.scrape("worker")).not.toContain('check="process"');
+  });
+});
+
+describe("the dashboard and the alert rules", () => {
+  it.each(["deploy/grafana/dashboard.json", "deploy/prometheus/alerts.yml"])(
+    "%s names only metrics that a real process exports",
+    async (path) => {
+      const named = metricsNamed(await read(path));
+      expect(named.length).toBeGreaterThan(15);
+      // The SDK of Temporal has a metric once there is something to say.
+      await expect
+        .poll(
+          async () => {
+            const exported = await exportedAnywhere();
+            return named.filter((name) => {
+              const family = name.replace(/_(?:bucket|sum|count)$/, "");
+              return !exported.has(name) && exported.get(family) !== "histogram";
+            });
+          },
+          { timeout: 90_000, interval: 500 },
+        )
+        .toEqual([]);
+    },
+  );
+});
+
+it("is in the table of at least one process, each metric", () => {
+  expect(OWN_METRICS.filter(({ processes: of }) => of.length === 0)).toEqual([]);
+});

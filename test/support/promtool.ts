@@ -1,0 +1,29 @@
+/** Prometheus' own checker, where this machine has it (Debian: the package `prometheus`). */
+import { spawn, spawnSync } from "node:child_process";
+
+const PROGRAM = "promtool";
+
+/** Whether it is there; whoever skips for its sake must say so loudly. */
+export const hasPromtool = spawnSync(PROGRAM, ["--version"]).error === undefined;
+
+if (!hasPromtool) {
+  process.stderr.write("\nSKIPPED: promtool is not on PATH (Debian: apt install prometheus)\n");
+}
+
+export interface PromtoolResult {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+/** Runs it with a text on its standard input. */
+export async function promtool(args: readonly string[], input = ""): Promise<PromtoolResult> {
+  const child = spawn(PROGRAM, args, { stdio: ["pipe", "pipe", "pipe"] });
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (output += text));
+  child.stdin.end(input);
+  return await new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code) => resolve({ code, output }));
+  });
+}

@@ -1,0 +1,82 @@
+/** The three processes of a deployment, each of its own, run from the sources, with what they export. */
+import { join } from "node:path";
+import { eventually } from "./eventually.ts";
+import { freePorts } from "./free-port.ts";
+import { type SpawnedProcess, spawnProcess } from "./processes.ts";
+import type { Environment } from "../../src/config.ts";
+import type { ProcessName } from "../../src/observability/metrics.ts";
+import type { World } from "./world.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..");
+const START_MS = 120_000;
+
+export interface ScrapedProcesses {
+  /** Of the api. */
+  readonly apiUrl: string;
+  readonly adminUrl: string;
+  readonly edgeUrl: string;
+  scrape(process: ProcessName): Promise<string>;
+  output(process: ProcessName): string;
+  /** Sends SIGTERM and waits. */
+  stop(process: ProcessName): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Starts them and resolves when all are ready. */
+export async function startScrapedProcesses(
+  world: World,
+  environment: Environment = {},
+): Promise<ScrapedProcesses> {
+  const [api, admin, edge, ...metricsPorts] = await freePorts(6);
+  const ports: Record<ProcessName, number> = {
+    api: metricsPorts[0] ?? 0,
+    worker: metricsPorts[1] ?? 0,
+    edge: metricsPorts[2] ?? 0,
+  };
+  const shared = {
+    ...world.environment,
+    SIGNET_LOG_LEVEL: "info",
+    SIGNET_MTLS_MODE: "off",
+    SIGNET_API_LISTEN: `127.0.0.1:${api}`,
+    SIGNET_ADMIN_LISTEN: `127.0.0.1:${admin}`,
+    SIGNET_EDGE_LISTEN: `127.0.0.1:${edge}`,
+    SIGNET_EDGE_API_URL: `http://127.0.0.1:${api}`,
+    ...environment,
+  };
+  const start = (name: ProcessName): SpawnedProcess =>
+    spawnProcess({
+      command: ["node", "--import", "tsx", "src/main.ts", name],
+      cwd: REPOSITORY,
+      environment: { ...shared, SIGNET_METRICS_LISTEN: `127.0.0.1:${ports[name]}` },
+    });
+  const children = { api: start("api"), worker: start("worker"), edge: start("edge") };
+  const close = async (): Promise<void> => {
+    await Promise.all(Object.values(children).map(async (child) => await child.stop("SIGKILL")));
+  };
+  const untilReady = async (name: ProcessName): Promise<void> => {
+    await eventually(
+      async () =>
+        children[name].state() !== undefined || (await fetch(`http://127.0.0.1:${ports[name]}/readyz`)).ok,
+      `the ${name} to be ready`,
+      START_MS,
+    );
+    if (children[name].state() !== undefined) {
+      throw new Error(`the ${name} has ended:\n${children[name].output()}`);
+    }
+  };
+  try {
+    await Promise.all((["api", "worker", "edge"] as const).map(untilReady));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    apiUrl: `http://127.0.0.1:${api}`,
+    adminUrl: `http://127.0.0.1:${admin}`,
+    edgeUrl: `http://127.0.0.1:${edge}`,
+    scrape: async (name) => await (await fetch(`http://127.0.0.1:${ports[name]}/metrics`)).text(),
+    output: (name) => children[name].output(),
+    stop: async (name) => void (await children[name].stop()),
+    close,
+  };
+}

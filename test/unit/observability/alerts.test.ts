@@ -1,0 +1,64 @@
+/** Alert rules that are right, tested, and explained. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { hasPromtool, promtool } from "../../support/promtool.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+const DIRECTORY = join(REPOSITORY, "deploy", "prometheus");
+
+interface Rule {
+  readonly alert: string;
+  readonly labels: { readonly severity: string };
+  readonly annotations: { readonly summary: string; readonly runbook: string };
+}
+
+async function rules(): Promise<readonly Rule[]> {
+  const { groups } = parse(await readFile(join(DIRECTORY, "alerts.yml"), "utf8")) as {
+    groups: readonly { readonly rules: readonly Rule[] }[];
+  };
+  return groups.flatMap((group) => group.rules);
+}
+
+describe.skipIf(!hasPromtool)("promtool", () => {
+  it.each([
+    ["the rules", ["check", "rules", join(DIRECTORY, "alerts.yml")]],
+    ["the scrape configuration", ["check", "config", join(DIRECTORY, "prometheus.yml")]],
+    ["that each alert fires, and does not", ["test", "rules", join(DIRECTORY, "alerts.test.yml")]],
+  ])("agrees with %s", async (_what, args) => {
+    const { code, output } = await promtool(args);
+    expect(code, output).toBe(0);
+  });
+});
+
+describe("each alert", () => {
+  it("has a test in which it fires and one in which it is quiet", async () => {
+    const { tests } = parse(await readFile(join(DIRECTORY, "alerts.test.yml"), "utf8")) as {
+      tests: readonly {
+        readonly alert_rule_test: readonly {
+          readonly alertname: string;
+          readonly exp_alerts: readonly unknown[];
+        }[];
+      }[];
+    };
+    const tested = tests.flatMap(({ alert_rule_test: of }) => of);
+    for (const { alert } of await rules()) {
+      const fired = tested
+        .filter(({ alertname }) => alertname === alert)
+        .map((test) => test.exp_alerts.length > 0);
+      expect([fired.length, new Set(fired).size], alert).toEqual([2, 2]);
+    }
+  });
+
+  it("is severe to a known degree, and explained in the runbook where it says", async () => {
+    const runbook = await readFile(join(REPOSITORY, "docs", "runbook.md"), "utf8");
+    const headings = [...runbook.matchAll(/^## (\w+)$/gm)].map(([, heading = ""]) => heading);
+    const alerts = await rules();
+    expect(headings).toEqual(alerts.map(({ alert }) => alert));
+    for (const { alert, labels, annotations } of alerts) {
+      expect(["critical", "warning", "info"]).toContain(labels.severity);
+      expect(annotations.runbook).toBe(`docs/runbook.md#${alert.toLowerCase()}`);
+    }
+  });
+});
