@@ -165,14 +165,11 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   const revocations = requestCheckpoints(config.databaseUrl, temporal, log);
   const upkeep = startWorkerUpkeep({
     options,
-    pool,
-    rotatorPool,
+    ...parts,
     operatorPool,
     auditPool: checkpoints.auditPool,
     keyring,
     clock,
-    connection,
-    engine,
     dispatcher,
   });
   dispatcher.start();

@@ -57,8 +57,8 @@ describe("the metrics of real processes", () => {
       const documented = table
         .map((row) => row.split(" | ").map((cell) => cell.replaceAll(/[`|]/g, "").trim()))
         .filter(([, , , of = ""]) => of.split(", ").includes(name))
-        .map(([family = "", type = ""]) => [family, type]);
-      expect(exported.sort()).toEqual(documented.sort());
+        .map(([family = "", type = ""]) => [family, type] as const);
+      expect(new Map(exported)).toEqual(new Map(documented));
       expect(exported.length).toBeGreaterThan(10);
     },
   );
