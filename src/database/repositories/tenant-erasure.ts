@@ -131,6 +131,9 @@ const DELETIONS: Readonly<Record<string, string>> = {
   dead_letter_notices: deletion("dead_letter_notices", "kind, endpoint_id, bucket"),
   replay_items: deletion("replay_items", "job_id, position"),
   replay_jobs: deletion("replay_jobs", "id"),
+  endpoint_grades: deletion("endpoint_grades", "id"),
+  portal_links: deletion("portal_links", "hash"),
+  portal_sessions: deletion("portal_sessions", "hash"),
   endpoint_secrets: deletion("endpoint_secrets", "endpoint_id, version"),
   endpoint_authentications: deletion("endpoint_authentications", "endpoint_id"),
   endpoint_health: `DELETE FROM endpoint_health WHERE endpoint_id IN (

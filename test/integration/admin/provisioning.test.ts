@@ -109,6 +109,7 @@ describe("creation answers 201 with the object", () => {
       replaced_by: null,
       due_at: TIME,
       overdue: false,
+      signature_required: false,
     });
     const shown = await api.admin("GET", `/credentials/${String(rest["id"])}`);
     expect(shown.body).toEqual({

@@ -153,7 +153,7 @@ describe("404 and 405", () => {
   test.each([
     ["POST", "/.well-known/jwks.json", "GET"],
     ["DELETE", "/v1/credentials", "GET, POST"],
-    ["PUT", "/v1/credentials/crd_000000000000000000000000", "GET"],
+    ["PUT", "/v1/credentials/crd_000000000000000000000000", "GET, PATCH"],
     ["OPTIONS", "/healthz", "GET"],
   ])("%s %s: the header Allow says %s", async (method, instance, allow) => {
     const answer = await api.request(instance, { method, headers: bearer(token) });
