@@ -4,7 +4,7 @@
  *
  * Signatures are made with `node:crypto` alone: an implementation that wrote its own vectors would agree with itself.
  */
-import { createHmac } from "node:crypto";
+import { createHmac, createPrivateKey, createPublicKey, sign } from "node:crypto";
 
 /** A header's name and value, in the order and spelling in which they came; repeated where it was sent twice. */
 type Header = readonly [name: string, value: string];
@@ -20,6 +20,8 @@ export interface Vector {
   readonly name: string;
   /** Why the answer is what it is, where the name does not say so. */
   readonly why?: string;
+  /** What it takes besides HMAC; who cannot do it leaves the vector out. */
+  readonly algorithm?: "ed25519";
   readonly secrets: readonly string[];
   readonly now_seconds: number;
   readonly body_base64: string;
@@ -367,6 +369,50 @@ function formats(): Vector[] {
   ];
 }
 
+function asymmetric(): Vector[] {
+  const seed = Buffer.from(Array.from({ length: 32 }, (_, index) => index));
+  const privateKey = createPrivateKey({
+    key: Buffer.concat([Buffer.from("302e020100300506032b657004220420", "hex"), seed]),
+    format: "der",
+    type: "pkcs8",
+  });
+  const raw = createPublicKey(privateKey).export({ format: "der", type: "spki" }).subarray(-32);
+  const publicKey = `whpk_${raw.toString("base64")}`;
+  const signed = (body: Buffer): string => {
+    const message = Buffer.concat([Buffer.from(`${ID}.${NOW}.`), body]);
+    return `v1a,${sign(null, message, privateKey).toString("base64")}`;
+  };
+  const v1a = signed(BODY);
+  const both = headersOf(BODY, { "webhook-signature": `${v1Of(CURRENT, BODY)} ${v1a}` });
+  const vectors = [
+    vector(
+      "Ed25519: the receiver has the public key",
+      { secrets: [publicKey], headers: both },
+      { result: "accepted", id: ID, scheme: "v1a" },
+    ),
+    accepted("Ed25519: the receiver has the secret", { headers: both }),
+    refused("Ed25519: another body", "SIGNATURE_INVALID", {
+      secrets: [publicKey],
+      body: bodyOf("{}"),
+      headers: headersOf(bodyOf("{}"), { "webhook-signature": v1a }),
+    }),
+    refused("Ed25519: the receiver has a public key and the request no v1a", "SIGNATURE_INVALID", {
+      secrets: [publicKey],
+      headers: headersOf(BODY),
+    }),
+    refused("Ed25519: a truncated signature", "SIGNATURE_INVALID", {
+      secrets: [publicKey],
+      headers: headersOf(BODY, { "webhook-signature": v1a.slice(0, 40) }),
+    }),
+    vector(
+      "Ed25519: a public key with a character cut off",
+      { secrets: [publicKey.slice(0, -1)], headers: both },
+      { result: "misconfigured" },
+    ),
+  ];
+  return vectors.map((one) => ({ ...one, algorithm: "ed25519" }));
+}
+
 function mistakes(): Vector[] {
   const draft = { headers: headersOf(BODY) };
   const cases: readonly (readonly [string, readonly string[]])[] = [
@@ -394,6 +440,7 @@ export function webhookSignatures(): VectorFile {
       ...ids(),
       ...rotation(),
       ...formats(),
+      ...asymmetric(),
       ...mistakes(),
     ],
   };

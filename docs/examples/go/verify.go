@@ -3,6 +3,7 @@ package webhooks
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -37,6 +38,7 @@ type Limits struct{ Tolerance, Future int64 }
 var (
 	sha256Format       = regexp.MustCompile(`^sha256=[0-9a-f]{64}$`)
 	v1Format           = regexp.MustCompile(`^v1,[A-Za-z0-9+/]{43}=$`)
+	v1aFormat          = regexp.MustCompile(`^v1a,[A-Za-z0-9+/]{86}==$`)
 	otherVersionFormat = regexp.MustCompile(`^v[0-9a-z]+,[\x21-\x7e]+$`)
 	timestampFormat    = regexp.MustCompile(`^(?:0|[1-9][0-9]{0,11})$`)
 	idFormat           = regexp.MustCompile(`^[\x21-\x2d\x2f-\x7e]{1,256}$`)
@@ -70,7 +72,7 @@ func header(headers http.Header, name string, format *regexp.Regexp) (string, er
 
 type signed struct {
 	sha256                       []string
-	v1                           []string
+	v1, v1a                      []string
 	standard                     bool
 	standardID, standardTime, id string
 	at                           int64
@@ -89,6 +91,8 @@ func readStandard(headers http.Header, found *signed) error {
 		switch {
 		case v1Format.MatchString(entry):
 			found.v1 = append(found.v1, entry)
+		case v1aFormat.MatchString(entry):
+			found.v1a = append(found.v1a, entry)
 		case strings.HasPrefix(entry, "v1,") || !otherVersionFormat.MatchString(entry):
 			return malformed
 		}
@@ -138,10 +142,34 @@ func anyEqual(values []string, expected string) bool {
 	return false
 }
 
+// matchesPublicKey verifies v1a signatures: Ed25519 with the endpoint's public key, whpk_….
+func matchesPublicKey(found *signed, text string, body []byte) (bool, error) {
+	key, err := base64.StdEncoding.Strict().DecodeString(strings.TrimPrefix(text, "whpk_"))
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		return false, errors.New("a public key is whpk_ followed by the base64 of 32 bytes")
+	}
+	message := append([]byte(found.standardID+"."+found.standardTime+"."), body...)
+	for _, entry := range found.v1a {
+		value, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(entry, "v1a,"))
+		if err == nil && ed25519.Verify(key, message, value) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // scheme says which signature matches one of the secrets: v1 covers more and goes first.
 func scheme(found *signed, secrets []string, body []byte) (string, error) {
 	match := ""
 	for _, secret := range secrets {
+		if strings.HasPrefix(secret, "whpk_") {
+			if matches, err := matchesPublicKey(found, secret, body); err != nil {
+				return "", err
+			} else if matches {
+				return "v1a", nil
+			}
+			continue
+		}
 		key, err := keyOf(secret)
 		if err != nil {
 			return "", err
@@ -197,7 +225,7 @@ func checkSentAt(found *signed, scheme string, members map[string]json.RawMessag
 
 func verifiedID(found *signed, scheme string, members map[string]json.RawMessage) (*string, error) {
 	var id *string
-	if scheme == "v1" {
+	if scheme != "sha256" {
 		id = &found.standardID
 	} else if text := bytes.TrimSpace(members["id"]); len(text) > 0 && text[0] == '"' {
 		if json.Unmarshal(text, &id) != nil {

@@ -89,7 +89,8 @@ describe("the answers of the vectors are given", () => {
     "by the Python example",
     async () => {
       const { stdout } = await run("python3", ["test/vectors/check.py"], { cwd: REPOSITORY });
-      expect(stdout).toBe(`${file.vectors.length} vectors, 0 wrong\n`);
+      const hmac = file.vectors.filter(({ algorithm }) => algorithm === undefined);
+      expect(stdout).toBe(`${hmac.length} vectors, 0 wrong\n`);
     },
     TOOLCHAIN_MS,
   );
