@@ -1,6 +1,8 @@
 /** The dead-letter queue: deliveries that have failed 17 times, for 7 days. */
-import type { Delivery, DeliveryFilter } from "./deliveries.ts";
-import { List } from "./paging.ts";
+import type { AttemptError, Delivery, DeliveryFilter } from "./deliveries.ts";
+import { type IdempotentOptions, idempotencyKeyOf } from "./idempotency.ts";
+import { List, type PageOptions } from "./paging.ts";
+import type { ReplayJob, ReplayPace, ReplaySelection } from "./replays.ts";
 import { type CallOptions, segment, type Transport } from "./transport.ts";
 
 const PATH = "/v1/webhooks/dlq";
@@ -9,6 +11,15 @@ export interface DeadLetter extends Delivery {
   readonly reason: "attempts_exhausted" | "endpoint_disabled" | null;
   /** What could not be delivered. */
   readonly event: object | null;
+}
+
+/** Dead letters of one endpoint that failed alike. */
+export interface DeadLetterGroup {
+  readonly endpoint_id: string;
+  readonly reason: "attempts_exhausted" | "endpoint_disabled";
+  /** Null where no attempt was made. */
+  readonly last_error: AttemptError | null;
+  readonly count: number;
 }
 
 export class DeadLetters {
@@ -20,6 +31,11 @@ export class DeadLetters {
 
   list(filter: DeliveryFilter = {}): List<DeadLetter> {
     return new List(this.#transport, PATH, filter);
+  }
+
+  /** The queue in numbers, by endpoint, reason and class of failure. */
+  groups(filter: PageOptions & { readonly endpoint_id?: string } = {}): List<DeadLetterGroup> {
+    return new List(this.#transport, `${PATH}/groups`, filter);
   }
 
   /** @param id a dead letter's id is its delivery's */
@@ -35,5 +51,29 @@ export class DeadLetters {
    */
   async replay(id: string, options: CallOptions = {}): Promise<Delivery> {
     return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/replay`, ...options });
+  }
+
+  /** How many dead letters {@link replayAll} would replay. */
+  async countReplay(which: ReplaySelection, options: CallOptions = {}): Promise<number> {
+    const body = { ...which, dry_run: true };
+    const { total } = await this.#transport.call<{ readonly total: number }>({
+      method: "POST",
+      path: `${PATH}/replay`,
+      body,
+      repeatable: true,
+      ...options,
+    });
+    return total;
+  }
+
+  /** Replays many as a job: those that are in the queue now, up to 100,000 (10,000 by id). */
+  async replayAll(which: ReplaySelection & ReplayPace, options: IdempotentOptions = {}): Promise<ReplayJob> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/replay`,
+      body: which,
+      ...options,
+      idempotencyKey: idempotencyKeyOf(options),
+    });
   }
 }

@@ -88,4 +88,26 @@ export class Deliveries {
     });
     return data;
   }
+
+  /**
+   * Makes the next attempt now; it uses its slot, and later instants stay.
+   *
+   * @throws SignetApiError INVALID_STATE when it has no further attempt
+   */
+  async retry(id: string, options: CallOptions = {}): Promise<Delivery> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/retry`,
+      ...options,
+    });
+  }
+
+  /** No further attempts. @throws SignetApiError INVALID_STATE when it is over already */
+  async cancel(id: string, options: CallOptions = {}): Promise<Delivery> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/cancel`,
+      ...options,
+    });
+  }
 }

@@ -4,6 +4,7 @@ import { EndpointSecrets } from "./endpoint-secrets.ts";
 import type { Grade } from "./grades.ts";
 import { idempotencyKeyOf, type IdempotentOptions } from "./idempotency.ts";
 import { List, type PageOptions } from "./paging.ts";
+import type { MissedEvents, ReplayJob } from "./replays.ts";
 import { type CallOptions, segment, type Transport } from "./transport.ts";
 
 const PATH = "/v1/webhooks/endpoints";
@@ -208,6 +209,29 @@ export class Endpoints {
       method: "GET",
       path: `${PATH}/${segment(id)}/grades/${segment(gradeId)}`,
       ...options,
+    });
+  }
+
+  /** How many events {@link replayMissing} would deliver. */
+  async countMissing(id: string, which: MissedEvents, options: CallOptions = {}): Promise<number> {
+    const { total } = await this.#transport.call<{ readonly total: number }>({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/replay-missing`,
+      body: { ...which, dry_run: true },
+      repeatable: true,
+      ...options,
+    });
+    return total;
+  }
+
+  /** Delivers the events that the endpoint has never got, as a job: from before it was there, or while it was not ACTIVE. */
+  async replayMissing(id: string, which: MissedEvents, options: IdempotentOptions = {}): Promise<ReplayJob> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/replay-missing`,
+      body: which,
+      ...options,
+      idempotencyKey: idempotencyKeyOf(options),
     });
   }
 }

@@ -20,7 +20,7 @@ export type {
   RevokeOptions,
   SecretVersion,
 } from "./credentials.ts";
-export type { DeadLetter } from "./dead-letters.ts";
+export type { DeadLetter, DeadLetterGroup } from "./dead-letters.ts";
 export type { Attempt, AttemptError, Delivery, DeliveryFilter, DeliveryState } from "./deliveries.ts";
 export type {
   EndpointSecretVersion,
@@ -64,6 +64,7 @@ export type {
 export { FileCredentialStore, parseCredential, serializeCredential } from "./file-credential-store.ts";
 export type { IdempotentOptions } from "./idempotency.ts";
 export type { List, Page, PageOptions } from "./paging.ts";
+export type { MissedEvents, ReplayItem, ReplayJob, ReplayPace, ReplaySelection } from "./replays.ts";
 export type { RetryPolicy } from "./retry.ts";
 export type { Clock, Fetch, Runtime, Warn, Warning } from "./runtime.ts";
 export { SignetClient, type SignetClientOptions } from "./signet-client.ts";

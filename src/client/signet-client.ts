@@ -6,6 +6,7 @@ import { Deliveries } from "./deliveries.ts";
 import { Endpoints } from "./endpoints.ts";
 import { EventTypes } from "./event-types.ts";
 import { Events } from "./events.ts";
+import { Replays } from "./replays.ts";
 import type { AccessToken, TokenSource } from "./token-source.ts";
 import { connect, type ConnectionOptions } from "./token-sources.ts";
 import { Transport } from "./transport.ts";
@@ -34,6 +35,7 @@ export class SignetClient {
   readonly events: Events;
   readonly deliveries: Deliveries;
   readonly deadLetters: DeadLetters;
+  readonly replays: Replays;
   readonly credentials: Credentials;
   readonly compliance: Compliance;
   readonly #source: TokenSource;
@@ -47,6 +49,7 @@ export class SignetClient {
     this.events = new Events(transport);
     this.deliveries = new Deliveries(transport);
     this.deadLetters = new DeadLetters(transport);
+    this.replays = new Replays(transport);
     this.credentials = new Credentials(transport);
     this.compliance = new Compliance(transport);
   }

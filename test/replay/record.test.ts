@@ -9,9 +9,21 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { afterEach, beforeAll, describe, inject, test } from "vitest";
-import { type DeliverInput, TASK_QUEUES } from "../../workflows/messages.ts";
+import type { ReplayJobStatus } from "../../activities/types.ts";
+import {
+  cancelReplaySignal,
+  type DeliverInput,
+  pauseSignal,
+  type ReplayInput,
+  replayStatusQuery,
+  replayWorkflowId,
+  resumeSignal,
+  TASK_QUEUES,
+  WORKFLOW_TYPES,
+} from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { useWorld, type World } from "../support/world.ts";
 
 type Script = readonly Behaviour[];
@@ -110,6 +122,70 @@ describe.runIf(RECORDING)("histories of deliver", () => {
     const { id } = await publish(made.current, [{ kind: "answer", status: 200, delayMs: 1_600 }]);
     await closed(made.current, id);
     await save(made.current, "deliver-settled", id);
+  });
+});
+
+describe.runIf(RECORDING)("histories of replayDeadLetters", () => {
+  const made = useWorld();
+  beforeAll(async () => {
+    await made.current.startWorker();
+  });
+
+  /** A job that is started by hand, so that its history can be short. */
+  async function start(count: number, rate: number, historyMax?: number): Promise<string> {
+    const world = made.current;
+    const tenant = await world.createTenant();
+    const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
+    await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count });
+    const job = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: rate });
+    const input: ReplayInput = {
+      v: 1,
+      job_id: job.id,
+      rate_per_second: rate,
+      status: { state: "RUNNING", total: count, done: 0, failed: 0, skipped: 0, position: 0 },
+      ...(historyMax === undefined ? {} : { history_max: historyMax }),
+    };
+    const workflowId = replayWorkflowId(job.id);
+    await world.temporal.workflow.start(WORKFLOW_TYPES.replayDeadLetters, {
+      workflowId,
+      taskQueue: TASK_QUEUES.control,
+      args: [input],
+    });
+    return workflowId;
+  }
+
+  async function untilStatus(
+    workflowId: string,
+    wanted: (status: ReplayJobStatus) => boolean,
+  ): Promise<void> {
+    await eventually(
+      async () => wanted(await made.current.temporal.workflow.getHandle(workflowId).query(replayStatusQuery)),
+      workflowId,
+    );
+  }
+
+  test("to its end, continued as new", async () => {
+    const workflowId = await start(30, 10, 12);
+    const { runId } = await made.current.temporal.workflow.getHandle(workflowId).describe();
+    await closed(made.current, workflowId);
+    await save(made.current, "replay-continued", workflowId, runId);
+    await save(made.current, "replay-completed", workflowId);
+  });
+
+  test("running, paused, and cancelled", async () => {
+    const world = made.current;
+    const workflowId = await start(400, 4);
+    const handle = world.temporal.workflow.getHandle(workflowId);
+    await untilStatus(workflowId, ({ done }) => done >= 8);
+    await save(world, "replay-running", workflowId);
+    await handle.signal(pauseSignal, { by: "recording" });
+    await untilStatus(workflowId, ({ state }) => state === "PAUSED");
+    await save(world, "replay-paused", workflowId);
+    await handle.signal(resumeSignal);
+    await untilStatus(workflowId, ({ state }) => state === "RUNNING");
+    await handle.signal(cancelReplaySignal, { by: "recording" });
+    await closed(world, workflowId);
+    await save(world, "replay-cancelled", workflowId);
   });
 });
 

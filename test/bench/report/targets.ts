@@ -143,6 +143,17 @@ const LIMITS: readonly Limit[] = [
     read: found("compliance", "best_verified_per_second"),
   },
   {
+    target: "bulk replay of 10,000 dead letters: per second",
+    atLeast: 500,
+    read: found("dead_letters", "replayed_per_second"),
+  },
+  {
+    target: "page of 100 of 1,000,000 dead letters: p99 ms",
+    atMost: 20,
+    read: found("dead_letters", "page_ms", "p99"),
+  },
+  { target: "… in groups: p99 ms", atMost: 200, read: found("dead_letters", "groups_ms", "p99") },
+  {
     target: "receiver down: ingest/s",
     // Of 250/s on a clock of milliseconds.
     atLeast: 249,

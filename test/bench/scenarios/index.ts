@@ -1,6 +1,7 @@
 /** Every scenario, in the order they run: those that leave work behind have worlds of their own and come last. */
 import type { Scenario } from "./bench.ts";
 import { compliance } from "./compliance.ts";
+import { deadLetters } from "./dead-letters.ts";
 import { edge } from "./edge.ts";
 import { egress } from "./egress.ts";
 import { failingReceiver } from "./failing-receiver.ts";
@@ -29,6 +30,7 @@ export const SCENARIOS: readonly Scenario[] = [
   revocation,
   rotation,
   million,
+  deadLetters,
   noisyNeighbour,
   failingReceiver,
 ];

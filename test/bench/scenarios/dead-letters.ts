@@ -1,0 +1,139 @@
+/** The dead-letter queue: a bulk replay of 10,000, pages and numbers of a queue of 1,000,000. */
+import { setTimeout as delay } from "node:timers/promises";
+import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { withClient } from "../environment/postgres.ts";
+import { accessToken, requestJson } from "../environment/provision.ts";
+import type { World } from "../environment/world.ts";
+import { monotonicMs } from "../load/monotonic.ts";
+import { round } from "../report/measurement.ts";
+import { type Percentiles, percentiles } from "../measure/statistics.ts";
+import type { Bench, Scenario } from "./bench.ts";
+
+const LETTERS = 1_000_000;
+const REPLAYED = 10_000;
+const PAGES = 300;
+const GROUPINGS = 100;
+const SEEDED_AT_ONCE = 50_000;
+const DAY_MS = 86_400_000;
+const POLL_MS = 20;
+const ERRORS = ["status", "timeout", "connect", "tls", "dns"] as const;
+
+/** A tenant with its API. */
+interface Queue {
+  readonly url: string;
+  readonly token: string;
+  readonly tenantId: string;
+  readonly endpointIds: readonly string[];
+}
+
+async function makeQueue(world: World, name: string, endpoints: number): Promise<Queue> {
+  const { tenants } = await world.group({
+    name,
+    tenants: 1,
+    endpointsPerTenant: endpoints,
+    fanOut: "one",
+  });
+  const [tenant] = tenants;
+  if (tenant === undefined) {
+    throw new Error("a group without tenants");
+  }
+  const endpointIds = await withClient(world.adminDatabaseUrl, async (client) => {
+    const { rows } = await client.query<{ id: string }>("SELECT id FROM endpoints WHERE tenant_id = $1", [
+      tenant.id,
+    ]);
+    return rows.map(({ id }) => id);
+  });
+  return {
+    url: `${world.signet.apiUrl}/v1/webhooks`,
+    token: await accessToken(world.signet, tenant),
+    tenantId: tenant.id,
+    endpointIds,
+  };
+}
+
+async function fill(world: World, { tenantId, endpointIds }: Queue, letters: number): Promise<void> {
+  await withClient(world.adminDatabaseUrl, async (client) => {
+    await client.query("SELECT ensure_day_partitions((now() - interval '7 days')::date, 8)");
+    for (let seeded = 0, turn = 0; seeded < letters; seeded += SEEDED_AT_ONCE, turn += 1) {
+      await seedDeadLetters(client, {
+        tenantId,
+        endpointId: endpointIds[turn % endpointIds.length] ?? "",
+        count: Math.min(SEEDED_AT_ONCE, letters - seeded),
+        atMs: Date.now() - (turn % 7) * DAY_MS,
+        error: ERRORS[turn % ERRORS.length] ?? "status",
+      });
+    }
+    await untilFolded(world);
+    await client.query("VACUUM (ANALYZE) events, deliveries");
+  });
+}
+
+async function untilFolded(world: World): Promise<void> {
+  await withClient(world.adminDatabaseUrl, async (client) => {
+    while ((await client.query("SELECT FROM dead_letter_changes LIMIT 1")).rowCount !== 0) {
+      await delay(POLL_MS);
+    }
+  });
+}
+
+/** Milliseconds of single requests, one after the other. */
+async function timed(count: number, ask: () => Promise<unknown>): Promise<Percentiles> {
+  const times: number[] = [];
+  for (let call = 0; call < count; call += 1) {
+    const begun = monotonicMs();
+    await ask();
+    times.push(monotonicMs() - begun);
+  }
+  return percentiles(times);
+}
+
+async function pages({ url, token }: Queue): Promise<Percentiles> {
+  let cursor = "";
+  return await timed(PAGES, async () => {
+    const page = await requestJson("GET", `${url}/dlq?limit=100${cursor}`, token);
+    const next = page["next_cursor"];
+    cursor = typeof next === "string" ? `&cursor=${encodeURIComponent(next)}` : "";
+  });
+}
+
+/** Replays everything in the queue by one job; letters per second from the request to its completion. */
+async function replay({ url, token }: Queue, letters: number): Promise<number> {
+  const begun = monotonicMs();
+  const job = await requestJson("POST", `${url}/dlq/replay`, token, { filter: {}, rate_per_second: 5_000 });
+  for (;;) {
+    const { state, done } = await requestJson("GET", `${url}/replays/${String(job["id"])}`, token);
+    if (state === "COMPLETED") {
+      if (done !== letters) {
+        throw new Error(`${String(done)} of ${letters} were replayed`);
+      }
+      return round((letters / (monotonicMs() - begun)) * 1_000, 1);
+    }
+    await delay(POLL_MS);
+  }
+}
+
+async function runScenario(bench: Bench): Promise<void> {
+  const world = await bench.world({}, "dead-letters");
+  const small = await makeQueue(world, "replayed", 1);
+  await fill(world, small, REPLAYED);
+  const perSecond = await replay(small, REPLAYED);
+  const letters = bench.events(LETTERS);
+  bench.log(`${perSecond} replayed per second; inserting ${letters} dead letters`);
+  const large = await makeQueue(world, "large", 10);
+  await fill(world, large, letters);
+  bench.findings["dead_letters"] = {
+    letters,
+    replayed_per_second: perSecond,
+    page_ms: await pages(large),
+    groups_ms: await timed(
+      GROUPINGS,
+      async () => await requestJson("GET", `${large.url}/dlq/groups?limit=100`, large.token),
+    ),
+  };
+}
+
+export const deadLetters: Scenario = {
+  name: "dead-letters",
+  about: "bulk replay of 10,000 dead letters; pages and groups of a queue of 1,000,000",
+  run: runScenario,
+};
