@@ -1,10 +1,6 @@
 /** What the portal is made with, and what its pages work with. */
-import type { FastifyReply } from "fastify";
 import type { InProcessCalls } from "../api/in-process.ts";
-import type { SessionCookie } from "./cookie.ts";
-import type { PageContent } from "./layout.ts";
 import type { PortalSessions } from "./sessions.ts";
-import type { Visit } from "./visit.ts";
 
 export interface PortalOptions {
   readonly sessions: PortalSessions;
@@ -14,13 +10,6 @@ export interface PortalOptions {
   /** Temporal's web UI and the namespace there; operators are led to it. */
   readonly temporal: { readonly uiUrl: string | undefined; readonly namespace: string };
   readonly development: boolean;
-}
-
-/** What the pages work with. */
-export interface PortalParts extends PortalOptions {
-  readonly cookie: SessionCookie;
-  /** Answers with a page. */
-  readonly send: (reply: FastifyReply, visit: Visit | undefined, content: PageContent) => FastifyReply;
 }
 
 /** 303: what a form did is not done again by reloading what follows. */

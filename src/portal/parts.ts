@@ -112,3 +112,15 @@ export function table(label: string, headings: readonly string[], rows: readonly
     </table>
   </div>`;
 }
+
+/** JSON that can be scrolled, also by keyboard. */
+export function jsonBlock(label: string, value: unknown): Html {
+  return html`<pre tabindex="0" role="region" aria-label="${label}">
+${JSON.stringify(value, undefined, 2)}</pre>`;
+}
+
+/** The way into Temporal's web UI, as one of the {@link facts}; none where the portal does not know it. */
+export function workflowFact(visit: Visit, name: string, workflowId: string): (readonly [string, Part])[] {
+  const url = visit.workflowUrl(workflowId);
+  return url === undefined ? [] : [[name, html`<a href="${url}" rel="noreferrer">Open in Temporal</a>`]];
+}

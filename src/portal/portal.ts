@@ -10,12 +10,15 @@ import type { SignetServer } from "../api/types.ts";
 import { SignetError } from "../errors.ts";
 import { scopeViolation } from "../oauth/bearer-errors.ts";
 import { loadAssets } from "./assets.ts";
-import type { PortalOptions, PortalParts } from "./context.ts";
+import type { PortalOptions } from "./context.ts";
+import type { PortalParts } from "./page-parts.ts";
 import { createSessionCookie } from "./cookie.ts";
 import { installForms, requireFormToken, requireOwnOrigin } from "./forms.ts";
 import { document } from "./layout.ts";
 import { problemPage, signInNeeded } from "./pages/problems.ts";
+import { registerCredentialPages } from "./pages/credentials.ts";
 import { registerEndpointPages } from "./pages/endpoints.ts";
+import { registerEventTypePages } from "./pages/event-types.ts";
 import { registerHomePage } from "./pages/home.ts";
 import { registerSignIn } from "./pages/sign-in.ts";
 import { type Visit, visitOf } from "./visit.ts";
@@ -45,7 +48,7 @@ function partsOf(options: PortalOptions, assets: ReturnType<typeof loadAssets>):
 /** The guard of the portal's pages: who has no session is told how to get one. */
 export function createPortalGuard(
   server: () => SignetServer,
-  { sessions, calls, portalUrl, development }: PortalOptions,
+  { sessions, calls, temporal, portalUrl, development }: PortalOptions,
 ): (required: readonly string[]) => onRequestAsyncHookHandler {
   const cookie = createSessionCookie(!development);
   const { origin } = new URL(portalUrl);
@@ -55,7 +58,7 @@ export function createPortalGuard(
     if (secret === undefined || signedIn === undefined) {
       throw new SignetError("TOKEN_MISSING", { detail: "Nobody is signed in, or the session is over." });
     }
-    request.visit = visitOf(request, { ...signedIn, secret }, { server: server(), calls });
+    request.visit = visitOf(request, { ...signedIn, secret }, { server: server(), calls, temporal });
     const granted = signedIn.identity.scopes;
     const violation = scopeViolation({ operation: operationOf(request), required, granted });
     if (violation !== undefined) {
@@ -113,6 +116,8 @@ export async function registerPortal(server: SignetServer, options: PortalOption
       registerSignIn(scope, parts);
       registerHomePage(scope, parts);
       registerEndpointPages(scope, parts);
+      registerEventTypePages(scope, parts);
+      registerCredentialPages(scope, parts);
     },
     { prefix: "/portal" },
   );

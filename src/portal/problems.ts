@@ -42,7 +42,7 @@ export function fieldErrors(error?: SignetError): FieldErrors {
     notice:
       error === undefined
         ? undefined
-        : { kind: "problem", text: listed.length > 0 ? "Some fields are not right yet." : error.message },
+        : { kind: "problem", text: byField.size > 0 ? "Some fields are not right yet." : error.message },
   };
 }
 

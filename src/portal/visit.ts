@@ -1,9 +1,10 @@
 /** A signed-in request: who it is, what it may do, and the API as it can call it. */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import type { InProcessCall, InProcessCalls } from "../api/in-process.ts";
+import type { InProcessCall } from "../api/in-process.ts";
 import type { SignetServer } from "../api/types.ts";
 import { ERROR_CATALOGUE, type ErrorCode, SignetError } from "../errors.ts";
+import type { PortalOptions } from "./context.ts";
 import type { SignedIn } from "./sessions.ts";
 
 declare module "fastify" {
@@ -30,6 +31,8 @@ export interface Visit extends SignedIn {
   /** What a form has to bring along: nobody but this session's pages knows it. */
   readonly csrf: string;
   readonly api: PortalApi;
+  /** Where operators see a workflow in Temporal's web UI; undefined where there is none. */
+  workflowUrl(workflowId: string): string | undefined;
   /** Whether the session holds the scope: without it, what needs it is not shown. */
   can(scope: string): boolean;
 }
@@ -61,11 +64,15 @@ export function isSameToken(given: string, expected: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
+interface VisitParts extends Pick<PortalOptions, "calls" | "temporal"> {
+  readonly server: SignetServer;
+}
+
 /** Makes the visit of a request. */
 export function visitOf(
   request: FastifyRequest,
   signedIn: SignedIn & { readonly secret: string },
-  { server, calls }: { readonly server: SignetServer; readonly calls: InProcessCalls },
+  { server, calls, temporal }: VisitParts,
 ): Visit {
   const { secret, ...rest } = signedIn;
   async function ask<Answer>(call: Omit<InProcessCall, "requestId">): Promise<Answer> {
@@ -82,6 +89,10 @@ export function visitOf(
       get: async (path) => await ask({ method: "GET", path }),
       send: async (method, path, body, idempotencyKey) => await ask({ method, path, body, idempotencyKey }),
     },
+    workflowUrl: (id) =>
+      temporal.uiUrl === undefined
+        ? undefined
+        : `${temporal.uiUrl}/namespaces/${encodeURIComponent(temporal.namespace)}/workflows/${encodeURIComponent(id)}`,
     can: (scope) => rest.identity.scopes.has(scope),
   };
 }

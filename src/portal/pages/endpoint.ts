@@ -5,10 +5,19 @@ import type { SignetServer } from "../../api/types.ts";
 import type { EndpointSecretVersion, EndpointSecretVersions } from "../../client/endpoint-secrets.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
 import type { SignetError } from "../../errors.ts";
-import type { PortalParts } from "../context.ts";
+import type { PortalParts } from "../page-parts.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import { badge, buttonForm, facts, moment, table, typedConfirmation } from "../parts.ts";
+import {
+  badge,
+  buttonForm,
+  facts,
+  jsonBlock,
+  moment,
+  table,
+  typedConfirmation,
+  workflowFact,
+} from "../parts.ts";
 import type { Visit } from "../visit.ts";
 import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
 
@@ -137,9 +146,8 @@ function secretSection(visit: Visit, { endpoint, secrets }: Shown): Part {
   </section>`;
 }
 
-function settingsSection(endpoint: Endpoint): Part {
+function settingsSection(visit: Visit, endpoint: Endpoint): Part {
   const { metadata, filter, headers, authentication } = endpoint;
-  const json = (value: unknown): Part => html`<pre tabindex="0">${JSON.stringify(value, undefined, 2)}</pre>`;
   return html`<section aria-labelledby="settings-heading">
     <h2 id="settings-heading">Settings</h2>
     ${facts([
@@ -150,16 +158,17 @@ function settingsSection(endpoint: Endpoint): Part {
       ["Changed", moment(endpoint.updated_at)],
       ["Authentication to the receiver", authentication?.type.replaceAll("_", " ") ?? "signature only"],
       ["Further headers", Object.keys(headers).join(", ") || "none"],
+      ...workflowFact(visit, "Verification, for operators", endpoint.verification.workflow_id),
     ])}
     ${
       filter !== null &&
       html`<h3>Filter</h3>
-        ${json(filter)}`
+        ${jsonBlock("Filter", filter)}`
     }
     ${
       metadata !== null &&
       html`<h3>Metadata</h3>
-        ${json(metadata)}`
+        ${jsonBlock("Metadata", metadata)}`
     }
   </section>`;
 }
@@ -194,7 +203,7 @@ export async function endpointPage(
     place: ENDPOINTS,
     actions: visit.can("webhooks:write") && html`<a class="button" href="${ENDPOINTS}/${id}/edit">Edit</a>`,
     notice: error === undefined ? doneNotice : { kind: "problem", text: error.message },
-    body: html`${stateSection(visit, endpoint)} ${settingsSection(endpoint)}
+    body: html`${stateSection(visit, endpoint)} ${settingsSection(visit, endpoint)}
     ${secretSection(visit, { endpoint, secrets })} ${visit.can("webhooks:write") && deletion(visit, endpoint)}`,
   };
 }

@@ -1,0 +1,12 @@
+/** What every page is registered with. */
+import type { FastifyReply } from "fastify";
+import type { PortalOptions } from "./context.ts";
+import type { SessionCookie } from "./cookie.ts";
+import type { PageContent } from "./layout.ts";
+import type { Visit } from "./visit.ts";
+
+export interface PortalParts extends PortalOptions {
+  readonly cookie: SessionCookie;
+  /** Answers with a page. */
+  readonly send: (reply: FastifyReply, visit: Visit | undefined, content: PageContent) => FastifyReply;
+}

@@ -1,0 +1,171 @@
+/** What can be done with an endpoint: each a form that goes back to its page. */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { IdParams } from "../../api/schemas/common.ts";
+import type { SignetServer } from "../../api/types.ts";
+import type { RotatedEndpointSecret } from "../../client/endpoint-secrets.ts";
+import type { Endpoint } from "../../client/endpoints.ts";
+import { validationFailed } from "../../errors.ts";
+import { SEE_OTHER } from "../context.ts";
+import type { PortalParts } from "../page-parts.ts";
+import { Form, Line } from "../forms.ts";
+import { html } from "../html.ts";
+import type { PageContent } from "../layout.ts";
+import { formFields } from "../parts.ts";
+import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
+import type { Visit } from "../visit.ts";
+import { type Done, endpointPage } from "./endpoint.ts";
+import {
+  endpointBody,
+  endpointFields,
+  type EndpointFields,
+  EndpointForm,
+  knownTypes,
+} from "./endpoint-form.ts";
+import { ENDPOINTS } from "./endpoint-parts.ts";
+
+const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
+const PARAMS = IdParams("endpoint");
+
+/** What a button does: the API's address below the endpoint's, and what is said once it is done. */
+const STEPS: readonly { readonly form: string; readonly api: string; readonly done: Done }[] = [
+  { form: "verify", api: "verify", done: "pinged" },
+  { form: "test", api: "test", done: "tested" },
+  { form: "enable", api: "enable", done: "enabled" },
+  { form: "disable", api: "disable", done: "disabled" },
+  { form: "secret/activate", api: "secret/activate", done: "activated" },
+];
+
+function registerSteps(scope: SignetServer, { send }: PortalParts): void {
+  for (const { form, api, done } of STEPS) {
+    scope.post(
+      `/endpoints/:id/${form}`,
+      { config: WRITING, schema: { hide: true, params: PARAMS, body: Form({}) } },
+      async ({ visit, params: { id }, body: { once } }, reply) => {
+        const taken = await refused(
+          visit.api.send("POST", `/v1/webhooks/endpoints/${id}/${api}`, undefined, once),
+        );
+        if ("error" in taken) {
+          const page = await endpointPage(visit, id, { error: taken.error });
+          return send(reply.code(taken.error.status), visit, page);
+        }
+        return await reply.redirect(`${ENDPOINTS}/${id}?done=${done}`, SEE_OTHER);
+      },
+    );
+  }
+}
+
+function rotatedPage(id: string, { secret, version }: RotatedEndpointSecret): PageContent {
+  return {
+    title: "New signing secret",
+    place: ENDPOINTS,
+    body: html`<p>
+        This is version ${version} of the secret. It is shown here and never again. Give it to your receiver
+        now: both secrets sign until the day is over, then the new one signs first.
+      </p>
+      <p class="secret"><code data-copy="">${secret}</code></p>
+      <p><a class="button primary" href="${ENDPOINTS}/${id}">Back to the endpoint</a></p>`,
+  };
+}
+
+function registerRotation(scope: SignetServer, { send }: PortalParts): void {
+  scope.post(
+    "/endpoints/:id/secret/rotate",
+    { config: WRITING, schema: { hide: true, params: PARAMS, body: Form({}) } },
+    async ({ visit, params: { id }, body: { once } }, reply) => {
+      const path = `/v1/webhooks/endpoints/${id}/secret/rotate`;
+      const rotated = await refused(visit.api.send<RotatedEndpointSecret>("POST", path, {}, once));
+      if ("error" in rotated) {
+        const page = await endpointPage(visit, id, { error: rotated.error });
+        return send(reply.code(rotated.error.status), visit, page);
+      }
+      return send(reply, visit, rotatedPage(id, rotated.answer));
+    },
+  );
+}
+
+function editPage(
+  visit: Visit,
+  id: string,
+  form: {
+    readonly values: EndpointFields;
+    readonly errors: FieldErrors;
+    readonly types: readonly string[];
+  },
+): PageContent {
+  return {
+    title: "Edit endpoint",
+    place: ENDPOINTS,
+    notice: form.errors.notice,
+    body: html`<form method="post" action="${ENDPOINTS}/${id}/edit" class="stack">
+      ${formFields(visit)} ${endpointFields(form.values, form.errors, form.types)}
+      <p class="muted">
+        Another target URL has acknowledged nothing: the endpoint is pinged again before it gets events.
+      </p>
+      <div class="buttons">
+        <button class="primary">Save</button>
+        <a class="button" href="${ENDPOINTS}/${id}">Cancel</a>
+      </div>
+    </form>`,
+  };
+}
+
+function registerEditing(scope: SignetServer, { send }: PortalParts): void {
+  scope.get(
+    "/endpoints/:id/edit",
+    { config: WRITING, schema: { hide: true, params: PARAMS } },
+    async ({ visit, params: { id } }, reply) => {
+      const endpoint = await visit.api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
+      const values = {
+        url: endpoint.url,
+        events: endpoint.events.includes("*") ? "" : endpoint.events.join("\n"),
+        description: endpoint.description ?? "",
+      };
+      const form = { values, errors: fieldErrors(), types: await knownTypes(visit) };
+      return send(reply, visit, editPage(visit, id, form));
+    },
+  );
+  scope.post(
+    "/endpoints/:id/edit",
+    { config: WRITING, schema: { hide: true, params: PARAMS, body: EndpointForm } },
+    async ({ visit, params: { id }, body: values }, reply) => {
+      const saved = await refused(
+        visit.api.send("PATCH", `/v1/webhooks/endpoints/${id}`, endpointBody(values)),
+      );
+      if ("error" in saved) {
+        const form = { values, errors: fieldErrors(saved.error), types: await knownTypes(visit) };
+        return send(reply.code(saved.error.status), visit, editPage(visit, id, form));
+      }
+      return await reply.redirect(`${ENDPOINTS}/${id}?done=changed`, SEE_OTHER);
+    },
+  );
+}
+
+async function deleteEndpoint(
+  {
+    visit,
+    params,
+    body,
+  }: Pick<FastifyRequest, "visit"> & { params: { id: string }; body: { confirm: string } },
+  reply: FastifyReply,
+  { send }: PortalParts,
+): Promise<FastifyReply> {
+  if (body.confirm.trim() !== "delete") {
+    const error = validationFailed([
+      { pointer: "/confirm", code: "mismatch", detail: "must be the word delete" },
+    ]);
+    return send(reply.code(error.status), visit, await endpointPage(visit, params.id, { error }));
+  }
+  await visit.api.send("DELETE", `/v1/webhooks/endpoints/${params.id}`);
+  return await reply.redirect(`${ENDPOINTS}?done=deleted`, SEE_OTHER);
+}
+
+export function registerEndpointChanges(scope: SignetServer, parts: PortalParts): void {
+  registerSteps(scope, parts);
+  registerRotation(scope, parts);
+  registerEditing(scope, parts);
+  scope.post(
+    "/endpoints/:id/delete",
+    { config: WRITING, schema: { hide: true, params: PARAMS, body: Form({ confirm: Line(64) }) } },
+    async (request, reply) => await deleteEndpoint(request, reply, parts),
+  );
+}

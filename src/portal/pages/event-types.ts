@@ -1,0 +1,98 @@
+/** The tenant's event types: what events mean and what their data looks like. */
+import { Type } from "typebox";
+import { Closed } from "../../api/schemas/common.ts";
+import { EventTypeParams } from "../../api/schemas/event-types.ts";
+import type { SignetServer } from "../../api/types.ts";
+import type { EventType } from "../../client/event-types.ts";
+import type { ListAnswer } from "../context.ts";
+import type { PortalParts } from "../page-parts.ts";
+import { Line } from "../forms.ts";
+import { html, type Part } from "../html.ts";
+import { badge, facts, jsonBlock, moment, nextPage } from "../parts.ts";
+
+const PLACE = "/portal/event-types";
+
+function marks({ deprecated_at: deprecated, archived_at: archived }: EventType): Part {
+  if (archived !== null) {
+    return badge("idle", "archived");
+  }
+  return deprecated !== null && badge("wait", "deprecated");
+}
+
+function registerList(scope: SignetServer, { send }: PortalParts): void {
+  scope.get(
+    "/event-types",
+    {
+      config: { portal: ["webhooks:read"] },
+      schema: { hide: true, querystring: Closed({ cursor: Type.Optional(Line(256)) }) },
+    },
+    async ({ visit, query: { cursor } }, reply) => {
+      const after = cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+      const { data, next_cursor: next } = await visit.api.get<ListAnswer<EventType>>(
+        `/v1/webhooks/event-types?limit=50${after}`,
+      );
+      return send(reply, visit, {
+        title: "Event types",
+        place: PLACE,
+        body:
+          data.length === 0
+            ? html`<p class="empty">
+                No event type is in the catalogue. Events can be published all the same; a type that is
+                described here tells receivers what its events hold.
+              </p>`
+            : html`<ul class="cards">
+                  ${data.map(
+                    (type) =>
+                      html`<li class="card row">
+                        <div>
+                          <a class="strong break" href="${PLACE}/${type.name}">${type.name}</a>
+                          ${type.description !== null && html`<p class="muted">${type.description}</p>`}
+                        </div>
+                        ${marks(type)}
+                      </li>`,
+                  )}
+                </ul>
+                ${nextPage(PLACE, next)}`,
+      });
+    },
+  );
+}
+
+export function registerEventTypePages(scope: SignetServer, parts: PortalParts): void {
+  registerList(scope, parts);
+  scope.get(
+    "/event-types/:name",
+    { config: { portal: ["webhooks:read"] }, schema: { hide: true, params: EventTypeParams } },
+    async ({ visit, params: { name } }, reply) => {
+      const type = await visit.api.get<EventType>(`/v1/webhooks/event-types/${name}`);
+      return parts.send(reply, visit, {
+        title: type.name,
+        place: PLACE,
+        body: html`<section aria-labelledby="about">
+            <h2 id="about">About ${marks(type)}</h2>
+            ${type.description !== null && html`<p>${type.description}</p>`}
+            ${facts([
+              ["Schema", type.schema_version === null ? "not checked" : `version ${type.schema_version}`],
+              ["Replaced by", type.replaced_by ?? "–"],
+              ["Added", moment(type.created_at)],
+              ["Changed", moment(type.updated_at)],
+            ])}
+          </section>
+          ${
+            type.schema !== null &&
+            html`<section aria-labelledby="schema">
+              <h2 id="schema">Schema of its data</h2>
+              ${jsonBlock("Schema", type.schema)}
+            </section>`
+          }
+          ${
+            type.examples.length > 0 &&
+            html`<section aria-labelledby="examples">
+              <h2 id="examples">${type.examples.length === 1 ? "Example" : "Examples"}</h2>
+              ${type.examples.map((example, index) => jsonBlock(`Example ${index + 1}`, example))}
+            </section>`
+          }`,
+      });
+    },
+  );
+}

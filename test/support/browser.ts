@@ -1,0 +1,119 @@
+/** A real Chromium for tests of the portal. */
+import { accessSync, constants } from "node:fs";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+
+const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Where a browser is: `SIGNET_TEST_BROWSER`, or where distributions put it; undefined where there is none. */
+export const BROWSER = [process.env["SIGNET_TEST_BROWSER"] ?? "", ...PLACES].find(isProgram);
+
+if (BROWSER === undefined) {
+  console.warn(
+    `\n*** SKIPPED: the portal's tests in a browser. None of ${PLACES.join(", ")} is there. Install chromium, or set SIGNET_TEST_BROWSER. ***\n`,
+  );
+}
+
+/** The look of a page: what a reader has chosen, and on what. */
+interface Look {
+  readonly name: "dark" | "light" | "phone";
+  readonly colorScheme: "dark" | "light";
+  readonly width: number;
+}
+
+const LOOKS: readonly Look[] = [
+  { name: "light", colorScheme: "light", width: 1_100 },
+  { name: "dark", colorScheme: "dark", width: 1_100 },
+  { name: "phone", colorScheme: "light", width: 375 },
+];
+
+/** A browser with a fresh profile; close it at the end. */
+export async function openBrowser(
+  options: BrowserContextOptions = {},
+): Promise<{ readonly context: BrowserContext; close(): Promise<void> }> {
+  const directory = await mkdtemp(join(tmpdir(), "signet-browser-"));
+  const context = await chromium.launchPersistentContext(directory, {
+    executablePath: BROWSER ?? "",
+    headless: true,
+    args: ["--no-sandbox", "--disable-gpu"],
+    viewport: { width: 1_100, height: 800 },
+    ...options,
+  });
+  return {
+    context,
+    close: async () => {
+      await context.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** What a page complained of: errors of scripts, and what its own content security policy refused. */
+export function complaintsOf(page: Page): string[] {
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("console", (message) => {
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) {
+      complaints.push(message.text());
+    }
+  });
+  return complaints;
+}
+
+interface AxeViolation {
+  readonly id: string;
+  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
+}
+
+let axeSource: string | undefined;
+
+/** What axe-core finds wrong with the page as it is, as `rule: element: why`. */
+async function violationsOf(page: Page): Promise<string[]> {
+  axeSource ??= await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+  await page.evaluate(axeSource);
+  const found = await page.evaluate<AxeViolation[]>(
+    "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations)",
+  );
+  return found.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html}: ${node.failureSummary}`));
+}
+
+/** Whether the page is wider than its window: on a phone, one would have to push it to and fro. */
+async function isTooWide(page: Page): Promise<boolean> {
+  return await page.evaluate<boolean>("document.documentElement.scrollWidth > window.innerWidth");
+}
+
+/** Every look of a page and what is wrong with it, `{look: []}` where nothing is. Keeps pictures where they are asked for. */
+export async function lookAt(page: Page, name: string): Promise<Record<string, string[]>> {
+  const wrong: Record<string, string[]> = {};
+  for (const { name: look, colorScheme, width } of LOOKS) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme });
+    wrong[look] = [
+      ...(await violationsOf(page)),
+      ...((await isTooWide(page)) ? [`wider than ${width} pixels`] : []),
+    ];
+    const directory = process.env["SIGNET_TEST_PICTURES"];
+    if (directory !== undefined) {
+      await mkdir(directory, { recursive: true });
+      await page.screenshot({ path: join(directory, `${name}-${look}.png`), fullPage: true });
+    }
+  }
+  await page.setViewportSize({ width: 1_100, height: 800 });
+  await page.emulateMedia({ colorScheme: "light" });
+  return wrong;
+}
+
+/** What {@link lookAt} says of a page that is all right. */
+export const NOTHING_WRONG = Object.fromEntries(LOOKS.map(({ name }) => [name, []]));

@@ -1,0 +1,15 @@
+import { defineConfig } from "vitest/config";
+
+/** The portal in a real browser (`npm run test:portal`): as the system tests, in a run of its own. */
+export default defineConfig({
+  test: {
+    name: "portal",
+    pool: "forks",
+    maxWorkers: 1,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    teardownTimeout: 60_000,
+    include: ["test/browser/**/*.test.ts"],
+    globalSetup: ["test/support/global-setup.ts"],
+  },
+});
