@@ -1,14 +1,20 @@
-/** `npm run docs`: writes the generated parts of documents. */
+/** `npm run docs`: writes the OpenAPI document and the generated parts of documents. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { describedApi } from "./described-api.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
-for (const name of GENERATED_DOCUMENTS) {
+async function update(name: string, make: (before: string) => Promise<string>): Promise<void> {
   const path = join(ROOT, name);
-  const before = await readFile(path, "utf8");
-  const after = await withGeneratedParts(before);
+  const before = await readFile(path, "utf8").catch(() => "");
+  const after = await make(before);
   await writeFile(path, after);
   console.log(after === before ? `${name} is up to date` : `${name} is written`);
+}
+
+await update("docs/openapi.json", async () => `${JSON.stringify(await describedApi(), null, 2)}\n`);
+for (const name of GENERATED_DOCUMENTS) {
+  await update(name, withGeneratedParts);
 }

@@ -6,6 +6,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SETTINGS } from "../src/config.ts";
 import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
+import { describedApi } from "./described-api.ts";
 
 /** Documents that have such parts. */
 export const GENERATED_DOCUMENTS = ["README.md", "docs/observability.md"] as const;
@@ -58,7 +59,37 @@ export function region(source: string, name: string): string {
   return `\`\`\`ts\n${text.trim()}\n\`\`\``;
 }
 
+interface Described {
+  readonly paths: Readonly<
+    Record<
+      string,
+      Readonly<Record<string, { readonly security?: readonly { readonly bearer?: readonly string[] }[] }>>
+    >
+  >;
+}
+
+/** Operations that ask for something else than a token with scopes. */
+const OWN_PROOF: Readonly<Record<string, string>> = {
+  "POST /v1/auth/revoke": "the client's own credentials",
+  "POST /v1/auth/introspect": "the client's own credentials, or `tokens:introspect`",
+};
+
+/** The table of every operation with its scope, in the order of the OpenAPI document. */
+function operationsTable({ paths }: Pick<Described, "paths">): string {
+  const rows = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, { security }]) => {
+      const name = `${method.toUpperCase()} ${path}`;
+      const scopes = security?.[0]?.bearer?.map((scope) => `\`${scope}\``).join(", ");
+      return `| \`${name}\` | ${scopes ?? OWN_PROOF[name] ?? ""} |`.replace("|  |", "| |");
+    }),
+  );
+  return ["| Request | Scope |", "| --- | --- |", ...rows].join("\n");
+}
+
 async function part(name: string): Promise<string> {
+  if (name === "operations") {
+    return operationsTable((await describedApi()) as unknown as Described);
+  }
   if (name === "settings") {
     return settingsTable(Object.values(SETTINGS));
   }

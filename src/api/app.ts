@@ -118,7 +118,11 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   });
 
   installRequestMetrics(server, "public");
-  await collectOpenApi(server, config.publicUrl);
+  await collectOpenApi(server, {
+    address: config.publicUrl,
+    baseUrl: config.publicUrl,
+    audience: "tenants",
+  });
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server);
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);

@@ -42,7 +42,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   });
 
   installRequestMetrics(server, "admin");
-  await collectOpenApi(server, "/");
+  await collectOpenApi(server, { address: "/", baseUrl, audience: "operators" });
   registerHealthRoutes(server, []);
   registerTenantRoutes(server, services);
   registerTenantStateRoutes(server, services);

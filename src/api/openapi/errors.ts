@@ -1,0 +1,199 @@
+/** The errors of each operation, with an example of every code (security decisions J). */
+import { ERROR_CATALOGUE, type ErrorCode, errorSlug, SignetError, validationFailed } from "../../errors.ts";
+import { OAUTH_PATHS, oauthErrorBody } from "../../oauth/oauth-error.ts";
+import { PROBLEM_JSON, problemDocument } from "../problem.ts";
+import { ERROR_DESCRIPTIONS } from "../error-descriptions.ts";
+
+const REQUEST_ID = "req_01jd3c5xq8m2v7k9r4t6w0zy";
+
+/** What any operation may answer. */
+const ALWAYS: readonly ErrorCode[] = ["INVALID_REQUEST", "RATE_LIMITED", "INTERNAL", "UNAVAILABLE"];
+/** Of requests that cannot be read; they have no operation. */
+const OF_THE_CONNECTION: readonly ErrorCode[] = [
+  "METHOD_NOT_ALLOWED",
+  "REQUEST_TIMEOUT",
+  "URI_TOO_LONG",
+  "HEADERS_TOO_LARGE",
+];
+const WITH_TOKEN: readonly ErrorCode[] = [
+  "TOKEN_MISSING",
+  "TOKEN_INVALID",
+  "TOKEN_EXPIRED",
+  "TOKEN_REVOKED",
+  "CLIENT_CERT_REQUIRED",
+  "CERT_BINDING_MISMATCH",
+  "SCOPE_VIOLATION",
+  "REGION_MISMATCH",
+  "TENANT_SUSPENDED",
+  "REVOCATION_STALE",
+];
+const WITH_OPERATOR: readonly ErrorCode[] = ["TOKEN_MISSING", "TOKEN_INVALID", "SCOPE_VIOLATION"];
+const WITH_BODY: readonly ErrorCode[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "VALIDATION_FAILED"];
+/** Of every POST: its Idempotency-Key. */
+const ONCE: readonly ErrorCode[] = ["CONFLICT", "IDEMPOTENCY_KEY_REUSED"];
+
+/** What is known of an operation. */
+export interface OperationTraits {
+  readonly method: string;
+  readonly path: string;
+  readonly caller: "tenant" | "operator" | "anybody";
+  readonly takesBody: boolean;
+  /** Codes of its own. */
+  readonly own: readonly ErrorCode[];
+}
+
+/** The codes that an operation may answer with. */
+function errorsOf({ method, path, caller, takesBody, own }: OperationTraits): readonly ErrorCode[] {
+  if (OAUTH_PATHS.has(path)) {
+    return [...ALWAYS, "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", ...own];
+  }
+  return [
+    ...ALWAYS,
+    ...(caller === "tenant" ? WITH_TOKEN : caller === "operator" ? WITH_OPERATOR : []),
+    ...(path.includes("{") ? (["NOT_FOUND"] as const) : []),
+    ...(takesBody ? WITH_BODY : []),
+    ...(method === "POST" ? ONCE : []),
+    ...own,
+  ];
+}
+
+const SCOPE_EXTENSIONS = {
+  missing_permission: "webhooks:write",
+  missing_scopes: ["webhooks:write"],
+  required_scopes: ["webhooks:write"],
+  granted_scopes: ["webhooks:read"],
+};
+
+function exampleError(code: ErrorCode): SignetError {
+  if (code === "VALIDATION_FAILED") {
+    return validationFailed([{ pointer: "/url", code: "required", detail: "is required" }]);
+  }
+  return new SignetError(code, {
+    detail: ERROR_DESCRIPTIONS[code],
+    extensions: code === "SCOPE_VIOLATION" ? SCOPE_EXTENSIONS : {},
+  });
+}
+
+const FieldProblems = {
+  type: "array",
+  items: {
+    type: "object",
+    required: ["pointer", "code", "detail"],
+    properties: {
+      pointer: { type: "string", description: "JSON pointer into the body" },
+      code: { type: "string" },
+      detail: { type: "string" },
+    },
+  },
+};
+
+const texts = { type: "array", items: { type: "string" } };
+
+/** The two forms that errors have. */
+export const ERROR_SCHEMAS = {
+  Problem: {
+    type: "object",
+    description: "A problem document (RFC 9457). Members that are not listed may come with a code.",
+    required: ["type", "title", "status", "code", "detail", "request_id"],
+    properties: {
+      type: { type: "string", format: "uri", description: "Leads to a page about the code" },
+      title: { type: "string" },
+      status: { type: "integer" },
+      code: { type: "string", enum: Object.keys(ERROR_CATALOGUE), description: "Stable; decide by it" },
+      detail: { type: "string", description: "For people" },
+      instance: { type: "string", description: "The path that was asked for" },
+      request_id: { type: "string", description: "Also in the header X-Request-Id" },
+      errors: { ...FieldProblems, description: "Of VALIDATION_FAILED: every faulty member" },
+      missing_permission: { type: "string", description: "Of SCOPE_VIOLATION" },
+      missing_scopes: texts,
+      required_scopes: texts,
+      granted_scopes: texts,
+    },
+    additionalProperties: true,
+  },
+  OAuthError: {
+    type: "object",
+    description: "An error of the OAuth endpoints (RFC 6749 section 5.2)",
+    required: ["error", "error_description", "code", "request_id"],
+    properties: {
+      error: { type: "string", examples: ["invalid_client"] },
+      error_description: { type: "string" },
+      code: { type: "string", enum: Object.keys(ERROR_CATALOGUE) },
+      request_id: { type: "string" },
+    },
+  },
+} as const;
+
+/** An example of every code, as a problem document: `components.examples`. */
+export function errorExamples(baseUrl: string): Record<string, object> {
+  const codes = Object.keys(ERROR_CATALOGUE) as ErrorCode[];
+  return Object.fromEntries(
+    codes.map((code) => {
+      const context = { baseUrl, requestId: REQUEST_ID, path: "/v1/webhooks/endpoints" };
+      const value = problemDocument(exampleError(code), context);
+      return [code, { summary: ERROR_DESCRIPTIONS[code], value }];
+    }),
+  );
+}
+
+/** Answers to requests that have no operation, since they cannot be read. */
+export function connectionResponses(): Record<string, object> {
+  return Object.fromEntries(OF_THE_CONNECTION.map((code) => [code, problemResponse([code])]));
+}
+
+function problemResponse(codes: readonly ErrorCode[]): object {
+  const retry = codes.some((code) => [429, 503].includes(ERROR_CATALOGUE[code].status));
+  return {
+    description: described(codes),
+    ...(retry
+      ? { headers: { "Retry-After": { description: "Seconds to wait", schema: { type: "integer" } } } }
+      : {}),
+    content: {
+      [PROBLEM_JSON]: {
+        schema: { $ref: "#/components/schemas/Problem" },
+        examples: Object.fromEntries(codes.map((code) => [code, { $ref: `#/components/examples/${code}` }])),
+      },
+    },
+  };
+}
+
+/** The examples say what each means. */
+function described(codes: readonly ErrorCode[]): string {
+  return codes.map((code) => `\`${code}\``).join(", ");
+}
+
+function oauthResponse(codes: readonly ErrorCode[]): object {
+  return {
+    description: described(codes),
+    content: {
+      "application/json": {
+        schema: { $ref: "#/components/schemas/OAuthError" },
+        examples: Object.fromEntries(
+          codes.map((code) => [code, { value: oauthErrorBody(exampleError(code), REQUEST_ID) }]),
+        ),
+      },
+    },
+  };
+}
+
+/** The answers of an operation that are errors, by status. */
+export function errorResponses(traits: OperationTraits): Record<string, object> {
+  const byStatus = new Map<number, ErrorCode[]>();
+  for (const code of new Set(errorsOf(traits))) {
+    const { status } = ERROR_CATALOGUE[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  const respond = OAUTH_PATHS.has(traits.path) ? oauthResponse : problemResponse;
+  return Object.fromEntries(
+    [...byStatus].toSorted(([a], [b]) => a - b).map(([status, codes]) => [status, respond(codes)]),
+  );
+}
+
+/** The table of all codes, for the document's introduction. */
+export function errorTable(baseUrl: string): string {
+  const rows = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).map(
+    (code) =>
+      `| ${ERROR_CATALOGUE[code].status} | [\`${code}\`](${baseUrl}/errors/${errorSlug(code)}) | ${ERROR_DESCRIPTIONS[code]} |`,
+  );
+  return ["| Status | Code | When |", "| --- | --- | --- |", ...rows].join("\n");
+}

@@ -1,0 +1,222 @@
+/** What receivers get: `webhooks` of the OpenAPI document (wire.md, Events). */
+import { DISABLED_REASONS } from "../../domain/endpoint-state.ts";
+import { exampleOf, type DocumentedSchema } from "./examples.ts";
+
+const timestamp: DocumentedSchema = {
+  type: "string",
+  format: "date-time",
+  examples: ["2025-11-20T14:46:40.000Z"],
+};
+const nullable = (schema: DocumentedSchema): DocumentedSchema => ({ anyOf: [schema, { type: "null" }] });
+const id = (prefix: string): DocumentedSchema => ({
+  type: "string",
+  pattern: `^${prefix}_[0-9a-hjkmnp-tv-z]{24}$`,
+});
+
+function object(
+  properties: Readonly<Record<string, DocumentedSchema>>,
+  description?: string,
+): DocumentedSchema {
+  return {
+    type: "object",
+    ...(description === undefined ? {} : { description }),
+    required: Object.keys(properties),
+    properties,
+  };
+}
+
+const CAEP = "https://schemas.openid.net/secevent/caep/event-type";
+
+const CaepEvent = object({
+  event_timestamp: { type: "integer", examples: [1_763_650_000] },
+  initiating_entity: { type: "string", enum: ["admin", "system"] },
+});
+
+/** The header that some or all requests carry. */
+interface Header {
+  readonly name: string;
+  readonly description: string;
+  readonly example: string;
+  readonly optional?: true;
+}
+
+const HEADERS: readonly Header[] = [
+  {
+    name: "X-Service-Signature-256",
+    description: "HMAC-SHA-256 of the body, keyed with the text of the endpoint's secret",
+    example: `sha256=${"5dc9da79a70659a9".repeat(4)}`,
+  },
+  {
+    name: "X-Service-Signature-256-Alt",
+    description: "The same with the other secret, while a rotation overlaps",
+    example: `sha256=${"ad559cb701ded9a2".repeat(4)}`,
+    optional: true,
+  },
+  {
+    name: "X-Service-Timestamp",
+    description:
+      "Unix seconds of this attempt, also `sent_at` in the body. Refuse what is older than 300 seconds",
+    example: "1763650000",
+  },
+  {
+    name: "X-Service-Event-Id",
+    description: "The event's id, the same in every attempt and replay: tell repetitions by it",
+    example: "evt_01jd3c5xq8m2v7k9r4t6w0zy",
+  },
+  { name: "X-Service-Event-Type", description: "The event's type", example: "inference.completed" },
+  {
+    name: "X-Service-Delivery-Id",
+    description: "The delivery's id",
+    example: "dlv_01jd3c5xq8m2v7k9r4t6w0zy",
+  },
+  { name: "X-Service-Attempt", description: "1 to 17, in this cycle", example: "1" },
+  {
+    name: "webhook-id",
+    description: "Standard Webhooks: the event's id",
+    example: "evt_01jd3c5xq8m2v7k9r4t6w0zy",
+  },
+  { name: "webhook-timestamp", description: "Standard Webhooks: Unix seconds", example: "1763650000" },
+  {
+    name: "webhook-signature",
+    description:
+      "Standard Webhooks: `v1,` and the base64 HMAC-SHA-256 over id, timestamp and body; several, separated by blanks, while a rotation overlaps; `v1a` beside it where the endpoint signs with Ed25519",
+    example: "v1,Xcnagei3WGamtVZy3Ad7Zoqudgjqi9Elgz+Nw7/RgQyg=",
+  },
+];
+
+const data = { type: "object", additionalProperties: true } as const;
+
+/** The body of every request: `data` is the publisher's, byte for byte. */
+const ENVELOPE = {
+  id: id("evt"),
+  type: { type: "string", description: "The event's type", examples: ["inference.completed"] },
+  timestamp: { ...timestamp, description: "When the event occurred, or was accepted" },
+  sent_at: { type: "integer", description: "Unix seconds of this attempt", examples: [1_763_650_000] },
+  attempt: { type: "integer", minimum: 1, maximum: 17, examples: [1] },
+  endpoint_id: id("ep"),
+  delivery_id: { ...id("dlv"), description: "Of a ping: an id that no delivery has" },
+  metadata: { ...nullable(data), description: "The endpoint's metadata", examples: [{ team: "payments" }] },
+  data: { ...data, examples: [{ run: 7, result: "ok" }] },
+} as const satisfies Readonly<Record<string, DocumentedSchema>>;
+
+interface Webhook {
+  readonly type: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly data: DocumentedSchema;
+}
+
+/** Events that the service itself sends. */
+const OWN: readonly Webhook[] = [
+  {
+    type: "ping",
+    summary: "Verification challenge",
+    description:
+      "Comes when an endpoint is registered, gets another URL or is enabled. Answer 200 within 5 seconds; with `require_echo` the answer must hold the challenge.",
+    data: object({
+      endpoint_id: id("ep"),
+      challenge: { type: "string", examples: ["pvZt0lqgXk2a9wJm"] },
+    }),
+  },
+  {
+    type: "endpoint.test",
+    summary: "Test event",
+    description: "What `POST /v1/webhooks/endpoints/{id}/test` sends unless its body says otherwise.",
+    data: object({ message: { type: "string", examples: ["This is a test event."] } }),
+  },
+  {
+    type: "endpoint.disabled",
+    summary: "Another endpoint was disabled",
+    description: "By its tenant, or since it failed for 120 hours. The endpoint itself is not told.",
+    data: object({
+      endpoint_id: id("ep"),
+      reason: { type: "string", enum: [...DISABLED_REASONS] },
+      disabled_at: timestamp,
+    }),
+  },
+  {
+    type: "endpoint.secret_rotated",
+    summary: "An endpoint's secret was rotated on schedule",
+    description:
+      "With the public key of an Ed25519 endpoint, or the new secret encrypted to its recipient's key.",
+    data: object({
+      endpoint_id: id("ep"),
+      version: { type: "integer", examples: [2] },
+      fingerprint: { type: "string", examples: ["9c1185a5"] },
+      current_at: nullable(timestamp),
+      public_key: nullable({ type: "string", examples: [`whpk_${"A".repeat(43)}=`] }),
+      encrypted_secret: nullable({ type: "string", description: "A JWE" }),
+    }),
+  },
+  {
+    type: "verification.exhausted",
+    summary: "Another endpoint did not answer its challenge",
+    description: "All pings of a run were in vain; the endpoint stays `PENDING`.",
+    data: object({
+      endpoint_id: id("ep"),
+      generation: { type: "integer", examples: [1] },
+      last_error: nullable({ type: "string", examples: ["timeout"] }),
+    }),
+  },
+  {
+    type: "credential.revoked",
+    summary: "A credential was revoked",
+    description: "By the tenant or an operator. `events` says the same for receivers of OpenID CAEP events.",
+    data: object({
+      credential_id: id("crd"),
+      revoked_at: timestamp,
+      reason: nullable({ type: "string", examples: ["found in a public repository"] }),
+      sub_id: object({ format: { type: "string", enum: ["opaque"] }, id: id("crd") }),
+      events: object({ [`${CAEP}/credential-change`]: CaepEvent, [`${CAEP}/session-revoked`]: CaepEvent }),
+    }),
+  },
+];
+
+const EVENT: Webhook = {
+  type: "event",
+  summary: "An event that was published",
+  description:
+    "At least once, in no order. Answer any 2xx within 10 seconds; whatever else is a failure and is tried again, 17 times within 72 hours. Verify the signature over the raw body before anything else.",
+  data: ENVELOPE.data,
+};
+
+function operation({ type, summary, description, data: eventData }: Webhook): object {
+  const own = type !== EVENT.type;
+  const properties = {
+    ...ENVELOPE,
+    ...(own ? { type: { type: "string", enum: [type] }, data: eventData } : {}),
+  };
+  const schema = object(properties);
+  return {
+    post: {
+      operationId: `on${type.replaceAll(/(?:^|[._])([a-z])/g, (_all, letter: string) => letter.toUpperCase())}`,
+      tags: ["what receivers get"],
+      summary,
+      description,
+      security: [],
+      parameters: HEADERS.map(({ name, optional, example, ...header }) => ({
+        in: "header",
+        name,
+        ...header,
+        required: optional !== true,
+        schema: { type: "string" },
+        example: name === "X-Service-Event-Type" && own ? type : example,
+      })),
+      requestBody: {
+        required: true,
+        content: {
+          "application/json": { schema, example: exampleOf(schema) },
+        },
+      },
+      responses: {
+        "2XX": { description: own && type === "ping" ? "200: the endpoint is verified" : "Delivered" },
+        default: { description: "A failure, redirects too; it is tried again" },
+      },
+    },
+  };
+}
+
+/** The section. */
+export function describeWebhooks(): Record<string, object> {
+  return Object.fromEntries([EVENT, ...OWN].map((webhook) => [webhook.type, operation(webhook)]));
+}

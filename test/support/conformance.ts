@@ -1,0 +1,104 @@
+/** Holds what goes over the wire against the service's own OpenAPI document. */
+import { Ajv2020 } from "ajv/dist/2020.js";
+import type { TestApi } from "./api.ts";
+
+interface Media {
+  readonly schema?: object;
+}
+interface Body {
+  readonly content?: Readonly<Record<string, Media>>;
+}
+interface Operation {
+  readonly requestBody?: Body;
+  readonly responses: Readonly<Record<string, Body>>;
+}
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: object;
+}
+
+/** One request with its answer. */
+export interface Exchange {
+  readonly method: string;
+  readonly path: string;
+  readonly contentType: string | null;
+  readonly body: string | null;
+  readonly status: number;
+  readonly answerType: string | null;
+  readonly answer: string;
+}
+
+export interface Conformance {
+  /** `METHOD /path` of the document; undefined when it has no such operation. */
+  operationOf(method: string, path: string): string | undefined;
+  /** What the document does not say of an exchange; empty when it says it all. */
+  faultsOf(exchange: Exchange): string[];
+}
+
+/** Fixed parts come before parameters: `/dlq/groups` is not `/dlq/{id}`. */
+function specificity(path: string): number {
+  return path.split("{").length;
+}
+
+function readBody(text: string, type: string): unknown {
+  return type === "application/x-www-form-urlencoded"
+    ? Object.fromEntries(new URLSearchParams(text))
+    : JSON.parse(text);
+}
+
+/** Reads the document of a running api. */
+export async function readConformance(api: TestApi): Promise<Conformance> {
+  const { body } = await api.request("/openapi.json");
+  const { paths, components } = body as unknown as Document;
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  ajv.addSchema({ $id: "https://signet.example/openapi", components });
+  const patterns = Object.keys(paths)
+    .toSorted((a, b) => specificity(a) - specificity(b))
+    .map((path) => ({ path, pattern: new RegExp(`^${path.replaceAll(/\{[a-z_]+\}/g, "[^/]+")}$`) }));
+  const find = (path: string): string | undefined => patterns.find(({ pattern }) => pattern.test(path))?.path;
+
+  function check(what: string, { content = {} }: Body, type: string | null, text: string): string[] {
+    const [mime = ""] = (type ?? "").split(";");
+    if (text === "" && Object.keys(content).length === 0) {
+      return [];
+    }
+    const media = content[mime];
+    if (media === undefined) {
+      return [`${what}: ${mime || "no type"} is not described`];
+    }
+    const schema = JSON.parse(
+      JSON.stringify(media.schema ?? {}).replaceAll(
+        '"#/components/',
+        '"https://signet.example/openapi#/components/',
+      ),
+    ) as object;
+    const validate = ajv.compile(schema);
+    return validate(readBody(text, mime)) ? [] : [`${what}: ${ajv.errorsText(validate.errors)}`];
+  }
+
+  return {
+    operationOf: (method, path) => {
+      const found = find(path);
+      return found === undefined || paths[found]?.[method.toLowerCase()] === undefined
+        ? undefined
+        : `${method} ${found}`;
+    },
+    faultsOf: ({ method, path, contentType, body: sent, status, answerType, answer }) => {
+      const what = `${method} ${path}`;
+      const operation = paths[find(path) ?? ""]?.[method.toLowerCase()];
+      if (operation === undefined) {
+        return [`${what} is not described`];
+      }
+      const response = operation.responses[String(status)];
+      return [
+        // What was refused need not be what is described.
+        ...(sent === null || status >= 400
+          ? []
+          : check(`${what}, request`, operation.requestBody ?? {}, contentType, sent)),
+        ...(response === undefined
+          ? [`${what}: status ${status} is not described`]
+          : check(`${what}, ${status}`, response, answerType, answer)),
+      ];
+    },
+  };
+}

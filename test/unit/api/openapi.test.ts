@@ -1,0 +1,165 @@
+/** The OpenAPI document: that it is one, that it is complete, and that its examples are right. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import type { ValidateFunction } from "ajv";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { beforeAll, describe, expect, test } from "vitest";
+import { describedApi } from "../../../docs/described-api.ts";
+import { TOKEN_OPERATIONS } from "../../../src/api/openapi/token-operations.ts";
+import { WEBHOOK_OPERATIONS } from "../../../src/api/openapi/webhook-operations.ts";
+import { ERROR_CATALOGUE } from "../../../src/errors.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+
+interface Media {
+  readonly schema: object;
+  readonly example?: unknown;
+  readonly examples?: Readonly<Record<string, { readonly value?: unknown; readonly $ref?: string }>>;
+}
+interface Body {
+  readonly content?: Readonly<Record<string, Media>>;
+}
+interface Operation {
+  readonly operationId?: string;
+  readonly summary?: string;
+  readonly description?: string;
+  readonly tags?: readonly string[];
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly schema: object;
+    readonly example?: unknown;
+  }[];
+  readonly requestBody?: Body;
+  readonly responses: Readonly<Record<string, Body & { readonly description: string }>>;
+}
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly webhooks: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly tags: readonly { readonly name: string }[];
+  readonly components: {
+    readonly schemas: Readonly<Record<string, object>>;
+    readonly examples: Readonly<Record<string, { readonly value: Readonly<Record<string, unknown>> }>>;
+  };
+  readonly info: { readonly description: string };
+}
+
+let document: Document;
+
+beforeAll(async () => {
+  document = (await describedApi()) as unknown as Document;
+});
+
+function operationsOf(section: Document["paths"]): [string, Operation][] {
+  return Object.entries(section).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]): [string, Operation] => [
+      `${method.toUpperCase()} ${path}`,
+      operation,
+    ]),
+  );
+}
+
+test("docs/openapi.json is what the routes make of it: run `npm run docs` when this fails", async () => {
+  const kept = JSON.parse(await readFile(join(REPOSITORY, "docs", "openapi.json"), "utf8")) as unknown;
+  expect(kept).toEqual(document);
+});
+
+test("the document is valid OpenAPI 3.1", async () => {
+  const { valid, errors } = await new Validator().validate(structuredClone(document) as never);
+  expect(errors).toBeUndefined();
+  expect(valid).toBe(true);
+});
+
+test("every operation has a text, and every text an operation", () => {
+  const served = operationsOf(document.paths).map(([name]) => name);
+  const told = Object.keys({ ...TOKEN_OPERATIONS, ...WEBHOOK_OPERATIONS });
+  expect(told.toSorted()).toEqual(served.toSorted());
+});
+
+test("every operation says what it does, under a tag that is explained and an id of its own", () => {
+  const all = [...operationsOf(document.paths), ...operationsOf(document.webhooks)];
+  const tags = new Set(document.tags.map(({ name }) => name));
+  for (const [name, { summary = "", description = "", tags: own = [] }] of all) {
+    expect(summary, name).toMatch(/^[A-Z].*[^.]$/);
+    expect(description, name).toMatch(/\.$/);
+    expect(own.every((tag) => tags.has(tag)) && own.length === 1, name).toBe(true);
+  }
+  const ids = all.map(([, { operationId }]) => operationId);
+  expect(new Set(ids).size).toBe(all.length);
+  expect(ids).not.toContain(undefined);
+});
+
+/** Every schema with an example that stands beside it. */
+function examples(): { name: string; schema: object; value: unknown }[] {
+  const all = [...operationsOf(document.paths), ...operationsOf(document.webhooks)];
+  return all.flatMap(([name, { parameters = [], requestBody, responses }]) => [
+    ...parameters.map(({ name: parameter, schema, example }) => ({
+      name: `${name} ?${parameter}`,
+      schema,
+      value: example,
+    })),
+    ...Object.entries({ request: requestBody ?? {}, ...responses }).flatMap(([part, { content = {} }]) =>
+      Object.values(content).flatMap(({ schema, example, examples: named }) => [
+        ...(named === undefined ? [{ name: `${name} ${part}`, schema, value: example }] : []),
+        ...Object.entries(named ?? {}).map(([title, { value, $ref }]) => ({
+          name: `${name} ${part} ${title}`,
+          schema,
+          value: $ref === undefined ? value : document.components.examples[title]?.value,
+        })),
+      ]),
+    ),
+  ]);
+}
+
+test("every example is there, and is what its schema says", () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  ajv.addSchema({ $id: "https://signet.example/openapi", components: document.components });
+  const checks = new Map<string, ValidateFunction>();
+  const checkOf = (schema: object): ValidateFunction => {
+    const text = JSON.stringify(schema).replaceAll(
+      '"#/components/',
+      '"https://signet.example/openapi#/components/',
+    );
+    const check = checks.get(text) ?? ajv.compile(JSON.parse(text) as object);
+    checks.set(text, check);
+    return check;
+  };
+  const found = examples();
+  const wrong = found.flatMap(({ name, schema, value }) => {
+    const validate = checkOf(schema);
+    return value !== undefined && validate(value)
+      ? []
+      : [`${name}: ${JSON.stringify(value)} ${ajv.errorsText(validate.errors)}`];
+  });
+  expect(wrong).toEqual([]);
+  expect(found.length).toBeGreaterThan(500);
+});
+
+describe("errors", () => {
+  test("every code of the catalogue has an example with its own status, and stands in the introduction", () => {
+    for (const [code, { status }] of Object.entries(ERROR_CATALOGUE)) {
+      expect(document.components.examples[code]?.value, code).toMatchObject({ code, status });
+      expect(document.info.description).toContain(`\`${code}\``);
+    }
+  });
+
+  test("every operation names the errors of its kind", () => {
+    for (const [name, { responses }] of operationsOf(document.paths)) {
+      expect(Object.keys(responses), name).toEqual(expect.arrayContaining(["400", "429", "500", "503"]));
+    }
+    const codes = (name: string, status: string): string[] =>
+      Object.keys(
+        Object.values(
+          operationsOf(document.paths).find(([operation]) => operation === name)?.[1].responses[status]
+            ?.content ?? {},
+        )[0]?.examples ?? {},
+      );
+    expect(codes("POST /v1/webhooks/endpoints", "403")).toContain("SCOPE_VIOLATION");
+    expect(codes("POST /v1/webhooks/endpoints", "422")).toContain("TARGET_URL_FORBIDDEN");
+    expect(codes("POST /v1/webhooks/dlq/{id}/replay", "410")).toEqual(["DLQ_ENTRY_EXPIRED"]);
+    expect(codes("POST /v1/events", "401")).toEqual(
+      expect.arrayContaining(["TOKEN_EXPIRED", "SIGNATURE_INVALID", "PAYLOAD_EXPIRED", "TIMESTAMP_MISMATCH"]),
+    );
+    expect(codes("POST /v1/auth/token", "401")).toContain("INVALID_CLIENT");
+  });
+});
