@@ -81,6 +81,11 @@ const DENIED_IPV4 = [
 const PUBLIC_IPV6 = ["2000::/3"];
 /** Teredo, ORCHID, benchmarking, documentation, 6to4, AS112. */
 const DENIED_IPV6 = ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"];
+/** What is public by default, in the form of a Kubernetes `ipBlock`: for walls around the worker that say the same. */
+export const PUBLIC_BLOCKS = [
+  { cidr: "0.0.0.0/0", except: DENIED_IPV4 },
+  ...PUBLIC_IPV6.map((cidr) => ({ cidr, except: DENIED_IPV6 })),
+];
 const LOOPBACK = ["127.0.0.0/8", "::1/128"];
 /**
  * What no allow-list opens: the addresses at which clouds give a machine its own credentials (link-local, and those of

@@ -21,6 +21,10 @@ export interface ComposeService {
   readonly cap_add?: readonly string[];
   readonly network_mode?: string;
   readonly security_opt?: readonly string[];
+  readonly privileged?: boolean;
+  readonly user?: string;
+  readonly profiles?: readonly string[];
+  readonly deploy?: { readonly resources: { readonly limits: unknown } };
 }
 
 export interface ComposeFile {

@@ -16,7 +16,7 @@ import {
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 /** A version in full, or with a distribution behind it. */
-const PINNED = /^[a-z][a-z/-]*:\d+\.\d+(\.\d+)?(-[a-z-]+)?$/;
+const PINNED = /^[a-z][a-z/-]*:v?\d+\.\d+(\.\d+)?(-[a-z-]+)?$/;
 /** How long a process may take to end by itself (src/main.ts). */
 const CLOSE_TIMEOUT_MS = 18_000;
 
@@ -68,6 +68,8 @@ describe("every service", () => {
       "api",
       "worker",
       "edge",
+      "prometheus",
+      "grafana",
     ]);
     for (const [name, { healthcheck, restart }] of running) {
       expect(healthcheck?.test[0], name).toBe("CMD");

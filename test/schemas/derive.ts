@@ -1,0 +1,152 @@
+/**
+ * The schemas that the files under deploy/ and docker-compose.yml are held to, made from what Go modules carry: smaller,
+ * and strict, because a member that Kubernetes does not know is dropped there without a word.
+ */
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
+export type JsonObject = { readonly [name: string]: Json };
+
+export interface Source {
+  /** Go module and version; the file inside it. */
+  readonly module: string;
+  readonly version: string;
+  readonly path: string;
+  /** Where the derived schema lies, beside this file. */
+  readonly file: string;
+  readonly derive: (source: JsonObject) => JsonObject;
+}
+
+const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Without the words: they are most of it. A property may itself be called `description`. */
+function withoutWords(schema: Json, names = false): Json {
+  if (Array.isArray(schema)) {
+    return schema.map((item: Json) => withoutWords(item));
+  }
+  if (!isObject(schema)) {
+    return schema;
+  }
+  const kept = Object.entries(schema).filter(
+    ([name]) =>
+      names || (name !== "description" && name !== "title" && !/^x-kubernetes-(?!group)/.test(name)),
+  );
+  return Object.fromEntries(
+    kept.map(([name, value]) => [
+      name,
+      withoutWords(value, !names && /^(properties|patternProperties|definitions|\$defs)$/.test(name)),
+    ]),
+  );
+}
+
+/** The kinds that the manifests use. */
+const KINDS = [
+  "api.core.v1.ConfigMap",
+  "api.core.v1.Namespace",
+  "api.core.v1.PersistentVolumeClaim",
+  "api.core.v1.Service",
+  "api.core.v1.ServiceAccount",
+  "api.apps.v1.Deployment",
+  "api.autoscaling.v2.HorizontalPodAutoscaler",
+  "api.batch.v1.Job",
+  "api.networking.v1.NetworkPolicy",
+  "api.policy.v1.PodDisruptionBudget",
+] as const;
+/** What a manifest never says. */
+const NEVER_WRITTEN = new Set(["status", "managedFields", "ephemeralContainers"]);
+const REFERENCE = "#/definitions/";
+const INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+
+function strict(definition: JsonObject): JsonObject {
+  const { properties, "x-kubernetes-group-version-kind": kinds, ...rest } = definition;
+  if (!isObject(properties)) {
+    return rest;
+  }
+  const known = Object.fromEntries(Object.entries(properties).filter(([name]) => !NEVER_WRITTEN.has(name)));
+  const kind = Array.isArray(kinds) && kinds.length === 1 && isObject(kinds[0]) ? kinds[0] : undefined;
+  if (kind === undefined) {
+    return { ...rest, properties: known, additionalProperties: false };
+  }
+  const { group, version: number } = kind as Readonly<Record<string, string>>;
+  const version = group === "" ? number : `${group}/${number}`;
+  return {
+    ...rest,
+    required: ["apiVersion", "kind", "metadata"],
+    properties: { ...known, apiVersion: { const: version ?? null }, kind: { const: kind["kind"] ?? null } },
+    additionalProperties: false,
+  };
+}
+
+function referencesOf(schema: Json): string[] {
+  if (Array.isArray(schema)) {
+    return schema.flatMap(referencesOf);
+  }
+  if (!isObject(schema)) {
+    return [];
+  }
+  const { $ref } = schema;
+  const own = typeof $ref === "string" ? [$ref.slice(REFERENCE.length)] : [];
+  return [...own, ...Object.values(schema).flatMap(referencesOf)];
+}
+
+function deriveKubernetes({ definitions }: JsonObject): JsonObject {
+  const all = isObject(definitions) ? definitions : {};
+  const kept: Record<string, Json> = {};
+  const waiting = KINDS.map((name): string => `io.k8s.${name}`);
+  const roots = waiting.map((name) => ({ $ref: `${REFERENCE}${name}` }));
+  for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
+    const definition = all[name];
+    if (!isObject(definition)) {
+      throw new Error(`there is no definition ${name}`);
+    }
+    const derived =
+      name === INT_OR_STRING
+        ? { type: ["integer", "string"] }
+        : strict(withoutWords(definition) as JsonObject);
+    kept[name] = derived;
+    waiting.push(...referencesOf(derived).filter((wanted) => !(wanted in kept)));
+  }
+  const sorted = Object.entries(kept).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return { oneOf: roots, definitions: Object.fromEntries(sorted) };
+}
+
+export const SOURCES: readonly Source[] = [
+  {
+    module: "github.com/compose-spec/compose-go/v2",
+    version: "v2.16.2",
+    path: "schema/compose-spec.json",
+    file: "compose-spec.json",
+    derive: (schema) => withoutWords(schema) as JsonObject,
+  },
+  {
+    module: "k8s.io/kubernetes",
+    version: "v1.36.3",
+    path: "api/openapi-spec/swagger.json",
+    file: "kubernetes.json",
+    derive: deriveKubernetes,
+  },
+];
+
+/**
+ * The derived schema as it is checked in.
+ *
+ * @param offline takes the module from Go's cache only
+ * @throws when Go is not there, or the module is not
+ */
+export async function deriveFromModule(source: Source, offline: boolean): Promise<string> {
+  const { module, version, path, derive } = source;
+  const { stdout } = await run("go", ["mod", "download", "-json", `${module}@${version}`], {
+    cwd: "/",
+    env: { ...process.env, GOFLAGS: "-mod=mod", ...(offline ? { GOPROXY: "off" } : {}) },
+  });
+  const { Dir: directory } = JSON.parse(stdout) as { readonly Dir: string };
+  const schema = JSON.parse(await readFile(join(directory, path), "utf8")) as JsonObject;
+  const comment = `From ${path} of the Go module ${module} ${version}, Apache-2.0, without descriptions (test/schemas/run-derive.ts)`;
+  return `${JSON.stringify({ $comment: comment, ...derive(schema) })}\n`;
+}

@@ -1,0 +1,131 @@
+/** The Kubernetes manifests as data, as far as their meaning is tested. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parse, parseAllDocuments } from "yaml";
+
+const DEPLOY = join(import.meta.dirname, "..", "..", "deploy", "kubernetes");
+
+export interface Variable {
+  readonly name: string;
+  readonly value?: string;
+  readonly valueFrom?: { readonly secretKeyRef: { readonly name: string; readonly key: string } };
+}
+
+export interface Container {
+  readonly name: string;
+  readonly image: string;
+  readonly args: readonly string[];
+  readonly envFrom: readonly { readonly configMapRef: { readonly name: string } }[];
+  readonly env: readonly Variable[];
+  readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly volumeMounts: readonly {
+    readonly name: string;
+    readonly mountPath: string;
+    readonly readOnly?: boolean;
+  }[];
+  readonly resources: { readonly limits: Readonly<Record<string, string>> };
+  readonly securityContext: unknown;
+  readonly livenessProbe?: { readonly httpGet: unknown };
+  readonly readinessProbe?: { readonly httpGet: unknown };
+  readonly lifecycle?: { readonly preStop: { readonly sleep: { readonly seconds: number } } };
+}
+
+export interface PodSpec {
+  readonly containers: readonly Container[];
+  readonly initContainers?: readonly Container[];
+  readonly volumes: readonly {
+    readonly name: string;
+    readonly secret?: { readonly secretName: string };
+    readonly configMap?: { readonly name: string };
+  }[];
+  readonly securityContext: unknown;
+  readonly terminationGracePeriodSeconds?: number;
+  readonly automountServiceAccountToken: boolean;
+  readonly hostNetwork?: boolean;
+}
+
+interface Peer {
+  readonly ipBlock?: { readonly cidr: string; readonly except?: readonly string[] };
+  readonly podSelector?: Selector;
+  readonly namespaceSelector?: Selector;
+}
+
+interface Selector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly {
+    readonly key: string;
+    readonly operator: string;
+    readonly values: readonly string[];
+  }[];
+}
+
+export interface Manifest {
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly spec?: {
+    readonly template?: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> };
+      readonly spec: PodSpec;
+    };
+    readonly podSelector?: Selector;
+    readonly selector?: Selector & Readonly<Record<string, unknown>>;
+    readonly scaleTargetRef?: { readonly name: string };
+    readonly egress?: readonly {
+      readonly to?: readonly Peer[];
+      readonly ports: readonly { readonly port: number; readonly endPort?: number }[];
+    }[];
+    readonly ingress?: readonly { readonly from?: readonly Peer[] }[];
+  };
+}
+
+interface Kustomization {
+  readonly resources: readonly string[];
+  readonly patches?: readonly { readonly path: string }[];
+}
+
+/** Everything in a file. @throws when it is no YAML, or uses a key twice */
+async function documentsOf(path: string): Promise<readonly Manifest[]> {
+  const documents = parseAllDocuments(await readFile(path, "utf8"), { merge: true });
+  return [...documents].map((document) => {
+    const [error] = document.errors;
+    if (error !== undefined) {
+      throw error;
+    }
+    return document.toJS() as Manifest;
+  });
+}
+
+export interface Directory {
+  readonly manifests: readonly Manifest[];
+  readonly patches: readonly Manifest[];
+}
+
+/** What a kustomization of this directory lists, files of its own only. */
+export async function readManifests(directory: string): Promise<Directory> {
+  const here = join(DEPLOY, directory);
+  const { resources, patches = [] } = parse(
+    await readFile(join(here, "kustomization.yaml"), "utf8"),
+  ) as Kustomization;
+  const read = async (names: readonly string[]): Promise<readonly Manifest[]> =>
+    (await Promise.all(names.map(async (name) => await documentsOf(join(here, name))))).flat();
+  return {
+    manifests: await read(resources.filter((name) => name.endsWith(".yaml"))),
+    patches: await read(patches.map(({ path }) => path)),
+  };
+}
+
+/** Whether a selector takes pods with these labels. */
+export function selects(
+  { matchLabels = {}, matchExpressions = [] }: Selector,
+  labels: Readonly<Record<string, string>>,
+) {
+  return (
+    Object.entries(matchLabels).every(([name, value]) => labels[name] === value) &&
+    matchExpressions.every(({ key, values }) => values.includes(labels[key] ?? ""))
+  );
+}

@@ -1,0 +1,69 @@
+/** docker-compose.yml by the schema of compose itself, and in what its services may do. */
+import { readFile } from "node:fs/promises";
+import { beforeAll, expect, test } from "vitest";
+import { type ComposeFile, parseCompose, parseDockerfile } from "../../support/compose-file.ts";
+import { type Check, composeCheck } from "../../support/schemas.ts";
+
+const read = async (name: string): Promise<string> =>
+  await readFile(new URL(`../../../${name}`, import.meta.url), "utf8");
+const PASSWORDS = {
+  POSTGRES_PASSWORD: "a",
+  TEMPORAL_DATABASE_PASSWORD: "b",
+  SIGNET_DATABASE_PASSWORD: "c",
+  SIGNET_EDGE_DATABASE_PASSWORD: "d",
+};
+/** Why a service is not like the others. */
+const ROOT = ["init"];
+const WRITES_TO_ITS_IMAGE = ["temporal-ui"];
+
+let check: Check;
+let file: ComposeFile;
+let text: string;
+
+beforeAll(async () => {
+  text = await read("docker-compose.yml");
+  file = parseCompose(text, PASSWORDS);
+  check = await composeCheck();
+});
+
+test("is a compose file", () => {
+  expect(check(file)).toEqual([]);
+});
+
+test.for<[name: string, from: string, to: string]>([
+  ["a key that nobody knows", "read_only: true", "readonly: true"],
+  ["a condition that is none", "service_healthy", "service_is_healthy"],
+  ["a port in a form of its own", '["127.0.0.1:8443:8443"]', "[{ 8443: 8443 }]"],
+])("the schema refuses %s", ([, from, to]) => {
+  expect(check(parseCompose(text.replace(from, to), PASSWORDS))).not.toEqual([]);
+});
+
+test("no service is root, writes to its image, has a capability, or may take more than its share", async () => {
+  const { user } = parseDockerfile(await read("Dockerfile"));
+  expect(user).toBe("node");
+  const services = Object.entries(file.services);
+  expect(services.length).toBeGreaterThan(10);
+  for (const [name, service] of services) {
+    expect(service.cap_drop, name).toEqual(["ALL"]);
+    expect(service.security_opt, name).toEqual(["no-new-privileges:true"]);
+    expect(service.read_only, name).toBe(!WRITES_TO_ITS_IMAGE.includes(name));
+    expect(service.privileged, name).toBeUndefined();
+    expect(service.deploy?.resources.limits, name).toMatchObject({
+      memory: expect.stringMatching(/^\d+[MG]$/) as string,
+      pids: expect.any(Number) as number,
+    });
+    // Temporal's UI has a user of its own in its image.
+    const own = service.build === undefined ? service.user : user;
+    expect(own === "root" ? [name] : [], name).toEqual(own === "root" ? ROOT : []);
+    expect(own === undefined ? [name] : [], name).toEqual(own === undefined ? WRITES_TO_ITS_IMAGE : []);
+    expect(service.cap_add === undefined ? [] : [name]).toEqual(ROOT.includes(name) ? ROOT : []);
+  }
+});
+
+test("Prometheus and Grafana come with the profile that asks for them, with the files of deploy/", () => {
+  const monitoring = Object.entries(file.services).filter(([, { profiles }]) => profiles !== undefined);
+  expect(monitoring.map(([name, { profiles, volumes }]) => [name, profiles, volumes?.[0]])).toEqual([
+    ["prometheus", ["monitoring"], "./deploy/prometheus:/etc/prometheus:ro"],
+    ["grafana", ["monitoring"], "./deploy/grafana:/etc/signet/grafana:ro"],
+  ]);
+});
