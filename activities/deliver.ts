@@ -3,7 +3,7 @@ import { activityInfo } from "@temporalio/activity";
 import type { AttemptRun, AttemptService } from "../src/delivery/attempt-service.ts";
 import type { CarrierService } from "../src/delivery/carrier-service.ts";
 import { heartbeating } from "./heartbeating.ts";
-import type { AttemptInput, AttemptResult, DeliverActivities, IndexedDelay } from "./types.ts";
+import type { AttemptInput, AttemptResult, DeliverActivities, IndexedDelay, IndexedPlace } from "./types.ts";
 
 export interface DeliverDependencies {
   readonly attempts: AttemptService;
@@ -24,6 +24,9 @@ export function createDeliverActivities({ attempts, carriers }: DeliverDependenc
         part: input.part === true,
       },
       hurry,
+      ...(input.places === undefined
+        ? undefined
+        : { places: new Map(input.places.map(([index, atMs, rateLimit]) => [index, { atMs, rateLimit }])) }),
     });
     return exceptions(outcome);
   }
@@ -51,6 +54,7 @@ function carrier(): string {
 function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptResult {
   const failed: IndexedDelay[] = [];
   const postponed: IndexedDelay[] = [];
+  const places: IndexedPlace[] = [];
   const lists = { dead: [] as number[], moved: [] as number[], unsettled: [] as number[] };
   outcomes.forEach((outcome, index) => {
     switch (outcome.kind) {
@@ -61,6 +65,9 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
         break;
       case "postponed":
         postponed.push([index, outcome.dueMs - endedAtMs]);
+        if (outcome.place !== undefined) {
+          places.push([index, outcome.place.atMs, outcome.place.rateLimit]);
+        }
         break;
       case "dead":
       case "moved":
@@ -74,6 +81,7 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
     ended_at: endedAtMs,
     ...(failed.length > 0 ? { failed } : {}),
     ...(postponed.length > 0 ? { postponed } : {}),
+    ...(places.length > 0 ? { places } : {}),
     ...(lists.dead.length > 0 ? { dead: lists.dead } : {}),
     ...(lists.moved.length > 0 ? { moved: lists.moved } : {}),
     ...(lists.unsettled.length > 0 ? { unsettled: lists.unsettled } : {}),

@@ -189,7 +189,8 @@ async function change(
 async function carryOut(wave: Wave, ledger: DeliveryLedger, slow: boolean): Promise<void> {
   let current = wave;
   try {
-    if (wave.input.attempt === 1 && !slow) {
+    // Who waits for its place at an endpoint must not wait in a local activity.
+    if (wave.input.attempt === 1 && !slow && wave.input.places === undefined) {
       const first = await attemptFirst(wave.input).catch((error: unknown) => {
         rethrowCancellation(error);
         return undefined;

@@ -2,7 +2,7 @@
  * What a `deliver` workflow knows of its members: pure bookkeeping, no Temporal. The workflow asks what is due and
  * tells what came of it.
  */
-import type { AttemptInput, AttemptResult, Member } from "../activities/types.ts";
+import type { AttemptInput, AttemptResult, IndexedPlace, Member } from "../activities/types.ts";
 import { ATTEMPT_MAX, shiftForLateness, togetherMs } from "../src/domain/retry-schedule.ts";
 import type { DeliverInput, DeliverResult, MemberProgress, MemberStatus } from "./messages.ts";
 
@@ -16,6 +16,8 @@ interface Entry {
   dueMs: number;
   /** An activity is at work on it. */
   busy: boolean;
+  /** In the line of an endpoint with a rate limit: Unix milliseconds, and the limit per second. */
+  place: readonly [atMs: number, rateLimit: number] | undefined;
   /** When an attempt was last asked for while one was under way; Unix milliseconds. */
   askedMs: number;
 }
@@ -28,6 +30,9 @@ export interface Wave {
 
 /** The server's clock and the worker's differ by less. */
 const ASKED_SLACK_MS = 50;
+
+/** Who waits for a place goes with all whose places follow within this time, and no others: places are an endpoint's pace. */
+const PLACES_TOGETHER_MS = 1_000;
 
 const NOTHING_DONE: DeliverResult = { delivered: 0, replayed: 0, cancelled: 0, moved: 0, expired: 0 };
 
@@ -56,6 +61,7 @@ export class DeliveryLedger {
         dueMs: progress?.due_ms ?? nowMs,
         busy: false,
         askedMs: 0,
+        place: progress?.place,
       };
     });
   }
@@ -105,7 +111,10 @@ export class DeliveryLedger {
     const horizonMs = nowMs + togetherMs(this.#offsets, attempt);
     const entries = this.#idle("RETRYING").filter((index) => {
       const entry = this.#at(index);
-      return entry.attempts === attempts && entry.dueMs <= horizonMs;
+      return (
+        entry.attempts === attempts &&
+        entry.dueMs <= (entry.place === undefined ? horizonMs : nowMs + PLACES_TOGETHER_MS)
+      );
     });
     return this.#wave(entries, attempt, attempt === 1 ? null : dueMs);
   }
@@ -126,7 +135,10 @@ export class DeliveryLedger {
   /** Books what came of a wave. */
   apply(wave: Wave, result: AttemptResult): void {
     const { attempt, due_ms: dueMs } = wave.input;
-    this.#anchorMs ??= result.started_at;
+    // Where all of them still wait for their places, the cycle has not begun.
+    if (result.places === undefined || result.places.length < wave.entries.length) {
+      this.#anchorMs ??= result.started_at;
+    }
     if (dueMs !== null) {
       this.#shift(attempt, dueMs, result.started_at);
     }
@@ -135,12 +147,14 @@ export class DeliveryLedger {
     const dead = new Set(result.dead);
     const moved = new Set(result.moved);
     const postponed = new Map(result.postponed);
+    const places = new Map(result.places?.map(([index, ...place]) => [index, place]));
     wave.entries.forEach((entryIndex, index) => {
       const entry = this.#at(entryIndex);
       if (unsettled.has(index) || entry.phase === "DONE") {
         return;
       }
       entry.busy = false;
+      entry.place = places.get(index);
       const postponedMs = postponed.get(index);
       if (postponedMs !== undefined) {
         entry.dueMs = result.ended_at + postponedMs;
@@ -222,6 +236,7 @@ export class DeliveryLedger {
       attempts: entry.attempts,
       phase: entry.phase === "DEAD_LETTERED" ? "DEAD_LETTERED" : "RETRYING",
       due_ms: entry.dueMs,
+      ...(entry.place === undefined ? {} : { place: entry.place }),
     }));
     return {
       v: 1,
@@ -235,6 +250,10 @@ export class DeliveryLedger {
 
   #wave(entries: readonly number[], attempt: number, dueMs: number | null): Wave {
     this.#setBusy(entries, true);
+    const places = entries.flatMap((entry, index): IndexedPlace[] => {
+      const { place } = this.#at(entry);
+      return place === undefined ? [] : [[index, ...place]];
+    });
     return {
       entries,
       input: {
@@ -245,6 +264,7 @@ export class DeliveryLedger {
         due_ms: dueMs === null ? null : Math.max(dueMs, this.#shiftedAtMs),
         dead_letter_ms: this.#deadLetterMs,
         ...(this.#mixed && attempt === 1 ? { part: true } : {}),
+        ...(places.length > 0 ? { places } : {}),
       },
     };
   }

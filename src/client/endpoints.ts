@@ -56,6 +56,8 @@ export interface NewEndpoint extends RequestSettings {
   readonly filter?: object | null;
   /** Whether only an answer that holds the ping's challenge verifies the endpoint. */
   readonly require_echo?: boolean;
+  /** Deliveries per second at most, 1 to 1000; null for no limit. */
+  readonly rate_limit?: number | null;
 }
 
 /** What is absent stays; `null` takes away. */
@@ -68,6 +70,8 @@ export interface EndpointChange extends RequestSettings {
   readonly filter?: object | null;
   /** Whether only an answer that holds the ping's challenge verifies the endpoint. */
   readonly require_echo?: boolean;
+  /** Deliveries per second at most, 1 to 1000; null for no limit. */
+  readonly rate_limit?: number | null;
 }
 
 export interface TestEvent {
@@ -86,6 +90,8 @@ export interface Endpoint {
   readonly headers: Readonly<Record<string, string>>;
   readonly authentication: Authentication | null;
   readonly require_echo: boolean;
+  /** Deliveries per second at most; null for no limit. */
+  readonly rate_limit: number | null;
   readonly state: "PENDING" | "ACTIVE" | "DISABLED";
   /** `failing`: nothing has reached it for too long. */
   readonly disabled_reason: "tenant" | "failing" | null;

@@ -7,11 +7,21 @@ import type { Logger } from "pino";
 import type { AttemptKey, LoadedDelivery, ParkedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import { stepWhenDue } from "../domain/endpoint-state.ts";
-import { shiftForLateness } from "../domain/retry-schedule.ts";
+import type { Place } from "../domain/place.ts";
 import type { EndpointHealth } from "./endpoint-health.ts";
+import { type EndpointLines, LINE_HURRY_MAX_MS, LINE_WAIT_MAX_MS, nextLooks } from "./endpoint-lines.ts";
 import { type EndpointPace, PACE_WAIT_MAX_MS } from "./endpoint-pace.ts";
 import type { EndpointSlots } from "./endpoint-slots.ts";
 import type { Flight, Flights } from "./flights.ts";
+import {
+  aligned,
+  anchored,
+  type AttemptPlan,
+  isErased,
+  type MemberOutcome,
+  outcomeOf,
+  pauseMs,
+} from "./member-outcome.ts";
 import type { Recorder } from "./recorder.ts";
 
 /** First attempts are waited for so long; the rest is `settle`'s. */
@@ -21,26 +31,6 @@ const LEASE_POLL_MS = 500;
 const HELD_PAUSE_MIN_MS = 30_000;
 /** Most endpoints acknowledge their ping at once. */
 const VERIFYING_PAUSE_MIN_MS = 5_000;
-const PAUSE_MAX_MS = 900_000;
-/** Members of a run that fall due within this time of each other again are tried again together: timers are no finer. */
-const ALIGN_MS = 50;
-
-/** The schedule as the workflow passes it; instants are Unix milliseconds. */
-export interface AttemptPlan {
-  readonly attempt: number;
-  readonly offsetsMs: readonly number[];
-  readonly anchorMs: number | null;
-  readonly dueMs: number | null;
-  readonly deadLetterMs: number;
-  /** Who fails leaves the carrier, for a list of its own endpoint. */
-  readonly part: boolean;
-}
-
-/** What became of one member. */
-export type MemberOutcome =
-  | { readonly kind: "delivered" | "dead" | "moved" | "unsettled" }
-  /** The next attempt is due, or a postponed one is to be tried again, at this instant: Unix milliseconds. */
-  | { readonly kind: "failed" | "postponed"; readonly dueMs: number };
 
 export interface AttemptRun {
   readonly startedAtMs: number;
@@ -60,6 +50,8 @@ export interface AttemptRequest {
   readonly plan: AttemptPlan;
   /** Return after a second what is known by then; otherwise wait until every outcome is known. */
   readonly hurry: boolean;
+  /** Of members that waited for a rate limit, by index. */
+  readonly places?: ReadonlyMap<number, Place>;
 }
 
 export interface AttemptServiceOptions {
@@ -68,10 +60,15 @@ export interface AttemptServiceOptions {
   readonly park: (key: AttemptKey, where: Parking, plan: AttemptPlan) => Promise<void>;
   /** Puts off a delivery whose endpoint is being verified; Unix milliseconds. */
   readonly defer: (key: AttemptKey, dueMs: number) => Promise<void>;
+  /** Puts off deliveries that wait for their place at an endpoint with a rate limit. */
+  readonly deferForPlaces: (
+    waiting: readonly { readonly key: AttemptKey; readonly until: Date }[],
+  ) => Promise<void>;
   readonly flights: Flights;
   readonly health: EndpointHealth;
   readonly slots: EndpointSlots;
   readonly pace: EndpointPace;
+  readonly lines: EndpointLines;
   readonly recorder: Recorder;
   readonly clock: Clock;
   readonly log: Logger;
@@ -93,6 +90,8 @@ interface Watch {
   readonly hurry: boolean;
   /** How long the run's members wait before they are sent to an endpoint. */
   readonly paceMs: (endpointId: string) => number;
+  /** Where it stands in the line of an endpoint with a rate limit, if it does. */
+  readonly place: Place | undefined;
   flight: Flight | undefined;
   /** The caller has left: what has not been sent by now is not sent on its behalf. */
   left: boolean;
@@ -145,17 +144,46 @@ export class AttemptService {
     const { members, plan, hurry } = request;
     const { clock, wait } = this.#options;
     const startedAtMs = clock.now();
-    const shifted = anchored(plan, startedAtMs);
+    // The cycle of who waited for its first attempt begins with that.
+    const waited = plan.attempt === 1 && request.places !== undefined;
+    const shifted = anchored(waited ? { ...plan, anchorMs: null } : plan, startedAtMs);
     const patience = wait(FIRST_WAIT_MS);
     const paceMs = this.#pacer(`${members[0]?.id}/${plan.attempt}`, members.length);
     const outcomes = await Promise.all(
-      members.map(async (member) => {
+      members.map(async (member, index) => {
         const key = attemptKey(request, member);
-        const watch = { key, plan: shifted, hurry, paceMs, flight: undefined, left: false };
+        const place = request.places?.get(index);
+        const watch = { key, plan: shifted, hurry, paceMs, place, flight: undefined, left: false };
         return await this.#watch(watch, patience);
       }),
     );
-    return { startedAtMs, endedAtMs: clock.now(), outcomes: aligned(outcomes) };
+    const endedAtMs = clock.now();
+    return { startedAtMs, endedAtMs, outcomes: await this.#inLine(request, aligned(outcomes), endedAtMs) };
+  }
+
+  /** When those that wait for their places come again, and until when nobody misses them. */
+  async #inLine(
+    request: AttemptRequest,
+    outcomes: readonly MemberOutcome[],
+    nowMs: number,
+  ): Promise<readonly MemberOutcome[]> {
+    if (!outcomes.some((outcome) => outcome.kind === "postponed" && outcome.place !== undefined)) {
+      return outcomes;
+    }
+    const places = outcomes.map((outcome) => (outcome.kind === "postponed" ? outcome.place : undefined));
+    const looks = nextLooks(places, nowMs);
+    const waiting = places.flatMap((place, index) => {
+      const member = request.members[index];
+      return place === undefined || member === undefined || place === request.places?.get(index)
+        ? []
+        : [{ key: attemptKey(request, member), until: new Date(place.atMs) }];
+    });
+    if (waiting.length > 0) {
+      await this.#options.deferForPlaces(waiting);
+    }
+    return outcomes.map((outcome, index) =>
+      outcome.kind === "postponed" ? { ...outcome, dueMs: looks[index] ?? outcome.dueMs } : outcome,
+    );
   }
 
   /** Resolves when no request is under way and every outcome is written. */
@@ -255,7 +283,7 @@ export class AttemptService {
 
   /** Nobody has attempted it, or whoever did is gone. Undefined: somebody's outcome came first and is in the row. */
   async #attempt(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
-    const { clock, flights, health, slots } = this.#options;
+    const { clock } = this.#options;
     const { key, plan, hurry } = watch;
     const { endpointId, endpointState, heldAt } = delivery;
     if (isErased(delivery)) {
@@ -269,8 +297,7 @@ export class AttemptService {
       }
     }
     if (hurry) {
-      watch.flight = watch.left ? undefined : flights.launch(key, delivery, plan);
-      return (await watch.flight?.outcome) ?? { kind: "unsettled" };
+      return await this.#sendFirst(watch, delivery);
     }
     const paceMs = watch.paceMs(endpointId);
     if (paceMs > PACE_WAIT_MAX_MS) {
@@ -279,73 +306,71 @@ export class AttemptService {
     if (paceMs > 0) {
       await this.#options.wait(paceMs);
     }
+    const held = delivery.rateLimit === null ? undefined : await this.#awaitPlace(watch, delivery);
+    return held ?? (await this.#sendInSlot(watch, delivery));
+  }
+
+  async #sendFirst(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome> {
+    if (delivery.rateLimit === null) {
+      watch.flight = watch.left ? undefined : this.#options.flights.launch(watch.key, delivery, watch.plan);
+      return (await watch.flight?.outcome) ?? { kind: "unsettled" };
+    }
+    const held = await this.#awaitPlace(watch, delivery);
+    const sent = held ?? (watch.left ? undefined : await this.#send(watch, delivery));
+    return sent ?? { kind: "unsettled" };
+  }
+
+  /** What is sent to a healthy endpoint at the pace that its tenant has set needs no slot. */
+  async #sendInSlot(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
+    const { clock, health, slots } = this.#options;
+    const { endpointId, rateLimit } = delivery;
+    if (rateLimit !== null && !health.isSlow(endpointId, clock.now())) {
+      return await this.#send(watch, delivery);
+    }
     const postponeMs = await slots.acquire(endpointId, health.latencyMs(endpointId), clock.now());
     if (postponeMs > 0) {
       return { kind: "postponed", dueMs: clock.now() + postponeMs };
     }
     try {
-      // While it waited for a slot, another run of the same attempt may have had one.
-      watch.flight = flights.join(key, delivery.cycle) ?? flights.launch(key, delivery, plan);
-      return await watch.flight.outcome;
+      return await this.#send(watch, delivery);
     } finally {
       slots.release(endpointId);
     }
   }
-}
 
-/** Whether there is nothing to send, or no key to open it with. */
-function isErased({ data, content, wrappedDataKey }: LoadedDelivery): boolean {
-  return (data === null && content === null) || wrappedDataKey === "";
-}
-
-/**
- * Those that failed or were postponed together, and differ in when they fall due by what their requests took, stay
- * together: an activity of its own for each would cost Temporal more than the attempt.
- */
-function aligned(outcomes: readonly MemberOutcome[]): readonly MemberOutcome[] {
-  const latestMs = { failed: 0, postponed: 0 };
-  for (const outcome of outcomes) {
-    if ("dueMs" in outcome) {
-      latestMs[outcome.kind] = Math.max(latestMs[outcome.kind], outcome.dueMs);
-    }
+  /** While it waited, another run of the same attempt may have sent it. */
+  async #send(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
+    const { flights } = this.#options;
+    watch.flight = flights.join(watch.key, delivery.cycle) ?? flights.launch(watch.key, delivery, watch.plan);
+    return await watch.flight.outcome;
   }
-  return outcomes.map((outcome) =>
-    "dueMs" in outcome && latestMs[outcome.kind] - outcome.dueMs <= ALIGN_MS
-      ? { kind: outcome.kind, dueMs: latestMs[outcome.kind] }
-      : outcome,
-  );
-}
 
-/** When to look again at a delivery that waits for something other than its receiver: seldom, if that takes long. */
-function pauseMs(forMs: number, minimumMs: number): number {
-  return Math.min(Math.max(forMs / 2, minimumMs), PAUSE_MAX_MS);
+  /** Until the endpoint's rate limit lets the attempt through; what it waits for where that takes longer than moments. */
+  async #awaitPlace(
+    { key, hurry, place: kept }: Watch,
+    { endpointId, rateLimit, cycle }: LoadedDelivery,
+  ): Promise<MemberOutcome | undefined> {
+    if (rateLimit === null) {
+      return undefined;
+    }
+    const { clock, flights, lines, wait } = this.#options;
+    const attempt = `${key.deliveryId}/${key.epoch}/${key.attempt}`;
+    const place = await lines.place({ endpointId, rateLimit, attempt, kept });
+    const waitMs = place.atMs - clock.now();
+    if (waitMs > (hurry ? LINE_HURRY_MAX_MS : LINE_WAIT_MAX_MS)) {
+      return { kind: "postponed", dueMs: place.atMs, place };
+    }
+    if (waitMs > 0) {
+      await wait(waitMs);
+    }
+    const gateMs = flights.join(key, cycle) === undefined ? lines.gate(endpointId, rateLimit) : 0;
+    if (gateMs > 0) {
+      await wait(gateMs);
+    }
+    return undefined;
+  }
 }
 
 function attemptKey({ carrier, plan }: AttemptRequest, { id, epoch }: Member): AttemptKey {
   return { deliveryId: id, epoch, carrier, attempt: plan.attempt };
-}
-
-/** The plan with its anchor: the first attempt sets it, an attempt that an outage made late moves it. */
-function anchored(plan: AttemptPlan, startedAtMs: number): AttemptPlan {
-  const { offsetsMs, attempt, dueMs } = plan;
-  const shiftMs = dueMs === null ? 0 : shiftForLateness(offsetsMs, attempt, startedAtMs - dueMs);
-  return { ...plan, anchorMs: (plan.anchorMs ?? startedAtMs) + shiftMs };
-}
-
-/** The outcome that an earlier run wrote, or that the delivery's state dictates; undefined: to be attempted. */
-function outcomeOf(delivery: LoadedDelivery | undefined, clock: Clock): MemberOutcome | undefined {
-  if (delivery === undefined) {
-    return { kind: "moved" };
-  }
-  const attempted = delivery.durationMs !== null;
-  if (attempted && delivery.error === null) {
-    return { kind: "delivered" };
-  }
-  if (delivery.state === "DEAD_LETTERED") {
-    return { kind: "dead" };
-  }
-  if (delivery.state !== "QUEUED" && delivery.state !== "RETRYING") {
-    return { kind: "moved" };
-  }
-  return attempted ? { kind: "failed", dueMs: delivery.nextAttemptAt?.getTime() ?? clock.now() } : undefined;
 }

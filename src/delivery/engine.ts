@@ -11,10 +11,12 @@ import type { Pool } from "../database/pool.ts";
 import {
   type AttemptKey,
   deferDelivery,
+  deferForPlaces,
   loadForAttempt,
   parkDelivery,
 } from "../database/repositories/attempts.ts";
 import { loadRequestSettings } from "../database/repositories/endpoint-authentications.ts";
+import { takeTurns } from "../database/repositories/endpoint-lines.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
@@ -32,6 +34,7 @@ import { firstAttempts } from "./first-attempts.ts";
 import { Flights } from "./flights.ts";
 import { EndpointFailures } from "./endpoint-failures.ts";
 import { EndpointHealth } from "./endpoint-health.ts";
+import { EndpointLines } from "./endpoint-lines.ts";
 import { EndpointPace } from "./endpoint-pace.ts";
 import { EndpointSlots } from "./endpoint-slots.ts";
 import { createDeliveryOpener } from "./event-content.ts";
@@ -156,10 +159,15 @@ function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Les
       }
     },
     defer: async (key, dueMs) => await deferDelivery(pool, key, new Date(dueMs)),
+    deferForPlaces: async (waiting) => await deferForPlaces(pool, waiting),
     flights: new Flights({ sender, recorder, health, failures, clock, newAttemptId }),
     health,
     slots: new EndpointSlots(config.endpointConcurrency),
     pace: new EndpointPace(config.failingEndpointRate),
+    lines: new EndpointLines({
+      takeTurns: async (requests, nowMs) => await takeTurns(pool, requests, nowMs),
+      now: () => clock.now(),
+    }),
     recorder,
     clock,
     log,

@@ -2,11 +2,11 @@
 import type { AttemptKey, LoadedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import { ATTEMPT_MAX, nextDueMs } from "../domain/retry-schedule.ts";
-import type { AttemptPlan, MemberOutcome } from "./attempt-service.ts";
 import { countAttempt, countEnded, countInternalFailure } from "./delivery-metrics.ts";
 import type { DeliverySender, SentAttempt } from "./delivery-sender.ts";
 import type { EndpointFailures } from "./endpoint-failures.ts";
 import type { EndpointHealth } from "./endpoint-health.ts";
+import type { AttemptPlan, MemberOutcome } from "./member-outcome.ts";
 import type { Recorder } from "./recorder.ts";
 
 /** Landed flights are remembered for one to two times this: longer than any look into the database takes. */

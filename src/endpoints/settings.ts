@@ -25,6 +25,7 @@ const WIRE_NAMES: Readonly<Record<keyof EndpointSettings, string>> = {
   headers: "headers",
   authentication: "authentication",
   requireEcho: "require_echo",
+  rateLimit: "rate_limit",
 };
 
 const NAMES = Object.keys(WIRE_NAMES) as (keyof EndpointSettings)[];

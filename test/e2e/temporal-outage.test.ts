@@ -66,6 +66,7 @@ test("what is accepted and registered while Temporal is down is delivered and ve
       description: null,
       filter: null,
       requireEcho: false,
+      rateLimit: null,
       idempotency: null,
     },
     TEST_CALLER,

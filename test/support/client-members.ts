@@ -42,6 +42,7 @@ const ENDPOINT: Members<Endpoint> = {
   headers: true,
   authentication: true,
   require_echo: true,
+  rate_limit: true,
   state: true,
   disabled_reason: true,
   created_at: true,

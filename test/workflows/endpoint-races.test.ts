@@ -52,6 +52,7 @@ async function register(...script: readonly Behaviour[]): Promise<Subject> {
       headers: null,
       authentication: null,
       requireEcho: false,
+      rateLimit: null,
       idempotency: null,
     },
     TEST_CALLER,

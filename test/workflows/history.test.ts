@@ -53,6 +53,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
         description: CANARIES.description,
         filter: null,
         requireEcho: false,
+        rateLimit: null,
         idempotency: null,
       },
       TEST_CALLER,

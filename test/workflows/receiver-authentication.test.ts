@@ -45,6 +45,7 @@ async function register(
     description: null,
     filter: null,
     requireEcho: false,
+    rateLimit: null,
     idempotency: null,
     ...settings,
   };

@@ -67,6 +67,7 @@ test(
         description: null,
         filter: null,
         requireEcho: false,
+        rateLimit: null,
         idempotency: null,
       },
       TEST_CALLER,

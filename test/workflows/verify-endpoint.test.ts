@@ -49,6 +49,7 @@ async function register(...script: readonly Behaviour[]): Promise<Registered> {
       description: null,
       filter: null,
       requireEcho: false,
+      rateLimit: null,
       idempotency: null,
     },
     TEST_CALLER,

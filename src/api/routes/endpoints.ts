@@ -46,6 +46,7 @@ function bodyHash(body: Static<typeof NewEndpoint>): Buffer {
     // Absent where it always was, so that keys of before there were filters stand for the same request.
     ...(body.filter === undefined ? [] : [body.filter]),
     ...(body.require_echo === undefined ? [] : [["require_echo", body.require_echo]]),
+    ...(body.rate_limit === undefined ? [] : [["rate_limit", body.rate_limit]]),
   ];
   // Hashes of requests without them stay what they were before there were any.
   if (body.headers || body.authentication) {
@@ -89,6 +90,7 @@ function changesOf({
   headers,
   authentication,
   require_echo: requireEcho,
+  rate_limit: rateLimit,
 }: Static<typeof EndpointPatch>): SettingsInput<Partial<EndpointSettings>> {
   return {
     ...(headers === undefined ? {} : { headers }),
@@ -99,6 +101,7 @@ function changesOf({
     ...(description === undefined ? {} : { description }),
     ...(filter === undefined ? {} : { filter: filterText(filter) }),
     ...(requireEcho === undefined ? {} : { requireEcho }),
+    ...(rateLimit === undefined ? {} : { rateLimit }),
   };
 }
 
@@ -134,6 +137,7 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
         headers: body.headers ?? null,
         authentication: body.authentication ?? null,
         requireEcho: body.require_echo ?? false,
+        rateLimit: body.rate_limit ?? null,
         idempotency: key === undefined ? null : { key, bodyHash: bodyHash(body) },
       };
       const { endpoint, secret, replayed } = await endpoints.register(

@@ -100,6 +100,18 @@ const RequireEcho = Type.Boolean({
   description: "Only an answer that holds the ping's challenge verifies the endpoint",
 });
 
+/** Deliveries per second. */
+const RATE_LIMIT_MAX = 1_000;
+
+const RateLimit = Nullable(
+  Type.Integer({
+    minimum: 1,
+    maximum: RATE_LIMIT_MAX,
+    description: "Deliveries per second at most; what is beyond waits for its turn. Null for no limit",
+    examples: [20],
+  }),
+);
+
 export const NewEndpoint = Closed({
   url: TargetUrl,
   events: EventFilter,
@@ -109,6 +121,7 @@ export const NewEndpoint = Closed({
   headers: Type.Optional(Nullable(Headers)),
   authentication: Type.Optional(Nullable(NewAuthentication)),
   require_echo: Type.Optional(RequireEcho),
+  rate_limit: Type.Optional(RateLimit),
 });
 
 /** Changes of an endpoint: what is absent stays, `null` takes away what can be absent. */
@@ -121,6 +134,7 @@ export const EndpointPatch = Closed({
   headers: Type.Optional(Nullable(Headers)),
   authentication: Type.Optional(Nullable(NewAuthentication)),
   require_echo: Type.Optional(RequireEcho),
+  rate_limit: Type.Optional(RateLimit),
 });
 
 /** A test event; `endpoint.test` with a greeting unless it says otherwise. */
@@ -136,6 +150,7 @@ export const Endpoint = Type.Object({
   headers: Type.Unsafe<Record<string, string>>({ type: "object", additionalProperties: { type: "string" } }),
   authentication: Nullable(ShownAuthentication),
   require_echo: Type.Boolean(),
+  rate_limit: RateLimit,
   state: OneOf(ENDPOINT_STATES),
   disabled_reason: Nullable(OneOf(DISABLED_REASONS)),
   created_at: Timestamp,
@@ -167,6 +182,7 @@ export function wireEndpoint(row: EndpointRow, secret?: string): string {
     headers: JSON.parse(row.headers ?? "{}") as unknown,
     authentication: JSON.parse(row.authentication ?? "null") as unknown,
     require_echo: row.requireEcho,
+    rate_limit: row.rateLimit,
     state: row.state,
     disabled_reason: row.disabledReason,
     created_at: row.createdAt.toISOString(),

@@ -39,6 +39,8 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
   readonly metadata: string | null;
   /** Null where the endpoint has neither headers nor an authentication of its own. */
   readonly requestVersion: number | null;
+  /** Attempts per second that the endpoint takes at most; null for no limit. */
+  readonly rateLimit: number | null;
   /** Empty once the tenant is erased. */
   readonly wrappedDataKey: string;
   /** Since when the tenant's deliveries wait. */
@@ -69,6 +71,7 @@ interface LoadedRow extends SecretColumns {
   url: string;
   metadata: string | null;
   request_version: number | null;
+  rate_limit: number | null;
   data_key: string;
   held_at: Date | null;
   lease_until: Date | null;
@@ -87,7 +90,7 @@ export async function loadForAttempt(
   const { rows } = await db.query<LoadedRow>({
     name: "load-for-attempt",
     text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
-        e.occurred_at, e.data, e.content, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata, p.request_version,
+        e.occurred_at, e.data, e.content, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata, p.request_version, p.rate_limit,
         p.disabled_reason,
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS verifying_since,
@@ -135,6 +138,7 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
     url: row.url,
     metadata: row.metadata,
     requestVersion: row.request_version,
+    rateLimit: row.rate_limit,
     ...toStoredSecrets(row),
     wrappedDataKey: row.data_key,
     heldAt: row.held_at,
@@ -332,5 +336,31 @@ export async function deferDelivery(
     text: `UPDATE deliveries SET next_attempt_at = $5
       WHERE day = $1 AND id = $2 AND carrier = $3 AND epoch = $4 AND state = 'RETRYING'`,
     values: [idDay(deliveryId), deliveryId, carrier, epoch, nextAttemptAt],
+  });
+}
+
+/**
+ * Puts off what waits for its place at an endpoint with a rate limit: it is overdue, or not begun, only after that. What
+ * is not the carrier's any more is left alone.
+ */
+export async function deferForPlaces(
+  db: Queryable,
+  waiting: readonly { readonly key: AttemptKey; readonly until: Date }[],
+): Promise<void> {
+  await db.query({
+    name: "defer-for-places",
+    text: `UPDATE deliveries d SET
+        claimed_at = CASE WHEN d.state = 'QUEUED' THEN m.until ELSE d.claimed_at END,
+        next_attempt_at = CASE WHEN d.state = 'RETRYING' THEN m.until ELSE d.next_attempt_at END
+      FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::timestamptz[]) AS m(day, id, carrier, epoch, until)
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
+        AND d.state IN ('QUEUED', 'RETRYING')`,
+    values: [
+      waiting.map(({ key }) => idDay(key.deliveryId)),
+      waiting.map(({ key }) => key.deliveryId),
+      waiting.map(({ key }) => key.carrier),
+      waiting.map(({ key }) => key.epoch),
+      waiting.map(({ until }) => until),
+    ],
   });
 }

@@ -28,6 +28,8 @@ export interface EndpointSettings {
   readonly authentication: string | null;
   /** Whether only an answer that holds the challenge acknowledges a ping. */
   readonly requireEcho: boolean;
+  /** Deliveries per second that it takes at most; null for no limit. */
+  readonly rateLimit: number | null;
 }
 
 export interface Endpoint extends EndpointSettings {
@@ -60,6 +62,7 @@ export interface EndpointRow {
   authentication: string | null;
   request_version: number | null;
   require_echo: boolean;
+  rate_limit: number | null;
   state: EndpointState;
   disabled_reason: DisabledReason | null;
   generation: number;
@@ -75,7 +78,7 @@ export interface EndpointRow {
 
 /** The columns of an EndpointRow. */
 export const ENDPOINT_COLUMNS = `id, tenant_id, url, event_types, metadata, description, filter, headers, authentication, request_version,
-  require_echo, state, disabled_reason, generation,
+  require_echo, rate_limit, state, disabled_reason, generation,
   verification_state, verification_attempts, verification_last_error, verification_next_attempt_at, verified_at, verified_by,
   created_at, updated_at`;
 
@@ -92,6 +95,7 @@ export function toEndpoint(row: EndpointRow): Endpoint {
     authentication: row.authentication,
     requestVersion: row.request_version,
     requireEcho: row.require_echo,
+    rateLimit: row.rate_limit,
     state: row.state,
     disabledReason: row.disabled_reason,
     generation: row.generation,
@@ -119,9 +123,9 @@ export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Prom
   const { rows } = await db.query<EndpointRow>({
     name: "insert-endpoint",
     text: `INSERT INTO endpoints (id, tenant_id, url, event_types, metadata, description, filter, headers, authentication,
-        request_version, require_echo, state, verification_state, verification_requested_at, created_at, updated_at)
+        request_version, require_echo, rate_limit, state, verification_state, verification_requested_at, created_at, updated_at)
       VALUES ($1, $2, $3, $4, $5, $6, $8, $9, $10,
-        CASE WHEN coalesce($9::text, $10::text) IS NOT NULL THEN 1 END, $11, 'PENDING', 'WANTED', $7, $7, $7) RETURNING ${ENDPOINT_COLUMNS}`,
+        CASE WHEN coalesce($9::text, $10::text) IS NOT NULL THEN 1 END, $11, $12, 'PENDING', 'WANTED', $7, $7, $7) RETURNING ${ENDPOINT_COLUMNS}`,
     values: [
       endpoint.id,
       endpoint.tenantId,
@@ -134,6 +138,7 @@ export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Prom
       endpoint.headers,
       endpoint.authentication,
       endpoint.requireEcho,
+      endpoint.rateLimit,
     ],
   });
   await insertFirstSecret(db, endpoint);
@@ -246,7 +251,7 @@ export async function saveSettings(
   const { rows } = await db.query<EndpointRow>({
     name: "save-endpoint-settings",
     text: `UPDATE endpoints SET url = $4, event_types = $5, metadata = $6, description = $7, filter = $8, updated_at = $3,
-        headers = $9, authentication = $10, require_echo = $11,
+        headers = $9, authentication = $10, require_echo = $11, rate_limit = $12,
         request_version = CASE WHEN (headers, authentication) IS DISTINCT FROM ($9::text, $10::text)
           THEN coalesce(request_version, 0) + 1 ELSE request_version END
       WHERE id = $1 AND tenant_id = $2 AND state <> 'DELETED' RETURNING ${ENDPOINT_COLUMNS}`,
@@ -262,6 +267,7 @@ export async function saveSettings(
       settings.headers,
       settings.authentication,
       settings.requireEcho,
+      settings.rateLimit,
     ],
   });
   return rows[0] === undefined ? undefined : toEndpoint(rows[0]);

@@ -1,0 +1,81 @@
+/** What comes of the members of a run: their schedule, their outcomes, and what follows from the rows that were read. */
+import type { LoadedDelivery } from "../database/repositories/attempts.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { Place } from "../domain/place.ts";
+import { shiftForLateness } from "../domain/retry-schedule.ts";
+
+/** Members of a run that fall due within this time of each other again are tried again together: timers are no finer. */
+const ALIGN_MS = 50;
+const PAUSE_MAX_MS = 900_000;
+
+/** The schedule as the workflow passes it; instants are Unix milliseconds. */
+export interface AttemptPlan {
+  readonly attempt: number;
+  readonly offsetsMs: readonly number[];
+  readonly anchorMs: number | null;
+  readonly dueMs: number | null;
+  readonly deadLetterMs: number;
+  /** Who fails leaves the carrier, for a list of its own endpoint. */
+  readonly part: boolean;
+}
+
+/** What became of one member. */
+export type MemberOutcome =
+  | { readonly kind: "delivered" | "dead" | "moved" | "unsettled" }
+  /** The next attempt is due, or a postponed one is to be tried again, at this instant: Unix milliseconds. */
+  | { readonly kind: "failed"; readonly dueMs: number }
+  /** With its place, if it waits for one. */
+  | { readonly kind: "postponed"; readonly dueMs: number; readonly place?: Place };
+
+/** Whether there is nothing to send, or no key to open it with. */
+export function isErased({ data, content, wrappedDataKey }: LoadedDelivery): boolean {
+  return (data === null && content === null) || wrappedDataKey === "";
+}
+
+/**
+ * Those that failed or were postponed together, and differ in when they fall due by what their requests took, stay
+ * together: an activity of its own for each would cost Temporal more than the attempt.
+ */
+export function aligned(outcomes: readonly MemberOutcome[]): readonly MemberOutcome[] {
+  const latestMs = { failed: 0, postponed: 0 };
+  for (const outcome of outcomes) {
+    if ("dueMs" in outcome) {
+      latestMs[outcome.kind] = Math.max(latestMs[outcome.kind], outcome.dueMs);
+    }
+  }
+  return outcomes.map((outcome) =>
+    "dueMs" in outcome && latestMs[outcome.kind] - outcome.dueMs <= ALIGN_MS
+      ? { ...outcome, dueMs: latestMs[outcome.kind] }
+      : outcome,
+  );
+}
+
+/** When to look again at a delivery that waits for something other than its receiver: seldom, if that takes long. */
+export function pauseMs(forMs: number, minimumMs: number): number {
+  return Math.min(Math.max(forMs / 2, minimumMs), PAUSE_MAX_MS);
+}
+
+/** The plan with its anchor: the first attempt sets it, an attempt that an outage made late moves it. */
+export function anchored(plan: AttemptPlan, startedAtMs: number): AttemptPlan {
+  const { offsetsMs, attempt, dueMs } = plan;
+  const shiftMs = dueMs === null ? 0 : shiftForLateness(offsetsMs, attempt, startedAtMs - dueMs);
+  return { ...plan, anchorMs: (plan.anchorMs ?? startedAtMs) + shiftMs };
+}
+
+/** The outcome that an earlier run wrote, or that the delivery's state dictates; undefined: to be attempted. */
+export function outcomeOf(delivery: LoadedDelivery | undefined, clock: Clock): MemberOutcome | undefined {
+  if (delivery === undefined) {
+    return { kind: "moved" };
+  }
+  const attempted = delivery.durationMs !== null;
+  if (attempted && delivery.error === null) {
+    return { kind: "delivered" };
+  }
+  if (delivery.state === "DEAD_LETTERED") {
+    return { kind: "dead" };
+  }
+  if (delivery.state !== "QUEUED" && delivery.state !== "RETRYING") {
+    return { kind: "moved" };
+  }
+  return attempted ? { kind: "failed", dueMs: delivery.nextAttemptAt?.getTime() ?? clock.now() } : undefined;
+}

@@ -1,0 +1,31 @@
+/** Lines of endpoints as the database keeps them, in memory: for tests of the pace, and to hold the statement against. */
+import type { LineRequest, LineTurn } from "../../src/database/repositories/endpoint-lines.ts";
+
+interface Line {
+  rateLimit: number;
+  freeAtMs: number;
+  lateFreeAtMs: number;
+}
+
+export function createLineModel(): (
+  requests: readonly LineRequest[],
+  nowMs: number,
+) => Map<string, LineTurn> {
+  const lines = new Map<string, Line>();
+  return (requests, nowMs) =>
+    new Map(
+      requests.map(({ endpointId, rateLimit, fresh, late }) => {
+        const before = lines.get(endpointId);
+        const kept = before?.rateLimit === rateLimit ? before : undefined;
+        const stepMs = 1_000 / rateLimit;
+        const freshFromMs = Math.max(nowMs, kept?.freeAtMs ?? 0) + late * stepMs;
+        const lateFromMs = Math.max(nowMs, kept?.lateFreeAtMs ?? 0);
+        lines.set(endpointId, {
+          rateLimit,
+          freeAtMs: freshFromMs + fresh * stepMs,
+          lateFreeAtMs: lateFromMs + late * stepMs,
+        });
+        return [endpointId, { freshFromMs, lateFromMs }];
+      }),
+    );
+}

@@ -1,0 +1,148 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { eventually } from "../support/eventually.ts";
+import type { SpawnedProcess } from "../support/processes.ts";
+import { type ReceivedRequest, type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { startWorkerProcess } from "../support/worker-process.ts";
+import { TEST_CALLER, useWorld } from "../support/world.ts";
+
+const made = useWorld();
+const RATE = 20;
+const EVENTS = 200;
+const TOGETHER = 4;
+/** What the line needs for them, from the first to the last. */
+const LINE_MS = ((EVENTS - 1) * 1_000) / RATE;
+const PATIENCE_MS = 90_000;
+/**
+ * Instants are exact; a worker that is behind them catches up at 1.1 times the limit, and each of two may. On top comes
+ * what arrives together because the machine, which is the receiver's too, was busy.
+ */
+const JITTER = 8;
+const ONE_WORKER = 1.1 * RATE + JITTER;
+const TWO_WORKERS = 2 * 1.1 * RATE + JITTER;
+
+const receivers: Receiver[] = [];
+const workers: SpawnedProcess[] = [];
+
+afterAll(async () => {
+  await Promise.all(workers.map(async (worker) => await worker.stop()));
+  await Promise.all(receivers.map(async (receiver) => await receiver.close()));
+});
+
+async function receiver(): Promise<Receiver> {
+  const started = await startReceiver();
+  receivers.push(started);
+  return started;
+}
+
+async function limited(tenant: string, url: string, rateLimit: number | null): Promise<string> {
+  const { id } = await made.current.createEndpoint(tenant, url);
+  await setLimit(tenant, id, rateLimit);
+  return id;
+}
+
+async function setLimit(tenant: string, id: string, rateLimit: number | null): Promise<void> {
+  await made.current.endpoints.update(tenant, id, { rateLimit }, TEST_CALLER);
+}
+
+/** A few at once, as producers do. */
+async function publishAll(tenant: string, count = EVENTS): Promise<void> {
+  for (let from = 0; from < count; from += TOGETHER) {
+    await Promise.all(
+      Array.from({ length: TOGETHER }, async (_, index) => await made.current.publish(tenant, { index })),
+    );
+  }
+}
+
+const deliveryOf = ({ headers }: ReceivedRequest): string => String(headers["x-service-delivery-id"]);
+
+/** Most arrivals within any second. */
+function mostInASecond(requests: readonly ReceivedRequest[]): number {
+  const at = requests.map((request) => request.receivedAt).toSorted((a, b) => a - b);
+  let from = 0;
+  return Math.max(
+    ...at.map((instant, index) => {
+      while ((at[from] ?? 0) <= instant - 1_000) {
+        from += 1;
+      }
+      return index - from + 1;
+    }),
+  );
+}
+
+function tookMs(requests: readonly ReceivedRequest[]): number {
+  const at = requests.map((request) => request.receivedAt);
+  return Math.max(...at) - Math.min(...at);
+}
+
+async function untilDelivered(tenant: string, endpoint: string, count = EVENTS): Promise<void> {
+  await eventually(
+    async () => {
+      const { rows } = await made.current.sql.query<{ n: number }>(
+        `SELECT count(*)::int AS n FROM deliveries
+          WHERE tenant_id = $1 AND endpoint_id = $2 AND state = 'DELIVERED' AND attempt_count = 1`,
+        [tenant, endpoint],
+      );
+      return rows[0]?.n === count;
+    },
+    `${count} deliveries on their first attempt`,
+    PATIENCE_MS,
+  );
+}
+
+describe("an endpoint with a rate limit, and a worker", () => {
+  test("gets its deliveries at that pace, each once and on its first attempt, while another endpoint gets them at once", async () => {
+    const world = made.current;
+    const worker = await world.startWorker();
+    const tenant = await world.createTenant();
+    const [slow, fast] = [await receiver(), await receiver()];
+    const endpoint = await limited(tenant, slow.url, RATE);
+    await limited(tenant, fast.url, null);
+
+    await publishAll(tenant);
+    await fast.waitFor(EVENTS, PATIENCE_MS);
+    expect(slow.requests.length).toBeLessThan(EVENTS);
+
+    await slow.waitFor(EVENTS, PATIENCE_MS);
+    await untilDelivered(tenant, endpoint);
+    expect(slow.requests).toHaveLength(EVENTS);
+    expect(mostInASecond(slow.requests)).toBeLessThanOrEqual(ONE_WORKER);
+    expect(tookMs(slow.requests)).toBeGreaterThan(0.9 * LINE_MS);
+    await worker.close();
+  });
+});
+
+describe("an endpoint with a rate limit, and two workers", () => {
+  beforeAll(async () => {
+    workers.push(...(await Promise.all([1, 2].map(async () => await startWorkerProcess(made.current)))));
+  });
+
+  test("gets its deliveries at that pace from both together", async () => {
+    const world = made.current;
+    const tenant = await world.createTenant();
+    const slow = await receiver();
+    const endpoint = await limited(tenant, slow.url, RATE);
+    await publishAll(tenant);
+    await slow.waitFor(EVENTS, PATIENCE_MS);
+    await untilDelivered(tenant, endpoint);
+    expect(slow.requests).toHaveLength(EVENTS);
+    expect(mostInASecond(slow.requests)).toBeLessThanOrEqual(TWO_WORKERS);
+    expect(tookMs(slow.requests)).toBeGreaterThan(0.9 * LINE_MS);
+  });
+
+  test("gets all of them, at no more than twice that pace, when one is killed in the middle", async () => {
+    const world = made.current;
+    const tenant = await world.createTenant();
+    const slow = await receiver();
+    const endpoint = await limited(tenant, slow.url, RATE);
+    await publishAll(tenant);
+    await slow.waitFor(EVENTS / 4, PATIENCE_MS);
+    await workers.pop()?.stop("SIGKILL");
+    await eventually(
+      () => new Set(slow.requests.map(deliveryOf)).size === EVENTS,
+      "every delivery",
+      PATIENCE_MS,
+    );
+    await untilDelivered(tenant, endpoint);
+    expect(mostInASecond(slow.requests)).toBeLessThanOrEqual(TWO_WORKERS);
+  });
+});
