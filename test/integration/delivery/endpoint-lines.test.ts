@@ -1,0 +1,96 @@
+/** The statement that gives out instants, held against its model, and used by two workers at once. */
+import { randomBytes } from "node:crypto";
+import * as fc from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import { createPool, type Pool } from "../../../src/database/pool.ts";
+import { type LineRequest, takeTurns } from "../../../src/database/repositories/endpoint-lines.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { createLineModel } from "../../support/line-model.ts";
+import { useWorld } from "../../support/world.ts";
+
+const NOW = 1_700_000_000_000;
+const made = useWorld();
+let pool: Pool;
+
+beforeAll(() => {
+  const { config } = made.current;
+  const log = createLogger({ level: "error" });
+  pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 8, log });
+  return async () => await pool.end();
+});
+
+async function endpoints(count: number): Promise<string[]> {
+  const world = made.current;
+  const tenant = await world.createTenant();
+  const created = Array.from({ length: count }, async () => {
+    const { id } = await world.createEndpoint(tenant, `http://127.0.0.1/${randomBytes(4).toString("hex")}`);
+    return id;
+  });
+  return await Promise.all(created);
+}
+
+describe("the statement that gives out instants", () => {
+  test("does what its model does, whoever is late and however limits change", async () => {
+    const step = fc.record({
+      afterMs: fc.integer({ min: 0, max: 4_000 }),
+      asks: fc.uniqueArray(
+        fc.record({
+          endpoint: fc.integer({ min: 0, max: 2 }),
+          rateLimit: fc.constantFrom(1, 7, 20, 1_000),
+          fresh: fc.integer({ min: 0, max: 64 }),
+          late: fc.integer({ min: 0, max: 64 }),
+        }),
+        { selector: ({ endpoint }) => endpoint, minLength: 1, maxLength: 3 },
+      ),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
+        const ids = await endpoints(3);
+        const model = createLineModel();
+        let nowMs = NOW;
+        for (const { afterMs, asks } of steps) {
+          nowMs += afterMs;
+          const requests = asks.map(({ endpoint, ...ask }): LineRequest => ({
+            ...ask,
+            endpointId: ids[endpoint] ?? "",
+          }));
+          const [given, expected] = [await takeTurns(pool, requests, nowMs), model(requests, nowMs)];
+          for (const { endpointId } of requests) {
+            const [turn, modelled] = [given.get(endpointId), expected.get(endpointId)];
+            expect(turn?.freshFromMs).toBeCloseTo(modelled?.freshFromMs ?? 0, 1);
+            expect(turn?.lateFromMs).toBeCloseTo(modelled?.lateFromMs ?? 0, 1);
+          }
+        }
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  test("gives no instant twice to workers that ask at the same time", async () => {
+    const ids = await endpoints(2);
+    const rateLimit = 100;
+    const asks = Array.from({ length: 40 }, async (_, index) => {
+      // In both orders: two statements must not wait for each other.
+      const order = index % 2 === 0 ? ids : ids.toReversed();
+      return await takeTurns(
+        pool,
+        order.map((endpointId) => ({ endpointId, rateLimit, fresh: 5, late: 0 })),
+        NOW,
+      );
+    });
+    const turns = await Promise.all(asks);
+    for (const id of ids) {
+      const starts = turns.map((turn) => Math.round((turn.get(id)?.freshFromMs ?? 0) - NOW));
+      expect(starts.toSorted((a, b) => a - b)).toEqual(starts.map((_, index) => index * 50));
+    }
+  });
+
+  test("goes with its endpoint", async () => {
+    const [id = ""] = await endpoints(1);
+    await takeTurns(pool, [{ endpointId: id, rateLimit: 1, fresh: 1, late: 0 }], NOW);
+    const { sql } = made.current;
+    await sql.query("DELETE FROM endpoint_secrets WHERE endpoint_id = $1", [id]);
+    await sql.query("DELETE FROM endpoints WHERE id = $1", [id]);
+    expect((await sql.query("SELECT FROM endpoint_lines WHERE endpoint_id = $1", [id])).rowCount).toBe(0);
+  });
+});
