@@ -27,6 +27,7 @@ import {
   text,
   url,
 } from "./settings/setting.ts";
+import { TEMPORAL_TLS_SETTINGS, temporalTlsProblems } from "./settings/temporal-tls.ts";
 import { readSecretFiles } from "./settings/secret-files.ts";
 import { messageOf } from "./thrown.ts";
 
@@ -99,6 +100,7 @@ export const SETTINGS = {
     "Temporal frontend, host:port; switches the embedded one off",
   ),
   temporalNamespace: setting("TEMPORAL_NAMESPACE", text, "signet", "Temporal namespace"),
+  ...TEMPORAL_TLS_SETTINGS,
   embeddedTemporalPort: setting(
     "SIGNET_EMBEDDED_TEMPORAL_PORT",
     integer(1, 65_535),
@@ -329,7 +331,11 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
   if (problems.length === 0 && !development) {
     problems.push(...productionProblems(values, asks === "edge"));
   }
-  problems.push(...(asks === "edge" ? edgeProblems(values, development) : []), ...secretProblems(values));
+  problems.push(
+    ...(asks === "edge" ? edgeProblems(values, development) : []),
+    ...secretProblems(values),
+    ...temporalTlsProblems(values),
+  );
   if (problems.length > 0) {
     throw new ConfigError(problems);
   }

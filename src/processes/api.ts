@@ -37,7 +37,7 @@ import { createReceipts } from "../revocation/receipts.ts";
 import type { RevocationView } from "../revocation/view.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../settings/mutual-tls.ts";
-import { checkNamespace, createLazyClient } from "../temporal/client.ts";
+import { checkNamespace, createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { startUpkeep } from "../upkeep.ts";
 import { openAdminListener } from "./admin-listener.ts";
 import { handlerOf, openMutualTls } from "./mutual-tls.ts";
@@ -213,7 +213,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view });
   const receipts = createReceipts({ pool: pools.issuer, monotonic: () => performance.now(), ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
-  const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
+  const temporal = createLazyClient(temporalOptions(config));
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
   const { follower } = revocation;

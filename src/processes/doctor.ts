@@ -7,7 +7,7 @@ import { systemClock } from "../domain/clock.ts";
 import { examine, type Finding } from "../doctor/checks.ts";
 import { replayOpen } from "../doctor/replay-open.ts";
 import { createLogger } from "../observability/logger.ts";
-import { createLazyClient } from "../temporal/client.ts";
+import { createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 
 export interface DoctorOptions {
@@ -23,10 +23,7 @@ export async function runDoctor({ config, replay }: DoctorOptions): Promise<Find
   const open = (role: "signet_worker" | "signet_issuer"): ReturnType<typeof createPool> =>
     createPool({ url: config.databaseUrl, role, max: 2, log });
   const [pool, issuer] = [open("signet_worker"), open("signet_issuer")];
-  const temporal = createLazyClient({
-    address: config.temporalAddress,
-    namespace: config.temporalNamespace,
-  });
+  const temporal = createLazyClient(temporalOptions(config));
   try {
     const findings = await examine({ pool, issuer, temporal, keyring, clock: systemClock, log });
     if (replay > 0) {

@@ -4,10 +4,11 @@ import { type Config, ConfigError } from "../config.ts";
 import { migrateDatabase } from "../database/migrate.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
+import { type TemporalOptions, temporalOptions } from "../temporal/client.ts";
 import { ensureNamespace } from "../temporal/namespace.ts";
 
-async function prepareNamespace(address: string, namespace: string): Promise<void> {
-  const connection = await Connection.connect({ address });
+async function prepareNamespace({ address, namespace, tls }: TemporalOptions): Promise<void> {
+  const connection = await Connection.connect({ address, tls });
   try {
     await ensureNamespace(connection, { namespace });
   } finally {
@@ -29,8 +30,9 @@ export async function runMigrate(config: Config, log: Logger): Promise<number> {
     log,
   });
   log.info({ applied }, "schema is up to date");
-  if (config.temporalAddress !== undefined) {
-    await prepareNamespace(config.temporalAddress, config.temporalNamespace);
+  const { temporalAddress } = config;
+  if (temporalAddress !== undefined) {
+    await prepareNamespace(temporalOptions({ ...config, temporalAddress }));
     log.info({ namespace: config.temporalNamespace }, "Temporal namespace is up to date");
   }
   return applied;

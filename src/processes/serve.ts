@@ -21,7 +21,7 @@ import { createLogger, fileDestination, type Logger } from "../observability/log
 import { startMetricsServer } from "../observability/metrics-server.ts";
 import { exportMetrics } from "../observability/process-metrics.ts";
 import { VERSION } from "../version.ts";
-import { createLazyClient } from "../temporal/client.ts";
+import { createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { startApi } from "./api.ts";
 import { DEMO_SPIFFE_ID, openDevelopmentCertificates } from "./development-certificates.ts";
 import { prepareEdgeLink, startEmbeddedEdge } from "./embedded-edge.ts";
@@ -159,7 +159,7 @@ async function demonstrate(
 ): Promise<DemoResult> {
   const receiver = await startDemoReceiver(() => systemClock.now());
   closers.add(async () => await receiver.close());
-  const temporal = createLazyClient({ address: config.temporalAddress, namespace: config.temporalNamespace });
+  const temporal = createLazyClient(temporalOptions(config));
   const operatorToken = await loadOperatorToken(config, randomBytes);
   const admin = createAdminCall({
     settings: () => ({ ...config, operatorToken, production: !config.development }),

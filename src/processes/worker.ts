@@ -23,6 +23,7 @@ import { type WorkerReplays, createWorkerReplays } from "./replays.ts";
 import type { SigningKeyServices } from "../signing-keys/rotate.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
 import { checkNamespace } from "../temporal/client.ts";
+import { temporalOptions } from "../temporal/client.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 import { useLeanWorkflowThreads } from "../temporal/workflow-threads.ts";
@@ -51,10 +52,10 @@ export interface WorkerProcessOptions {
 
 /** Waits for Temporal as long as it takes: a worker that starts first is not an error. */
 async function connect({ config, log, stopping }: WorkerProcessOptions): Promise<NativeConnection> {
-  const address = config.temporalAddress;
+  const { address, tls } = temporalOptions(config);
   for (;;) {
     try {
-      return await connectNative({ address });
+      return await connectNative({ address, tls });
     } catch (error) {
       stopping?.throwIfAborted();
       log.warn({ err: error, address }, "Temporal cannot be reached yet");

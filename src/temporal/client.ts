@@ -1,5 +1,6 @@
 /** Connections to Temporal's frontend. */
 import { Client, Connection } from "@temporalio/client";
+import { type TemporalTls, temporalTls, type TemporalTlsValues } from "../settings/temporal-tls.ts";
 import { useSynchronousContext } from "./call-context.ts";
 
 const CHECK_TIMEOUT_MS = 2_000;
@@ -8,14 +9,26 @@ export interface TemporalOptions {
   /** host:port */
   readonly address: string;
   readonly namespace: string;
+  readonly tls: TemporalTls;
+}
+
+/** The options of a connection as the settings say them. */
+export function temporalOptions(
+  config: TemporalTlsValues & { readonly temporalAddress: string; readonly temporalNamespace: string },
+): TemporalOptions {
+  return {
+    address: config.temporalAddress,
+    namespace: config.temporalNamespace,
+    tls: temporalTls(config),
+  };
 }
 
 /**
  * A client for processes without a worker. Connects when first used and again after an outage, so that the api can
  * start and accept events while Temporal is down.
  */
-export function createLazyClient({ address, namespace }: TemporalOptions): Client {
-  const connection = Connection.lazy({ address });
+export function createLazyClient({ address, namespace, tls }: TemporalOptions): Client {
+  const connection = Connection.lazy({ address, tls });
   useSynchronousContext(connection.callContextStorage);
   return new Client({ connection, namespace });
 }

@@ -7,8 +7,9 @@ import type { TemporalOptions } from "./client.ts";
 /** The connection that a worker process shares between its workers and its client: eager starts need that. */
 export async function connectNative({
   address,
-}: Pick<TemporalOptions, "address">): Promise<NativeConnection> {
-  const connection = await NativeConnection.connect({ address });
+  tls,
+}: Pick<TemporalOptions, "address" | "tls">): Promise<NativeConnection> {
+  const connection = await NativeConnection.connect({ address, tls });
   useSynchronousContext(connection.callContextStorage);
   return connection;
 }

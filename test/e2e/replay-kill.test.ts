@@ -66,10 +66,9 @@ test("goes on where it was: every letter gets exactly one new cycle, and the cou
   const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
   const ids = await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count: LETTERS });
   // The deliveries themselves are not what this is about.
-  await world.sql.query(
-    "UPDATE endpoints SET state = 'DISABLED', disabled_reason = 'tenant' WHERE id = $1",
-    [endpointId],
-  );
+  await world.sql.query("UPDATE endpoints SET state = 'DISABLED', disabled_reason = 'tenant' WHERE id = $1", [
+    endpointId,
+  ]);
   const job = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: 500 });
   world.replays.kick(job);
   const untilDone = async (count: number): Promise<void> => {
