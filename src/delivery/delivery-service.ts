@@ -104,7 +104,10 @@ export class DeliveryService {
       return [];
     }
     const filter = { ...page.filter, state };
-    return await this.#withEvents(tenantId, await this.list(tenantId, { ...page, filter }));
+    return await this.#read(tenantId, async (db, now) => {
+      const deliveries = await listDeliveries(db, { ...page, filter, tenantId, now });
+      return await this.#withEvents(db, tenantId, deliveries);
+    });
   }
 
   /** The queue in numbers. */
@@ -134,7 +137,9 @@ export class DeliveryService {
       throw expired();
     }
     const [deadLetter] =
-      delivery.state === "DEAD_LETTERED" ? await this.#withEvents(tenantId, [delivery]) : [];
+      delivery.state === "DEAD_LETTERED"
+        ? await this.#read(tenantId, async (db) => await this.#withEvents(db, tenantId, [delivery]))
+        : [];
     return deadLetter ?? notFound("dead letter");
   }
 
@@ -220,13 +225,10 @@ export class DeliveryService {
     return await tenantTransaction(this.#options.pool, tenantId, async (db) => await work(db, now));
   }
 
-  async #withEvents(tenantId: string, deliveries: readonly Delivery[]): Promise<DeadLetter[]> {
+  async #withEvents(db: Queryable, tenantId: string, deliveries: readonly Delivery[]): Promise<DeadLetter[]> {
     const ids = [...new Set(deliveries.map((delivery) => delivery.eventId))];
-    const { keyring } = this.#options;
-    const events = await this.#read(
-      tenantId,
-      async (db) => await openEvents(db, keyring, tenantId, await findEvents(db, tenantId, ids)),
-    );
+    const found = await findEvents(db, tenantId, ids);
+    const events = await openEvents(db, this.#options.keyring, tenantId, found);
     const byId = new Map(events.map((event) => [event.id, event]));
     return deliveries.map((delivery) => ({
       id: delivery.id,

@@ -67,3 +67,34 @@ test("what has a workflow waits there without an attempt, and goes on after the 
   expect(await world.attempts(tenant, id)).toHaveLength(2);
   await receiver.close();
 });
+
+test("its dead letters are not replayed by an operator's signal before the release", async () => {
+  const world = made.current;
+  const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, receiver.url);
+  const [delivery] = (await world.publish(tenant)).deliveries;
+  const id = delivery?.id ?? "";
+  const { carrier } = await world.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
+  await hold(tenant, true);
+  receiver.answer([{ kind: "answer" }]);
+  const workflow = world.temporal.workflow.getHandle(carrier ?? "");
+  // The server may turn a signal away while the run continues as new.
+  const replay = async (): Promise<boolean> => await workflow.signal("replay").then(() => true);
+  await eventually(replay, "the signal to be taken");
+  await eventually(async () => {
+    const events = (await workflow.fetchHistory()).events ?? [];
+    const asked = events.find(
+      ({ activityTaskScheduledEventAttributes: task }) => task?.activityType?.name === "replay",
+    );
+    return events.some(
+      ({ activityTaskCompletedEventAttributes: done }) =>
+        asked !== undefined && String(done?.scheduledEventId) === String(asked.eventId),
+    );
+  }, "the signal to be obeyed");
+  expect(await world.deliveries.find(tenant, id)).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
+  await hold(tenant, false);
+  await eventually(replay, "the signal to be taken");
+  await world.untilDelivery(tenant, id, ({ state, cycle }) => state === "DELIVERED" && cycle === 2);
+  await receiver.close();
+});

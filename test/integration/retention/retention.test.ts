@@ -200,3 +200,43 @@ test("revocations of single tokens are forgotten a day after the tokens' end, al
   const { rows } = await sql.query<{ seq: number }>("SELECT seq::int FROM revocations ORDER BY seq");
   expect(rows.map(({ seq }) => seq)).toEqual([2, 3, 4]);
 });
+
+test("a replay job is forgotten with its items once it has been over for as long as deliveries are kept", async () => {
+  const tenant = newId("tenant", NOW, randomBytes);
+  await sql.query(
+    "INSERT INTO tenants (id, name, region, data_key, created_at) VALUES ($1, 'replays', 'eu', '', now())",
+    [tenant],
+  );
+  async function job(daysAgo: number | null): Promise<string> {
+    const id = newId("replay", NOW, randomBytes);
+    await sql.query(
+      `INSERT INTO replay_jobs (id, tenant_id, kind, state, rate_per_second, total, created_at, touched_at, finished_at)
+        VALUES ($1, $2, 'dead_letters', $3, 1, 1, now(), now(), $4)`,
+      [
+        id,
+        tenant,
+        daysAgo === null ? "PAUSED" : "COMPLETED",
+        daysAgo === null ? null : new Date(NOW - daysAgo * DAY_MS),
+      ],
+    );
+    await sql.query(
+      "INSERT INTO replay_items (job_id, position, tenant_id, day) VALUES ($1, 1, $2, '2025-01-01')",
+      [id, tenant],
+    );
+    return id;
+  }
+  await job(91);
+  await job(92);
+  const kept = [await job(89), await job(null)].toSorted();
+  await purgeExpired({ pool, clock: { now: () => NOW }, log, retentionDays: 90 });
+  for (const [table, column] of [
+    ["replay_jobs", "id"],
+    ["replay_items", "job_id"],
+  ] as const) {
+    const { rows } = await sql.query<{ id: string }>(
+      `SELECT ${column} AS id FROM ${table} WHERE tenant_id = $1 ORDER BY 1`,
+      [tenant],
+    );
+    expect(rows.map(({ id }) => id)).toEqual(kept);
+  }
+});
