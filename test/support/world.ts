@@ -90,6 +90,8 @@ export interface WorldOptions {
   /** Most deliveries of one workflow. */
   readonly listMax?: ListSize;
   readonly environment?: Environment;
+  /** A migrated database with something in it; an empty one unless given. Dropped at the end. */
+  readonly database?: TestDatabase;
   /** A Temporal of the test's own, which may be down; the run's shared one unless said otherwise. */
   readonly temporal?: { readonly address: string; readonly namespace: string };
 }
@@ -117,7 +119,7 @@ async function worldConfig(database: TestDatabase, options: WorldOptions): Promi
 
 /** Makes a world without workers; close it at the end. */
 export async function makeWorld(options: WorldOptions = {}): Promise<World> {
-  const database = await createTestDatabase();
+  const database = options.database ?? (await createTestDatabase());
   const environment = await worldConfig(database, options);
   const config = loadConfig(environment) as ReadyConfig;
   const log = createLogger({ level: config.logLevel });

@@ -1,0 +1,119 @@
+/** What an earlier release had accepted and not yet delivered is delivered by today's worker, on the upgraded database. */
+import { randomBytes } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
+import { describe, expect, inject, test } from "vitest";
+import { migrateDatabase } from "../../src/database/migrate.ts";
+import { secretAad, secretFingerprint } from "../../src/endpoints/endpoint-secret.ts";
+import { generateSecret } from "../../src/receiver/secret.ts";
+import { eventually } from "../support/eventually.ts";
+import { testKeyring } from "../support/keyring.ts";
+import { type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
+import { execute, SERVICE_LOGIN, type TestDatabase, withDatabase } from "../support/test-database.ts";
+import { makeWorld, TEST_CALLER, type World } from "../support/world.ts";
+
+const HERE = new URL("./", import.meta.url);
+const RELEASES = (await readdir(HERE)).filter((name) => /^\d+\.\d+\.\d+$/.test(name));
+const DAY_MS = 86_400_000;
+
+/** Schema and rows of a release, upgraded days later. */
+async function upgraded(release: string): Promise<TestDatabase> {
+  const name = `carried_${randomBytes(6).toString("hex")}`;
+  const server = inject("databaseUrl");
+  await execute(server, `CREATE DATABASE ${name}`);
+  const adminUrl = withDatabase(server, name);
+  for (const file of ["schema.sql", "rows.sql"]) {
+    await execute(adminUrl, await readFile(new URL(`${release}/${file}`, HERE), "utf8"));
+  }
+  const url = withDatabase(server, name, SERVICE_LOGIN);
+  // The partitions that deliveries of today go to, and the days in between.
+  for (const nowMs of [Date.now() - 3 * DAY_MS, Date.now()]) {
+    await migrateDatabase({ adminUrl, serviceUrl: url, nowMs });
+  }
+  return {
+    name,
+    url,
+    adminUrl,
+    drop: async () => await execute(server, `DROP DATABASE ${name} WITH (FORCE)`),
+  };
+}
+
+/** The keys of the release are not kept with its rows: the same rows, sealed anew, and receivers that are there. */
+async function rekey({ sql, config }: World, receiver: Receiver): Promise<readonly string[]> {
+  const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
+  const secrets: string[] = [];
+  const { rows: tenants } = await sql.query<{ id: string }>("SELECT id FROM tenants WHERE NOT platform");
+  for (const { id: tenant } of tenants) {
+    const dataKey = await keyring.newTenantDataKey(tenant);
+    await sql.query("UPDATE tenants SET data_key = $2 WHERE id = $1", [tenant, dataKey]);
+    const { rows: endpoints } = await sql.query<{ id: string; version: number }>(
+      "SELECT endpoint_id AS id, version FROM endpoint_secrets WHERE tenant_id = $1",
+      [tenant],
+    );
+    for (const { id, version } of endpoints) {
+      const secret = generateSecret(randomBytes);
+      const sealed = await keyring.sealForTenant(dataKey, tenant, secretAad(tenant, id, version), secret);
+      await sql.query(
+        "UPDATE endpoint_secrets SET secret = $3, fingerprint = $4 WHERE endpoint_id = $1 AND version = $2",
+        [id, version, sealed, secretFingerprint(secret)],
+      );
+      await sql.query("UPDATE endpoints SET url = $2 WHERE id = $1", [id, `${receiver.url}/${id}`]);
+      secrets.push(secret);
+    }
+  }
+  return secrets;
+}
+
+describe.each(RELEASES)("what %s has left", (release) => {
+  test("goes out once today's worker runs, signed and unchanged; dead letters wait, and can be replayed", async () => {
+    const world = await makeWorld({ database: await upgraded(release) });
+    const receiver = await startReceiver();
+    try {
+      const secrets = await rekey(world, receiver);
+      const states = async (): Promise<Record<string, number>> => {
+        const { rows } = await world.sql.query<{ state: string; n: number }>(
+          "SELECT state, count(*)::int AS n FROM deliveries GROUP BY 1",
+        );
+        return Object.fromEntries(rows.map(({ state, n }) => [state, n]));
+      };
+      const { rows: waiting } = await world.sql.query<{ id: string; data: unknown }>(
+        `SELECT e.id, e.data::json AS data FROM deliveries d JOIN events e ON e.id = d.event_id AND e.tenant_id = d.tenant_id
+         WHERE d.state = 'QUEUED' ORDER BY e.id`,
+      );
+      const before = await states();
+      expect(waiting).toHaveLength(before["QUEUED"] ?? 0);
+      expect(waiting.length).toBeGreaterThan(0);
+
+      await world.startWorker();
+      await eventually(
+        async () => (await states())["QUEUED"] === undefined,
+        "what waited to be sent",
+        60_000,
+      );
+      await eventually(async () => {
+        const now = await states();
+        return now["DELIVERED"] === (before["DELIVERED"] ?? 0) + waiting.length;
+      }, "what waited to arrive");
+      const events = receiver.requests.map((request) => verifyReceived(request, secrets).payload);
+      for (const { id, data } of waiting) {
+        expect(events).toContainEqual(expect.objectContaining({ id, data }));
+      }
+      expect((await states())["DEAD_LETTERED"]).toBe(before["DEAD_LETTERED"]);
+
+      const { rows: dead } = await world.sql.query<{ id: string; tenant: string }>(
+        "SELECT id, tenant_id AS tenant FROM deliveries WHERE state = 'DEAD_LETTERED'",
+      );
+      for (const { id, tenant } of dead) {
+        await world.deliveries.replay(tenant, id, TEST_CALLER);
+      }
+      const all = Object.values(before).reduce((sum, n) => sum + n, 0);
+      await eventually(
+        async () => (await states())["DELIVERED"] === all,
+        "the dead letters to arrive",
+        60_000,
+      );
+    } finally {
+      await world.close();
+      await receiver.close();
+    }
+  }, 180_000);
+});
