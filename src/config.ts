@@ -29,6 +29,7 @@ import {
 } from "./settings/setting.ts";
 import { TEMPORAL_TLS_SETTINGS, temporalTlsProblems } from "./settings/temporal-tls.ts";
 import { readSecretFiles } from "./settings/secret-files.ts";
+import { TRACING_SETTINGS } from "./settings/tracing-settings.ts";
 import { messageOf } from "./thrown.ts";
 
 /** The schedule's real length: 72 hours (specification 8). */
@@ -194,6 +195,7 @@ export const SETTINGS = {
   ...PORTAL_SETTINGS,
   ...REVOCATION_SETTINGS,
   ...COMPLIANCE_SETTINGS,
+  ...TRACING_SETTINGS,
   demo: setting("SIGNET_DEMO", oneOf("on", "off"), "on", "whether `npm start` shows the main job first"),
   logLevel: setting(
     "SIGNET_LOG_LEVEL",

@@ -16,6 +16,7 @@ import { PortalSessions } from "../portal/sessions.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import { InProcessCalls } from "./in-process.ts";
 import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
+import { installRequestTracing } from "./plugins/request-tracing.ts";
 import { createAdmission, createScopeGuard } from "./plugins/authentication.ts";
 import { createIngressValidator } from "./plugins/ingress-validator.ts";
 import { registerComplianceRoutes } from "./routes/compliance.ts";
@@ -118,6 +119,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   });
 
   installRequestMetrics(server, "public");
+  installRequestTracing(server);
   await collectOpenApi(server, {
     address: config.publicUrl,
     baseUrl: config.publicUrl,

@@ -20,6 +20,7 @@ import { takeTurns } from "../database/repositories/endpoint-lines.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
+import { tracer } from "../observability/tracing.ts";
 import { type Challenge, createChallenge } from "../endpoints/challenge.ts";
 import { GradeRunner } from "../grader/grade-runner.ts";
 import { configuredPolicy } from "./address-policy.ts";
@@ -131,7 +132,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Les
   const loads = createBatcher({
     maxItems: LOADS_MAX,
     maxInFlight: LOADS_IN_FLIGHT_MAX,
-    flush: async (keys: readonly AttemptKey[]) => await loadForAttempt(pool, keys),
+    flush: async (keys: readonly AttemptKey[]) => await loadForAttempt(pool, keys, tracer() !== undefined),
   });
   const sender = createDeliverySender({
     http,

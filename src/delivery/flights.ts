@@ -2,6 +2,8 @@
 import type { AttemptKey, LoadedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import { ATTEMPT_MAX, nextDueMs } from "../domain/retry-schedule.ts";
+import { tracer } from "../observability/tracing.ts";
+import { sendTraced } from "./attempt-span.ts";
 import { countAttempt, countEnded, countInternalFailure } from "./delivery-metrics.ts";
 import type { DeliverySender, SentAttempt } from "./delivery-sender.ts";
 import type { EndpointFailures } from "./endpoint-failures.ts";
@@ -69,8 +71,12 @@ export class Flights {
     const startedAtMs = clock.now();
     const attemptId = this.#options.newAttemptId();
     const flightId = flightKey(key);
-    const outcome = sender
-      .send(delivery, key.attempt)
+    const spans = tracer();
+    const sending =
+      spans === undefined
+        ? sender.send(delivery, key.attempt)
+        : sendTraced(spans, key, delivery, async () => await sender.send(delivery, key.attempt));
+    const outcome = sending
       .then(async (sent) => await this.#book({ key, delivery, plan, attemptId, sent }))
       .finally(() => this.#land(flightId));
     // The caller may have left by the time this fails; whoever joins still sees the failure.

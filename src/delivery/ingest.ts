@@ -18,6 +18,7 @@ import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
 import { SignetError, validationFailed } from "../errors.ts";
 import { metrics } from "../observability/metrics.ts";
+import { tracer } from "../observability/tracing.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
 import { type Checked, EventRules, rulesKey } from "./event-rules.ts";
@@ -40,6 +41,8 @@ export interface IncomingEvent {
   /** Null: the time of acceptance. */
   readonly occurredAt: Date | null;
   readonly idempotency: EventKey | null;
+  /** Of the request; undefined where traces are off. */
+  readonly traceparent?: string | undefined;
 }
 
 export interface AcceptedEvent {
@@ -97,10 +100,17 @@ export function createIngest(options: IngestOptions): Ingest {
     maxInFlight: COMMITS_IN_FLIGHT_MAX,
     flush: async (items) => {
       const done = metrics.ingestCommit.startTimer();
+      const span = tracer()?.start({
+        name: "ingest commit",
+        kind: "internal",
+        attributes: { "signet.events": items.length },
+        parents: items.map(({ event }) => event.traceparent),
+      });
       try {
         return await commit(items, options);
       } finally {
         done();
+        span?.end();
       }
     },
   });
@@ -217,6 +227,7 @@ function newEvent(
     sourceId: event.sourceId,
     occurredAt: event.occurredAt ?? new Date(nowMs),
     idempotency: event.idempotency,
+    traceparent: event.traceparent ?? null,
     deliveries: taking.map((endpoint) => ({
       id: newId("delivery", nowMs, randomBytes),
       endpointId: endpoint.endpointId,

@@ -26,7 +26,7 @@ import { startApi } from "./api.ts";
 import { DEMO_SPIFFE_ID, openDevelopmentCertificates } from "./development-certificates.ts";
 import { prepareEdgeLink, startEmbeddedEdge } from "./embedded-edge.ts";
 import { runMigrate } from "./migrate.ts";
-import type { RunningProcess } from "./with-metrics.ts";
+import { openTracing, type RunningProcess } from "./with-metrics.ts";
 import { startWorker } from "./worker.ts";
 
 type Closer = () => Promise<void>;
@@ -229,6 +229,8 @@ async function open(
   await runMigrate(ready, log);
   const mutualTls = await openDevelopmentCertificates(ready, systemClock.now());
   const link = await prepareEdgeLink(ready, systemClock.now());
+  const endTraces = await openTracing("serve", config);
+  closers.add(endTraces);
   const api = await startApi({ config: link?.config ?? ready, log, mutualTlsListen: link?.mutualTlsListen });
   closers.add(async () => await api.close());
   const edge = link && (await startEmbeddedEdge({ config: ready, link, api, log }));

@@ -5,7 +5,12 @@ import { startMetricsServer } from "../observability/metrics-server.ts";
 import type { ProcessName } from "../observability/metrics.ts";
 import { exportMetrics } from "../observability/process-metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
+import { startTracing } from "../observability/tracing.ts";
+import { traceCollector } from "../settings/tracing-settings.ts";
 import { VERSION } from "../version.ts";
+import { within } from "../within.ts";
+
+const TRACES_END_MS = 2_000;
 
 /** What every process that runs until it is told to end looks like. */
 export interface RunningProcess {
@@ -22,16 +27,35 @@ function notReady(because: string): readonly ReadinessCheck[] {
   return [{ name: "process", check: async () => await Promise.reject(new Error(because)) }];
 }
 
+type Traced = Pick<Config, "traceShare"> & Partial<Pick<Config, "otlpEndpoint" | "otlpTracesEndpoint">>;
+type Observed = Pick<Config, "metricsListen"> & Traced;
+
+/** Switches traces on where a collector is set. @returns what ends them; a collector that is away holds nobody up */
+export async function openTracing(
+  process: ProcessName | "serve",
+  config: Traced,
+): Promise<() => Promise<void>> {
+  const collector = traceCollector(config);
+  if (collector === undefined) {
+    return async () => {};
+  }
+  const close = await startTracing({ collector, process, version: VERSION, share: config.traceShare });
+  return async () => {
+    await within(TRACES_END_MS, close()).catch(() => undefined);
+  };
+}
+
 /** Starts the metrics listener, then the process. Not ready before it has started, nor once it is told to end. */
 export async function withMetrics(
   name: ProcessName,
-  { metricsListen }: Pick<Config, "metricsListen">,
+  { metricsListen, ...config }: Observed,
   log: Logger,
   start: () => Promise<RunningProcess>,
 ): Promise<RunningProcess> {
   exportMetrics([name], VERSION);
   let readiness = notReady("still starting");
   const metrics = await startMetricsServer({ listen: metricsListen, readiness: () => readiness, log });
+  const endTraces = await openTracing(name, config);
   try {
     const running = await start();
     ({ readiness } = running);
@@ -40,6 +64,7 @@ export async function withMetrics(
       close: async () => {
         readiness = notReady("ending");
         await running.close();
+        await endTraces();
         await metrics.close();
       },
     };

@@ -150,7 +150,7 @@ function itemError(error: SignetError): Record<string, unknown> {
 }
 
 /** A request, as far as publishing looks at it. */
-type Caller = Pick<FastifyRequest, "id" | "identity" | "signed">;
+type Caller = Pick<FastifyRequest, "id" | "identity" | "signed" | "span">;
 
 /** Since when the first of the types that were published has been deprecated (RFC 9745). */
 class Deprecation {
@@ -209,7 +209,14 @@ class Publisher {
       this.#permissions.set(tenantId, permission);
       await permission;
     }
-    return { tenantId, type: event.type, data: event.data.text, sourceId: event.id ?? null, occurredAt };
+    return {
+      tenantId,
+      type: event.type,
+      data: event.data.text,
+      sourceId: event.id ?? null,
+      occurredAt,
+      traceparent: this.#caller.span?.traceparent,
+    };
   }
 
   async #accept(event: Prepared, key: string | undefined, bodyHash: Buffer | undefined): Promise<Accepted> {

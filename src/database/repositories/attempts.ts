@@ -50,6 +50,8 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
   /** Null while it is under way. */
   readonly durationMs: number | null;
   readonly error: AttemptError | null;
+  /** Of the request that published the event; undefined where traces are off. */
+  readonly traceparent: string | null | undefined;
 }
 
 interface LoadedRow extends SecretColumns {
@@ -77,25 +79,30 @@ interface LoadedRow extends SecretColumns {
   lease_until: Date | null;
   duration_ms: number | null;
   error: AttemptError | null;
+  /** Absent where it was not asked for. */
+  traceparent?: string | null;
 }
 
 /**
  * Loads deliveries for an attempt. The fence (architecture 3): only rows whose carrier and epoch are the caller's
  * come back; the others are undefined in the result, which is in the order of the keys.
+ *
+ * @param traced whether the trace that the event came with is wanted too
  */
 export async function loadForAttempt(
   db: Queryable,
   keys: readonly AttemptKey[],
+  traced = false,
 ): Promise<(LoadedDelivery | undefined)[]> {
   const { rows } = await db.query<LoadedRow>({
-    name: "load-for-attempt",
+    name: traced ? "load-for-traced-attempt" : "load-for-attempt",
     text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
         e.occurred_at, e.data, e.content, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata, p.request_version, p.rate_limit,
         p.disabled_reason,
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS verifying_since,
         ${SECRET_COLUMNS}, t.data_key, t.held_at,
-        a.lease_until, a.duration_ms, a.error
+        a.lease_until, a.duration_ms, a.error${traced ? ", e.traceparent" : ""}
       FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
         WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
       JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
@@ -145,6 +152,7 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
     leaseUntil: row.lease_until,
     durationMs: row.duration_ms,
     error: row.error,
+    traceparent: row.traceparent,
   };
 }
 

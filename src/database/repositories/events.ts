@@ -123,6 +123,8 @@ export interface NewEvent {
   readonly sourceId: string | null;
   readonly occurredAt: Date;
   readonly idempotency: EventKey | null;
+  /** Null where traces are off. */
+  readonly traceparent?: string | null;
   readonly deliveries: readonly NewDelivery[];
 }
 
@@ -145,6 +147,12 @@ function placesOf(pieces: readonly Buffer[]): { readonly starts: number[]; reado
     next += length;
   }
   return { starts, lengths: pieces.map(({ length }) => length) };
+}
+
+function traceparentsOf(events: readonly NewEvent[]): readonly (string | null)[] {
+  return events.some(({ traceparent }) => typeof traceparent === "string")
+    ? events.map(({ traceparent }) => traceparent ?? null)
+    : [];
 }
 
 const EVENTS_ROUTE = "POST /v1/events";
@@ -172,8 +180,8 @@ export async function insertEvents(
     name: "insert-events",
     text: `WITH input AS (
         SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $6::text[], $7::timestamptz[], $8::int[],
-          $9::text[], $10::bytea[], $18::text[], $19::int[], $20::int[], $21::text[])
-        AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, key, body_hash, key_tenant_id, start, length, key_route)
+          $9::text[], $10::bytea[], $18::text[], $19::int[], $20::int[], $21::text[], $23::text[])
+        AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, key, body_hash, key_tenant_id, start, length, key_route, traceparent)
       ), keyed AS (
         INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
         SELECT key_tenant_id, key_route, key, body_hash, id, $11 FROM input WHERE key IS NOT NULL
@@ -183,9 +191,9 @@ export async function insertEvents(
           WHERE k.created_at <= CASE WHEN k.route = '${EVENTS_ROUTE}' THEN $12::timestamptz ELSE $22::timestamptz END
         RETURNING resource_id
       ), accepted AS (
-        INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at)
+        INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at, traceparent)
         -- One value for all contents: an array of them would travel in hexadecimal.
-        SELECT i.day, i.id, i.tenant_id, i.type, substr($5::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, $11
+        SELECT i.day, i.id, i.tenant_id, i.type, substr($5::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, $11, i.traceparent
         FROM input i WHERE i.key IS NULL OR i.id IN (SELECT resource_id FROM keyed)
         RETURNING day, id, tenant_id, type
       ), outbox AS (
@@ -225,6 +233,8 @@ export async function insertEvents(
       lengths,
       events.map((event) => (event.idempotency === null ? null : routeOf(event.idempotency))),
       signedKeysAfter,
+      // Without traces an empty array, which is filled up with nulls.
+      traceparentsOf(events),
     ],
   });
   return new Set(rows.map((row) => row.id));

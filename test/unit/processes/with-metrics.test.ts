@@ -43,18 +43,23 @@ function held(): Held {
 async function start(works: () => boolean, port: number) {
   const started = held();
   const ended = held();
-  const running = withMetrics("api", { metricsListen: { host: "127.0.0.1", port } }, log, async () => {
-    await started.promise;
-    return {
-      readiness: [
-        {
-          name: "engine",
-          check: async () => await (works() ? Promise.resolve() : Promise.reject(new Error("no steam"))),
-        },
-      ],
-      close: async () => await ended.promise,
-    };
-  });
+  const running = withMetrics(
+    "api",
+    { metricsListen: { host: "127.0.0.1", port }, traceShare: 1 },
+    log,
+    async () => {
+      await started.promise;
+      return {
+        readiness: [
+          {
+            name: "engine",
+            check: async () => await (works() ? Promise.resolve() : Promise.reject(new Error("no steam"))),
+          },
+        ],
+        close: async () => await ended.promise,
+      };
+    },
+  );
   return { running, started, ended };
 }
 

@@ -1,0 +1,124 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startTracing } from "../../../src/observability/tracing.ts";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type CollectedSpan, type OtlpCollector, startOtlpCollector } from "../../support/otlp-collector.ts";
+import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
+import { createEndpoint, createTenant, sql } from "../../support/tenant.ts";
+
+const TRACE = "0af7651916cd43dd8448eb211c80319c";
+const CALLER = "b7ad6b7169203331";
+const PATIENCE_MS = 30_000;
+
+let collector: OtlpCollector;
+let receiver: Receiver;
+let endTraces: () => Promise<void>;
+
+// Before the api starts: whether there are traces is known when the hooks are made.
+beforeAll(async () => {
+  collector = await startOtlpCollector();
+  receiver = await startReceiver();
+  endTraces = await startTracing({
+    collector: `${collector.url}/v1/traces`,
+    process: "serve",
+    version: "1",
+    share: 1,
+  });
+});
+const api = useTestApi({ worker: true });
+afterAll(async () => {
+  await endTraces();
+  await receiver.close();
+  await collector.close();
+});
+
+async function untilSpan(wanted: (span: CollectedSpan) => boolean, what: string): Promise<CollectedSpan> {
+  return await eventually(() => collector.spans.find(wanted), what, PATIENCE_MS);
+}
+
+describe("a trace", () => {
+  it("leads from the publisher's own span over the request to the attempt, and names no address and no payload", async () => {
+    const tenant = await createTenant(api);
+    const { id: endpointId } = await createEndpoint(api, tenant, { url: receiver.url });
+    const published = await fetch(`${api.publicUrl}/v1/events`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${tenant.token}`,
+        "content-type": "application/json",
+        traceparent: `00-${TRACE}-${CALLER}-01`,
+      },
+      body: JSON.stringify({ type: "inference.completed", data: { needle: "in-the-payload" } }),
+    });
+    const { id: eventId } = (await published.json()) as { id: string };
+    expect(published.status).toBe(202);
+
+    const attempt = await untilSpan(
+      ({ name, traceId }) => name === "attempt" && traceId === TRACE,
+      "attempt",
+    );
+    const request = await untilSpan(
+      ({ name, traceId }) => name === "POST /v1/events" && traceId === TRACE,
+      "request",
+    );
+    const commit = await untilSpan(
+      ({ name, traceId }) => name === "ingest commit" && traceId === TRACE,
+      "commit",
+    );
+    expect(request.parentSpanId).toBe(CALLER);
+    expect(commit.parentSpanId).toBe(request.spanId);
+    expect(attempt.parentSpanId).toBe(request.spanId);
+    const [delivery] = await sql<{ id: string; carrier: string }>(
+      api,
+      "SELECT id, carrier FROM deliveries WHERE event_id = $1",
+      [eventId],
+    );
+    expect(attempt.attributes).toMatchObject({
+      "signet.event_id": eventId,
+      "signet.delivery_id": delivery?.id,
+      "signet.workflow_id": delivery?.carrier,
+      "signet.endpoint_id": endpointId,
+      "signet.attempt": 1,
+      "http.response.status_code": 200,
+    });
+    expect(request.attributes).toMatchObject({
+      "http.route": "/v1/events",
+      "http.response.status_code": 202,
+      "signet.request_id": published.headers.get("x-request-id"),
+    });
+    expect(request.service).toBe("signet-serve");
+    const { host } = new URL(receiver.url);
+    for (const secret of [host, "in-the-payload", tenant.token]) {
+      expect(collector.text()).not.toContain(secret);
+    }
+  });
+
+  it("begins anew where the traceparent is none", async () => {
+    const malformed = [
+      `00-${"0".repeat(32)}-${CALLER}-01`,
+      `00-${TRACE.toUpperCase()}-${CALLER}-01`,
+      `00-${TRACE}-${CALLER}-01-x`,
+      `ff-${TRACE}-${CALLER}-01`,
+      "x".repeat(4_000),
+    ];
+    for (const traceparent of malformed) {
+      const answer = await fetch(`${api.publicUrl}/healthz`, { headers: { traceparent } });
+      const id = answer.headers.get("x-request-id");
+      expect(answer.status).toBe(200);
+      const span = await untilSpan(({ attributes }) => attributes["signet.request_id"] === id, traceparent);
+      expect(span.parentSpanId ?? "").toBe("");
+      expect(span.traceId).not.toBe(TRACE);
+    }
+  });
+
+  it("is not kept where the caller says so", async () => {
+    const answer = await fetch(`${api.publicUrl}/readyz`, {
+      headers: { traceparent: `00-${"c".repeat(32)}-${CALLER}-00` },
+    });
+    expect(answer.ok).toBe(true);
+    await fetch(`${api.publicUrl}/healthz`, {
+      headers: { traceparent: `00-${"d".repeat(32)}-${CALLER}-01` },
+    });
+    await untilSpan(({ traceId }) => traceId === "d".repeat(32), "the request after it");
+    expect(collector.spans.filter(({ traceId }) => traceId === "c".repeat(32))).toEqual([]);
+  });
+});
