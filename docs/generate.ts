@@ -1,6 +1,7 @@
-/** `npm run docs`: writes the OpenAPI document and the generated parts of documents. */
+/** `npm run docs`: writes the OpenAPI document, the reference of the command line and the generated parts of documents. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { cliReference } from "./cli-reference.ts";
 import { describedApi } from "./described-api.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 
@@ -18,3 +19,4 @@ await update("docs/openapi.json", async () => `${JSON.stringify(await describedA
 for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);
 }
+await update("docs/cli.md", async () => await Promise.resolve(cliReference()));

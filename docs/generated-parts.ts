@@ -17,6 +17,7 @@ const PART = /(<!-- generated: ([^>]+) -->\n)[\s\S]*?(<!-- end of generated -->)
 /** Defaults that are not the same on every machine. */
 const OF_THE_MACHINE: Readonly<Record<string, string>> = {
   SIGNET_CACHE: "`~/.cache/signet`",
+  SIGNET_CONFIG_DIR: "`~/.config/signet`",
   SIGNET_DELIVERY_STARTS_PER_SECOND: "10 × cores",
 };
 

@@ -4,6 +4,7 @@
  */
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { CLIENT_SETTINGS } from "./settings/client-settings.ts";
 import { COMPLIANCE_SETTINGS } from "./settings/compliance.ts";
 import { EDGE_SETTINGS, edgeProblems } from "./settings/edge-settings.ts";
 import { EGRESS_SETTINGS } from "./settings/egress-settings.ts";
@@ -122,6 +123,7 @@ export const SETTINGS = {
     "where a Temporal binary is kept once obtained",
   ),
   ...OPERATOR_SETTINGS,
+  ...CLIENT_SETTINGS,
   ...KEY_SETTINGS,
   ...ROTATION_SETTINGS,
   headerBrand: setting(
@@ -388,6 +390,35 @@ export function loadOperatorSettings(given: Environment): OperatorSettings {
   return { ...settings, production: environment[SETTINGS.env.variable] === "production" };
 }
 
+const CLIENT_SETTING_NAMES = [
+  ...(Object.keys(CLIENT_SETTINGS) as (keyof typeof CLIENT_SETTINGS)[]),
+  "apiListen",
+  "home",
+] as const;
+
+/** What the command line needs to reach a running service as a tenant. */
+export type ClientSettings = Pick<Config, (typeof CLIENT_SETTING_NAMES)[number]> & {
+  /** Whether the environment says so; what is unset is nobody's word. */
+  readonly production: boolean;
+};
+
+/**
+ * Reads and checks the settings of a tenant's commands.
+ *
+ * @throws ConfigError with every problem found
+ */
+export function loadClientSettings(given: Environment): ClientSettings {
+  const { environment, problems } = readSecretFiles(given, ["SIGNET_CLIENT_SECRET"]);
+  const settings = parse(environment, CLIENT_SETTING_NAMES, problems);
+  if ((settings.clientKeyFile === undefined) !== (settings.clientCertFile === undefined)) {
+    problems.push("SIGNET_CLIENT_KEY_FILE and SIGNET_CLIENT_CERT_FILE must be set together");
+  }
+  if (problems.length > 0) {
+    throw new ConfigError(problems);
+  }
+  return { ...settings, production: environment[SETTINGS.env.variable] === "production" };
+}
+
 /** Where this service itself listens: never a target of deliveries. */
 export function ownListeners(config: Config): readonly ListenAddress[] {
   return [config.apiListen, config.adminListen, config.edgeListen, config.metricsListen];
@@ -401,6 +432,16 @@ export function configFromProcess(asks?: ConfigFor): Config {
 /** `loadOperatorSettings` for the running process. */
 export function operatorSettingsFromProcess(): OperatorSettings {
   return loadOperatorSettings(process.env);
+}
+
+/** `loadClientSettings` for the running process. */
+export function clientSettingsFromProcess(): ClientSettings {
+  return loadClientSettings(process.env);
+}
+
+/** Whether whoever reads the output wants no colours (no-color.org), or cannot show them. */
+export function withoutColour(): boolean {
+  return (process.env["NO_COLOR"] ?? "") !== "" || process.env["TERM"] === "dumb";
 }
 
 /** The whole environment, for programs that are started from here and read their own variables. */

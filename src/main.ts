@@ -1,14 +1,17 @@
 /** The way in: argv → a process or a command of the command line. */
 import closeWithGrace from "close-with-grace";
-import { CommandError } from "./cli/context.ts";
-import { EXIT_FAILED, type ProcessCommand, runCommandLine } from "./cli/program.ts";
+import { CommandError, EXIT } from "./cli/exit-codes.ts";
+import { printable } from "./cli/output.ts";
+import { type ProcessRunners, runCommandLine } from "./cli/program.ts";
 import {
+  clientSettingsFromProcess,
   type Config,
   ConfigError,
   type ConfigFor,
   configFromProcess,
   operatorSettingsFromProcess,
   processEnvironment,
+  withoutColour,
 } from "./config.ts";
 import { SignetError } from "./errors.ts";
 import { createLogger, type Logger } from "./observability/logger.ts";
@@ -93,10 +96,15 @@ async function doctor(options: Readonly<Record<string, unknown>>): Promise<void>
     config: { ...config, databaseUrl, temporalAddress },
     replay: Number(options["replay"] ?? 0),
   });
-  for (const { check, ok, detail } of findings) {
-    process.stdout.write(`${ok ? "ok  " : "FAIL"}  ${check.padEnd(9)}  ${detail}\n`);
+  const well = findings.every(({ ok }) => ok);
+  if (options["json"] === true) {
+    process.stdout.write(`${JSON.stringify({ ok: well, data: findings }, null, 2)}\n`);
+  } else {
+    for (const { check, ok, detail } of findings) {
+      process.stdout.write(`${ok ? "ok  " : "FAIL"}  ${check.padEnd(9)}  ${printable(detail)}\n`);
+    }
   }
-  if (findings.some(({ ok }) => !ok)) {
+  if (!well) {
     throw new CommandError("something must be mended");
   }
 }
@@ -141,52 +149,39 @@ function untilSignal(start: StartProcess, asks: ConfigFor = "service"): () => Pr
     });
     running?.failed?.catch((error: unknown) => {
       log.fatal({ err: error }, "ending: the process failed beyond repair");
-      process.exitCode = EXIT_FAILED;
+      process.exitCode = EXIT.failed;
       grace.close();
     });
   };
 }
 
-const PROCESSES: readonly ProcessCommand[] = [
-  { name: "api", description: "run the public and the operators' API", run: untilSignal(startApi) },
-  { name: "worker", description: "run the delivery engine", run: untilSignal(startWorker) },
-  {
-    name: "edge",
-    description: "check tokens and scopes in front of the data plane and the API",
-    run: untilSignal(startEdge, "edge"),
-  },
-  {
-    name: "serve",
-    description: "run everything in one process on embedded PostgreSQL and Temporal",
-    run: untilSignal(startServe),
-  },
-  {
-    name: "doctor",
-    description: "look at everything that the service depends on and say what to mend",
-    options: [
-      {
-        flags: "--replay <count>",
-        description: "replay so many open workflows on this build, before a deploy",
-      },
-    ],
-    run: doctor,
-  },
-  { name: "migrate", description: "bring the database to this version's schema", run: migrate },
-];
+const PROCESSES: ProcessRunners = {
+  api: untilSignal(startApi),
+  worker: untilSignal(startWorker),
+  edge: untilSignal(startEdge, "edge"),
+  serve: untilSignal(startServe),
+  doctor,
+  migrate,
+};
 
 try {
   const code = await runCommandLine(
     process.argv.slice(2),
     {
       settings: operatorSettingsFromProcess,
+      clientSettings: clientSettingsFromProcess,
       stdout: (text) => void process.stdout.write(text),
       stderr: (text) => void process.stderr.write(text),
       fetch,
+      terminal: {
+        colour: process.stdout.isTTY && !withoutColour(),
+        progress: process.stderr.isTTY,
+      },
     },
     PROCESSES,
   );
   process.exitCode = code;
-  if (code === EXIT_FAILED) {
+  if (code !== EXIT.ok) {
     // Connections that were opened before the failure would keep the process alive.
     process.exit();
   }
@@ -198,5 +193,5 @@ try {
     createLogger({ level: "info" }).fatal({ err: error }, "could not start");
   }
   // Connections that were opened before the failure would keep the process alive.
-  process.exit(EXIT_FAILED);
+  process.exit(EXIT.failed);
 }

@@ -9,7 +9,8 @@ import { formatListen, type OperatorSettings } from "../config.ts";
 import { readKey } from "../crypto/development-keys.ts";
 import { OPERATOR_TOKEN_FILE } from "../crypto/secrets.ts";
 import { messageOf } from "../thrown.ts";
-import { type CliContext, CommandError } from "./context.ts";
+import type { CliContext } from "./context.ts";
+import { CommandError, EXIT, exitCodeOfStatus } from "./exit-codes.ts";
 
 const TIMEOUT_MS = 15_000;
 /** For answers that were lost on the way. */
@@ -66,6 +67,7 @@ async function proofOf(settings: OperatorSettings, fetch: CliContext["fetch"]): 
   if (found === undefined) {
     throw new CommandError(
       `No operator token: set SIGNET_OPERATOR_TOKEN, or start the service once so that it makes one in ${home}.`,
+      { exitCode: EXIT.notAllowed },
     );
   }
   return { headers: { authorization: `Bearer ${found}` }, fetch: withCertificate ?? fetch };
@@ -85,7 +87,8 @@ function noAnswer(address: string, error: unknown): CommandError {
   const text = `The operators' API at ${address} does not answer: ${messageOf(reason)}`;
   // Nobody listens: there is nothing that could have been lost.
   const refused = (reason as { code?: unknown } | null)?.code === "ECONNREFUSED";
-  return refused ? new CommandError(text, { cause: error }) : new AnswerLost(text, { cause: error });
+  const options = { cause: error, exitCode: EXIT.unavailable };
+  return refused ? new CommandError(text, options) : new AnswerLost(text, options);
 }
 
 /**
@@ -122,7 +125,9 @@ export function createAdminCall(context: CliContext): AdminCall {
       repeat: (error) => error instanceof AnswerLost && (method === "GET" || method === "POST"),
     });
     if (!response.ok) {
-      throw new CommandError(problemText(response.status, answer));
+      throw new CommandError(problemText(response.status, answer), {
+        exitCode: exitCodeOfStatus(response.status),
+      });
     }
     return answer;
   };
@@ -141,7 +146,9 @@ export async function openAdminStream(context: CliContext, path: string): Promis
     throw noAnswer(address, error);
   });
   if (!response.ok || response.body === null) {
-    throw new CommandError(problemText(response.status, readResource(await response.text())));
+    throw new CommandError(problemText(response.status, readResource(await response.text())), {
+      exitCode: exitCodeOfStatus(response.status),
+    });
   }
   return response.body;
 }

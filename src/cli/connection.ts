@@ -24,14 +24,18 @@ export async function mendable<T>(what: string, operation: () => T | Promise<T>)
   }
 }
 
-function tlsOf({ cert, key, ca }: TenantOptions): Pick<ConnectionOptions, "tls"> {
+/** What was given of a client certificate: files that are read again and again, as certificates are renewed in place. */
+export function tlsOf({
+  cert,
+  key,
+  ca,
+}: Pick<TenantOptions, "cert" | "key" | "ca">): Pick<ConnectionOptions, "tls"> {
   if (cert === undefined && key === undefined) {
     return {};
   }
   if (cert === undefined || key === undefined) {
     throw new CommandError("--cert and --key belong together");
   }
-  // Read again and again: certificates are renewed in place.
   const tls = async (): Promise<TlsMaterial> => ({
     cert: await readFile(cert),
     key: await readFile(key),

@@ -1,15 +1,24 @@
-/** What a command works with: the operators' API and where to print. Both are arguments, so that tests can be both. */
-import type { OperatorSettings } from "../config.ts";
+/** What a command works with: settings, the network and where to print. All are arguments, so that tests can be them. */
+import type { ClientSettings, OperatorSettings } from "../config.ts";
+
+export { CommandError } from "./exit-codes.ts";
+
+/** What stands at the other end of the outputs. */
+export interface Terminal {
+  /** Standard output takes colours. */
+  readonly colour: boolean;
+  /** Standard error takes a line that is written over and over. */
+  readonly progress: boolean;
+}
 
 export interface CliContext {
   /** Reads the settings when a command needs them: `--help` must work without. */
   readonly settings: () => OperatorSettings;
+  /** The same for commands of a tenant; without it there are none. */
+  readonly clientSettings?: () => ClientSettings;
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
   readonly fetch: typeof fetch;
-}
-
-/** A command that failed for a reason that the user can act on; exit code 1. */
-export class CommandError extends Error {
-  override readonly name = "CommandError";
+  /** Neither unless said otherwise. */
+  readonly terminal?: Terminal;
 }

@@ -6,6 +6,16 @@ export interface OutputOptions {
   readonly json?: boolean;
 }
 
+// oxlint-disable-next-line no-control-regex
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g;
+
+/** The text with its control characters spelled out: what others have written must not steer a terminal. */
+export function printable(text: string): string {
+  return text.replaceAll(CONTROL, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}
+
 function text(value: unknown): string {
   if (value === null || value === undefined || value === "") {
     return "-";
@@ -13,7 +23,7 @@ function text(value: unknown): string {
   if (Array.isArray(value)) {
     return value.length === 0 ? "-" : value.map(text).join(" ");
   }
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return printable(typeof value === "string" ? value : JSON.stringify(value));
 }
 
 function printJson(context: CliContext, value: unknown): void {
@@ -21,7 +31,7 @@ function printJson(context: CliContext, value: unknown): void {
 }
 
 /** One object, a line per member. */
-export function printResource(context: CliContext, resource: Resource, options: OutputOptions): void {
+export function printResource(context: CliContext, resource: object, options: OutputOptions): void {
   if (options.json === true) {
     printJson(context, resource);
     return;
@@ -51,16 +61,17 @@ function printTable(context: CliContext, rows: readonly Resource[], columns: rea
 /** A page of objects as a table of the named members. */
 export function printPage(
   context: CliContext,
-  page: Resource,
+  given: object,
   columns: readonly string[],
   options: OutputOptions,
 ): void {
+  const page = given as Resource;
   if (options.json === true) {
     printJson(context, page);
     return;
   }
   printTable(context, page["data"] as readonly Resource[], columns);
-  if (page["next_cursor"] !== null) {
+  if ((page["next_cursor"] ?? null) !== null) {
     context.stderr(`There are more: --cursor ${text(page["next_cursor"])}\n`);
   }
 }

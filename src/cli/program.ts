@@ -1,31 +1,32 @@
-/** The `signet` command line: processes and the operators' nouns. */
+/** The `signet` command line: processes, the operators' nouns and the tenants'. */
 import { Command, CommanderError } from "commander";
-import { ConfigError } from "../config.ts";
 import { agentCommand } from "./agent.ts";
-import { type CliContext, CommandError } from "./context.ts";
 import { auditCommand } from "./audit.ts";
+import { addTokenPrinting, sessionCommands } from "./client/session.ts";
+import { complianceCommand } from "./client/compliance.ts";
+import { deliveryCommand } from "./client/delivery.ts";
+import { dlqCommand } from "./client/dlq.ts";
+import { endpointCommand } from "./client/endpoint.ts";
+import { eventCommand, triggerCommand } from "./client/event.ts";
+import { eventTypeCommand } from "./client/event-type.ts";
+import { listenCommand } from "./client/listen.ts";
+import { replayCommand } from "./client/replay.ts";
+import { completionCommand } from "./completion.ts";
+import type { CliContext } from "./context.ts";
 import { credentialCommand } from "./credential.ts";
 import { devCaCommand } from "./dev-ca.ts";
+import { EXIT, EXIT_CODES, exitCodeOfError } from "./exit-codes.ts";
 import { gradeCommand } from "./grade.ts";
-import { operatorCommand } from "./operator.ts";
 import { keysCommand } from "./keys.ts";
+import { operatorCommand } from "./operator.ts";
+import { printable } from "./output.ts";
 import { principalCommand } from "./principal.ts";
-import { revocationCommands } from "./revocation.ts";
+import { PROCESS_COMMANDS, type ProcessName, type RunProcess } from "./process-commands.ts";
+import { certificateCommand, tokenCommand } from "./revocation.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
 
-const EXIT_OK = 0;
-export const EXIT_FAILED = 1;
-const EXIT_USAGE = 2;
-
-/** A command that runs a process: what it does, and how it is started. */
-export interface ProcessCommand {
-  readonly name: string;
-  readonly description: string;
-  readonly options?: readonly { readonly flags: string; readonly description: string }[];
-  /** Gets the options by name. */
-  readonly run: (options: Readonly<Record<string, unknown>>) => Promise<void>;
-}
+export type ProcessRunners = Readonly<Record<ProcessName, RunProcess>>;
 
 /** Passes the output settings on to every command: commander copies them only to those it makes itself. */
 function adopt(program: Command, context: CliContext): void {
@@ -35,28 +36,63 @@ function adopt(program: Command, context: CliContext): void {
   }
 }
 
-function createProgram(context: CliContext, processes: readonly ProcessCommand[]): Command {
-  const program = new Command("signet").description("Short-lived signed tokens and signed webhooks");
-  for (const { name, description, options = [], run } of processes) {
+function addProcesses(program: Command, runners: ProcessRunners): void {
+  program.commandsGroup("The service:");
+  for (const { name, description, options = [] } of PROCESS_COMMANDS) {
     const command = program.command(name).description(description);
     for (const option of options) {
       command.option(option.flags, option.description);
     }
-    command.action(async (given: Readonly<Record<string, unknown>>) => await run(given));
+    command.action(async (given: Readonly<Record<string, unknown>>) => await runners[name](given));
   }
-  program.addCommand(agentCommand(context));
-  program.addCommand(gradeCommand(context));
-  program.addCommand(tenantCommand(context));
-  program.addCommand(roleCommand(context));
-  program.addCommand(principalCommand(context));
-  program.addCommand(credentialCommand(context));
-  program.addCommand(keysCommand(context));
-  for (const command of revocationCommands(context)) {
+}
+
+function addAll(program: Command, group: string, commands: readonly Command[]): void {
+  program.commandsGroup(group);
+  for (const command of commands) {
     program.addCommand(command);
   }
-  program.addCommand(devCaCommand(context));
-  program.addCommand(operatorCommand(context));
-  program.addCommand(auditCommand(context));
+}
+
+function exitCodesHelp(): string {
+  return `\nExit codes:\n${EXIT_CODES.map(([code, meaning]) => `  ${code}  ${meaning}`).join("\n")}\n`;
+}
+
+/** The whole tree; without runners there are no commands that run a process. */
+export function createProgram(context: CliContext, runners?: ProcessRunners): Command {
+  const program = new Command("signet")
+    .description("Short-lived signed tokens and signed webhooks")
+    .enablePositionalOptions()
+    .addHelpText("after", exitCodesHelp());
+  addAll(program, "Trying things out:", [listenCommand(context), triggerCommand(context)]);
+  addAll(program, "As a tenant:", [
+    ...sessionCommands(context),
+    addTokenPrinting(tokenCommand(context), context),
+    endpointCommand(context),
+    eventCommand(context),
+    eventTypeCommand(context),
+    deliveryCommand(context),
+    dlqCommand(context),
+    replayCommand(context),
+    complianceCommand(context),
+    gradeCommand(context),
+    agentCommand(context),
+  ]);
+  addAll(program, "As an operator:", [
+    tenantCommand(context),
+    roleCommand(context),
+    principalCommand(context),
+    credentialCommand(context),
+    keysCommand(context),
+    certificateCommand(context),
+    operatorCommand(context),
+    auditCommand(context),
+    devCaCommand(context),
+  ]);
+  if (runners !== undefined) {
+    addProcesses(program, runners);
+  }
+  addAll(program, "This command line:", [completionCommand(program, context)]);
   adopt(program, context);
   return program;
 }
@@ -65,25 +101,27 @@ function createProgram(context: CliContext, processes: readonly ProcessCommand[]
  * Runs one command line.
  *
  * @param argv what stands behind the program's name
- * @returns the exit code: 0, 1 when the command failed, 2 when it was not understood
+ * @returns the exit code (exit-codes.ts)
  */
 export async function runCommandLine(
   argv: readonly string[],
   context: CliContext,
-  processes: readonly ProcessCommand[] = [],
+  runners?: ProcessRunners,
 ): Promise<number> {
   try {
-    await createProgram(context, processes).parseAsync([...argv], { from: "user" });
-    return EXIT_OK;
+    await createProgram(context, runners).parseAsync([...argv], { from: "user" });
+    return EXIT.ok;
   } catch (error) {
     if (error instanceof CommanderError) {
       // Commander has printed what it has to say.
-      return error.exitCode === 0 ? EXIT_OK : EXIT_USAGE;
+      return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     }
-    if (error instanceof CommandError || error instanceof ConfigError) {
-      context.stderr(`signet: ${error.message}\n`);
-      return EXIT_FAILED;
+    const code = exitCodeOfError(error);
+    if (code === undefined) {
+      throw error;
     }
-    throw error;
+    const lines = (error as Error).message.split("\n").map(printable);
+    context.stderr(`signet: ${lines.join("\n")}\n`);
+    return code;
   }
 }

@@ -15,24 +15,29 @@ export function addRevoke(noun: Command, context: CliContext, path: string): Com
   return noun;
 }
 
-/** `signet token revoke` and `signet certificate revoke`: what the operators' API knows by its name alone. */
-export function revocationCommands(context: CliContext): readonly Command[] {
-  const call = createAdminCall(context);
-  const revocable = (name: string, description: string, command: ReasonedCommand): Command => {
-    const noun = new Command(name).description(description);
-    addReasoned(noun, context, call, command);
-    return noun;
-  };
-  return [
-    revocable("token", "access tokens", {
-      usage: "revoke <jti>",
-      description: "refuse one access token, by its jti, within 250 ms",
-      request: (target) => ({ path: "/revocations", body: { kind: "jti", target } }),
-    }),
-    revocable("certificate", "certificates of clients", {
-      usage: "revoke <sha256>",
-      description: "refuse a client certificate, and every token bound to it, from now on",
-      request: (target) => ({ path: "/revocations", body: { kind: "cert", target } }),
-    }),
-  ];
+function revocable(noun: Command, context: CliContext, command: ReasonedCommand): Command {
+  addReasoned(noun, context, createAdminCall(context), command);
+  return noun;
+}
+
+/** `signet token`, with `revoke` for operators: they know a token by its name alone. */
+export function tokenCommand(context: CliContext): Command {
+  const token = new Command("token")
+    .description("print an access token; `revoke`, for operators, ends one")
+    // What stands behind `revoke` belongs to that.
+    .enablePositionalOptions();
+  return revocable(token, context, {
+    usage: "revoke <jti>",
+    description: "refuse one access token, by its jti, within 250 ms",
+    request: (target) => ({ path: "/revocations", body: { kind: "jti", target } }),
+  });
+}
+
+/** `signet certificate revoke`. */
+export function certificateCommand(context: CliContext): Command {
+  return revocable(new Command("certificate").description("certificates of clients"), context, {
+    usage: "revoke <sha256>",
+    description: "refuse a client certificate, and every token bound to it, from now on",
+    request: (target) => ({ path: "/revocations", body: { kind: "cert", target } }),
+  });
 }

@@ -59,6 +59,10 @@ export interface DeliveryFilter extends PageOptions {
   readonly state?: DeliveryState;
   readonly from?: string | Date;
   readonly to?: string | Date;
+  /** How the last attempt failed, and what it was answered. */
+  readonly last_error?: AttemptError;
+  readonly last_status?: number;
+  readonly reason?: "attempts_exhausted" | "endpoint_disabled";
   /** Endpoints whose metadata have these members, compared as text. */
   readonly metadata?: Readonly<Record<string, string>>;
 }

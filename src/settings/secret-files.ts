@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { messageOf } from "../thrown.ts";
 
 /** What is not read from the file here: SIGNET_KEK_FILE has a life of its own (key-settings.ts). */
-type Secret = "SIGNET_PEPPER" | "SIGNET_OPERATOR_TOKEN" | "SIGNET_OUTBOUND_PROXY";
+type Secret = "SIGNET_PEPPER" | "SIGNET_OPERATOR_TOKEN" | "SIGNET_OUTBOUND_PROXY" | "SIGNET_CLIENT_SECRET";
 
 type Variables = Readonly<Record<string, string | undefined>>;
 

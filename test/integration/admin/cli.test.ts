@@ -118,7 +118,7 @@ test("an operator is made, given a token that works, and shut out again", async 
   const as = { ...api.environment, SIGNET_OPERATOR_TOKEN: token["token"] ?? "" };
   expect((await signet(["tenant", "list"], as)).code).toBe(0);
   const forbidden = await signet(["operator", "create", "eve", "--role", "security"], as);
-  expect(forbidden.code).toBe(1);
+  expect(forbidden.code).toBe(4);
   expect(forbidden.stderr).toContain(
     "SCOPE_VIOLATION: POST /admin/v1/operators requires an operator of role security.",
   );
@@ -167,12 +167,12 @@ test("a tenant is erased by who types its name", async () => {
 
 describe("exit codes", () => {
   test.each([
-    [["tenant", "show", "ten_000000000000000000000000"], "NOT_FOUND"],
-    [["tenant", "show", "../roles"], "NOT_FOUND"],
-    [["tenant", "create", "x", "--region", "nowhere!"], "VALIDATION_FAILED"],
-  ])("1 with code, detail and request id when the API refuses: %j", async (line, code) => {
+    [3, ["tenant", "show", "ten_000000000000000000000000"], "NOT_FOUND"],
+    [3, ["tenant", "show", "../roles"], "NOT_FOUND"],
+    [1, ["tenant", "create", "x", "--region", "nowhere!"], "VALIDATION_FAILED"],
+  ])("%d with code, detail and request id when the API refuses: %j", async (exitCode, line, code) => {
     const run = await signet(line);
-    expect(run).toMatchObject({ code: 1, stdout: "" });
+    expect(run).toMatchObject({ code: exitCode, stdout: "" });
     expect(run.stderr).toMatch(new RegExp(`^signet: ${code}: .+ \\(request req_\\w{24}\\)\n$`, "s"));
   });
 
@@ -213,10 +213,10 @@ describe("exit codes", () => {
     },
   );
 
-  test("1 with the way out when nobody answers", async () => {
+  test("6 with the way out when nobody answers", async () => {
     const address = `127.0.0.1:${await freePort()}`;
     const run = await signet(["tenant", "list"], { ...api.environment, SIGNET_ADMIN_LISTEN: address });
-    expect(run.code).toBe(1);
+    expect(run.code).toBe(6);
     expect(run.stderr).toContain(`The operators' API at http://${address} does not answer`);
   });
 
@@ -232,7 +232,7 @@ test("the operator token is taken from its file when no variable holds it", asyn
   const environment = { ...api.environment, SIGNET_OPERATOR_TOKEN: "", SIGNET_HOME: home };
   try {
     const without = await signet(["tenant", "list"], environment);
-    expect(without.code).toBe(1);
+    expect(without.code).toBe(4);
     expect(without.stderr).toContain("set SIGNET_OPERATOR_TOKEN");
     await writeFile(join(home, "operator-token"), `${api.operatorToken}\n`);
     expect((await signet(["tenant", "list"], environment)).code).toBe(0);

@@ -297,9 +297,9 @@ describe("the command line", () => {
         );
       };
     const create = ["tenant", "create", "x", "--region", "eu"];
-    expect(await signet(create, failing("ECONNREFUSED"))).toMatchObject({ code: 1 });
+    expect(await signet(create, failing("ECONNREFUSED"))).toMatchObject({ code: 6 });
     const change = ["operator", "update", "opr_000000000000000000000000", "--role", "read"];
-    expect(await signet(change, failing("ECONNRESET"))).toMatchObject({ code: 1 });
+    expect(await signet(change, failing("ECONNRESET"))).toMatchObject({ code: 6 });
     expect(attempts).toEqual(["POST ECONNREFUSED", "PATCH ECONNRESET"]);
   });
 });

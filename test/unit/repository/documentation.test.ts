@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { cliReference } from "../../../docs/cli-reference.ts";
 import { accept as acceptWithSignet } from "../../../docs/examples/verify-with-signet.ts";
 import { accept as acceptWithStandardWebhooks } from "../../../docs/examples/verify-with-standard-webhooks.ts";
 import {
@@ -33,6 +34,10 @@ describe("the generated parts of documents", () => {
       expect(await withGeneratedParts(document)).toBe(document);
     },
   );
+
+  it("docs/cli.md is what the commands say of themselves", async () => {
+    expect(await read("docs/cli.md")).toBe(cliReference());
+  });
 
   it("change with the settings", () => {
     const row = { variable: "SIGNET_X", fallback: "a|b", doc: "what" };

@@ -1,0 +1,76 @@
+/** docs/cli.md, made from the commands themselves. */
+import { allCommands, type CommandNode, commandTree, type OptionNode } from "../src/cli/command-tree.ts";
+import { EXIT_CODES } from "../src/cli/exit-codes.ts";
+import { createProgram } from "../src/cli/program.ts";
+
+const INTRODUCTION = `# Command line
+
+\`npx signet …\` in a clone, \`signet …\` in the image. This page is made from the commands themselves by \`npm run docs\`; \`signet COMMAND --help\` says the same.
+
+**Output.** An object is printed a line per member, a list as a table. \`--json\` prints what the API has answered; with \`--all\`, an object a line. What people need besides goes to standard error: errors as \`CODE: detail (request id)\`, where a list goes on, progress. Bars and colours are there on a terminal only; \`NO_COLOR\` takes the colours away. Control characters in what others have written are spelled out in tables.
+
+**Who a tenant's command is**, in this order: \`--profile NAME\`; \`SIGNET_CLIENT_ID\` with \`SIGNET_CLIENT_SECRET\` (or \`_FILE\`); the profile that \`SIGNET_PROFILE\` names, else \`default\`; in development, the demo tenant that \`npm start\` has made in \`SIGNET_HOME\`. \`signet whoami\` says which it was. A profile is two files in \`~/.config/signet\` (\`SIGNET_CONFIG_DIR\`) that their owner alone can read, written by \`signet login\` after the credential has worked; when the secret is rotated, the file follows. Do not share one profile between machines: give each a credential.
+
+**The API** is at \`SIGNET_API_URL\`, else at the profile's address, else at \`SIGNET_API_LISTEN\` on this machine. Operators' commands use \`SIGNET_ADMIN_URL\` and an operator's token or certificate ([operations](operations.md#operators)). Every command of a tenant asks for a token of its own: loops that call it more than once a second belong into a program with [the client library](client.md).
+
+**Completion.** \`source <(signet completion bash)\`; \`signet completion zsh > "\${fpath[1]}/_signet"\`; \`signet completion fish > ~/.config/fish/completions/signet.fish\`.
+
+| Exit code | Means |
+| --- | --- |
+${EXIT_CODES.map(([code, meaning]) => `| ${code} | ${meaning} |`).join("\n")}
+`;
+
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|");
+}
+
+function fallbackText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function optionRow({ flags, description, choices, required, fallback }: OptionNode): string {
+  const notes = [
+    description,
+    ...(choices.length > 0 ? [choices.map((choice) => `\`${choice}\``).join(", ")] : []),
+    ...(fallback === undefined || fallback === false ? [] : [`default \`${fallbackText(fallback)}\``]),
+    ...(required ? ["required"] : []),
+  ];
+  return `| \`${cell(flags)}\` | ${cell(notes.join("; "))} |`;
+}
+
+function section(node: CommandNode, level = "###"): string {
+  const usage = [node.path, ...node.args, ...(node.options.length > 0 ? ["[options]"] : [])].join(" ");
+  const options =
+    node.options.length === 0
+      ? []
+      : [["| Option | Meaning |", "| --- | --- |", ...node.options.map(optionRow)].join("\n")];
+  const examples = node.examples.length === 0 ? [] : [`\`\`\`sh\n${node.examples.join("\n")}\n\`\`\``];
+  return [`${level} ${node.path}`, `\`${usage}\``, sentence(node.description), ...options, ...examples].join(
+    "\n\n",
+  );
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+
+/** The page. */
+export function cliReference(): string {
+  const never = (): never => {
+    throw new Error("documentation runs no command");
+  };
+  const run = async (): Promise<void> => await Promise.resolve();
+  const program = createProgram(
+    { settings: never, clientSettings: never, stdout: never, stderr: never, fetch },
+    { api: run, worker: run, edge: run, serve: run, doctor: run, migrate: run },
+  );
+  const parts = commandTree(program).commands.map((command) => {
+    if (command.commands.length === 0) {
+      return section(command, "##");
+    }
+    const runnable = allCommands(command).filter(({ runs }) => runs);
+    const heading = [`## ${command.path}`, ...(command.runs ? [] : [sentence(command.description)])];
+    return [...heading, ...runnable.map((node) => section(node))].join("\n\n");
+  });
+  return `${[INTRODUCTION.trimEnd(), ...parts].join("\n\n")}\n`;
+}

@@ -1,0 +1,98 @@
+/** How a tenant's commands are declared: options that all of them take, and what they get to work with. */
+import { readFile } from "node:fs/promises";
+import { text as readStream } from "node:stream/consumers";
+import type { Command } from "commander";
+import { messageOf } from "../../thrown.ts";
+import type { CliContext } from "../context.ts";
+import { CommandError, EXIT } from "../exit-codes.ts";
+import { type ClientOptions, openClient, type OpenClient } from "./open-client.ts";
+
+/** A command line that was understood. */
+export interface Invocation<Options extends ClientOptions> extends OpenClient {
+  readonly args: readonly (string | undefined)[];
+  /** The first argument, where the command has a required one. */
+  readonly target: string;
+  readonly options: Options;
+}
+
+/** Lets the command run as a tenant. */
+export function asTenant<Options extends ClientOptions>(
+  command: Command,
+  context: CliContext,
+  run: (invocation: Invocation<Options>) => Promise<void>,
+): Command {
+  return command
+    .option("--profile <name>", "a profile that `signet login` has written")
+    .option("--json", "print the API's object")
+    .action(async (...given: unknown[]) => {
+      const invoked = given.at(-1) as Command;
+      const options = invoked.opts<Options>();
+      const args = invoked.processedArgs as (string | undefined)[];
+      const client = await openClient(context, options);
+      await run({ ...client, args, target: args[0] ?? "", options });
+    });
+}
+
+/** Adds examples to a command's help and to docs/cli.md. */
+export function withExamples(command: Command, ...lines: readonly string[]): Command {
+  examples.set(command, lines);
+  return command.addHelpText("after", `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}`);
+}
+
+const examples = new WeakMap<Command, readonly string[]>();
+
+/** What {@link withExamples} was given. */
+export function examplesOf(command: Command): readonly string[] {
+  return examples.get(command) ?? [];
+}
+
+/** An option's argument was not understood; exit code 2. */
+export function misused(message: string): CommandError {
+  return new CommandError(message, { exitCode: EXIT.usage });
+}
+
+/** JSON as it stands, from `@file`, or from standard input where it is `-`. */
+export async function jsonArgument(option: string, value: string): Promise<unknown> {
+  let text = value;
+  try {
+    if (value === "-") {
+      text = await readStream(process.stdin);
+    } else if (value.startsWith("@")) {
+      text = await readFile(value.slice(1), "utf8");
+    }
+  } catch (error) {
+    throw new CommandError(`${option}: ${messageOf(error)}`, { cause: error });
+  }
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw misused(`${option} is not JSON: ${messageOf(error)}`);
+  }
+}
+
+/** The same, of an object. */
+export async function objectArgument(option: string, value: string): Promise<object> {
+  const read = await jsonArgument(option, value);
+  if (typeof read !== "object" || read === null || Array.isArray(read)) {
+    throw misused(`${option} takes a JSON object.`);
+  }
+  return read;
+}
+
+/** The same, or `null`, which takes away. */
+export async function objectOrNull(option: string, value: string): Promise<object | null> {
+  return value === "null" ? null : await objectArgument(option, value);
+}
+
+/** A whole number that was typed. */
+export function wholeNumber(option: string, value: string): number {
+  if (!/^\d{1,9}$/.test(value)) {
+    throw misused(`${option} takes a whole number.`);
+  }
+  return Number(value);
+}
+
+/** `a,b c` → `["a", "b", "c"]`. */
+export function words(value: string): string[] {
+  return value.split(/[\s,]+/).filter((word) => word !== "");
+}

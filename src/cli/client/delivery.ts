@@ -1,0 +1,118 @@
+/** `signet delivery list | show | retry | cancel`. */
+import { Command, Option } from "commander";
+import type { DeliveryFilter, DeliveryState } from "../../client/deliveries.ts";
+import type { CliContext } from "../context.ts";
+import { printPage, printResource } from "../output.ts";
+import { asTenant, wholeNumber, withExamples } from "./command.ts";
+import { given } from "./given.ts";
+import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
+import type { ClientOptions } from "./open-client.ts";
+
+const STATES = ["QUEUED", "RETRYING", "DELIVERED", "DEAD_LETTERED", "EXPIRED", "CANCELLED"];
+const ERRORS = ["status", "timeout", "connect", "tls", "dns", "refused", "aborted", "authentication"];
+
+/** What deliveries and dead letters are chosen by. */
+export interface FilterOptions extends ClientOptions {
+  readonly endpoint?: string;
+  readonly event?: string;
+  readonly eventType?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly lastError?: string;
+  readonly lastStatus?: string;
+  readonly reason?: string;
+}
+
+type DeliveryListOptions = FilterOptions & PageChoice & { readonly state?: DeliveryState };
+
+/** Adds the options that choose. */
+export function withFilter(command: Command): Command {
+  return command
+    .option("--endpoint <id>", "to this endpoint")
+    .option("--event <id>", "of this event")
+    .option("--event-type <type>", "of events of this type")
+    .option("--from <time>", "not before this time, RFC 3339")
+    .option("--to <time>", "before this time, RFC 3339")
+    .addOption(new Option("--last-error <class>", "whose last attempt failed like this").choices(ERRORS))
+    .option("--last-status <status>", "whose last attempt was answered with this status")
+    .addOption(
+      new Option("--reason <reason>", "why it is a dead letter").choices([
+        "attempts_exhausted",
+        "endpoint_disabled",
+      ]),
+    );
+}
+
+/** The filter of the API that the options stand for. */
+export function filterOf(options: FilterOptions): DeliveryFilter {
+  const { endpoint, event, eventType, from, to, lastError, lastStatus, reason } = options;
+  return given({
+    endpoint_id: endpoint,
+    event_id: event,
+    event_type: eventType,
+    from,
+    to,
+    last_error: lastError,
+    last_status: lastStatus === undefined ? undefined : wholeNumber("--last-status", lastStatus),
+    reason,
+  }) as DeliveryFilter;
+}
+
+/** `signet delivery`. */
+export function deliveryCommand(context: CliContext): Command {
+  const delivery = new Command("delivery").description("events on their way to endpoints");
+
+  const list = withPages(
+    withFilter(
+      delivery
+        .command("list")
+        .description("list deliveries, newest first")
+        .addOption(new Option("--state <state>", "in this state").choices(STATES)),
+    ),
+  );
+  asTenant<DeliveryListOptions>(list, context, async ({ signet, options }) => {
+    const filter = { ...pageOf(options), ...filterOf(options), ...given({ state: options.state }) };
+    const columns = [
+      "id",
+      "event_type",
+      "endpoint_id",
+      "state",
+      "attempt_count",
+      "last_status",
+      "next_attempt_at",
+    ];
+    await printList(context, signet.deliveries.list(filter), columns, options);
+  });
+  withExamples(
+    list,
+    "signet delivery list --state RETRYING --endpoint ep_…",
+    "signet delivery list --event evt_… --json",
+  );
+
+  const show = delivery.command("show <id>").description("show one delivery and its attempts");
+  asTenant(show, context, async ({ signet, target, options }) => {
+    const found = await signet.deliveries.get(target);
+    const attempts = await signet.deliveries.attempts(target);
+    if (options.json === true) {
+      printResource(context, { ...found, attempts }, options);
+      return;
+    }
+    printResource(context, found, options);
+    context.stdout("\n");
+    const columns = ["cycle", "attempt", "started_at", "duration_ms", "status", "error", "response_body"];
+    printPage(context, { data: attempts }, columns, options);
+  });
+
+  const retry = delivery
+    .command("retry <id>")
+    .description("make the next attempt now; it uses that attempt's place in the schedule");
+  asTenant(retry, context, async ({ signet, target, options }) => {
+    printResource(context, await signet.deliveries.retry(target), options);
+  });
+
+  const cancel = delivery.command("cancel <id>").description("attempt it no more");
+  asTenant(cancel, context, async ({ signet, target, options }) => {
+    printResource(context, await signet.deliveries.cancel(target), options);
+  });
+  return delivery;
+}

@@ -1,0 +1,57 @@
+/** `signet dlq list | groups | show | export | replay`. */
+import { Command } from "commander";
+import type { CliContext } from "../context.ts";
+import { printResource } from "../output.ts";
+import { asTenant, withExamples } from "./command.ts";
+import { filterOf, type FilterOptions, withFilter } from "./delivery.ts";
+import { given } from "./given.ts";
+import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
+import { addReplayStart } from "./replay.ts";
+
+/** `signet dlq`. */
+export function dlqCommand(context: CliContext): Command {
+  const dlq = new Command("dlq").description(
+    "dead letters: deliveries that have failed for good, for 7 days",
+  );
+
+  const list = withPages(withFilter(dlq.command("list").description("list dead letters, newest first")));
+  asTenant<FilterOptions & PageChoice>(list, context, async ({ signet, options }) => {
+    const filter = { ...pageOf(options), ...filterOf(options) };
+    const columns = ["id", "event_type", "endpoint_id", "reason", "last_status", "last_error", "expires_at"];
+    await printList(context, signet.deadLetters.list(filter), columns, options);
+  });
+
+  const groups = withPages(
+    dlq
+      .command("groups")
+      .description("count dead letters by endpoint, reason and class of failure")
+      .option("--endpoint <id>", "of this endpoint"),
+  );
+  asTenant<FilterOptions & PageChoice>(groups, context, async ({ signet, options }) => {
+    const filter = { ...pageOf(options), ...given({ endpoint_id: options.endpoint }) };
+    const columns = ["count", "endpoint_id", "reason", "last_error"];
+    await printList(context, signet.deadLetters.groups(filter), columns, options);
+  });
+
+  const show = dlq.command("show <id>").description("show one dead letter with its event");
+  asTenant(show, context, async ({ signet, target, options }) => {
+    printResource(context, await signet.deadLetters.get(target), options);
+  });
+
+  const exported = withFilter(
+    dlq.command("export").description("print dead letters with their events, a JSON object a line"),
+  );
+  asTenant<FilterOptions>(exported, context, async ({ signet, options }) => {
+    for await (const letter of signet.deadLetters.list({ ...filterOf(options), limit: 100 })) {
+      context.stdout(`${JSON.stringify(letter)}\n`);
+    }
+  });
+  withExamples(exported, "signet dlq export --endpoint ep_… > dead-letters.ndjson");
+
+  withExamples(
+    addReplayStart(dlq, "replay", context),
+    "signet dlq replay dlv_…",
+    "signet dlq replay --endpoint ep_… --dry-run",
+  );
+  return dlq;
+}

@@ -1,0 +1,75 @@
+/** `signet endpoint secret list | rotate | activate | update`. */
+import { Command, Option } from "commander";
+import type { SecretSettings } from "../../client/endpoint-secrets.ts";
+import type { CliContext } from "../context.ts";
+import { printPage, printResource } from "../output.ts";
+import { asTenant, misused, objectOrNull, wholeNumber, withExamples } from "./command.ts";
+import { given } from "./given.ts";
+import type { ClientOptions } from "./open-client.ts";
+
+const COLUMNS = ["version", "state", "fingerprint", "created_at", "current_at", "signs_until", "public_key"];
+
+interface RotateOptions extends ClientOptions {
+  readonly overlap?: string;
+  readonly secret?: string;
+}
+
+interface UpdateOptions extends ClientOptions {
+  readonly signing?: SecretSettings["signing"];
+  readonly rotationDays?: string;
+  readonly recipient?: string;
+}
+
+export function endpointSecretCommand(context: CliContext): Command {
+  const secret = new Command("secret").description("what an endpoint's deliveries are signed with");
+
+  const list = secret
+    .command("list <endpoint>")
+    .description("list the versions, newest first; never their values");
+  asTenant(list, context, async ({ signet, target, options }) => {
+    printPage(context, await signet.endpoints.secrets.list(target), COLUMNS, options);
+  });
+
+  const rotate = secret
+    .command("rotate <endpoint>")
+    .description("begin a rotation: both secrets sign until the overlap has ended")
+    .option("--overlap <seconds>", "0 to 604800; one day unless given, 0 replaces every secret at once")
+    .option("--secret <secret>", "one of your own, whsec_ and base64; best left to the service");
+  asTenant<RotateOptions>(rotate, context, async ({ signet, target, options }) => {
+    const { overlap, secret: own, ...output } = options;
+    const rotation = given({
+      overlap_seconds: overlap === undefined ? undefined : wholeNumber("--overlap", overlap),
+      secret: own,
+    });
+    printResource(context, await signet.endpoints.secrets.rotate(target, rotation), output);
+  });
+  withExamples(rotate, "signet endpoint secret rotate ep_… --overlap 3600");
+
+  const activate = secret
+    .command("activate <endpoint>")
+    .description("let the next secret sign first, before its time");
+  asTenant(activate, context, async ({ signet, target, options }) => {
+    printPage(context, await signet.endpoints.secrets.activate(target), COLUMNS, options);
+  });
+
+  const update = secret
+    .command("update <endpoint>")
+    .description("change how it signs, and when by itself it gets a new secret")
+    .addOption(new Option("--signing <scheme>", "kind of signature").choices(["hmac-sha256", "ed25519"]))
+    .option("--rotation-days <days>", "1 to 365, or never")
+    .option("--recipient <jwk>", "a public JWK that new secrets are encrypted to: JSON, @file, or null");
+  asTenant<UpdateOptions>(update, context, async ({ signet, target, options }) => {
+    const { signing, rotationDays: days, recipient, ...output } = options;
+    const change = given({
+      signing,
+      rotation_days:
+        days === undefined ? undefined : days === "never" ? null : wholeNumber("--rotation-days", days),
+      recipient: recipient === undefined ? undefined : await objectOrNull("--recipient", recipient),
+    });
+    if (Object.keys(change).length === 0) {
+      throw misused("Nothing to change: name at least one setting.");
+    }
+    printPage(context, await signet.endpoints.secrets.update(target, change), COLUMNS, output);
+  });
+  return secret;
+}

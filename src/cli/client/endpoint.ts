@@ -1,0 +1,170 @@
+/** `signet endpoint create | list | show | update | enable | disable | verify | test | delete | secret`. */
+import { Command } from "commander";
+import type { EndpointChange, NewAuthentication, NewEndpoint } from "../../client/endpoints.ts";
+import type { CliContext } from "../context.ts";
+import { printResource } from "../output.ts";
+import {
+  asTenant,
+  jsonArgument,
+  misused,
+  objectArgument,
+  objectOrNull,
+  withExamples,
+  words,
+} from "./command.ts";
+import { given } from "./given.ts";
+import { endpointSecretCommand } from "./endpoint-secret.ts";
+import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
+import type { ClientOptions } from "./open-client.ts";
+
+interface SettingOptions extends ClientOptions {
+  readonly url?: string;
+  readonly events?: string;
+  readonly description?: string;
+  readonly metadata?: string;
+  readonly filter?: string;
+  readonly header?: readonly string[];
+  readonly authentication?: string;
+  readonly requireEcho?: boolean;
+}
+
+interface TestOptions extends ClientOptions {
+  readonly type?: string;
+  readonly data?: string;
+}
+
+function headersOf(lines: readonly string[]): Record<string, string> | null {
+  if (lines.length === 1 && lines[0] === "null") {
+    return null;
+  }
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(line) ?? [];
+      if (name === undefined || value === undefined) {
+        throw misused(`--header takes "Name: value", not ${line}`);
+      }
+      return [name, value];
+    }),
+  );
+}
+
+/** The members that the options name; `null` takes away what may be absent. */
+async function settingsOf(options: SettingOptions): Promise<Omit<EndpointChange, "url">> {
+  const { events, description, metadata, filter, header, authentication, requireEcho } = options;
+  return given({
+    events: events === undefined ? undefined : words(events),
+    description: description === "null" ? null : description,
+    metadata: metadata === undefined ? undefined : await objectOrNull("--metadata", metadata),
+    filter: filter === undefined ? undefined : await objectOrNull("--filter", filter),
+    headers: header === undefined ? undefined : headersOf(header),
+    authentication:
+      authentication === undefined
+        ? undefined
+        : ((await jsonArgument("--authentication", authentication)) as NewAuthentication | null),
+    require_echo: requireEcho,
+  });
+}
+
+function withSettings(command: Command): Command {
+  return command
+    .option("--events <types>", "event types, separated by commas; * for all")
+    .option("--description <text>", "for people")
+    .option("--metadata <json>", "comes back with every delivery; JSON, @file, or - for standard input")
+    .option("--filter <json>", 'what the data must be like, for instance \'{"data.amount":{"$gte":100}}\'')
+    .option("--header <line...>", 'sent with every delivery, "Name: value"')
+    .option(
+      "--authentication <json>",
+      "how deliveries sign in at the receiver; best @file, as it has secrets",
+    )
+    .option("--require-echo", "only an answer that holds the ping's challenge verifies it");
+}
+
+function addCreation(endpoint: Command, context: CliContext): void {
+  const create = withSettings(
+    endpoint
+      .command("create <url>")
+      .description("register an endpoint; its secret is shown now and never again"),
+  );
+  asTenant<SettingOptions>(create, context, async ({ signet, target, options }) => {
+    const settings = { events: ["*"], ...(await settingsOf(options)) };
+    printResource(
+      context,
+      await signet.endpoints.create({ url: target, ...settings } as NewEndpoint),
+      options,
+    );
+  });
+  withExamples(
+    create,
+    "signet endpoint create https://example.com/hook --events pipeline.failed,pipeline.completed",
+    `signet endpoint create https://example.com/hook --events '*' --metadata '{"team":"ml"}'`,
+  );
+
+  // What takes an option back is declared after it: alone it would be an option that is on.
+  const update = withSettings(
+    endpoint.command("update <id>").description("change what is named; `null` takes away what may be absent"),
+  )
+    .option("--url <url>", "another address: it must answer a ping first")
+    .option("--no-require-echo", "any answer with 200 verifies it");
+  asTenant<SettingOptions>(update, context, async ({ signet, target, options }) => {
+    const change = given({ ...(await settingsOf(options)), url: options.url });
+    if (Object.keys(change).length === 0) {
+      throw misused("Nothing to change: name at least one setting.");
+    }
+    printResource(context, await signet.endpoints.update(target, change), options);
+  });
+  withExamples(update, "signet endpoint update ep_… --events pipeline.failed --filter null");
+}
+
+function addReads(endpoint: Command, context: CliContext): void {
+  const list = withPages(endpoint.command("list").description("list endpoints, newest first"));
+  asTenant<PageChoice>(list, context, async ({ signet, options }) => {
+    const columns = ["id", "state", "url", "events", "disabled_reason", "created_at"];
+    await printList(context, signet.endpoints.list(pageOf(options)), columns, options);
+  });
+  const show = endpoint.command("show <id>").description("show one endpoint, without its secret");
+  asTenant(show, context, async ({ signet, target, options }) => {
+    printResource(context, await signet.endpoints.get(target), options);
+  });
+}
+
+/** `signet endpoint`. */
+export function endpointCommand(context: CliContext): Command {
+  const endpoint = new Command("endpoint").description("where a tenant's events are sent");
+  addCreation(endpoint, context);
+  addReads(endpoint, context);
+  const changes = [
+    ["enable", "ping a DISABLED endpoint; it is ACTIVE once it has answered"],
+    ["disable", "send it nothing; its events become dead letters"],
+    ["verify", "send another ping to an endpoint that is PENDING"],
+  ] as const;
+  for (const [name, description] of changes) {
+    asTenant(
+      endpoint.command(`${name} <id>`).description(description),
+      context,
+      async ({ signet, target, options }) => {
+        printResource(context, await signet.endpoints[name](target), options);
+      },
+    );
+  }
+
+  const test = endpoint
+    .command("test <id>")
+    .description("send an event to this endpoint alone; prints its delivery")
+    .option("--type <type>", "event type; endpoint.test unless given")
+    .option("--data <json>", "JSON, @file, or - for standard input");
+  asTenant<TestOptions>(test, context, async ({ signet, target, options: { type, data, ...output } }) => {
+    const event = given({
+      type,
+      data: data === undefined ? undefined : await objectArgument("--data", data),
+    });
+    printResource(context, await signet.endpoints.test(target, event), output);
+  });
+
+  const remove = endpoint
+    .command("delete <id>")
+    .description("remove it with its secrets; deliveries that wait are cancelled");
+  asTenant(remove, context, async ({ signet, target }) => await signet.endpoints.delete(target));
+
+  endpoint.addCommand(endpointSecretCommand(context));
+  return endpoint;
+}

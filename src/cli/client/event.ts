@@ -1,0 +1,131 @@
+/** `signet event publish | list | show` and `signet trigger`. */
+import { Command } from "commander";
+import { SignetApiError } from "../../client/errors.ts";
+import type { SignetClient } from "../../client/signet-client.ts";
+import type { CliContext } from "../context.ts";
+import { printPage, printResource } from "../output.ts";
+import { asTenant, objectArgument, withExamples } from "./command.ts";
+import { given } from "./given.ts";
+import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
+import type { ClientOptions } from "./open-client.ts";
+
+/** What is sent where neither the command line nor the catalogue has an example. */
+const GREETING = { message: "Hello from signet trigger." };
+
+interface PublishOptions extends ClientOptions {
+  readonly data: string;
+  readonly id?: string;
+  readonly occurredAt?: string;
+  readonly idempotencyKey?: string;
+}
+
+interface EventListOptions extends PageChoice {
+  readonly eventType?: string;
+  readonly from?: string;
+  readonly to?: string;
+}
+
+interface TriggerOptions extends ClientOptions {
+  readonly data?: string;
+}
+
+/** `signet event`. */
+export function eventCommand(context: CliContext): Command {
+  const event = new Command("event").description("what is published");
+
+  const publish = event
+    .command("publish <type>")
+    .description("publish an event to every endpoint that takes it")
+    .requiredOption("--data <json>", "JSON object, @file, or - for standard input")
+    .option("--id <id>", "your own id of it")
+    .option("--occurred-at <time>", "when it happened, RFC 3339")
+    .option("--idempotency-key <key>", "publish it once, however often this is run within 24 hours");
+  asTenant<PublishOptions>(publish, context, async ({ signet, target, options }) => {
+    const { data, id, occurredAt, idempotencyKey, ...output } = options;
+    const body = {
+      type: target,
+      data: await objectArgument("--data", data),
+      ...given({ id, occurred_at: occurredAt }),
+    };
+    printResource(context, await signet.events.publish(body, given({ idempotencyKey })), output);
+  });
+  withExamples(
+    publish,
+    `signet event publish pipeline.failed --data '{"run":7}'`,
+    "signet event publish pipeline.failed --data @event.json --idempotency-key run-7",
+  );
+
+  const list = withPages(
+    event
+      .command("list")
+      .description("list events, newest first")
+      .option("--event-type <type>", "of this type")
+      .option("--from <time>", "not before this time, RFC 3339")
+      .option("--to <time>", "before this time, RFC 3339"),
+  );
+  asTenant<EventListOptions>(list, context, async ({ signet, options }) => {
+    const { eventType, from, to } = options;
+    const filter = given({ ...pageOf(options), event_type: eventType, from, to });
+    const columns = ["id", "type", "deliveries", "source_id", "created_at"];
+    await printList(context, signet.events.list(filter), columns, options);
+  });
+
+  const show = event.command("show <id>").description("show one event with its data");
+  asTenant(show, context, async ({ signet, target, options }) => {
+    printResource(context, await signet.events.get(target), options);
+  });
+  return event;
+}
+
+/** The first example of the type's entry in the catalogue; a type need not have one, nor may the caller read it. */
+async function exampleOf(signet: SignetClient, type: string): Promise<object | undefined> {
+  try {
+    return (await signet.eventTypes.get(type)).examples[0];
+  } catch (error) {
+    if (
+      error instanceof SignetApiError &&
+      (error.status === 404 || error.status === 403 || error.status === 422)
+    ) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+/** `signet trigger`. */
+export function triggerCommand(context: CliContext): Command {
+  const trigger = new Command("trigger")
+    .description("publish an event to try things out; prints where it goes")
+    .argument("<type>", "event type, for instance pipeline.failed")
+    .option(
+      "--data <json>",
+      "JSON object, @file, or -; default: the catalogue's example of the type, or a greeting",
+    );
+  asTenant<TriggerOptions>(trigger, context, async ({ signet, target, options }) => {
+    const data =
+      options.data === undefined
+        ? ((await exampleOf(signet, target)) ?? GREETING)
+        : await objectArgument("--data", options.data);
+    const event = await signet.events.publish({ type: target, data });
+    const { data: deliveries } = await signet.deliveries.list({ event_id: event.id, limit: 100 }).page();
+    if (options.json === true) {
+      printResource(context, { ...event, data: deliveries }, options);
+      return;
+    }
+    context.stdout(
+      `${event.id}  ${event.type}  to ${event.deliveries} endpoint${event.deliveries === 1 ? "" : "s"}\n`,
+    );
+    if (deliveries.length === 0) {
+      context.stderr(
+        "Nobody takes events of this type: `signet listen` does, and `signet endpoint list` shows the others.\n",
+      );
+      return;
+    }
+    printPage(context, { data: deliveries, next_cursor: null }, ["id", "endpoint_id", "state"], options);
+  });
+  return withExamples(
+    trigger,
+    "signet trigger pipeline.failed",
+    `signet trigger pipeline.failed --data '{"run":7}'`,
+  );
+}

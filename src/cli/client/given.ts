@@ -1,0 +1,4 @@
+/** The object without members that were not given. */
+export function given<T extends object>(members: T): { [Name in keyof T]: Exclude<T[Name], undefined> } {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as never;
+}

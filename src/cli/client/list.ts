@@ -1,0 +1,51 @@
+/** Lists of a tenant: page by page, or all of it. */
+import type { Command } from "commander";
+import type { List, PageOptions } from "../../client/paging.ts";
+import type { CliContext } from "../context.ts";
+import { printPage } from "../output.ts";
+import { wholeNumber } from "./command.ts";
+import { given } from "./given.ts";
+import type { ClientOptions } from "./open-client.ts";
+
+export interface PageChoice extends ClientOptions {
+  readonly limit?: string;
+  readonly cursor?: string;
+  readonly all?: boolean;
+}
+
+/** Adds what every list takes. */
+export function withPages(command: Command): Command {
+  return command
+    .option("--limit <number>", "most items of a page, 1 to 100")
+    .option("--cursor <cursor>", "where the page before ended")
+    .option("--all", "every page, one after the other");
+}
+
+/** The part of a list that was asked for. */
+export function pageOf({ limit, cursor }: PageChoice): PageOptions {
+  return given({ limit: limit === undefined ? undefined : wholeNumber("--limit", limit), cursor });
+}
+
+/** Prints the page, or with `--all` every item; then `--json` is an object a line. */
+export async function printList<Item extends object>(
+  context: CliContext,
+  list: List<Item>,
+  columns: readonly string[],
+  options: PageChoice,
+): Promise<void> {
+  if (options.all !== true) {
+    printPage(context, await list.page(), columns, options);
+    return;
+  }
+  if (options.json === true) {
+    for await (const item of list) {
+      context.stdout(`${JSON.stringify(item)}\n`);
+    }
+    return;
+  }
+  const data: Item[] = [];
+  for await (const item of list) {
+    data.push(item);
+  }
+  printPage(context, { data, next_cursor: null }, columns, options);
+}

@@ -1,0 +1,270 @@
+/** `signet listen`: an endpoint on this machine for as long as the command runs. */
+import { connect } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+import { Command } from "commander";
+import type { Endpoint, RegisteredEndpoint } from "../../client/endpoints.ts";
+import { SignetApiError } from "../../client/errors.ts";
+import { asObject } from "../../client/json.ts";
+import type { SignetClient } from "../../client/signet-client.ts";
+import { systemClock } from "../../domain/clock.ts";
+import { messageOf } from "../../thrown.ts";
+import type { CliContext } from "../context.ts";
+import { CommandError } from "../exit-codes.ts";
+import { printable } from "../output.ts";
+import { asTenant, type Invocation, misused, wholeNumber, withExamples, words } from "./command.ts";
+import { type LocalReceiver, type ReceivedDelivery, startLocalReceiver } from "./local-receiver.ts";
+import type { ClientOptions } from "./open-client.ts";
+
+const DESCRIPTION = "signet listen";
+const MARK = "signet_listen";
+const CONNECT_MS = 1_000;
+const REMOVAL_MS = 5_000;
+const ASK_AGAIN_MS = 250;
+/** A minute and a half: what has not answered a ping by then does not. */
+const ASKED_MAX = 360;
+const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
+const GREEN = "32";
+const RED = "31";
+const DIM = "2";
+
+interface ListenOptions extends ClientOptions {
+  readonly events: string;
+  readonly port: string;
+  readonly forwardTo?: string;
+  readonly url?: string;
+  readonly count?: string;
+}
+
+/** Resolves with nothing when somebody ends the command. */
+function untilInterrupted(): { readonly interrupted: Promise<void>; readonly forget: () => void } {
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+  let stop = (): void => undefined;
+  const interrupted = new Promise<void>((resolve) => {
+    stop = resolve;
+    for (const signal of signals) {
+      process.on(signal, stop);
+    }
+  });
+  return {
+    interrupted,
+    forget: () => {
+      for (const signal of signals) {
+        process.off(signal, stop);
+      }
+    },
+  };
+}
+
+/** Whether nobody answers there any more. */
+async function isGone(address: string): Promise<boolean> {
+  const { hostname, port } = new URL(address);
+  return await new Promise((resolve) => {
+    const socket = connect({ host: hostname, port: Number(port), timeout: CONNECT_MS });
+    const end = (gone: boolean): void => {
+      socket.destroy();
+      resolve(gone);
+    };
+    socket.once("connect", () => end(false));
+    socket.once("timeout", () => end(false));
+    socket.once("error", (error) => end(asObject(error)["code"] === "ECONNREFUSED"));
+  });
+}
+
+/** An endpoint whose `signet listen` could not remove it: it was killed, or its machine went away. */
+async function isLeftOver({ url, metadata }: Endpoint, own: string): Promise<boolean> {
+  const marked = asObject(metadata)[MARK] === true && url.startsWith("http://127.0.0.1:");
+  return marked && (url === own || (await isGone(url)));
+}
+
+async function removeLeftOver(signet: SignetClient, own: string): Promise<void> {
+  for await (const endpoint of signet.endpoints.list({ limit: 100 })) {
+    if (await isLeftOver(endpoint, own)) {
+      await signet.endpoints.delete(endpoint.id);
+    }
+  }
+}
+
+/** Takes the endpoint away again, also where the service is just going down: then the next `signet listen` does. */
+async function removeEndpoint(signet: SignetClient, id: string, context: CliContext): Promise<void> {
+  try {
+    await signet.endpoints.delete(id, { signal: AbortSignal.timeout(REMOVAL_MS) });
+  } catch (error) {
+    if (!(error instanceof SignetApiError && error.status === 404)) {
+      context.stderr(`signet: ${id} is still registered: ${messageOf(error)}\n`);
+    }
+  }
+}
+
+function paint(context: CliContext, code: string, text: string): string {
+  return context.terminal?.colour === true ? `\u001b[${code}m${text}\u001b[0m` : text;
+}
+
+/** What is shown of a delivery: a line, and what the publisher sent. */
+function describe(context: CliContext, delivery: ReceivedDelivery): string {
+  const { received_at: at, event_type: type, delivery_id: id, attempt, status, problem, scheme } = delivery;
+  const verdict =
+    problem === null
+      ? paint(context, GREEN, `verified (${scheme})`)
+      : paint(context, RED, `NOT VERIFIED (${problem})`);
+  const answered = status < 300 ? String(status) : paint(context, RED, String(status));
+  const again = delivery.repeated ? "  seen before" : "";
+  const line = `${at.slice(11, 19)}  ${printable(type)}  ${printable(id)}  attempt ${attempt}  ${verdict}  ${answered}${again}\n`;
+  const { data } = asObject(delivery.payload);
+  if (delivery.payload === null || type === "ping") {
+    return line;
+  }
+  const shown = JSON.stringify(data, null, 2)
+    .split("\n")
+    .map((text) => `  ${printable(text)}\n`)
+    .join("");
+  return line + paint(context, DIM, shown);
+}
+
+async function openReceiver(
+  { port, forwardTo }: ListenOptions,
+  context: CliContext,
+  onDelivery: (delivery: ReceivedDelivery) => void,
+): Promise<LocalReceiver> {
+  try {
+    return await startLocalReceiver({
+      port: wholeNumber("--port", port),
+      now: () => systemClock.now(),
+      fetch: context.fetch,
+      forwardTo,
+      onDelivery,
+      onForwardFailure: (message) => context.stderr(`signet: ${forwardTo} does not answer: ${message}\n`),
+    });
+  } catch (error) {
+    if (error instanceof CommandError) {
+      throw error;
+    }
+    throw new CommandError(`The receiver cannot listen on port ${port}: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Only who runs on this machine can come to its loopback address. */
+function checkReach(baseUrl: string, { url, forwardTo, count }: ListenOptions): void {
+  if (url === undefined && !LOOPBACK.has(new URL(baseUrl).hostname)) {
+    throw new CommandError(
+      `${new URL(baseUrl).host} cannot reach this machine's loopback address: start a tunnel to it, and give its address with --url (and the tunnel's port with --port).`,
+    );
+  }
+  if (forwardTo !== undefined && !URL.canParse(forwardTo)) {
+    throw misused("--forward-to takes a URL.");
+  }
+  if (count !== undefined) {
+    wholeNumber("--count", count);
+  }
+}
+
+async function register(
+  signet: SignetClient,
+  url: string,
+  { events }: ListenOptions,
+): Promise<RegisteredEndpoint> {
+  return await signet.endpoints.create({
+    url,
+    events: words(events),
+    description: DESCRIPTION,
+    metadata: { [MARK]: true },
+  });
+}
+
+/** With `--json` standard output is deliveries alone. */
+function announce(
+  context: CliContext,
+  endpoint: RegisteredEndpoint,
+  { baseUrl, identity, options }: Invocation<ListenOptions>,
+): void {
+  const say = options.json === true ? context.stderr : context.stdout;
+  say(`Listening as ${endpoint.id} for ${endpoint.events.join(", ")} at ${baseUrl}, with ${identity}.\n`);
+  if (options.forwardTo !== undefined) {
+    say(`Forwarding to ${options.forwardTo}; the program there verifies with ${endpoint.secret}\n`);
+  }
+  say("Ctrl-C ends it and removes the endpoint.\n");
+}
+
+/** Says when events will come: the ping was answered, and the service knows. */
+async function sayWhenActive(
+  signet: SignetClient,
+  id: string,
+  say: (text: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let asked = 0; asked < ASKED_MAX; asked += 1) {
+    await delay(ASK_AGAIN_MS, undefined, { signal });
+    const { state, verification } = await signet.endpoints.get(id, { signal });
+    if (state === "ACTIVE") {
+      say(
+        "Ready: publish something, for instance with `signet trigger pipeline.failed` in another terminal.\n\n",
+      );
+      return;
+    }
+    if (verification.last_error !== null && asked % 10 === 9) {
+      say(
+        `The ping has failed (${verification.last_error}); the next one comes at ${verification.next_attempt_at}.\n`,
+      );
+    }
+  }
+}
+
+async function listen(invocation: Invocation<ListenOptions>, context: CliContext): Promise<void> {
+  const { signet, baseUrl, options } = invocation;
+  checkReach(baseUrl, options);
+  let left = options.count === undefined ? Number.POSITIVE_INFINITY : Number(options.count);
+  let enough = (): void => undefined;
+  const counted = new Promise<void>((resolve) => {
+    enough = resolve;
+  });
+  const receiver = await openReceiver(options, context, (delivery) => {
+    context.stdout(options.json === true ? `${JSON.stringify(delivery)}\n` : describe(context, delivery));
+    left -= delivery.event_type === "ping" ? 0 : 1;
+    if (left <= 0) {
+      enough();
+    }
+  });
+  const { interrupted, forget } = untilInterrupted();
+  const ended = new AbortController();
+  try {
+    await removeLeftOver(signet, receiver.url);
+    const endpoint = await register(signet, options.url ?? receiver.url, options);
+    try {
+      announce(context, endpoint, invocation);
+      receiver.setSecret(endpoint.secret);
+      const say = options.json === true ? context.stderr : context.stdout;
+      sayWhenActive(signet, endpoint.id, say, ended.signal).catch(() => undefined);
+      await Promise.race([interrupted, counted]);
+    } finally {
+      ended.abort();
+      await removeEndpoint(signet, endpoint.id, context);
+    }
+  } finally {
+    forget();
+    await receiver.close();
+  }
+}
+
+/** `signet listen`. */
+export function listenCommand(context: CliContext): Command {
+  const command = new Command("listen")
+    .description(
+      "receive events on this machine: register an endpoint, verify and print what comes, remove it at the end",
+    )
+    .option("--events <types>", "event types, separated by commas; * for all", "*")
+    .option(
+      "--forward-to <url>",
+      "send verified deliveries on to a program of yours, and answer what it answers",
+    )
+    .option("--port <number>", "port on 127.0.0.1; 0: any that is free", "0")
+    .option("--url <address>", "what to register instead, an address that leads to the port: a tunnel's")
+    .option("--count <number>", "end after so many deliveries");
+  asTenant<ListenOptions>(command, context, async (invocation) => await listen(invocation, context));
+  return withExamples(
+    command,
+    "signet listen",
+    "signet listen --events pipeline.failed --forward-to http://127.0.0.1:3000/hook",
+    "signet listen --json --count 1",
+  );
+}

@@ -1,0 +1,238 @@
+/** The receiver of `signet listen`: on loopback, it verifies what it gets and answers, or asks a program of the user's. */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { asObject } from "../../client/json.ts";
+import type { Fetch } from "../../client/runtime.ts";
+import { VerificationError } from "../../receiver/errors.ts";
+import { verify } from "../../receiver/verify.ts";
+import { messageOf } from "../../thrown.ts";
+
+const HOST = "127.0.0.1";
+/** An event is at most 256 KiB; its envelope adds little. */
+const BODY_MAX = 1_048_576;
+const FORWARDED_ANSWER_MAX = 65_536;
+/** Signet gives a delivery 10 s, a ping 5. */
+const FORWARD_MS = 9_000;
+const SECRET_MS = 4_000;
+const IDS_KEPT = 10_000;
+/** About this connection, not about the message (RFC 9110 section 7.6.1). */
+const HOP_BY_HOP = new Set([
+  "connection",
+  "host",
+  "content-length",
+  "keep-alive",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** One request, and what became of it. */
+export interface ReceivedDelivery {
+  readonly received_at: string;
+  readonly event_id: string | null;
+  readonly event_type: string;
+  readonly delivery_id: string;
+  readonly attempt: number;
+  readonly verified: boolean;
+  /** Which signature matched; null where none did. */
+  readonly scheme: string | null;
+  /** Why it was not verified: a code of signet/receiver. */
+  readonly problem: string | null;
+  /** An event of this id has been here before. */
+  readonly repeated: boolean;
+  /** The answer's status. */
+  readonly status: number;
+  /** The envelope; null where it was not verified. */
+  readonly payload: unknown;
+}
+
+export interface LocalReceiverOptions {
+  /** 0: any that is free. */
+  readonly port: number;
+  readonly now: () => number;
+  readonly fetch: Fetch;
+  readonly forwardTo: string | undefined;
+  readonly onDelivery: (delivery: ReceivedDelivery) => void;
+  /** A program that was forwarded to did not answer. */
+  readonly onForwardFailure: (message: string) => void;
+}
+
+export interface LocalReceiver {
+  readonly url: string;
+  /** Requests wait until it is known what to verify them with. */
+  setSecret(secret: string): void;
+  close(): Promise<void>;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body?: string | Buffer;
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > BODY_MAX) {
+      throw new Error("body too large");
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function header(request: IncomingMessage, name: string): string {
+  const value = request.headers[name];
+  return typeof value === "string" ? value : "";
+}
+
+/** A ping's challenge goes back with the answer, for endpoints that ask for it. */
+function challengeAnswer(payload: unknown): Answer {
+  const { challenge } = asObject(asObject(payload)["data"]);
+  return { status: 200, body: JSON.stringify({ challenge }) };
+}
+
+async function forward(
+  request: IncomingMessage,
+  body: Buffer,
+  { fetch, forwardTo = "" }: LocalReceiverOptions,
+): Promise<Answer> {
+  const headers = Object.entries(request.headers).flatMap(([name, value]): [string, string][] =>
+    typeof value === "string" && !HOP_BY_HOP.has(name) ? [[name, value]] : [],
+  );
+  const response = await fetch(forwardTo, {
+    method: "POST",
+    headers,
+    body: new Uint8Array(body),
+    redirect: "manual",
+    signal: AbortSignal.timeout(FORWARD_MS),
+  });
+  const answer = Buffer.from(await response.arrayBuffer()).subarray(0, FORWARDED_ANSWER_MAX);
+  return { status: response.status, body: answer };
+}
+
+/** The newest ids, so that what comes twice is shown as such. */
+class SeenIds {
+  readonly #ids = new Set<string>();
+
+  add(id: string | null): boolean {
+    if (id === null || this.#ids.has(id)) {
+      return id !== null;
+    }
+    this.#ids.add(id);
+    const [oldest] = this.#ids;
+    if (this.#ids.size > IDS_KEPT && oldest !== undefined) {
+      this.#ids.delete(oldest);
+    }
+    return false;
+  }
+}
+
+class Receiver {
+  readonly #options: LocalReceiverOptions;
+  readonly #seen = new SeenIds();
+  readonly #secret: Promise<string>;
+  setSecret: (secret: string) => void = () => undefined;
+
+  constructor(options: LocalReceiverOptions) {
+    this.#options = options;
+    this.#secret = new Promise((resolve) => {
+      this.setSecret = resolve;
+    });
+  }
+
+  /** The first ping may be here before the answer to the registration, which has the secret, is. */
+  async #secretInTime(): Promise<string> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => reject(new Error("no secret yet")), SECRET_MS);
+    });
+    try {
+      return await Promise.race([this.#secret, late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #answer(request: IncomingMessage, body: Buffer, payload: unknown): Promise<Answer> {
+    if (header(request, "x-service-event-type") === "ping") {
+      return challengeAnswer(payload);
+    }
+    if (this.#options.forwardTo === undefined) {
+      return { status: 200 };
+    }
+    try {
+      return await forward(request, body, this.#options);
+    } catch (error) {
+      const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+      this.#options.onForwardFailure(messageOf(reason));
+      return { status: 502 };
+    }
+  }
+
+  async receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.method !== "POST") {
+      response.writeHead(405, { allow: "POST" }).end();
+      return;
+    }
+    const { now, onDelivery } = this.#options;
+    const rawBody = await readBody(request);
+    const secrets = [await this.#secretInTime()];
+    const common = {
+      received_at: new Date(now()).toISOString(),
+      event_type: header(request, "x-service-event-type"),
+      delivery_id: header(request, "x-service-delivery-id"),
+      attempt: Number(header(request, "x-service-attempt")),
+    };
+    try {
+      const { id, scheme, payload } = verify({ rawBody, headers: request.headers, secrets, now: now() });
+      const { status, body } = await this.#answer(request, rawBody, payload);
+      response.writeHead(status).end(body);
+      const repeated = this.#seen.add(id);
+      onDelivery({
+        ...common,
+        event_id: id,
+        verified: true,
+        scheme,
+        problem: null,
+        repeated,
+        status,
+        payload,
+      });
+    } catch (error) {
+      if (!(error instanceof VerificationError)) {
+        throw error;
+      }
+      const status = error.code === "HEADERS_MALFORMED" ? 400 : 401;
+      response.writeHead(status).end();
+      const refused = { verified: false, scheme: null, problem: error.code, repeated: false };
+      onDelivery({ ...common, ...refused, event_id: null, status, payload: null });
+    }
+  }
+}
+
+/** Starts the receiver. */
+export async function startLocalReceiver(options: LocalReceiverOptions): Promise<LocalReceiver> {
+  const receiver = new Receiver(options);
+  const server = createServer((request, response) => {
+    receiver.receive(request, response).catch(() => response.destroy());
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port, HOST, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://${HOST}:${port}/`,
+    setSecret: (secret) => receiver.setSecret(secret),
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  };
+}

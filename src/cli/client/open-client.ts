@@ -1,0 +1,150 @@
+/**
+ * Who a tenant's command is, in this order: `--profile`; SIGNET_CLIENT_ID; the profile that SIGNET_PROFILE names; beside
+ * `npm start`, its demo tenant.
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { asObject } from "../../client/json.ts";
+import type { Warn } from "../../client/runtime.ts";
+import { SignetClient } from "../../client/signet-client.ts";
+import type { ConnectionOptions } from "../../client/token-sources.ts";
+import { type ClientSettings, formatListen } from "../../config.ts";
+import { messageOf } from "../../thrown.ts";
+import { tlsOf } from "../connection.ts";
+import type { CliContext } from "../context.ts";
+import { CommandError, EXIT } from "../exit-codes.ts";
+import { given } from "./given.ts";
+import { loadProfile, type Profile } from "./profiles.ts";
+
+/** What every command of a tenant takes. */
+export interface ClientOptions {
+  readonly profile?: string;
+  readonly json?: boolean;
+}
+
+/** The service as this command's tenant. */
+export interface OpenClient {
+  readonly signet: SignetClient;
+  readonly baseUrl: string;
+  /** Where the credential came from, for people. */
+  readonly identity: string;
+}
+
+type Found = Pick<ConnectionOptions, "baseUrl" | "clientId" | "clientSecret" | "store" | "tls"> & {
+  readonly identity: string;
+};
+
+/** The file that `npm start` keeps its demo's credential in (src/demo/demo-tenant.ts). */
+const DEMO_FILE = "demo.json";
+const PROFILE_NAME = /^[a-z0-9][a-z0-9_-]{0,31}$/;
+
+/** Settings of tenants' commands. */
+export function clientSettingsOf(context: CliContext): ClientSettings {
+  if (context.clientSettings === undefined) {
+    throw new TypeError("this context has no settings for tenants");
+  }
+  return context.clientSettings();
+}
+
+/** The API beside this command, unless a setting says otherwise. */
+export function defaultUrl({ apiUrl, apiListen }: ClientSettings): string {
+  return apiUrl ?? `http://${formatListen(apiListen)}`;
+}
+
+/** @throws CommandError when it is no name of a profile */
+export function profileName(option: string | undefined, settings: ClientSettings): string {
+  const name = option ?? settings.profile;
+  if (!PROFILE_NAME.test(name)) {
+    throw new CommandError("--profile takes lower-case letters, digits, _ and -, 32 at most.", {
+      exitCode: EXIT.usage,
+    });
+  }
+  return name;
+}
+
+/** The certificate that the settings name. */
+export function certificateOf({
+  clientKeyFile: key,
+  clientCertFile: cert,
+  apiCaFile: ca,
+}: ClientSettings): Omit<Profile, "url"> {
+  return given({ key, cert, ca });
+}
+
+function fromEnvironment(settings: ClientSettings): Found | undefined {
+  const { clientId, clientSecret } = settings;
+  if (clientId === undefined) {
+    return undefined;
+  }
+  return {
+    baseUrl: defaultUrl(settings),
+    clientId,
+    ...(clientSecret === undefined ? {} : { clientSecret }),
+    ...tlsOf(certificateOf(settings)),
+    identity: "SIGNET_CLIENT_ID",
+  };
+}
+
+async function fromProfile(name: string, settings: ClientSettings, warn: Warn): Promise<Found | undefined> {
+  const found = await loadProfile(settings.profileDir, name, warn);
+  if (found === undefined) {
+    return undefined;
+  }
+  const { profile, store } = found;
+  return {
+    baseUrl: settings.apiUrl ?? profile.url,
+    store,
+    ...tlsOf(profile),
+    identity: `profile ${name}`,
+  };
+}
+
+/** In development there is a tenant to try things out with. */
+async function fromDemo(settings: ClientSettings): Promise<Found | undefined> {
+  const file = join(settings.home, DEMO_FILE);
+  try {
+    const stored = asObject(JSON.parse(await readFile(file, "utf8")));
+    const { client_id: clientId, client_secret: clientSecret } = stored;
+    if (settings.production || typeof clientId !== "string" || typeof clientSecret !== "string") {
+      return undefined;
+    }
+    return { baseUrl: defaultUrl(settings), clientId, clientSecret, identity: `the demo tenant of ${file}` };
+  } catch {
+    return undefined;
+  }
+}
+
+async function find(options: ClientOptions, settings: ClientSettings, warn: Warn): Promise<Found> {
+  const name = profileName(options.profile, settings);
+  const found =
+    options.profile === undefined
+      ? (fromEnvironment(settings) ?? (await fromProfile(name, settings, warn)) ?? (await fromDemo(settings)))
+      : await fromProfile(name, settings, warn);
+  if (found === undefined) {
+    throw new CommandError(
+      `No credential${options.profile === undefined ? "" : ` in a profile ${name}`}: run \`signet login\`, set SIGNET_CLIENT_ID and SIGNET_CLIENT_SECRET, or start the service beside this command with \`npm start\`.`,
+      { exitCode: EXIT.notAllowed },
+    );
+  }
+  return found;
+}
+
+/** @throws CommandError when nothing says who this is; the exit code is that of a refusal */
+export async function openClient(
+  context: CliContext,
+  options: ClientOptions,
+  scopes: readonly string[] = [],
+): Promise<OpenClient> {
+  const settings = clientSettingsOf(context);
+  const warn: Warn = ({ message, cause }) =>
+    context.stderr(`signet: ${message}${cause === undefined ? "" : `: ${messageOf(cause)}`}\n`);
+  const { identity, ...connection } = await find(options, settings, warn);
+  const overTls = connection.tls === undefined ? { fetch: context.fetch } : {};
+  try {
+    const signet = new SignetClient({ ...connection, ...overTls, warn, scopes });
+    return { signet, baseUrl: connection.baseUrl, identity };
+  } catch (error) {
+    // What contradicts itself, or a secret that would travel unencrypted.
+    throw new CommandError(messageOf(error), { cause: error });
+  }
+}

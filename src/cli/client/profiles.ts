@@ -1,0 +1,96 @@
+/**
+ * Profiles: who a tenant's commands are, where nothing else says so. A profile is two files of the owner alone: an
+ * address with the files of a certificate, and the credential, which is rewritten when its secret is rotated.
+ */
+import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { FileCredentialStore } from "../../client/file-credential-store.ts";
+import { asObject } from "../../client/json.ts";
+import type { StoredCredential } from "../../client/succession.ts";
+import type { Warn } from "../../client/runtime.ts";
+import { messageOf } from "../../thrown.ts";
+import { CommandError } from "../exit-codes.ts";
+
+const OWNER_ONLY = 0o600;
+const OWNER_ONLY_DIRECTORY = 0o700;
+
+export interface Profile {
+  readonly url: string;
+  /** Files of a client certificate, PEM. */
+  readonly key?: string;
+  readonly cert?: string;
+  readonly ca?: string;
+}
+
+interface Files {
+  readonly profile: string;
+  readonly credential: string;
+}
+
+/** A name is checked where it is read (src/settings/client-settings.ts): it cannot leave the directory. */
+function filesOf(directory: string, name: string): Files {
+  return { profile: join(directory, `${name}.json`), credential: join(directory, `${name}.credential.json`) };
+}
+
+async function readProfile(path: string): Promise<Profile | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch (error) {
+    if (asObject(error)["code"] === "ENOENT") {
+      return undefined;
+    }
+    throw new CommandError(`The profile cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+  let stored: Readonly<Record<string, unknown>>;
+  try {
+    stored = asObject(JSON.parse(text));
+  } catch {
+    stored = {};
+  }
+  const texts = Object.fromEntries(Object.entries(stored).filter(([, value]) => typeof value === "string"));
+  if (!("url" in texts)) {
+    throw new CommandError(`${path} is no profile: \`signet login\` writes it anew.`);
+  }
+  return texts as unknown as Profile;
+}
+
+/** The profile and its credential's store; undefined where there is no profile of that name. */
+export async function loadProfile(
+  directory: string,
+  name: string,
+  warn: Warn,
+): Promise<{ readonly profile: Profile; readonly store: FileCredentialStore } | undefined> {
+  const files = filesOf(directory, name);
+  const profile = await readProfile(files.profile);
+  return profile === undefined
+    ? undefined
+    : { profile, store: new FileCredentialStore(files.credential, { warn }) };
+}
+
+/** Replaces the profile; the credential first, so that there is never a profile without one. */
+export async function saveProfile(
+  { directory, name }: { readonly directory: string; readonly name: string },
+  profile: Profile,
+  credential: StoredCredential,
+): Promise<string> {
+  const files = filesOf(directory, name);
+  await mkdir(directory, { recursive: true, mode: OWNER_ONLY_DIRECTORY });
+  await new FileCredentialStore(files.credential).save(credential);
+  const temporary = `${files.profile}.${process.pid}.tmp`;
+  const file = await open(temporary, "w", OWNER_ONLY);
+  try {
+    await file.writeFile(`${JSON.stringify(profile, undefined, 2)}\n`);
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, files.profile);
+  return files.profile;
+}
+
+/** Removes the profile and its credential from this machine; neither need be there. */
+export async function removeProfile(directory: string, name: string): Promise<void> {
+  const files = filesOf(directory, name);
+  await rm(files.profile, { force: true });
+  await rm(files.credential, { force: true });
+}

@@ -1,0 +1,63 @@
+/** How the command line reaches the service as a tenant. The service itself reads none of these. */
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import { setting, text, url } from "./setting.ts";
+
+function profileName(value: string): string {
+  if (!/^[a-z0-9][a-z0-9_-]{0,31}$/.test(value)) {
+    throw new Error("must be lower-case letters, digits, _ and -, 32 at most");
+  }
+  return value;
+}
+
+export const CLIENT_SETTINGS = {
+  apiUrl: setting(
+    "SIGNET_API_URL",
+    url("https:", "http:"),
+    undefined,
+    "command line, for tenants: where the API is; default: the profile's address, else http:// and SIGNET_API_LISTEN",
+  ),
+  clientId: setting(
+    "SIGNET_CLIENT_ID",
+    text,
+    undefined,
+    "command line, for tenants: the client id; takes the place of a profile",
+  ),
+  clientSecret: setting("SIGNET_CLIENT_SECRET", text, undefined, "command line, for tenants: its secret"),
+  clientSecretFile: setting(
+    "SIGNET_CLIENT_SECRET_FILE",
+    resolve,
+    undefined,
+    "file that holds it, instead of SIGNET_CLIENT_SECRET",
+  ),
+  clientKeyFile: setting(
+    "SIGNET_CLIENT_KEY_FILE",
+    resolve,
+    undefined,
+    "command line, for tenants: private key of the client certificate of mutual TLS, PEM",
+  ),
+  clientCertFile: setting(
+    "SIGNET_CLIENT_CERT_FILE",
+    resolve,
+    undefined,
+    "command line, for tenants: that certificate",
+  ),
+  apiCaFile: setting(
+    "SIGNET_API_CA_FILE",
+    resolve,
+    undefined,
+    "command line, with a certificate: root certificates of the API; default: the system's",
+  ),
+  profile: setting(
+    "SIGNET_PROFILE",
+    profileName,
+    "default",
+    "command line, for tenants: which of the profiles that `signet login` has written",
+  ),
+  profileDir: setting(
+    "SIGNET_CONFIG_DIR",
+    resolve,
+    join(homedir(), ".config", "signet"),
+    "command line: where profiles are, 0700",
+  ),
+} as const;

@@ -1,0 +1,337 @@
+/** A tenant's commands: the real binary against a real service. */
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Environment } from "../../../src/config.ts";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { provision, type Provisioned } from "../../support/factories.ts";
+import { freePort } from "../../support/free-port.ts";
+import { type Run, startSignet } from "../../support/signet-command.ts";
+import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
+
+const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
+
+let directory: string;
+let client: Provisioned;
+let environment: Environment;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "signet-cli-"));
+  client = await provision(api, { scopes: [...WEBHOOK_SCOPES, "compliance:read"] });
+  environment = {
+    SIGNET_API_URL: api.publicUrl,
+    SIGNET_CLIENT_ID: client.clientId,
+    SIGNET_CLIENT_SECRET: client.clientSecret,
+    SIGNET_HOME: directory,
+    SIGNET_CONFIG_DIR: join(directory, "config"),
+  };
+});
+
+afterAll(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function signet(line: readonly string[], more: Environment = {}, input = ""): Promise<Run> {
+  return await startSignet(line, { ...environment, ...more }, input).ended;
+}
+
+async function json<T = Record<string, unknown>>(...line: readonly string[]): Promise<T> {
+  const run = await signet([...line, "--json"]);
+  expect(run).toMatchObject({ code: 0, stderr: "" });
+  return JSON.parse(run.stdout) as T;
+}
+
+interface Identified {
+  readonly id: string;
+  readonly state: string;
+}
+
+interface Page<Item> {
+  readonly data: readonly Item[];
+  readonly next_cursor: string | null;
+}
+
+/** An address that nobody answers at. */
+async function deadAddress(): Promise<string> {
+  return `http://127.0.0.1:${await freePort()}/hook`;
+}
+
+test("an endpoint's life: each command prints the API's object, and a table without --json", async () => {
+  const created = await json<Identified & { readonly secret: string }>(
+    "endpoint",
+    "create",
+    await deadAddress(),
+    "--events",
+    "pipeline.failed, pipeline.completed",
+    "--metadata",
+    '{"team":"ml"}',
+    "--header",
+    "X-Team: ml",
+    "--require-echo",
+  );
+  expect(created).toMatchObject({
+    state: "PENDING",
+    events: ["pipeline.failed", "pipeline.completed"],
+    metadata: { team: "ml" },
+    headers: { "X-Team": "ml" },
+    require_echo: true,
+  });
+  expect(created.secret).toMatch(/^whsec_/);
+  const { id } = created;
+
+  const change = ["--description", "first", "--metadata", "null", "--no-require-echo"];
+  expect(await json("endpoint", "update", id, ...change)).toMatchObject({
+    description: "first",
+    metadata: null,
+    require_echo: false,
+    headers: { "X-Team": "ml" },
+  });
+  expect(await json("endpoint", "show", id)).not.toHaveProperty("secret");
+  const table = await signet(["endpoint", "list"]);
+  expect(table.stdout).toMatch(
+    /^ID +STATE +URL +EVENTS +DISABLED_REASON +CREATED_AT\nep_\w+ +PENDING +http:/,
+  );
+
+  expect(await json<Page<Identified>>("endpoint", "secret", "list", id)).toMatchObject({
+    data: [{ version: 1, state: "CURRENT" }],
+  });
+  const rotated = await json("endpoint", "secret", "rotate", id, "--overlap", "60");
+  expect(rotated).toMatchObject({ endpoint_id: id, version: 2, state: "NEXT" });
+  expect((await signet(["endpoint", "secret", "activate", id])).stdout).toMatch(/^VERSION +STATE/);
+
+  expect(await json("endpoint", "disable", id)).toMatchObject({
+    state: "DISABLED",
+    disabled_reason: "tenant",
+  });
+  expect(await signet(["endpoint", "disable", id])).toMatchObject({
+    code: 5,
+    stderr: expect.stringMatching(/^signet: INVALID_STATE: .* \(request req_\w+\)\n$/) as string,
+  });
+  expect(await json("endpoint", "enable", id)).toMatchObject({ state: "PENDING" });
+  expect(await signet(["endpoint", "delete", id])).toEqual({ code: 0, stdout: "", stderr: "" });
+  expect(await signet(["endpoint", "show", id])).toMatchObject({
+    code: 3,
+    stdout: "",
+    stderr: expect.stringMatching(/^signet: NOT_FOUND: /) as string,
+  });
+});
+
+test("a list is read page by page, or to its end with an object a line", async () => {
+  for (const name of ["list.a", "list.b", "list.c"]) {
+    await json("event-type", "create", name, "--description", `about ${name}`);
+  }
+  const page = await signet(["event-type", "list", "--limit", "2"]);
+  expect(page.stdout).toMatch(/list\.a[\s\S]*list\.b/);
+  const cursor = /^There are more: --cursor (\S+)\n$/.exec(page.stderr)?.[1] ?? "";
+  expect((await signet(["event-type", "list", "--cursor", cursor])).stdout).toContain("list.c");
+  const all = await signet(["event-type", "list", "--limit", "1", "--all", "--json"]);
+  const names = all.stdout
+    .trim()
+    .split("\n")
+    .map((line) => (JSON.parse(line) as { name: string }).name);
+  expect(names).toEqual(["list.a", "list.b", "list.c"]);
+});
+
+test("what others have written cannot steer the terminal of who reads it", async () => {
+  await json("event-type", "create", "hostile.text", "--description", "\u001b[2Jgone\u009b31m");
+  const shown = await signet(["event-type", "show", "hostile.text"]);
+  expect(shown.stdout).toContain("\\u001b[2Jgone\\u009b31m");
+  // oxlint-disable-next-line no-control-regex
+  expect(shown.stdout).not.toMatch(/[\u001b\u009b]/);
+  await json("event-type", "update", "hostile.text", "--archived");
+  expect(
+    (await json<Page<{ name: string }>>("event-type", "list")).data.map(({ name }) => name),
+  ).not.toContain("hostile.text");
+  expect(await json("event-type", "update", "hostile.text", "--no-archived")).toMatchObject({
+    archived_at: null,
+  });
+});
+
+test("trigger sends the catalogue's example, and what it is told to", async () => {
+  await json("event-type", "create", "trigger.example", "--example", '{"run":42}');
+  const example = await json<Identified>("trigger", "trigger.example");
+  expect(await json("event", "show", example.id)).toMatchObject({ data: { run: 42 } });
+  const told = await signet(["trigger", "trigger.unknown", "--data", "-", "--json"], {}, '{"from":"stdin"}');
+  const { id } = JSON.parse(told.stdout) as Identified;
+  expect(await json("event", "show", id)).toMatchObject({ type: "trigger.unknown", data: { from: "stdin" } });
+  const alone = await signet(["trigger", "trigger.unknown"]);
+  expect(alone.stderr).toContain("Nobody takes events of this type");
+});
+
+test("publishing with an idempotency key is done once", async () => {
+  const line = [
+    "event",
+    "publish",
+    "once.only",
+    "--data",
+    "{}",
+    "--idempotency-key",
+    "run-7",
+    "--id",
+    "own-1",
+  ];
+  expect(await json(...line)).toEqual(await json(...line));
+});
+
+test("a dead letter is found, exported, counted and replayed as a job", async () => {
+  const create = ["endpoint", "create", await deadAddress(), "--events", "dead.letter"];
+  const { id: endpoint } = await json<Identified>(...create);
+  await json("endpoint", "disable", endpoint);
+  await json("event", "publish", "dead.letter", "--data", '{"run":1}');
+  const letters = await eventually(async () => {
+    const { data } = await json<Page<Identified>>("dlq", "list", "--endpoint", endpoint);
+    return data.length === 1 ? data : undefined;
+  }, "the dead letter");
+  expect(letters).toMatchObject([{ reason: "endpoint_disabled", event_type: "dead.letter" }]);
+  const [letter] = letters;
+  const exported = await signet(["dlq", "export", "--endpoint", endpoint]);
+  expect(JSON.parse(exported.stdout)).toMatchObject({ id: letter?.id, event: { data: { run: 1 } } });
+  expect(await json("dlq", "replay", "--endpoint", endpoint, "--dry-run")).toEqual({
+    dry_run: true,
+    total: 1,
+  });
+  expect(await signet(["dlq", "replay"])).toMatchObject({ code: 2 });
+
+  const job = await json<Identified>("replay", "start", letter?.id ?? "", "--detach");
+  const ended = await signet(["replay", "watch", job.id, "--json"]);
+  expect(JSON.parse(ended.stdout)).toMatchObject({ id: job.id, state: "COMPLETED", total: 1 });
+  expect(ended.code).toBe((JSON.parse(ended.stdout) as { failed: number }).failed === 0 ? 0 : 1);
+  expect(await json("replay", "items", job.id)).toMatchObject({ data: [{ delivery_id: letter?.id }] });
+  expect((await signet(["replay", "list"])).stdout).toContain(job.id);
+  expect(await signet(["replay", "pause", job.id])).toMatchObject({ code: 5 });
+});
+
+describe("who a command is", () => {
+  const credentialJson = (): string =>
+    JSON.stringify({ client_id: client.clientId, client_secret: client.clientSecret, version: 1 });
+  const nobody = { SIGNET_CLIENT_ID: "", SIGNET_CLIENT_SECRET: "" };
+
+  test("nobody, until a login whose credential works; its files are their owner's alone", async () => {
+    const refused = await signet(["whoami"], nobody);
+    expect(refused).toMatchObject({ code: 4, stdout: "" });
+    expect(refused.stderr).toContain("signet login");
+
+    const wrong = JSON.stringify({ client_id: client.clientId, client_secret: `${client.clientSecret}x` });
+    const failed = await signet(["login", "--credential-file", "-"], nobody, wrong);
+    expect(failed).toMatchObject({ code: 4, stdout: "" });
+    expect(failed.stderr).not.toContain(client.clientSecret);
+    expect(await readdir(join(directory, "config")).catch(() => [])).toEqual([]);
+
+    const done = await signet(["login", "--credential-file", "-"], nobody, credentialJson());
+    expect(done).toMatchObject({ code: 0, stderr: "" });
+    expect(done.stdout).not.toContain(client.clientSecret);
+    for (const file of await readdir(join(directory, "config"))) {
+      expect((await stat(join(directory, "config", file))).mode & 0o777, file).toBe(0o600);
+    }
+    expect((await stat(join(directory, "config"))).mode & 0o777).toBe(0o700);
+
+    const shown = await signet(["whoami", "--json"], { ...nobody, SIGNET_API_URL: "" });
+    expect(JSON.parse(shown.stdout)).toMatchObject({
+      url: api.publicUrl,
+      credential: "profile default",
+      tenant: client.tenantId,
+      client_id: client.clientId,
+    });
+    expect((await signet(["logout"], nobody)).code).toBe(0);
+    expect((await signet(["whoami"], nobody)).code).toBe(4);
+  });
+
+  test("a profile by name wins over the environment; a name cannot leave the directory", async () => {
+    const login = ["login", "--profile", "second", "--client-id", client.clientId];
+    expect((await signet(login, {}, `${client.clientSecret}\n`)).code).toBe(0);
+    const shown = await signet(["whoami", "--profile", "second", "--json"], { SIGNET_CLIENT_ID: "cl_other" });
+    expect(JSON.parse(shown.stdout)).toMatchObject({ credential: "profile second" });
+    expect(await signet(["whoami", "--profile", "../second"])).toMatchObject({ code: 2 });
+    expect(await signet(["whoami", "--profile", "third"])).toMatchObject({ code: 4 });
+  });
+
+  test("in development the demo's tenant, never in production", async () => {
+    const file = join(directory, "demo.json");
+    await writeFile(file, credentialJson(), { mode: 0o600 });
+    const shown = await signet(["whoami", "--json"], nobody);
+    expect(JSON.parse(shown.stdout)).toMatchObject({ credential: `the demo tenant of ${file}` });
+    expect(await signet(["whoami"], { ...nobody, SIGNET_ENV: "production" })).toMatchObject({ code: 4 });
+    await rm(file);
+  });
+
+  test("a secret does not travel to another machine over plain http", async () => {
+    const run = await signet(["whoami"], { SIGNET_API_URL: "http://signet.example" });
+    expect(run).toMatchObject({ code: 1 });
+    expect(run.stderr).toContain("plain http");
+  });
+});
+
+test("token prints an access token that works, with the scopes that were asked for", async () => {
+  const token = (await signet(["token", "--scope", "webhooks:read"])).stdout.trim();
+  const answer = await api.request("/v1/webhooks/endpoints", {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  expect(answer.status).toBe(200);
+  expect(await json("token", "--scope", "webhooks:read")).toMatchObject({ scope: "webhooks:read" });
+  const denied = await signet(["token", "--scope", "credentials:write"]);
+  expect(denied.code).not.toBe(0);
+  expect(denied.stderr).toContain("INVALID_SCOPE");
+});
+
+describe("exit codes", () => {
+  test.each([
+    [2, ["endpoint", "create"]],
+    [2, ["event", "publish", "a.b", "--data", "{"]],
+    [2, ["event", "publish", "a.b", "--data", "[]"]],
+    [2, ["delivery", "list", "--state", "LOST"]],
+    [2, ["endpoint", "list", "--limit", "many"]],
+    [2, ["endpoint", "update", "ep_1"]],
+    [1, ["event", "publish", "not a type", "--data", "{}"]],
+    [1, ["event", "publish", "a.b", "--data", "@/nonexistent"]],
+    [3, ["delivery", "show", "dlv_000000000000000000000000"]],
+    [3, ["endpoint", "show", "../events"]],
+  ])("%d for %j, with what is wrong on standard error alone", async (code, line) => {
+    const run = await signet(line);
+    expect(run).toMatchObject({ code, stdout: "" });
+    expect(run.stderr).not.toBe("");
+    expect(run.stderr).not.toMatch(/^ +at /m);
+  });
+
+  test("4 for a wrong credential and for a scope that is missing", async () => {
+    expect(await signet(["endpoint", "list"], { SIGNET_CLIENT_SECRET: "wrong" })).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/^signet: INVALID_CLIENT: /) as string,
+    });
+    const reader = await provision(api, { scopes: ["webhooks:read"] });
+    const as = { SIGNET_CLIENT_ID: reader.clientId, SIGNET_CLIENT_SECRET: reader.clientSecret };
+    const run = await signet(["trigger", "a.b"], as);
+    expect(run).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/^signet: SCOPE_VIOLATION: /) as string,
+    });
+  });
+
+  test("6 when nobody answers", async () => {
+    const run = await signet(["endpoint", "list"], {
+      SIGNET_API_URL: `http://127.0.0.1:${await freePort()}`,
+    });
+    expect(run).toMatchObject({ code: 6, stdout: "" });
+  });
+});
+
+test("bash completes commands, options and values, and knows every command", async () => {
+  const script = (await signet(["completion", "bash"])).stdout;
+  const file = join(directory, "completion.bash");
+  await writeFile(file, script);
+  expect(await readFile(file, "utf8")).toContain("'signet endpoint secret rotate'");
+  const complete = async (...typed: readonly string[]): Promise<string[]> => {
+    const { runProcess } = await import("../../support/processes.ts");
+    const quoted = typed.map((word) => `'${word}'`).join(" ");
+    const line = `. ${file}; COMP_WORDS=(${quoted}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _signet; echo "\${COMPREPLY[@]}"`;
+    const output = await runProcess({ command: ["bash", "-c", line], cwd: directory, environment: {} });
+    return output.trim().split(" ");
+  };
+  expect(await complete("signet", "endpoint", "s")).toEqual(["show", "secret"]);
+  expect(await complete("signet", "listen", "--f")).toEqual(["--forward-to"]);
+  expect(await complete("signet", "delivery", "list", "--state", "D")).toEqual([
+    "DELIVERED",
+    "DEAD_LETTERED",
+  ]);
+});

@@ -1,0 +1,50 @@
+/** What a tenant's commands print and read, without a service. */
+import { expect, test } from "vitest";
+import { progressLine } from "../../../src/cli/client/replay.ts";
+import { exitCodeOfError } from "../../../src/cli/exit-codes.ts";
+import { printable } from "../../../src/cli/output.ts";
+import type { ReplayJob } from "../../../src/client/replays.ts";
+import { ConfigError, loadClientSettings } from "../../../src/config.ts";
+
+const JOB: ReplayJob = {
+  id: "rpl_1",
+  kind: "dead_letters",
+  endpoint_id: null,
+  state: "RUNNING",
+  total: 200,
+  done: 90,
+  failed: 4,
+  skipped: 6,
+  rate_per_second: 500,
+  created_at: "2026-11-22T00:00:00.000Z",
+  finished_at: null,
+};
+
+test("the bar of a job shows how far it is, and no more than there is", () => {
+  expect(progressLine(JOB)).toBe(
+    `[${"#".repeat(15)}${"-".repeat(15)}] 50 %  90 of 200 replayed, 6 skipped, 4 failed`,
+  );
+  expect(progressLine({ ...JOB, state: "PAUSED" })).toMatch(/ {2}PAUSED$/);
+  expect(progressLine({ ...JOB, total: 0, done: 0, failed: 0, skipped: 0 })).toContain("] 100 %");
+  expect(progressLine({ ...JOB, done: 199, failed: 0, skipped: 0 })).toContain("] 99 %");
+});
+
+test("control characters are spelled out, everything else stays", () => {
+  expect(printable("über\u001b[31m\u009b1m\n\u007f")).toBe("über\\u001b[31m\\u009b1m\\u000a\\u007f");
+});
+
+test("settings that contradict each other are told at once", () => {
+  expect(() => loadClientSettings({ SIGNET_CLIENT_CERT_FILE: "/c", SIGNET_PROFILE: "../x" })).toThrow(
+    ConfigError,
+  );
+  expect(loadClientSettings({ SIGNET_ENV: "production" })).toMatchObject({
+    production: true,
+    profile: "default",
+  });
+  expect(loadClientSettings({})).toMatchObject({ production: false });
+});
+
+test("an error that nobody expected has no exit code of its own", () => {
+  expect(exitCodeOfError(new Error("bug"))).toBeUndefined();
+  expect(exitCodeOfError(new TypeError("bug"))).toBeUndefined();
+});
