@@ -16,8 +16,9 @@ export const LINE_HURRY_MAX_MS = 100;
 export const LATE_MS = 500;
 /** Timers fire late: who waits comes back so long before its instant. */
 const LEAD_MS = 500;
-/** Who has longer to wait looks again when half of it has passed: the limit may have been raised. */
+/** Who has longer to wait looks again when a part of it has passed: the limit may have been raised. */
 const NEAR_MS = 10_000;
+const LOOK_PART = 0.25;
 const LOOK_MAX_MS = 300_000;
 /** What a process was late with it may catch up at this much more than the limit. */
 const CATCH_UP = 1.1;
@@ -149,7 +150,7 @@ export function nextLooks(places: readonly (Place | undefined)[], nowMs: number)
   const far = places.flatMap((place) =>
     place !== undefined && place.atMs - nowMs > NEAR_MS ? [place.atMs - nowMs] : [],
   );
-  const farMs = Math.min(LOOK_MAX_MS, Math.max(NEAR_MS, Math.min(...far) / 2));
+  const farMs = Math.min(LOOK_MAX_MS, Math.max(NEAR_MS, LOOK_PART * Math.min(...far)));
   return places.map((place) => {
     if (place === undefined) {
       return undefined;

@@ -264,6 +264,22 @@ describe.runIf(RECORDING)("histories of deliver on the real schedule", () => {
     await closed(world, carrier ?? "");
     await save(world, "deliver-slow-lane", carrier ?? "");
   });
+
+  test("a list of an endpoint with a rate limit, whose members wait for their places", async () => {
+    const world = made.current;
+    const target = await receiver([OK]);
+    const tenant = await world.createTenant();
+    const { id: endpoint } = await world.createEndpoint(tenant, target.url);
+    await world.sql.query("UPDATE endpoints SET rate_limit = 4 WHERE id = $1", [endpoint]);
+    await Promise.all(Array.from({ length: 64 }, async () => await world.publish(tenant)));
+    const { rows } = await world.sql.query<{ carrier: string }>(
+      "SELECT carrier FROM deliveries WHERE tenant_id = $1 GROUP BY 1 ORDER BY count(*) DESC LIMIT 1",
+      [tenant],
+    );
+    const carrier = await eventually(() => rows[0]?.carrier, "the longest list");
+    await closed(world, carrier);
+    await save(world, "deliver-rate-limited", carrier);
+  });
 });
 
 describe.runIf(RECORDING)("histories of deliver with a short week, and of verifyEndpoint", () => {

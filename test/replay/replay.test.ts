@@ -33,6 +33,7 @@ test("there is a history of every shape", () => {
     "deliver-expired.json",
     "deliver-mixed-list.json",
     "deliver-moved.json",
+    "deliver-rate-limited.json",
     "deliver-retried.json",
     "deliver-retrying-list.json",
     "deliver-settled.json",

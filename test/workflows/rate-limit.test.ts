@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import type { SpawnedProcess } from "../support/processes.ts";
-import { type ReceivedRequest, type Receiver, startReceiver } from "../support/receiver-server.ts";
+import {
+  type Behaviour,
+  type ReceivedRequest,
+  type Receiver,
+  startReceiver,
+} from "../support/receiver-server.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
@@ -28,8 +33,8 @@ afterAll(async () => {
   await Promise.all(receivers.map(async (receiver) => await receiver.close()));
 });
 
-async function receiver(): Promise<Receiver> {
-  const started = await startReceiver();
+async function receiver(script?: (request: ReceivedRequest) => Behaviour): Promise<Receiver> {
+  const started = await startReceiver(script === undefined ? {} : { script });
   receivers.push(started);
   return started;
 }
@@ -107,6 +112,53 @@ describe("an endpoint with a rate limit, and a worker", () => {
     expect(slow.requests).toHaveLength(EVENTS);
     expect(mostIn(5, slow.requests)).toBeLessThanOrEqual(ONE_WORKER_IN_5_S);
     expect(tookMs(slow.requests)).toBeGreaterThan(0.9 * LINE_MS);
+    await worker.close();
+  });
+});
+
+describe("an endpoint with a rate limit", () => {
+  const FEW = 40;
+
+  test("that is lifted gets what waits for it in a part of the time that the line would have taken", async () => {
+    const world = made.current;
+    const worker = await world.startWorker();
+    const tenant = await world.createTenant();
+    const slow = await receiver();
+    const endpoint = await limited(tenant, slow.url, 1);
+    await publishAll(tenant, 2 * FEW);
+    await slow.waitFor(3, PATIENCE_MS);
+    await setLimit(tenant, endpoint, null);
+    await slow.waitFor(2 * FEW, PATIENCE_MS);
+    await untilDelivered(tenant, endpoint, 2 * FEW);
+    expect(slow.requests).toHaveLength(2 * FEW);
+    // The last look comes after a quarter of the line.
+    expect(tookMs(slow.requests)).toBeLessThan(0.6 * 2 * FEW * 1_000);
+    await worker.close();
+  }, 120_000);
+
+  test("gets retries at its pace too; what waits has made no attempt more", async () => {
+    const world = made.current;
+    const worker = await world.startWorker();
+    const tenant = await world.createTenant();
+    const seen = new Set<string>();
+    const slow = await receiver((request) => {
+      const status = seen.has(deliveryOf(request)) ? 200 : 503;
+      seen.add(deliveryOf(request));
+      return { kind: "answer", status };
+    });
+    await limited(tenant, slow.url, RATE);
+    await publishAll(tenant, FEW);
+    await slow.waitFor(2 * FEW, PATIENCE_MS);
+    await eventually(async () => {
+      const { rows } = await world.sql.query<{ n: number }>(
+        `SELECT count(*)::int AS n FROM deliveries
+          WHERE tenant_id = $1 AND state = 'DELIVERED' AND attempt_count = 2`,
+        [tenant],
+      );
+      return rows[0]?.n === FEW;
+    }, "every delivery on its second attempt");
+    expect(slow.requests).toHaveLength(2 * FEW);
+    expect(tookMs(slow.requests)).toBeGreaterThan((0.9 * (2 * FEW - 1) * 1_000) / (1.1 * RATE));
     await worker.close();
   });
 });

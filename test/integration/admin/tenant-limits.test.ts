@@ -5,7 +5,9 @@ import { loadOperatorSettings } from "../../../src/config.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { createTenant, expectRefusal, type Json, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
-const api = useTestApi({ environment: { SIGNET_ENDPOINTS_PER_TENANT: "2" } });
+const api = useTestApi({
+  environment: { SIGNET_ENDPOINTS_PER_TENANT: "2", SIGNET_EVENT_TYPES_PER_TENANT: "2" },
+});
 /** Longer than a process goes by what it knows. */
 const POLICY_MS = 6_000;
 let tenant: Tenant;
@@ -71,6 +73,20 @@ describe("counts", () => {
     await register(other);
     await register(other);
     expectRefusal(await register(other), 422, "LIMIT_EXCEEDED");
+  });
+
+  test("of event types end with 422 LIMIT_EXCEEDED, by the setting or as an operator has set it", async () => {
+    const add = async (owner: Tenant, name: string): Promise<Answer> =>
+      await owner.post("/v1/webhooks/event-types", { name });
+    await change({ event_types: 3 });
+    for (const name of ["a.a", "a.b", "a.c"]) {
+      expect(await add(tenant, name)).toMatchObject({ status: 201 });
+    }
+    expectRefusal(await add(tenant, "a.d"), 422, "LIMIT_EXCEEDED");
+    const other = await createTenant(api);
+    expect(await add(other, "a.a")).toMatchObject({ status: 201 });
+    expect(await add(other, "a.b")).toMatchObject({ status: 201 });
+    expectRefusal(await add(other, "a.c"), 422, "LIMIT_EXCEEDED");
   });
 
   test("of credentials are those of one principal", async () => {

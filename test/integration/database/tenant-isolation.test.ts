@@ -77,6 +77,11 @@ describe("signet_api", () => {
   test.each([
     ["write tenants", "UPDATE tenants SET name = 'x'"],
     ["widen credentials", "UPDATE credentials SET certificate_thumbprints = '{}'"],
+    ["let credentials publish without a signature", "UPDATE credentials SET signature_required = false"],
+    [
+      "make a credential that needs no signature of one that does",
+      "UPDATE credentials SET state = 'REVOKED', signature_required = false",
+    ],
     ["read secrets", "SELECT * FROM secret_versions"],
     ["read signing keys", "SELECT * FROM signing_keys"],
     ["make tables", "CREATE TABLE mine (a int)"],
@@ -100,6 +105,30 @@ describe("signet_api and the end of credentials", () => {
     await expect(change("UPDATE credentials SET state = 'ACTIVE'")).rejects.toThrow(/row-level security/);
     expect(await change("UPDATE credentials SET state = 'REVOKED'")).toBe(1);
     await expect(change("UPDATE credentials SET state = 'ACTIVE'")).rejects.toThrow(/revoked stays so/);
+  });
+});
+
+describe("signet_api and signatures that are required", () => {
+  test("asks for them by the function alone, for credentials of its own tenant", async () => {
+    const [owner, other] = [await provision(api), await provision(api)];
+    const required = async (credential: string, tenant: string): Promise<boolean> =>
+      await tenantTransaction(pool("signet_api"), owner.tenantId, async (client) => {
+        const { rows } = await client.query<{ changed: boolean }>(
+          "SELECT require_signatures($1, $2, true) AS changed",
+          [tenant, credential],
+        );
+        return rows[0]?.changed === true;
+      });
+    expect(await required(other.credentialId, other.tenantId)).toBe(false);
+    expect(await required(other.credentialId, owner.tenantId)).toBe(false);
+    expect(await required(owner.credentialId, owner.tenantId)).toBe(true);
+    await expect(
+      tenantTransaction(
+        pool("signet_api"),
+        owner.tenantId,
+        async (client) => await client.query("UPDATE credentials SET signature_required = false"),
+      ),
+    ).rejects.toThrow(/permission denied/);
   });
 });
 

@@ -236,8 +236,8 @@ describe("the next look of those that wait", () => {
     expect(inMs([at(0), at(700), at(9_000)])).toEqual([0, 200, 8_500]);
   });
 
-  test("comes after half of the wait, for all together, where that is long, and at the latest after five minutes", () => {
-    expect(inMs([at(60_000), at(90_000)])).toEqual([29_500, 29_500]);
+  test("comes after a quarter of the wait, for all together, where that is long, and at the latest after five minutes", () => {
+    expect(inMs([at(60_000), at(90_000)])).toEqual([14_500, 14_500]);
     expect(inMs([at(11_000)])).toEqual([9_500]);
     expect(inMs([at(36_000_000)])).toEqual([299_500]);
   });
