@@ -113,8 +113,11 @@ export async function readLag(db: Queryable, now: Date): Promise<Lag> {
           WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = t.tenant_id ORDER BY d.id LIMIT ${LOOKED_AT_MAX}
         ) mine WHERE mine.cycle = 1
         UNION ALL
-        (SELECT created_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'QUEUED' AND cycle = 1 AND tenant_id NOT IN ${HELD_TENANTS}
-          ORDER BY claimed_at LIMIT ${LOOKED_AT_MAX})
+        -- Not those that wait for the rate limit of their endpoint: their tenant wants it so.
+        (SELECT d.created_at FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id
+          WHERE d.carrier IS NOT NULL AND d.state = 'QUEUED' AND d.cycle = 1 AND d.claimed_at <= $1 AND p.rate_limit IS NULL
+            AND d.tenant_id NOT IN ${HELD_TENANTS}
+          ORDER BY d.claimed_at LIMIT ${LOOKED_AT_MAX})
       )
       SELECT
         (SELECT min(created_at) FROM oldest) AS unattempted,
@@ -122,6 +125,7 @@ export async function readLag(db: Queryable, now: Date): Promise<Lag> {
           (SELECT next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1),
           (SELECT next_attempt_at FROM deliveries WHERE carrier IS NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1)
         ) AS overdue`,
+    values: [now],
   });
   const age = (instant: Date | null | undefined): number =>
     instant === null || instant === undefined ? 0 : Math.max(0, (now.getTime() - instant.getTime()) / 1_000);
