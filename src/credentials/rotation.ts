@@ -106,7 +106,12 @@ export class TokenRotationService implements Rotation {
     } catch (error) {
       metrics.rotationsPutOff.inc();
       this.#options.log.warn(
-        { err: error, credential_id: client.credentialId, version: version.version },
+        {
+          err: error,
+          tenant_id: client.tenantId,
+          credential_id: client.credentialId,
+          version: version.version,
+        },
         "rotation put off to the next token request",
       );
       return undefined;

@@ -161,7 +161,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Les
     },
     defer: async (key, dueMs) => await deferDelivery(pool, key, new Date(dueMs)),
     deferForPlaces: async (waiting) => await deferForPlaces(pool, waiting),
-    flights: new Flights({ sender, recorder, health, failures, clock, newAttemptId }),
+    flights: new Flights({ sender, recorder, health, failures, clock, newAttemptId, log }),
     health,
     slots: new EndpointSlots(config.endpointConcurrency),
     pace: new EndpointPace(config.failingEndpointRate),

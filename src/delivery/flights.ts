@@ -1,4 +1,5 @@
 /** Requests of this process that are under way: each from the decision to send until its outcome is durable. */
+import type { Logger } from "pino";
 import type { AttemptKey, LoadedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import { ATTEMPT_MAX, nextDueMs } from "../domain/retry-schedule.ts";
@@ -39,6 +40,7 @@ export interface FlightsOptions {
   readonly failures: EndpointFailures;
   readonly clock: Clock;
   readonly newAttemptId: () => string;
+  readonly log: Logger;
 }
 
 export class Flights {
@@ -67,7 +69,7 @@ export class Flights {
 
   /** Sends. The caller has made sure that nobody else has. */
   launch(key: AttemptKey, delivery: LoadedDelivery, plan: AttemptPlan): Flight {
-    const { sender, recorder, clock } = this.#options;
+    const { sender, recorder, clock, log } = this.#options;
     const startedAtMs = clock.now();
     const attemptId = this.#options.newAttemptId();
     const flightId = flightKey(key);
@@ -80,7 +82,21 @@ export class Flights {
       .then(async (sent) => await this.#book({ key, delivery, plan, attemptId, sent }))
       .finally(() => this.#land(flightId));
     // The caller may have left by the time this fails; whoever joins still sees the failure.
-    outcome.catch(countInternalFailure);
+    outcome.catch((error: unknown) => {
+      countInternalFailure();
+      log.error(
+        {
+          err: error,
+          tenant_id: delivery.tenantId,
+          delivery_id: key.deliveryId,
+          event_id: delivery.eventId,
+          endpoint_id: delivery.endpointId,
+          carrier: key.carrier,
+          attempt: key.attempt,
+        },
+        "an attempt could not be made or kept, by a failure of ours",
+      );
+    });
     const flight: Flight = {
       carrier: key.carrier,
       epoch: key.epoch,

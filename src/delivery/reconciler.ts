@@ -80,7 +80,8 @@ export class Reconciler {
       return { moved: 0, late: members.length };
     }
     const moved = await takeFromCarrier(pool, members);
-    log.error({ carrier, moved }, "a carrier is gone; its deliveries are carried again");
+    const ids = members.map((member) => member.deliveryId);
+    log.error({ carrier, delivery_ids: ids, moved }, "a carrier is gone; its deliveries are carried again");
     return { moved, late: 0 };
   }
 

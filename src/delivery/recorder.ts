@@ -43,7 +43,7 @@ async function persist<T>(write: () => Promise<T>, { wait, log }: RecorderOption
       if (isDataError(error)) {
         throw error;
       }
-      log.warn({ err: error, delayMs }, "outcomes could not be written; trying again");
+      log.warn({ err: error, delay_ms: delayMs }, "outcomes could not be written; trying again");
       await wait(delayMs);
     }
   }
@@ -59,7 +59,11 @@ async function recordAlone(item: AttemptOutcome, options: RecorderOptions): Prom
       const [written] = await persist(async () => await recordOutcomes(options.pool, [candidate]), options);
       return written === true;
     } catch (error) {
-      options.log.error({ err: error, delivery_id: item.deliveryId }, "an outcome was refused");
+      const { tenantId, deliveryId, carrier, attempt } = item;
+      options.log.error(
+        { err: error, tenant_id: tenantId, delivery_id: deliveryId, carrier, attempt },
+        "an outcome was refused",
+      );
     }
   }
   return true;

@@ -83,7 +83,7 @@ export class Starts {
       } catch (error) {
         // Claiming more meanwhile would only make the sweep's list longer.
         this.#pauseMs = pauseMs;
-        log.warn({ err: error, carrier, pauseMs }, "workflow could not be started");
+        log.warn({ err: error, carrier, pause_ms: pauseMs }, "workflow could not be started");
         await this.#sleeper.sleep(pauseMs);
         if (this.#sleeper.stopped || isHopeless(error) || performance.now() - began > GIVE_UP_MS) {
           return;

@@ -92,7 +92,10 @@ async function disable(
       { actor: "system:worker", type: "endpoint.disabled", tenant: tenantId, target: id, details },
       options,
     );
-    log.info({ endpoint_id: id, failing_since: failingSince }, "an endpoint that fails was disabled");
+    log.info(
+      { tenant_id: tenantId, endpoint_id: id, failing_since: failingSince },
+      "an endpoint that fails was disabled",
+    );
     return true;
   });
 }

@@ -292,7 +292,9 @@ export class EndpointService {
       await tenantTransaction(pool, tenantId, async (db) => await nextGeneration(db, id, generation));
     const kick = verification
       .kick({ id, tenantId, generation }, countUp)
-      .catch((error: unknown) => log.warn({ err: error, endpoint_id: id }, "verification not started yet"))
+      .catch((error: unknown) =>
+        log.warn({ err: error, tenant_id: tenantId, endpoint_id: id }, "verification not started yet"),
+      )
       .finally(() => this.#kicks.delete(kick));
     this.#kicks.add(kick);
   }

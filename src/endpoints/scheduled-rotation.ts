@@ -39,7 +39,10 @@ export async function rotateOnSchedule(options: ScheduledRotationOptions): Promi
     try {
       begun += Number(await transaction(pool, async (db) => await rotateOne(db, place, options)));
     } catch (error) {
-      log.warn({ err: error, endpoint_id: place.id }, "a rotation on schedule could not begin");
+      log.warn(
+        { err: error, tenant_id: place.tenantId, endpoint_id: place.id },
+        "a rotation on schedule could not begin",
+      );
     }
   }
   return begun;

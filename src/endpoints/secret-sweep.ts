@@ -24,7 +24,10 @@ export async function sweepSecrets(options: SecretSweepOptions): Promise<number>
       moved += Number(await transaction(pool, async (db) => await settleSecrets(db, place, options)));
     } catch (error) {
       // One endpoint's trouble, for instance a hold that came just now, is not the others'.
-      log.warn({ err: error, endpoint_id: place.id }, "an endpoint's secrets could not be moved on");
+      log.warn(
+        { err: error, tenant_id: place.tenantId, endpoint_id: place.id },
+        "an endpoint's secrets could not be moved on",
+      );
     }
   }
   return moved;

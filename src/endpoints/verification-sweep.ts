@@ -31,7 +31,10 @@ export async function sweepVerifications(options: VerificationSweepOptions): Pro
         async () => await nextGeneration(options.pool, endpoint.id, endpoint.generation),
       );
     } catch (error) {
-      options.log.warn({ err: error, endpoint_id: endpoint.id }, "verification could not be started");
+      options.log.warn(
+        { err: error, tenant_id: endpoint.tenantId, endpoint_id: endpoint.id },
+        "verification could not be started",
+      );
       return;
     }
   }

@@ -52,7 +52,7 @@ async function eraseTenant({ id, erasedAt }: ErasedTenant, options: TenantErasur
   const events = await walk(id, options, async (page) => await eraseEvents(pool, page));
   if (settled && rows + deliveries + events === 0) {
     await completeErasure(pool, id, new Date(clock.now()));
-    log.info({ tenant: id }, "tenant erased");
+    log.info({ tenant_id: id }, "tenant erased");
   }
 }
 

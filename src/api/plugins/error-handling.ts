@@ -10,10 +10,17 @@ import type { AllowedMethods } from "./allowed-methods.ts";
 /** A state and no failure of one request: its beginning and its end are in the log (revocation/stale-report.ts). */
 const TOLD_ELSEWHERE = "REVOCATION_STALE";
 
+/** A request that failed early has no identity, whatever its type says. */
+function tenantOf({ identity }: { readonly identity?: FastifyRequest["identity"] }): string | undefined {
+  return identity?.tenantId;
+}
+
 /** Writes failures of ours to the log, with their cause; failures of the caller only when asked to. */
 function logFailure(request: FastifyRequest, error: SignetError): void {
   const fields = {
     request_id: request.id,
+    // Undefined, and left out, before the caller is known.
+    tenant_id: tenantOf(request),
     method: request.method,
     path: requestPath(request),
     code: error.code,
