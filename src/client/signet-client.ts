@@ -7,6 +7,7 @@ import { Endpoints } from "./endpoints.ts";
 import { EventTypes } from "./event-types.ts";
 import { Events } from "./events.ts";
 import { Replays } from "./replays.ts";
+import { Portal } from "./portal.ts";
 import type { AccessToken, TokenSource } from "./token-source.ts";
 import { connect, type ConnectionOptions } from "./token-sources.ts";
 import { Transport } from "./transport.ts";
@@ -38,6 +39,7 @@ export class SignetClient {
   readonly replays: Replays;
   readonly credentials: Credentials;
   readonly compliance: Compliance;
+  readonly portal: Portal;
   readonly #source: TokenSource;
 
   constructor(options: SignetClientOptions) {
@@ -52,6 +54,7 @@ export class SignetClient {
     this.replays = new Replays(transport);
     this.credentials = new Credentials(transport);
     this.compliance = new Compliance(transport);
+    this.portal = new Portal(transport);
   }
 
   /** A token for calls that this library does not make, for instance of the data plane. */

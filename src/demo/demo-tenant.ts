@@ -11,6 +11,8 @@ const SCOPES = [
   "events:publish",
   "events:read",
   "credentials:read",
+  "compliance:read",
+  "portal:sign_in",
   "inference:read",
 ];
 

@@ -16,6 +16,8 @@ import { type Json, signIn, type TenantApi } from "./tenant-api.ts";
 const PATIENCE_MS = 30_000;
 const ASK_AGAIN_MS = 25;
 const SIGNAL_AGAIN_MS = 1_000;
+/** As long as there can be. */
+const PORTAL_LINK_SECONDS = 900;
 const DESCRIPTION = "demo";
 const EVENT_TYPE = "inference.completed";
 
@@ -39,6 +41,8 @@ export interface DemoResult {
   readonly endpointId: string;
   /** The delivery that was a dead letter and was replayed. */
   readonly deliveryId: string;
+  /** Signs in to the portal, once; absent where the tenant of an earlier start may not. */
+  readonly portalLink: string | undefined;
 }
 
 async function until(
@@ -170,6 +174,16 @@ async function showReplay({ receiver, say }: DemoOptions, api: TenantApi, id: st
   );
 }
 
+/** The tenant of an earlier start may have come before there was a portal. */
+async function portalLink(api: TenantApi): Promise<string | undefined> {
+  try {
+    const { url } = await api.call("POST", "/v1/portal/links", { expires_in_seconds: PORTAL_LINK_SECONDS });
+    return String(url);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Runs the demo once. It throws when a step does not do what it shows. */
 export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   const { tenant, known } = await demoTenant(options.home, options.admin, options.sanUri);
@@ -186,5 +200,5 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   if (options.edge !== undefined) {
     await showEdge(options.edge, tenant, options);
   }
-  return { tenant, endpointId, deliveryId };
+  return { tenant, endpointId, deliveryId, portalLink: await portalLink(api) };
 }

@@ -23,7 +23,7 @@ export function Form<Properties extends TProperties>(properties: Properties) {
 /** A line of text. */
 export const Line = (maxLength: number) => Type.String({ maxLength });
 
-function readForm(text: string): Record<string, string | string[]> {
+export function readForm(text: string): Record<string, string | string[]> {
   const lists = new Map<string, string[]>();
   const single: string[] = [];
   for (const pair of text.split("&")) {

@@ -71,6 +71,9 @@ export function createPortalGuard(
 }
 
 function installFailures(scope: SignetServer, { send }: PortalParts): void {
+  scope.setNotFoundHandler(() => {
+    throw new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
+  });
   scope.setErrorHandler((thrown, request, reply) => {
     const error = toSignetError(thrown);
     if (error.status >= 500) {

@@ -204,6 +204,9 @@ function printAddresses(
   say(
     `   Operators   ${adminScheme(config)}://${formatListen(config.adminListen)}, token in ${join(config.home, "operator-token")}`,
   );
+  if (demo?.portalLink !== undefined) {
+    say(`   Portal      ${demo.portalLink} (signs in once, within 15 minutes)`);
+  }
   say(`   Metrics     http://${formatListen(config.metricsListen)}/metrics`);
   say(`   Log         ${join(config.home, "signet.log")}`);
   if (demo !== undefined) {

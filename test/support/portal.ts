@@ -4,6 +4,8 @@ import { bearer } from "./factories.ts";
 
 export interface PortalVisitor {
   readonly cookie: string;
+  /** The token that its forms bring along. */
+  csrf(): Promise<string>;
   get(path: string): Promise<Answer>;
   /** Sends a form with the session's token, as a page of the portal would. */
   post(path: string, fields?: Readonly<Record<string, string>>): Promise<Answer>;
@@ -44,8 +46,10 @@ export async function signInToPortal(api: TestApi, token: string, body: object =
   const [cookie = ""] = (opened.headers.get("set-cookie") ?? "").split(";");
   const get = async (path: string): Promise<Answer> =>
     await api.request(path, { headers: { cookie }, redirect: "manual" });
+  const csrf = async (): Promise<string> => csrfOf(await get("/portal/sessions"));
   return {
     cookie,
+    csrf,
     get,
     post: async (path, fields = {}) =>
       await api.request(path, {
@@ -57,7 +61,7 @@ export async function signInToPortal(api: TestApi, token: string, body: object =
           origin: api.publicUrl,
           "sec-fetch-site": "same-origin",
         },
-        body: new URLSearchParams({ csrf: csrfOf(await get("/portal/sessions")), ...fields }).toString(),
+        body: new URLSearchParams({ csrf: await csrf(), ...fields }).toString(),
       }),
   };
 }

@@ -22,6 +22,7 @@ const SCOPES = [
   "credentials:write",
   "events:publish",
   "events:read",
+  "portal:sign_in",
   "webhooks:read",
   "webhooks:write",
   "webhooks:replay",

@@ -1,33 +1,222 @@
-/** Signing in to the portal: once per link, and no longer than what it came from. */
-import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { accessToken, provision } from "../../support/factories.ts";
-import { mintLink, openLink, signInToPortal } from "../../support/portal.ts";
+/** Signing in to the portal: once per link, from its own page, and no longer than what it came from. */
+import { describe, expect, test } from "vitest";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
+import { mintLink, openLink, type PortalVisitor, signInToPortal } from "../../support/portal.ts";
+import { sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
-const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "credentials:read"];
+const SCOPES = [
+  "portal:sign_in",
+  "webhooks:read",
+  "webhooks:write",
+  "credentials:read",
+  "credentials:revoke",
+  "compliance:read",
+];
 
-async function token(): Promise<string> {
-  return await accessToken(api, await provision(api, { scopes: SCOPES }), SCOPES.join(" "));
+interface SignedIn {
+  readonly client: Provisioned;
+  readonly token: string;
+  readonly visitor: PortalVisitor;
 }
 
-test("a link shows a page, opens one session, and is of no use after that", async () => {
-  const url = await mintLink(api, await token());
-  const path = url.slice(api.publicUrl.length);
-  const looks = await Promise.all([api.request(path), api.request(path)]);
-  for (const look of looks) {
-    expect(look.status).toBe(200);
-    expect(look.text).toContain("Sign in to the portal");
-  }
-  const [one, other] = await Promise.all([openLink(api, url), openLink(api, url)]);
-  expect(new Set([one.status, other.status])).toEqual(new Set([303, 401]));
+async function client(): Promise<Provisioned> {
+  return await provision(api, { scopes: SCOPES });
+}
+
+async function tokenOf(made: Provisioned): Promise<string> {
+  return await accessToken(api, made, SCOPES.join(" "));
+}
+
+async function signedIn(): Promise<SignedIn> {
+  const made = await client();
+  const token = await tokenOf(made);
+  return { client: made, token, visitor: await signInToPortal(api, token) };
+}
+
+async function links(token: string, body: object): Promise<Answer> {
+  return await api.request("/v1/portal/links", {
+    method: "POST",
+    headers: { ...bearer(token), "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+}
+
+describe("a link", () => {
+  test("shows a page, opens one session, and is of no use after that", async () => {
+    const url = await mintLink(api, await tokenOf(await client()));
+    const path = url.slice(api.publicUrl.length);
+    const looks = await Promise.all([api.request(path), api.request(path)]);
+    for (const look of looks) {
+      expect(look.status).toBe(200);
+      expect(look.text).toContain("Sign in to the portal");
+    }
+    const opened = await Promise.all([1, 2, 3, 4].map(async () => await openLink(api, url)));
+    expect(opened.filter(({ status }) => status === 303)).toHaveLength(1);
+    expect(opened.filter(({ status }) => status === 401)).toHaveLength(3);
+  });
+
+  test("is good for as long as it was asked for, at most 15 minutes", async () => {
+    const token = await tokenOf(await client());
+    expect(await links(token, { expires_in_seconds: 901 })).toMatchObject({
+      status: 422,
+      body: { code: "VALIDATION_FAILED" },
+    });
+    const short = await mintLink(api, token, { expires_in_seconds: 60 });
+    api.clock.advance(61_000);
+    expect(await openLink(api, short)).toMatchObject({ status: 401 });
+  });
+
+  test("does not carry scopes that its token does not hold", async () => {
+    const narrow = await accessToken(api, await client(), "portal:sign_in webhooks:read");
+    expect(await links(narrow, { scopes: ["webhooks:read", "webhooks:write"] })).toMatchObject({
+      status: 403,
+      body: { code: "SCOPE_VIOLATION", missing_scopes: ["webhooks:write"] },
+    });
+  });
+
+  test("is refused with any character changed, and another tenant's id in front", async () => {
+    const url = new URL(await mintLink(api, await tokenOf(await client())));
+    const secret = url.searchParams.get("link") ?? "";
+    const other = await client();
+    const forged = [
+      secret.replace(/.$/, (last) => (last === "A" ? "B" : "A")),
+      `${other.tenantId}.${secret.split(".")[1] ?? ""}`,
+      secret.replace(".", "'"),
+      "",
+    ];
+    for (const link of forged) {
+      url.searchParams.set("link", link);
+      expect({ link, status: (await openLink(api, url.href)).status }).toEqual({ link, status: 401 });
+    }
+  });
+
+  test("opens nothing for a page of another site, nor without a word about where it was pressed", async () => {
+    const url = await mintLink(api, await tokenOf(await client()));
+    for (const headers of [
+      { "sec-fetch-site": "cross-site" },
+      { "sec-fetch-site": "same-site" },
+      { "sec-fetch-site": "none" },
+      { origin: "https://evil.example" },
+      { origin: "null" },
+    ]) {
+      expect(await openLink(api, url, headers)).toMatchObject({ status: 400 });
+    }
+    expect(await openLink(api, url)).toMatchObject({ status: 303 });
+  });
 });
 
-test("a signed-in browser sees its pages, and nobody else does", async () => {
-  const visitor = await signInToPortal(api, await token());
-  const home = await visitor.get("/portal");
-  expect(home.status).toBe(200);
-  expect(home.text).toContain("No endpoint yet");
-  expect(await api.request("/portal")).toMatchObject({ status: 401 });
-  expect(await visitor.get("/portal/endpoints")).toMatchObject({ status: 200 });
+describe("a session", () => {
+  test("is known by a cookie that scripts and other sites do not get, and by hashes in the database", async () => {
+    const token = await tokenOf(await client());
+    const opened = await openLink(api, await mintLink(api, token));
+    const cookie = opened.headers.get("set-cookie") ?? "";
+    expect(cookie).toMatch(/; Path=\/; HttpOnly; SameSite=Strict$/);
+    const secret = cookie.split(/[=;]/)[1] ?? "";
+    const stored = await sql<{ row: string }>(api, "SELECT to_jsonb(s)::text AS row FROM portal_sessions s");
+    expect(stored.length).toBeGreaterThan(0);
+    expect(stored.filter(({ row }) => row.includes(secret.split(".")[1] ?? ""))).toEqual([]);
+    expect(api.log.filter((line) => line.includes(secret))).toEqual([]);
+  });
+
+  test("ends after eight hours, and by signing out", async () => {
+    const { visitor } = await signedIn();
+    expect(await visitor.get("/portal")).toMatchObject({ status: 200 });
+    expect(await visitor.post("/portal/sign-out")).toMatchObject({ status: 303 });
+    expect(await visitor.get("/portal")).toMatchObject({ status: 401 });
+    const { visitor: other } = await signedIn();
+    api.clock.advance(8 * 3_600_000 - 60_000);
+    expect(await other.get("/portal")).toMatchObject({ status: 200 });
+    api.clock.advance(61_000);
+    expect(await other.get("/portal")).toMatchObject({ status: 401 });
+  });
+
+  test("of the same credential is listed, and can be ended by the other", async () => {
+    const { token, visitor } = await signedIn();
+    const other = await signInToPortal(api, token);
+    const list = await visitor.get("/portal/sessions");
+    const ends = [...list.text.matchAll(/action="(\/portal\/sessions\/[0-9a-f]{64}\/end)"/g)].map(
+      ([, action = ""]) => action,
+    );
+    expect(ends).toHaveLength(2);
+    const stranger = await signedIn();
+    for (const end of ends) {
+      await stranger.visitor.post(end);
+    }
+    expect(await other.get("/portal")).toMatchObject({ status: 200 });
+    for (const end of ends) {
+      await visitor.post(end);
+    }
+    expect(await other.get("/portal")).toMatchObject({ status: 401 });
+    expect(await visitor.get("/portal")).toMatchObject({ status: 401 });
+  });
+
+  test.each([
+    {
+      ends: "the revocation of its credential",
+      end: async ({ client: { credentialId } }: SignedIn) =>
+        await api.admin("POST", `/credentials/${credentialId}/revoke`, {}),
+    },
+    {
+      ends: "the revocation of its principal",
+      end: async ({ client: { principalId } }: SignedIn) =>
+        await api.admin("POST", `/principals/${principalId}/revoke`, {}),
+    },
+    {
+      ends: "the suspension of its tenant",
+      end: async ({ client: { tenantId } }: SignedIn) =>
+        await api.admin("POST", `/tenants/${tenantId}/suspend`, {}),
+    },
+    {
+      ends: "a hold of its tenant",
+      end: async ({ client: { tenantId } }: SignedIn) =>
+        await api.admin("POST", `/tenants/${tenantId}/hold`, {}),
+    },
+    {
+      ends: "the revocation of the token that its link was made with",
+      end: async ({ client: { clientId, clientSecret }, token }: SignedIn) =>
+        await api.request("/v1/auth/revoke", {
+          method: "POST",
+          headers: { "content-type": "application/x-www-form-urlencoded" },
+          body: new URLSearchParams({
+            client_id: clientId,
+            client_secret: clientSecret,
+            token,
+          }).toString(),
+        }),
+    },
+  ])("ends with $ends, also when tokens would long have run out", async ({ end }) => {
+    const signed = await signedIn();
+    const link = await mintLink(api, signed.token);
+    const answer = await end(signed);
+    expect({ status: answer.status, text: answer.text }).toMatchObject({ status: 200 });
+    expect(await signed.visitor.get("/portal")).toMatchObject({ status: 401 });
+    expect(await openLink(api, link)).toMatchObject({ status: 401 });
+    const left = await sql(
+      api,
+      `SELECT hash FROM portal_sessions WHERE tenant_id = $1
+       UNION ALL SELECT hash FROM portal_links WHERE tenant_id = $1`,
+      [signed.client.tenantId],
+    );
+    expect(left).toEqual([]);
+  });
+
+  test("loses the scopes that its principal loses", async () => {
+    const { client: made, visitor } = await signedIn();
+    expect(await visitor.get("/portal/endpoints")).toMatchObject({ status: 200 });
+    await sql(api, "UPDATE principals SET scopes = '{portal:sign_in}' WHERE id = $1", [made.principalId]);
+    expect(await visitor.get("/portal/endpoints")).toMatchObject({ status: 403 });
+    expect(await visitor.get("/portal")).toMatchObject({ status: 200 });
+  });
+
+  test("leaves its sign-in and its end in the compliance log", async () => {
+    const { token, visitor } = await signedIn();
+    await visitor.post("/portal/sign-out");
+    const { body } = await api.request("/v1/compliance/entries", { headers: bearer(token) });
+    const types = (body["data"] as { type: string }[]).map(({ type }) => type);
+    expect(types).toEqual(
+      expect.arrayContaining(["portal.link_created", "portal.signed_in", "portal.session_ended"]),
+    );
+  });
 });

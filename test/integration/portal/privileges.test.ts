@@ -1,0 +1,231 @@
+/** The portal can do nothing that its session's scopes do not allow, nothing of another tenant's, and nothing for another site. */
+import { randomBytes } from "node:crypto";
+import { beforeAll, describe, expect, test } from "vitest";
+import { collectPortalRoutes, type PortalRoute } from "../../support/portal-routes.ts";
+import { useTestApi } from "../../support/api.ts";
+import { accessToken, provision } from "../../support/factories.ts";
+import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
+import { asTenant, createEndpoint, rows, type Tenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const SCOPES = [
+  "portal:sign_in",
+  "webhooks:read",
+  "webhooks:write",
+  "webhooks:replay",
+  "events:publish",
+  "events:read",
+  "credentials:read",
+  "credentials:write",
+  "credentials:revoke",
+  "compliance:read",
+];
+
+interface Owner {
+  readonly tenant: Tenant;
+  readonly visitor: PortalVisitor;
+  readonly endpoint: string;
+}
+
+let routes: readonly PortalRoute[];
+let a: Owner;
+let b: Owner;
+
+async function makeOwner(): Promise<Owner> {
+  const client = await provision(api, { scopes: SCOPES });
+  const token = await accessToken(api, client, SCOPES.join(" "));
+  const tenant = asTenant(api, client, token);
+  const { id: endpoint } = await createEndpoint(api, tenant, { state: "ACTIVE" });
+  await tenant.post("/v1/webhooks/event-types", { name: `of.${endpoint}` });
+  return { tenant, endpoint, visitor: await signInToPortal(api, token) };
+}
+
+/** Fields that get past the form, so that what refuses is what is behind it. */
+const FIELDS = { url: "https://example.com/", events: "", description: "", confirm: "delete" };
+
+/** The path with ids of an owner's, or what could be one. */
+function pathOf({ url }: PortalRoute, { tenant, endpoint }: Owner): string {
+  return url
+    .replace(/^\/portal\/credentials\/:id/, `/portal/credentials/${tenant.credentialId}`)
+    .replace(/^\/portal\/endpoints\/:id/, `/portal/endpoints/${endpoint}`)
+    .replace(":name", `of.${endpoint}`)
+    .replace(":hash", randomBytes(32).toString("hex"));
+}
+
+async function ask(route: PortalRoute, visitor: PortalVisitor, path: string) {
+  return route.method === "GET" ? await visitor.get(path) : await visitor.post(path, fieldsOf(route));
+}
+
+function fieldsOf({ fields }: PortalRoute): Record<string, string> {
+  return Object.fromEntries(Object.entries(FIELDS).filter(([name]) => fields.includes(name)));
+}
+
+beforeAll(async () => {
+  routes = await collectPortalRoutes();
+  a = await makeOwner();
+  b = await makeOwner();
+});
+
+test("every route of the portal is found", () => {
+  const known = routes.map(({ method, url }) => `${method} ${url}`);
+  expect(known).toEqual(
+    expect.arrayContaining(["GET /portal", "POST /portal/endpoints/:id/delete", "POST /portal/sign-out"]),
+  );
+});
+
+test("without one of its scopes every route is refused, names it, and changes nothing", async () => {
+  for (const route of routes) {
+    for (const scope of route.scopes) {
+      const token = await accessToken(api, a.tenant, SCOPES.filter((other) => other !== scope).join(" "));
+      const visitor = await signInToPortal(api, token);
+      const answer = await ask(route, visitor, pathOf(route, a));
+      expect({ route: route.url, scope, status: answer.status }).toEqual({
+        route: route.url,
+        scope,
+        status: 403,
+      });
+      expect(answer.text).toContain(scope);
+    }
+  }
+  expect(await a.tenant.get(`/v1/webhooks/endpoints/${a.endpoint}`)).toMatchObject({
+    body: { state: "ACTIVE", url: expect.not.stringContaining("example.com/") },
+  });
+});
+
+test("a session without a scope is shown nothing that needs it", async () => {
+  const token = await accessToken(api, a.tenant, "portal:sign_in webhooks:read");
+  const visitor = await signInToPortal(api, token);
+  const { text } = await visitor.get(`/portal/endpoints/${a.endpoint}`);
+  expect([...text.matchAll(/<form[^>]* action="([^"]+)"/g)].map(([, action]) => action)).toEqual([
+    "/portal/sign-out",
+  ]);
+  expect(text).not.toContain('href="/portal/credentials"');
+});
+
+test("the ids of another tenant are not there", async () => {
+  const addressed = routes.filter(({ url }) => /:(?:id|name)/.test(url));
+  expect(addressed.length).toBeGreaterThan(10);
+  for (const route of addressed) {
+    const answer = await ask(route, b.visitor, pathOf(route, a));
+    expect({ route: `${route.method} ${route.url}`, status: answer.status }).toEqual({
+      route: `${route.method} ${route.url}`,
+      status: 404,
+    });
+    expect(answer.text).not.toContain(a.tenant.tenantId);
+  }
+  expect(rows(await a.tenant.get("/v1/webhooks/endpoints"))).toHaveLength(1);
+});
+
+test("no list shows anything of another tenant's", async () => {
+  for (const route of routes.filter(({ method, url }) => method === "GET" && !url.includes(":"))) {
+    const { status, text } = await b.visitor.get(route.url);
+    expect({ url: route.url, status }).toEqual({ url: route.url, status: 200 });
+    for (const foreign of [a.endpoint, a.tenant.credentialId, a.tenant.clientId, a.tenant.tenantId]) {
+      expect({ url: route.url, shows: text.includes(foreign) }).toEqual({ url: route.url, shows: false });
+    }
+  }
+});
+
+describe("a form", () => {
+  const headers = (cookie: string, more: Record<string, string>): Record<string, string> => ({
+    cookie,
+    "content-type": "application/x-www-form-urlencoded",
+    ...more,
+  });
+
+  test("is refused everywhere without the session's token, and with another session's", async () => {
+    for (const route of routes.filter(({ method }) => method === "POST")) {
+      for (const csrf of ["", await b.visitor.csrf()]) {
+        const answer = await api.request(pathOf(route, a), {
+          method: "POST",
+          redirect: "manual",
+          headers: headers(a.visitor.cookie, { origin: api.publicUrl }),
+          body: new URLSearchParams({ ...fieldsOf(route), csrf }).toString(),
+        });
+        expect({ route: route.url, status: answer.status }).toEqual({ route: route.url, status: 400 });
+      }
+    }
+    expect(await a.visitor.get("/portal")).toMatchObject({ status: 200 });
+  });
+
+  test("is refused everywhere from another site, whatever it brings along", async () => {
+    const csrf = await a.visitor.csrf();
+    for (const route of routes.filter(({ method }) => method === "POST")) {
+      for (const from of [{ origin: "https://evil.example" }, { "sec-fetch-site": "cross-site" }, {}]) {
+        const answer = await api.request(pathOf(route, a), {
+          method: "POST",
+          redirect: "manual",
+          headers: headers(a.visitor.cookie, from),
+          body: new URLSearchParams({ ...fieldsOf(route), csrf }).toString(),
+        });
+        expect({ route: route.url, from, status: answer.status }).toEqual({
+          route: route.url,
+          from,
+          status: 400,
+        });
+      }
+    }
+  });
+
+  test("sent twice is done once, and shows the same secret", async () => {
+    const once = randomBytes(16).toString("base64url");
+    const endpoint = { url: "https://example.com/twice", events: "", description: "", once };
+    const made = await Promise.all([
+      b.visitor.post("/portal/endpoints/new", endpoint),
+      b.visitor.post("/portal/endpoints/new", endpoint),
+    ]);
+    const secrets = made.map(({ text }) => /whsec_[A-Za-z0-9+/=]+/.exec(text)?.[0]);
+    expect(secrets[0]).toBeDefined();
+    expect(secrets[1]).toBe(secrets[0]);
+    const urls = rows(await b.tenant.get("/v1/webhooks/endpoints")).map(({ url }) => url);
+    expect(urls.filter((url) => url === "https://example.com/twice")).toHaveLength(1);
+  });
+});
+
+test("every answer of the portal brings the headers that keep it to itself", async () => {
+  const paths = ["/portal", "/portal/sign-in", "/portal/nothing", "/portal/endpoints?nonsense=1"];
+  for (const path of paths) {
+    const { headers } = await a.visitor.get(path);
+    const policy = headers.get("content-security-policy") ?? "";
+    expect({ path, policy }).toEqual({ path, policy: expect.stringMatching(/^default-src 'none'; /) });
+    expect(policy).not.toMatch(/unsafe|\*|https?:/);
+    expect(Object.fromEntries(headers)).toMatchObject({
+      "cache-control": "no-store",
+      "cross-origin-opener-policy": "same-origin",
+      "cross-origin-resource-policy": "same-origin",
+      "referrer-policy": "same-origin",
+      "x-content-type-options": "nosniff",
+      "content-type": "text/html; charset=utf-8",
+    });
+  }
+});
+
+test("a file of the portal is named by its contents and kept for good", async () => {
+  const { text } = await a.visitor.get("/portal");
+  const files = [...text.matchAll(/(?:href|src)="(\/portal\/assets\/[^"]+)"/g)].map(([, path = ""]) => path);
+  expect(new Set(files).size).toBe(4);
+  for (const file of files) {
+    const { status, headers } = await api.request(file);
+    expect({ file, status }).toEqual({ file, status: 200 });
+    expect(headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
+  }
+  expect(await api.request("/portal/assets/portal.css")).toMatchObject({ status: 404 });
+});
+
+test("what tenants write cannot become markup", async () => {
+  const hostile = `"><script>alert(1)</script><img src=x onerror='alert(2)'>`;
+  const made = await a.tenant.post("/v1/webhooks/endpoints", {
+    url: "https://example.com/%22%3E",
+    events: ["*"],
+    description: hostile,
+    metadata: { hostile },
+  });
+  for (const path of ["/portal/endpoints", `/portal/endpoints/${String(made.body["id"])}`, "/portal"]) {
+    const { text } = await a.visitor.get(path);
+    expect({ path, script: text.includes("<script>"), image: text.includes("<img src=x") }).toEqual({
+      path,
+      script: false,
+      image: false,
+    });
+  }
+});
