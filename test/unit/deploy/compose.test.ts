@@ -1,6 +1,7 @@
 /** docker-compose.yml by the schema of compose itself, and in what its services may do. */
 import { readFile } from "node:fs/promises";
 import { beforeAll, expect, test } from "vitest";
+import { parse } from "yaml";
 import { type ComposeFile, parseCompose, parseDockerfile } from "../../support/compose-file.ts";
 import { type Check, composeCheck } from "../../support/schemas.ts";
 
@@ -60,10 +61,19 @@ test("no service is root, writes to its image, has a capability, or may take mor
   }
 });
 
-test("Prometheus and Grafana come with the profile that asks for them, with the files of deploy/", () => {
+test("Prometheus and Grafana come with the profile that asks for them, with the files of deploy/", async () => {
   const monitoring = Object.entries(file.services).filter(([, { profiles }]) => profiles !== undefined);
   expect(monitoring.map(([name, { profiles, volumes }]) => [name, profiles, volumes?.[0]])).toEqual([
     ["prometheus", ["monitoring"], "./deploy/prometheus:/etc/prometheus:ro"],
     ["grafana", ["monitoring"], "./deploy/grafana:/etc/signet/grafana:ro"],
   ]);
+  const { scrape_configs: scraped } = parse(await read("deploy/prometheus/prometheus.yml")) as {
+    readonly scrape_configs: readonly {
+      readonly static_configs: readonly { readonly targets: readonly string[] }[];
+    }[];
+  };
+  const targets = scraped.flatMap(({ static_configs: groups }) => groups.flatMap((group) => group.targets));
+  expect(targets).toEqual(["api:9464", "worker:9464", "edge:9464"]);
+  const home = file.services["grafana"]?.environment?.["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] ?? "";
+  expect(JSON.parse(await read(home.replace("/etc/signet", "deploy")))).toHaveProperty("panels");
 });
