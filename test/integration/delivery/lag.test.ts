@@ -70,6 +70,21 @@ describe("the oldest delivery without an attempt", () => {
     expect(await lag()).toEqual({ unattempted: 120, overdue: 0 });
   });
 
+  test("is none that waits for the rate limit of its endpoint", async () => {
+    await accepted(20);
+    const id = await accepted(120, tenants[1]);
+    const limit = async (rateLimit: number | null): Promise<unknown> =>
+      await made.current.sql.query("UPDATE endpoints SET rate_limit = $2 WHERE tenant_id = $1", [
+        tenants[1],
+        rateLimit,
+      ]);
+    await change(id, "carrier = id, claimed_at = now() - interval '1 second'");
+    expect(await lag()).toEqual({ unattempted: 120, overdue: 0 });
+    await limit(1);
+    expect(await lag()).toEqual({ unattempted: 20, overdue: 0 });
+    await limit(null);
+  });
+
   test("is none that was accepted long ago and is replayed: it has had its attempts", async () => {
     await accepted(20);
     await change(await accepted(500_000), "cycle = 2, epoch = 2");
