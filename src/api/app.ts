@@ -23,6 +23,7 @@ import { registerComplianceRoutes } from "./routes/compliance.ts";
 import { registerCredentialRevocation } from "./routes/credential-revocation.ts";
 import { registerCredentialRoutes } from "./routes/credentials.ts";
 import { registerSigningSecretRoutes } from "./routes/signing-secrets.ts";
+import { registerDeliveryStream } from "./routes/delivery-stream.ts";
 import { registerErrorTypeRoutes } from "./routes/error-types.ts";
 import { registerHealthRoutes } from "./routes/health.ts";
 import { type OAuthServices, registerOAuthRoutes } from "./routes/oauth.ts";
@@ -39,7 +40,7 @@ import type { SignetServer } from "./types.ts";
 export interface ApiServices {
   readonly config: Pick<
     Config,
-    "publicUrl" | "portalUrl" | "development" | "temporalUiUrl" | "temporalNamespace"
+    "publicUrl" | "portalUrl" | "headerBrand" | "development" | "temporalUiUrl" | "temporalNamespace"
   >;
   readonly clients: ClientIdentification;
   readonly clock: Clock;
@@ -70,10 +71,13 @@ export interface ApiServices {
   readonly readiness: readonly ReadinessCheck[];
 }
 
-function portalOptions({ config, pools, tokens, clock, randomBytes }: ApiServices, calls: InProcessCalls) {
+function portalOptions(services: ApiServices, calls: InProcessCalls) {
+  const { config, pools, tokens, clock, randomBytes } = services;
   return {
     sessions: new PortalSessions({ pool: pools.api, isAdmitted: tokens.isAdmitted, clock, randomBytes }),
     calls,
+    streaming: { streams: services.webhooks.streams, clock },
+    headerBrand: config.headerBrand,
     portalUrl: config.portalUrl ?? config.publicUrl,
     temporal: { uiUrl: config.temporalUiUrl, namespace: config.temporalNamespace },
     development: config.development,
@@ -145,6 +149,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   });
   registerCredentialRevocation(server, pools.api, services.revocation);
   registerWebhookRoutes(server, services.webhooks);
+  registerDeliveryStream(server, portal.streaming, services.tokens.isAdmitted);
   registerComplianceRoutes(server, pools.api);
   registerPortalLinks(server, portal.sessions, portal.portalUrl);
   registerOpenApiRoute(server);

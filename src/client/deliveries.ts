@@ -67,6 +67,19 @@ export interface DeliveryFilter extends PageOptions {
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
+/** Deliveries that were accepted in one hour, in numbers. */
+export interface DeliveryHour {
+  readonly hour: string;
+  readonly total: number;
+  readonly delivered: number;
+  readonly dead_lettered: number;
+  /** Milliseconds from acceptance to acknowledgement; null where nothing was delivered. */
+  readonly latency_p50_ms: number | null;
+  readonly latency_p95_ms: number | null;
+  /** False: the hour has more than 1,000, and the numbers are those of the newest 1,000. */
+  readonly complete: boolean;
+}
+
 export class Deliveries {
   readonly #transport: Transport;
 
@@ -88,6 +101,16 @@ export class Deliveries {
     const { data } = await this.#transport.call<{ readonly data: readonly Attempt[] }>({
       method: "GET",
       path: `${PATH}/${segment(id)}/attempts`,
+      ...options,
+    });
+    return data;
+  }
+
+  /** The last 24 hours, oldest first; up to 30 seconds old. */
+  async stats(options: CallOptions = {}): Promise<readonly DeliveryHour[]> {
+    const { data } = await this.#transport.call<{ readonly data: readonly DeliveryHour[] }>({
+      method: "GET",
+      path: "/v1/webhooks/stats",
       ...options,
     });
     return data;

@@ -17,6 +17,7 @@ import {
   replayDeadLetter,
   type StoredAttempt,
 } from "../database/repositories/deliveries.ts";
+import { type HourOfDeliveries, readDeliveryHours } from "../database/repositories/delivery-hours.ts";
 import type { DeliveryFilter } from "../database/repositories/delivery-filter.ts";
 import { findContentHead, findEvents } from "../database/repositories/events.ts";
 import { tenantHeld } from "../database/repositories/tenants.ts";
@@ -24,6 +25,7 @@ import { tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { SignetError } from "../errors.ts";
+import { DeliveryStats } from "./delivery-stats.ts";
 import { findContentRoot, openAnswer } from "./event-content.ts";
 import { type OpenEvent, openEvents } from "./event-service.ts";
 import type { Releaser } from "./release.ts";
@@ -67,9 +69,15 @@ function notFound(what: string): never {
 
 export class DeliveryService {
   readonly #options: DeliveryServiceOptions;
+  readonly #stats: DeliveryStats;
 
   constructor(options: DeliveryServiceOptions) {
     this.#options = options;
+    this.#stats = new DeliveryStats({
+      clock: options.clock,
+      read: async (tenantId, hours) =>
+        await this.#read(tenantId, async (db) => await readDeliveryHours(db, tenantId, hours)),
+    });
   }
 
   async list(tenantId: string, page: DeliveryPageRequest): Promise<Delivery[]> {
@@ -108,6 +116,11 @@ export class DeliveryService {
       const deliveries = await listDeliveries(db, { ...page, filter, tenantId, now });
       return await this.#withEvents(db, tenantId, deliveries);
     });
+  }
+
+  /** Deliveries of the last 24 hours in numbers, oldest hour first; up to 30 seconds old. */
+  async stats(tenantId: string): Promise<readonly HourOfDeliveries[]> {
+    return await this.#stats.of(tenantId);
   }
 
   /** The queue in numbers. */

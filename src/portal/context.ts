@@ -1,10 +1,14 @@
 /** What the portal is made with, and what its pages work with. */
+import type { StreamingServices } from "../api/delivery-stream.ts";
 import type { InProcessCalls } from "../api/in-process.ts";
 import type { PortalSessions } from "./sessions.ts";
 
 export interface PortalOptions {
   readonly sessions: PortalSessions;
   readonly calls: InProcessCalls;
+  readonly streaming: StreamingServices;
+  /** The name in the headers that deliveries carry: `X-<brand>-Timestamp` and others. */
+  readonly headerBrand: string;
   /** Where browsers find the portal. */
   readonly portalUrl: string;
   /** Temporal's web UI and the namespace there; operators are led to it. */

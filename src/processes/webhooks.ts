@@ -9,6 +9,7 @@ import type { Pool } from "../database/pool.ts";
 import { configuredPolicy } from "../delivery/address-policy.ts";
 import { createContentKeys } from "../delivery/content-keys.ts";
 import { DeliveryService } from "../delivery/delivery-service.ts";
+import { DeliveryStreams } from "../delivery/delivery-streams.ts";
 import { EventService } from "../delivery/event-service.ts";
 import { createIngest } from "../delivery/ingest.ts";
 import { createPlatformPublishingAudit } from "../delivery/platform-publishing.ts";
@@ -68,10 +69,12 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     keyBytes: randomBytes,
     deadLetterMs: config.deadLetterMs,
   });
+  const deliveries = new DeliveryService(reading);
   return {
     endpoints,
     events: new EventService(reading),
-    deliveries: new DeliveryService(reading),
+    deliveries,
+    streams: new DeliveryStreams(deliveries, (err) => log.warn({ err }, "streams: deliveries not read")),
     replays: { service: replays, pool: pools.api, pepper, clock, randomBytes },
     grades: new GradeService({ pool: pools.api, clock, randomBytes }),
     eventTypes: new EventTypeService({

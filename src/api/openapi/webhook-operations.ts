@@ -200,6 +200,22 @@ const DELIVERY_OPERATIONS: OperationTexts = {
     summary: "Read a delivery",
     description: "`next_attempt_at` says when it is tried again, `last_error` why it was not delivered.",
   },
+  "GET /v1/webhooks/deliveries/stream": {
+    id: "streamDeliveries",
+    summary: "Follow deliveries as they change",
+    description:
+      "Server-sent events. `ready` comes first: what changes from then on is told. Each `delivery` is a delivery as it stands now, of the tenant's newest 200, looked at once a second; a change of an older one is not told, and of several changes within a second the last is. A line `:` comes at least every 5 seconds. `end` with its `reason` (`expired`, `revoked`, `closing`) is the last event: with the token, the stream ends. A tenant may have 10 streams open for each api process; the next is answered with 429.",
+    answer: { type: "string", description: "Server-sent events" },
+    answerType: "text/event-stream",
+    answered: "event: ready\\ndata: {}\\n\\n",
+    errors: ["RATE_LIMITED"],
+  },
+  "GET /v1/webhooks/stats": {
+    id: "getDeliveryStats",
+    summary: "Deliveries of the last 24 hours, by hour",
+    description:
+      "Volume, success and latency. Of an hour with more than 1,000 deliveries the newest 1,000 are looked at: then `complete` is false, and its numbers are those of that sample. Up to 30 seconds old.",
+  },
   "GET /v1/webhooks/deliveries/{id}/attempts": {
     id: "listAttempts",
     summary: "List a delivery's attempts",

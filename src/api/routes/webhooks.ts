@@ -1,4 +1,5 @@
 /** Everything about webhooks, in the order a tenant meets it. */
+import type { DeliveryStreams } from "../../delivery/delivery-streams.ts";
 import type { DeliveryService } from "../../delivery/delivery-service.ts";
 import type { EventService } from "../../delivery/event-service.ts";
 import type { EndpointService } from "../../endpoints/endpoint-service.ts";
@@ -6,6 +7,7 @@ import type { EventTypeService } from "../../event-types/event-type-service.ts";
 import type { GradeService } from "../../grader/grade-service.ts";
 import type { SignetServer } from "../types.ts";
 import { registerDeadLetterRoutes } from "./dead-letters.ts";
+import { registerDeliveryStats } from "./delivery-stats.ts";
 import { registerDeliveryRoutes } from "./deliveries.ts";
 import { type EndpointSecretRouteServices, registerEndpointSecretRoutes } from "./endpoint-secrets.ts";
 import { registerEndpointRoutes } from "./endpoints.ts";
@@ -19,6 +21,7 @@ export interface WebhookServices extends PublishingServices {
   readonly endpoints: EndpointService;
   readonly events: EventService;
   readonly deliveries: DeliveryService;
+  readonly streams: DeliveryStreams;
   readonly endpointSecrets: EndpointSecretRouteServices;
   readonly replays: ReplayRouteServices;
   readonly eventTypes: EventTypeService;
@@ -32,6 +35,7 @@ export function registerWebhookRoutes(server: SignetServer, services: WebhookSer
   registerEventTypeRoutes(server, services.eventTypes);
   registerEventRoutes(server, services);
   registerDeliveryRoutes(server, services.deliveries);
+  registerDeliveryStats(server, services.deliveries);
   registerDeadLetterRoutes(server, services.deliveries);
   registerReplayRoutes(server, services.replays);
 }

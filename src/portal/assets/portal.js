@@ -43,11 +43,65 @@ function localTimes(root) {
   }
 }
 
+/** "in 2 min 5 s" */
+function remaining(milliseconds) {
+  const seconds = Math.max(0, Math.round(milliseconds / 1000));
+  const parts = [
+    [Math.floor(seconds / 86400), "d"],
+    [Math.floor((seconds % 86400) / 3600), "h"],
+    [Math.floor((seconds % 3600) / 60), "min"],
+    [seconds % 60, "s"],
+  ].filter(([count]) => count > 0);
+  return parts.length === 0
+    ? "now"
+    : `in ${parts
+        .slice(0, 2)
+        .map(([count, unit]) => `${count} ${unit}`)
+        .join(" ")}`;
+}
+
+function countDown() {
+  for (const place of document.querySelectorAll("[data-countdown]")) {
+    place.textContent = remaining(new Date(place.dataset.countdown) - Date.now());
+  }
+}
+
+const LOOK_AGAIN_MS = 2000;
+
+/** Looks at a list again when the service says that something in it has changed, at most every two seconds. */
+function followChanges() {
+  const list = document.querySelector("[data-live]");
+  if (!list || !window.EventSource) {
+    return;
+  }
+  const stream = new EventSource(list.dataset.live);
+  let waiting = false;
+  stream.addEventListener("delivery", () => {
+    if (waiting) {
+      return;
+    }
+    waiting = true;
+    setTimeout(() => {
+      waiting = false;
+      const target = `#${list.id}`;
+      window.htmx.ajax("GET", location.href, { target, select: target, swap: "outerHTML" });
+    }, LOOK_AGAIN_MS);
+  });
+  // Too many streams, or the session is over: the page stays as it is until it is loaded again.
+  stream.addEventListener("end", () => stream.close());
+  window.addEventListener("pagehide", () => stream.close());
+}
+
 function enhance(root) {
   offerCopying(root);
   watchConfirmations(root);
   localTimes(root);
 }
 
-document.addEventListener("DOMContentLoaded", () => enhance(document));
+document.addEventListener("DOMContentLoaded", () => {
+  enhance(document);
+  countDown();
+  setInterval(countDown, 1000);
+  followChanges();
+});
 document.addEventListener("htmx:afterSwap", () => enhance(document));

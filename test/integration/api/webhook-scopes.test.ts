@@ -37,6 +37,8 @@ const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {
   "GET /v1/events/{id}": "events:read",
   "DELETE /v1/events/{id}/content": "events:publish",
   "GET /v1/webhooks/deliveries": "webhooks:read",
+  "GET /v1/webhooks/deliveries/stream": "webhooks:read",
+  "GET /v1/webhooks/stats": "webhooks:read",
   "GET /v1/webhooks/deliveries/{id}": "webhooks:read",
   "GET /v1/webhooks/deliveries/{id}/attempts": "webhooks:read",
   "GET /v1/webhooks/dlq": "webhooks:read",
@@ -140,7 +142,8 @@ test("without one of its scopes, and with all others, every route answers 403 an
 });
 
 test("with its scopes alone every route lets the request through", async () => {
-  for (const route of guarded()) {
+  // An answer that does not end is read in delivery-stream.test.ts.
+  for (const route of guarded().filter(({ path }) => path !== "/v1/webhooks/deliveries/stream")) {
     const { status, body } = await call(route, bearer(await tokenWith(route.scopes ?? [])));
     // A credential may do what its principal may: asked for by a narrow token, it is refused for other scopes.
     const forItsScopes = String(body["required_scopes"]) === String(route.scopes);

@@ -1,0 +1,47 @@
+/** Deliveries in numbers (wire.md). */
+import { type Static, Type } from "typebox";
+import type { HourOfDeliveries } from "../../database/repositories/delivery-hours.ts";
+import type { DeliveryService } from "../../delivery/delivery-service.ts";
+import { Nullable, Timestamp } from "../schemas/common.ts";
+import type { SignetServer } from "../types.ts";
+
+const Latency = Nullable(
+  Type.Integer({ description: "Milliseconds from acceptance to acknowledgement; null without any" }),
+);
+
+const Hour = Type.Object({
+  hour: Timestamp,
+  total: Type.Integer({ description: "Deliveries accepted in this hour" }),
+  delivered: Type.Integer(),
+  dead_lettered: Type.Integer({ description: "In the queue of dead letters, or expired there" }),
+  latency_p50_ms: Latency,
+  latency_p95_ms: Latency,
+  complete: Type.Boolean({
+    description: "False: the hour has more than 1,000, and the numbers are those of the newest 1,000",
+  }),
+});
+
+const Stats = Type.Object({ data: Type.Array(Hour, { description: "24 hours, oldest first" }) });
+
+function presentHour(row: HourOfDeliveries): Static<typeof Hour> {
+  return {
+    hour: row.hour.toISOString(),
+    total: row.total,
+    delivered: row.delivered,
+    dead_lettered: row.deadLettered,
+    latency_p50_ms: row.latencyP50Ms,
+    latency_p95_ms: row.latencyP95Ms,
+    complete: row.complete,
+  };
+}
+
+export function registerDeliveryStats(server: SignetServer, deliveries: DeliveryService): void {
+  server.get(
+    "/v1/webhooks/stats",
+    {
+      config: { scopes: ["webhooks:read"] },
+      schema: { tags: ["deliveries"], response: { 200: Stats } },
+    },
+    async ({ identity }) => ({ data: (await deliveries.stats(identity.tenantId)).map(presentHour) }),
+  );
+}

@@ -1,0 +1,37 @@
+/** Deliveries as they change (wire.md: server-sent events). */
+import { TOKEN_LIFETIME_SECONDS } from "../../oauth/access-token.ts";
+import type { RevocableToken } from "../../revocation/deny-list.ts";
+import { EVENT_STREAM, sendDeliveries, type StreamingServices } from "../delivery-stream.ts";
+import type { SignetServer } from "../types.ts";
+
+const MS_PER_S = 1_000;
+
+export function registerDeliveryStream(
+  server: SignetServer,
+  services: StreamingServices,
+  isAdmitted: (identity: RevocableToken) => Promise<boolean>,
+): void {
+  server.addHook("preClose", async () => {
+    await services.streams.close();
+  });
+  server.get(
+    "/v1/webhooks/deliveries/stream",
+    {
+      config: { scopes: ["webhooks:read"] },
+      schema: {
+        tags: ["deliveries"],
+        response: { 200: { description: EVENT_STREAM, type: "string" } },
+      },
+    },
+    async ({ identity }, reply) =>
+      await sendDeliveries(
+        reply,
+        {
+          tenantId: identity.tenantId,
+          endsAtMs: (identity.issuedAt + TOKEN_LIFETIME_SECONDS) * MS_PER_S,
+          isAdmitted: async () => await isAdmitted(identity),
+        },
+        services,
+      ),
+  );
+}

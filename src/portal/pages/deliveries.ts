@@ -1,0 +1,98 @@
+/** Deliveries: the list with its filters, kept up to date while somebody looks. */
+import { sendDeliveries } from "../../api/delivery-stream.ts";
+import type { SignetServer } from "../../api/types.ts";
+import type { Delivery } from "../../client/deliveries.ts";
+import type { ListAnswer } from "../context.ts";
+import { html, type Html } from "../html.ts";
+import type { PageContent } from "../layout.ts";
+import type { PortalParts } from "../page-parts.ts";
+import { moment, nextPage, table } from "../parts.ts";
+import { refused } from "../problems.ts";
+import type { Visit } from "../visit.ts";
+import { registerDeliveryPage } from "./delivery.ts";
+import {
+  apiQuery,
+  DELIVERIES,
+  deliveryBadge,
+  endpointUrls,
+  filteredPath,
+  filterForm,
+  FilterQuery,
+  lastAnswer,
+} from "./delivery-parts.ts";
+
+const PAGE = 50;
+
+function deliveriesTable(deliveries: readonly Delivery[], endpoints: ReadonlyMap<string, string>): Html {
+  return table(
+    "Deliveries",
+    ["Event type", "Endpoint", "State", "Attempts", "Last answer", "Accepted"],
+    deliveries.map((delivery) => [
+      html`<a id="${delivery.id}" href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
+      html`<span class="break">${endpoints.get(delivery.endpoint_id) ?? delivery.endpoint_id}</span>`,
+      deliveryBadge(delivery),
+      String(delivery.attempt_count),
+      lastAnswer(delivery),
+      moment(delivery.created_at),
+    ]),
+  );
+}
+
+async function listPage(
+  visit: Visit,
+  query: FilterQuery,
+): Promise<{ readonly status: number; readonly content: PageContent }> {
+  const [asked, endpoints] = await Promise.all([
+    refused(visit.api.get<ListAnswer<Delivery>>(`/v1/webhooks/deliveries?limit=${PAGE}&${apiQuery(query)}`)),
+    endpointUrls(visit),
+  ]);
+  const form = filterForm(DELIVERIES, query, { endpoints, states: true });
+  const common = { title: "Deliveries", place: DELIVERIES };
+  if ("error" in asked) {
+    const notice = { kind: "problem", text: asked.error.message } as const;
+    return { status: asked.error.status, content: { ...common, notice, body: form } };
+  }
+  const { data, next_cursor: next } = asked.answer;
+  // What is older does not change places: only the first page is followed.
+  const live = query.cursor === undefined && html`data-live="${DELIVERIES}/live"`;
+  const body = html`${form}
+    <section id="deliveries" ${live}>
+      ${data.length === 0 ? html`<p class="empty">No delivery here.</p>` : deliveriesTable(data, endpoints)}
+    </section>
+    ${nextPage(filteredPath(DELIVERIES, query), next)}`;
+  return { status: 200, content: { ...common, body } };
+}
+
+/** The stream of the list, as long as the session lasts. */
+function registerLive(scope: SignetServer, { sessions, cookie, streaming }: PortalParts): void {
+  scope.get(
+    "/deliveries/live",
+    { config: { portal: ["webhooks:read"] }, schema: { hide: true } },
+    async (request, reply) => {
+      const { identity, session } = request.visit;
+      const secret = cookie.read(request);
+      return await sendDeliveries(
+        reply,
+        {
+          tenantId: identity.tenantId,
+          endsAtMs: session.expiresAt.getTime(),
+          isAdmitted: async () => (await sessions.find(secret)) !== undefined,
+        },
+        streaming,
+      );
+    },
+  );
+}
+
+export function registerDeliveryPages(scope: SignetServer, parts: PortalParts): void {
+  scope.get(
+    "/deliveries",
+    { config: { portal: ["webhooks:read"] }, schema: { hide: true, querystring: FilterQuery } },
+    async ({ visit, query }, reply) => {
+      const { status, content } = await listPage(visit, query);
+      return parts.send(reply.code(status), visit, content);
+    },
+  );
+  registerLive(scope, parts);
+  registerDeliveryPage(scope, parts);
+}

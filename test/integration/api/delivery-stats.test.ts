@@ -1,0 +1,43 @@
+/** Deliveries in numbers, by hour. */
+import { expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { createEndpoint, createTenant, publish, rows, sql } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const STATS = "/v1/webhooks/stats";
+const HOUR_MS = 3_600_000;
+
+test("counts volume, success and latency of its own tenant, hour by hour", async () => {
+  const [tenant, other] = [await createTenant(api), await createTenant(api)];
+  await createEndpoint(api, other);
+  await publish(other);
+  const { id: endpointId } = await createEndpoint(api, tenant);
+  await publish(tenant);
+  await publish(tenant);
+  await sql(
+    api,
+    `UPDATE deliveries SET state = 'DELIVERED', delivered_at = created_at + interval '250 milliseconds'
+      WHERE tenant_id = $1`,
+    [tenant.tenantId],
+  );
+  const earlier = Date.now() - 2 * HOUR_MS;
+  const query = async (text: string, values: unknown[]): Promise<unknown> => await sql(api, text, values);
+  await seedDeadLetters({ query }, { tenantId: tenant.tenantId, endpointId, count: 3, atMs: earlier });
+  const hours = rows(await tenant.get(STATS));
+  expect(hours).toHaveLength(24);
+  const full = hours.filter(({ total }) => total !== 0);
+  expect(full).toMatchObject([
+    { total: 3, delivered: 0, dead_lettered: 3, latency_p50_ms: null, complete: true },
+    { total: 2, delivered: 2, dead_lettered: 0, latency_p50_ms: 250, latency_p95_ms: 250, complete: true },
+  ]);
+  expect(full[0]?.["hour"]).toBe(new Date(Math.floor(earlier / HOUR_MS) * HOUR_MS).toISOString());
+});
+
+test("an hour of more than a thousand says that it was not counted whole", async () => {
+  const tenant = await createTenant(api);
+  const { id: endpointId } = await createEndpoint(api, tenant);
+  const query = async (text: string, values: unknown[]): Promise<unknown> => await sql(api, text, values);
+  await seedDeadLetters({ query }, { tenantId: tenant.tenantId, endpointId, count: 1_001 });
+  expect(rows(await tenant.get(STATS)).at(-1)).toMatchObject({ total: 1_000, complete: false });
+});

@@ -1,0 +1,138 @@
+/** Deliveries as server-sent events, over real sockets: what is told, to whom, and when it ends. */
+import { afterEach, expect, test } from "vitest";
+import { STREAMS_PER_TENANT } from "../../../src/delivery/delivery-streams.ts";
+import { useTestApi } from "../../support/api.ts";
+import { bearer } from "../../support/factories.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  createEndpoint,
+  createTenant,
+  expectRefusal,
+  publish,
+  rows,
+  sql,
+  type Tenant,
+} from "../../support/tenant.ts";
+
+const api = useTestApi();
+const PATH = "/v1/webhooks/deliveries/stream";
+
+interface Told {
+  readonly event: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+interface Listening {
+  readonly status: number;
+  readonly contentType: string | null;
+  readonly told: Told[];
+  /** Resolves when the service has ended the stream. */
+  readonly over: Promise<void>;
+  close(): void;
+}
+
+const open: Listening[] = [];
+afterEach(() => {
+  for (const listening of open.splice(0)) {
+    listening.close();
+  }
+});
+
+async function listen(headers: Record<string, string>, path = PATH): Promise<Listening> {
+  const abort = new AbortController();
+  const response = await fetch(`${api.publicUrl}${path}`, { headers, signal: abort.signal });
+  const told: Told[] = [];
+  const read = async (): Promise<void> => {
+    let text = "";
+    const decoder = new TextDecoder();
+    for await (const chunk of response.body ?? []) {
+      text += decoder.decode(chunk as Uint8Array, { stream: true });
+      const blocks = text.split("\n\n");
+      text = blocks.pop() ?? "";
+      for (const block of blocks) {
+        const [, event, data] = /^event: (.+)\ndata: (.+)$/.exec(block) ?? [];
+        if (event !== undefined) {
+          told.push({ event, data: JSON.parse(data ?? "") as Told["data"] });
+        }
+      }
+    }
+  };
+  const listening = {
+    status: response.status,
+    contentType: response.headers.get("content-type"),
+    told,
+    over: read().catch(() => undefined),
+    close: () => abort.abort(),
+  };
+  open.push(listening);
+  return listening;
+}
+
+async function listenAs(tenant: Tenant): Promise<Listening> {
+  const listening = await listen(bearer(tenant.token));
+  await eventually(async () => expect(listening.told).toMatchObject([{ event: "ready" }]), "ready");
+  return listening;
+}
+
+test("a delivery is told when it comes and when it changes, to its own tenant only", async () => {
+  const [one, other] = [await createTenant(api), await createTenant(api)];
+  await createEndpoint(api, one);
+  const [mine, theirs] = [await listenAs(one), await listenAs(other)];
+  expect(mine).toMatchObject({ status: 200, contentType: "text/event-stream" });
+  const event = await publish(one);
+  await eventually(
+    async () => expect(mine.told.at(-1)).toMatchObject({ event: "delivery", data: { event_id: event } }),
+    "the new delivery",
+  );
+  const [delivery] = rows(await one.get("/v1/webhooks/deliveries"));
+  expect(mine.told.at(-1)?.data).toEqual(delivery);
+  await one.post(`/v1/webhooks/deliveries/${String(delivery?.["id"])}/cancel`);
+  await eventually(
+    async () => expect(mine.told.at(-1)?.data).toMatchObject({ id: delivery?.["id"], state: "CANCELLED" }),
+    "its cancellation",
+  );
+  expect(theirs.told.map(({ event: name }) => name)).toEqual(["ready"]);
+});
+
+test("it takes webhooks:read, and no more than its number for a tenant", async () => {
+  const narrow = await createTenant(api, ["events:publish"]);
+  expectRefusal(await narrow.get(PATH), 403, "SCOPE_VIOLATION");
+  const tenant = await createTenant(api);
+  const streams = await Promise.all(
+    Array.from({ length: STREAMS_PER_TENANT }, async () => await listen(bearer(tenant.token))),
+  );
+  const refused = await tenant.get(PATH);
+  expectRefusal(refused, 429, "RATE_LIMITED");
+  expect(refused.headers.get("retry-after")).toBe("10");
+  // Another tenant is not held up, and a place that was left is given again.
+  await listenAs(await createTenant(api));
+  streams[0]?.close();
+  await eventually(async () => expect((await listen(bearer(tenant.token))).status).toBe(200), "a place");
+});
+
+test("it ends with what its token stands for", async () => {
+  const tenant = await createTenant(api);
+  const listening = await listenAs(tenant);
+  const revoked = await api.admin("POST", `/credentials/${tenant.credentialId}/revoke`, { reason: "lost" });
+  expect(revoked.status).toBeLessThan(300);
+  await listening.over;
+  expect(listening.told.at(-1)).toEqual({ event: "end", data: { reason: "revoked" } });
+});
+
+test("a hundred changes within seconds are told as few, and the last as the delivery stands", async () => {
+  const tenant = await createTenant(api);
+  await createEndpoint(api, tenant);
+  await publish(tenant);
+  const listening = await listenAs(tenant);
+  for (let attempt = 1; attempt <= 100; attempt += 1) {
+    await sql(api, "UPDATE deliveries SET attempt_count = $2 WHERE tenant_id = $1", [
+      tenant.tenantId,
+      attempt,
+    ]);
+  }
+  await eventually(
+    async () => expect(listening.told.at(-1)?.data).toMatchObject({ attempt_count: 100 }),
+    "the last change",
+  );
+  expect(listening.told.length).toBeLessThan(50);
+});

@@ -1,0 +1,130 @@
+/** The portal's pages about deliveries. */
+import { randomBytes } from "node:crypto";
+import { beforeAll, expect, test } from "vitest";
+import { newId } from "../../../src/domain/ids.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
+import { createEndpoint, createTenant, publish, rows, sql, type Tenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"];
+const HOSTILE = `<script>alert("1")</script>`;
+
+let tenant: Tenant;
+let visitor: PortalVisitor;
+
+async function deliveryOf(owner: Tenant, type = "inference.completed"): Promise<string> {
+  const event = await publish(owner, { type });
+  return String(rows(await owner.get(`/v1/webhooks/deliveries?event_id=${event}`))[0]?.["id"]);
+}
+
+async function signIn(owner: Tenant, scopes?: readonly string[]): Promise<PortalVisitor> {
+  return await signInToPortal(api, owner.token, scopes === undefined ? {} : { scopes });
+}
+
+beforeAll(async () => {
+  tenant = await createTenant(api, SCOPES);
+  await createEndpoint(api, tenant, { events: ["inference.completed", "pipeline.failed"] });
+  visitor = await signIn(tenant);
+});
+
+test("the list filters by state, endpoint, type and time, and says what is wrong with a filter", async () => {
+  const id = await deliveryOf(tenant);
+  const other = await deliveryOf(tenant, "pipeline.failed");
+  const list = await visitor.get("/portal/deliveries");
+  expect(list).toMatchObject({ status: 200 });
+  expect(list.text).toContain(`/portal/deliveries/${id}"`);
+  const shows = async (query: string, wanted: string): Promise<boolean> => {
+    const page = await visitor.get(`/portal/deliveries?${query}`);
+    expect(page).toMatchObject({ status: 200 });
+    return page.text.includes(`/portal/deliveries/${wanted}"`);
+  };
+  expect(await shows("state=&endpoint_id=&event_type=pipeline.failed&from=&to=", id)).toBe(false);
+  expect(await shows("event_type=pipeline.failed", other)).toBe(true);
+  expect(await shows("state=DELIVERED", id)).toBe(false);
+  expect(await shows("from=2025-01-01T00:00", id)).toBe(true);
+  expect(await shows("to=2025-01-01T00:00", id)).toBe(false);
+  for (const query of ["state=NONE", "from=yesterday", "endpoint_id=mine", "cursor=none"]) {
+    const page = await visitor.get(`/portal/deliveries?${query}`);
+    expect(page).toMatchObject({ status: 400 });
+    expect(page.text).toContain('role="alert"');
+  }
+});
+
+test("a delivery shows its attempts, and what a receiver answered as text and nothing else", async () => {
+  const id = await deliveryOf(tenant);
+  await sql(
+    api,
+    `INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body)
+      SELECT day, id, 1, 1, $2, tenant_id, now(), 37, 500, 'status', $3 FROM deliveries WHERE id = $1`,
+    [id, newId("attempt", Date.now(), randomBytes), HOSTILE],
+  );
+  await sql(
+    api,
+    `UPDATE deliveries SET state = 'RETRYING', attempt_count = 1, next_attempt_at = now() + interval '1 hour',
+      event_type = $2 WHERE id = $1`,
+    [id, HOSTILE],
+  );
+  const { text, status } = await visitor.get(`/portal/deliveries/${id}`);
+  expect(status).toBe(200);
+  expect(text).not.toContain(HOSTILE);
+  expect(text).toContain("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;");
+  expect(text).toContain("HTTP 500");
+  expect(text).toContain("took 37 ms");
+  expect(text).toContain("webhook-signature: (not kept)");
+  expect(text).toContain("data-countdown");
+  expect((await visitor.get("/portal/deliveries")).text).not.toContain(HOSTILE);
+});
+
+test("the next attempt is made now, and a delivery is cancelled once", async () => {
+  const id = await deliveryOf(tenant);
+  await sql(
+    api,
+    "UPDATE deliveries SET state = 'RETRYING', next_attempt_at = now() + interval '1 hour' WHERE id = $1",
+    [id],
+  );
+  const hastened = await visitor.post(`/portal/deliveries/${id}/retry`);
+  expect(hastened.status).toBe(303);
+  expect((await visitor.get(hastened.headers.get("location") ?? "")).text).toContain("is being made");
+  const cancelled = await visitor.post(`/portal/deliveries/${id}/cancel`);
+  expect(cancelled.status).toBe(303);
+  const again = await visitor.post(`/portal/deliveries/${id}/cancel`);
+  expect(again).toMatchObject({ status: 409 });
+  expect(again.text).toContain("CANCELLED already");
+});
+
+test("another tenant's delivery is not there, and fewer scopes see and do less", async () => {
+  const foreign = await createTenant(api, SCOPES);
+  await createEndpoint(api, foreign);
+  const id = await deliveryOf(foreign);
+  const answers = await Promise.all([
+    visitor.get(`/portal/deliveries/${id}`),
+    visitor.post(`/portal/deliveries/${id}/retry`),
+    visitor.post(`/portal/deliveries/${id}/cancel`),
+  ]);
+  expect(answers.map(({ status }) => status)).toEqual([404, 404, 404]);
+  const reader = await signIn(foreign, ["webhooks:read"]);
+  const page = await reader.get(`/portal/deliveries/${id}`);
+  expect(page.text).not.toContain("Attempt now");
+  const blind = await signIn(foreign, ["events:publish"]);
+  const refusals: Answer[] = await Promise.all([
+    reader.post(`/portal/deliveries/${id}/cancel`),
+    blind.get("/portal/deliveries"),
+    blind.get(`/portal/deliveries/${id}`),
+    blind.get("/portal/deliveries/live"),
+  ]);
+  expect(refusals.map(({ status }) => status)).toEqual([403, 403, 403, 403]);
+  expect(await api.request("/portal/deliveries/live")).toMatchObject({ status: 401 });
+});
+
+test("the list's stream tells its session's tenant, and ends with the session", async () => {
+  const follower = await signIn(tenant);
+  const response = await fetch(`${api.publicUrl}/portal/deliveries/live`, {
+    headers: { cookie: follower.cookie },
+  });
+  expect(response.headers.get("content-type")).toBe("text/event-stream");
+  expect(response.headers.get("content-security-policy")).toContain("default-src 'none'");
+  await follower.post("/portal/sign-out");
+  // Read to its end: it comes within the next check of the session.
+  expect(await response.text()).toMatch(/event: end\ndata: {"reason":"revoked"}\n\n$/);
+});
