@@ -48,11 +48,8 @@ export function curlLines(options: CurlLinesOptions): string[] {
   const bearer = `-H "Authorization: Bearer $TOKEN"`;
   return [
     tokenLine("curl -s", baseUrl, demo),
-    `curl -s ${baseUrl}/v1/webhooks/endpoints ${bearer}`,
     `curl -s ${baseUrl}/v1/events ${bearer} ${json} -d '{"type":"inference.completed","data":{"hello":"world"}}'`,
     `curl -s "${baseUrl}/v1/webhooks/deliveries?limit=1" ${bearer}`,
-    `curl -s ${baseUrl}/v1/webhooks/deliveries/${demo.deliveryId}/attempts ${bearer}`,
-    ...(demo.portalLink === undefined ? [] : [`curl -s -X POST ${baseUrl}/v1/portal/links ${bearer}`]),
     ...mutualTlsLines(options),
   ];
 }

@@ -211,7 +211,12 @@ function printAddresses(
   say(`   Log         ${join(config.home, "signet.log")}`);
   if (demo !== undefined) {
     say("");
-    say("Try it, in another terminal:");
+    say("Next, each in a terminal of its own, in this directory:");
+    say("   npx signet listen                       a receiver that verifies; leave it running");
+    say("   npx signet trigger inference.completed  an event, for it to receive");
+    say("   npx signet delivery list                what became of it");
+    say("");
+    say("Try it with curl, in another terminal:");
     for (const line of curlLines({ baseUrl, mutualTls, demo })) {
       say(`  ${line}`);
     }

@@ -1,7 +1,8 @@
-/** The README's tour, pasted line by line into a shell beside a service that has just been started. */
+/** The README's lines and docs/getting-started.md's, pasted into a shell beside a service that has just been started. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import {
   bash,
@@ -10,12 +11,18 @@ import {
   makeHome,
   type NpmStart,
   npmStart,
+  openTerminal,
   ownSettings,
   type Settings,
 } from "../support/npm-start.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const PATIENCE_MS = 240_000;
+
+/** The first delivery: each in a terminal of its own. */
+const FIRST_DELIVERY = ["listen", "trigger"] as const;
+/** A newcomer pastes no more than this from a clone to a verified delivery, `git clone` and `npm start` included. */
+const COMMANDS_MAX = 6;
 
 /** The order in which a reader who follows every word runs them. */
 const TOUR = [
@@ -41,13 +48,18 @@ let service: NpmStart;
 let receiverPort: number;
 
 /** Every shell block with a label, by label. */
-function shellBlocks(): Map<string, string> {
+function blocksOf(document: string): Map<string, string> {
   const blocks = new Map<string, string>();
-  for (const [, label = "", text = ""] of readme.matchAll(
+  for (const [, label = "", text = ""] of document.matchAll(
     /^<!-- test: (\S+) -->\n```sh\n([\s\S]*?)^```$/gm,
   )) {
     blocks.set(label, text);
   }
+  return blocks;
+}
+
+function shellBlocks(): Map<string, string> {
+  const blocks = blocksOf(readme);
   const [startReceiver = ""] = (blocks.get("receiver") ?? "").split("\n");
   return blocks.set("receiver again", startReceiver);
 }
@@ -76,7 +88,10 @@ function shape(line: string): string {
 beforeAll(async () => {
   readme = await readFile(join(REPOSITORY, "README.md"), "utf8");
   directory = await makeHome();
-  settings = await ownSettings(directory.home);
+  settings = {
+    ...(await ownSettings(directory.home)),
+    SIGNET_CONFIG_DIR: join(directory.home, "profiles"),
+  };
   receiverPort = await freePort();
   service = npmStart(settings);
   await service.untilPrinted(/^signet ready$/m);
@@ -99,9 +114,53 @@ test("npm start prints what the README shows", () => {
   expect(missing).toEqual([]);
 });
 
+test(
+  "a newcomer's own receiver shows a verified delivery, six commands from the clone at most",
+  { timeout: PATIENCE_MS },
+  async () => {
+    const blocks = blocksOf(readme);
+    const lines = FIRST_DELIVERY.flatMap((label) => (blocks.get(label) ?? "").trim().split("\n"));
+    expect(lines.length + ["git clone", "npm start"].length).toBeLessThanOrEqual(COMMANDS_MAX);
+    const place = { cwd: REPOSITORY, settings };
+    const receiver = openTerminal(blocks.get("listen") ?? "exit 1", place);
+    try {
+      await eventually(() => receiver.output().includes("Ready"), "signet listen", PATIENCE_MS / 2);
+      expect(await bash(blocks.get("trigger") ?? "exit 1", place)).toMatch(/dlv_\w+ +ep_\w+ +QUEUED/);
+      await eventually(
+        () =>
+          /pipeline\.failed {2}dlv_\w+ {2}attempt 1 {2}verified \(v1\) {2}200\n {2}\{\n {4}"run": 7\n/.test(
+            receiver.output(),
+          ),
+        "the delivery",
+      );
+    } finally {
+      await receiver.interrupt();
+    }
+    expect(await bash("npx signet endpoint list --json", place)).not.toContain("signet_listen");
+  },
+);
+
+test("every line of docs/getting-started.md works as it stands", { timeout: PATIENCE_MS }, async () => {
+  const blocks = blocksOf(await readFile(join(REPOSITORY, "docs", "getting-started.md"), "utf8"));
+  expect([...blocks.keys()]).toEqual(["who", "listen", "publish", "dead-letters", "tenant"]);
+  const place = { cwd: REPOSITORY, settings };
+  const paste = async (label: string): Promise<string> => await bash(blocks.get(label) ?? "exit 1", place);
+  expect(await paste("who")).toMatch(/^credential +the demo tenant of /m);
+  const receiver = openTerminal(blocks.get("listen") ?? "exit 1", place);
+  try {
+    await eventually(() => receiver.output().includes("Ready"), "signet listen", PATIENCE_MS / 2);
+    expect(await paste("publish")).toMatch(/pipeline\.failed +ep_/);
+    await eventually(() => /pipeline\.failed .* verified \(v1\)/.test(receiver.output()), "the delivery");
+  } finally {
+    await receiver.interrupt();
+  }
+  expect(await paste("dead-letters")).toMatch(/pipeline\.done +ep_\w+ +endpoint_disabled[\s\S]*total +1/);
+  expect(await paste("tenant")).toMatch(/^credential +profile example$/m);
+});
+
 test("every line of the tour works as it stands", { timeout: PATIENCE_MS }, async () => {
   const blocks = shellBlocks();
-  expect(new Set(blocks.keys())).toEqual(new Set(TOUR));
+  expect(new Set(blocks.keys())).toEqual(new Set([...TOUR, ...FIRST_DELIVERY]));
   const script = TOUR.map((label) => `echo "== ${label}"\n${here(blocks.get(label) ?? "exit 1")}`).join("\n");
   const output = await bash(`trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n${script}`, {
     cwd: REPOSITORY,

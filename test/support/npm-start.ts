@@ -81,6 +81,42 @@ function personalEnvironment(settings: Settings): NodeJS.ProcessEnv {
   return { ...Object.fromEntries(inherited), ...settings };
 }
 
+/** Lines in a terminal of their own, left running. */
+export interface Terminal {
+  /** What they have printed so far. */
+  readonly output: () => string;
+  /** Ctrl-C; resolves when they have ended. */
+  readonly interrupt: () => Promise<void>;
+}
+
+/** Pastes lines into a terminal of their own. The caller ends them. */
+export function openTerminal(
+  script: string,
+  options: { readonly cwd: string; readonly settings: Settings },
+): Terminal {
+  const child = spawn("bash", ["-c", script], {
+    cwd: options.cwd,
+    env: personalEnvironment(options.settings),
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
+  });
+  let output = "";
+  let ended = false;
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+  }
+  child.once("close", () => (ended = true));
+  return {
+    output: () => output,
+    interrupt: async () => {
+      if (child.pid !== undefined && !ended) {
+        process.kill(-child.pid, "SIGINT");
+      }
+      await eventually(() => ended, "the terminal to be free", END_MS);
+    },
+  };
+}
+
 /** Starts it. The caller ends it. */
 export function npmStart(settings: Settings): NpmStart {
   const started = performance.now();
