@@ -10,7 +10,10 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const MIGRATIONS = join("src", "database", "migrations");
 const PORTAL_ASSETS = join("src", "portal", "assets");
-const WORKFLOW_BUNDLE = "workflow-bundle.js";
+const VENDORED = join("src", "api", "vendor");
+/** By whether payloads are encrypted. */
+const WORKFLOW_BUNDLES = { "workflow-bundle.js": false, "workflow-bundle-codec.js": true };
+const FAILURE_CONVERTER = join("src", "temporal", "failure-converter.mjs");
 
 const out = resolve(process.argv[2] ?? join(ROOT, "dist"));
 
@@ -25,10 +28,12 @@ const tsc = fileURLToPath(import.meta.resolve("typescript/package.json")).replac
 for (const project of ["tsconfig.build.json", "tsconfig.library.json"]) {
   execFileSync(process.execPath, [tsc, "-p", join(ROOT, project), "--outDir", out], { stdio: "inherit" });
 }
-for (const directory of [MIGRATIONS, PORTAL_ASSETS]) {
-  await cp(join(ROOT, directory), join(out, directory), { recursive: true });
+for (const path of [MIGRATIONS, PORTAL_ASSETS, VENDORED, FAILURE_CONVERTER]) {
+  await cp(join(ROOT, path), join(out, path), { recursive: true });
 }
 
 const { bundleWorkflows } = await import(pathToFileURL(join(out, "src", "temporal", "bundle.js")).href);
-const { code } = await bundleWorkflows();
-await writeFile(join(out, WORKFLOW_BUNDLE), code);
+for (const [name, codec] of Object.entries(WORKFLOW_BUNDLES)) {
+  const { code } = await bundleWorkflows(codec);
+  await writeFile(join(out, name), code);
+}

@@ -103,6 +103,12 @@ export const SETTINGS = {
   ),
   temporalNamespace: setting("TEMPORAL_NAMESPACE", text, "signet", "Temporal namespace"),
   ...TEMPORAL_TLS_SETTINGS,
+  temporalCodec: setting(
+    "SIGNET_TEMPORAL_CODEC",
+    oneOf("on", "off"),
+    "off",
+    "whether payloads in Temporal's histories are encrypted with the key-encryption key; they hold ids only (docs/temporal.md)",
+  ),
   embeddedTemporalPort: setting(
     "SIGNET_EMBEDDED_TEMPORAL_PORT",
     integer(1, 65_535),

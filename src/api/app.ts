@@ -19,6 +19,7 @@ import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
 import { installRequestTracing } from "./plugins/request-tracing.ts";
 import { createAdmission, createScopeGuard } from "./plugins/authentication.ts";
 import { createIngressValidator } from "./plugins/ingress-validator.ts";
+import { registerApiReference } from "./routes/api-reference.ts";
 import { registerComplianceRoutes } from "./routes/compliance.ts";
 import { registerCredentialRevocation } from "./routes/credential-revocation.ts";
 import { registerCredentialRoutes } from "./routes/credentials.ts";
@@ -153,6 +154,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerComplianceRoutes(server, pools.api);
   registerPortalLinks(server, portal.sessions, portal.portalUrl);
   registerOpenApiRoute(server);
+  registerApiReference(server);
   await registerPortal(server, portal);
 
   await server.ready();

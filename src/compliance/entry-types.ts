@@ -25,6 +25,7 @@ export const ENTRY_TYPES = [
   "endpoint.updated",
   "event.content_erased",
   "events.published_for_tenant",
+  "history.decoded",
   "key.activated",
   "key.created",
   "key.gone",

@@ -1,7 +1,9 @@
 /** Replays open workflows on this build before it is deployed: a workflow that would not go on shows here, not in production. */
 import type { Client } from "@temporalio/client";
+import type { PayloadCodec } from "@temporalio/common";
 import { Worker } from "@temporalio/worker";
 import { WORKFLOW_TYPES } from "../../workflows/messages.ts";
+import { dataConverterOf } from "../temporal/codec.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
 
 export interface ReplayFailure {
@@ -30,11 +32,15 @@ async function* openHistories(
 export async function replayOpen(
   client: Client,
   limit: number,
+  codec?: PayloadCodec,
 ): Promise<{ readonly replayed: number; readonly failures: readonly ReplayFailure[] }> {
-  const bundle = await loadWorkflowBundle();
+  const bundle = await loadWorkflowBundle(codec !== undefined);
   const failures: ReplayFailure[] = [];
   let replayed = 0;
-  const results = Worker.runReplayHistories({ workflowBundle: bundle }, openHistories(client, limit));
+  const results = Worker.runReplayHistories(
+    { workflowBundle: bundle, ...dataConverterOf(codec) },
+    openHistories(client, limit),
+  );
   for await (const { workflowId, error } of results) {
     replayed += 1;
     if (error !== undefined) {

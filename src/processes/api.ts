@@ -37,7 +37,9 @@ import { createReceipts } from "../revocation/receipts.ts";
 import type { RevocationView } from "../revocation/view.ts";
 import { createTokenLimits } from "../rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../settings/mutual-tls.ts";
-import { checkNamespace, createLazyClient, temporalOptions } from "../temporal/client.ts";
+import { openTemporal } from "./codec.ts";
+import { createPayloadCodec } from "../temporal/codec.ts";
+import { checkNamespace } from "../temporal/client.ts";
 import { startUpkeep } from "../upkeep.ts";
 import { openAdminListener } from "./admin-listener.ts";
 import { handlerOf, openMutualTls } from "./mutual-tls.ts";
@@ -188,6 +190,8 @@ async function createOperatorsApi({ config, pools, ...parts }: OperatorsApiParts
   const shared = { pool: pools.operator, ...parts };
   return await createAdmin({
     ...shared,
+    codec: createPayloadCodec(parts),
+    uiOrigin: config.temporalUiUrl === undefined ? undefined : new URL(config.temporalUiUrl).origin,
     baseUrl: config.publicUrl,
     access: await openOperatorAccess({ config, ...shared }),
     bootstrap: config.bootstrapOperator === "on",
@@ -213,7 +217,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view });
   const receipts = createReceipts({ pool: pools.issuer, monotonic: () => performance.now(), ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
-  const temporal = createLazyClient(temporalOptions(config));
+  const temporal = openTemporal(config, { keyring, clock, randomBytes });
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
   const { follower } = revocation;

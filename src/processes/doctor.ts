@@ -7,6 +7,7 @@ import { systemClock } from "../domain/clock.ts";
 import { examine, type Finding } from "../doctor/checks.ts";
 import { replayOpen } from "../doctor/replay-open.ts";
 import { createLogger } from "../observability/logger.ts";
+import { codecOf } from "./codec.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 
@@ -23,12 +24,13 @@ export async function runDoctor({ config, replay }: DoctorOptions): Promise<Find
   const open = (role: "signet_worker" | "signet_issuer"): ReturnType<typeof createPool> =>
     createPool({ url: config.databaseUrl, role, max: 2, log });
   const [pool, issuer] = [open("signet_worker"), open("signet_issuer")];
-  const temporal = createLazyClient(temporalOptions(config));
+  const codec = codecOf(config, { keyring, clock: systemClock, randomBytes });
+  const temporal = createLazyClient(temporalOptions(config), codec);
   try {
     const findings = await examine({ pool, issuer, temporal, keyring, clock: systemClock, log });
     if (replay > 0) {
       await installTemporalRuntime(log);
-      const { replayed, failures } = await replayOpen(temporal, replay);
+      const { replayed, failures } = await replayOpen(temporal, replay, codec);
       findings.push({
         check: "replay",
         ok: failures.length === 0,

@@ -22,6 +22,7 @@ import { foldDeadLetters, publishNotices } from "../delivery/dead-letter-notices
 import { createReplayStarter } from "../replay/replay-starter.ts";
 import { sweepReplays } from "../replay/replay-sweep.ts";
 import { eraseTenants } from "../retention/erase-tenants.ts";
+import type { PayloadCodec } from "@temporalio/common";
 import { createNativeClient } from "../temporal/native-client.ts";
 import { ensureSchedules } from "../temporal/schedules.ts";
 import { startUpkeep, type UpkeepJob } from "../upkeep.ts";
@@ -57,6 +58,7 @@ export interface UpkeepParts {
   readonly keyring: Keyring;
   readonly clock: Clock;
   readonly connection: NativeConnection;
+  readonly codec: PayloadCodec | undefined;
   readonly engine: Engine;
   readonly dispatcher: Dispatcher;
 }
@@ -115,8 +117,14 @@ function endpointFailures({
 }
 
 /** Deliveries that are overdue are looked for, and carried again where their workflow is gone. */
-function reconciliation({ pool, clock, connection, options: { config, log } }: UpkeepParts): UpkeepJob {
-  const client = createNativeClient(connection, config.temporalNamespace);
+function reconciliation({
+  pool,
+  clock,
+  connection,
+  codec,
+  options: { config, log },
+}: UpkeepParts): UpkeepJob {
+  const client = createNativeClient(connection, config.temporalNamespace, codec);
   const reconciler = new Reconciler({ pool, client, clock, log });
   return {
     name: "reconciliation",
@@ -130,8 +138,8 @@ function reconciliation({ pool, clock, connection, options: { config, log } }: U
 }
 
 /** Tenants that operators have erased: what is left of them goes, and workflows that carry their deliveries end. */
-function erasure({ pool, clock, connection, options: { config, log } }: UpkeepParts): UpkeepJob {
-  const releaser = new Releaser(createNativeClient(connection, config.temporalNamespace), log);
+function erasure({ pool, clock, connection, codec, options: { config, log } }: UpkeepParts): UpkeepJob {
+  const releaser = new Releaser(createNativeClient(connection, config.temporalNamespace, codec), log);
   return {
     name: "erasure",
     everyMs: ERASURE_MS,
@@ -154,8 +162,8 @@ function lag({ pool, clock }: UpkeepParts): UpkeepJob {
 }
 
 /** Replay jobs that should run and do not are started. */
-function replaySweep({ pool, clock, connection, options: { config, log } }: UpkeepParts): UpkeepJob {
-  const starter = createReplayStarter(createNativeClient(connection, config.temporalNamespace));
+function replaySweep({ pool, clock, connection, codec, options: { config, log } }: UpkeepParts): UpkeepJob {
+  const starter = createReplayStarter(createNativeClient(connection, config.temporalNamespace, codec));
   return {
     name: "replay sweep",
     everyMs: REPLAY_SWEEP_MS,
@@ -196,10 +204,11 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
     pool,
     clock,
     connection,
+    codec,
     options: { config, log },
   } = parts;
   const verification = createVerification(
-    createNativeClient(connection, config.temporalNamespace),
+    createNativeClient(connection, config.temporalNamespace, codec),
     Math.random,
   );
   return startUpkeep(
@@ -211,7 +220,8 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
       {
         name: "schedules",
         everyMs: SCHEDULES_MS,
-        run: async () => await ensureSchedules(createNativeClient(connection, config.temporalNamespace)),
+        run: async () =>
+          await ensureSchedules(createNativeClient(connection, config.temporalNamespace, codec)),
       },
       healthExchange(parts),
       ...endpointFailures(parts),

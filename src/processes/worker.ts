@@ -24,6 +24,8 @@ import type { SigningKeyServices } from "../signing-keys/rotate.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
 import { checkNamespace } from "../temporal/client.ts";
 import { temporalOptions } from "../temporal/client.ts";
+import type { PayloadCodec } from "@temporalio/common";
+import { codecOf } from "./codec.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 import { useLeanWorkflowThreads } from "../temporal/workflow-threads.ts";
@@ -69,6 +71,7 @@ interface WorkerParts {
   readonly pool: Pool;
   readonly rotatorPool: Pool;
   readonly connection: NativeConnection;
+  readonly codec: PayloadCodec | undefined;
   readonly signingKeys: SigningKeyServices;
   readonly checkpoints: CheckpointSigner;
   readonly replays: WorkerReplays;
@@ -76,7 +79,7 @@ interface WorkerParts {
 
 async function runWorkers(
   { config, log }: WorkerProcessOptions,
-  { engine, pool, rotatorPool, connection, signingKeys, checkpoints, replays }: WorkerParts,
+  { engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays }: WorkerParts,
 ): Promise<Workers> {
   const { attemptFirst, attempt, settle, replay, cancel, expire } = createDeliverActivities({
     attempts: engine.attempts,
@@ -85,7 +88,8 @@ async function runWorkers(
   return await startWorkers({
     connection,
     namespace: config.temporalNamespace,
-    bundle: await loadWorkflowBundle(),
+    bundle: await loadWorkflowBundle(codec !== undefined),
+    codec,
     activities: {
       deliveries: { attemptFirst },
       slow: { attempt, settle },
@@ -151,9 +155,10 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   let hint: (count: number) => void = () => undefined;
   const engine = createEngine({ config, pool, keyring, clock, log }, () => hint(1));
   const connection = await connect(options);
-  const temporal = createNativeClient(connection, config.temporalNamespace);
+  const codec = codecOf(config, { keyring, clock, randomBytes });
+  const temporal = createNativeClient(connection, config.temporalNamespace, codec);
   const replays = createWorkerReplays({ pool, temporal, log, onQueued: () => hint(1) });
-  const parts = { engine, pool, rotatorPool, connection, signingKeys, checkpoints, replays };
+  const parts = { engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays };
   const workers = await runWorkers(options, parts);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);

@@ -9,6 +9,7 @@ export type Limit =
   | "api"
   | "publish"
   | "operator_failures"
+  | "codec"
   | "signature_failures";
 
 /** 429 that says when to come back (RFC 6585 section 4); counted. */

@@ -1,7 +1,9 @@
 /** Connections to Temporal's frontend. */
 import { Client, Connection } from "@temporalio/client";
+import type { PayloadCodec } from "@temporalio/common";
 import { type TemporalTls, temporalTls, type TemporalTlsValues } from "../settings/temporal-tls.ts";
 import { useSynchronousContext } from "./call-context.ts";
+import { dataConverterOf } from "./codec.ts";
 
 const CHECK_TIMEOUT_MS = 2_000;
 
@@ -27,10 +29,10 @@ export function temporalOptions(
  * A client for processes without a worker. Connects when first used and again after an outage, so that the api can
  * start and accept events while Temporal is down.
  */
-export function createLazyClient({ address, namespace, tls }: TemporalOptions): Client {
+export function createLazyClient({ address, namespace, tls }: TemporalOptions, codec?: PayloadCodec): Client {
   const connection = Connection.lazy({ address, tls });
   useSynchronousContext(connection.callContextStorage);
-  return new Client({ connection, namespace });
+  return new Client({ connection, namespace, ...dataConverterOf(codec) });
 }
 
 /** Rejects when Temporal cannot be reached or does not know the namespace. */

@@ -1,7 +1,9 @@
 /** The connection of worker processes; apart from client.ts, which the api loads without the worker's native library. */
 import { Client } from "@temporalio/client";
+import type { PayloadCodec } from "@temporalio/common";
 import { NativeConnection } from "@temporalio/worker";
 import { useSynchronousContext } from "./call-context.ts";
+import { dataConverterOf } from "./codec.ts";
 import type { TemporalOptions } from "./client.ts";
 
 /** The connection that a worker process shares between its workers and its client: eager starts need that. */
@@ -14,6 +16,10 @@ export async function connectNative({
   return connection;
 }
 
-export function createNativeClient(connection: NativeConnection, namespace: string): Client {
-  return new Client({ connection, namespace });
+export function createNativeClient(
+  connection: NativeConnection,
+  namespace: string,
+  codec: PayloadCodec | undefined,
+): Client {
+  return new Client({ connection, namespace, ...dataConverterOf(codec) });
 }

@@ -6,8 +6,10 @@ import {
   type WorkerOptions,
   type WorkflowBundleOption,
 } from "@temporalio/worker";
+import type { PayloadCodec } from "@temporalio/common";
 import { TASK_QUEUES } from "../../workflows/messages.ts";
 import { useSynchronousContext } from "./call-context.ts";
+import { dataConverterOf } from "./codec.ts";
 
 /** Longer than any request, so that what is under way at a shutdown ends and is recorded. */
 const SHUTDOWN_GRACE_MS = 12_000;
@@ -32,6 +34,8 @@ export interface WorkersOptions {
   readonly connection: NativeConnection;
   readonly namespace: string;
   readonly bundle: WorkflowBundleOption;
+  /** Encrypts payloads; absent where they are left readable. */
+  readonly codec?: PayloadCodec | undefined;
   readonly activities: QueueActivities;
 }
 
@@ -42,8 +46,13 @@ export interface Workers {
   stop(): Promise<void>;
 }
 
-function queueOptions({ connection, namespace, bundle, activities }: WorkersOptions): WorkerOptions[] {
-  const common = { connection, namespace, shutdownGraceTime: SHUTDOWN_GRACE_MS };
+function queueOptions({ connection, namespace, bundle, activities, codec }: WorkersOptions): WorkerOptions[] {
+  const common = {
+    connection,
+    namespace,
+    shutdownGraceTime: SHUTDOWN_GRACE_MS,
+    ...dataConverterOf(codec),
+  };
   return [
     {
       ...common,

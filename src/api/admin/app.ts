@@ -6,6 +6,7 @@ import { registerHealthRoutes } from "../routes/health.ts";
 import { createServer } from "../server.ts";
 import type { SignetServer } from "../types.ts";
 import { registerAuditRoutes } from "./audit.ts";
+import { registerCodecRoutes } from "./codec.ts";
 import { registerCredentialRoutes } from "./credentials.ts";
 import { createOperatorGuard } from "./operator-guard.ts";
 import { registerKeyEncryptionRoutes } from "./key-encryption.ts";
@@ -56,6 +57,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerAuditRoutes(server, services);
   registerSigningKeyRoutes(server, services);
   registerKeyEncryptionRoutes(server, services);
+  registerCodecRoutes(server, services);
   registerAdminOpenApiRoute(server);
 
   await server.ready();

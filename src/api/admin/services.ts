@@ -1,3 +1,4 @@
+import type { PayloadCodec } from "@temporalio/common";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool } from "../../database/pool.ts";
@@ -30,6 +31,10 @@ export interface AdminServices {
   /** Whether production principals get only credentials that name a certificate: wherever mutual TLS is on. */
   readonly certificatesRequired: boolean;
   readonly keyring: Keyring;
+  /** Opens payloads of workflows. */
+  readonly codec: PayloadCodec;
+  /** Origin of Temporal's UI, the only one whose pages may ask for that. */
+  readonly uiOrigin: string | undefined;
   readonly pepper: Pepper;
   /** What revocations are made with and waited for. */
   readonly revocation: RevocationServices;

@@ -121,6 +121,12 @@ const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
     const target = randomBytes(32).toString("hex");
     return { path: "/revocations", body: { kind: "cert", target, reason: "stolen" }, target };
   },
+  "POST /codec/decode": async () => ({
+    path: "/codec/decode",
+    body: { payloads: [] },
+    target: "temporal",
+    details: { payloads: 0 },
+  }),
   "POST /operators": async () => ({
     path: "/operators",
     body: { name: name(), role: "read" },

@@ -1,0 +1,22 @@
+/** The codec of a process, where payloads are encrypted. */
+import type { Client } from "@temporalio/client";
+import type { PayloadCodec } from "@temporalio/common";
+import type { Config } from "../config.ts";
+import { createLazyClient, temporalOptions } from "../temporal/client.ts";
+import { type CodecServices, createPayloadCodec } from "../temporal/codec.ts";
+
+/** Undefined where `SIGNET_TEMPORAL_CODEC` is off: nothing is to be done then. */
+export function codecOf(
+  { temporalCodec }: Pick<Config, "temporalCodec">,
+  services: CodecServices,
+): PayloadCodec | undefined {
+  return temporalCodec === "on" ? createPayloadCodec(services) : undefined;
+}
+
+/** The client of a process without a worker; it connects when it is first used. */
+export function openTemporal(
+  config: Config & { readonly temporalAddress: string },
+  services: CodecServices,
+): Client {
+  return createLazyClient(temporalOptions(config), codecOf(config, services));
+}

@@ -1,0 +1,53 @@
+/** The API's description at /docs, in a real browser: it draws, and asks no other host for anything. */
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import { useTestApi } from "../support/api.ts";
+import { BROWSER, openBrowser } from "../support/browser.ts";
+
+const VENDOR = join(import.meta.dirname, "..", "..", "src", "api", "vendor");
+
+test("the vendored script is the one that its note names", async () => {
+  const script = gunzipSync(await readFile(join(VENDOR, "scalar.js.gz")));
+  expect(await readFile(join(VENDOR, "README.md"), "utf8")).toContain(
+    createHash("sha256").update(script).digest("hex"),
+  );
+});
+
+describe.skipIf(BROWSER === undefined)("/docs", () => {
+  const api = useTestApi();
+
+  test("draws the description without asking another host for anything", async () => {
+    const browser = await openBrowser({ javaScriptEnabled: true });
+    try {
+      const page = browser.context.pages()[0] ?? (await browser.context.newPage());
+      const { host } = new URL(api.publicUrl);
+      const elsewhere: string[] = [];
+      const refused: string[] = [];
+      page.on("request", (request) => {
+        const url = new URL(request.url());
+        if (/^https?:$|^wss?:$/.test(url.protocol) && url.host !== host) {
+          elsewhere.push(request.url());
+        }
+      });
+      page.on("console", (message) => {
+        if (/Content Security Policy/i.test(message.text())) {
+          refused.push(message.text());
+        }
+      });
+      await page.goto(`${api.publicUrl}/docs`);
+      await page.getByText("Issue an access token").first().waitFor({ timeout: 60_000 });
+      await page.getByText("endpoints", { exact: true }).first().click();
+      await page.getByText("Register an endpoint").first().click();
+      await page.mouse.wheel(0, 20_000);
+      await page.waitForLoadState("networkidle");
+      expect(elsewhere).toEqual([]);
+      // What it would have fetched, had it been let.
+      expect(refused).toEqual([]);
+    } finally {
+      await browser.close();
+    }
+  });
+});

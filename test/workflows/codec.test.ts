@@ -1,0 +1,201 @@
+/** Histories with the codec on: nothing of ours is readable in them, operators can decrypt them, and signals by hand work. */
+import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Client } from "@temporalio/client";
+import { Worker } from "@temporalio/worker";
+import { readAnswer } from "../support/answer.ts";
+import { useTestApi } from "../support/api.ts";
+import { eventually } from "../support/eventually.ts";
+import { provision, type Provisioned } from "../support/factories.ts";
+import { bundleWorkflows } from "../../src/temporal/bundle.ts";
+import { createPayloadCodec, dataConverterOf, ENCRYPTED } from "../../src/temporal/codec.ts";
+import { testKeyring } from "../support/keyring.ts";
+import { createLazyClient } from "../../src/temporal/client.ts";
+import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { accessToken, bearer } from "../support/factories.ts";
+
+const UI = "http://127.0.0.1:8233";
+const api = useTestApi({
+  worker: true,
+  environment: {
+    SIGNET_TEMPORAL_CODEC: "on",
+    SIGNET_RETRY_WINDOW_MS: "2000",
+    SIGNET_TEMPORAL_UI_URL: UI,
+  },
+});
+
+interface WirePayload {
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly data: string;
+}
+
+/** Every payload of a history, as the UI and the CLI get them. */
+function payloadsOf(value: unknown): WirePayload[] {
+  if (typeof value !== "object" || value === null) {
+    return [];
+  }
+  const { metadata, data } = value as { metadata?: Record<string, Uint8Array>; data?: Uint8Array };
+  if (metadata?.["encoding"] instanceof Uint8Array) {
+    const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64");
+    const members = Object.entries(metadata).map(([name, bytes]) => [name, base64(bytes)]);
+    return [
+      {
+        metadata: Object.fromEntries(members) as Record<string, string>,
+        data: base64(data ?? new Uint8Array()),
+      },
+    ];
+  }
+  return Object.entries(value).flatMap(([name, member]) =>
+    // Search attributes are the server's to read.
+    name === "searchAttributes" ? [] : payloadsOf(member),
+  );
+}
+
+const encodingOf = ({ metadata }: WirePayload): string =>
+  Buffer.from(metadata["encoding"] ?? "", "base64").toString();
+
+describe("with the codec on", () => {
+  let own: Provisioned;
+  let receiver: Receiver;
+  let temporal: Client;
+  let headers: Readonly<Record<string, string>>;
+
+  beforeAll(async () => {
+    own = await provision(api, {
+      scopes: ["webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"],
+    });
+    headers = bearer(await accessToken(api, own));
+    receiver = await startReceiver();
+    temporal = createLazyClient({
+      address: api.environment["TEMPORAL_ADDRESS"] ?? "",
+      namespace: api.environment["TEMPORAL_NAMESPACE"] ?? "",
+      tls: undefined,
+    });
+  });
+  afterAll(async () => {
+    await receiver.close();
+    await temporal.connection.close();
+  });
+
+  const send = async (method: string, path: string, body?: unknown) =>
+    await api.request(path, {
+      method,
+      headers: { ...headers, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+
+  test("a delivery's history is unreadable, its parts can be decrypted, and json/plain signals are obeyed", async () => {
+    const { body: endpoint } = await send("POST", "/v1/webhooks/endpoints", {
+      url: `${receiver.url}/hook`,
+      events: ["codec.tried"],
+    });
+    const endpointId = String(endpoint["id"]);
+    await eventually(
+      async () => (await send("GET", `/v1/webhooks/endpoints/${endpointId}`)).body["state"] === "ACTIVE",
+      "the endpoint's verification",
+    );
+    receiver.answer([{ kind: "answer", status: 500 }]);
+    await send("POST", "/v1/events", { type: "codec.tried", data: { run: 1 } });
+    const letter = await eventually(async () => {
+      const { body } = await send("GET", "/v1/webhooks/dlq");
+      return (body["data"] as { id: string; workflow_id: string }[])[0];
+    }, "the dead letter");
+
+    const handle = temporal.workflow.getHandle(letter.workflow_id);
+    const history = await handle.fetchHistory();
+    const payloads = payloadsOf(history.events);
+    const readable = payloads.filter((payload) => encodingOf(payload) !== ENCRYPTED);
+    // The SDK's own bookkeeping of local activities: numbers and times.
+    for (const { data } of readable) {
+      expect(Object.keys(JSON.parse(Buffer.from(data, "base64").toString()) as object)).toContain(
+        "activity_type",
+      );
+    }
+    expect(payloads.length - readable.length).toBeGreaterThan(5);
+    expect(payloads.map(({ data }) => Buffer.from(data, "base64").toString("latin1")).join("\n")).not.toMatch(
+      /dlv_|ep_|ten_|offsets_ms/,
+    );
+
+    const decoded = await api.admin("POST", "/codec/decode", { payloads });
+    expect(decoded.status).toBe(200);
+    const texts = (decoded.body["payloads"] as WirePayload[]).map(({ data }) =>
+      Buffer.from(data, "base64").toString(),
+    );
+    expect(texts.join("\n")).toContain(letter.id);
+    expect(texts.join("\n")).toContain("offsets_ms");
+
+    receiver.answer([{ kind: "answer" }]);
+    await handle.signal("replay", { delivery_ids: [letter.id], by: "an operator" });
+    const signalled = payloadsOf((await handle.fetchHistory()).events).map(encodingOf);
+    expect(signalled).toContain("json/plain");
+    await eventually(
+      async () => (await send("GET", `/v1/webhooks/deliveries/${letter.id}`)).body["state"] === "DELIVERED",
+      "the replay",
+    );
+  });
+});
+
+test("histories from before the codec go on with it", async () => {
+  const codec = createPayloadCodec({ keyring: testKeyring(), clock: Date, randomBytes });
+  const path = new URL("../replay/histories/deliver-dead-letter-replayed.json", import.meta.url);
+  const options = { workflowBundle: await bundleWorkflows(true), ...dataConverterOf(codec) };
+  await Worker.runReplayHistory(options, JSON.parse(await readFile(path, "utf8")));
+});
+
+describe("the codec server", () => {
+  const decode = async (init: RequestInit) =>
+    await fetch(`${api.adminUrl}/admin/v1/codec/decode`, { method: "POST", ...init });
+  const authorization = (): string => `Bearer ${api.operatorToken}`;
+
+  test("passes on what is not encrypted, and says so in the compliance log", async () => {
+    const plain = { metadata: { encoding: Buffer.from("json/plain").toString("base64") }, data: "e30=" };
+    const { status, body } = await api.admin("POST", "/codec/decode", { payloads: [plain] });
+    expect({ status, body }).toEqual({ status: 200, body: { payloads: [plain] } });
+    const log = await api.admin("GET", "/audit?type=history.decoded");
+    expect((log.body["data"] as unknown[])[0]).toMatchObject({ details: { payloads: 1 } });
+  });
+
+  test("refuses what no key opens, what is too much, and who is no operator", async () => {
+    const foreign = createPayloadCodec({ keyring: testKeyring(), clock: Date, randomBytes });
+    const [sealed] = await foreign.encode([{ metadata: {}, data: Buffer.from("x") }]);
+    const metadata = Object.fromEntries(
+      Object.entries(sealed?.metadata ?? {}).map(([name, bytes]) => [
+        name,
+        Buffer.from(bytes).toString("base64"),
+      ]),
+    );
+    const payloads = [{ metadata, data: Buffer.from(sealed?.data ?? "").toString("base64") }];
+    expect(await api.admin("POST", "/codec/decode", { payloads })).toMatchObject({
+      status: 422,
+      body: { code: "VALIDATION_FAILED" },
+    });
+    const many = Array.from({ length: 501 }, () => ({}));
+    expect(await api.admin("POST", "/codec/decode", { payloads: many })).toMatchObject({ status: 422 });
+    const nobody = await decode({ headers: { "content-type": "application/json" }, body: '{"payloads":[]}' });
+    expect(await readAnswer(nobody)).toMatchObject({ status: 401 });
+  });
+
+  test("lets pages of Temporal's UI ask, and of no other origin", async () => {
+    const body = '{"payloads":[]}';
+    const ask = async (method: string, origin: string) =>
+      await decode({
+        method,
+        headers: { origin, authorization: authorization(), "content-type": "application/json" },
+        ...(method === "POST" ? { body } : {}),
+      });
+    for (const method of ["OPTIONS", "POST"]) {
+      expect((await ask(method, UI)).headers.get("access-control-allow-origin")).toBe(UI);
+      expect(
+        (await ask(method, "https://evil.example")).headers.get("access-control-allow-origin"),
+      ).toBeNull();
+    }
+  });
+
+  test("is asked at most 120 times a minute by one operator", async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 130 }, async () => await api.admin("POST", "/codec/decode", { payloads: [] })),
+    );
+    expect(answers.some(({ status }) => status === 429)).toBe(true);
+  });
+});
