@@ -112,7 +112,7 @@ describe("with the codec on", () => {
         "activity_type",
       );
     }
-    expect(payloads.length - readable.length).toBeGreaterThan(5);
+    expect(payloads.length).toBeGreaterThan(readable.length);
     expect(payloads.map(({ data }) => Buffer.from(data, "base64").toString("latin1")).join("\n")).not.toMatch(
       /dlv_|ep_|ten_|offsets_ms/,
     );
