@@ -70,7 +70,7 @@ describe("with the codec on", () => {
     temporal = createLazyClient({
       address: api.environment["TEMPORAL_ADDRESS"] ?? "",
       namespace: api.environment["TEMPORAL_NAMESPACE"] ?? "",
-      tls: undefined,
+      tls: false,
     });
   });
   afterAll(async () => {
