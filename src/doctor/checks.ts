@@ -37,6 +37,10 @@ export interface Patient {
   readonly keyring: Keyring;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Names that the processes must be able to resolve: of the database, Temporal, the public address, a proxy. */
+  readonly names: readonly string[];
+  /** Resolves a name as a connection would; rejects where it cannot. */
+  readonly resolve: (name: string) => Promise<unknown>;
 }
 
 interface Check {
@@ -47,6 +51,20 @@ interface Check {
 }
 
 const CHECKS: readonly Check[] = [
+  {
+    name: "dns",
+    mend: "check the resolver of this machine, and the name in the setting",
+    look: async ({ names, resolve }) => {
+      const outcomes = await Promise.allSettled(names.map(resolve));
+      const failed = names.filter((_name, index) => outcomes[index]?.status === "rejected");
+      return failed.length === 0
+        ? { ok: true, detail: `${names.length} names of the settings resolve` }
+        : {
+            ok: false,
+            detail: `cannot resolve ${failed.join(", ")}: check the resolver of this machine, and the names in the settings`,
+          };
+    },
+  },
   {
     name: "database",
     mend: "check SIGNET_DATABASE_URL, and that PostgreSQL runs and takes this login",

@@ -1,5 +1,6 @@
 /** `signet doctor`: looks at everything that the service depends on and says what to mend. */
 import { randomBytes } from "node:crypto";
+import { lookup } from "node:dns/promises";
 import type { Config } from "../config.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { createPool } from "../database/pool.ts";
@@ -17,6 +18,19 @@ export interface DoctorOptions {
   readonly replay: number;
 }
 
+/** Hosts that the settings name. */
+function namesOf({
+  databaseUrl,
+  temporalAddress,
+  publicUrl,
+  outboundProxy,
+}: DoctorOptions["config"]): string[] {
+  const addresses = [databaseUrl, `http://${temporalAddress}`, publicUrl];
+  const hosts = [...addresses.map((address) => new URL(address).hostname), outboundProxy?.hostname ?? ""];
+  // Without the brackets of an IPv6 address; a socket's path has no host.
+  return [...new Set(hosts.map((host) => host.replaceAll(/^\[|\]$/g, "")))].filter((host) => host !== "");
+}
+
 /** Runs the checks; the findings in the order of what depends on what. */
 export async function runDoctor({ config, replay }: DoctorOptions): Promise<Finding[]> {
   const log = createLogger({ level: "silent" });
@@ -27,7 +41,16 @@ export async function runDoctor({ config, replay }: DoctorOptions): Promise<Find
   const codec = codecOf(config, { keyring, clock: systemClock, randomBytes });
   const temporal = createLazyClient(temporalOptions(config), codec);
   try {
-    const findings = await examine({ pool, issuer, temporal, keyring, clock: systemClock, log });
+    const findings = await examine({
+      pool,
+      issuer,
+      temporal,
+      keyring,
+      clock: systemClock,
+      log,
+      names: namesOf(config),
+      resolve: lookup,
+    });
     if (replay > 0) {
       await installTemporalRuntime(log);
       const { replayed, failures } = await replayOpen(temporal, replay, codec);
