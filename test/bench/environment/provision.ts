@@ -3,7 +3,14 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { SinkEndpoint } from "../load/load-generator.ts";
 import type { Signet } from "./signet.ts";
 
-const SCOPES = ["webhooks:read", "webhooks:write", "webhooks:replay", "events:publish", "events:read"];
+const SCOPES = [
+  "webhooks:read",
+  "webhooks:write",
+  "webhooks:replay",
+  "events:publish",
+  "events:read",
+  "portal:sign_in",
+];
 const REQUEST_TIMEOUT_MS = 30_000;
 const ACTIVE_TIMEOUT_MS = 120_000;
 const PAGE = 100;

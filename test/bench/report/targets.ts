@@ -154,6 +154,13 @@ const LIMITS: readonly Limit[] = [
   },
   { target: "… in groups: p99 ms", atMost: 200, read: found("dead_letters", "groups_ms", "p99") },
   {
+    target: "portal's home with 1,000,000 deliveries: p95 ms",
+    atMost: 50,
+    read: found("portal", "home_ms", "p95"),
+  },
+  { target: "… list of endpoints: p95 ms", atMost: 50, read: found("portal", "endpoints_ms", "p95") },
+  { target: "… one endpoint: p95 ms", atMost: 50, read: found("portal", "endpoint_ms", "p95") },
+  {
     target: "receiver down: ingest/s",
     // Of 250/s on a clock of milliseconds.
     atLeast: 249,

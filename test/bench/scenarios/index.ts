@@ -10,6 +10,7 @@ import { features } from "./features.ts";
 import { memory } from "./memory.ts";
 import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
+import { portal } from "./portal.ts";
 import { revocation } from "./revocation.ts";
 import { rotation } from "./rotation.ts";
 import { saturation } from "./saturation.ts";
@@ -31,6 +32,7 @@ export const SCENARIOS: readonly Scenario[] = [
   rotation,
   million,
   deadLetters,
+  portal,
   noisyNeighbour,
   failingReceiver,
 ];
