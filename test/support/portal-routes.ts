@@ -1,6 +1,7 @@
 /** The portal's routes as they are registered, for tests that walk all of them. */
 import { fastify } from "fastify";
 import { InProcessCalls } from "../../src/api/in-process.ts";
+import type { StreamingServices } from "../../src/api/delivery-stream.ts";
 import type { SignetServer } from "../../src/api/types.ts";
 import { registerPortal } from "../../src/portal/portal.ts";
 import type { PortalSessions } from "../../src/portal/sessions.ts";
@@ -31,6 +32,8 @@ export async function collectPortalRoutes(): Promise<readonly PortalRoute[]> {
   await registerPortal(server, {
     sessions: {} as PortalSessions,
     calls: new InProcessCalls(),
+    streaming: {} as StreamingServices,
+    headerBrand: "Service",
     portalUrl: "http://portal.test",
     temporal: { uiUrl: undefined, namespace: "signet" },
     development: true,
