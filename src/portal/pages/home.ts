@@ -1,12 +1,11 @@
 /** The first page: what needs somebody's attention. */
 import type { SignetServer } from "../../api/types.ts";
 import type { Credential } from "../../client/credentials.ts";
-import type { DeadLetter } from "../../client/dead-letters.ts";
+import type { DeadLetterGroup } from "../../client/dead-letters.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
 import type { ListAnswer as List } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { html, type Html } from "../html.ts";
-import { moment } from "../parts.ts";
 import type { Visit } from "../visit.ts";
 
 async function endpointItems({ api }: Visit): Promise<Html[]> {
@@ -29,20 +28,17 @@ async function endpointItems({ api }: Visit): Promise<Html[]> {
     );
 }
 
+/** By the counts that are kept: a queue of any length costs the same. */
 async function deadLetterItems({ api }: Visit): Promise<Html[]> {
-  const limit = 100;
-  const { data, next_cursor: more } = await api.get<List<DeadLetter>>(`/v1/webhooks/dlq?limit=${limit}`);
-  if (data.length === 0) {
+  const groups = await api.get<List<DeadLetterGroup>>("/v1/webhooks/dlq/groups?limit=100");
+  const count = groups.data.reduce((sum, group) => sum + group.count, 0);
+  if (count === 0) {
     return [];
   }
-  const count = more === null ? String(data.length) : `More than ${limit}`;
-  const soonest = data
-    .map(({ expires_at: at }) => at ?? "")
-    .filter((at) => at !== "")
-    .toSorted()[0];
+  const least = groups.next_cursor === null ? "" : "More than ";
   return [
-    html`<strong>${count} ${data.length === 1 ? "dead letter" : "dead letters"}</strong> can be replayed; the
-      next one is gone ${moment(soonest)}.`,
+    html`<strong>${least}${count} ${count === 1 ? "dead letter" : "dead letters"}</strong> can be replayed,
+      for 7 days after the last attempt.`,
   ];
 }
 
