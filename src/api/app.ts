@@ -91,14 +91,10 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   const admit = createAdmission(services.tenantLimits);
   const ingress = createIngressValidator(services.producers, admit);
   const calls = new InProcessCalls();
-  const tokens = createScopeGuard({
-    verify: services.tokens.admit,
-    binding: { bindingRequired: !config.development },
-    admit,
-    ingress,
-  });
-  const scopes = calls.guard(tokens, admit);
   const portal = portalOptions(services, calls);
+  const binding = { bindingRequired: !config.development };
+  const verify = services.tokens.admit;
+  const scopes = calls.guard(createScopeGuard({ verify, binding, admit, ingress }), admit);
   const server = createServer({
     baseUrl: config.publicUrl,
     guards: {
