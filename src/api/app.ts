@@ -77,6 +77,7 @@ function portalOptions(services: ApiServices, calls: InProcessCalls) {
   return {
     sessions: new PortalSessions({ pool: pools.api, isAdmitted: tokens.isAdmitted, clock, randomBytes }),
     calls,
+    exportDeadLetters: services.webhooks.exportDeadLetters,
     streaming: { streams: services.webhooks.streams, clock },
     headerBrand: config.headerBrand,
     portalUrl: config.portalUrl ?? config.publicUrl,

@@ -1,5 +1,6 @@
 /** What the portal is made with, and what its pages work with. */
 import type { StreamingServices } from "../api/delivery-stream.ts";
+import type { ExportDeadLetters } from "../api/routes/dead-letters.ts";
 import type { InProcessCalls } from "../api/in-process.ts";
 import type { PortalSessions } from "./sessions.ts";
 
@@ -7,6 +8,7 @@ export interface PortalOptions {
   readonly sessions: PortalSessions;
   readonly calls: InProcessCalls;
   readonly streaming: StreamingServices;
+  readonly exportDeadLetters: ExportDeadLetters;
   /** The name in the headers that deliveries carry: `X-<brand>-Timestamp` and others. */
   readonly headerBrand: string;
   /** Where browsers find the portal. */

@@ -14,6 +14,7 @@ const PLACES: readonly Place[] = [
   { path: "/portal", name: "Home" },
   { path: "/portal/endpoints", name: "Endpoints", scope: "webhooks:read" },
   { path: "/portal/deliveries", name: "Deliveries", scope: "webhooks:read" },
+  { path: "/portal/dead-letters", name: "Dead letters", scope: "webhooks:read" },
   { path: "/portal/event-types", name: "Event types", scope: "webhooks:read" },
   { path: "/portal/credentials", name: "Credentials", scope: "credentials:read" },
 ];

@@ -17,6 +17,7 @@ import { installForms, requireFormToken, requireOwnOrigin } from "./forms.ts";
 import { document } from "./layout.ts";
 import { problemPage, signInNeeded } from "./pages/problems.ts";
 import { registerCredentialPages } from "./pages/credentials.ts";
+import { registerDeadLetterPages } from "./pages/dead-letters.ts";
 import { registerDeliveryPages } from "./pages/deliveries.ts";
 import { registerEndpointPages } from "./pages/endpoints.ts";
 import { registerEventTypePages } from "./pages/event-types.ts";
@@ -121,6 +122,7 @@ export async function registerPortal(server: SignetServer, options: PortalOption
       registerHomePage(scope, parts);
       registerEndpointPages(scope, parts);
       registerDeliveryPages(scope, parts);
+      registerDeadLetterPages(scope, parts);
       registerEventTypePages(scope, parts);
       registerCredentialPages(scope, parts);
     },

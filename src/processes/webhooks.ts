@@ -23,6 +23,7 @@ import type { Logger } from "../observability/logger.ts";
 import { ReplayService } from "../replay/replay-service.ts";
 import { createReplayStarter } from "../replay/replay-starter.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
+import { createDeadLetterExport } from "../api/routes/dead-letters.ts";
 import type { WebhookServices } from "../api/routes/webhooks.ts";
 
 export interface WebhookParts {
@@ -74,6 +75,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     endpoints,
     events: new EventService(reading),
     deliveries,
+    exportDeadLetters: createDeadLetterExport(deliveries),
     streams: new DeliveryStreams(deliveries, (err) => log.warn({ err }, "streams: deliveries not read")),
     replays: { service: replays, pool: pools.api, pepper, clock, randomBytes },
     grades: new GradeService({ pool: pools.api, clock, randomBytes }),

@@ -34,6 +34,7 @@ export async function collectPortalRoutes(): Promise<readonly PortalRoute[]> {
     calls: new InProcessCalls(),
     streaming: {} as StreamingServices,
     headerBrand: "Service",
+    exportDeadLetters: async () => await Promise.reject(new Error("no route is called")),
     portalUrl: "http://portal.test",
     temporal: { uiUrl: undefined, namespace: "signet" },
     development: true,

@@ -1,5 +1,6 @@
 /** The dead-letter queue and replay (specification 3 and 4). */
 import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
 import type { DeliveryFilter } from "../../database/repositories/delivery-filter.ts";
 import type { DeadLetter, DeliveryService } from "../../delivery/delivery-service.ts";
 import { SignetError } from "../../errors.ts";
@@ -26,10 +27,14 @@ function wireDeadLetter({ delivery, event }: DeadLetter): string {
   return withRawMember(wire, "event", event === null ? "null" : wireEvent(event));
 }
 
-export function registerDeadLetterRoutes(server: SignetServer, deliveries: DeliveryService): void {
+export function registerDeadLetterRoutes(
+  server: SignetServer,
+  deliveries: DeliveryService,
+  exportDeadLetters: ExportDeadLetters,
+): void {
   registerLists(server, deliveries);
   registerGroups(server, deliveries);
-  registerExport(server, deliveries);
+  registerExport(server, exportDeadLetters);
   registerMembers(server, deliveries);
 }
 
@@ -112,8 +117,41 @@ async function* exportLines(
   }
 }
 
-function registerExport(server: SignetServer, deliveries: DeliveryService): void {
+/** Answers with every dead letter of the tenant that the filter finds, a line each. @throws SignetError RATE_LIMITED */
+export type ExportDeadLetters = (
+  reply: FastifyReply,
+  tenantId: string,
+  filter: DeliveryFilter,
+) => Promise<FastifyReply>;
+
+/** Exports of this process, whoever asks for them: together they keep to their number. */
+export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadLetters {
   const running = new Map<string, number>();
+  return async (reply, tenantId, filter) => {
+    const count = running.get(tenantId) ?? 0;
+    if (count >= EXPORTS_MAX) {
+      throw new SignetError("RATE_LIMITED", {
+        detail: `${EXPORTS_MAX} exports of this tenant are under way.`,
+        headers: { "retry-after": "10" },
+      });
+    }
+    running.set(tenantId, count + 1);
+    let ended = false;
+    const end = (): void => {
+      if (!ended) {
+        ended = true;
+        const left = (running.get(tenantId) ?? 1) - 1;
+        void (left > 0 ? running.set(tenantId, left) : running.delete(tenantId));
+      }
+    };
+    // Also when the client has gone before the first line was read.
+    reply.raw.once("close", end);
+    const lines = exportLines(deliveries, { tenantId, filter, end });
+    return await reply.type("application/x-ndjson").send(Readable.from(lines));
+  };
+}
+
+function registerExport(server: SignetServer, exportDeadLetters: ExportDeadLetters): void {
   server.get(
     "/v1/webhooks/dlq/export",
     {
@@ -126,30 +164,8 @@ function registerExport(server: SignetServer, deliveries: DeliveryService): void
         response: { 200: { description: "application/x-ndjson", type: "string" } },
       },
     },
-    async (request, reply) => {
-      const { tenantId } = request.identity;
-      const filter = deliveryFilter(request.query);
-      const count = running.get(tenantId) ?? 0;
-      if (count >= EXPORTS_MAX) {
-        throw new SignetError("RATE_LIMITED", {
-          detail: `${EXPORTS_MAX} exports of this tenant are under way.`,
-          headers: { "retry-after": "10" },
-        });
-      }
-      running.set(tenantId, count + 1);
-      let ended = false;
-      const end = (): void => {
-        if (!ended) {
-          ended = true;
-          const left = (running.get(tenantId) ?? 1) - 1;
-          void (left > 0 ? running.set(tenantId, left) : running.delete(tenantId));
-        }
-      };
-      // Also when the client has gone before the first line was read.
-      reply.raw.once("close", end);
-      const lines = exportLines(deliveries, { tenantId, filter, end });
-      return await reply.type("application/x-ndjson").send(Readable.from(lines) as never);
-    },
+    async ({ identity, query }, reply) =>
+      await exportDeadLetters(reply, identity.tenantId, deliveryFilter(query)),
   );
 }
 

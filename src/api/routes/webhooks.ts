@@ -6,7 +6,7 @@ import type { EndpointService } from "../../endpoints/endpoint-service.ts";
 import type { EventTypeService } from "../../event-types/event-type-service.ts";
 import type { GradeService } from "../../grader/grade-service.ts";
 import type { SignetServer } from "../types.ts";
-import { registerDeadLetterRoutes } from "./dead-letters.ts";
+import { type ExportDeadLetters, registerDeadLetterRoutes } from "./dead-letters.ts";
 import { registerDeliveryStats } from "./delivery-stats.ts";
 import { registerDeliveryRoutes } from "./deliveries.ts";
 import { type EndpointSecretRouteServices, registerEndpointSecretRoutes } from "./endpoint-secrets.ts";
@@ -22,6 +22,7 @@ export interface WebhookServices extends PublishingServices {
   readonly events: EventService;
   readonly deliveries: DeliveryService;
   readonly streams: DeliveryStreams;
+  readonly exportDeadLetters: ExportDeadLetters;
   readonly endpointSecrets: EndpointSecretRouteServices;
   readonly replays: ReplayRouteServices;
   readonly eventTypes: EventTypeService;
@@ -36,6 +37,6 @@ export function registerWebhookRoutes(server: SignetServer, services: WebhookSer
   registerEventRoutes(server, services);
   registerDeliveryRoutes(server, services.deliveries);
   registerDeliveryStats(server, services.deliveries);
-  registerDeadLetterRoutes(server, services.deliveries);
+  registerDeadLetterRoutes(server, services.deliveries, services.exportDeadLetters);
   registerReplayRoutes(server, services.replays);
 }

@@ -2,10 +2,12 @@
 import type { SignetServer } from "../../api/types.ts";
 import type { Credential } from "../../client/credentials.ts";
 import type { DeadLetterGroup } from "../../client/dead-letters.ts";
+import type { DeliveryHour } from "../../client/deliveries.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
 import type { ListAnswer as List } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { html, type Html } from "../html.ts";
+import { chartsSection } from "./charts.ts";
 import type { Visit } from "../visit.ts";
 
 async function endpointItems({ api }: Visit): Promise<Html[]> {
@@ -53,9 +55,15 @@ async function credentialItems({ api }: Visit): Promise<Html[]> {
     );
 }
 
+async function hourCharts({ api }: Visit): Promise<Html> {
+  const { data } = await api.get<{ readonly data: readonly DeliveryHour[] }>("/v1/webhooks/stats");
+  return chartsSection(data);
+}
+
 export function registerHomePage(scope: SignetServer, { send }: PortalParts): void {
   scope.get("", { config: { portal: [] }, schema: { hide: true } }, async ({ visit }, reply) => {
-    const asked = await Promise.all([
+    const [charts, ...asked] = await Promise.all([
+      visit.can("webhooks:read") && hourCharts(visit),
       visit.can("webhooks:read") ? endpointItems(visit) : [],
       visit.can("webhooks:read") ? deadLetterItems(visit) : [],
       visit.can("credentials:read") ? credentialItems(visit) : [],
@@ -65,15 +73,16 @@ export function registerHomePage(scope: SignetServer, { send }: PortalParts): vo
       title: "Home",
       place: "/portal",
       body: html`<section aria-labelledby="attention">
-        <h2 id="attention">Needs attention</h2>
-        ${
-          items.length === 0
-            ? html`<p class="empty">Nothing: endpoints are verified, and there are no dead letters.</p>`
-            : html`<ul class="cards">
-                ${items.map((item) => html`<li class="card">${item}</li>`)}
-              </ul>`
-        }
-      </section>`,
+          <h2 id="attention">Needs attention</h2>
+          ${
+            items.length === 0
+              ? html`<p class="empty">Nothing: endpoints are verified, and there are no dead letters.</p>`
+              : html`<ul class="cards">
+                  ${items.map((item) => html`<li class="card">${item}</li>`)}
+                </ul>`
+          }
+        </section>
+        ${charts}`,
     });
   });
 }

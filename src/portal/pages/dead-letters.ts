@@ -1,0 +1,207 @@
+/** Dead letters: what has failed for good, by endpoint and class of failure, and replaying it. */
+import { Type } from "typebox";
+import { Closed, Id, IdParams } from "../../api/schemas/common.ts";
+import { deliveryFilter } from "../../api/routes/deliveries.ts";
+import { DeliveryFilters } from "../../api/schemas/deliveries.ts";
+import type { SignetServer } from "../../api/types.ts";
+import type { DeadLetter, DeadLetterGroup } from "../../client/dead-letters.ts";
+import type { ReplayJob } from "../../client/replays.ts";
+import { type ListAnswer, SEE_OTHER } from "../context.ts";
+import { Form } from "../forms.ts";
+import { html, type Html, type Part } from "../html.ts";
+import type { PageContent } from "../layout.ts";
+import type { PortalParts } from "../page-parts.ts";
+import { formFields, moment, nextPage, table } from "../parts.ts";
+import { refused } from "../problems.ts";
+import type { Visit } from "../visit.ts";
+import {
+  apiQuery,
+  countdown,
+  DEAD_LETTERS,
+  DELIVERIES,
+  endpointUrls,
+  filteredPath,
+  filterForm,
+  FilterQuery,
+  lastAnswer,
+} from "./delivery-parts.ts";
+import { registerReplayPages, REPLAYS } from "./replays.ts";
+
+const PAGE = 50;
+const REASONS = { attempts_exhausted: "17 attempts failed", endpoint_disabled: "endpoint disabled" } as const;
+
+function groupsSection(groups: ListAnswer<DeadLetterGroup>, endpoints: ReadonlyMap<string, string>): Part {
+  return (
+    groups.data.length > 0 &&
+    html`<section aria-labelledby="groups">
+      <h2 id="groups">By endpoint and failure</h2>
+      ${table(
+        "Dead letters by endpoint and failure",
+        ["Endpoint", "Why", "Last failure", "Dead letters"],
+        groups.data.map(({ endpoint_id: id, reason, last_error: error, count }) => [
+          html`<a
+            class="break"
+            href="${filteredPath(DEAD_LETTERS, { endpoint_id: id, reason, last_error: error ?? "" })}"
+            >${endpoints.get(id) ?? id}</a
+          >`,
+          REASONS[reason],
+          error ?? "no attempt",
+          count,
+        ]),
+      )}
+      ${groups.next_cursor !== null && html`<p class="muted">There are more; these are the first 100.</p>`}
+    </section>`
+  );
+}
+
+function lettersTable(
+  visit: Visit,
+  letters: readonly DeadLetter[],
+  endpoints: ReadonlyMap<string, string>,
+): Html {
+  const may = visit.can("webhooks:replay");
+  const rows = letters.map((letter) => [
+    ...(may
+      ? [
+          html`<input
+            type="checkbox"
+            name="ids[]"
+            value="${letter.id}"
+            aria-label="Choose ${letter.event_type} of ${letter.created_at}"
+          />`,
+        ]
+      : []),
+    html`<a href="${DELIVERIES}/${letter.id}">${letter.event_type}</a>`,
+    html`<span class="break">${endpoints.get(letter.endpoint_id) ?? letter.endpoint_id}</span>`,
+    lastAnswer(letter),
+    moment(letter.dead_lettered_at),
+    countdown(letter.expires_at),
+  ]);
+  const headings = ["Event type", "Endpoint", "Last answer", "Failed", "Kept until"];
+  return table("Dead letters", may ? ["Choose", ...headings] : headings, rows);
+}
+
+/** What the list shows is what a replay of all of it takes: the filters go along. */
+function replayForm(visit: Visit, query: FilterQuery, list: Html): Html {
+  if (!visit.can("webhooks:replay")) {
+    return list;
+  }
+  const { cursor: _cursor, ...filter } = query;
+  return html`<form method="post" action="${DEAD_LETTERS}/replay">
+    ${formFields(visit)}
+    ${Object.entries(filter).map(
+      ([name, value]) => value !== "" && html`<input type="hidden" name="${name}" value="${value}" />`,
+    )}
+    ${list}
+    <div class="buttons">
+      <button class="primary" name="which" value="chosen">Replay chosen</button>
+      <button name="which" value="all">Replay all that the filters find</button>
+    </div>
+  </form>`;
+}
+
+async function listPage(
+  visit: Visit,
+  query: FilterQuery,
+  problem?: string,
+): Promise<{ readonly status: number; readonly content: PageContent }> {
+  const [asked, groups, endpoints] = await Promise.all([
+    refused(visit.api.get<ListAnswer<DeadLetter>>(`/v1/webhooks/dlq?limit=${PAGE}&${apiQuery(query)}`)),
+    visit.api.get<ListAnswer<DeadLetterGroup>>("/v1/webhooks/dlq/groups?limit=100"),
+    endpointUrls(visit),
+  ]);
+  const form = filterForm(DEAD_LETTERS, query, { endpoints, states: false });
+  const actions = html`<a class="button" href="${REPLAYS}">Replays</a>`;
+  const common = { title: "Dead letters", place: DEAD_LETTERS, actions };
+  if ("error" in asked) {
+    const notice = { kind: "problem", text: asked.error.message } as const;
+    return { status: asked.error.status, content: { ...common, notice, body: form } };
+  }
+  const { data, next_cursor: next } = asked.answer;
+  const exported = apiQuery(query, false);
+  const body = html`${groupsSection(groups, endpoints)} ${form}
+    <section aria-labelledby="letters">
+      <h2 id="letters">Dead letters</h2>
+      ${
+        data.length === 0
+          ? html`<p class="empty">No dead letter here.</p>`
+          : replayForm(visit, query, lettersTable(visit, data, endpoints))
+      }
+    </section>
+    ${nextPage(filteredPath(DEAD_LETTERS, query), next)}
+    <p>
+      <a href="${DEAD_LETTERS}/export${exported === "" ? "" : `?${exported}`}" download="dead-letters.ndjson"
+        >Export as lines of JSON</a
+      >
+    </p>`;
+  const notice = problem === undefined ? undefined : ({ kind: "problem", text: problem } as const);
+  return { status: problem === undefined ? 200 : 422, content: { ...common, notice, body } };
+}
+
+const ReplayForm = Form({
+  which: Type.Union([Type.Literal("chosen"), Type.Literal("all")]),
+  "ids[]": Type.Optional(Type.Array(Id("delivery"), { maxItems: PAGE })),
+  ...FilterQuery.properties,
+});
+
+function registerReplay(scope: SignetServer, { send }: PortalParts): void {
+  scope.post(
+    "/dead-letters/replay",
+    {
+      config: { portal: ["webhooks:read", "webhooks:replay"] },
+      schema: { hide: true, body: ReplayForm },
+    },
+    async ({ visit, body }, reply) => {
+      const { which, "ids[]": ids = [], once, csrf: _csrf, ...filter } = body;
+      if (which === "chosen" && ids.length === 0) {
+        const { status, content } = await listPage(visit, filter, "Choose at least one dead letter.");
+        return send(reply.code(status), visit, content);
+      }
+      const query = Object.fromEntries(new URLSearchParams(apiQuery(filter, false)));
+      const selection = which === "chosen" ? { ids } : { filter: query };
+      const made = await refused(
+        visit.api.send<ReplayJob>("POST", "/v1/webhooks/dlq/replay", selection, once),
+      );
+      if ("error" in made) {
+        const { content } = await listPage(visit, filter, made.error.message);
+        return send(reply.code(made.error.status), visit, content);
+      }
+      return await reply.redirect(`${REPLAYS}/${made.answer.id}`, SEE_OTHER);
+    },
+  );
+  scope.post(
+    "/dead-letters/:id/replay",
+    {
+      config: { portal: ["webhooks:read", "webhooks:replay"] },
+      schema: { hide: true, params: IdParams("delivery"), body: Form({}) },
+    },
+    async ({ visit, params: { id }, body: { once } }, reply) => {
+      await visit.api.send("POST", `/v1/webhooks/dlq/${id}/replay`, undefined, once);
+      return await reply.redirect(`${DELIVERIES}/${id}?done=replayed`, SEE_OTHER);
+    },
+  );
+}
+
+export function registerDeadLetterPages(scope: SignetServer, parts: PortalParts): void {
+  scope.get(
+    "/dead-letters",
+    { config: { portal: ["webhooks:read"] }, schema: { hide: true, querystring: FilterQuery } },
+    async ({ visit, query }, reply) => {
+      const { status, content } = await listPage(visit, query);
+      return parts.send(reply.code(status), visit, content);
+    },
+  );
+  scope.get(
+    "/dead-letters/export",
+    {
+      config: { portal: ["webhooks:read"] },
+      schema: { hide: true, querystring: Closed(DeliveryFilters) },
+    },
+    async ({ visit, query }, reply) => {
+      reply.header("content-disposition", 'attachment; filename="dead-letters.ndjson"');
+      return await parts.exportDeadLetters(reply, visit.identity.tenantId, deliveryFilter(query));
+    },
+  );
+  registerReplay(scope, parts);
+  registerReplayPages(scope, parts);
+}

@@ -1,0 +1,86 @@
+/** The portal's pages about dead letters and their replay. */
+import { beforeAll, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
+import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { createEndpoint, createTenant, sql, type Tenant } from "../../support/tenant.ts";
+
+const api = useTestApi({ worker: true });
+const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"];
+const HOSTILE = `"><img src=x onerror=alert(1)>`;
+
+let tenant: Tenant;
+let visitor: PortalVisitor;
+let endpointId: string;
+
+const query = async (text: string, values: unknown[]): Promise<unknown> => await sql(api, text, values);
+
+async function seed(owner: Tenant, count: number, error = "status"): Promise<string[]> {
+  return await seedDeadLetters({ query }, { tenantId: owner.tenantId, endpointId, count, error });
+}
+
+beforeAll(async () => {
+  tenant = await createTenant(api, SCOPES);
+  ({ id: endpointId } = await createEndpoint(api, tenant));
+  visitor = await signInToPortal(api, tenant.token);
+});
+
+test("the queue is shown by endpoint and failure, filtered, and as text", async () => {
+  const [first = "", second = ""] = await seed(tenant, 2);
+  const [slow = ""] = await seed(tenant, 1, "timeout");
+  await sql(api, "UPDATE deliveries SET event_type = $2 WHERE id = $1", [second, HOSTILE]);
+  const page = await visitor.get("/portal/dead-letters");
+  expect(page).toMatchObject({ status: 200 });
+  expect(page.text).toContain("17 attempts failed");
+  expect(page.text).not.toContain(HOSTILE);
+  expect(page.text).toContain("&lt;img src=x");
+  const timeouts = await visitor.get("/portal/dead-letters?last_error=timeout");
+  expect([first, second, slow].map((id) => timeouts.text.includes(id))).toEqual([false, false, true]);
+  expect(await visitor.get("/portal/dead-letters?last_error=none")).toMatchObject({ status: 400 });
+});
+
+test("the export streams the tenant's letters that the filters find", async () => {
+  const [, other] = [await seed(tenant, 1), await createTenant(api, SCOPES)];
+  const exported = await visitor.get("/portal/dead-letters/export?last_error=status");
+  expect(exported).toMatchObject({ status: 200 });
+  expect(exported.headers.get("content-type")).toContain("application/x-ndjson");
+  const lines = exported.text.trimEnd().split("\n");
+  expect(lines.length).toBeGreaterThan(0);
+  for (const line of lines) {
+    expect(JSON.parse(line)).toMatchObject({ state: "DEAD_LETTERED", last_error: "status" });
+  }
+  const foreign = await signInToPortal(api, other.token);
+  expect((await foreign.get("/portal/dead-letters/export")).text).toBe("");
+});
+
+test("chosen letters are replayed as a job, which shows its progress and its end", async () => {
+  const [chosen = ""] = await seed(tenant, 2);
+  const nothing = await visitor.post("/portal/dead-letters/replay", { which: "chosen" });
+  expect(nothing).toMatchObject({ status: 422 });
+  expect(nothing.text).toContain("Choose at least one");
+  const made = await visitor.post("/portal/dead-letters/replay", { which: "chosen", "ids[]": chosen });
+  expect(made.status).toBe(303);
+  const path = made.headers.get("location") ?? "";
+  await eventually(async () => (await visitor.get(path)).text.includes("completed"), "the end of the job");
+  expect((await visitor.get(path)).text).toContain("1 of 1");
+  expect((await visitor.get("/portal/replays")).text).toContain(path);
+  // Over: it cannot be changed any more, and the page says so.
+  expect((await visitor.post(`${path}/pause`)).status).toBe(409);
+});
+
+test("fewer scopes replay nothing, and another tenant's letters and jobs are not there", async () => {
+  const foreign = await createTenant(api, SCOPES);
+  const [letter = ""] = await seed(tenant, 1);
+  const stranger = await signInToPortal(api, foreign.token);
+  expect(await stranger.post(`/portal/dead-letters/${letter}/replay`)).toMatchObject({ status: 404 });
+  const reader = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read"] });
+  expect((await reader.get("/portal/dead-letters")).text).not.toContain("Replay chosen");
+  expect(await reader.post(`/portal/dead-letters/${letter}/replay`)).toMatchObject({ status: 403 });
+  const all = await visitor.post("/portal/dead-letters/replay", { which: "all", last_error: "status" });
+  const path = all.headers.get("location") ?? "";
+  expect(path).toMatch(/^\/portal\/replays\/rpl_/);
+  expect(await stranger.get(path)).toMatchObject({ status: 404 });
+  expect(await stranger.post(`${path}/cancel`)).toMatchObject({ status: 404 });
+  expect(await reader.post(`${path}/cancel`)).toMatchObject({ status: 403 });
+});
