@@ -10,6 +10,7 @@ const SCOPES_SUPPORTED: readonly string[] = [
   "events:publish",
   "events:publish_any",
   "events:read",
+  "portal:sign_in",
   "tokens:introspect",
   "webhooks:read",
   "webhooks:replay",

@@ -8,6 +8,8 @@ import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/proce
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const MIGRATIONS = join("src", "database", "migrations");
+/** What browsers load, as it is. */
+const SERVED = ["src/portal/assets/", "src/api/vendor/"];
 const LIBRARY = /^src\/(client|receiver)\//;
 const MEBIBYTE = 1_048_576;
 
@@ -47,21 +49,26 @@ async function evaluate(code: string, ...flags: readonly string[]): Promise<stri
 }
 
 describe("dist", () => {
-  test("holds every source file compiled, with its source map, the libraries' types, and nothing else but migrations and the bundle", async () => {
+  test("holds every source file compiled, with its source map, the libraries' types, and nothing else but migrations, what browsers load and the bundle", async () => {
     const sources = await filesBelow(REPOSITORY, "src", "activities", "workflows");
     const compiled = sources
       .filter((name) => name.endsWith(".ts"))
       .map((name) => name.replace(/\.ts$/, ".js"));
     const migrations = sources.filter((name) => name.startsWith(MIGRATIONS));
+    const served = sources.filter((name) => SERVED.some((directory) => name.startsWith(directory)));
     const expected = [
       ...compiled.flatMap((name) => [name, `${name}.map`]),
       ...compiled.filter((name) => LIBRARY.test(name)).map((name) => name.replace(/js$/, "d.ts")),
       ...migrations,
+      ...served,
+      // A module that Temporal's SDK loads by its path, there and in the bundle.
+      "src/temporal/failure-converter.mjs",
       "workflow-bundle.js",
+      "workflow-bundle-codec.js",
     ];
     expect(await filesBelow(dist, "")).toEqual(expected.toSorted());
     expect(migrations.length).toBeGreaterThan(0);
-    for (const name of migrations) {
+    for (const name of [...migrations, ...served]) {
       expect(await readFile(join(dist, name))).toEqual(await readFile(join(REPOSITORY, name)));
     }
   });
@@ -88,7 +95,10 @@ describe("dist", () => {
       expect(existsSync(join(directory, "node_modules", name)), name).toBe(false);
     }
     const modules = (await filesBelow(dist, "src", "activities", "workflows")).filter(
-      (name) => name.endsWith(".js") && name !== "src/main.js",
+      (name) =>
+        name.endsWith(".js") &&
+        name !== "src/main.js" &&
+        !SERVED.some((directory) => name.startsWith(directory)),
     );
     const failures = await evaluate(`
       import { createRequire } from "node:module";

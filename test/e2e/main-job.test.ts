@@ -169,6 +169,11 @@ test("the client registers its receiver, which is PENDING until it has answered 
     events: ["inference.completed"],
     metadata: { route: "eu-1" },
     description: "acme's receiver",
+    filter: null,
+    headers: {},
+    authentication: null,
+    require_echo: false,
+    rate_limit: null,
     state: "PENDING",
     disabled_reason: null,
     created_at: anInstant(),
@@ -179,6 +184,8 @@ test("the client registers its receiver, which is PENDING until it has answered 
     attempts: 0,
     last_error: null,
     next_attempt_at: null,
+    verified_at: null,
+    verified_by: null,
   };
   expectAnswer(registered, 201, {
     ...endpoint,
@@ -204,7 +211,11 @@ test("the client registers its receiver, which is PENDING until it has answered 
     const answer = await client.get(path);
     return answer.body["state"] === "ACTIVE" ? answer : undefined;
   }, "the endpoint to be ACTIVE");
-  expectAnswer(active, 200, { ...endpoint, state: "ACTIVE", verification: { ...verification, attempts: 2 } });
+  expectAnswer(active, 200, {
+    ...endpoint,
+    state: "ACTIVE",
+    verification: { ...verification, attempts: 2, verified_at: anInstant(), verified_by: "status" },
+  });
   expectAnswer(await client.get("/v1/webhooks/endpoints"), 200, { data: [active.body], next_cursor: null });
 
   const pings = receiver.requests.map(expectSigned);
@@ -247,6 +258,7 @@ test("an event reaches the receiver, signed, and is DELIVERED", async () => {
     id: event["id"],
     type: "inference.completed",
     source_id: null,
+    content_erased_at: null,
     occurred_at: event["created_at"],
     created_at: event["created_at"],
     deliveries: 1,
@@ -305,6 +317,7 @@ test("what fails 17 times is a dead letter, and DELIVERED once it is replayed", 
       id: event["id"],
       type: "inference.completed",
       source_id: null,
+      content_erased_at: null,
       occurred_at: event["created_at"],
       created_at: event["created_at"],
       deliveries: 1,
