@@ -26,7 +26,7 @@ declare module "vitest" {
 }
 
 const RUN_PREFIX = "signet-test-";
-const NAMESPACES = 48;
+const NAMESPACES = 72;
 
 const say = (line: string): void => console.error(`signet: ${line}`);
 

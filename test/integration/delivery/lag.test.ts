@@ -66,7 +66,7 @@ describe("the oldest delivery without an attempt", () => {
 
   test("is also one that was claimed and not attempted", async () => {
     await accepted(20);
-    await change(await accepted(120), "carrier = id, claimed_at = now()");
+    await change(await accepted(120), "carrier = id, claimed_at = now() - interval '1 second'");
     expect(await lag()).toEqual({ unattempted: 120, overdue: 0 });
   });
 
