@@ -12,7 +12,7 @@ import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { identityHeaders } from "../edge-identity/sign.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
-import type { Identity, VerifyToken } from "../oauth/verify-access-token.ts";
+import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
@@ -74,18 +74,6 @@ export function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
   };
 }
 
-/** Scopes as the token had them; identities are kept as long as their tokens, and asked for with every request. */
-const scopeTexts = new WeakMap<Identity, string>();
-
-function scopeTextOf(identity: Identity): string {
-  let text = scopeTexts.get(identity);
-  if (text === undefined) {
-    text = [...identity.scopes].join(" ");
-    scopeTexts.set(identity, text);
-  }
-  return text;
-}
-
 function dataPlaneHeaders(route: EdgeRoute, clock: Clock) {
   const { upstream, forwardAuthorization } = route;
   return (request: FastifyRequest, kept: IncomingHttpHeaders): IncomingHttpHeaders => {
@@ -96,7 +84,7 @@ function dataPlaneHeaders(route: EdgeRoute, clock: Clock) {
     const identity = {
       tenant,
       principal,
-      scope: scopeTextOf(request.identity),
+      scope: [...request.identity.scopes].join(" "),
       region,
       request_id: request.id,
       iat: Math.floor(clock.now() / 1_000),

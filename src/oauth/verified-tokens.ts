@@ -23,7 +23,10 @@ export interface VerifiedTokens<Claims> {
   set(token: string, verified: VerifiedToken<Claims>): void;
 }
 
-/** An empty store of at most 10,000 tokens, by digest: a heap dump must not hold tokens. The longest unused goes first. */
+/**
+ * An empty store of at most 10,000 tokens, by digest: a heap dump must not hold tokens. The one that was checked first goes
+ * first: to put each behind all others at its use cost a fifth of a request at the edge once there were 10,000.
+ */
 export function createVerifiedTokens<Claims>(): VerifiedTokens<Claims> {
   const entries = new Map<string, VerifiedToken<Claims>>();
   const digest = (token: string): string => hash("sha256", token, "hex");
@@ -34,12 +37,10 @@ export function createVerifiedTokens<Claims>(): VerifiedTokens<Claims> {
       if (entry === undefined) {
         return undefined;
       }
-      // Behind all others, or gone.
-      entries.delete(key);
       if (nowMs >= entry.expiresAt) {
+        entries.delete(key);
         return undefined;
       }
-      entries.set(key, entry);
       return entry;
     },
     set: (token, verified) => {
