@@ -65,6 +65,7 @@ async function fill(world: World, { tenantId, endpointIds }: Queue, letters: num
     }
     await untilFolded(world);
     await client.query("VACUUM (ANALYZE) events, deliveries");
+    await client.query("CHECKPOINT");
   });
 }
 
