@@ -10,17 +10,9 @@ import type { PortalParts } from "../page-parts.ts";
 import { Form, Line } from "../forms.ts";
 import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import { formFields } from "../parts.ts";
-import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
-import type { Visit } from "../visit.ts";
+import { refused } from "../problems.ts";
 import { type Done, endpointPage } from "./endpoint.ts";
-import {
-  endpointBody,
-  endpointFields,
-  type EndpointFields,
-  EndpointForm,
-  knownTypes,
-} from "./endpoint-form.ts";
+import { endpointBody, EndpointForm, endpointFormPage } from "./endpoint-form.ts";
 import { ENDPOINTS } from "./endpoint-parts.ts";
 
 const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
@@ -83,32 +75,6 @@ function registerRotation(scope: SignetServer, { send }: PortalParts): void {
   );
 }
 
-function editPage(
-  visit: Visit,
-  id: string,
-  form: {
-    readonly values: EndpointFields;
-    readonly errors: FieldErrors;
-    readonly types: readonly string[];
-  },
-): PageContent {
-  return {
-    title: "Edit endpoint",
-    place: ENDPOINTS,
-    notice: form.errors.notice,
-    body: html`<form method="post" action="${ENDPOINTS}/${id}/edit" class="stack">
-      ${formFields(visit)} ${endpointFields(form.values, form.errors, form.types)}
-      <p class="muted">
-        Another target URL has acknowledged nothing: the endpoint is pinged again before it gets events.
-      </p>
-      <div class="buttons">
-        <button class="primary">Save</button>
-        <a class="button" href="${ENDPOINTS}/${id}">Cancel</a>
-      </div>
-    </form>`,
-  };
-}
-
 function registerEditing(scope: SignetServer, { send }: PortalParts): void {
   scope.get(
     "/endpoints/:id/edit",
@@ -120,8 +86,7 @@ function registerEditing(scope: SignetServer, { send }: PortalParts): void {
         events: endpoint.events.includes("*") ? "" : endpoint.events.join("\n"),
         description: endpoint.description ?? "",
       };
-      const form = { values, errors: fieldErrors(), types: await knownTypes(visit) };
-      return send(reply, visit, editPage(visit, id, form));
+      return send(reply, visit, await endpointFormPage(visit, { id, values }));
     },
   );
   scope.post(
@@ -132,8 +97,8 @@ function registerEditing(scope: SignetServer, { send }: PortalParts): void {
         visit.api.send("PATCH", `/v1/webhooks/endpoints/${id}`, endpointBody(values)),
       );
       if ("error" in saved) {
-        const form = { values, errors: fieldErrors(saved.error), types: await knownTypes(visit) };
-        return send(reply.code(saved.error.status), visit, editPage(visit, id, form));
+        const page = await endpointFormPage(visit, { id, values, error: saved.error });
+        return send(reply.code(saved.error.status), visit, page);
       }
       return await reply.redirect(`${ENDPOINTS}/${id}?done=changed`, SEE_OTHER);
     },

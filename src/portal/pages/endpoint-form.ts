@@ -1,10 +1,14 @@
-/** The form of an endpoint's settings. */
+/** The form of an endpoint's settings, and the page it stands on. */
 import type { EventType } from "../../client/event-types.ts";
+import type { SignetError } from "../../errors.ts";
 import type { ListAnswer } from "../context.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
-import type { FieldErrors } from "../problems.ts";
+import type { PageContent } from "../layout.ts";
+import { formFields } from "../parts.ts";
+import { fieldErrors, type FieldErrors } from "../problems.ts";
 import type { Visit } from "../visit.ts";
+import { ENDPOINTS } from "./endpoint-parts.ts";
 
 /** Field values as they were typed. */
 export interface EndpointFields {
@@ -26,7 +30,7 @@ export function endpointBody({ url, events, description }: EndpointFields) {
 }
 
 /** The fields of an endpoint, with what is wrong with them. */
-export function endpointFields(values: EndpointFields, errors: FieldErrors, types: readonly string[]): Part {
+function endpointFields(values: EndpointFields, errors: FieldErrors, types: readonly string[]): Part {
   return html`<div class="field">
       <label for="url">Target URL</label>
       <input
@@ -74,7 +78,61 @@ ${values.events}</textarea>
 }
 
 /** Names of the tenant's event types, to choose from. */
-export async function knownTypes({ api }: Visit): Promise<string[]> {
+async function knownTypes({ api }: Visit): Promise<string[]> {
   const { data } = await api.get<ListAnswer<EventType>>("/v1/webhooks/event-types?limit=20");
   return data.map(({ name }) => name);
+}
+
+/** What differs between the page of a new endpoint and that of one there is. */
+interface Purpose {
+  readonly title: string;
+  /** What is done once it is saved, for the reader. */
+  readonly note: string;
+  readonly button: string;
+  /** Where the form goes, and where Cancel leads. */
+  readonly action: string;
+  readonly back: string;
+}
+
+const ADD: Purpose = {
+  title: "Add endpoint",
+  note: "A signed ping is sent at once. Answer it with 200 within 5 seconds and the endpoint is active.",
+  button: "Add endpoint",
+  action: `${ENDPOINTS}/new`,
+  back: ENDPOINTS,
+};
+
+const edit = (id: string): Purpose => ({
+  title: "Edit endpoint",
+  note: "Another target URL has acknowledged nothing: the endpoint is pinged again before it gets events.",
+  button: "Save",
+  action: `${ENDPOINTS}/${id}/edit`,
+  back: `${ENDPOINTS}/${id}`,
+});
+
+/**
+ * The page of the form.
+ *
+ * @param form.id the endpoint that is edited; none: a new one
+ * @param form.error what the API said of these values
+ */
+export async function endpointFormPage(
+  visit: Visit,
+  form: { readonly id?: string; readonly values: EndpointFields; readonly error?: SignetError },
+): Promise<PageContent> {
+  const { title, note, button, action, back } = form.id === undefined ? ADD : edit(form.id);
+  const errors = fieldErrors(form.error);
+  return {
+    title,
+    place: ENDPOINTS,
+    notice: errors.notice,
+    body: html`<form method="post" action="${action}" class="stack">
+      ${formFields(visit)} ${endpointFields(form.values, errors, await knownTypes(visit))}
+      <p class="muted">${note}</p>
+      <div class="buttons">
+        <button class="primary">${button}</button>
+        <a class="button" href="${back}">Cancel</a>
+      </div>
+    </form>`,
+  };
 }

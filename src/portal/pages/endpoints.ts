@@ -8,18 +8,12 @@ import type { PortalParts } from "../page-parts.ts";
 import { Line } from "../forms.ts";
 import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import { formFields, nextPage } from "../parts.ts";
-import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
+import { nextPage } from "../parts.ts";
+import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
 import { registerEndpointChanges } from "./endpoint-changes.ts";
-import {
-  endpointBody,
-  endpointFields,
-  type EndpointFields,
-  EndpointForm,
-  knownTypes,
-} from "./endpoint-form.ts";
+import { endpointBody, EndpointForm, endpointFormPage } from "./endpoint-form.ts";
 import { registerEndpointPage } from "./endpoint.ts";
 
 function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoint>): PageContent {
@@ -48,27 +42,6 @@ function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoi
               )}
             </ul>
             ${nextPage(ENDPOINTS, cursor)}`,
-  };
-}
-
-function newPage(
-  visit: Visit,
-  form: { values: EndpointFields; errors: FieldErrors; types: string[] },
-): PageContent {
-  return {
-    title: "Add endpoint",
-    place: ENDPOINTS,
-    notice: form.errors.notice,
-    body: html`<form method="post" action="${ENDPOINTS}/new" class="stack">
-      ${formFields(visit)} ${endpointFields(form.values, form.errors, form.types)}
-      <p class="muted">
-        A signed ping is sent at once. Answer it with 200 within 5 seconds and the endpoint is active.
-      </p>
-      <div class="buttons">
-        <button class="primary">Add endpoint</button>
-        <a class="button" href="${ENDPOINTS}">Cancel</a>
-      </div>
-    </form>`,
   };
 }
 
@@ -108,11 +81,7 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalParts): 
     { config: { portal: ["webhooks:read", "webhooks:write"] }, schema: { hide: true } },
     async ({ visit }, reply) => {
       const values = { url: "", events: "", description: "" };
-      return send(
-        reply,
-        visit,
-        newPage(visit, { values, errors: fieldErrors(), types: await knownTypes(visit) }),
-      );
+      return send(reply, visit, await endpointFormPage(visit, { values }));
     },
   );
   scope.post(
@@ -127,8 +96,8 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalParts): 
         visit.api.send<RegisteredEndpoint>("POST", "/v1/webhooks/endpoints", endpointBody(values), once),
       );
       if ("error" in made) {
-        const form = { values, errors: fieldErrors(made.error), types: await knownTypes(visit) };
-        return send(reply.code(made.error.status), visit, newPage(visit, form));
+        const page = await endpointFormPage(visit, { values, error: made.error });
+        return send(reply.code(made.error.status), visit, page);
       }
       return send(reply, visit, createdPage(made.answer));
     },
