@@ -5,9 +5,9 @@
 import { randomBytes } from "node:crypto";
 import { rename, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createEdgeIdentityVerifier, type EdgeIdentity, EdgeIdentityError } from "../edge-identity/verify.ts";
+import { closeAtOnce, listenOn } from "../http-server.ts";
 
 const KEY_BYTES = 32;
 
@@ -46,10 +46,7 @@ function answerFrom(verify: (request: IncomingMessage) => EdgeIdentity) {
 export async function startSampleDataPlane(home: string): Promise<SampleDataPlane> {
   const identityKey = randomBytes(KEY_BYTES).toString("base64");
   const server = createServer(answerFrom(createEdgeIdentityVerifier({ keys: [identityKey] })));
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen(0, "127.0.0.1", resolve);
-  });
-  const { port } = server.address() as AddressInfo;
+  const { port } = await listenOn(server, { host: "127.0.0.1", port: 0 });
   const routesFile = join(home, "edge-routes.json");
   const table = {
     upstreams: { sample: { url: `http://127.0.0.1:${port}`, identity_key: identityKey } },
@@ -59,10 +56,6 @@ export async function startSampleDataPlane(home: string): Promise<SampleDataPlan
   await rename(`${routesFile}.new`, routesFile);
   return {
     routesFile,
-    close: async () => {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
-      await closed;
-    },
+    close: async () => await closeAtOnce(server),
   };
 }

@@ -1,6 +1,6 @@
 /** The receiver of the demo: a tenant's server that verifies what it gets, and can be told to fail. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { closeAtOnce, headerText, listenOn, readBody } from "../http-server.ts";
 import { verify } from "../receiver/verify.ts";
 
 /** Where curl lines of the documentation expect it; any free port when this one is taken. */
@@ -29,19 +29,6 @@ export interface DemoReceiver {
   close(): Promise<void>;
 }
 
-async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > BODY_MAX) {
-      throw new Error("body too large");
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
-}
-
 /** The receiver knows its secrets only after registration, so the first ping is taken on trust. */
 function isVerified(
   request: IncomingMessage,
@@ -57,11 +44,6 @@ function isVerified(
   }
 }
 
-function header(request: IncomingMessage, name: string): string {
-  const value = request.headers[name];
-  return typeof value === "string" ? value : "";
-}
-
 /** Starts the receiver on loopback. */
 export async function startDemoReceiver(now: () => number): Promise<DemoReceiver> {
   const requests: DemoRequest[] = [];
@@ -69,14 +51,14 @@ export async function startDemoReceiver(now: () => number): Promise<DemoReceiver
   let answer = 200;
 
   async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const rawBody = await readBody(request);
-    const type = header(request, "x-service-event-type");
+    const rawBody = await readBody(request, BODY_MAX);
+    const type = headerText(request, "x-service-event-type");
     const verified = isVerified(request, rawBody, secrets, now());
     const status = type === "ping" ? 200 : verified ? answer : 401;
     requests.push({
       type,
-      deliveryId: header(request, "x-service-delivery-id"),
-      attempt: Number(header(request, "x-service-attempt")),
+      deliveryId: headerText(request, "x-service-delivery-id"),
+      attempt: Number(headerText(request, "x-service-attempt")),
       verified,
       answer: status,
     });
@@ -87,17 +69,9 @@ export async function startDemoReceiver(now: () => number): Promise<DemoReceiver
   const server = createServer((request, response) => {
     receive(request, response).catch(() => response.destroy());
   });
-  const listen = async (port: number): Promise<void> => {
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(port, HOST, () => {
-        server.off("error", reject);
-        resolve();
-      });
-    });
-  };
-  await listen(PORT).catch(async () => await listen(0));
-  const { port } = server.address() as AddressInfo;
+  const { port } = await listenOn(server, { host: HOST, port: PORT }).catch(
+    async () => await listenOn(server, { host: HOST, port: 0 }),
+  );
   return {
     url: `http://${HOST}:${port}/hook`,
     requests,
@@ -105,11 +79,6 @@ export async function startDemoReceiver(now: () => number): Promise<DemoReceiver
     setAnswer: (status) => {
       answer = status;
     },
-    close: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => {
-        server.close(resolve);
-      });
-    },
+    close: async () => await closeAtOnce(server),
   };
 }

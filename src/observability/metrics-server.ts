@@ -1,8 +1,8 @@
 /** A process's own listener for its operators: Prometheus metrics, and whether it runs and is ready. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { register } from "prom-client";
 import { formatListen, type ListenAddress } from "../config.ts";
+import { closeAtOnce, listenOn } from "../http-server.ts";
 import { messageOf } from "../thrown.ts";
 import type { Logger } from "./logger.ts";
 import { metrics } from "./metrics.ts";
@@ -94,15 +94,6 @@ async function answer({ method, url }: IncomingMessage, readiness: Readiness): P
   }
 }
 
-async function listen(server: Server, { host, port }: ListenAddress): Promise<ListenAddress> {
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, host, resolve);
-  });
-  const bound = server.address() as AddressInfo;
-  return { host: bound.address, port: bound.port };
-}
-
 /**
  * Serves `/metrics`, `/healthz` (the process runs) and `/readyz` (so does what it depends on; 503 with a list
  * otherwise). One per operating-system process, whatever runs inside: the metrics are the process's.
@@ -126,16 +117,14 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     });
   });
   server.maxConnections = MAX_CONNECTIONS;
-  const address = await listen(server, options.listen);
+  const address = await listenOn(server, options.listen);
   const watched = watchChecks(options);
   log.info({ metrics: formatListen(address) }, "metrics listener started");
   return {
     address,
     close: async () => {
       clearInterval(watched);
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
-      await closed;
+      await closeAtOnce(server);
     },
   };
 }

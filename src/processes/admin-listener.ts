@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { SignetServer } from "../api/types.ts";
 import { type Config, ConfigError, type ListenAddress } from "../config.ts";
 import type { Clock } from "../domain/clock.ts";
+import { listenOn } from "../http-server.ts";
 import {
   type ClientIdentification,
   createClientIdentification,
@@ -14,7 +15,7 @@ import { createNativeCertificates } from "../mutual-tls/native-certificates.ts";
 import { closeServer, createTlsServer, tlsContext, type TlsMaterial } from "../mutual-tls/tls-listener.ts";
 import { TrustError } from "../mutual-tls/trust.ts";
 import type { Logger } from "../observability/logger.ts";
-import { handlerOf, listenOn } from "./mutual-tls.ts";
+import { handlerOf } from "./mutual-tls.ts";
 
 export interface AdminListenerOptions {
   readonly config: Config;

@@ -16,6 +16,7 @@ import { createGateway, type GatewayServices, targetOf } from "../edge/gateway.t
 import { routedTarget } from "../edge/request-checks.ts";
 import { openRouteFile, type RouteFile } from "../edge/route-file.ts";
 import { type RouteTable, RouteTableError } from "../edge/route-table.ts";
+import { listenOn } from "../http-server.ts";
 import { closeServer, createPlainServer, type ListenerHandler } from "../mutual-tls/tls-listener.ts";
 import { TrustError } from "../mutual-tls/trust.ts";
 import { clockSkewJob } from "../observability/clock-skew.ts";
@@ -26,7 +27,7 @@ import { createTokenVerifier } from "../oauth/verify-access-token.ts";
 import { createStaleReport } from "../revocation/stale-report.ts";
 import { createTokenAdmission } from "../revocation/token-admission.ts";
 import { startUpkeep } from "../upkeep.ts";
-import { listenOn, openMutualTls } from "./mutual-tls.ts";
+import { openMutualTls } from "./mutual-tls.ts";
 import { followRevocations } from "./revocation.ts";
 import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
 import type { RunningProcess } from "./with-metrics.ts";

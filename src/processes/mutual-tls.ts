@@ -1,12 +1,13 @@
 /** Mutual TLS of a process: who its clients are, and the listeners that they or their proxies come to. */
 import type { Server } from "node:http";
 import type { Server as HttpsServer } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { HTTP_TIMEOUTS } from "../api/server.ts";
 import { addressSet } from "../address-set.ts";
 import type { SignetServer } from "../api/types.ts";
 import { type Config, ConfigError, type ListenAddress } from "../config.ts";
 import type { Clock } from "../domain/clock.ts";
+import { listenOn } from "../http-server.ts";
 import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
 import {
   type ClientIdentification,
@@ -82,17 +83,6 @@ async function openFiles(
     const hint = development ? "; `signet dev-ca init` makes what development needs" : "";
     throw error instanceof TrustError ? new ConfigError([`${error.message}${hint}`]) : error;
   }
-}
-
-export async function listenOn(
-  server: Server | HttpsServer,
-  { host, port }: ListenAddress,
-): Promise<ListenAddress> {
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen(port, host, resolve);
-  });
-  const { address, port: chosen } = server.address() as AddressInfo;
-  return { host: address, port: chosen };
 }
 
 function identification(

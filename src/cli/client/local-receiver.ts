@@ -1,8 +1,8 @@
 /** The receiver of `signet listen`: on loopback, it verifies what it gets and answers, or asks a program of the user's. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { asObject } from "../../client/json.ts";
 import type { Fetch } from "../../client/runtime.ts";
+import { closeAtOnce, headerText, listenOn, readBody } from "../../http-server.ts";
 import { VerificationError } from "../../receiver/errors.ts";
 import { verify } from "../../receiver/verify.ts";
 import { messageOf } from "../../thrown.ts";
@@ -66,24 +66,6 @@ export interface LocalReceiver {
 interface Answer {
   readonly status: number;
   readonly body?: string | Buffer;
-}
-
-async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > BODY_MAX) {
-      throw new Error("body too large");
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
-}
-
-function header(request: IncomingMessage, name: string): string {
-  const value = request.headers[name];
-  return typeof value === "string" ? value : "";
 }
 
 /** A ping's challenge goes back with the answer, for endpoints that ask for it. */
@@ -155,7 +137,7 @@ class Receiver {
   }
 
   async #answer(request: IncomingMessage, body: Buffer, payload: unknown): Promise<Answer> {
-    if (header(request, "x-service-event-type") === "ping") {
+    if (headerText(request, "x-service-event-type") === "ping") {
       return challengeAnswer(payload);
     }
     if (this.#options.forwardTo === undefined) {
@@ -176,13 +158,13 @@ class Receiver {
       return;
     }
     const { now, onDelivery } = this.#options;
-    const rawBody = await readBody(request);
+    const rawBody = await readBody(request, BODY_MAX);
     const secrets = [await this.#secretInTime()];
     const common = {
       received_at: new Date(now()).toISOString(),
-      event_type: header(request, "x-service-event-type"),
-      delivery_id: header(request, "x-service-delivery-id"),
-      attempt: Number(header(request, "x-service-attempt")),
+      event_type: headerText(request, "x-service-event-type"),
+      delivery_id: headerText(request, "x-service-delivery-id"),
+      attempt: Number(headerText(request, "x-service-attempt")),
     };
     try {
       const { id, scheme, payload } = verify({ rawBody, headers: request.headers, secrets, now: now() });
@@ -217,22 +199,10 @@ export async function startLocalReceiver(options: LocalReceiverOptions): Promise
   const server = createServer((request, response) => {
     receiver.receive(request, response).catch(() => response.destroy());
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(options.port, HOST, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
-  const { port } = server.address() as AddressInfo;
+  const { port } = await listenOn(server, { host: HOST, port: options.port });
   return {
     url: `http://${HOST}:${port}/`,
     setSecret: (secret) => receiver.setSecret(secret),
-    close: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => {
-        server.close(resolve);
-      });
-    },
+    close: async () => await closeAtOnce(server),
   };
 }

@@ -1,0 +1,51 @@
+/** What the small HTTP servers of the processes, the command line and the demo have in common. */
+import type { IncomingMessage, Server } from "node:http";
+import type { Server as HttpsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import type { ListenAddress } from "./settings/setting.ts";
+
+/** Listens; resolves with the address that it got, where port 0 is any that is free. */
+export async function listenOn(
+  server: Server | HttpsServer,
+  { host, port }: ListenAddress,
+): Promise<ListenAddress> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject).listen(port, host, resolve);
+  });
+  const { address, port: chosen } = server.address() as AddressInfo;
+  return { host: address, port: chosen };
+}
+
+/** Closes a server and every connection to it, also what is under way. */
+export async function closeAtOnce(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  server.closeAllConnections();
+  await closed;
+}
+
+/**
+ * The body of a request.
+ *
+ * @param maxBytes more than that is not read
+ * @throws Error when there is more
+ */
+export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxBytes) {
+      throw new Error("body too large");
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** A header's value; empty where it is missing or there are several. */
+export function headerText({ headers }: IncomingMessage, name: string): string {
+  const value = headers[name];
+  return typeof value === "string" ? value : "";
+}
