@@ -18,7 +18,7 @@ import {
   createClientLookup,
   createRetiredClientLookup,
   replaceMac,
-  touchSecretVersions,
+  touchVersions,
 } from "../database/repositories/clients.ts";
 import { useAssertion } from "../database/repositories/workload-credentials.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
@@ -120,7 +120,7 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
     log,
   );
   const lastUsed = createLastUsedRecorder({
-    write: async (used, nowMs) => await touchSecretVersions(pools.issuer, used, nowMs),
+    write: async (used, nowMs) => await touchVersions(pools.issuer, "secret_versions", used, nowMs),
     clock,
     log,
   });

@@ -2,7 +2,8 @@
 import type { Config } from "../config.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool } from "../database/pool.ts";
-import { createProducerLookup, touchProducerSecrets } from "../database/repositories/producer-secrets.ts";
+import { touchVersions } from "../database/repositories/clients.ts";
+import { createProducerLookup } from "../database/repositories/producer-secrets.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { createLastUsedRecorder } from "../oauth/last-used.ts";
@@ -32,7 +33,7 @@ export interface Producers {
 
 export function openProducers({ config, pool, keyring, isAdmitted, clock, log }: ProducerParts): Producers {
   const lastUsed = createLastUsedRecorder({
-    write: async (used, nowMs) => await touchProducerSecrets(pool, used, nowMs),
+    write: async (used, nowMs) => await touchVersions(pool, "producer_secrets", used, nowMs),
     clock,
     log,
   });

@@ -18,7 +18,7 @@ import {
   createClientLookup,
   createRetiredClientLookup,
   replaceMac,
-  touchSecretVersions,
+  touchVersions,
 } from "../../src/database/repositories/clients.ts";
 import { newId } from "../../src/domain/ids.ts";
 import type { RotationRules } from "../../src/domain/secret-version.ts";
@@ -126,7 +126,7 @@ function createServices(
     note: ({ credentialId }, { version }) => {
       const use = { credentialId, version };
       // A database that cannot be written to is no failure of the request.
-      writes.push(touchSecretVersions(pools.issuer, [use], clock.now()).catch(() => undefined));
+      writes.push(touchVersions(pools.issuer, "secret_versions", [use], clock.now()).catch(() => undefined));
     },
     close: async () => void (await Promise.all(writes.splice(0))),
   };

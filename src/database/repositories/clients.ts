@@ -188,14 +188,19 @@ export interface SecretVersionKey {
   readonly version: number;
 }
 
-/** Notes that these versions were used; what was noted within the minute stays. */
-export async function touchSecretVersions(
+/**
+ * Notes that these versions were used; what was noted within the minute stays (role signet_issuer).
+ *
+ * @param table secrets of clients, or of producers
+ */
+export async function touchVersions(
   db: Queryable,
+  table: "secret_versions" | "producer_secrets",
   used: readonly SecretVersionKey[],
   nowMs: number,
 ): Promise<void> {
   await db.query(
-    `UPDATE secret_versions v SET last_used_at = $3
+    `UPDATE ${table} v SET last_used_at = $3
        FROM unnest($1::text[], $2::int[]) AS used (credential_id, version)
       WHERE v.credential_id = used.credential_id AND v.version = used.version
         AND (v.last_used_at IS NULL OR v.last_used_at < $3::timestamptz - interval '1 minute')`,

@@ -2,7 +2,6 @@
 import type { Clock } from "../../domain/clock.ts";
 import { createBatcher } from "../batcher.ts";
 import type { Pool, Queryable } from "../pool.ts";
-import type { SecretVersionKey } from "./clients.ts";
 
 /** How a version stands; nothing of what it is. */
 export interface ProducerSecretRow {
@@ -178,19 +177,4 @@ function producerOf(row: ProducerRow): Producer & { versions: Producer["versions
     dataKey: row.data_key,
     versions: [],
   };
-}
-
-/** Notes that these versions were used; what was noted within the minute stays (role signet_issuer). */
-export async function touchProducerSecrets(
-  db: Queryable,
-  used: readonly SecretVersionKey[],
-  nowMs: number,
-): Promise<void> {
-  await db.query(
-    `UPDATE producer_secrets s SET last_used_at = $3
-       FROM unnest($1::text[], $2::int[]) AS used (credential_id, version)
-      WHERE s.credential_id = used.credential_id AND s.version = used.version
-        AND (s.last_used_at IS NULL OR s.last_used_at < $3::timestamptz - interval '1 minute')`,
-    [used.map((key) => key.credentialId), used.map((key) => key.version), new Date(nowMs)],
-  );
 }
