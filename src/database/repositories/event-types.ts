@@ -49,6 +49,12 @@ export async function lockCatalogue(db: Queryable, tenantId: string): Promise<nu
   return rows[0]?.count ?? 0;
 }
 
+/** Values of the columns description, examples, deprecated_at, replaced_by, archived_at. */
+function contentValues(content: EventTypeContent) {
+  const { description, examples, deprecatedAt, replacedBy, archivedAt } = content;
+  return [description, examples, deprecatedAt, replacedBy, archivedAt];
+}
+
 /** @throws SignetError CONFLICT when the catalogue has the type already */
 export async function insertEventType(
   db: Queryable,
@@ -60,16 +66,7 @@ export async function insertEventType(
     await db.query(
       `INSERT INTO event_types (tenant_id, name, description, examples, deprecated_at, replaced_by, archived_at,
         created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)`,
-      [
-        tenantId,
-        type,
-        content.description,
-        content.examples,
-        content.deprecatedAt,
-        content.replacedBy,
-        content.archivedAt,
-        now,
-      ],
+      [tenantId, type, ...contentValues(content), now],
     );
   } catch (error) {
     if (isUniqueViolation(error, "event_types_pkey")) {
@@ -91,16 +88,7 @@ export async function updateEventType(
   await db.query(
     `UPDATE event_types SET description = $3, examples = $4, deprecated_at = $5, replaced_by = $6, archived_at = $7,
       updated_at = $8 WHERE tenant_id = $1 AND name = $2`,
-    [
-      tenantId,
-      type,
-      content.description,
-      content.examples,
-      content.deprecatedAt,
-      content.replacedBy,
-      content.archivedAt,
-      now,
-    ],
+    [tenantId, type, ...contentValues(content), now],
   );
 }
 
