@@ -1,11 +1,10 @@
 /** Rotations on a schedule (docs/signing.md): the tenant gets the new key without a secret in clear leaving the service. */
-import type { Pool, Queryable } from "../database/pool.ts";
+import type { Queryable } from "../database/pool.ts";
 import { findDataKey } from "../database/repositories/data-keys.ts";
 import { findDueRotations, loadCurrentSecret } from "../database/repositories/endpoint-secrets.ts";
-import { transaction } from "../database/transaction.ts";
 import { publishOwnEvent } from "../delivery/own-event.ts";
-import type { Logger } from "../observability/logger.ts";
 import { generateSecret } from "../receiver/secret.ts";
+import { eachDue, type RoundOptions } from "./each-due.ts";
 import {
   addVersion,
   type EndpointPlace,
@@ -22,30 +21,17 @@ const DAY_MS = 86_400_000;
 /** Endpoints of one round. */
 const ENDPOINTS_MAX = 50;
 
-export interface ScheduledRotationOptions extends EndpointSecretServices {
+export interface ScheduledRotationOptions extends EndpointSecretServices, RoundOptions {
   /** How long a dead letter is kept. */
   readonly deadLetterMs: number;
-  /** Role signet_worker. */
-  readonly pool: Pool;
-  readonly log: Logger;
 }
 
 /** One round; may run beside itself. Resolves with the number of rotations that it has begun. */
 export async function rotateOnSchedule(options: ScheduledRotationOptions): Promise<number> {
-  const { pool, clock, log } = options;
+  const { pool, clock } = options;
   const due = await findDueRotations(pool, { now: new Date(clock.now()), limit: ENDPOINTS_MAX });
-  let begun = 0;
-  for (const place of due) {
-    try {
-      begun += Number(await transaction(pool, async (db) => await rotateOne(db, place, options)));
-    } catch (error) {
-      log.warn(
-        { err: error, tenant_id: place.tenantId, endpoint_id: place.id },
-        "a rotation on schedule could not begin",
-      );
-    }
-  }
-  return begun;
+  const step = async (db: Queryable, place: EndpointPlace) => await rotateOne(db, place, options);
+  return await eachDue(due, { step, failure: "a rotation on schedule could not begin" }, options);
 }
 
 async function rotateOne(
