@@ -8,13 +8,13 @@ import type { Pool } from "../database/pool.ts";
 import {
   failLostGrades,
   finishGrade,
-  type GradeTarget,
   isGradable,
   loadForGrade,
   requeueGrade,
   takeGrade,
   type TakenGrade,
 } from "../database/repositories/endpoint-grades.ts";
+import type { EndpointTarget } from "../database/repositories/stored-secrets.ts";
 import type { HttpSender } from "../delivery/http-sender.ts";
 import type { OpenSecrets } from "../delivery/open-secrets.ts";
 import type { ReceiverAccess } from "../delivery/receiver-access.ts";
@@ -100,7 +100,7 @@ export class GradeRunner {
     }
   }
 
-  async #grade(taken: TakenGrade, target: GradeTarget, mayGoOn: () => Promise<boolean>): Promise<unknown> {
+  async #grade(taken: TakenGrade, target: EndpointTarget, mayGoOn: () => Promise<boolean>): Promise<unknown> {
     const { endpointId } = taken;
     const { url, requestVersion, tenantId, wrappedDataKey } = target;
     const { http, access, openSecrets, signer, headerBrand, clock, randomBytes, limits } = this.#options;

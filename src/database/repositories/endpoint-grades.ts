@@ -1,11 +1,11 @@
 /** Grades of receivers: what was asked for, and what came of it. */
 import type { Queryable } from "../pool.ts";
 import {
-  joinSecrets,
-  SECRET_COLUMNS,
-  type SecretColumns,
-  type StoredSecrets,
-  toStoredSecrets,
+  type EndpointTarget,
+  TARGET_COLUMNS,
+  TARGET_FROM,
+  type TargetColumns,
+  toTarget,
 } from "./stored-secrets.ts";
 
 export type GradeState = "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED";
@@ -175,47 +175,16 @@ export async function finishGrade(
   });
 }
 
-/** What the requests of a grade are made of. */
-export interface GradeTarget extends StoredSecrets {
-  readonly tenantId: string;
-  readonly url: string;
-  readonly requestVersion: number | null;
-  readonly wrappedDataKey: string;
-  /** Since when the tenant's secrets stay as they are. */
-  readonly heldAt: Date | null;
-}
-
 const GRADABLE = "e.state = 'ACTIVE' AND t.state = 'ACTIVE' AND t.held_at IS NULL";
 
 /** The endpoint as it is now; undefined when it takes no deliveries. */
-export async function loadForGrade(db: Queryable, id: string): Promise<GradeTarget | undefined> {
-  const { rows } = await db.query<
-    SecretColumns & {
-      tenant_id: string;
-      url: string;
-      request_version: number | null;
-      data_key: string;
-      held_at: Date | null;
-    }
-  >({
+export async function loadForGrade(db: Queryable, id: string): Promise<EndpointTarget | undefined> {
+  const { rows } = await db.query<TargetColumns>({
     name: "load-for-grade",
-    text: `SELECT e.tenant_id, e.url, e.request_version, ${SECRET_COLUMNS}, t.data_key, t.held_at FROM endpoints e
-      ${joinSecrets("e.id")}
-      JOIN tenants t ON t.id = e.tenant_id
-      WHERE e.id = $1 AND ${GRADABLE}`,
+    text: `SELECT ${TARGET_COLUMNS} FROM ${TARGET_FROM} WHERE e.id = $1 AND ${GRADABLE}`,
     values: [id],
   });
-  const row = rows[0];
-  return row === undefined
-    ? undefined
-    : {
-        tenantId: row.tenant_id,
-        url: row.url,
-        requestVersion: row.request_version,
-        wrappedDataKey: row.data_key,
-        heldAt: row.held_at,
-        ...toStoredSecrets(row),
-      };
+  return rows[0] === undefined ? undefined : toTarget(rows[0]);
 }
 
 /** Whether the endpoint still is what has agreed to be graded. */

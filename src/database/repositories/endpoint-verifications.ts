@@ -2,11 +2,11 @@
 import { ENDPOINT_MOVES } from "../../domain/endpoint-state.ts";
 import type { Queryable } from "../pool.ts";
 import {
-  joinSecrets,
-  SECRET_COLUMNS,
-  type SecretColumns,
-  type StoredSecrets,
-  toStoredSecrets,
+  type EndpointTarget,
+  TARGET_COLUMNS,
+  TARGET_FROM,
+  type TargetColumns,
+  toTarget,
 } from "./stored-secrets.ts";
 import {
   type Endpoint,
@@ -74,15 +74,9 @@ export async function takeWantedVerifications(
 }
 
 /** What a ping is made of. */
-export interface PingTarget extends StoredSecrets {
-  readonly tenantId: string;
-  readonly url: string;
+export interface PingTarget extends EndpointTarget {
   readonly metadata: string | null;
-  readonly requestVersion: number | null;
   readonly requireEcho: boolean;
-  readonly wrappedDataKey: string;
-  /** Since when the tenant's secrets stay as they are. */
-  readonly heldAt: Date | null;
 }
 
 /** The endpoint to ping; undefined when it does not wait for this generation's ping any more. */
@@ -91,37 +85,16 @@ export async function loadForPing(
   id: string,
   generation: number,
 ): Promise<PingTarget | undefined> {
-  const { rows } = await db.query<
-    SecretColumns & {
-      tenant_id: string;
-      url: string;
-      metadata: string | null;
-      request_version: number | null;
-      require_echo: boolean;
-      data_key: string;
-      held_at: Date | null;
-    }
-  >({
+  const { rows } = await db.query<TargetColumns & { metadata: string | null; require_echo: boolean }>({
     name: "load-for-ping",
-    text: `SELECT e.tenant_id, e.url, e.metadata, e.request_version, e.require_echo, ${SECRET_COLUMNS}, t.data_key, t.held_at FROM endpoints e
-      ${joinSecrets("e.id")}
-      JOIN tenants t ON t.id = e.tenant_id
+    text: `SELECT ${TARGET_COLUMNS}, e.metadata, e.require_echo FROM ${TARGET_FROM}
       WHERE e.id = $1 AND e.generation = $2 AND e.state = 'PENDING'`,
     values: [id, generation],
   });
   const row = rows[0];
   return row === undefined
     ? undefined
-    : {
-        tenantId: row.tenant_id,
-        url: row.url,
-        metadata: row.metadata,
-        requestVersion: row.request_version,
-        requireEcho: row.require_echo,
-        wrappedDataKey: row.data_key,
-        heldAt: row.held_at,
-        ...toStoredSecrets(row),
-      };
+    : { ...toTarget(row), metadata: row.metadata, requireEcho: row.require_echo };
 }
 
 export interface PingRecord {

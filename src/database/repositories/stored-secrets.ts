@@ -1,4 +1,7 @@
-/** The versions of an endpoint's secret as a sender loads them: the current one, and what signs beside it. */
+/**
+ * The versions of an endpoint's secret as a sender loads them, the current one and what signs beside it; and the
+ * endpoint itself, for what is sent outside a delivery.
+ */
 import type { RotationTimes } from "../../domain/signing-secrets.ts";
 
 export interface StoredSecret {
@@ -58,5 +61,41 @@ function besideSecret(row: SecretColumns): StoredSecrets["besideSecret"] {
     state,
     currentAt: row.current_at,
     overlapEndsAt: row.overlap_ends_at,
+  };
+}
+
+/** What a request to an endpoint is made of, when it is no delivery. */
+export interface EndpointTarget extends StoredSecrets {
+  readonly tenantId: string;
+  readonly url: string;
+  readonly requestVersion: number | null;
+  readonly wrappedDataKey: string;
+  /** Since when the tenant's secrets stay as they are. */
+  readonly heldAt: Date | null;
+}
+
+export interface TargetColumns extends SecretColumns {
+  tenant_id: string;
+  url: string;
+  request_version: number | null;
+  data_key: string;
+  held_at: Date | null;
+}
+
+/** Of {@link TARGET_FROM}. */
+export const TARGET_COLUMNS = `e.tenant_id, e.url, e.request_version, ${SECRET_COLUMNS}, t.data_key, t.held_at`;
+
+export const TARGET_FROM = `endpoints e
+      ${joinSecrets("e.id")}
+      JOIN tenants t ON t.id = e.tenant_id`;
+
+export function toTarget(row: TargetColumns): EndpointTarget {
+  return {
+    tenantId: row.tenant_id,
+    url: row.url,
+    requestVersion: row.request_version,
+    wrappedDataKey: row.data_key,
+    heldAt: row.held_at,
+    ...toStoredSecrets(row),
   };
 }
