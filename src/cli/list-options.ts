@@ -1,17 +1,25 @@
 import type { Command } from "commander";
 
-export interface ListOptions {
-  readonly json?: boolean;
+/** Which page of a list. */
+export interface PageOfList {
   readonly limit?: string;
   readonly cursor?: string;
 }
 
-/** Adds what every `list` takes. */
-export function withListOptions(command: Command): Command {
+export interface ListOptions extends PageOfList {
+  readonly json?: boolean;
+}
+
+/** Adds what says which page. */
+export function withPageOfList(command: Command): Command {
   return command
-    .option("--limit <number>", "most items, 1 to 100")
-    .option("--cursor <cursor>", "where the page before ended")
-    .option("--json", "print the API's object");
+    .option("--limit <number>", "most items of a page, 1 to 100")
+    .option("--cursor <cursor>", "where the page before ended");
+}
+
+/** Adds what every `list` of an operator takes. */
+export function withListOptions(command: Command): Command {
+  return withPageOfList(command).option("--json", "print the API's object");
 }
 
 /** The options as a query string, with filters that were given. */

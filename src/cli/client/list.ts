@@ -2,23 +2,19 @@
 import type { Command } from "commander";
 import type { List, PageOptions } from "../../client/paging.ts";
 import type { CliContext } from "../context.ts";
+import { type PageOfList, withPageOfList } from "../list-options.ts";
 import { printPage } from "../output.ts";
 import { wholeNumber } from "./command.ts";
 import { given } from "./given.ts";
 import type { ClientOptions } from "./open-client.ts";
 
-export interface PageChoice extends ClientOptions {
-  readonly limit?: string;
-  readonly cursor?: string;
+export interface PageChoice extends ClientOptions, PageOfList {
   readonly all?: boolean;
 }
 
 /** Adds what every list takes. */
 export function withPages(command: Command): Command {
-  return command
-    .option("--limit <number>", "most items of a page, 1 to 100")
-    .option("--cursor <cursor>", "where the page before ended")
-    .option("--all", "every page, one after the other");
+  return withPageOfList(command).option("--all", "every page, one after the other");
 }
 
 /** The part of a list that was asked for. */
