@@ -1,6 +1,4 @@
 /** How the edge signs who calls: HMAC-SHA-256 over the identity, the method and the target that it forwards. */
-import { createHmac, type KeyObject } from "node:crypto";
-
 /** Names of the headers, as Node spells them. */
 export const IDENTITY_HEADER = "x-signet-identity";
 export const IDENTITY_SIGNATURE_HEADER = "x-signet-identity-signature";
@@ -24,7 +22,7 @@ export interface EdgeIdentity {
   readonly iat: number;
 }
 
-/** The bytes of a signature; `identity` is the header's value. */
-export function identityMac(key: KeyObject, identity: string, { method, target }: SignedRequest): Buffer {
-  return createHmac("sha256", key).update(`${identity}\n${method}\n${target}`).digest();
+/** What is signed; `identity` is the header's value. */
+export function signedText(identity: string, { method, target }: SignedRequest): string {
+  return `${identity}\n${method}\n${target}`;
 }

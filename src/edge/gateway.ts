@@ -10,7 +10,7 @@ import { createServer } from "../api/server.ts";
 import type { SignetServer } from "../api/types.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
-import { identityHeaders } from "../edge-identity/sign.ts";
+import { createIdentitySigner } from "../edge-identity/sign.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { Logger } from "../observability/logger.ts";
@@ -74,23 +74,21 @@ export function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
   };
 }
 
-function dataPlaneHeaders(route: EdgeRoute, clock: Clock) {
-  const { upstream, forwardAuthorization } = route;
+function dataPlaneHeaders({ upstream, forwardAuthorization }: EdgeRoute, clock: Clock) {
+  const sign = createIdentitySigner(upstream.identityKey);
   return (request: FastifyRequest, kept: IncomingHttpHeaders): IncomingHttpHeaders => {
     if (!forwardAuthorization) {
       delete kept.authorization;
     }
-    const { tenantId: tenant, principalId: principal, region } = request.identity;
-    const identity = {
-      tenant,
-      principal,
-      scope: [...request.identity.scopes].join(" "),
-      region,
-      request_id: request.id,
-      iat: Math.floor(clock.now() / 1_000),
-    };
-    const signed = { method: request.method, target: request.raw.url ?? "" };
-    return Object.assign(kept, identityHeaders(upstream.identityKey, identity, signed));
+    return Object.assign(
+      kept,
+      sign(request.identity, {
+        requestId: request.id,
+        iat: Math.floor(clock.now() / 1_000),
+        method: request.method,
+        target: request.raw.url ?? "",
+      }),
+    );
   };
 }
 
