@@ -21,6 +21,8 @@ export interface StreamCaller {
   readonly tenantId: string;
   /** Unix milliseconds. */
   readonly endsAtMs: number;
+  /** The position of an earlier stream that this one goes on from. */
+  readonly sinceMs?: number | undefined;
   /** Whether the caller may still look; asked every 5 seconds. */
   readonly isAdmitted: () => Promise<boolean>;
 }
@@ -33,7 +35,7 @@ function event(name: string, data: unknown): string {
 
 async function* lines(
   stream: DeliveryStream,
-  { endsAtMs, isAdmitted }: StreamCaller,
+  { endsAtMs, sinceMs, isAdmitted }: StreamCaller,
   clock: Clock,
 ): AsyncGenerator<string> {
   yield "retry: 5000\n\n";
@@ -52,10 +54,12 @@ async function* lines(
       yield event("end", { reason: end });
       return;
     }
-    const ready = stream.ready && !told ? event("ready", {}) : "";
+    const ready =
+      stream.ready && !told ? event("ready", sinceMs === undefined ? {} : { complete: stream.complete }) : "";
     told ||= stream.ready;
     const text = ready + changed.map((row) => event("delivery", presentDelivery(row))).join("");
-    yield text === "" ? ": still here\n\n" : text;
+    // After all of what it stands for: who has read half of that is told it again.
+    yield `${text}${told ? `id: ${stream.position}\n` : ""}: still here\n\n`;
   }
 }
 
@@ -70,8 +74,8 @@ export async function sendDeliveries(
   caller: StreamCaller,
   { streams, clock }: StreamingServices,
 ): Promise<FastifyReply> {
-  const { tenantId, endsAtMs } = caller;
-  const stream = streams.follow(tenantId);
+  const { tenantId, endsAtMs, sinceMs } = caller;
+  const stream = streams.follow(tenantId, sinceMs);
   const readable = Readable.from(lines(stream, caller, clock), { highWaterMark: 1 });
   // A client that reads nothing does not learn of the end: it is cut off.
   const cut = setTimeout(() => readable.destroy(), Math.max(0, endsAtMs - clock.now()) + LINGER_MS);

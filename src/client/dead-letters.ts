@@ -1,4 +1,5 @@
 /** The dead-letter queue: deliveries that have failed 17 times, for 7 days. */
+import { DeadLetterExport } from "./dead-letter-export.ts";
 import type { AttemptError, Delivery, DeliveryFilter } from "./deliveries.ts";
 import { type IdempotentOptions, idempotencyKeyOf } from "./idempotency.ts";
 import { List, type PageOptions } from "./paging.ts";
@@ -31,6 +32,11 @@ export class DeadLetters {
 
   list(filter: DeliveryFilter = {}): List<DeadLetter> {
     return new List(this.#transport, PATH, filter);
+  }
+
+  /** All that the filter finds, with their events, in one answer that is read while it comes; two at once per tenant. */
+  export(filter: Omit<DeliveryFilter, "limit" | "cursor" | "state"> = {}): DeadLetterExport {
+    return new DeadLetterExport(this.#transport, filter);
   }
 
   /** The queue in numbers, by endpoint, reason and class of failure. */

@@ -1,4 +1,5 @@
 /** Deliveries and their attempts. */
+import { DeliveryStream, type DeliveryStreamOptions } from "./delivery-stream.ts";
 import { List, type PageOptions } from "./paging.ts";
 import { type CallOptions, segment, type Transport } from "./transport.ts";
 
@@ -104,6 +105,14 @@ export class Deliveries {
       ...options,
     });
     return data;
+  }
+
+  /**
+   * Deliveries as they change from now on, or since `lastEventId`: of the tenant's newest 200, looked at once a second.
+   * Each loop over it is a connection; ten at once for each process of the service.
+   */
+  stream(options: DeliveryStreamOptions = {}): DeliveryStream {
+    return new DeliveryStream(this.#transport, options);
   }
 
   /** The last 24 hours, oldest first; up to 30 seconds old. */

@@ -1,9 +1,12 @@
 /** One request and its answer as JSON, with every failure as an error of this library. */
 import { type Problem, SignetApiError, SignetTransportError } from "./errors.ts";
 import { retryAfterMs } from "./retry.ts";
-import type { Runtime } from "./runtime.ts";
+import { abortable, type Runtime } from "./runtime.ts";
 
+const UNREACHED = "cannot be reached";
 const USER_AGENT = "signet-client";
+/** Beyond any page of a list: 100 events of 256 KiB, escaped. */
+const MAX_ANSWER_BYTES = 67_108_864;
 
 export interface Exchange {
   readonly method: string;
@@ -41,7 +44,10 @@ function apiError(response: Response, text: string, now: number): SignetApiError
   });
 }
 
-function transportError(error: unknown, url: string, timeout: AbortSignal): SignetTransportError {
+function transportError(
+  error: unknown,
+  { url, timeout, what }: { readonly url: string; readonly timeout: AbortSignal; readonly what: string },
+): SignetTransportError {
   const { origin } = new URL(url);
   if (timeout.aborted) {
     return new SignetTransportError("TIMEOUT", `${origin} has not answered in time`);
@@ -49,25 +55,47 @@ function transportError(error: unknown, url: string, timeout: AbortSignal): Sign
   // `fetch` says only "fetch failed"; what happened is its cause.
   const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const message = reason instanceof Error ? reason.message : String(reason);
-  return new SignetTransportError("CONNECTION", `${origin} cannot be reached: ${message}`, reason);
+  return new SignetTransportError("CONNECTION", `${origin} ${what}: ${message}`, reason);
+}
+
+async function request(runtime: Runtime, exchange: Exchange, signal: AbortSignal): Promise<Response> {
+  const { method, url, headers, body } = exchange;
+  return await runtime.fetch(url, {
+    method,
+    headers: { accept: "application/json", "user-agent": USER_AGENT, ...headers },
+    // A redirect would carry the token, or the secret, to another place.
+    redirect: "manual",
+    signal,
+    ...(body === undefined ? {} : { body }),
+  });
+}
+
+async function readText({ body }: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let [text, length] = ["", 0];
+  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
+    length += chunk.length;
+    if (length > MAX_ANSWER_BYTES) {
+      throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
+    }
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+function signalOf(limit: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
+  return signal === undefined ? limit : AbortSignal.any([limit, signal]);
 }
 
 async function send(runtime: Runtime, exchange: Exchange): Promise<{ response: Response; text: string }> {
-  const { method, url, headers, body, timeoutMs, signal } = exchange;
+  const { url, timeoutMs, signal } = exchange;
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
-    const response = await runtime.fetch(url, {
-      method,
-      headers: { accept: "application/json", "user-agent": USER_AGENT, ...headers },
-      // A redirect would carry the token, or the secret, to another place.
-      redirect: "manual",
-      signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
-      ...(body === undefined ? {} : { body }),
-    });
-    return { response, text: await response.text() };
+    const response = await request(runtime, exchange, signalOf(timeout, signal));
+    return { response, text: await readText(response) };
   } catch (error) {
     signal?.throwIfAborted();
-    throw transportError(error, url, timeout);
+    throw transportError(error, { url, timeout, what: UNREACHED });
   }
 }
 
@@ -92,5 +120,112 @@ export async function exchangeJson(runtime: Runtime, exchange: Exchange): Promis
       "INVALID_ANSWER",
       `${new URL(exchange.url).origin} did not answer in JSON`,
     );
+  }
+}
+
+/** An answer that has begun. */
+export interface OpenAnswer {
+  readonly headers: Headers;
+  /** To be read once. Rejects when it breaks off, and when nothing comes for too long. */
+  readonly chunks: AsyncIterable<Uint8Array>;
+  /** Gives the connection up; after the end it does nothing. */
+  readonly close: () => Promise<void>;
+}
+
+/** Aborts its signal when nothing comes for so long; time that the reader takes for itself does not count. */
+class Patience {
+  readonly #controller = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  start(ms: number): void {
+    this.#timer = setTimeout(() => this.#controller.abort(), ms);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  giveUp(): void {
+    this.stop();
+    this.#controller.abort();
+  }
+}
+
+/**
+ * Sends the request and returns once the answer has begun.
+ *
+ * @throws SignetApiError for any status but 2xx, SignetTransportError, the signal's reason
+ */
+export async function exchangeStream(
+  runtime: Runtime,
+  exchange: Exchange,
+  { mediaType, idleMs }: { readonly mediaType: string; readonly idleMs: number },
+): Promise<OpenAnswer> {
+  const { url, signal, timeoutMs, confidential } = exchange;
+  const patience = new Patience();
+  const either = signalOf(patience.signal, signal);
+  const failure = (error: unknown, what = UNREACHED): unknown => {
+    signal?.throwIfAborted();
+    return transportError(error, { url, timeout: patience.signal, what });
+  };
+  patience.start(timeoutMs);
+  const headers = { ...exchange.headers, accept: mediaType };
+  const response = await request(runtime, { ...exchange, headers }, either).catch((error: unknown) => {
+    throw failure(error);
+  });
+  if (!response.ok) {
+    const text = await readText(response).catch((error: unknown) => {
+      throw failure(error);
+    });
+    patience.stop();
+    throw apiError(response, withoutConfidential(text, confidential), runtime.clock.now());
+  }
+  patience.stop();
+  const { origin } = new URL(url);
+  if (response.headers.get("content-type")?.split(";")[0]?.trim() !== mediaType || response.body === null) {
+    patience.giveUp();
+    throw new SignetTransportError("INVALID_ANSWER", `${origin} did not answer with ${mediaType}`);
+  }
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  return {
+    headers: response.headers,
+    chunks: chunksOf(reader, { patience, idleMs, either, failure }),
+    close: async () => {
+      patience.giveUp();
+      await reader.cancel().catch(() => undefined);
+    },
+  };
+}
+
+interface Reading {
+  readonly patience: Patience;
+  readonly idleMs: number;
+  readonly either: AbortSignal;
+  readonly failure: (error: unknown, what?: string) => unknown;
+}
+
+async function* chunksOf(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  { patience, idleMs, either, failure }: Reading,
+): AsyncGenerator<Uint8Array, void, void> {
+  try {
+    for (;;) {
+      patience.start(idleMs);
+      const read = await abortable(reader.read(), either).catch((error: unknown) => {
+        throw failure(error, "has broken off");
+      });
+      patience.stop();
+      if (read.done) {
+        return;
+      }
+      yield read.value;
+    }
+  } finally {
+    patience.giveUp();
+    await reader.cancel().catch(() => undefined);
   }
 }

@@ -20,8 +20,10 @@ export type {
   RevokeOptions,
   SecretVersion,
 } from "./credentials.ts";
+export type { DeadLetterExport } from "./dead-letter-export.ts";
 export type { DeadLetter, DeadLetterGroup } from "./dead-letters.ts";
 export type { Attempt, AttemptError, Delivery, DeliveryFilter, DeliveryState } from "./deliveries.ts";
+export type { DeliveryStream, DeliveryStreamOptions } from "./delivery-stream.ts";
 export type {
   EndpointSecretVersion,
   EndpointSecretVersions,

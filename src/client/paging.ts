@@ -15,8 +15,21 @@ export interface PageOptions extends CallOptions {
   readonly cursor?: string;
 }
 
-interface ListFilter extends PageOptions {
+/** What a list is chosen by. */
+export interface ListFilter extends PageOptions {
   readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** The filter as the API's query, and what is none of it. */
+export function splitFilter(filter: ListFilter): {
+  readonly query: Query;
+  readonly cursor: string | undefined;
+  readonly signal: AbortSignal | undefined;
+} {
+  const { cursor, signal, metadata = {}, ...query } = filter;
+  const members = Object.entries(metadata).map(([key, value]) => [`metadata[${key}]`, value]);
+  // What a filter adds to the page are texts and times.
+  return { query: { ...query, ...Object.fromEntries(members) }, cursor, signal };
 }
 
 /**
@@ -30,12 +43,10 @@ export class List<Item> implements AsyncIterable<Item> {
   readonly #options: CallOptions;
 
   constructor(transport: Transport, path: string, filter: ListFilter) {
-    const { cursor, signal, metadata = {}, ...query } = filter;
+    const { query, cursor, signal } = splitFilter(filter);
     this.#transport = transport;
     this.#path = path;
-    const members = Object.entries(metadata).map(([key, value]) => [`metadata[${key}]`, value]);
-    // What a filter adds to the page are texts and times.
-    this.#query = { ...query, ...Object.fromEntries(members) };
+    this.#query = query;
     this.#cursor = cursor;
     this.#options = signal === undefined ? {} : { signal };
   }

@@ -10,7 +10,13 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 /** Something that an operator should know and that stopped nothing. */
 export interface Warning {
-  readonly code: "REFRESH_FAILED" | "STORE_UNREADABLE" | "STORE_EXPOSED" | "SUCCESSOR_NOT_STORED";
+  readonly code:
+    | "REFRESH_FAILED"
+    | "STORE_UNREADABLE"
+    | "STORE_EXPOSED"
+    | "SUCCESSOR_NOT_STORED"
+    | "STREAM_INTERRUPTED"
+    | "DELIVERIES_MISSED";
   readonly message: string;
   readonly cause?: unknown;
 }
@@ -62,7 +68,11 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | un
   if (signal === undefined) {
     return await promise;
   }
-  signal.throwIfAborted();
+  if (signal.aborted) {
+    // Nobody waits for it any more; that it fails as well is no news.
+    promise.catch(() => undefined);
+    throw signal.reason as Error;
+  }
   let stop: (() => void) | undefined;
   const aborted = new Promise<never>((_resolve, reject) => {
     stop = () => reject(signal.reason as Error);

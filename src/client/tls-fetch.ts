@@ -4,12 +4,11 @@
  */
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
+import { Readable } from "node:stream";
 import { createSecureContext, type SecureContextOptions } from "node:tls";
 import type { Clock, Fetch } from "./runtime.ts";
 
 const MAX_CONNECTIONS = 64;
-/** Beyond any page of a list: 100 events of 256 KiB, escaped. */
-const MAX_ANSWER_BYTES = 67_108_864;
 const RELOAD_MS = 30_000;
 /** Statuses whose answers have no body (Fetch standard). */
 const WITHOUT_BODY = new Set([204, 205, 304]);
@@ -84,18 +83,13 @@ class Agents {
   }
 }
 
-async function readBody(incoming: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > MAX_ANSWER_BYTES) {
-      incoming.destroy();
-      throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
-    }
-    chunks.push(chunk);
+/** The body as it comes: an answer that breaks off is an error for who reads it. */
+function bodyOf(incoming: IncomingMessage, status: number): ReadableStream | null {
+  if (WITHOUT_BODY.has(status)) {
+    incoming.resume();
+    return null;
   }
-  return Buffer.concat(chunks);
+  return Readable.toWeb(incoming) as ReadableStream;
 }
 
 function headersOf({ rawHeaders }: IncomingMessage): Headers {
@@ -149,9 +143,8 @@ export function createTlsFetch(source: TlsSource, clock: Clock = Date): Fetch {
       throw new TypeError("a client certificate needs an https address");
     }
     const incoming = await exchange(await agents.agent(), url, init);
-    const body = await readBody(incoming);
     const status = incoming.statusCode ?? 0;
-    return new Response(WITHOUT_BODY.has(status) ? null : new Uint8Array(body), {
+    return new Response(bodyOf(incoming, status), {
       status,
       headers: headersOf(incoming),
     });

@@ -76,7 +76,9 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     events: new EventService(reading),
     deliveries,
     exportDeadLetters: createDeadLetterExport(deliveries),
-    streams: new DeliveryStreams(deliveries, (err) => log.warn({ err }, "streams: deliveries not read")),
+    streams: new DeliveryStreams(deliveries, clock, (err) =>
+      log.warn({ err }, "streams: deliveries not read"),
+    ),
     replays: { service: replays, pool: pools.api, pepper, clock, randomBytes },
     grades: new GradeService({ pool: pools.api, clock, randomBytes }),
     eventTypes: new EventTypeService({

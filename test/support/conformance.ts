@@ -41,6 +41,9 @@ function specificity(path: string): number {
 }
 
 function readBody(text: string, type: string): unknown {
+  if (type === "application/x-ndjson" || type === "text/event-stream") {
+    return text;
+  }
   return type === "application/x-www-form-urlencoded"
     ? Object.fromEntries(new URLSearchParams(text))
     : JSON.parse(text);

@@ -204,10 +204,10 @@ const DELIVERY_OPERATIONS: OperationTexts = {
     id: "streamDeliveries",
     summary: "Follow deliveries as they change",
     description:
-      "Server-sent events. `ready` comes first: what changes from then on is told. Each `delivery` is a delivery as it stands now, of the tenant's newest 200, looked at once a second; a change of an older one is not told, and of several changes within a second the last is. A line `:` comes at least every 5 seconds. `end` with its `reason` (`expired`, `revoked`, `closing`) is the last event: with the token, the stream ends. A tenant may have 10 streams open for each api process; the next is answered with 429.",
+      "Server-sent events. `ready` comes first: what changes from then on is told. Each `delivery` is a delivery as it stands now, of the tenant's newest 200, looked at once a second; a change of an older one is not told, and of several changes within a second the last is. At least every 5 seconds comes a line `:`, with an `id` that everything before it has been told up to: a new stream that is given it in `Last-Event-ID`, by whichever process, first tells what may have changed since, some of it perhaps again, and its `ready` has `complete`: false where more came than the newest 200. `end` with its `reason` (`expired`, `revoked`, `closing`) is the last event: with the token, the stream ends. A tenant may have 10 streams open for each api process; the next is answered with 429.",
     answer: { type: "string", description: "Server-sent events" },
     answerType: "text/event-stream",
-    answered: "event: ready\\ndata: {}\\n\\n",
+    answered: "event: ready\\ndata: {}\\n\\nid: 1763650000000\\n: still here\\n\\n",
     errors: ["RATE_LIMITED"],
   },
   "GET /v1/webhooks/stats": {

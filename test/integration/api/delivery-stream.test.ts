@@ -26,6 +26,8 @@ interface Listening {
   readonly status: number;
   readonly contentType: string | null;
   readonly told: Told[];
+  /** The `id`s, in order. */
+  readonly positions: string[];
   /** Resolves when the service has ended the stream. */
   readonly over: Promise<void>;
   close(): void;
@@ -42,6 +44,7 @@ async function listen(headers: Record<string, string>, path = PATH): Promise<Lis
   const abort = new AbortController();
   const response = await fetch(`${api.publicUrl}${path}`, { headers, signal: abort.signal });
   const told: Told[] = [];
+  const positions: string[] = [];
   const read = async (): Promise<void> => {
     let text = "";
     const decoder = new TextDecoder();
@@ -51,6 +54,10 @@ async function listen(headers: Record<string, string>, path = PATH): Promise<Lis
       text = blocks.pop() ?? "";
       for (const block of blocks) {
         const [, event, data] = /^event: (.+)\ndata: (.+)$/.exec(block) ?? [];
+        const [, position] = /^id: (\d+)$/m.exec(block) ?? [];
+        if (position !== undefined) {
+          positions.push(position);
+        }
         if (event !== undefined) {
           told.push({ event, data: JSON.parse(data ?? "") as Told["data"] });
         }
@@ -61,6 +68,7 @@ async function listen(headers: Record<string, string>, path = PATH): Promise<Lis
     status: response.status,
     contentType: response.headers.get("content-type"),
     told,
+    positions,
     over: read().catch(() => undefined),
     close: () => abort.abort(),
   };
@@ -135,4 +143,37 @@ test("a hundred changes within seconds are told as few, and the last as the deli
     "the last change",
   );
   expect(listening.told.length).toBeLessThan(50);
+});
+
+test("who comes back with the id that they were last told is told what has changed meanwhile", async () => {
+  const tenant = await createTenant(api);
+  await createEndpoint(api, tenant);
+  const before = await publish(tenant);
+  const first = await listenAs(tenant);
+  await eventually(async () => expect(first.positions.length).toBeGreaterThan(0), "a position");
+  first.close();
+  const meanwhile = await publish(tenant);
+  const position = first.positions.at(-1) ?? "";
+  const second = await listen({ ...bearer(tenant.token), "last-event-id": position });
+  await eventually(
+    async () =>
+      expect(second.told.at(-1)).toMatchObject({ event: "delivery", data: { event_id: meanwhile } }),
+    "what came meanwhile",
+  );
+  expect(second.told[0]).toEqual({ event: "ready", data: { complete: true } });
+  // An hour later, what was accepted long before is no news.
+  const later = await listen({
+    ...bearer(tenant.token),
+    "last-event-id": String(Number(position) + 3_600_000),
+  });
+  await eventually(
+    async () => expect(later.told).toEqual([{ event: "ready", data: { complete: true } }]),
+    "ready",
+  );
+  expect(JSON.stringify(later.told)).not.toContain(before);
+
+  const refused = await fetch(`${api.publicUrl}${PATH}`, {
+    headers: { ...bearer(tenant.token), "last-event-id": "yesterday" },
+  });
+  expect(refused.status).toBe(400);
 });

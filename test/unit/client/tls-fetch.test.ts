@@ -21,15 +21,26 @@ const localhost = await root.issue({
 let server: Server;
 let url: string;
 let connections: number;
+/** Lets an answer that has begun break off. */
+let release: () => void;
+let released: Promise<void>;
 
 beforeEach(async () => {
   connections = 0;
+  released = new Promise((resolve) => {
+    release = resolve;
+  });
   server = createServer(
     { ...localhost, ca: root.cert, requestCert: true, rejectUnauthorized: false },
     (request, response) => {
       const socket = request.socket as TLSSocket;
       void text(request).then((body) => {
         const status = Number(request.headers["x-status"] ?? 200);
+        if (request.url === "/broken") {
+          response.write("first");
+          void released.then(() => response.destroy());
+          return;
+        }
         response.writeHead(status, { "x-twice": ["a", "b"], location: "/elsewhere" });
         const { method, headers } = request;
         const name = socket.authorized ? socket.getPeerCertificate().subject.CN : null;
@@ -85,6 +96,19 @@ test("it reads answers without a body, and follows no redirect", async () => {
   const empty = await fetch(url, { method: "DELETE", headers: { "x-status": "204" } });
   expect({ status: empty.status, text: await empty.text() }).toEqual({ status: 204, text: "" });
   expect((await fetch(url, { headers: { "x-status": "307" } })).status).toBe(307);
+});
+
+test("an answer is read while it comes, and one that breaks off is an error", async () => {
+  const response = await createTlsFetch(material)(url.replace("/path", "/broken"), {});
+  const pieces: string[] = [];
+  const reading = async (): Promise<void> => {
+    for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+      pieces.push(Buffer.from(piece).toString());
+      release();
+    }
+  };
+  await expect(reading()).rejects.toThrow(/aborted/);
+  expect(pieces).toEqual(["first"]);
 });
 
 test("it takes up a renewed certificate within half a minute, on a new connection", async () => {
