@@ -15,8 +15,15 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from "@temporalio/workflow";
-import type { DeliverActivities } from "../activities/types.ts";
+import type { AttemptResult, DeliverActivities } from "../activities/types.ts";
 import { DeliveryLedger, type Wave } from "./delivery-ledger.ts";
+import {
+  attemptSummary,
+  changeSummary,
+  DELIVER_HANDLERS,
+  deliverDetails,
+  outcomeWords,
+} from "./descriptions.ts";
 import {
   attemptNowSignal,
   cancelSignal,
@@ -55,6 +62,8 @@ const { replay, cancel, expire } = proxyActivities<DeliverActivities>({
 /** Attempts at which the search attributes follow; each upsert costs a write in Temporal's visibility store. */
 const UPSERT_AT: ReadonlySet<number> = new Set([2, 5, 9, 13, 17]);
 const POSTPONE_MS = 30_000;
+/** Most carriers are never described in any other way. */
+const FIRST_UNDER_WAY = "The first attempts are under way.";
 /** A run longer than this is continued as new before the quiet week, so that little history is kept. */
 const LONG_HISTORY = 40;
 
@@ -69,6 +78,10 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
   let waves = 0;
   let landed = 0;
   listen(inbox, ledger);
+  const fresh = input.progress === undefined;
+  if (fresh) {
+    setCurrentDetails(FIRST_UNDER_WAY);
+  }
 
   while (ledger.open > 0) {
     while (inbox.length > 0) {
@@ -90,10 +103,13 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
     if (waves === landed && inbox.length === 0) {
       await rest(ledger);
     }
-    describe(ledger);
-    await waitUntil(ledger.nextDueMs, () => inbox.length > 0 || landed > seen || ledger.open === 0);
+    if (!fresh || landed > 0) {
+      describe(ledger);
+    }
+    await waitUntil(ledger, () => inbox.length > 0 || landed > seen || ledger.open === 0);
   }
   const result = ledger.result;
+  setCurrentDetails(`Ended: ${outcomeWords(result)}.`);
   if (result.expired > 0) {
     throw ApplicationFailure.create({
       type: DELIVERY_EXPIRED,
@@ -109,11 +125,11 @@ function listen(inbox: Message[], ledger: DeliveryLedger): void {
   const push = (kind: Message["kind"]) => (signal: unknown) => {
     inbox.push({ kind, signal: readSignal(signal) });
   };
-  setHandler(replaySignal, push("replay"));
-  setHandler(attemptNowSignal, push("attemptNow"));
-  setHandler(cancelSignal, push("cancel"));
-  setHandler(releaseSignal, push("release"));
-  setHandler(statusQuery, () => ({ open: ledger.open, members: ledger.status() }));
+  setHandler(replaySignal, push("replay"), DELIVER_HANDLERS.replay);
+  setHandler(attemptNowSignal, push("attemptNow"), DELIVER_HANDLERS.attemptNow);
+  setHandler(cancelSignal, push("cancel"), DELIVER_HANDLERS.cancel);
+  setHandler(releaseSignal, push("release"), DELIVER_HANDLERS.release);
+  setHandler(statusQuery, () => ({ open: ledger.open, members: ledger.status() }), DELIVER_HANDLERS.status);
 }
 
 /** Operators type signal inputs by hand: what is not understood names no member rather than all of them. */
@@ -162,7 +178,7 @@ async function obey(message: Message | undefined, ledger: DeliveryLedger): Promi
 }
 
 async function change(
-  activity: DeliverActivities["replay"],
+  activity: typeof replay,
   entries: readonly number[],
   { ledger, message, as }: { ledger: DeliveryLedger; message: Message; as: "replayed" | "cancelled" },
 ): Promise<void> {
@@ -171,10 +187,9 @@ async function change(
   }
   const { by } = message.signal;
   try {
-    const { changed } = await activity({
-      members: ledger.members(entries),
-      ...(by === undefined ? {} : { by }),
-    });
+    const { changed } = await activity.executeWithOptions({ summary: changeSummary(as, entries.length) }, [
+      { members: ledger.members(entries), ...(by === undefined ? {} : { by }) },
+    ]);
     ledger.close(
       changed.flatMap((index) => entries[index] ?? []),
       as,
@@ -196,17 +211,17 @@ async function carryOut(wave: Wave, ledger: DeliveryLedger, slow: boolean): Prom
         return undefined;
       });
       if (first === undefined) {
-        ledger.apply(wave, await settle(wave.input));
+        ledger.apply(wave, await settleWave(wave));
         return;
       }
       const rest = ledger.unsettled(wave, first);
       ledger.apply(wave, first);
       if (rest !== undefined) {
         current = rest;
-        ledger.apply(rest, await settle(rest.input));
+        ledger.apply(rest, await settleWave(rest));
       }
     } else {
-      ledger.apply(wave, await attempt(wave.input));
+      ledger.apply(wave, await attempt.executeWithOptions({ summary: summaryOf(wave) }, [wave.input]));
     }
   } catch (error) {
     if (!isCancellation(error)) {
@@ -216,13 +231,26 @@ async function carryOut(wave: Wave, ledger: DeliveryLedger, slow: boolean): Prom
   }
 }
 
+async function settleWave(wave: Wave): Promise<AttemptResult> {
+  return await settle.executeWithOptions({ summary: `${summaryOf(wave)}, not answered at once` }, [
+    wave.input,
+  ]);
+}
+
+function summaryOf({ entries, input }: Wave): string {
+  return attemptSummary(input.attempt, entries.length);
+}
+
 async function expireOverdue(ledger: DeliveryLedger): Promise<void> {
   const entries = ledger.takeExpiring(Date.now());
   if (entries.length === 0) {
     return;
   }
   try {
-    const { expired, later = [] } = await expire({ members: ledger.members(entries) });
+    const { expired, later = [] } = await expire.executeWithOptions(
+      { summary: changeSummary("the dead-letter week is over", entries.length) },
+      [{ members: ledger.members(entries) }],
+    );
     const gone = new Set(entries);
     for (const [index, delayMs] of later) {
       const entry = entries[index];
@@ -252,6 +280,7 @@ async function rest(ledger: DeliveryLedger): Promise<void> {
     publish(ledger, undefined);
   }
   if ((ledger.onlyDeadLetters && historyLength > LONG_HISTORY) || continueAsNewSuggested) {
+    describe(ledger);
     await continueAsNew<typeof deliver>(ledger.successor());
   }
 }
@@ -283,27 +312,24 @@ function publish(ledger: DeliveryLedger, attempt: number | undefined): void {
 }
 
 function describe(ledger: DeliveryLedger): void {
-  const members = ledger.status().filter((member) => member.state !== "DONE");
-  const attempts = Math.max(0, ...members.map((member) => member.attempts));
-  const next = members.flatMap((member) => member.next_attempt_at ?? []).sort()[0];
-  setCurrentDetails(
-    `${members.length} open, ${attempts} of 17 attempts made. ${
-      next === undefined ? "Signal `replay` to try again." : `Next attempt: ${next}`
-    }`,
-  );
+  const { namespace, workflowId, typedSearchAttributes } = workflowInfo();
+  const endpoints = typedSearchAttributes.get(SEARCH_ATTRIBUTES.endpoint) ?? [];
+  setCurrentDetails(deliverDetails({ namespace, workflowId, endpoints }, ledger.status()));
 }
 
-async function waitUntil(dueMs: number | undefined, woken: () => boolean): Promise<void> {
+async function waitUntil({ nextDue }: DeliveryLedger, woken: () => boolean): Promise<void> {
   if (woken()) {
     return;
   }
-  if (dueMs === undefined) {
+  if (nextDue === undefined) {
     await condition(woken);
     return;
   }
-  const waitMs = dueMs - Date.now();
+  const waitMs = nextDue.atMs - Date.now();
   if (waitMs > 0) {
-    await condition(woken, waitMs);
+    const { attempt: next } = nextDue;
+    const summary = next === undefined ? "the dead-letter week" : `until ${attemptSummary(next, 1)}`;
+    await condition(woken, waitMs, { summary });
   }
 }
 

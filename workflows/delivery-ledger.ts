@@ -28,6 +28,13 @@ export interface Wave {
   readonly input: AttemptInput;
 }
 
+export interface Due {
+  /** Unix milliseconds. */
+  readonly atMs: number;
+  /** 1 to 17; undefined: a dead letter's week ends. */
+  readonly attempt: number | undefined;
+}
+
 /** The server's clock and the worker's differ by less. */
 const ASKED_SLACK_MS = 50;
 
@@ -79,15 +86,17 @@ export class DeliveryLedger {
     return this.#entries.every((entry) => entry.phase !== "RETRYING" && !entry.busy);
   }
 
-  /** When something falls due next, Unix milliseconds; undefined while all open members are busy. */
-  get nextDueMs(): number | undefined {
-    let next: number | undefined;
+  /** What falls due next; undefined while all open members are busy. */
+  get nextDue(): Due | undefined {
+    let next: Entry | undefined;
     for (const entry of this.#entries) {
-      if (entry.phase !== "DONE" && !entry.busy && (next === undefined || entry.dueMs < next)) {
-        next = entry.dueMs;
+      if (entry.phase !== "DONE" && !entry.busy && (next === undefined || entry.dueMs < next.dueMs)) {
+        next = entry;
       }
     }
-    return next;
+    return next === undefined
+      ? undefined
+      : { atMs: next.dueMs, attempt: next.phase === "RETRYING" ? next.attempts + 1 : undefined };
   }
 
   /** State of the least finished open member, for the search attribute. */
@@ -226,6 +235,7 @@ export class DeliveryLedger {
       state: entry.phase === "RETRYING" && entry.attempts === 0 ? "QUEUED" : entry.phase,
       attempts: entry.attempts,
       next_attempt_at: entry.phase === "RETRYING" && !entry.busy ? new Date(entry.dueMs).toISOString() : null,
+      expires_at: entry.phase === "DEAD_LETTERED" ? new Date(entry.dueMs).toISOString() : null,
     }));
   }
 

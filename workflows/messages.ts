@@ -56,6 +56,8 @@ export interface MemberStatus {
   /** Attempts that have ended in this cycle. */
   readonly attempts: number;
   readonly next_attempt_at: string | null;
+  /** End of a dead letter's week. */
+  readonly expires_at: string | null;
 }
 
 export interface DeliverStatus {

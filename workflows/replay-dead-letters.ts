@@ -13,6 +13,7 @@ import {
   workflowInfo,
 } from "@temporalio/workflow";
 import type { ReplayActivities, ReplayJobStatus } from "../activities/types.ts";
+import { REPLAY_HANDLERS, signalCommands } from "./descriptions.ts";
 import {
   cancelReplaySignal,
   pauseSignal,
@@ -70,13 +71,18 @@ async function run(input: ReplayInput): Promise<ReplayJobResult> {
     for (let message = inbox.shift(); message !== undefined; message = inbox.shift()) {
       if (message.to !== undefined) {
         const by = message.by === undefined ? {} : { by: message.by };
-        status = await changeReplay({ job_id, to: message.to, ...by });
+        status = await changeReplay.executeWithOptions({ summary: `becomes ${message.to}` }, [
+          { job_id, to: message.to, ...by },
+        ]);
       }
     }
     if (status.state !== "COMPLETED" && status.state !== "CANCELLED") {
-      status = await replayPage({ job_id, after: status.position, size });
+      status = await replayPage.executeWithOptions(
+        { summary: `from ${status.position} of ${status.total}` },
+        [{ job_id, after: status.position, size }],
+      );
     }
-    describe(status);
+    describe(input, status);
     if (inbox.length > 0) {
       continue;
     }
@@ -86,7 +92,7 @@ async function run(input: ReplayInput): Promise<ReplayJobResult> {
     }
     // A page that took long may be made up for by the next one, and no more.
     dueMs = Math.max(dueMs, Date.now() - everyMs) + everyMs;
-    await rest(inbox, pauseOf(status) ?? dueMs - Date.now());
+    await rest(inbox, pauseOf(status) ?? { ms: dueMs - Date.now(), summary: `at most ${rate} a second` });
     await continueLong(input, status, inbox);
   }
 }
@@ -96,11 +102,11 @@ function listen(inbox: Message[], status: () => ReplayJobStatus): void {
     const by = byOf(signal);
     inbox.push({ ...(to === undefined ? {} : { to }), ...(by === undefined ? {} : { by }) });
   };
-  setHandler(pauseSignal, push("PAUSED"));
-  setHandler(resumeSignal, push("RUNNING"));
-  setHandler(cancelReplaySignal, push("CANCELLED"));
-  setHandler(rowChangedSignal, push(undefined));
-  setHandler(replayStatusQuery, status);
+  setHandler(pauseSignal, push("PAUSED"), REPLAY_HANDLERS.pause);
+  setHandler(resumeSignal, push("RUNNING"), REPLAY_HANDLERS.resume);
+  setHandler(cancelReplaySignal, push("CANCELLED"), REPLAY_HANDLERS.cancel);
+  setHandler(rowChangedSignal, push(undefined), REPLAY_HANDLERS.rowChanged);
+  setHandler(replayStatusQuery, status, REPLAY_HANDLERS.status);
 }
 
 /** Operators type signal inputs by hand. */
@@ -109,16 +115,21 @@ function byOf(signal: unknown): string | undefined {
   return typeof by === "string" ? by : undefined;
 }
 
-function pauseOf(status: ReplayJobStatus): number | undefined {
-  if (status.state === "PAUSED") {
-    return LOOK_AGAIN_MS;
-  }
-  return status.held === true ? HELD_MS : undefined;
+interface Pause {
+  readonly ms: number;
+  readonly summary: string;
 }
 
-async function rest(inbox: readonly Message[], ms: number): Promise<void> {
+function pauseOf(status: ReplayJobStatus): Pause | undefined {
+  if (status.state === "PAUSED") {
+    return { ms: LOOK_AGAIN_MS, summary: "paused" };
+  }
+  return status.held === true ? { ms: HELD_MS, summary: "the tenant is held" } : undefined;
+}
+
+async function rest(inbox: readonly Message[], { ms, summary }: Pause): Promise<void> {
   if (ms > 0) {
-    await condition(() => inbox.length > 0, ms);
+    await condition(() => inbox.length > 0, ms, { summary });
   }
 }
 
@@ -134,9 +145,15 @@ async function continueLong(
   }
 }
 
-function describe({ state, total, done, failed, skipped, held }: ReplayJobStatus): void {
+function describe({ job_id: id, rate_per_second: rate }: ReplayInput, status: ReplayJobStatus): void {
+  const { state, total, done, failed, skipped, held } = status;
   const waits = held === true ? " The tenant is held." : "";
+  const signals = state === "PAUSED" ? ["resume", "cancel"] : ["pause", "cancel"];
+  const ended = state === "COMPLETED" || state === "CANCELLED";
   setCurrentDetails(
-    `${state}: ${done} of ${total} replayed, ${skipped} skipped, ${failed} could not be.${waits}`,
+    [
+      `**${id}** is ${state}, at most ${rate} a second: ${done} of ${total} replayed, ${skipped} skipped, ${failed} could not be.${waits}`,
+      ...(ended ? [] : ["", ...signalCommands(workflowInfo(), signals)]),
+    ].join("\n"),
   );
 }

@@ -5,8 +5,10 @@ import {
   proxyActivities,
   setCurrentDetails,
   setHandler,
+  workflowInfo,
 } from "@temporalio/workflow";
 import type { VerifyActivities } from "../activities/types.ts";
+import { readable, signalCommands, VERIFY_HANDLERS } from "./descriptions.ts";
 import {
   attemptNowSignal,
   type VerifyEndpointInput,
@@ -29,17 +31,22 @@ export async function verifyEndpoint(input: VerifyEndpointInput): Promise<Verify
   let slot = 0;
   let asked = 0;
   let nextMs: number | null = startMs;
-  setHandler(attemptNowSignal, () => {
-    asked += 1;
-  });
-  setHandler(verifyStatusQuery, () => ({
-    pings,
-    next_ping_at: nextMs === null ? null : new Date(nextMs).toISOString(),
-  }));
+  setHandler(
+    attemptNowSignal,
+    () => {
+      asked += 1;
+    },
+    VERIFY_HANDLERS.attemptNow,
+  );
+  setHandler(
+    verifyStatusQuery,
+    () => ({ pings, next_ping_at: nextMs === null ? null : new Date(nextMs).toISOString() }),
+    VERIFY_HANDLERS.status,
+  );
 
   while (nextMs !== null || asked > 0) {
     if (nextMs !== null && nextMs > Date.now()) {
-      await condition(() => asked > 0, nextMs - Date.now());
+      await condition(() => asked > 0, nextMs - Date.now(), { summary: `until ping ${pings + 1}` });
     }
     const extra = asked > 0 && nextMs !== null && nextMs > Date.now();
     asked = 0;
@@ -52,12 +59,14 @@ export async function verifyEndpoint(input: VerifyEndpointInput): Promise<Verify
     pings += 1;
     const outcome = await challenge(input, pings, nextMs);
     if (outcome !== "failed") {
+      setCurrentDetails(`Ended: ${outcome} by ping ${pings}.`);
       return { outcome, pings };
     }
-    setCurrentDetails(
-      `${pings} pings, none acknowledged. Next ping: ${nextMs === null ? "none" : new Date(nextMs).toISOString()}`,
-    );
+    describe(input, pings, nextMs);
   }
+  setCurrentDetails(
+    `Ended: none of ${pings} pings was acknowledged. The endpoint's tenant can ask for another run.`,
+  );
   return { outcome: "exhausted", pings };
 }
 
@@ -67,12 +76,14 @@ async function challenge(
   nextMs: number | null,
 ): Promise<"verified" | "failed" | "superseded"> {
   try {
-    const { outcome } = await ping({
-      endpoint_id: input.endpoint_id,
-      generation: input.generation,
-      attempt,
-      next_attempt_ms: nextMs,
-    });
+    const { outcome } = await ping.executeWithOptions({ summary: `ping ${attempt}` }, [
+      {
+        endpoint_id: input.endpoint_id,
+        generation: input.generation,
+        attempt,
+        next_attempt_ms: nextMs,
+      },
+    ]);
     return outcome;
   } catch (error) {
     if (isCancellation(error)) {
@@ -80,4 +91,19 @@ async function challenge(
     }
     return "failed";
   }
+}
+
+function describe(
+  { endpoint_id: endpoint }: VerifyEndpointInput,
+  pings: number,
+  nextMs: number | null,
+): void {
+  const next = nextMs === null ? "none" : readable(new Date(nextMs).toISOString());
+  setCurrentDetails(
+    [
+      `**${endpoint}**: ${pings} ${pings === 1 ? "ping" : "pings"}, none acknowledged. Next ping: ${next}.`,
+      "",
+      ...signalCommands(workflowInfo(), ["attemptNow"]),
+    ].join("\n"),
+  );
 }

@@ -45,9 +45,18 @@ function distinct(values: readonly string[]): string[] {
   return [...new Set(values)];
 }
 
+/** What the UI shows of a carrier; the SDK writes it into the history. */
+function summaryOf(members: number, endpoints: readonly string[], attempt: number): string {
+  const what = members === 1 ? "1 delivery" : `${members} deliveries`;
+  const [endpoint] = endpoints;
+  const where = endpoints.length === 1 ? endpoint : `${endpoints.length} endpoints`;
+  return attempt === 1 ? `${what} to ${where}` : `${what} to ${where}, from attempt ${attempt}`;
+}
+
 /** @returns whether its first workflow task is ours */
 async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<boolean> {
   const tenants = distinct(members.map((member) => member.tenantId));
+  const endpoints = distinct(members.map((member) => member.endpointId));
   const [tenant] = tenants;
   try {
     const handle = await client.workflow.start(WORKFLOW_TYPES.deliver, {
@@ -59,11 +68,11 @@ async function start(client: Client, { carrier, members, input, state, attempt }
       workflowIdReusePolicy: "REJECT_DUPLICATE",
       workflowIdConflictPolicy: "FAIL",
       workflowTaskTimeout: "5 seconds",
-      staticSummary: members.length === 1 ? "1 delivery" : `${members.length} deliveries`,
+      staticSummary: summaryOf(members.length, endpoints, attempt),
       ...(tenants.length === 1 && tenant !== undefined ? { priority: { fairnessKey: tenant } } : {}),
       typedSearchAttributes: [
         { key: SEARCH_ATTRIBUTES.tenant, value: tenants },
-        { key: SEARCH_ATTRIBUTES.endpoint, value: distinct(members.map((member) => member.endpointId)) },
+        { key: SEARCH_ATTRIBUTES.endpoint, value: endpoints },
         { key: SEARCH_ATTRIBUTES.delivery, value: members.map((member) => member.deliveryId) },
         { key: SEARCH_ATTRIBUTES.state, value: state },
         { key: SEARCH_ATTRIBUTES.open, value: members.length },

@@ -53,7 +53,9 @@ export function createVerification(client: Client, random: Random): Verification
         args: [input],
         workflowIdReusePolicy: "REJECT_DUPLICATE",
         workflowIdConflictPolicy: "FAIL",
-        staticSummary: "verification of an endpoint",
+        staticSummary: `verification of ${id}${generation > 1 ? `, run ${generation}` : ""}`,
+        staticDetails:
+          "Pings the endpoint until it answers the challenge: at once, then 10 s to 24 h apart, for 72 hours at most.",
         typedSearchAttributes: [
           { key: SEARCH_ATTRIBUTES.tenant, value: [tenantId] },
           { key: SEARCH_ATTRIBUTES.endpoint, value: [id] },

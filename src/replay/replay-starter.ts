@@ -42,7 +42,9 @@ export function createReplayStarter(client: Client): ReplayStarter {
         args: [inputOf(job)],
         workflowIdReusePolicy: "REJECT_DUPLICATE",
         workflowIdConflictPolicy: "FAIL",
-        staticSummary: `replay of ${job.total}`,
+        staticSummary: `replay of ${job.total}, at most ${job.ratePerSecond} a second`,
+        staticDetails:
+          "Each item gets a fresh cycle of 17 attempts. `signet replay` and the API show what became of every one.",
         typedSearchAttributes: [
           { key: SEARCH_ATTRIBUTES.tenant, value: [job.tenantId] },
           ...(job.endpointId === null ? [] : [{ key: SEARCH_ATTRIBUTES.endpoint, value: [job.endpointId] }]),

@@ -29,6 +29,7 @@ export function createCheckpointRequests(client: Client, log: Logger): Checkpoin
         taskQueue: TASK_QUEUES.control,
         workflowIdReusePolicy: "REJECT_DUPLICATE",
         workflowExecutionTimeout: "3 hours",
+        staticSummary: "checkpoint after a revocation",
         args: [],
       });
     } catch (error) {

@@ -3,7 +3,8 @@
  *
  *   SIGNET_RECORD_HISTORIES=1 npx vitest run --project system test/replay/record.test.ts
  *
- * after a change of workflow code that old histories cannot know (behind `patched`), under new file names.
+ * after a change of workflow code that old histories cannot know (behind `patched`), under new file names. Those that end
+ * in `-described` were recorded when activities and timers had got summaries.
  */
 import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";

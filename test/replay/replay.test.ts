@@ -26,6 +26,7 @@ afterAll(async () => {
 
 test("there is a history of every shape", () => {
   expect(names.sort()).toEqual([
+    "deliver-17-failures-described.json",
     "deliver-17-failures.json",
     "deliver-at-once.json",
     "deliver-attempt-now-cancelled.json",
@@ -39,6 +40,7 @@ test("there is a history of every shape", () => {
     "deliver-settled.json",
     "deliver-signal-during-attempt.json",
     "deliver-slow-lane.json",
+    "replay-cancelled-described.json",
     "replay-cancelled.json",
     "replay-completed.json",
     "replay-continued.json",
@@ -46,8 +48,10 @@ test("there is a history of every shape", () => {
     "replay-running.json",
     "rotate-credentials.json",
     "rotate-signing-keys.json",
+    "sign-checkpoint-described.json",
     "sign-checkpoint.json",
     "verify-exhausted.json",
+    "verify-second-ping-described.json",
     "verify-second-ping.json",
     "verify-superseded.json",
   ]);

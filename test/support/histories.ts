@@ -29,6 +29,27 @@ export async function fetchRuns(world: World, workflowId: string): Promise<RunHi
   return runs;
 }
 
+/** What an event says of itself in the UI: the summary of a workflow, an activity or a timer. */
+function summaryOf({ eventType, ...event }: HistoryEvent): string[] {
+  const { summary } = (event["userMetadata"] ?? {}) as { summary?: { data: string } };
+  const text = Buffer.from(summary?.data ?? "", "base64").toString("utf8");
+  return text === "" ? [] : [`${eventType.replace("EVENT_TYPE_", "")}: ${String(JSON.parse(text))}`];
+}
+
+/** All summaries of a history, `EVENT TYPE: words`. A timer that is cancelled says it again; that is left out. */
+export function summariesOf({ events }: RunHistory): string[] {
+  return events.filter(({ eventType }) => !eventType.endsWith("_CANCELED")).flatMap(summaryOf);
+}
+
+/** The current details of a workflow, as the UI asks for them. */
+export async function detailsOf(world: World, workflowId: string): Promise<string> {
+  const handle = world.temporal.workflow.getHandle(workflowId);
+  const { currentDetails } = await handle.query<{ currentDetails: string }, []>(
+    "__temporal_workflow_metadata",
+  );
+  return currentDetails;
+}
+
 /** How many events of a type there are, e.g. `WORKFLOW_EXECUTION_SIGNALED`. */
 export function countEvents(events: readonly HistoryEvent[], type: string): number {
   return events.filter(({ eventType }) => eventType === `EVENT_TYPE_${type}`).length;

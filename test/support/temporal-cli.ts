@@ -19,6 +19,32 @@ export async function temporalCli({ config }: World, ...args: readonly string[])
 }
 
 /**
+ * Lines as somebody pastes them into bash, where `temporal` is on the path and `TEMPORAL_ADDRESS` is set. Rejects at the
+ * first that fails.
+ */
+export async function paste(
+  world: World,
+  lines: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const { stdout } = await run(
+    "bash",
+    ["-euo", "pipefail", "-c", `temporal() { "$TEMPORAL_CLI" "$@"; }\n${lines}`],
+    {
+      env: {
+        PATH: process.env["PATH"] ?? "",
+        HOME: inject("runDirectory"),
+        TEMPORAL_CLI: inject("temporalBinary"),
+        TEMPORAL_ADDRESS: world.config.temporalAddress,
+        ...environment,
+      },
+      timeout: 60_000,
+    },
+  );
+  return stdout;
+}
+
+/**
  * `temporal workflow signal` for one workflow. While a run continues as new the server may turn a signal away ("workflow
  * is closing"); as an operator would, this tries again.
  */

@@ -2,7 +2,15 @@ import { decodeTypedSearchAttributes } from "@temporalio/common/lib/converter/pa
 import { beforeAll, describe, expect, test } from "vitest";
 import { SEARCH_ATTRIBUTES, verifyWorkflowId } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
-import { countEvents, fetchRuns, type HistoryEvent, type RunHistory, textOf } from "../support/histories.ts";
+import {
+  countEvents,
+  detailsOf,
+  fetchRuns,
+  type HistoryEvent,
+  type RunHistory,
+  summariesOf,
+  textOf,
+} from "../support/histories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { TEST_CALLER, LIST_SIZES, useWorld } from "../support/world.ts";
 
@@ -72,9 +80,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       const { workflowExecutionInfo: info } = (await handle.describe()).raw;
       return info?.firstRunId !== info?.execution?.runId;
     }, "the quiet run");
-    const { currentDetails: details } = await handle.query<{ currentDetails: string }, []>(
-      "__temporal_workflow_metadata",
-    );
+    const details = await detailsOf(world, delivery);
     receiver.answer([{ kind: "answer", body: CANARIES.responseBody }]);
     await handle.signal("replay", { by: "operator" });
     const replayed = await world.untilDelivery(tenant, delivery, ({ state }) => state === "DELIVERED");
@@ -189,7 +195,20 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
     });
 
     test("ends with words for the operator that say where it stands and what to do", () => {
-      expect(story.details).toBe("1 open, 17 of 17 attempts made. Signal `replay` to try again.");
+      const [headline, ...lines] = story.details.split("\n");
+      expect(headline).toBe(`**1 delivery** for ${story.endpoint}: 1 dead-lettered.`);
+      expect(lines.find((line) => line.includes(story.delivery))).toMatch(/ 17 of 17 \| expires 20\d\d-/);
+      expect(story.details).toMatch(/--workflow-id dlv_\w+ --name replay\n/);
+    });
+
+    test("names each attempt, and what it waits for", () => {
+      const summaries = story.first.flatMap(summariesOf);
+      for (let attempt = 2; attempt <= 17; attempt += 1) {
+        expect(summaries).toContain(`ACTIVITY_TASK_SCHEDULED: attempt ${attempt} of 17`);
+      }
+      // The first gaps of so short a window are over before a timer is set.
+      expect(summaries).toContain("TIMER_STARTED: until attempt 17 of 17");
+      expect(summaries).toContain("TIMER_STARTED: the dead-letter week");
     });
   });
 

@@ -38,7 +38,7 @@ describe("a carrier whose receiver never takes anything", () => {
       const wave = take(ledger, nowMs);
       expect(wave.input.attempt).toBe(attempt);
       fail(ledger, wave, nowMs, () => 60_000);
-      nowMs = ledger.nextDueMs ?? 0;
+      nowMs = ledger.nextDue?.atMs ?? 0;
     }
     ledger.apply(take(ledger, nowMs), { started_at: nowMs, ended_at: nowMs, dead: [0] });
     expect(ledger.takeDueWave(nowMs + 100 * DEAD_LETTER_MS)).toBeUndefined();
@@ -123,7 +123,7 @@ describe("a signal's list of members", () => {
     ledger.hasten([0], START_MS + 100);
     expect(ledger.takeDueWave(START_MS + 200)).toBeUndefined();
     fail(ledger, wave, START_MS + 300, () => 7_000);
-    expect(ledger.nextDueMs).toBe(START_MS + 7_300);
+    expect(ledger.nextDue?.atMs).toBe(START_MS + 7_300);
   });
 });
 
@@ -153,7 +153,7 @@ describe("attempt now, asked for while an attempt is under way,", () => {
       const wave = take(ledger, START_MS);
       ledger.hasten([0], askedMs);
       fail(ledger, wave, START_MS + 2_000, () => HOUR_MS);
-      expect(ledger.nextDueMs).toBe(dueMs);
+      expect(ledger.nextDue?.atMs).toBe(dueMs);
     }
   });
 });

@@ -78,7 +78,7 @@ function expectAgreement(model: Model, { ledger }: Real): void {
     }
   }
   const dues = open.flatMap(({ busy, dueMs }) => (busy ? [] : [dueMs]));
-  assert.equal(ledger.nextDueMs, dues.length === 0 ? undefined : Math.min(...dues));
+  assert.equal(ledger.nextDue?.atMs, dues.length === 0 ? undefined : Math.min(...dues));
 }
 
 export type Step = fc.Command<Model, Real>;
@@ -105,7 +105,7 @@ class AdvanceToNext implements Step {
     return true;
   }
   run(model: Model, { ledger }: Real): void {
-    model.nowMs = Math.max(model.nowMs, ledger.nextDueMs ?? 0);
+    model.nowMs = Math.max(model.nowMs, ledger.nextDue?.atMs ?? 0);
   }
   toString(): string {
     return "advance to what is due next";

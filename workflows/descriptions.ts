@@ -1,0 +1,118 @@
+/**
+ * Words for whoever reads a workflow in Temporal's UI or with its CLI. Current details are Markdown and live in the
+ * workflow's memory: they cost no history. Summaries of activities and timers lie in the history, so first attempts,
+ * of which there are many, have none. Ids, numbers and times only (docs/decisions/0002).
+ */
+import { ATTEMPT_MAX } from "../src/domain/retry-schedule.ts";
+import type { DeliverResult, MemberStatus } from "./messages.ts";
+
+/** Members of a list that are shown one by one; the query `status` has all of them. */
+const SHOWN_MAX = 10;
+
+/** What the signals and queries of `deliver` do, as `temporal workflow metadata` and the UI list them. */
+export const DELIVER_HANDLERS = {
+  replay: { description: "Dead letters begin anew, with 17 attempts. Optional: delivery_ids, by." },
+  attemptNow: { description: "The next attempt is made now and uses its slot. Optional: delivery_ids, by." },
+  cancel: { description: "No further attempts. Optional: delivery_ids, by." },
+  release: { description: "Internal: these deliveries are carried elsewhere." },
+  status: { description: "Every delivery: state, attempts made, time of the next." },
+} as const;
+
+export const VERIFY_HANDLERS = {
+  attemptNow: { description: "A ping is sent now; the schedule stays." },
+  status: { description: "Pings sent and time of the next." },
+} as const;
+
+export const REPLAY_HANDLERS = {
+  pause: { description: "No further pages until resume. Optional: by." },
+  resume: { description: "Goes on. Optional: by." },
+  cancel: { description: "Ends the job; what was replayed stays so. Optional: by." },
+  rowChanged: { description: "Internal: the job's row has changed." },
+  status: { description: "State and counts." },
+} as const;
+
+/** A workflow as the CLI addresses it. */
+export interface Addressed {
+  readonly namespace: string;
+  readonly workflowId: string;
+}
+
+/** One member for the summary, several with their number. */
+export function attemptSummary(attempt: number, members: number): string {
+  const which = `attempt ${attempt} of ${ATTEMPT_MAX}`;
+  return members === 1 ? which : `${which}, ${members} deliveries`;
+}
+
+/** For changes that a signal asks for, and the end of the dead-letter week. */
+export function changeSummary(what: string, members: number): string {
+  return `${what}: ${deliveries(members)}`;
+}
+
+function deliveries(count: number): string {
+  return count === 1 ? "1 delivery" : `${count} deliveries`;
+}
+
+/** Lines that an operator can paste into a terminal; each fits into the UI's column. */
+export function signalCommands(
+  { namespace, workflowId }: Addressed,
+  signals: readonly string[],
+): readonly string[] {
+  const commands = signals.map(
+    (name) =>
+      `temporal workflow signal --namespace ${namespace} \\\n  --workflow-id ${workflowId} --name ${name}`,
+  );
+  return ["```sh", ...commands, "```"];
+}
+
+/** A time to the second: milliseconds are of no use to a reader. */
+export function readable(iso: string): string {
+  return `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`;
+}
+
+/** How the members of a carrier ended, in words; the outcomes that there are. */
+export function outcomeWords(result: DeliverResult): string {
+  return Object.entries(result)
+    .filter(([, count]: readonly [string, number]) => count > 0)
+    .map(([outcome, count]) => `${count} ${outcome}`)
+    .join(", ");
+}
+
+function memberRow({
+  delivery_id: id,
+  attempts,
+  next_attempt_at: next,
+  expires_at: expires,
+}: MemberStatus): string {
+  const then =
+    expires === null ? (next === null ? "under way" : readable(next)) : `expires ${readable(expires)}`;
+  return `| ${id} | ${attempts} of ${ATTEMPT_MAX} | ${then} |`;
+}
+
+/** The current details of an open `deliver`. */
+export function deliverDetails(
+  carrier: Addressed & { readonly endpoints: readonly string[] },
+  members: readonly MemberStatus[],
+): string {
+  const open = members.filter(({ state }) => state !== "DONE");
+  const dead = open.filter(({ state }) => state === "DEAD_LETTERED").length;
+  const states = [
+    ...(open.length > dead ? [`${open.length - dead} retrying`] : []),
+    ...(dead > 0 ? [`${dead} dead-lettered`] : []),
+  ];
+  const [endpoint, ...others] = carrier.endpoints;
+  const where = endpoint === undefined || others.length > 0 ? "" : ` for ${endpoint}`;
+  return [
+    `**${deliveries(open.length)}**${where}: ${states.join(", ")}.`,
+    "",
+    "| Delivery | Attempts | Next |",
+    "| --- | --- | --- |",
+    ...open.slice(0, SHOWN_MAX).map(memberRow),
+    ...(open.length > SHOWN_MAX ? [`| ${open.length - SHOWN_MAX} more: query \`status\` | | |`] : []),
+    "",
+    ...signalCommands(carrier, [
+      ...(dead > 0 ? ["replay"] : []),
+      ...(open.length > dead ? ["attemptNow"] : []),
+      "cancel",
+    ]),
+  ].join("\n");
+}
