@@ -10,7 +10,7 @@ import {
   type EntryPage,
   findEntry,
 } from "../database/repositories/compliance-entries.ts";
-import { type CheckpointRow, newestCheckpoint } from "../database/repositories/compliance-tree.ts";
+import { newestCheckpoint, type SignedCheckpointRow } from "../database/repositories/compliance-tree.ts";
 import { SignetError } from "../errors.ts";
 import { Instant, queryInstant } from "./instants.ts";
 import { readIndexPage, toPage } from "./pagination.ts";
@@ -74,7 +74,7 @@ export async function requireEntry(
 }
 
 /** @throws SignetError NOT_FOUND before the first one was signed */
-export async function requireCheckpoint(db: Queryable): Promise<CheckpointRow> {
+export async function requireCheckpoint(db: Queryable): Promise<SignedCheckpointRow> {
   const checkpoint = await newestCheckpoint(db);
   if (checkpoint === undefined) {
     throw new SignetError("NOT_FOUND", { detail: "No checkpoint has been signed yet." });
@@ -128,7 +128,7 @@ export async function consistencyProof(
 export async function sendCheckpoint(
   request: FastifyRequest,
   reply: FastifyReply,
-  row: CheckpointRow,
+  row: SignedCheckpointRow,
 ): Promise<FastifyReply> {
   const { accept = "" } = request.headers;
   reply.header("cache-control", "no-cache").header("vary", "accept");

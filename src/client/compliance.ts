@@ -36,6 +36,11 @@ export interface ComplianceCheckpoint {
   readonly root: string;
   /** Signed note (c2sp.org/tlog-checkpoint). */
   readonly note: string;
+  /**
+   * The key that it was signed with, `name+id+key`, as the service says; null where it does not know. To notice another one
+   * later; to trust the log, get the key by another way.
+   */
+  readonly verifier_key: string | null;
   readonly signed_at: string;
 }
 

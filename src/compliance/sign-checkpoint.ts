@@ -4,7 +4,13 @@
  * the old tree, and every entry after it is hashed here.
  */
 import { leafHash } from "../client/merkle-proof.ts";
-import { type Checkpoint, NoteError, openCheckpoint, type VerifierKey } from "../client/signed-note.ts";
+import {
+  type Checkpoint,
+  NoteError,
+  openCheckpoint,
+  parseVerifierKey,
+  type VerifierKey,
+} from "../client/signed-note.ts";
 import type { Pool } from "../database/pool.ts";
 import {
   insertCheckpoint,
@@ -63,6 +69,19 @@ function open(kept: KeptCheckpoint, { trusted }: CheckpointSigner): Signed {
   }
 }
 
+/** This signer's key where it has signed the note; null where an earlier one has, which is not at hand as text. */
+function verifierKeyOf({ note }: KeptCheckpoint, { key: { verifierKey } }: CheckpointSigner): string | null {
+  try {
+    openCheckpoint(note, [parseVerifierKey(verifierKey)]);
+    return verifierKey;
+  } catch (error) {
+    if (error instanceof NoteError) {
+      return null;
+    }
+    throw error;
+  }
+}
+
 /** The tree that was signed last, as the database gives it and the checkpoint vouches for. */
 async function readSigned({ pool }: CheckpointSigner, last: Signed): Promise<GrowingTree> {
   const tree = new GrowingTree(await readFrontier(pool, last.size));
@@ -107,7 +126,13 @@ async function publish(signer: CheckpointSigner, newest: Signed): Promise<void> 
       throw new CheckpointRefusedError(`the sink has lost checkpoint ${seq}`);
     }
     const { size, root } = open(missed, signer);
-    await insertCheckpoint(pool, { ...missed, size, root, signed_at: new Date(clock.now()) });
+    await insertCheckpoint(pool, {
+      ...missed,
+      size,
+      root,
+      signed_at: new Date(clock.now()),
+      verifier_key: verifierKeyOf(missed, signer),
+    });
   }
 }
 

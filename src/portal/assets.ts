@@ -9,9 +9,16 @@ import { SignetError } from "../errors.ts";
 
 const DIRECTORY = new URL("./assets/", import.meta.url);
 const TYPES = { css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", svg: "image/svg+xml" };
-const FILES = ["portal.css", "portal.js", "htmx.min.js", "icon.svg"] as const;
+const FILES = [
+  "portal.css",
+  "portal.js",
+  "htmx.min.js",
+  "icon.svg",
+  "compliance.js",
+  "log-proof.js",
+] as const;
 
-type AssetName = (typeof FILES)[number];
+export type AssetName = (typeof FILES)[number];
 
 interface Asset {
   readonly type: string;

@@ -1,6 +1,6 @@
 /** The frame of every page: head, navigation, what happened, what the page is about. */
 import { html, type Html, type Part } from "./html.ts";
-import type { Assets } from "./assets.ts";
+import type { AssetName, Assets } from "./assets.ts";
 import type { Visit } from "./visit.ts";
 
 /** One page of the navigation, and the scope that shows it. */
@@ -17,6 +17,7 @@ const PLACES: readonly Place[] = [
   { path: "/portal/dead-letters", name: "Dead letters", scope: "webhooks:read" },
   { path: "/portal/event-types", name: "Event types", scope: "webhooks:read" },
   { path: "/portal/credentials", name: "Credentials", scope: "credentials:read" },
+  { path: "/portal/compliance", name: "Compliance", scope: "compliance:read" },
 ];
 
 /** What a page shows. */
@@ -28,6 +29,8 @@ export interface PageContent {
   readonly body: Part;
   /** Beside the heading: what can be done here. */
   readonly actions?: Part;
+  /** A script of this page's own, an ES module. */
+  readonly module?: AssetName;
   /** What was done just now, or went wrong. */
   readonly notice?: { readonly kind: "done" | "problem"; readonly text: Part } | undefined;
 }
@@ -73,7 +76,7 @@ function noticeOf(notice: PageContent["notice"]): Part {
 
 /** A whole document. Without a visit there is no navigation: nobody is signed in. */
 export function document(assets: Assets, visit: Visit | undefined, content: PageContent): string {
-  const { title, place, body, actions, notice } = content;
+  const { title, place, body, actions, notice, module } = content;
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -86,6 +89,7 @@ export function document(assets: Assets, visit: Visit | undefined, content: Page
         <link rel="stylesheet" href="${assets.path("portal.css")}" />
         <script src="${assets.path("htmx.min.js")}" defer></script>
         <script src="${assets.path("portal.js")}" defer></script>
+        ${module && html`<script src="${assets.path(module)}" type="module"></script>`}
       </head>
       <body>
         <a class="skip" href="#main">Skip to content</a>

@@ -1,5 +1,6 @@
 /** What every page is registered with. */
 import type { FastifyReply } from "fastify";
+import type { Assets } from "./assets.ts";
 import type { PortalOptions } from "./context.ts";
 import type { SessionCookie } from "./cookie.ts";
 import type { PageContent } from "./layout.ts";
@@ -7,6 +8,7 @@ import type { Visit } from "./visit.ts";
 
 export interface PortalParts extends PortalOptions {
   readonly cookie: SessionCookie;
+  readonly assets: Pick<Assets, "path">;
   /** Answers with a page. */
   readonly send: (reply: FastifyReply, visit: Visit | undefined, content: PageContent) => FastifyReply;
 }

@@ -16,6 +16,7 @@ import { createSessionCookie } from "./cookie.ts";
 import { installForms, requireFormToken, requireOwnOrigin } from "./forms.ts";
 import { document } from "./layout.ts";
 import { problemPage, signInNeeded } from "./pages/problems.ts";
+import { registerCompliancePages } from "./pages/compliance.ts";
 import { registerCredentialPages } from "./pages/credentials.ts";
 import { registerDeadLetterPages } from "./pages/dead-letters.ts";
 import { registerDeliveryPages } from "./pages/deliveries.ts";
@@ -42,6 +43,7 @@ const HEADERS = {
 function partsOf(options: PortalOptions, assets: ReturnType<typeof loadAssets>): PortalParts {
   return {
     ...options,
+    assets,
     cookie: createSessionCookie(!options.development),
     send: (reply, visit, content) => reply.type(HTML).send(document(assets, visit, content)),
   };
@@ -125,6 +127,7 @@ export async function registerPortal(server: SignetServer, options: PortalOption
       registerDeadLetterPages(scope, parts);
       registerEventTypePages(scope, parts);
       registerCredentialPages(scope, parts);
+      registerCompliancePages(scope, parts);
     },
     { prefix: "/portal" },
   );

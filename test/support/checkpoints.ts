@@ -1,7 +1,15 @@
-/** A checkpoint key and a directory of its own for a service under test. */
+/** Checkpoints of the service under test: a key and a directory of its own, and signing without waiting for the schedule. */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { inject } from "vitest";
+import { parseVerifierKey } from "../../src/client/signed-note.ts";
+import { type CheckpointKey, createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
+import { createFileSink } from "../../src/compliance/checkpoint-sink.ts";
+import { signCheckpoint } from "../../src/compliance/sign-checkpoint.ts";
+import type { Environment } from "../../src/config.ts";
+import { createPool, type Pool } from "../../src/database/pool.ts";
+import { systemClock } from "../../src/domain/clock.ts";
+import { createLogger } from "../../src/observability/logger.ts";
 
 export function checkpointSettings(): {
   readonly SIGNET_CHECKPOINT_KEY: string;
@@ -10,5 +18,35 @@ export function checkpointSettings(): {
   return {
     SIGNET_CHECKPOINT_KEY: randomBytes(32).toString("base64"),
     SIGNET_CHECKPOINT_DIR: join(inject("runDirectory"), "checkpoints", randomBytes(6).toString("hex")),
+  };
+}
+
+/** The service that is signed for: an api of test/support/api.ts. */
+interface Signed {
+  readonly database: { readonly url: string };
+  readonly environment: Environment;
+}
+
+export interface TestSigner {
+  readonly key: CheckpointKey;
+  /** Signs what the log has become. */
+  sign(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Signs as the service's worker would, with its key and in its directory. */
+export function openTestSigner({ database, environment }: Signed, name = "signet/compliance"): TestSigner {
+  const open = (role: "signet_audit" | "signet_worker"): Pool =>
+    createPool({ url: database.url, role, max: 2, log: createLogger({ level: "silent" }) });
+  const [auditPool, pool] = [open("signet_audit"), open("signet_worker")];
+  const seed = Buffer.from(environment["SIGNET_CHECKPOINT_KEY"] ?? "", "base64");
+  const key = createCheckpointKey(name, seed);
+  const sink = createFileSink(environment["SIGNET_CHECKPOINT_DIR"] ?? "", randomBytes);
+  const trusted = [parseVerifierKey(key.verifierKey)];
+  return {
+    key,
+    sign: async () =>
+      void (await signCheckpoint({ key, trusted, sink, auditPool, pool, clock: systemClock })),
+    close: async () => void (await Promise.all([auditPool.end(), pool.end()])),
   };
 }

@@ -1,7 +1,7 @@
 /** The compliance log on the wire. */
 import { type Static, Type } from "typebox";
 import type { ComplianceEntryRow } from "../../database/repositories/compliance-entries.ts";
-import type { CheckpointRow } from "../../database/repositories/compliance-tree.ts";
+import type { SignedCheckpointRow } from "../../database/repositories/compliance-tree.ts";
 import { Closed, Nullable, Timestamp } from "./common.ts";
 
 const ROOT = "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328";
@@ -9,8 +9,11 @@ const NOTE = `signet/compliance
 8
 XcnaeacGWamtVZy3Ad7Zoqudgjqi9Elgz+Nw7/RgQyg=
 
-— signet/compliance ZNXlYQ…
+— signet/compliance Cf8ZcQ…
 `;
+
+/** That of the seed of 32 zero bytes. */
+const VERIFIER_KEY = "signet/compliance+09ff1971+ATtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop";
 
 /** A place in the log, in a path or as what lists are paged by. */
 export const INDEX_PATTERN = "^(0|[1-9]\\d{0,14})$";
@@ -47,6 +50,13 @@ export const Checkpoint = Type.Object({
   size: Type.Integer({ description: "Entries under it", examples: [8] }),
   root: Type.String({ description: "Root of the tree over them, hexadecimal", examples: [ROOT] }),
   note: Type.String({ description: "Signed note (c2sp.org/tlog-checkpoint)", examples: [NOTE] }),
+  verifier_key: Nullable(
+    Type.String({
+      description:
+        "The key that it was signed with, `name+id+key`, as the service says; null where it does not know. Enough to notice another key later; to trust the log, get the key from the operators by another way",
+      examples: [VERIFIER_KEY],
+    }),
+  ),
   signed_at: Timestamp,
 });
 
@@ -100,7 +110,8 @@ export function presentCheckpoint({
   size,
   root,
   note,
+  verifier_key,
   signed_at: signedAt,
-}: CheckpointRow): Static<typeof Checkpoint> {
-  return { seq, size, root: root.toString("hex"), note, signed_at: signedAt.toISOString() };
+}: SignedCheckpointRow): Static<typeof Checkpoint> {
+  return { seq, size, root: root.toString("hex"), note, verifier_key, signed_at: signedAt.toISOString() };
 }

@@ -110,11 +110,17 @@ export interface CheckpointRow {
   readonly signed_at: Date;
 }
 
+/** A checkpoint with what its signer says of itself. */
+export interface SignedCheckpointRow extends CheckpointRow {
+  /** `name+id+key`; null where it is not known. Not to be believed: whoever can write here can write another. */
+  readonly verifier_key: string | null;
+}
+
 const CHECKPOINT = "seq, size, root, note, signed_at";
 
-export async function newestCheckpoint(db: Queryable): Promise<CheckpointRow | undefined> {
-  const { rows } = await db.query<CheckpointRow>(
-    `SELECT ${CHECKPOINT} FROM clog_checkpoint WHERE log_id = 1 ORDER BY seq DESC LIMIT 1`,
+export async function newestCheckpoint(db: Queryable): Promise<SignedCheckpointRow | undefined> {
+  const { rows } = await db.query<SignedCheckpointRow>(
+    `SELECT ${CHECKPOINT}, verifier_key FROM clog_checkpoint WHERE log_id = 1 ORDER BY seq DESC LIMIT 1`,
   );
   return rows[0];
 }
@@ -133,10 +139,11 @@ export async function checkpointsAfter(
 }
 
 /** Stores a checkpoint unless its number is taken (role signet_worker). */
-export async function insertCheckpoint(db: Queryable, row: CheckpointRow): Promise<void> {
+export async function insertCheckpoint(db: Queryable, row: SignedCheckpointRow): Promise<void> {
   await db.query(
-    `INSERT INTO clog_checkpoint (log_id, ${CHECKPOINT}) VALUES (1, $1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
-    [row.seq, row.size, row.root, row.note, row.signed_at],
+    `INSERT INTO clog_checkpoint (log_id, ${CHECKPOINT}, verifier_key) VALUES (1, $1, $2, $3, $4, $5, $6)
+      ON CONFLICT DO NOTHING`,
+    [row.seq, row.size, row.root, row.note, row.signed_at, row.verifier_key],
   );
 }
 

@@ -12,6 +12,7 @@ import type { PageContent } from "../layout.ts";
 import { badge, facts, moment, nextPage, table, typedConfirmation } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
+import { entryLink } from "./compliance-parts.ts";
 
 const PLACE = "/portal/credentials";
 
@@ -136,7 +137,11 @@ async function credentialPage(
   };
 }
 
-function revokedPage(client: string, { committed_at: at, edges, compliance }: Revocation): PageContent {
+function revokedPage(
+  visit: Visit,
+  client: string,
+  { committed_at: at, edges, compliance }: Revocation,
+): PageContent {
   return {
     title: "Credential revoked",
     place: PLACE,
@@ -144,7 +149,7 @@ function revokedPage(client: string, { committed_at: at, edges, compliance }: Re
     body: html`${facts([
         ["Committed", moment(at)],
         ["Edge nodes that obey it", `${edges.acked} of ${edges.live}`],
-        ["Compliance log", `entry ${compliance.log_index}`],
+        ["Compliance log", entryLink(visit, compliance.log_index)],
       ])}
       <p><a href="${PLACE}">All credentials</a></p>`,
   };
@@ -174,7 +179,7 @@ function registerRevocation(scope: SignetServer, { send }: PortalParts): void {
         const page = await credentialPage(visit, id, { kind: "problem", text: error.message });
         return send(reply.code(error.status), visit, page);
       }
-      return send(reply, visit, revokedPage(client, revoked.answer));
+      return send(reply, visit, revokedPage(visit, client, revoked.answer));
     },
   );
 }

@@ -8,6 +8,7 @@ import type { DeadLetter, DeadLetterGroup } from "../../client/dead-letters.ts";
 import type { ReplayJob } from "../../client/replays.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
+import { apiQuery, filteredPath } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
@@ -15,12 +16,10 @@ import { formFields, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import {
-  apiQuery,
   countdown,
   DEAD_LETTERS,
   DELIVERIES,
   endpointUrls,
-  filteredPath,
   filterForm,
   FilterQuery,
   lastAnswer,

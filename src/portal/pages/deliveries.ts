@@ -3,6 +3,7 @@ import { sendDeliveries } from "../../api/delivery-stream.ts";
 import type { SignetServer } from "../../api/types.ts";
 import type { Delivery } from "../../client/deliveries.ts";
 import type { ListAnswer } from "../context.ts";
+import { apiQuery, filteredPath } from "../filters.ts";
 import { html, type Html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
@@ -11,11 +12,9 @@ import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { registerDeliveryPage } from "./delivery.ts";
 import {
-  apiQuery,
   DELIVERIES,
   deliveryBadge,
   endpointUrls,
-  filteredPath,
   filterForm,
   FilterQuery,
   lastAnswer,

@@ -5,6 +5,7 @@ import type { Delivery } from "../../client/deliveries.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
 import { DELIVERY_STATES } from "../../domain/delivery.ts";
 import type { ListAnswer } from "../context.ts";
+import { choice, field, option, timeFields } from "../filters.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { badge } from "../parts.ts";
@@ -25,33 +26,6 @@ export const FilterQuery = Closed({
   cursor: Type.Optional(Line(256)),
 });
 export type FilterQuery = Static<typeof FilterQuery>;
-
-/** A date and time without a zone is UTC, as the fields say; minutes, as browsers write them, get their seconds. */
-function instantOf(text: string): string {
-  const local = /^\d{4}-\d\d-\d\dT\d\d:\d\d$/.test(text) ? `${text}:00` : text;
-  return /T\d\d:\d\d:\d\d(\.\d+)?$/.test(local) ? `${local}Z` : local;
-}
-
-/** The query of the API's list; without the cursor where `paged` is false. */
-export function apiQuery({ cursor, ...filter }: FilterQuery, paged = true): string {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(filter)) {
-    if (value !== "") {
-      query.set(name, name === "from" || name === "to" ? instantOf(value) : value);
-    }
-  }
-  if (paged && cursor !== undefined) {
-    query.set("cursor", cursor);
-  }
-  return query.toString();
-}
-
-/** The address of a list with its filters, for links. */
-export function filteredPath(path: string, filter: FilterQuery): string {
-  const given = Object.entries(filter).filter(([name, value]) => name !== "cursor" && value !== "");
-  const query = new URLSearchParams(given);
-  return query.size === 0 ? path : `${path}?${query.toString()}`;
-}
 
 /** The addresses of the tenant's endpoints by their ids: the newest 100, which is what a page may ask for. */
 export async function endpointUrls({ api }: Visit): Promise<ReadonlyMap<string, string>> {
@@ -78,34 +52,13 @@ export function lastAnswer({ last_status: status, last_error: error }: Delivery)
   return status === null ? (error ?? "–") : `HTTP ${status}`;
 }
 
-function choice(name: string, label: string, options: readonly Html[]): Html {
-  return html`<div class="field">
-    <label for="${name}">${label}</label>
-    <select id="${name}" name="${name}">
-      <option value="">All</option>
-      ${options}
-    </select>
-  </div>`;
-}
-
-function option(value: string, text: string, chosen: string | undefined): Html {
-  return html`<option value="${value}" ${value === chosen ? html`selected` : ""}>${text}</option>`;
-}
-
-function field(name: string, label: string, attributes: Part): Html {
-  return html`<div class="field">
-    <label for="${name}">${label}</label>
-    <input id="${name}" name="${name}" ${attributes} />
-  </div>`;
-}
-
 /** The form above a list; states are offered where the list has several. */
 export function filterForm(
   path: string,
   query: FilterQuery,
   { endpoints, states }: { readonly endpoints: ReadonlyMap<string, string>; readonly states: boolean },
 ): Html {
-  const { state, endpoint_id: endpointId, event_type: type = "", from = "", to = "" } = query;
+  const { state, endpoint_id: endpointId, event_type: type = "" } = query;
   const stateOptions = DELIVERY_STATES.map((name) =>
     option(name, name.toLowerCase().replace("_", " "), state),
   );
@@ -118,8 +71,7 @@ export function filterForm(
     ${states && choice("state", "State", stateOptions)}
     ${choice("endpoint_id", "Endpoint", [...known, ...other])}
     ${field("event_type", "Event type", html`value="${type}" maxlength="128" autocomplete="off"`)}
-    ${field("from", "From (UTC)", html`type="datetime-local" value="${from}"`)}
-    ${field("to", "Until (UTC)", html`type="datetime-local" value="${to}"`)}
+    ${timeFields(query)}
     <div class="buttons"><button>Filter</button> <a href="${path}">All</a></div>
   </form>`;
 }

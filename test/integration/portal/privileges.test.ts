@@ -27,6 +27,8 @@ interface Owner {
   readonly visitor: PortalVisitor;
   readonly endpoint: string;
   readonly delivery: string;
+  /** Place of a compliance entry. */
+  readonly entry: number;
 }
 
 let routes: readonly PortalRoute[];
@@ -41,14 +43,21 @@ async function makeOwner(): Promise<Owner> {
   await tenant.post("/v1/webhooks/event-types", { name: `of.${endpoint}` });
   await publish(tenant);
   const [delivery] = rows(await tenant.get("/v1/webhooks/deliveries"));
-  return { tenant, endpoint, delivery: String(delivery?.["id"]), visitor: await signInToPortal(api, token) };
+  const [entry] = rows(await tenant.get("/v1/compliance/entries?limit=1"));
+  return {
+    tenant,
+    endpoint,
+    delivery: String(delivery?.["id"]),
+    entry: Number(entry?.["index"]),
+    visitor: await signInToPortal(api, token),
+  };
 }
 
 /** Fields that get past the form, so that what refuses is what is behind it. */
 const FIELDS = { url: "https://example.com/", events: "", description: "", confirm: "delete", which: "all" };
 
 /** The path with ids of an owner's, or what could be one. */
-function pathOf({ url }: PortalRoute, { tenant, endpoint, delivery }: Owner): string {
+function pathOf({ url }: PortalRoute, { tenant, endpoint, delivery, entry }: Owner): string {
   return (
     url
       .replace(/^\/portal\/credentials\/:id/, `/portal/credentials/${tenant.credentialId}`)
@@ -57,6 +66,7 @@ function pathOf({ url }: PortalRoute, { tenant, endpoint, delivery }: Owner): st
       .replace(/^\/portal\/dead-letters\/:id/, `/portal/dead-letters/${delivery}`)
       // One that never was: dead-letters.test.ts asks for another tenant's.
       .replace(/^\/portal\/replays\/:id/, `/portal/replays/${newId("replay", Date.now(), randomBytes)}`)
+      .replace(":idx", String(entry))
       .replace(":name", `of.${endpoint}`)
       .replace(":hash", randomBytes(32).toString("hex"))
   );

@@ -1,131 +1,22 @@
-import { createHash } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { leafHash, nodeHash, verifyConsistency, verifyInclusion } from "../../../src/client/merkle-proof.ts";
+import { leafHash, verifyConsistency, verifyInclusion } from "../../../src/client/merkle-proof.ts";
 import {
   completeSubtrees,
   consistencyRanges,
-  type EntryRange,
   GrowingTree,
   inclusionRanges,
-  rootHash,
 } from "../../../src/compliance/merkle.ts";
-
-/** The entries and roots of the reference test suite of RFC 6962. */
-const ENTRIES = [
-  "",
-  "00",
-  "10",
-  "2021",
-  "3031",
-  "40414243",
-  "5051525354555657",
-  "606162636465666768696a6b6c6d6e6f",
-];
-const ROOTS = [
-  "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-  "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
-  "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
-  "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
-  "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
-  "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
-  "76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef",
-  "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
-  "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
-];
-/** The proofs of the same suite: index (from 0), size, hashes. */
-const INCLUSION: readonly (readonly [number, number, readonly string[]])[] = [
-  [0, 1, []],
-  [
-    0,
-    8,
-    [
-      "96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7",
-      "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
-      "6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4",
-    ],
-  ],
-  [
-    5,
-    8,
-    [
-      "bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b",
-      "ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0",
-      "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
-    ],
-  ],
-  [2, 3, ["fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125"]],
-  [
-    1,
-    5,
-    [
-      "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
-      "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
-      "bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b",
-    ],
-  ],
-];
-const CONSISTENCY: readonly (readonly [number, number, readonly string[]])[] = [
-  [1, 1, []],
-  [
-    1,
-    8,
-    [
-      "96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7",
-      "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
-      "6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4",
-    ],
-  ],
-  [
-    6,
-    8,
-    [
-      "0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a",
-      "ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0",
-      "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
-    ],
-  ],
-  [
-    2,
-    5,
-    [
-      "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
-      "bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b",
-    ],
-  ],
-];
-
-const LEAVES = ENTRIES.map((entry) => leafHash(Buffer.from(entry, "hex")));
-
-/** MTH of RFC 6962 section 2.1, in its own words. */
-function definition(leaves: readonly Buffer[]): Buffer {
-  const [only] = leaves;
-  if (only === undefined) {
-    return createHash("sha256").digest();
-  }
-  if (leaves.length === 1) {
-    return only;
-  }
-  const half = 2 ** Math.floor(Math.log2(leaves.length - 1));
-  return nodeHash(definition(leaves.slice(0, half)), definition(leaves.slice(half)));
-}
-
-function grow(leaves: readonly Buffer[]): GrowingTree {
-  const tree = new GrowingTree();
-  leaves.forEach((leaf) => tree.append(leaf));
-  return tree;
-}
-
-/** The hashes of ranges, put together from complete subtrees as a server does. */
-function hashesOf(ranges: readonly EntryRange[], leaves: readonly Buffer[]): Buffer[] {
-  return ranges.map(({ start, end }) =>
-    rootHash(
-      completeSubtrees(start, end).map(({ level, index }) =>
-        definition(leaves.slice(index * 2 ** level, (index + 1) * 2 ** level)),
-      ),
-    ),
-  );
-}
+import {
+  CONSISTENCY,
+  definition,
+  grow,
+  hashesOf,
+  INCLUSION,
+  LEAVES,
+  ROOTS,
+  uniformTree,
+} from "../../support/merkle-vectors.ts";
 
 const manyLeaves = (count: number): Buffer[] =>
   Array.from({ length: count }, (_value, index) => leafHash(Buffer.from(String(index))));
@@ -235,18 +126,11 @@ describe("proofs of every tree of up to 70 entries", () => {
 
 describe("beyond 2^31 entries", () => {
   test.each([2 ** 31 + 5, 2 ** 40 - 1, 2 ** 49 + 1, 2 ** 52 - 1])("proofs of a tree of %d hold", (size) => {
-    // Every complete subtree of a level looks alike when all the entries do.
-    const levels: Buffer[] = [leafHash(Buffer.of())];
-    while (levels.length < 53) {
-      const below = levels.at(-1) as Buffer;
-      levels.push(nodeHash(below, below));
-    }
-    const rootOf = (start: number, end: number): Buffer =>
-      rootHash(completeSubtrees(start, end).map(({ level }) => levels[level] as Buffer));
+    const { leaf, rootOf } = uniformTree();
     const index = size - 3;
     const hashes = inclusionRanges(index, size).map(({ start, end }) => rootOf(start, end));
     const root = rootOf(0, size);
-    expect(verifyInclusion({ index, treeSize: size, hashes }, levels[0] as Buffer, root)).toBe(true);
+    expect(verifyInclusion({ index, treeSize: size, hashes }, leaf, root)).toBe(true);
     expect(hashes.length).toBeLessThan(54);
     for (const from of [3, 2 ** 30 + 7, size - 1, size]) {
       const proof = consistencyRanges(from, size).map(({ start, end }) => rootOf(start, end));

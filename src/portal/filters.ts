@@ -1,0 +1,65 @@
+/** Filters above lists: what their fields look like, and what the API is asked for. */
+import { html, type Html, type Part } from "./html.ts";
+
+/** Filters as a browser's form sends them: a field that is left empty filters nothing. */
+type Filters = Readonly<Record<string, string | undefined>>;
+
+/** A date and time without a zone is UTC, as the fields say; minutes, as browsers write them, get their seconds. */
+function instantOf(text: string): string {
+  const local = /^\d{4}-\d\d-\d\dT\d\d:\d\d$/.test(text) ? `${text}:00` : text;
+  return /T\d\d:\d\d:\d\d(\.\d+)?$/.test(local) ? `${local}Z` : local;
+}
+
+/** Those that filter: what is left empty does not. */
+function given(filters: Filters): [string, string][] {
+  return Object.entries(filters).flatMap(([name, value = ""]) => (value === "" ? [] : [[name, value]]));
+}
+
+/** The query of the API's list; without the cursor where `paged` is false. */
+export function apiQuery({ cursor, ...filters }: Filters, paged = true): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of given(filters)) {
+    query.set(name, name === "from" || name === "to" ? instantOf(value) : value);
+  }
+  if (paged && cursor !== undefined) {
+    query.set("cursor", cursor);
+  }
+  return query.toString();
+}
+
+/** The address of a list with its filters, for links. */
+export function filteredPath(path: string, { cursor: _cursor, ...filters }: Filters): string {
+  const query = new URLSearchParams(given(filters));
+  return query.size === 0 ? path : `${path}?${query.toString()}`;
+}
+
+/** A list to choose one from, or all. */
+export function choice(name: string, label: string, options: readonly Html[]): Html {
+  return html`<div class="field">
+    <label for="${name}">${label}</label>
+    <select id="${name}" name="${name}">
+      <option value="">All</option>
+      ${options}
+    </select>
+  </div>`;
+}
+
+export function option(value: string, text: string, chosen: string | undefined): Html {
+  return html`<option value="${value}" ${value === chosen ? html`selected` : ""}>${text}</option>`;
+}
+
+/** A line to type in. */
+export function field(name: string, label: string, attributes: Part): Html {
+  return html`<div class="field">
+    <label for="${name}">${label}</label>
+    <input id="${name}" name="${name}" ${attributes} />
+  </div>`;
+}
+
+/** From when until when. */
+export function timeFields({ from = "", to = "" }: Filters): Part {
+  return [
+    field("from", "From (UTC)", html`type="datetime-local" value="${from}"`),
+    field("to", "Until (UTC)", html`type="datetime-local" value="${to}"`),
+  ];
+}

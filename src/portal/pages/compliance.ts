@@ -1,0 +1,230 @@
+/** The tenant's entries of the compliance log, and one of them with its proof, which browsers check themselves. */
+import { type Static, Type } from "typebox";
+import { Closed } from "../../api/schemas/common.ts";
+import { EntryParams } from "../../api/schemas/compliance.ts";
+import type { SignetServer } from "../../api/types.ts";
+import type { ConsistencyAnswer, InclusionAnswer } from "../../client/compliance-proof.ts";
+import type {
+  ComplianceCheckpoint,
+  ComplianceEntry,
+  ComplianceEntryDetails,
+} from "../../client/compliance.ts";
+import { ENTRY_TYPES } from "../../compliance/entry-types.ts";
+import type { ListAnswer } from "../context.ts";
+import { apiQuery, choice, filteredPath, option, timeFields } from "../filters.ts";
+import { Line } from "../forms.ts";
+import { html, type Html, type Part } from "../html.ts";
+import type { PageContent } from "../layout.ts";
+import type { PortalParts } from "../page-parts.ts";
+import { facts, jsonBlock, moment, nextPage, table } from "../parts.ts";
+import { refused } from "../problems.ts";
+import type { Visit } from "../visit.ts";
+import { actorText, COMPLIANCE, thing } from "./compliance-parts.ts";
+
+const PAGE = 50;
+const READING = { portal: ["compliance:read"] };
+
+const EntriesQuery = Closed({
+  type: Type.Optional(Line(64)),
+  from: Type.Optional(Line(40)),
+  to: Type.Optional(Line(40)),
+  cursor: Type.Optional(Line(256)),
+});
+type EntriesQuery = Static<typeof EntriesQuery>;
+
+function filterForm(query: EntriesQuery): Html {
+  const types = ENTRY_TYPES.map((type) => option(type, type, query.type));
+  return html`<form method="get" action="${COMPLIANCE}" class="filters" role="search">
+    ${choice("type", "Type", types)} ${timeFields(query)}
+    <div class="buttons"><button>Filter</button> <a href="${COMPLIANCE}">All</a></div>
+  </form>`;
+}
+
+function entriesTable(visit: Visit, entries: readonly ComplianceEntry[]): Html {
+  return table(
+    "Compliance entries",
+    ["Entry", "Type", "Time", "By", "About"],
+    entries.map(({ index, type, at, actor, target }) => [
+      html`<a href="${COMPLIANCE}/${index}">${index}</a>`,
+      type,
+      moment(at),
+      actorText(visit, actor),
+      thing(visit, target),
+    ]),
+  );
+}
+
+async function listPage(
+  visit: Visit,
+  query: EntriesQuery,
+): Promise<{ readonly status: number; readonly content: PageContent }> {
+  const asked = await refused(
+    visit.api.get<ListAnswer<ComplianceEntry>>(`/v1/compliance/entries?limit=${PAGE}&${apiQuery(query)}`),
+  );
+  const common = { title: "Compliance", place: COMPLIANCE };
+  if ("error" in asked) {
+    const notice = { kind: "problem", text: asked.error.message } as const;
+    return { status: asked.error.status, content: { ...common, notice, body: filterForm(query) } };
+  }
+  const { data, next_cursor: next } = asked.answer;
+  const body = html`<p class="muted">
+      What was done that matters for security, by whom. Each entry can be proved to be in a log that nobody
+      has changed since.
+    </p>
+    ${filterForm(query)}
+    <section aria-labelledby="entries">
+      <h2 id="entries">Entries</h2>
+      ${data.length === 0 ? html`<p class="empty">No entry here.</p>` : entriesTable(visit, data)}
+    </section>
+    ${nextPage(filteredPath(COMPLIANCE, query), next)}`;
+  return { status: 200, content: { ...common, body } };
+}
+
+/** Where the entry stands: proofs are given for trees that were signed. */
+function coverage(index: number, checkpoint: ComplianceCheckpoint | undefined): Part {
+  if (checkpoint === undefined || index >= checkpoint.size) {
+    return html`<p>No checkpoint covers this entry yet: the next one is signed within a minute.</p>`;
+  }
+  const { size, signed_at: at, verifier_key: key } = checkpoint;
+  return facts([
+    ["Newest checkpoint", `${size} entries`],
+    ["Signed", moment(at)],
+    ["Key, as this service names it", key === null ? "not known" : html`<code>${key}</code>`],
+  ]);
+}
+
+/** What scripts check with; hidden until one is there to do so. */
+function checkForm(index: number, { assets }: PortalParts): Html {
+  return html`<div
+    data-proof
+    data-index="${index}"
+    data-url="${COMPLIANCE}/${index}/proof"
+    data-module="${assets.path("log-proof.js")}"
+    hidden
+  >
+    <h3>In this browser</h3>
+    <form autocomplete="off">
+      <div class="field">
+        <label for="vkey">Verifier key <span class="muted">(name+id+key)</span></label>
+        <input id="vkey" name="vkey" maxlength="1024" spellcheck="false" aria-describedby="vkey-help" />
+        <p class="muted" id="vkey-help">
+          As the operators of this service publish it: from a contract or a page elsewhere, not from here.
+          Without one, the key that this service names is taken, and kept to notice another one later.
+        </p>
+        <p class="muted break" data-pinned></p>
+      </div>
+      <div class="buttons">
+        <button class="primary">Check the proof</button>
+        <button type="button" class="quiet" data-forget hidden>Forget the kept key</button>
+      </div>
+    </form>
+    <div class="verdict" data-verdict></div>
+  </div>`;
+}
+
+function command(text: string): Html {
+  return html`<p class="command"><code data-copy="">${text}</code></p>`;
+}
+
+function proofSection(index: number, checkpoint: ComplianceCheckpoint | undefined, parts: PortalParts): Html {
+  return html`<section aria-labelledby="proof">
+    <h2 id="proof">Proof</h2>
+    ${coverage(index, checkpoint)} ${checkForm(index, parts)}
+    <h3>On a machine of your own</h3>
+    <p>
+      <code>VKEY</code> is the verifier key of the log, <code>name+id+key</code>. Get it from the operators of
+      this service by another way than this page; <code>signet keys checkpoint-key</code> prints it for them.
+      A key that this service itself names shows no more than that the log is the one signed with that key:
+      whoever could put a false log here could put a false key here.
+    </p>
+    ${command(`signet compliance verify ${index} --vkey "$VKEY"`)}
+    <p>Operators check the entry, or the whole log, with:</p>
+    ${command(`signet audit verify --entry ${index} --vkey "$VKEY"`)}
+    ${command(`signet audit verify --vkey "$VKEY"`)}
+  </section>`;
+}
+
+async function entryPage(visit: Visit, idx: string, parts: PortalParts): Promise<PageContent> {
+  const [entry, asked] = await Promise.all([
+    visit.api.get<ComplianceEntryDetails>(`/v1/compliance/entries/${idx}`),
+    refused(visit.api.get<ComplianceCheckpoint>("/v1/compliance/checkpoint")),
+  ]);
+  const checkpoint = "error" in asked ? undefined : asked.answer;
+  const { index, type, at, actor, target, reason, request_id: request, details } = entry;
+  return {
+    title: `Entry ${index}: ${type}`,
+    place: COMPLIANCE,
+    module: "compliance.js",
+    body: html`<section aria-labelledby="about">
+        <h2 id="about">About</h2>
+        ${facts([
+          ["Time", moment(at)],
+          ["By", actorText(visit, actor)],
+          ["About", thing(visit, target)],
+          ["Reason", reason ?? "–"],
+          ["Request", request === null ? "–" : html`<code>${request}</code>`],
+          ["Leaf hash", html`<code>${entry.leaf_hash}</code>`],
+        ])}
+        ${
+          Object.keys(details).length > 0 &&
+          html`<h3>Details</h3>
+            ${jsonBlock("Details", details)}`
+        }
+      </section>
+      ${proofSection(index, checkpoint, parts)}`,
+  };
+}
+
+/** All that an entry is checked by; the checkpoint is asked for first, so that the proofs are of its tree. */
+async function proofAnswer({ api }: Visit, idx: string, from: number | undefined) {
+  const checkpoint = await api.get<ComplianceCheckpoint>("/v1/compliance/checkpoint");
+  const { size, note, verifier_key } = checkpoint;
+  const continued = from !== undefined && from <= size;
+  const [{ entry }, { hashes }, consistency] = await Promise.all([
+    api.get<ComplianceEntryDetails>(`/v1/compliance/entries/${idx}`),
+    api.get<InclusionAnswer>(`/v1/compliance/proof/inclusion?idx=${idx}&size=${size}`),
+    continued
+      ? api.get<ConsistencyAnswer>(`/v1/compliance/proof/consistency?from=${from}&to=${size}`)
+      : undefined,
+  ]);
+  return { entry, note, verifier_key, hashes, ...(consistency && { consistency: consistency.hashes }) };
+}
+
+function registerProof(scope: SignetServer): void {
+  scope.get(
+    "/compliance/:idx/proof",
+    {
+      config: READING,
+      schema: {
+        hide: true,
+        params: EntryParams,
+        querystring: Closed({
+          from: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
+        }),
+      },
+    },
+    async ({ visit, params: { idx }, query: { from } }, reply) => {
+      const asked = await refused(proofAnswer(visit, idx, from));
+      return "error" in asked
+        ? await reply.code(asked.error.status).send({ code: asked.error.code, detail: asked.error.message })
+        : await reply.send(asked.answer);
+    },
+  );
+}
+
+export function registerCompliancePages(scope: SignetServer, parts: PortalParts): void {
+  scope.get(
+    "/compliance",
+    { config: READING, schema: { hide: true, querystring: EntriesQuery } },
+    async ({ visit, query }, reply) => {
+      const { status, content } = await listPage(visit, query);
+      return parts.send(reply.code(status), visit, content);
+    },
+  );
+  scope.get(
+    "/compliance/:idx",
+    { config: READING, schema: { hide: true, params: EntryParams } },
+    async ({ visit, params: { idx } }, reply) => parts.send(reply, visit, await entryPage(visit, idx, parts)),
+  );
+  registerProof(scope);
+}

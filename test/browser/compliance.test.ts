@@ -1,0 +1,301 @@
+/** The proof of a compliance entry, checked by a real browser: against a key that is typed, kept, changed, or missing. */
+import { randomBytes } from "node:crypto";
+import type { Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
+import { useTestApi } from "../support/api.ts";
+import { BROWSER, complaintsOf, lookAt, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import { openTestSigner, type TestSigner } from "../support/checkpoints.ts";
+import { mintLink } from "../support/portal.ts";
+import { createEndpoint, createTenant, rows, type Tenant } from "../support/tenant.ts";
+
+const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "compliance:read"];
+
+/** What the service answers to the question for a proof. */
+interface ProofAnswer {
+  entry: string;
+  note: string;
+  verifier_key: string | null;
+  hashes: string[];
+}
+
+describe.skipIf(BROWSER === undefined)("compliance entries", () => {
+  const api = useTestApi();
+  let signer: TestSigner;
+  let tenant: Tenant;
+  let browser: Awaited<ReturnType<typeof openBrowser>>;
+  let page: Page;
+  let complaints: string[];
+  let index: number;
+
+  const button = async (name: string): Promise<void> => await page.getByRole("button", { name }).click();
+  const keyField = () => page.getByLabel("Verifier key");
+  const alert = async (): Promise<string> => await page.getByRole("alert").innerText();
+  const heading = async (): Promise<string> => await page.getByRole("heading", { level: 1 }).innerText();
+
+  async function check(name: string): Promise<void> {
+    const wrong = await lookAt(page, name);
+    expect({ name, wrong }).toEqual({ name, wrong: NOTHING_WRONG });
+  }
+  async function checkProof(key?: string): Promise<void> {
+    if (key !== undefined) {
+      await keyField().fill(key);
+    }
+    await button("Check the proof");
+    await page.locator("[data-verdict] .notice").first().waitFor();
+  }
+  async function holds(): Promise<string> {
+    const verdict = page.getByRole("status").filter({ hasText: "The proof holds." });
+    await verdict.waitFor();
+    return await verdict.innerText();
+  }
+  /** Puts something else in the place of what the service answers. */
+  async function tamper(change: (answer: ProofAnswer) => void): Promise<void> {
+    await page.route("**/portal/compliance/*/proof*", async (route) => {
+      const response = await route.fetch();
+      const answer = (await response.json()) as ProofAnswer;
+      change(answer);
+      await route.fulfill({ response, json: answer });
+    });
+  }
+  async function signIn(on: Page): Promise<void> {
+    await on.goto(await mintLink(api, tenant.token));
+    await on.getByRole("button", { name: "Sign in to the portal" }).click();
+    await on.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+  }
+
+  beforeAll(async () => {
+    signer = openTestSigner(api);
+    tenant = await createTenant(api, SCOPES);
+    await createEndpoint(api, tenant);
+    await signer.sign();
+    const [entry] = rows(await tenant.get("/v1/compliance/entries?type=endpoint.created"));
+    index = Number(entry?.["index"]);
+    browser = await openBrowser();
+    page = browser.context.pages()[0] ?? (await browser.context.newPage());
+    complaints = complaintsOf(page);
+    await signIn(page);
+  });
+  beforeEach(async () => {
+    await page.goto(`${api.publicUrl}/portal/compliance/${index}`);
+    await page.evaluate("localStorage.clear()");
+    await page.reload();
+  });
+  afterEach(async () => {
+    await page.unrouteAll();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await signer?.close();
+  });
+
+  test("are found from the navigation by type, and read", async () => {
+    await page.getByRole("link", { name: "Compliance", exact: true }).click();
+    await check("compliance");
+    await page.getByLabel("Type").selectOption("endpoint.created");
+    await button("Filter");
+    await page.getByRole("link", { name: String(index), exact: true }).click();
+    expect(await heading()).toBe(`Entry ${index}: endpoint.created`);
+    await check("compliance-entry");
+  });
+
+  test("are proved against a key that is typed, by keyboard alone, and the key is kept", async () => {
+    await keyField().focus();
+    await page.keyboard.type(signer.key.verifierKey);
+    await page.keyboard.press("Enter");
+    const verdict = await holds();
+    expect(verdict).toContain("typed in here");
+    expect(verdict).not.toContain("came from this service itself");
+    const region = page.getByRole("region", { name: "The entry as it was signed" });
+    expect(JSON.parse(await region.innerText())).toMatchObject({ idx: index, type: "endpoint.created" });
+    await check("compliance-proof-holds");
+    await page.reload();
+    await checkProof();
+    expect(await holds()).toContain("typed in here");
+  });
+
+  test("are proved against the key that the service names first, with what that is worth", async () => {
+    await checkProof();
+    const verdict = await holds();
+    expect(verdict).toContain("It does not show that the key is the operators'");
+    expect(verdict).toContain("checks with the command");
+    await page.reload();
+    expect(await page.getByText("This browser keeps a key, named by this service").count()).toBe(1);
+    // The same key, from elsewhere: from then on the viewer vouches for it.
+    await checkProof(signer.key.verifierKey);
+    expect(await holds()).toContain("typed in here");
+  });
+
+  test("are proved in a log that has gone on, and refused in one that has lost entries", async () => {
+    let kept = "";
+    await tamper(({ note }) => {
+      kept = note;
+    });
+    await checkProof();
+    await holds();
+    await page.unrouteAll();
+    await createEndpoint(api, tenant);
+    await signer.sign();
+    await page.reload();
+    await checkProof();
+    await holds();
+    await tamper((answer) => {
+      answer.note = kept;
+    });
+    await page.reload();
+    await checkProof();
+    expect(await alert()).toContain("some are missing");
+  });
+
+  test.each<[string, (answer: ProofAnswer) => void, string]>([
+    [
+      "another entry",
+      (answer) => {
+        const text = Buffer.from(answer.entry, "base64")
+          .toString()
+          .replace("endpoint.created", "tenant.created");
+        answer.entry = Buffer.from(text).toString("base64");
+      },
+      "is not in the tree",
+    ],
+    [
+      "another path",
+      (answer) => {
+        answer.hashes = answer.hashes.toReversed();
+      },
+      "is not in the tree",
+    ],
+    [
+      "another root",
+      (answer) => {
+        const lines = answer.note.split("\n");
+        lines[2] = randomBytes(32).toString("base64");
+        answer.note = lines.join("\n");
+      },
+      "signature of signet/compliance does not hold",
+    ],
+  ])("are refused with %s, loudly", async (_what, change, why) => {
+    await tamper(change);
+    await checkProof(signer.key.verifierKey);
+    const said = await alert();
+    expect(said).toContain("The proof does not hold.");
+    expect(said).toContain(why);
+    expect(await page.getByText("This browser keeps no key yet.").count()).toBe(1);
+  });
+
+  test("are refused when the key changes, until the kept one is forgotten", async () => {
+    await checkProof();
+    await holds();
+    const stranger = createCheckpointKey("signet/compliance", randomBytes(32));
+    const resign = (answer: ProofAnswer): void => {
+      const [, size = "", root = ""] = answer.note.split("\n");
+      answer.note = stranger.sign({ size: Number(size), root: Buffer.from(root, "base64") });
+    };
+    await tamper((answer) => {
+      resign(answer);
+      answer.verifier_key = stranger.verifierKey;
+    });
+    await page.reload();
+    await checkProof();
+    expect(await alert()).toContain("the service now names another key");
+    await check("compliance-key-changed");
+    await page.unrouteAll();
+    await tamper((answer) => {
+      resign(answer);
+      answer.verifier_key = null;
+    });
+    await checkProof();
+    await page.getByText("not signed with the key that this browser keeps").waitFor();
+    // Typing the new one is not enough: what is kept is given up by name.
+    await checkProof(stranger.verifierKey);
+    await page.getByText("the key that you typed is not the one").waitFor();
+    await button("Forget the kept key");
+    await checkProof(stranger.verifierKey);
+    expect(await holds()).toContain("typed in here");
+  });
+
+  test("are refused with a key that is none, and with the key of another log", async () => {
+    await checkProof("nonsense");
+    expect(await alert()).toContain("a verifier key is name+id+key");
+    const other = createCheckpointKey("signet/compliance", randomBytes(32));
+    await checkProof(other.verifierKey);
+    await page.getByText("none of the given keys has signed the note").waitFor();
+    expect(await page.getByText("This browser keeps no key yet.").count()).toBe(1);
+  });
+
+  test("younger than the newest checkpoint are told to wait", async () => {
+    await createEndpoint(api, tenant);
+    const [young] = rows(await tenant.get("/v1/compliance/entries?limit=1"));
+    await page.goto(`${api.publicUrl}/portal/compliance/${String(young?.["index"])}`);
+    expect(await page.getByText("No checkpoint covers this entry yet").count()).toBe(1);
+    await checkProof();
+    expect(await alert()).toContain("within a minute");
+    await signer.sign();
+  });
+
+  test.each([
+    [
+      "cannot verify Ed25519",
+      `crypto.subtle.importKey = () => Promise.reject(new DOMException("no", "NotSupportedError"));`,
+      "cannot verify Ed25519",
+    ],
+    [
+      "has no WebCrypto on a page without HTTPS",
+      `Object.defineProperty(Crypto.prototype, "subtle", { value: undefined });`,
+      "over HTTPS only",
+    ],
+  ])("in a browser that %s come with the command", async (_what, script, said) => {
+    const fresh = await browser.context.newPage();
+    try {
+      await fresh.addInitScript(script);
+      await fresh.goto(`${api.publicUrl}/portal/compliance/${index}`);
+      const text = await fresh.getByRole("alert").innerText();
+      expect(text).toContain(said);
+      expect(text).toContain("Use the command below.");
+      expect(await fresh.getByText(`signet compliance verify ${index} --vkey "$VKEY"`).isVisible()).toBe(
+        true,
+      );
+      expect(await fresh.getByRole("button", { name: "Check the proof" }).count()).toBe(0);
+    } finally {
+      await fresh.close();
+    }
+  });
+
+  test("without JavaScript show the command, and nothing that would need it", async () => {
+    const plain = await openBrowser({ javaScriptEnabled: false });
+    try {
+      const fresh = plain.context.pages()[0] ?? (await plain.context.newPage());
+      await signIn(fresh);
+      await fresh.getByRole("link", { name: "Compliance", exact: true }).click();
+      await fresh.getByRole("link", { name: String(index), exact: true }).click();
+      expect(await fresh.getByText(`signet compliance verify ${index} --vkey "$VKEY"`).isVisible()).toBe(
+        true,
+      );
+      expect(await fresh.getByText("whoever could put a false log here").isVisible()).toBe(true);
+      expect(await fresh.getByRole("button", { name: "Check the proof" }).count()).toBe(0);
+    } finally {
+      await plain.close();
+    }
+  });
+
+  test("weigh at most 100 KB with everything that the page loads", async () => {
+    const cold = await openBrowser();
+    try {
+      await cold.context.addCookies(await browser.context.cookies());
+      const fresh = await cold.context.newPage();
+      const loads: Promise<Buffer>[] = [];
+      fresh.on("response", (response) => loads.push(response.body()));
+      await fresh.goto(`${api.publicUrl}/portal/compliance/${index}`, { waitUntil: "networkidle" });
+      const sizes = (await Promise.all(loads)).map(({ length }) => length);
+      const total = sizes.reduce((sum, size) => sum + size, 0);
+      console.log(`portal: the page of a compliance entry is ${total} bytes in ${sizes.length} files`);
+      expect(total).toBeLessThanOrEqual(102_400);
+    } finally {
+      await cold.close();
+    }
+  });
+
+  test("made no page complain", () => {
+    expect(complaints).toEqual([]);
+  });
+});

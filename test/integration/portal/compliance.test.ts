@@ -1,0 +1,223 @@
+/** The portal's pages about the compliance log, and what browsers check its entries by. */
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { verifyEntry } from "../../../src/client/compliance-proof.ts";
+import { appendEntry } from "../../../src/compliance/append-entry.ts";
+import { createPool } from "../../../src/database/pool.ts";
+import { transaction } from "../../../src/database/transaction.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { useTestApi } from "../../support/api.ts";
+import { openTestSigner, type TestSigner } from "../../support/checkpoints.ts";
+import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
+import { startSignet } from "../../support/signet-command.ts";
+import { createEndpoint, createTenant, rows, type Tenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "compliance:read", "credentials:read"];
+const HOSTILE = `<script>alert("1")</script>`;
+const UNESCAPES: Readonly<Record<string, string>> = { "&quot;": '"', "&#39;": "'", "&amp;": "&" };
+
+let tenant: Tenant;
+let other: Tenant;
+let visitor: PortalVisitor;
+let signer: TestSigner;
+let endpoint: string;
+
+/** Entries of a tenant's, with what only operators write. */
+async function append(owner: Tenant, reason: string, count = 1): Promise<void> {
+  const pool = createPool({
+    url: api.database.url,
+    role: "signet_operator",
+    max: 1,
+    log: createLogger({ level: "silent" }),
+  });
+  try {
+    await transaction(pool, async (db) => {
+      for (let made = 0; made < count; made += 1) {
+        await appendEntry(
+          db,
+          {
+            type: "tenant.held",
+            actor: "operator:root",
+            tenant: owner.tenantId,
+            target: owner.tenantId,
+            reason,
+            details: { note: HOSTILE },
+          },
+          { clock: systemClock, randomBytes },
+        );
+      }
+    });
+  } finally {
+    await pool.end();
+  }
+}
+
+async function indexOf(owner: Tenant, type: string): Promise<number> {
+  const [entry] = rows(await owner.get(`/v1/compliance/entries?type=${type}&limit=1`));
+  return Number(entry?.["index"]);
+}
+
+beforeAll(async () => {
+  signer = openTestSigner(api);
+  tenant = await createTenant(api, SCOPES);
+  other = await createTenant(api, SCOPES);
+  ({ id: endpoint } = await createEndpoint(api, tenant));
+  await createEndpoint(api, other);
+  visitor = await signInToPortal(api, tenant.token);
+});
+afterAll(async () => {
+  await signer?.close();
+});
+
+describe("the list", () => {
+  test("shows the tenant's entries, newest first, and nobody else's", async () => {
+    const { status, text } = await visitor.get("/portal/compliance");
+    expect(status).toBe(200);
+    const shown = [...text.matchAll(/href="\/portal\/compliance\/(\d+)"/g)].map(([, index]) => Number(index));
+    const own = rows(await tenant.get("/v1/compliance/entries")).map(({ index }) => Number(index));
+    expect(shown).toEqual(own);
+    expect(shown).toEqual(shown.toSorted((one, two) => two - one));
+    expect(text).toContain(`/portal/endpoints/${endpoint}"`);
+    expect(text).not.toContain(other.tenantId);
+    expect(text).toMatch(/<a href="\/portal\/compliance" aria-current="page"\s*>Compliance<\/a>/);
+  });
+
+  test("filters by type and time, and says what is wrong with a filter", async () => {
+    const index = await indexOf(tenant, "endpoint.created");
+    const shows = async (query: string): Promise<boolean> => {
+      const page = await visitor.get(`/portal/compliance?${query}`);
+      expect(page).toMatchObject({ status: 200 });
+      return page.text.includes(`/portal/compliance/${index}"`);
+    };
+    expect(await shows("type=endpoint.created&from=&to=")).toBe(true);
+    expect(await shows("type=portal.signed_in")).toBe(false);
+    expect(await shows("from=2025-01-01T00:00")).toBe(true);
+    expect(await shows("to=2025-01-01T00:00")).toBe(false);
+    for (const query of ["type=no.type", "from=yesterday", "cursor=none"]) {
+      const page = await visitor.get(`/portal/compliance?${query}`);
+      expect({ query, status: page.status }).toEqual({ query, status: 400 });
+      expect(page.text).toContain('role="alert"');
+    }
+  });
+
+  test("goes on by pages, with its filters", async () => {
+    await append(tenant, "many", 60);
+    const first = await visitor.get("/portal/compliance?type=tenant.held");
+    const [, more = ""] = /<a href="([^"]+)">Older<\/a>/.exec(first.text) ?? [];
+    expect(more).toContain("type=tenant.held");
+    const second = await visitor.get(more.replaceAll("&amp;", "&"));
+    const count = (text: string): number => [...text.matchAll(/href="\/portal\/compliance\/\d+"/g)].length;
+    expect([count(first.text), count(second.text)]).toEqual([50, 10]);
+    expect(second.text).not.toContain(">Older<");
+  });
+
+  test("is linked only for who may read it", async () => {
+    const blind = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read"] });
+    expect((await blind.get("/portal")).text).not.toContain("/portal/compliance");
+    expect(await blind.get("/portal/compliance")).toMatchObject({ status: 403 });
+  });
+});
+
+describe("an entry", () => {
+  test("is readable, its texts are text, and another tenant's is not there", async () => {
+    await append(tenant, HOSTILE);
+    const index = await indexOf(tenant, "tenant.held");
+    const { status, text } = await visitor.get(`/portal/compliance/${index}`);
+    expect(status).toBe(200);
+    expect(text).toContain(`Entry ${index}: tenant.held`);
+    expect(text).not.toContain(HOSTILE);
+    expect(text).toContain("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;");
+    const foreign = await indexOf(other, "endpoint.created");
+    for (const path of [`${foreign}`, `${foreign}/proof`, "999999", "999999/proof", "-1", "01", "x", "1e3"]) {
+      const { status } = await visitor.get(`/portal/compliance/${path}`);
+      expect({ path, status }).toEqual({ path, status: 404 });
+    }
+  });
+
+  test("that no checkpoint covers yet says so, and has no proof", async () => {
+    await signer.sign();
+    await append(tenant, "young");
+    const index = await indexOf(tenant, "tenant.held");
+    expect((await visitor.get(`/portal/compliance/${index}`)).text).toContain(
+      "No checkpoint covers this entry",
+    );
+    const answer = await visitor.get(`/portal/compliance/${index}/proof`);
+    expect(answer).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
+    expect(answer.body["detail"]).toContain("within a minute");
+    expect(answer.headers.get("content-type")).toContain("application/json");
+  });
+
+  test("has a proof that the client library accepts by the key, also as what continues an earlier tree", async () => {
+    await signer.sign();
+    const index = await indexOf(tenant, "tenant.held");
+    const first = await visitor.get(`/portal/compliance/${index}/proof`);
+    expect(first).toMatchObject({ status: 200, body: { verifier_key: signer.key.verifierKey } });
+    expect(first.body).not.toHaveProperty("consistency");
+    const earlier = String(first.body["note"]);
+    await append(tenant, "later", 3);
+    await signer.sign();
+    const size = Number(earlier.split("\n")[1]);
+    const { body } = await visitor.get(`/portal/compliance/${index}/proof?from=${size}`);
+    const given = body as { entry: string; note: string; hashes: string[]; consistency: string[] };
+    const source = {
+      entry: async () => await Promise.resolve({ index, entry: given.entry }),
+      checkpoint: async () => await Promise.resolve({ note: given.note }),
+      inclusion: async () => await Promise.resolve({ hashes: given.hashes }),
+      consistency: async () => await Promise.resolve({ hashes: given.consistency }),
+    };
+    const options = { verifierKeys: [signer.key.verifierKey], earlier: [earlier] };
+    expect(await verifyEntry(source, index, options)).toMatchObject({ entry: { type: "tenant.held" } });
+    // A tree that the service does not have: the browser finds that the log has shrunk.
+    const beyond = await visitor.get(`/portal/compliance/${index}/proof?from=${size + 1_000_000}`);
+    expect(beyond).toMatchObject({ status: 200 });
+    expect(beyond.body).not.toHaveProperty("consistency");
+    for (const from of ["0", "-1", "x", "1.5"]) {
+      const wrong = await visitor.get(`/portal/compliance/${index}/proof?from=${from}`);
+      expect({ from, status: wrong.status }).toEqual({ from, status: 400 });
+    }
+  });
+
+  test("shows commands that check it as they stand", async () => {
+    const index = await indexOf(tenant, "endpoint.created");
+    const { text } = await visitor.get(`/portal/compliance/${index}`);
+    const commands = [...text.matchAll(/<code data-copy="">(signet [^<]+)<\/code>/g)].map(
+      ([, command = ""]) => command.replaceAll(/&(?:quot|#39|amp);/g, (entity) => UNESCAPES[entity] ?? ""),
+    );
+    expect(commands).toEqual([
+      `signet compliance verify ${index} --vkey "$VKEY"`,
+      `signet audit verify --entry ${index} --vkey "$VKEY"`,
+      `signet audit verify --vkey "$VKEY"`,
+    ]);
+    const home = await mkdtemp(join(tmpdir(), "signet-portal-"));
+    const environment = {
+      ...api.environment,
+      SIGNET_API_URL: api.publicUrl,
+      SIGNET_CLIENT_ID: tenant.clientId,
+      SIGNET_CLIENT_SECRET: tenant.clientSecret,
+      SIGNET_HOME: home,
+      SIGNET_CONFIG_DIR: home,
+    };
+    try {
+      for (const command of commands) {
+        const run = async (vkey: string) =>
+          await startSignet(
+            command
+              .split(" ")
+              .slice(1)
+              .map((word) => (word === '"$VKEY"' ? vkey : word)),
+            environment,
+          ).ended;
+        expect(await run(signer.key.verifierKey)).toMatchObject({ code: 0, stderr: "" });
+        const foreign = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k";
+        expect((await run(foreign)).code).toBe(1);
+      }
+    } finally {
+      await rm(home, { recursive: true, force: true });
+    }
+  });
+});
