@@ -1,11 +1,7 @@
 /** A bulk replay of 10,000 dead letters, in the middle of which the worker and then Temporal are killed. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../src/embedded/temporal.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
-import { freePort } from "../support/free-port.ts";
+import { type OwnTemporal, startOwnTemporal } from "../support/own-temporal.ts";
 import type { SpawnedProcess } from "../support/processes.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
@@ -14,51 +10,20 @@ import { makeWorld, type World } from "../support/world.ts";
 const LETTERS = 10_000;
 const PATIENCE_MS = 120_000;
 
-let home: string;
-let port: number;
-let temporal: EmbeddedTemporal;
+let temporal: OwnTemporal;
 let world: World;
 let worker: SpawnedProcess;
 
-async function startTemporal(): Promise<EmbeddedTemporal> {
-  return await startEmbeddedTemporal({
-    binary: inject("temporalBinary"),
-    home,
-    port,
-    uiPort: null,
-    namespaces: ["signet"],
-    dbFilename: join(home, "temporal.db"),
-    log: () => undefined,
-  });
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
-
-/** Resolves when it is gone, and its port with it. */
-async function killTemporal(): Promise<void> {
-  process.kill(temporal.pid, "SIGKILL");
-  await eventually(() => !isAlive(temporal.pid), "Temporal to be gone");
-}
-
 beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), "signet-replay-"));
-  port = await freePort();
-  temporal = await startTemporal();
-  world = await makeWorld({ temporal: { address: temporal.address, namespace: "signet" } });
+  temporal = await startOwnTemporal();
+  world = await makeWorld({ temporal });
   worker = await startWorkerProcess(world);
 });
 
 afterAll(async () => {
   await worker.stop("SIGKILL");
   await world.close();
-  await temporal.stop();
-  await rm(home, { recursive: true, force: true });
+  await temporal.close();
 });
 
 test("goes on where it was: every letter gets exactly one new cycle, and the counts are exact", async () => {
@@ -83,11 +48,11 @@ test("goes on where it was: every letter gets exactly one new cycle, and the cou
   await worker.stop("SIGKILL");
   worker = await startWorkerProcess(world);
   await untilDone(3_000);
-  await killTemporal();
-  temporal = await startTemporal();
+  await temporal.kill();
+  await temporal.start();
   await untilDone(6_000);
-  await Promise.all([worker.stop("SIGKILL"), killTemporal()]);
-  temporal = await startTemporal();
+  await Promise.all([worker.stop("SIGKILL"), temporal.kill()]);
+  await temporal.start();
   worker = await startWorkerProcess(world);
   await untilDone(LETTERS);
 

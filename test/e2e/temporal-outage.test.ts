@@ -1,48 +1,28 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../src/embedded/temporal.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
-import { freePort } from "../support/free-port.ts";
+import { type OwnTemporal, startOwnTemporal } from "../support/own-temporal.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { registrationOf } from "../support/registration.ts";
 import { TEST_CALLER, makeWorld, type World } from "../support/world.ts";
 
 /** Deliveries flow again within so long of Temporal's return. */
 const RECOVERY_MS = 45_000;
 const EVENTS = 40;
 
-let home: string;
-let port: number;
-let temporal: EmbeddedTemporal;
+let temporal: OwnTemporal;
 let world: World;
 let receiver: Receiver;
 
-async function startTemporal(): Promise<EmbeddedTemporal> {
-  return await startEmbeddedTemporal({
-    binary: inject("temporalBinary"),
-    home,
-    port,
-    uiPort: null,
-    namespaces: ["signet"],
-    dbFilename: join(home, "temporal.db"),
-    log: () => undefined,
-  });
-}
-
 beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), "signet-outage-"));
-  port = await freePort();
-  temporal = await startTemporal();
-  world = await makeWorld({ temporal: { address: temporal.address, namespace: "signet" } });
+  temporal = await startOwnTemporal();
+  world = await makeWorld({ temporal });
   receiver = await startReceiver();
 });
 
 afterAll(async () => {
   await world.close();
   await receiver.close();
-  await temporal.stop();
-  await rm(home, { recursive: true, force: true });
+  await temporal.close();
 });
 
 test("what is accepted and registered while Temporal is down is delivered and verified when it is back, once each", async () => {
@@ -59,22 +39,13 @@ test("what is accepted and registered while Temporal is down is delivered and ve
   const ids = published.map(({ deliveries }) => deliveries[0]?.id ?? "");
   const registered = await world.endpoints.register(
     tenant,
-    {
-      url: `${receiver.url}/new`,
-      eventTypes: ["other.kind"],
-      metadata: null,
-      description: null,
-      filter: null,
-      requireEcho: false,
-      rateLimit: null,
-      idempotency: null,
-    },
+    registrationOf(`${receiver.url}/new`, { eventTypes: ["other.kind"] }),
     TEST_CALLER,
   );
   expect(receiver.requests).toHaveLength(1);
 
+  await temporal.start();
   const back = performance.now();
-  temporal = await startTemporal();
   await eventually(
     async () => {
       const { rows } = await world.sql.query<{ n: string }>(

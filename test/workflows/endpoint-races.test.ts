@@ -8,6 +8,7 @@ import { verifyWorkflowId } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { createGate, type Gate } from "../support/gate.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { registrationOf } from "../support/registration.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
 const made = useWorld({ retryWindowMs: 20_000 });
@@ -41,22 +42,7 @@ async function register(...script: readonly Behaviour[]): Promise<Subject> {
   const world = made.current;
   const receiver = await startReceiver({ script });
   const tenant = await world.createTenant();
-  const { endpoint } = await world.endpoints.register(
-    tenant,
-    {
-      url: receiver.url,
-      eventTypes: ["inference.completed"],
-      metadata: null,
-      description: null,
-      filter: null,
-      headers: null,
-      authentication: null,
-      requireEcho: false,
-      rateLimit: null,
-      idempotency: null,
-    },
-    TEST_CALLER,
-  );
+  const { endpoint } = await world.endpoints.register(tenant, registrationOf(receiver.url), TEST_CALLER);
   return await subject(receiver, tenant, endpoint.id);
 }
 
@@ -69,6 +55,23 @@ async function inFlight(gate: Gate, status: number): Promise<Subject & { readonl
   const { deliveries } = await world.publish(tenant);
   await receiver.waitFor(1);
   return { ...(await subject(receiver, tenant, id)), delivery: deliveries[0]?.id ?? "" };
+}
+
+interface Pinged extends Subject {
+  /** Answers the ping; resolves with what came of the run. */
+  readonly answer: () => Promise<unknown>;
+}
+
+/** An endpoint whose first ping waits at the gate; those after it are answered as the script says. */
+async function pinged(...script: readonly Behaviour[]): Promise<Pinged> {
+  const gate = createGate();
+  const endpoint = await register({ kind: "answer", after: gate.opened }, ...script);
+  await endpoint.receiver.waitFor(1);
+  const answer = async (): Promise<unknown> => {
+    gate.open();
+    return await resultOf(endpoint.id, 1);
+  };
+  return { ...endpoint, answer };
 }
 
 async function resultOf(id: string, generation: number): Promise<unknown> {
@@ -117,13 +120,10 @@ const done = { status: "fulfilled" };
 
 describe("a ping's 200 and another URL", () => {
   test("that comes first: the old URL's answer verifies nothing", async () => {
-    const gate = createGate();
-    const { receiver, tenant, id, find } = await register({ kind: "answer", after: gate.opened });
+    const { receiver, tenant, id, find, answer } = await pinged();
     const other = await startReceiver({ script: [FAILURE] });
-    await receiver.waitFor(1);
     await made.current.endpoints.update(tenant, id, { url: other.url }, TEST_CALLER);
-    gate.open();
-    expect(await resultOf(id, 1)).toEqual({ outcome: "superseded", pings: 1 });
+    expect(await answer()).toEqual({ outcome: "superseded", pings: 1 });
     await other.waitFor(1);
     expect(await find()).toMatchObject({ state: "PENDING", generation: 2, verifiedAt: null });
     other.answer([OK]);
@@ -147,17 +147,12 @@ describe("a ping's 200 and another URL", () => {
   });
 
   test("that wait for the same row: the change is seen by the answer that comes after it", async () => {
-    const gate = createGate();
-    const { receiver, tenant, id, find } = await register({ kind: "answer", after: gate.opened });
+    const { receiver, tenant, id, find, answer } = await pinged();
     const other = await startReceiver({ script: [FAILURE] });
-    await receiver.waitFor(1);
     const results = await inOrder(
       id,
       async () => await made.current.endpoints.update(tenant, id, { url: other.url }, TEST_CALLER),
-      async () => {
-        gate.open();
-        return await resultOf(id, 1);
-      },
+      answer,
     );
     expect(results).toMatchObject([done, { value: { outcome: "superseded" } }]);
     expect(await find()).toMatchObject({ state: "PENDING", generation: 2 });
@@ -165,16 +160,11 @@ describe("a ping's 200 and another URL", () => {
   });
 
   test("that wait for the same row: the answer that comes before the change counts until then", async () => {
-    const gate = createGate();
-    const { receiver, tenant, id, find } = await register({ kind: "answer", after: gate.opened });
+    const { receiver, tenant, id, find, answer } = await pinged();
     const other = await startReceiver({ script: [FAILURE] });
-    await receiver.waitFor(1);
     const results = await inOrder(
       id,
-      async () => {
-        gate.open();
-        return await resultOf(id, 1);
-      },
+      answer,
       async () => await made.current.endpoints.update(tenant, id, { url: other.url }, TEST_CALLER),
     );
     expect(results).toMatchObject([{ value: { outcome: "verified" } }, done]);
@@ -185,12 +175,9 @@ describe("a ping's 200 and another URL", () => {
 
 describe("a ping's 200 and its tenant's disabling", () => {
   test("that comes first: it stays disabled, and pinged anew when it is enabled", async () => {
-    const gate = createGate();
-    const { receiver, tenant, id, find, until } = await register({ kind: "answer", after: gate.opened }, OK);
-    await receiver.waitFor(1);
+    const { receiver, tenant, id, find, until, answer } = await pinged(OK);
     await made.current.endpoints.disable(tenant, id, TEST_CALLER);
-    gate.open();
-    expect(await resultOf(id, 1)).toEqual({ outcome: "superseded", pings: 1 });
+    expect(await answer()).toEqual({ outcome: "superseded", pings: 1 });
     expect(await find()).toMatchObject({ state: "DISABLED", disabledReason: "tenant" });
     await made.current.endpoints.enable(tenant, id, TEST_CALLER);
     expect(await until("ACTIVE")).toMatchObject({ generation: 2, verificationAttempts: 1 });
@@ -199,15 +186,10 @@ describe("a ping's 200 and its tenant's disabling", () => {
   });
 
   test("that wait for the same row: verified, then disabled", async () => {
-    const gate = createGate();
-    const { receiver, tenant, id, find } = await register({ kind: "answer", after: gate.opened });
-    await receiver.waitFor(1);
+    const { receiver, tenant, id, find, answer } = await pinged();
     const results = await inOrder(
       id,
-      async () => {
-        gate.open();
-        return await resultOf(id, 1);
-      },
+      answer,
       async () => await made.current.endpoints.disable(tenant, id, TEST_CALLER),
     );
     expect(results).toMatchObject([{ value: { outcome: "verified" } }, done]);
@@ -220,17 +202,11 @@ describe("a ping's 200 and the deletion", () => {
   test.each([["before", true] as const, ["after", false] as const])(
     "that comes %s it: the endpoint is gone",
     async (_name, deletedFirst) => {
-      const gate = createGate();
-      const { receiver, tenant, id, find } = await register({ kind: "answer", after: gate.opened });
-      await receiver.waitFor(1);
+      const { receiver, tenant, id, find, answer } = await pinged();
       const remove = async (): Promise<void> => await made.current.endpoints.remove(tenant, id, TEST_CALLER);
-      const answer = async (): Promise<unknown> => {
-        gate.open();
-        return await resultOf(id, 1);
-      };
       const results = await inOrder(id, ...(deletedFirst ? [remove, answer] : [answer, remove]));
-      const pinged = { value: { outcome: deletedFirst ? "superseded" : "verified" } };
-      expect(results).toMatchObject(deletedFirst ? [done, pinged] : [pinged, done]);
+      const ping = { value: { outcome: deletedFirst ? "superseded" : "verified" } };
+      expect(results).toMatchObject(deletedFirst ? [done, ping] : [ping, done]);
       await expect(find()).rejects.toMatchObject({ code: "NOT_FOUND" });
       await receiver.close();
     },

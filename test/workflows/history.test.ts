@@ -12,6 +12,7 @@ import {
   textOf,
 } from "../support/histories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { registrationOf } from "../support/registration.ts";
 import { TEST_CALLER, LIST_SIZES, useWorld } from "../support/world.ts";
 
 describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
@@ -54,16 +55,11 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
     const receiver = await startReceiver();
     const registered = await world.endpoints.register(
       tenant,
-      {
-        url: `${receiver.url}/${CANARIES.url}`,
+      registrationOf(`${receiver.url}/${CANARIES.url}`, {
         eventTypes: [CANARIES.eventType],
         metadata: JSON.stringify({ canary: CANARIES.metadata }),
         description: CANARIES.description,
-        filter: null,
-        requireEcho: false,
-        rateLimit: null,
-        idempotency: null,
-      },
+      }),
       TEST_CALLER,
     );
     const endpoint = registered.endpoint.id;

@@ -16,6 +16,7 @@ import { verifyWorkflowId } from "../../workflows/messages.ts";
 import { createAuthority } from "../integration/delivery/http-certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/receiver-server.ts";
+import { registrationOf } from "../support/registration.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
 const authority = createAuthority();
@@ -38,18 +39,7 @@ async function register(
 ): Promise<{ readonly tenant: string; readonly id: string }> {
   const world = made.current;
   const tenant = await world.createTenant();
-  const registration = {
-    url,
-    eventTypes: ["inference.completed"],
-    metadata: null,
-    description: null,
-    filter: null,
-    requireEcho: false,
-    rateLimit: null,
-    idempotency: null,
-    ...settings,
-  };
-  const { endpoint } = await world.endpoints.register(tenant, registration, TEST_CALLER);
+  const { endpoint } = await world.endpoints.register(tenant, registrationOf(url, settings), TEST_CALLER);
   await eventually(
     async () => (await world.endpoints.find(tenant, endpoint.id)).state === "ACTIVE" || undefined,
     `endpoint ${endpoint.id}`,

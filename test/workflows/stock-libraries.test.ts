@@ -11,6 +11,7 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { eventually } from "../support/eventually.ts";
 import { testKeyring } from "../support/keyring.ts";
 import { type ReceivedRequest, startReceiver } from "../support/receiver-server.ts";
+import { registrationOf } from "../support/registration.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
 const made = useWorld();
@@ -60,16 +61,7 @@ test(
     const tenantId = await world.createTenant();
     const { endpoint, secret } = await endpoints.register(
       tenantId,
-      {
-        url: receiver.url,
-        eventTypes: ["inference.completed", "endpoint.disabled"],
-        metadata: null,
-        description: null,
-        filter: null,
-        requireEcho: false,
-        rateLimit: null,
-        idempotency: null,
-      },
+      registrationOf(receiver.url, { eventTypes: ["inference.completed", "endpoint.disabled"] }),
       TEST_CALLER,
     );
     const { id } = endpoint;

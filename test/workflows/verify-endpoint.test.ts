@@ -16,6 +16,7 @@ import {
   startReceiver,
   verifyReceived,
 } from "../support/receiver-server.ts";
+import { registrationOf } from "../support/registration.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
 // Verifications never go in lists: one workflow each, whatever the size.
@@ -42,16 +43,7 @@ async function register(...script: readonly Behaviour[]): Promise<Registered> {
   const tenant = await world.createTenant();
   const { endpoint, secret } = await world.endpoints.register(
     tenant,
-    {
-      url: receiver.url,
-      eventTypes: ["inference.completed"],
-      metadata: '{"team":"a"}',
-      description: null,
-      filter: null,
-      requireEcho: false,
-      rateLimit: null,
-      idempotency: null,
-    },
+    registrationOf(receiver.url, { metadata: '{"team":"a"}' }),
     TEST_CALLER,
   );
   const { id } = endpoint;

@@ -1,0 +1,57 @@
+/** A Temporal of a test's own, which it can take down; what was in it is there again when it is back. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { inject } from "vitest";
+import { isRunning } from "../../src/embedded/process-identity.ts";
+import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../src/embedded/temporal.ts";
+import { eventually } from "./eventually.ts";
+import { freePort } from "./free-port.ts";
+
+const NAMESPACE = "signet";
+
+export interface OwnTemporal {
+  /** The same for every start. */
+  readonly address: string;
+  readonly namespace: string;
+  /** Brings it back. */
+  start(): Promise<void>;
+  /** Takes it down in order. */
+  stop(): Promise<void>;
+  /** Resolves when it is gone, and its port with it. */
+  kill(): Promise<void>;
+  /** Stops it and removes what it kept. */
+  close(): Promise<void>;
+}
+
+/** Starts it, on a free port. */
+export async function startOwnTemporal(): Promise<OwnTemporal> {
+  const home = await mkdtemp(join(inject("runDirectory"), "own-temporal-"));
+  const port = await freePort();
+  const start = async (): Promise<EmbeddedTemporal> =>
+    await startEmbeddedTemporal({
+      binary: inject("temporalBinary"),
+      home,
+      port,
+      uiPort: null,
+      namespaces: [NAMESPACE],
+      dbFilename: join(home, "temporal.db"),
+      log: () => undefined,
+    });
+  let server = await start();
+  return {
+    address: server.address,
+    namespace: NAMESPACE,
+    start: async () => {
+      server = await start();
+    },
+    stop: async () => await server.stop(),
+    kill: async () => {
+      process.kill(server.pid, "SIGKILL");
+      await eventually(() => !isRunning(server.pid), "Temporal to be gone");
+    },
+    close: async () => {
+      await server.stop();
+      await rm(home, { recursive: true, force: true });
+    },
+  };
+}
