@@ -1,7 +1,6 @@
 /** Operators who prove themselves by a certificate, on a listener of real TLS. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { runCommandLine } from "../../../src/cli/program.ts";
-import { type Environment, loadOperatorSettings } from "../../../src/config.ts";
+import type { Environment } from "../../../src/config.ts";
 import { useTestApi } from "../../support/api.ts";
 import {
   certificateFiles,
@@ -11,6 +10,7 @@ import {
   thumbprint,
   today,
 } from "../../support/certificates.ts";
+import { runSignet } from "../../support/command-line.ts";
 import { call, type CallOptions } from "../../support/https-request.ts";
 
 const SAN_URI = "spiffe://service.example/operator/ann";
@@ -154,14 +154,7 @@ test("the command line works with a certificate and no token", async () => {
     SIGNET_OPERATOR_KEY_FILE: files.write("ann.key", byName.key),
     SIGNET_OPERATOR_CERT_FILE: files.write("ann.crt", byName.cert),
   };
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await runCommandLine(["operator", "show", provisioner, "--json"], {
-    settings: () => loadOperatorSettings(environment),
-    stdout: (text) => void out.push(text),
-    stderr: (text) => void err.push(text),
-    fetch,
-  });
-  expect({ code, err }).toEqual({ code: 0, err: [] });
-  expect(JSON.parse(out.join(""))).toMatchObject({ id: provisioner, role: "provision", san_uri: SAN_URI });
+  const { code, stdout, stderr } = await runSignet(["operator", "show", provisioner, "--json"], environment);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(JSON.parse(stdout)).toMatchObject({ id: provisioner, role: "provision", san_uri: SAN_URI });
 });

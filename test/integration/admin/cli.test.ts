@@ -3,29 +3,18 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { runCommandLine } from "../../../src/cli/program.ts";
-import { type Environment, loadOperatorSettings } from "../../../src/config.ts";
+import type { Environment } from "../../../src/config.ts";
 import { useTestApi } from "../../support/api.ts";
+import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import { freePort } from "../../support/free-port.ts";
 
 const api = useTestApi();
 
-interface Run {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-async function signet(line: readonly string[], environment: Environment = api.environment): Promise<Run> {
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await runCommandLine(line, {
-    settings: () => loadOperatorSettings(environment),
-    stdout: (text) => void out.push(text),
-    stderr: (text) => void err.push(text),
-    fetch,
-  });
-  return { code, stdout: out.join(""), stderr: err.join("") };
+async function signet(
+  line: readonly string[],
+  environment: Environment = api.environment,
+): Promise<CommandRun> {
+  return await runSignet(line, environment);
 }
 
 async function json(...line: readonly string[]): Promise<Record<string, string>> {

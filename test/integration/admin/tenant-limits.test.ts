@@ -1,8 +1,7 @@
 /** Limits per tenant: the settings', or what operators set for one tenant. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { runCommandLine } from "../../../src/cli/program.ts";
-import { loadOperatorSettings } from "../../../src/config.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
+import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import { createTenant, expectRefusal, type Json, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
 const api = useTestApi({
@@ -129,20 +128,14 @@ describe("rates", () => {
 });
 
 test("the command line shows and changes them", async () => {
-  const signet = async (...line: string[]): Promise<{ code: number; out: string }> => {
-    const out: string[] = [];
-    const write = (text: string): void => void out.push(text);
-    const settings = () => loadOperatorSettings(api.environment);
-    const code = await runCommandLine(line, { settings, stdout: write, stderr: write, fetch });
-    return { code, out: out.join("") };
-  };
+  const signet = async (...line: string[]): Promise<CommandRun> => await runSignet(line, api.environment);
   const limits = ["tenant", "limits", tenant.tenantId];
   const changed = await signet(...limits, "--set", "endpoints=9", "event_types=10", "--json");
-  expect(JSON.parse(changed.out)).toMatchObject({ own: { endpoints: 9, event_types: 10 } });
-  expect(JSON.parse((await signet(...limits, "--set", "endpoints=default", "--json")).out)).toMatchObject({
+  expect(JSON.parse(changed.stdout)).toMatchObject({ own: { endpoints: 9, event_types: 10 } });
+  expect(JSON.parse((await signet(...limits, "--set", "endpoints=default", "--json")).stdout)).toMatchObject({
     limits: { endpoints: 2 },
     own: { event_types: 10 },
   });
-  expect((await signet(...limits)).out).toContain("limits");
+  expect((await signet(...limits)).stdout).toContain("limits");
   expect((await signet(...limits, "--set", "endpoints=many")).code).toBe(1);
 });

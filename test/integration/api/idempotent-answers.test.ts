@@ -1,9 +1,8 @@
 /** A POST that makes a tenant, a credential, an operator … happens once in 24 hours for its Idempotency-Key, secret and all. */
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { runCommandLine } from "../../../src/cli/program.ts";
-import { loadOperatorSettings } from "../../../src/config.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
+import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import { accessToken, grant, provision, type Provisioned } from "../../support/factories.ts";
 import { asTenant, createTenant, type Json, sql, type Tenant } from "../../support/tenant.ts";
 
@@ -250,24 +249,13 @@ describe("a tenant's credential", () => {
 });
 
 describe("the command line", () => {
-  async function signet(
-    line: readonly string[],
-    lossy: typeof fetch,
-  ): Promise<{ code: number; out: string }> {
-    const out: string[] = [];
-    const code = await runCommandLine([...line, "--json"], {
-      settings: () => loadOperatorSettings(api.environment),
-      stdout: (text) => void out.push(text),
-      stderr: (text) => void out.push(text),
-      fetch: lossy,
-    });
-    return { code, out: out.join("") };
-  }
+  const signet = async (line: readonly string[], lossy: typeof fetch): Promise<CommandRun> =>
+    await runSignet([...line, "--json"], api.environment, lossy);
 
   test("gets a credential whose first answer was lost, and makes one", async () => {
     const before = await count("credentials");
     let sent = 0;
-    const { code, out } = await signet(
+    const { code, stdout } = await signet(
       ["credential", "create", "--principal", own.principalId],
       async (...args) => {
         const response = await fetch(...args);
@@ -282,7 +270,7 @@ describe("the command line", () => {
       },
     );
     expect(code).toBe(0);
-    expect(JSON.parse(out)).toMatchObject({ client_secret: expect.any(String) as string });
+    expect(JSON.parse(stdout)).toMatchObject({ client_secret: expect.any(String) as string });
     expect([sent, await count("credentials")]).toEqual([2, before + 1]);
   });
 

@@ -6,18 +6,17 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyEntry } from "../../../src/client/compliance-proof.ts";
 import { SignetClient } from "../../../src/client/signet-client.ts";
-import { runCommandLine } from "../../../src/cli/program.ts";
 import { appendEntry } from "../../../src/compliance/append-entry.ts";
 import { type CheckpointKey, createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
 import { createFileSink } from "../../../src/compliance/checkpoint-sink.ts";
 import { signCheckpoint } from "../../../src/compliance/sign-checkpoint.ts";
 import { parseVerifierKey } from "../../../src/client/signed-note.ts";
-import { loadOperatorSettings } from "../../../src/config.ts";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { transaction } from "../../../src/database/transaction.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
+import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import { createTenant, rows, sql, type Tenant } from "../../support/tenant.ts";
 
 const api = useTestApi();
@@ -52,25 +51,11 @@ async function append(count: number): Promise<void> {
   });
 }
 
-interface Run {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
+async function signet(...line: readonly string[]): Promise<CommandRun> {
+  return await runSignet(line, api.environment);
 }
 
-async function signet(...line: readonly string[]): Promise<Run> {
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await runCommandLine(line, {
-    settings: () => loadOperatorSettings(api.environment),
-    stdout: (text) => void out.push(text),
-    stderr: (text) => void err.push(text),
-    fetch,
-  });
-  return { code, stdout: out.join(""), stderr: err.join("") };
-}
-
-async function verify(...options: readonly string[]): Promise<Run> {
+async function verify(...options: readonly string[]): Promise<CommandRun> {
   return await signet("audit", "verify", "--vkey", key.verifierKey, ...options);
 }
 

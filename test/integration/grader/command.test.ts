@@ -4,13 +4,13 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { runCommandLine } from "../../../src/cli/program.ts";
-import { loadConfig, loadOperatorSettings } from "../../../src/config.ts";
+import { loadConfig } from "../../../src/config.ts";
 import type { GradeReport } from "../../../src/grader/grade.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { startWorker } from "../../../src/processes/worker.ts";
 import { generateSecret } from "../../../src/receiver/secret.ts";
 import { useTestApi } from "../../support/api.ts";
+import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import {
   acceptByHand,
   acceptWithLibrary,
@@ -38,25 +38,11 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-interface Run {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
+async function signet(...line: readonly string[]): Promise<CommandRun> {
+  return await runSignet(line, api.environment);
 }
 
-async function signet(...line: readonly string[]): Promise<Run> {
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await runCommandLine(line, {
-    settings: () => loadOperatorSettings(api.environment),
-    stdout: (text) => void out.push(text),
-    stderr: (text) => void err.push(text),
-    fetch,
-  });
-  return { code, stdout: out.join(""), stderr: err.join("") };
-}
-
-async function gradeHere(handle: Handler, ...options: readonly string[]): Promise<Run> {
+async function gradeHere(handle: Handler, ...options: readonly string[]): Promise<CommandRun> {
   const receiver = await startReceiver(handle);
   try {
     return await signet("grade", receiver.url, "--secret-file", secretFile, ...options);

@@ -1,31 +1,19 @@
 /** Signing keys and key-encryption keys as operators meet them: API, command line, and every process following. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { runCommandLine } from "../../../src/cli/program.ts";
-import { loadConfig, loadOperatorSettings } from "../../../src/config.ts";
+import { type Environment, loadConfig } from "../../../src/config.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../../src/processes/api.ts";
 import { useTestApi } from "../../support/api.ts";
+import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
 import { createTenant, sql } from "../../support/tenant.ts";
 
 const HOUR = 3_600_000;
 
-async function cli(environment: Record<string, string | undefined>, ...argv: string[]) {
-  let stdout = "";
-  let stderr = "";
-  const code = await runCommandLine(argv, {
-    settings: () => loadOperatorSettings(environment),
-    stdout: (text) => {
-      stdout += text;
-    },
-    stderr: (text) => {
-      stderr += text;
-    },
-    fetch,
-  });
-  return { code, stdout, stderr };
+async function cli(environment: Environment, ...argv: string[]): Promise<CommandRun> {
+  return await runSignet(argv, environment);
 }
 
 describe.each(["ES256", "RS256", "Ed25519"])("with %s", (alg) => {
