@@ -123,8 +123,9 @@ describe("a database whose connections break while requests are under way", () =
     );
     worker = await made.current.startWorker();
     for (let round = 1; round <= 5; round += 1) {
+      const before = stream.receiver.requests.length;
       await stream.publish(12);
-      await stream.receiver.waitFor(stream.receiver.requests.length + 1);
+      await stream.receiver.waitFor(before + 1);
       await breakWorkerConnections(made.current);
     }
     const delivered = await untilDelivered(stream);

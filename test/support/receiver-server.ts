@@ -87,7 +87,8 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-const DEFAULT_TIMEOUT_MS = 10_000;
+/** As long as `eventually` waits. */
+const DEFAULT_TIMEOUT_MS = 45_000;
 const CHUNK = Buffer.alloc(16_384, "x");
 
 /** The payload of a received request if its signature holds; throws what `verify` throws. */

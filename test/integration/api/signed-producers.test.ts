@@ -328,7 +328,7 @@ describe("what ends a token ends a signature", () => {
       [own.keyId],
     );
     await expect
-      .poll(async () => (await send(own)).body["code"], { timeout: 10_000 })
+      .poll(async () => (await send(own)).body["code"], { timeout: 45_000 })
       .toBe("SIGNATURE_INVALID");
   });
 });

@@ -58,7 +58,8 @@ describe("a receiver that breaks the protocol", () => {
     receiver.answer([behaviour]);
     const result = await sender.send(requestTo(receiver.url));
     expect(result).toMatchObject({ status: null, error: "aborted", responseBody: null });
-    expect(result.durationMs).toBeLessThan(3_000);
+    // Its deadline would have been a timeout.
+    expect(result.durationMs).toBeLessThan(5_000);
     await receiver.waitForConnections(0);
     expect(receiver.requests).toHaveLength(1);
   });

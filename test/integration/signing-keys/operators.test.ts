@@ -63,9 +63,17 @@ describe.each(["ES256", "RS256", "Ed25519"])("with %s", (alg) => {
     const revoked = await cli(api.environment, "keys", "revoke", kid, "--reason", "leaked", "--json");
     const at = performance.now();
     expect(JSON.parse(revoked.stdout)).toMatchObject({ kid, state: "GONE", revocation_reason: "leaked" });
-    await eventually(async () => (await onSecond(token)).status === 401, "the token to die elsewhere");
-    await eventually(async () => (await onFirst(token)).status === 401, "the token to die here");
-    expect(performance.now() - at).toBeLessThan(250);
+    for (const ask of [onSecond, onFirst]) {
+      // What counts is when the last request left that was let in: on a busy machine its answer may be late.
+      let lastAdmitted = at;
+      await eventually(async () => {
+        const sentAt = performance.now();
+        const refused = (await ask(token)).status === 401;
+        lastAdmitted = refused ? lastAdmitted : sentAt;
+        return refused;
+      }, "the token to die");
+      expect(lastAdmitted - at).toBeLessThan(250);
+    }
     expect((await onFirst(token)).body).toMatchObject({ code: "TOKEN_REVOKED" });
     const fresh = await accessToken(api, client);
     expect((await onFirst(fresh)).status).toBe(200);

@@ -207,11 +207,9 @@ it("a host that does not come to a connection is given up in time", async () => 
   await once(silent, "listening");
   const url = `https://127.0.0.1:${(silent.address() as AddressInfo).port}/archive`;
   await script(join(bin, "go"), ...GO);
-  const started = performance.now();
   const release = { ...NOWHERE, urls: () => [url] };
   expect((await resolve(release, { connectTimeoutMs: 300 })).origin).toBe("go");
-  expect(performance.now() - started).toBeLessThan(5_000);
-  expect(lines.join("\n")).toMatch(/Connect Timeout/);
+  expect(lines.join("\n")).toMatch(/Connect Timeout.*timeout: 300ms/);
 });
 
 it("several at once all get a whole program", async () => {

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { withMetrics } from "../../../src/processes/with-metrics.ts";
+import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
 
 const lines: string[] = [];
@@ -82,7 +83,7 @@ describe("the metrics listener of a process", () => {
   it("is alive but not ready while the process starts and while it ends", async () => {
     const port = await freePort();
     const { running, started, ended } = await start(() => true, port);
-    await expect.poll(async () => await get(port, "/healthz").catch(() => undefined)).toBeDefined();
+    await eventually(async () => (await get(port, "/healthz")).status === 200, "the listener");
     const notReady = { status: 503, body: { status: "not ready", failing: ["process"] } };
     expect(await get(port, "/readyz")).toEqual(notReady);
 
