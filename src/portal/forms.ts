@@ -23,6 +23,15 @@ export function Form<Properties extends TProperties>(properties: Properties) {
 /** A line of text. */
 export const Line = (maxLength: number) => Type.String({ maxLength });
 
+function wellFormed(text: string): Pairs {
+  const pairs = readPairs(text);
+  if (typeof pairs === "string") {
+    throw new SignetError("INVALID_REQUEST", { detail: "The form is not well formed." });
+  }
+  return pairs;
+}
+
+/** @throws SignetError INVALID_REQUEST */
 export function readForm(text: string): Record<string, string | string[]> {
   const lists = new Map<string, string[]>();
   const single: string[] = [];
@@ -30,18 +39,19 @@ export function readForm(text: string): Record<string, string | string[]> {
     const [name = ""] = pair.split("=", 1);
     // Check boxes of one name.
     if (name.endsWith("%5B%5D") || name.endsWith("[]")) {
-      const read = readPairs(pair);
-      const [entry] = typeof read === "string" ? [] : Object.entries(read);
-      lists.set(entry?.[0] ?? "", [...(lists.get(entry?.[0] ?? "") ?? []), entry?.[1] ?? ""]);
+      for (const [list, entry] of Object.entries(wellFormed(pair))) {
+        const entries = lists.get(list);
+        if (entries === undefined) {
+          lists.set(list, [entry]);
+        } else {
+          entries.push(entry);
+        }
+      }
     } else {
       single.push(pair);
     }
   }
-  const pairs: Pairs | string = readPairs(single.join("&"));
-  if (typeof pairs === "string") {
-    throw new SignetError("INVALID_REQUEST", { detail: "The form is not well formed." });
-  }
-  return { ...pairs, ...Object.fromEntries(lists) };
+  return { ...wellFormed(single.join("&")), ...Object.fromEntries(lists) };
 }
 
 /** Reads forms, and nothing else, in this scope. Fields whose names end in `[]` are lists. */

@@ -17,6 +17,18 @@ test("what a browser encodes is read as it was typed, lists in their order", () 
   );
 });
 
-test.each(["a=1&a=2", "a=%zz", "a=%00", "a=%ff"])("%s is refused", (text) => {
-  expect(() => readForm(text)).toThrow("not well formed");
+test("a list of as many entries as a form has room for costs time that grows with it alone", () => {
+  const count = 400_000;
+  const before = process.cpuUsage();
+  expect(readForm("[]&".repeat(count))).toMatchObject({ "[]": { length: count } });
+  const { user } = process.cpuUsage(before);
+  // Copied at each entry it would take many minutes.
+  expect(user / 1_000).toBeLessThan(20_000);
 });
+
+test.each(["a=1&a=2", "a=%zz", "a=%00", "a=%ff", "a[]=%ff", "a[]=%00", "%zz[]=1"])(
+  "%s is refused",
+  (text) => {
+    expect(() => readForm(text)).toThrow("not well formed");
+  },
+);
