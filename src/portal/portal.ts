@@ -89,6 +89,8 @@ function installFailures(scope: SignetServer, { send }: PortalParts): void {
     const { visit } = request as { visit?: Visit };
     const { "retry-after": retryAfter } = error.headers;
     reply.code(error.status);
+    // Of a download that came to nothing.
+    reply.removeHeader("content-disposition");
     if (retryAfter !== undefined) {
       reply.header("retry-after", retryAfter);
     }
