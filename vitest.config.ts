@@ -5,8 +5,9 @@ export default defineConfig({
   test: {
     pool: "forks",
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // A hook may start a worker process or wait for a build; what fails by itself does not wait so long.
+    testTimeout: 120_000,
+    hookTimeout: 240_000,
     teardownTimeout: 60_000,
     projects: [
       {

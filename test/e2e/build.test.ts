@@ -191,4 +191,4 @@ test("a build leaves nothing of an earlier one behind", async () => {
     environment: {},
   });
   expect(await filesBelow(out, "")).toEqual(await filesBelow(dist, ""));
-}, 60_000);
+}, 180_000);

@@ -1,32 +1,30 @@
 /** A bulk replay of 10,000 dead letters, in the middle of which the worker and then Temporal are killed. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
-import { type OwnTemporal, startOwnTemporal } from "../support/own-temporal.ts";
+import { startOwnTemporal } from "../support/own-temporal.ts";
 import type { SpawnedProcess } from "../support/processes.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
+import { useStarted } from "../support/started.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
-import { makeWorld, type World } from "../support/world.ts";
+import { makeWorld } from "../support/world.ts";
 
 const LETTERS = 10_000;
 const PATIENCE_MS = 120_000;
 
-let temporal: OwnTemporal;
-let world: World;
-let worker: SpawnedProcess;
+const ownTemporal = useStarted("Temporal", startOwnTemporal);
+const made = useStarted("the world", async () => await makeWorld({ temporal: ownTemporal.current }));
+let worker: SpawnedProcess | undefined;
 
 beforeAll(async () => {
-  temporal = await startOwnTemporal();
-  world = await makeWorld({ temporal });
-  worker = await startWorkerProcess(world);
+  worker = await startWorkerProcess(made.current);
 });
 
 afterAll(async () => {
-  await worker.stop("SIGKILL");
-  await world.close();
-  await temporal.close();
+  await worker?.stop("SIGKILL");
 });
 
 test("goes on where it was: every letter gets exactly one new cycle, and the counts are exact", async () => {
+  const [world, temporal] = [made.current, ownTemporal.current];
   const tenant = await world.createTenant();
   const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
   const ids = await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count: LETTERS });
@@ -45,13 +43,13 @@ test("goes on where it was: every letter gets exactly one new cycle, and the cou
   };
 
   await untilDone(1_000);
-  await worker.stop("SIGKILL");
+  await worker?.stop("SIGKILL");
   worker = await startWorkerProcess(world);
   await untilDone(3_000);
   await temporal.kill();
   await temporal.start();
   await untilDone(6_000);
-  await Promise.all([worker.stop("SIGKILL"), temporal.kill()]);
+  await Promise.all([worker?.stop("SIGKILL"), temporal.kill()]);
   await temporal.start();
   worker = await startWorkerProcess(world);
   await untilDone(LETTERS);
@@ -73,4 +71,4 @@ test("goes on where it was: every letter gets exactly one new cycle, and the cou
     [job.id],
   );
   expect(results.rows).toEqual([{ result: "replayed", n: LETTERS }]);
-}, 300_000);
+}, 900_000);

@@ -1,31 +1,21 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
-import { type OwnTemporal, startOwnTemporal } from "../support/own-temporal.ts";
-import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { startOwnTemporal } from "../support/own-temporal.ts";
+import { startReceiver } from "../support/receiver-server.ts";
 import { registrationOf } from "../support/registration.ts";
-import { TEST_CALLER, makeWorld, type World } from "../support/world.ts";
+import { useStarted } from "../support/started.ts";
+import { makeWorld, TEST_CALLER } from "../support/world.ts";
 
 /** Deliveries flow again within so long of Temporal's return. */
 const RECOVERY_MS = 45_000;
 const EVENTS = 40;
 
-let temporal: OwnTemporal;
-let world: World;
-let receiver: Receiver;
-
-beforeAll(async () => {
-  temporal = await startOwnTemporal();
-  world = await makeWorld({ temporal });
-  receiver = await startReceiver();
-});
-
-afterAll(async () => {
-  await world.close();
-  await receiver.close();
-  await temporal.close();
-});
+const ownTemporal = useStarted("Temporal", startOwnTemporal);
+const made = useStarted("the world", async () => await makeWorld({ temporal: ownTemporal.current }));
+const listening = useStarted("the receiver", async () => await startReceiver());
 
 test("what is accepted and registered while Temporal is down is delivered and verified when it is back, once each", async () => {
+  const [world, temporal, receiver] = [made.current, ownTemporal.current, listening.current];
   await world.startWorker();
   const tenant = await world.createTenant();
   await world.createEndpoint(tenant, `${receiver.url}/events`);
@@ -62,4 +52,4 @@ test("what is accepted and registered while Temporal is down is delivered and ve
   const sent = receiver.requests.filter(({ path }) => path === "/events");
   expect(sent).toHaveLength(EVENTS + 1);
   expect(new Set(sent.map(({ headers }) => headers["x-service-delivery-id"])).size).toBe(EVENTS + 1);
-}, 120_000);
+}, 300_000);
