@@ -151,7 +151,11 @@ function checkCertificate(
       problem("/authentication/private_key", "mismatch", "is not the key of the certificate"),
     ]);
   }
-  if (Date.parse(leaf.validTo) <= nowMs) {
+  const endsAt = Date.parse(leaf.validTo);
+  if (Number.isNaN(endsAt)) {
+    throw validationFailed([problem("/authentication/certificate", "invalid", "ends at no point in time")]);
+  }
+  if (endsAt <= nowMs) {
     throw validationFailed([problem("/authentication/certificate", "expired", "has expired")]);
   }
   attempt("/authentication/certificate", "cannot be used for TLS with this key", () =>
@@ -203,7 +207,8 @@ export function checkAuthentication(given: Authentication, rules: RequestRules):
   const shown = {
     type: given.type,
     fingerprint: leaf.fingerprint256.replaceAll(":", "").toLowerCase(),
-    subject: leaf.subject,
+    // Node has none for an empty one, whatever its types say.
+    subject: (leaf.subject as string | undefined) ?? "",
     not_after: new Date(leaf.validTo).toISOString(),
     ...updated,
   };
