@@ -24,6 +24,8 @@ export interface InProcessCall {
 export interface InProcessAnswer {
   readonly status: number;
   readonly body: unknown;
+  /** The body as it was written. */
+  readonly text: string;
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
@@ -92,6 +94,7 @@ export class InProcessCalls {
       return {
         status: answer.statusCode,
         body: text === "" ? undefined : (JSON.parse(text) as unknown),
+        text,
         headers: answer.headers,
       };
     } finally {

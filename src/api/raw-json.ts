@@ -13,6 +13,13 @@ export function withRawMember(object: Readonly<Record<string, unknown>>, name: s
   return `${text.slice(0, -1)}${comma}${JSON.stringify(name)}:${json}}`;
 }
 
+/** The text of the member that {@link withRawMember} has added; undefined without it. */
+export function rawMember(text: string, name: string): string | undefined {
+  // A quotation mark inside a string is escaped: this is where a member begins.
+  const start = text.indexOf(`${JSON.stringify(name)}:`);
+  return start === -1 ? undefined : text.slice(start + name.length + 3, -1);
+}
+
 /** A page whose items are JSON texts. */
 export function rawPage(items: readonly string[], nextCursor: string | null): string {
   return `{"data":[${items.join(",")}],"next_cursor":${JSON.stringify(nextCursor)}}`;

@@ -56,10 +56,33 @@ export function field(name: string, label: string, attributes: Part): Html {
   </div>`;
 }
 
-/** From when until when. */
-export function timeFields({ from = "", to = "" }: Filters): Part {
-  return [
-    field("from", "From (UTC)", html`type="datetime-local" value="${from}"`),
-    field("to", "Until (UTC)", html`type="datetime-local" value="${to}"`),
-  ];
+/** Whether they leave something out. */
+export function isFiltered({ cursor: _cursor, ...filters }: Filters): boolean {
+  return given(filters).length > 0;
+}
+
+interface FilterForm {
+  readonly path: string;
+  /** Says what is filtered, to who does not see it. */
+  readonly label: string;
+  readonly fields: readonly Part[];
+  readonly query: Filters;
+}
+
+/** The form above a list, with fields for the time, and the way back to all of it. */
+export function filters({ path, label, fields, query }: FilterForm): Html {
+  const { from = "", to = "" } = query;
+  return html`<form method="get" action="${path}" class="card filters" role="search" aria-label="${label}">
+    ${fields}
+    <div class="buttons">
+      <button>Filter</button>${isFiltered(query) && html` <a href="${path}">Show all</a>`}
+    </div>
+    <details ${(from !== "" || to !== "") && html`open`}>
+      <summary>Time</summary>
+      <div class="between">
+        ${field("from", "From (UTC)", html`type="datetime-local" value="${from}"`)}
+        ${field("to", "Until (UTC)", html`type="datetime-local" value="${to}"`)}
+      </div>
+    </details>
+  </form>`;
 }

@@ -42,7 +42,21 @@ function render(part: Part): string {
   return String(part).replaceAll(/[&<>"']/g, (character) => ESCAPES[character] ?? "");
 }
 
+/** Templates without the indentation that they have in the source: a third of a page's bytes. */
+const dense = new WeakMap<TemplateStringsArray, readonly string[]>();
+
+function denseStrings(strings: TemplateStringsArray): readonly string[] {
+  let found = dense.get(strings);
+  if (found === undefined) {
+    found = strings.map((string) => string.replaceAll(/\n\s+/g, "\n"));
+    dense.set(strings, found);
+  }
+  return found;
+}
+
 /** A piece of HTML. */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
-  return new Html(strings.reduce((text, string, index) => text + render(parts[index - 1]) + string));
+  return new Html(
+    denseStrings(strings).reduce((text, string, index) => text + render(parts[index - 1]) + string),
+  );
 }

@@ -3,12 +3,19 @@ import { randomBytes } from "node:crypto";
 import { html, type Html, type Part } from "./html.ts";
 import type { Visit } from "./visit.ts";
 
+const [MINUTES, SECONDS] = [16, 19];
+
 /** A moment, in UTC for who has no JavaScript; a dash for none. */
 export function moment(iso: string | null | undefined): Part {
   if (iso === null || iso === undefined) {
     return "–";
   }
-  return html`<time datetime="${iso}">${iso.slice(0, 16).replace("T", " ")} UTC</time>`;
+  return html`<time datetime="${iso}">${iso.slice(0, MINUTES).replace("T", " ")} UTC</time>`;
+}
+
+/** A moment to the second, where several lie within a minute. */
+export function instant(iso: string): Html {
+  return html`<time datetime="${iso}" data-seconds>${iso.slice(0, SECONDS).replace("T", " ")} UTC</time>`;
 }
 
 /** A state, by colour and by word. */
@@ -28,13 +35,17 @@ export function formFields(visit: Visit): Html {
 export interface ButtonForm {
   readonly action: string;
   readonly label: string;
+  /** Of the button, where the page replaces it by itself: who is at it stays there. */
+  readonly id?: string;
   readonly kind?: "danger" | "primary" | "quiet";
 }
 
 /** A button that does one thing. */
-export function buttonForm(visit: Visit, { action, label, kind }: ButtonForm): Html {
+export function buttonForm(visit: Visit, { action, label, kind, id }: ButtonForm): Html {
+  const attributes = html`${id !== undefined && html`id="${id}"`}
+  ${kind !== undefined && html`class="${kind}"`}`;
   return html`<form method="post" action="${action}">
-    ${formFields(visit)}<button ${kind === undefined ? "" : html`class="${kind}"`}>${label}</button>
+    ${formFields(visit)}<button ${attributes}>${label}</button>
   </form>`;
 }
 
@@ -82,30 +93,44 @@ export function facts(pairs: readonly (readonly [string, Part])[]): Html {
   </dl>`;
 }
 
-/** The way to what comes after this page of a list. */
-export function nextPage(path: string, cursor: string | null): Part {
+/** The way to what comes after this page of a list, and back to its beginning from a page that has one before it. */
+export function nextPage(path: string, cursor: string | null, isFirst = true): Part {
   return (
-    cursor !== null &&
-    html`<p class="more">
-      <a href="${path}${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(cursor)}">Older</a>
-    </p>`
+    (cursor !== null || !isFirst) &&
+    html`<nav class="more" aria-label="Pages">
+      ${!isFirst && html`<a class="button" href="${path}">Newest</a>`}
+      ${
+        cursor !== null &&
+        html`<a
+          class="button"
+          href="${path}${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(cursor)}"
+          >Older</a
+        >`
+      }
+    </nav>`
   );
 }
 
-/** A table that can be scrolled sideways, also by keyboard. */
+/**
+ * A table that can be scrolled sideways, also by keyboard. On a phone each row is a card, whose cells say what they are;
+ * the roles are written out since tables that are drawn otherwise lose them in some browsers.
+ */
 export function table(label: string, headings: readonly string[], rows: readonly (readonly Part[])[]): Html {
   return html`<div class="scroll" role="region" aria-label="${label}" tabindex="0">
-    <table>
-      <thead>
-        <tr>
-          ${headings.map((heading) => html`<th scope="col">${heading}</th>`)}
+    <table role="table">
+      <thead role="rowgroup">
+        <tr role="row">
+          ${headings.map((heading) => html`<th scope="col" role="columnheader">${heading}</th>`)}
         </tr>
       </thead>
-      <tbody>
+      <tbody role="rowgroup">
         ${rows.map(
           (cells) =>
-            html`<tr>
-              ${cells.map((cell) => html`<td>${cell}</td>`)}
+            html`<tr role="row">
+              ${cells.map(
+                (cell, column) =>
+                  html`<td role="cell" data-label="${headings[column]}"><div>${cell}</div></td>`,
+              )}
             </tr>`,
         )}
       </tbody>

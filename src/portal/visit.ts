@@ -1,7 +1,7 @@
 /** A signed-in request: who it is, what it may do, and the API as it can call it. */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import type { InProcessCall } from "../api/in-process.ts";
+import type { InProcessAnswer, InProcessCall } from "../api/in-process.ts";
 import type { SignetServer } from "../api/types.ts";
 import { ERROR_CATALOGUE, type ErrorCode, SignetError } from "../errors.ts";
 import type { PortalOptions } from "./context.ts";
@@ -18,6 +18,8 @@ declare module "fastify" {
 export interface PortalApi {
   /** @throws SignetError what the API answers, with its code */
   get<Answer>(path: string): Promise<Answer>;
+  /** The answer's JSON as it was written: a tenant's own numbers survive. @throws SignetError as `get` */
+  text(path: string): Promise<string>;
   /** @throws SignetError what the API answers, with its code */
   send<Answer>(
     method: "DELETE" | "PATCH" | "POST",
@@ -75,18 +77,22 @@ export function visitOf(
   { server, calls, temporal }: VisitParts,
 ): Visit {
   const { secret, ...rest } = signedIn;
-  async function ask<Answer>(call: Omit<InProcessCall, "requestId">): Promise<Answer> {
-    const answer = await calls.call(server, rest.identity, { ...call, requestId: request.id });
+  async function call(asked: Omit<InProcessCall, "requestId">): Promise<InProcessAnswer> {
+    const answer = await calls.call(server, rest.identity, { ...asked, requestId: request.id });
     if (answer.status >= 400) {
       throw refusal(answer.body, answer.headers);
     }
-    return answer.body as Answer;
+    return answer;
+  }
+  async function ask<Answer>(asked: Omit<InProcessCall, "requestId">): Promise<Answer> {
+    return (await call(asked)).body as Answer;
   }
   return {
     ...rest,
     csrf: csrfToken(secret),
     api: {
       get: async (path) => await ask({ method: "GET", path }),
+      text: async (path) => (await call({ method: "GET", path })).text,
       send: async (method, path, body, idempotencyKey) => await ask({ method, path, body, idempotencyKey }),
     },
     workflowUrl: (id) =>

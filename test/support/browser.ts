@@ -36,7 +36,7 @@ interface Look {
 const LOOKS: readonly Look[] = [
   { name: "light", colorScheme: "light", width: 1_100 },
   { name: "dark", colorScheme: "dark", width: 1_100 },
-  { name: "phone", colorScheme: "light", width: 375 },
+  { name: "phone", colorScheme: "light", width: 390 },
 ];
 
 /** A browser with a fresh profile; close it at the end. */
@@ -112,6 +112,29 @@ export async function lookAt(page: Page, name: string): Promise<Record<string, s
   }
   await page.setViewportSize({ width: 1_100, height: 800 });
   await page.emulateMedia({ colorScheme: "light" });
+  return wrong;
+}
+
+/**
+ * As {@link lookAt}, for a page whose browser runs no scripts, which the look itself needs: another browser draws what that
+ * one has, and runs none of its scripts.
+ */
+export async function lookAtPlain(
+  plain: Page,
+  inspector: Page,
+  name: string,
+): Promise<Record<string, string[]>> {
+  const [address, body] = [plain.url(), await plain.content()];
+  await inspector.route("**/*", async (route) => {
+    const request = route.request();
+    if (request.url() === address && request.isNavigationRequest()) {
+      return await route.fulfill({ body, contentType: "text/html; charset=utf-8" });
+    }
+    return request.resourceType() === "script" ? await route.abort() : await route.continue();
+  });
+  await inspector.goto(address);
+  const wrong = await lookAt(inspector, name);
+  await inspector.unroute("**/*");
   return wrong;
 }
 

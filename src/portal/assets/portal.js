@@ -38,7 +38,8 @@ function localTimes(root) {
     const date = new Date(time.dateTime);
     if (!Number.isNaN(date.getTime())) {
       time.title = time.textContent;
-      time.textContent = date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+      const timeStyle = time.dataset.seconds === undefined ? "short" : "medium";
+      time.textContent = date.toLocaleString(undefined, { dateStyle: "medium", timeStyle });
     }
   }
 }
@@ -66,6 +67,32 @@ function countDown() {
   }
 }
 
+/** Offers to choose every line of a list at once. */
+function offerChoosingAll(root) {
+  for (const form of root.querySelectorAll("form")) {
+    const boxes = [...form.querySelectorAll("input.choose")];
+    const [first] = boxes;
+    if (boxes.length < 2 || form.dataset.choosing === "ready") {
+      continue;
+    }
+    form.dataset.choosing = "ready";
+    const label = document.createElement("label");
+    const all = document.createElement("input");
+    all.type = "checkbox";
+    label.className = "all";
+    label.append(all, ` All ${boxes.length} on this page`);
+    all.addEventListener("change", () => {
+      for (const box of boxes) {
+        box.checked = all.checked;
+      }
+    });
+    form.addEventListener("change", () => {
+      all.checked = boxes.every((box) => box.checked);
+    });
+    first.closest(".scroll").before(label);
+  }
+}
+
 const LOOK_AGAIN_MS = 2000;
 
 /** Looks at a list again when the service says that something in it has changed, at most every two seconds. */
@@ -76,6 +103,14 @@ function followChanges() {
   }
   const stream = new EventSource(list.dataset.live);
   let waiting = false;
+  const mark = document.querySelector("[data-live-mark]");
+  const show = (live) => {
+    if (mark) {
+      mark.hidden = !live;
+    }
+  };
+  stream.addEventListener("open", () => show(true));
+  stream.addEventListener("error", () => show(false));
   stream.addEventListener("delivery", () => {
     if (waiting) {
       return;
@@ -88,7 +123,10 @@ function followChanges() {
     }, LOOK_AGAIN_MS);
   });
   // Too many streams, or the session is over: the page stays as it is until it is loaded again.
-  stream.addEventListener("end", () => stream.close());
+  stream.addEventListener("end", () => {
+    show(false);
+    stream.close();
+  });
   window.addEventListener("pagehide", () => stream.close());
 }
 
@@ -96,11 +134,12 @@ function enhance(root) {
   offerCopying(root);
   watchConfirmations(root);
   localTimes(root);
+  offerChoosingAll(root);
+  countDown();
 }
 
 document.addEventListener("DOMContentLoaded", () => {
   enhance(document);
-  countDown();
   setInterval(countDown, 1000);
   followChanges();
 });

@@ -4,77 +4,169 @@ import { html, type Html, type Part } from "../html.ts";
 import { table } from "../parts.ts";
 
 const [WIDTH, HEIGHT] = [480, 96];
-const BAR = 14;
+/** Of an hour's width; the rest is the gap to the next. */
+const BAR = 0.75;
+/** Hours between two marks of the axis. */
+const MARK_EVERY = 6;
+/** What there is at all can be seen. */
+const LEAST_HEIGHT = 2;
 
 interface Series {
   readonly title: string;
-  readonly unit: string;
+  /** The figure of the whole day, in words. */
+  readonly sum: string;
+  /** The value at the top of the picture, in words. */
+  readonly top: string;
+  readonly most: number;
   readonly value: (hour: DeliveryHour) => number | null;
+  /** The part of the value that is not well, and what it is. */
+  readonly bad?: (hour: DeliveryHour) => number;
+  readonly legend?: string | undefined;
+  readonly text: (value: number) => string;
 }
 
+const share = (part: number, whole: number): number => Math.floor((part / whole) * 1_000) / 10;
 const success = ({ total, delivered }: DeliveryHour): number | null =>
-  total === 0 ? null : Math.round((delivered / total) * 100);
+  total === 0 ? null : share(delivered, total);
+const counted = (count: number): string => count.toLocaleString("en");
+const deliveries = (count: number): string => `${counted(count)} ${count === 1 ? "delivery" : "deliveries"}`;
+const percent = (value: number): string => `${value} %`;
+const duration = (ms: number): string =>
+  ms < 1_000
+    ? `${Math.round(ms)} ms`
+    : ms < 60_000
+      ? `${(ms / 1_000).toFixed(1)} s`
+      : `${counted(Math.round(ms / 60_000))} min`;
 
-const SERIES: readonly Series[] = [
-  { title: "Volume", unit: "deliveries", value: ({ total }) => total },
-  { title: "Delivered", unit: "%", value: success },
-  { title: "Latency, 95th percentile", unit: "ms", value: ({ latency_p95_ms: latency }) => latency },
-];
+function seriesOf(hours: readonly DeliveryHour[]): readonly Series[] {
+  const sum = (value: (hour: DeliveryHour) => number): number =>
+    hours.reduce((all, hour) => all + value(hour), 0);
+  const total = sum((hour) => hour.total);
+  const most = Math.max(1, ...hours.map((hour) => hour.total));
+  const slowest = Math.max(1, ...hours.map(({ latency_p95_ms: latency }) => latency ?? 0));
+  const least = hours.every(({ complete }) => complete) ? "" : "more than ";
+  return [
+    {
+      title: "Volume",
+      sum: least + deliveries(total),
+      top: counted(most),
+      most,
+      value: ({ total }) => (total === 0 ? null : total),
+      bad: (hour) => hour.dead_lettered,
+      legend: hours.some((hour) => hour.dead_lettered > 0) ? "dead letters" : undefined,
+      text: deliveries,
+    },
+    {
+      title: "Success",
+      sum: `${percent(
+        share(
+          sum((hour) => hour.delivered),
+          total,
+        ),
+      )} delivered`,
+      top: "100 %",
+      most: 100,
+      value: success,
+      bad: (hour) => (success(hour) === 0 ? 1 : 0),
+      text: percent,
+    },
+    {
+      title: "Latency, 95th percentile",
+      sum: `${duration(slowest)} at most`,
+      top: duration(slowest),
+      most: slowest,
+      value: ({ latency_p95_ms: latency }) => latency,
+      text: duration,
+    },
+  ];
+}
 
-function chart(hours: readonly DeliveryHour[], { title, unit, value }: Series): Html {
-  const values = hours.map(value);
-  const most = Math.max(1, ...values.map((number) => number ?? 0));
+const clock = ({ hour }: DeliveryHour): string => hour.slice(11, 16);
+
+function bar(index: number, height: number, step: number, kind?: string): Html {
+  return html`<rect
+    ${kind !== undefined && html`class="${kind}"`}
+    x="${(index * step).toFixed(1)}"
+    y="${(HEIGHT - height).toFixed(1)}"
+    width="${(step * BAR).toFixed(1)}"
+    height="${height.toFixed(1)}"
+  />`;
+}
+
+function chart(hours: readonly DeliveryHour[], series: Series): Html {
+  const { title, sum, top, most, value, bad, text } = series;
   const step = WIDTH / Math.max(1, hours.length);
-  const bars = values.map((number, index) => {
-    const height = ((number ?? 0) / most) * HEIGHT;
-    return html`<rect
-      x="${(index * step).toFixed(1)}"
-      y="${(HEIGHT - height).toFixed(1)}"
-      width="${BAR}"
-      height="${height.toFixed(1)}"
-    />`;
+  const scaled = (number: number): number =>
+    number === 0 ? 0 : Math.max(LEAST_HEIGHT, Math.min(1, number / most) * HEIGHT);
+  const bars = hours.map((hour, index) => {
+    const number = value(hour);
+    return (
+      number !== null &&
+      html`<g>
+        <title>${clock(hour)} UTC: ${text(number)}</title>
+        ${bar(index, scaled(number), step)} ${bad !== undefined && bar(index, scaled(bad(hour)), step, "bad")}
+      </g>`
+    );
   });
+  const marks = hours.map(
+    (hour, index) =>
+      Number(clock(hour).slice(0, 2)) % MARK_EVERY === 0 &&
+      html`<text x="${(index * step).toFixed(1)}" y="${HEIGHT + 14}">${clock(hour)}</text>`,
+  );
+  const legend = series.legend !== undefined && html`<span class="legend">${series.legend}</span>`;
   return html`<figure>
-    <figcaption>${title} <span class="muted">at most ${most} ${unit}</span></figcaption>
+    <figcaption>${title} ${legend} <strong>${sum}</strong></figcaption>
     <svg
       class="chart"
-      viewBox="0 0 ${WIDTH} ${HEIGHT}"
+      viewBox="0 -4 ${WIDTH} ${HEIGHT + 22}"
       role="img"
-      aria-label="${title} by hour, at most ${most} ${unit}"
+      aria-label="${title} by hour: ${sum}"
     >
-      ${bars}
+      <path d="M0 0H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT}H${WIDTH}" />
+      ${bars} ${marks}
+      <text class="top" x="${WIDTH}" y="10">${top}</text>
     </svg>
   </figure>`;
 }
 
 function row(hour: DeliveryHour): Part[] {
-  const share = success(hour);
+  const delivered = success(hour);
+  const latency = (ms: number | null): string => (ms === null ? "–" : duration(ms));
   return [
-    `${hour.hour.slice(11, 16)} UTC`,
-    `${hour.complete ? "" : "more than "}${hour.total}`,
-    share === null ? "–" : `${share} %`,
-    hour.dead_lettered,
-    hour.latency_p50_ms === null ? "–" : `${hour.latency_p50_ms} ms`,
-    hour.latency_p95_ms === null ? "–" : `${hour.latency_p95_ms} ms`,
+    `${clock(hour)} UTC`,
+    `${hour.complete ? "" : "more than "}${counted(hour.total)}`,
+    delivered === null ? "–" : percent(delivered),
+    counted(hour.dead_lettered),
+    latency(hour.latency_p50_ms),
+    latency(hour.latency_p95_ms),
   ];
 }
 
 /** Volume, success and latency by hour. */
 export function chartsSection(hours: readonly DeliveryHour[]): Html {
+  const busy = hours.filter(({ total }) => total > 0);
   return html`<section aria-labelledby="hours">
     <h2 id="hours">The last 24 hours</h2>
-    <div class="charts">${SERIES.map((series) => chart(hours, series))}</div>
     ${
-      hours.some(({ complete }) => !complete) &&
-      html`<p class="muted">Of an hour with more than 1,000 deliveries, the newest 1,000 are shown.</p>`
+      busy.length === 0
+        ? html`<p class="empty">
+            No deliveries. Volume, success and latency will be shown here, hour by hour.
+          </p>`
+        : html`<div class="charts">${seriesOf(hours).map((series) => chart(hours, series))}</div>
+            ${
+              hours.some(({ complete }) => !complete) &&
+              html`<p class="muted">
+                Of an hour with more than 1,000 deliveries, the newest 1,000 are looked at.
+              </p>`
+            }
+            <details>
+              <summary>The numbers</summary>
+              ${table(
+                "Deliveries by hour",
+                ["Hour", "Deliveries", "Delivered", "Dead letters", "Median latency", "95th percentile"],
+                busy.map(row),
+              )}
+            </details>`
     }
-    <details>
-      <summary>The numbers</summary>
-      ${table(
-        "Deliveries by hour",
-        ["Hour", "Deliveries", "Delivered", "Dead letters", "Median latency", "95th percentile"],
-        hours.filter(({ total }) => total > 0).map(row),
-      )}
-    </details>
   </section>`;
 }

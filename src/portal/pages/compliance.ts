@@ -11,7 +11,7 @@ import type {
 } from "../../client/compliance.ts";
 import { ENTRY_TYPES } from "../../compliance/entry-types.ts";
 import type { ListAnswer } from "../context.ts";
-import { apiQuery, choice, filteredPath, option, timeFields } from "../filters.ts";
+import { apiQuery, choice, filteredPath, filters, option } from "../filters.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -34,10 +34,12 @@ type EntriesQuery = Static<typeof EntriesQuery>;
 
 function filterForm(query: EntriesQuery): Html {
   const types = ENTRY_TYPES.map((type) => option(type, type, query.type));
-  return html`<form method="get" action="${COMPLIANCE}" class="filters" role="search">
-    ${choice("type", "Type", types)} ${timeFields(query)}
-    <div class="buttons"><button>Filter</button> <a href="${COMPLIANCE}">All</a></div>
-  </form>`;
+  return filters({
+    path: COMPLIANCE,
+    label: "Filter entries",
+    fields: [choice("type", "Type", types)],
+    query,
+  });
 }
 
 function entriesTable(visit: Visit, entries: readonly ComplianceEntry[]): Html {
@@ -76,7 +78,7 @@ async function listPage(
       <h2 id="entries">Entries</h2>
       ${data.length === 0 ? html`<p class="empty">No entry here.</p>` : entriesTable(visit, data)}
     </section>
-    ${nextPage(filteredPath(COMPLIANCE, query), next)}`;
+    ${nextPage(filteredPath(COMPLIANCE, query), next, query.cursor === undefined)}`;
   return { status: 200, content: { ...common, body } };
 }
 

@@ -8,7 +8,7 @@ import type { DeadLetter, DeadLetterGroup } from "../../client/dead-letters.ts";
 import type { ReplayJob } from "../../client/replays.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
-import { apiQuery, filteredPath } from "../filters.ts";
+import { apiQuery, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
@@ -20,6 +20,7 @@ import {
   DEAD_LETTERS,
   DELIVERIES,
   endpointUrls,
+  failureText,
   filterForm,
   FilterQuery,
   lastAnswer,
@@ -44,8 +45,8 @@ function groupsSection(groups: ListAnswer<DeadLetterGroup>, endpoints: ReadonlyM
             >${endpoints.get(id) ?? id}</a
           >`,
           REASONS[reason],
-          error ?? "no attempt",
-          count,
+          error === null ? "no attempt" : failureText(error),
+          count.toLocaleString("en"),
         ]),
       )}
       ${groups.next_cursor !== null && html`<p class="muted">There are more; these are the first 100.</p>`}
@@ -64,6 +65,7 @@ function lettersTable(
       ? [
           html`<input
             type="checkbox"
+            class="choose"
             name="ids[]"
             value="${letter.id}"
             aria-label="Choose ${letter.event_type} of ${letter.created_at}"
@@ -76,7 +78,7 @@ function lettersTable(
     moment(letter.dead_lettered_at),
     countdown(letter.expires_at),
   ]);
-  const headings = ["Event type", "Endpoint", "Last answer", "Failed", "Kept until"];
+  const headings = ["Event type", "Endpoint", "Last answer", "Failed", "Can be replayed until"];
   return table("Dead letters", may ? ["Choose", ...headings] : headings, rows);
 }
 
@@ -94,10 +96,22 @@ function replayForm(visit: Visit, query: FilterQuery, list: Html): Html {
     ${list}
     <div class="buttons">
       <button class="primary" name="which" value="chosen">Replay chosen</button>
-      <button name="which" value="all">Replay all that the filters find</button>
+      <button name="which" value="all">
+        ${isFiltered(query) ? "Replay all that these filters find" : "Replay all"}
+      </button>
     </div>
   </form>`;
 }
+
+const replaysLink = html`<a class="button" href="${REPLAYS}">Replays</a>`;
+
+const NONE_AT_ALL = html`<section aria-labelledby="none">
+  <h2 id="none">No dead letters</h2>
+  <p class="empty">
+    A delivery that has failed 17 times, over three days, comes here; so does what a disabled endpoint would
+    have got. It can be replayed for 7 days.
+  </p>
+</section>`;
 
 async function listPage(
   visit: Visit,
@@ -110,29 +124,29 @@ async function listPage(
     endpointUrls(visit),
   ]);
   const form = filterForm(DEAD_LETTERS, query, { endpoints, states: false });
-  const actions = html`<a class="button" href="${REPLAYS}">Replays</a>`;
+  const exported = apiQuery(query, false);
+  const exportPath = `${DEAD_LETTERS}/export${exported === "" ? "" : `?${exported}`}`;
+  const actions = html`<a class="button" href="${exportPath}" download="dead-letters.ndjson">Export</a>
+    ${replaysLink}`;
   const common = { title: "Dead letters", place: DEAD_LETTERS, actions };
   if ("error" in asked) {
     const notice = { kind: "problem", text: asked.error.message } as const;
     return { status: asked.error.status, content: { ...common, notice, body: form } };
   }
   const { data, next_cursor: next } = asked.answer;
-  const exported = apiQuery(query, false);
+  if (data.length === 0 && groups.data.length === 0 && !isFiltered(query)) {
+    return { status: 200, content: { ...common, actions: replaysLink, body: NONE_AT_ALL } };
+  }
   const body = html`${groupsSection(groups, endpoints)} ${form}
     <section aria-labelledby="letters">
-      <h2 id="letters">Dead letters</h2>
+      <h2 id="letters">${isFiltered(query) ? "Found" : "All dead letters"}</h2>
       ${
         data.length === 0
-          ? html`<p class="empty">No dead letter here.</p>`
+          ? html`<p class="empty">No dead letter fits these filters.</p>`
           : replayForm(visit, query, lettersTable(visit, data, endpoints))
       }
     </section>
-    ${nextPage(filteredPath(DEAD_LETTERS, query), next)}
-    <p>
-      <a href="${DEAD_LETTERS}/export${exported === "" ? "" : `?${exported}`}" download="dead-letters.ndjson"
-        >Export as lines of JSON</a
-      >
-    </p>`;
+    ${nextPage(filteredPath(DEAD_LETTERS, query), next, query.cursor === undefined)}`;
   const notice = problem === undefined ? undefined : ({ kind: "problem", text: problem } as const);
   return { status: problem === undefined ? 200 : 422, content: { ...common, notice, body } };
 }

@@ -3,8 +3,8 @@ import { sendDeliveries } from "../../api/delivery-stream.ts";
 import type { SignetServer } from "../../api/types.ts";
 import type { Delivery } from "../../client/deliveries.ts";
 import type { ListAnswer } from "../context.ts";
-import { apiQuery, filteredPath } from "../filters.ts";
-import { html, type Html } from "../html.ts";
+import { apiQuery, filteredPath, isFiltered } from "../filters.ts";
+import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { moment, nextPage, table } from "../parts.ts";
@@ -22,6 +22,28 @@ import {
 
 const PAGE = 50;
 
+/** The state, and how long it stays so. */
+function standing(delivery: Delivery): Part {
+  const next = delivery.state === "RETRYING" ? delivery.next_attempt_at : null;
+  return [
+    deliveryBadge(delivery),
+    next !== null && html` <span class="muted until" data-countdown="${next}"></span>`,
+  ];
+}
+
+/** Nothing to show: what to do about it. */
+function nothing(query: FilterQuery): Html {
+  return isFiltered(query)
+    ? html`<p class="empty">No delivery fits these filters.</p>`
+    : html`<div class="empty">
+        <p><strong>No delivery yet.</strong></p>
+        <p>
+          An event that you publish becomes a delivery for each endpoint that takes its type. A test event can
+          be sent from the page of an <a href="/portal/endpoints">endpoint</a>.
+        </p>
+      </div>`;
+}
+
 function deliveriesTable(deliveries: readonly Delivery[], endpoints: ReadonlyMap<string, string>): Html {
   return table(
     "Deliveries",
@@ -29,7 +51,7 @@ function deliveriesTable(deliveries: readonly Delivery[], endpoints: ReadonlyMap
     deliveries.map((delivery) => [
       html`<a id="${delivery.id}" href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
       html`<span class="break">${endpoints.get(delivery.endpoint_id) ?? delivery.endpoint_id}</span>`,
-      deliveryBadge(delivery),
+      standing(delivery),
       String(delivery.attempt_count),
       lastAnswer(delivery),
       moment(delivery.created_at),
@@ -56,10 +78,11 @@ async function listPage(
   const live = query.cursor === undefined && html`data-live="${DELIVERIES}/live"`;
   const body = html`${form}
     <section id="deliveries" ${live}>
-      ${data.length === 0 ? html`<p class="empty">No delivery here.</p>` : deliveriesTable(data, endpoints)}
+      ${data.length === 0 ? nothing(query) : deliveriesTable(data, endpoints)}
     </section>
-    ${nextPage(filteredPath(DELIVERIES, query), next)}`;
-  return { status: 200, content: { ...common, body } };
+    ${nextPage(filteredPath(DELIVERIES, query), next, query.cursor === undefined)}`;
+  const actions = query.cursor === undefined && html`<span class="live" data-live-mark hidden>Live</span>`;
+  return { status: 200, content: { ...common, actions, body } };
 }
 
 /** The stream of the list, as long as the session lasts. */

@@ -1,14 +1,14 @@
 /** What the pages about deliveries and dead letters share. */
 import { type Static, Type } from "typebox";
 import { Closed } from "../../api/schemas/common.ts";
-import type { Delivery } from "../../client/deliveries.ts";
+import type { AttemptError, Delivery } from "../../client/deliveries.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
-import { DELIVERY_STATES } from "../../domain/delivery.ts";
+import { ATTEMPT_ERRORS, DELIVERY_STATES } from "../../domain/delivery.ts";
 import type { ListAnswer } from "../context.ts";
-import { choice, field, option, timeFields } from "../filters.ts";
+import { choice, field, filters, option } from "../filters.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
-import { badge } from "../parts.ts";
+import { badge, moment } from "../parts.ts";
 import type { Visit } from "../visit.ts";
 
 export const DELIVERIES = "/portal/deliveries";
@@ -47,9 +47,34 @@ export function deliveryBadge({ state }: Pick<Delivery, "state">): Html {
   return STATE_BADGES[state];
 }
 
+/** Why an attempt failed, in words. */
+const FAILURES: Readonly<Record<AttemptError, string>> = {
+  status: "HTTP error",
+  timeout: "no answer in time",
+  connect: "no connection",
+  tls: "TLS failed",
+  dns: "host not found",
+  refused: "address not allowed",
+  aborted: "connection broke off",
+  authentication: "no access token",
+};
+
+/** A class of failures, in words. */
+export function failureText(error: AttemptError): string {
+  return FAILURES[error];
+}
+
+/** What an attempt came to; undefined while nothing is known. */
+export function answerText(status: number | null, error: AttemptError | null): string | undefined {
+  if (status !== null) {
+    return `HTTP ${status}`;
+  }
+  return error === null ? undefined : failureText(error);
+}
+
 /** What the last attempt came to. */
 export function lastAnswer({ last_status: status, last_error: error }: Delivery): string {
-  return status === null ? (error ?? "–") : `HTTP ${status}`;
+  return answerText(status, error) ?? "–";
 }
 
 /** The form above a list; states are offered where the list has several. */
@@ -62,24 +87,23 @@ export function filterForm(
   const stateOptions = DELIVERY_STATES.map((name) =>
     option(name, name.toLowerCase().replace("_", " "), state),
   );
+  const label = states ? "Filter deliveries" : "Filter dead letters";
+  const failures = ATTEMPT_ERRORS.map((name) => option(name, failureText(name), query.last_error));
   const known = [...endpoints].map(([id, url]) => option(id, url, endpointId));
   const other =
     endpointId !== undefined && endpointId !== "" && !endpoints.has(endpointId)
       ? [option(endpointId, endpointId, endpointId)]
       : [];
-  return html`<form method="get" action="${path}" class="filters" role="search">
-    ${states && choice("state", "State", stateOptions)}
-    ${choice("endpoint_id", "Endpoint", [...known, ...other])}
-    ${field("event_type", "Event type", html`value="${type}" maxlength="128" autocomplete="off"`)}
-    ${timeFields(query)}
-    <div class="buttons"><button>Filter</button> <a href="${path}">All</a></div>
-  </form>`;
+  const fields = [
+    states && choice("state", "State", stateOptions),
+    choice("endpoint_id", "Endpoint", [...known, ...other]),
+    field("event_type", "Event type", html`value="${type}" maxlength="128" autocomplete="off"`),
+    !states && choice("last_error", "Last failure", failures),
+  ];
+  return filters({ path, label, fields, query });
 }
 
 /** How long until then, for scripts to count down; the moment itself without them. */
 export function countdown(iso: string | null): Part {
-  return iso === null
-    ? "–"
-    : html`<time datetime="${iso}">${iso.slice(0, 16).replace("T", " ")} UTC</time>
-        <span class="muted" data-countdown="${iso}"></span>`;
+  return iso === null ? "–" : html`${moment(iso)} <span class="muted until" data-countdown="${iso}"></span>`;
 }

@@ -3,15 +3,25 @@ import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../api/schemas/common.ts";
 import type { SignetServer } from "../../api/types.ts";
 import type { Attempt, Delivery } from "../../client/deliveries.ts";
+import type { Endpoint } from "../../client/endpoints.ts";
+import { rawMember } from "../../api/raw-json.ts";
+import { ATTEMPT_MAX as ATTEMPTS } from "../../domain/retry-schedule.ts";
 import { SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
-import { html, type Part } from "../html.ts";
+import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { badge, buttonForm, facts, moment, workflowFact } from "../parts.ts";
+import { badge, buttonForm, facts, instant, workflowFact } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { countdown, DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "./delivery-parts.ts";
+import {
+  answerText,
+  countdown,
+  DEAD_LETTERS,
+  DELIVERIES,
+  deliveryBadge,
+  lastAnswer,
+} from "./delivery-parts.ts";
 import { ENDPOINTS } from "./endpoint-parts.ts";
 
 const DONE = {
@@ -20,6 +30,17 @@ const DONE = {
   replayed: "The delivery has a fresh cycle of 17 attempts.",
 } as const;
 const MS_PER_S = 1_000;
+/** Attempts on one page, newest first: those of two cycles. */
+const SHOWN_MAX = 2 * ATTEMPTS;
+/** Characters of the event's data, and of all answers together: a page stays below 100 KB. */
+const DATA_MAX = 8_192;
+const ANSWERS_MAX = 12_288;
+/** Characters of an answer once those before it have filled the page. */
+const ANSWER_MIN = 128;
+
+function isOpen({ state }: Pick<Delivery, "state">): boolean {
+  return state === "QUEUED" || state === "RETRYING";
+}
 
 /**
  * What a request carried beside the endpoint's own headers. Signatures are not kept, and nothing that proves who sends is
@@ -40,9 +61,10 @@ function requestHeaders(brand: string, delivery: Delivery, attempt: Attempt): Pa
     `webhook-timestamp: ${seconds}`,
     "webhook-signature: (not kept)",
   ];
-  return html`<details>
+  return html`<details ${kept(`request-${attempt.id}`)}>
     <summary>Request headers</summary>
     <pre
+      class="wrap"
       tabindex="0"
       role="region"
       aria-label="Request headers of attempt ${attempt.attempt}, cycle ${attempt.cycle}"
@@ -51,31 +73,53 @@ ${lines.join("\n")}</pre>
   </details>`;
 }
 
-function outcome({ status, error, duration_ms: duration }: Attempt): Part {
-  if (duration === null) {
-    return badge("wait", "under way");
-  }
-  const text = status === null ? (error ?? "failed") : `HTTP ${status}`;
-  return badge(error === null ? "good" : "bad", text);
+/** What somebody has opened stays open when the page looks again. */
+function kept(id: string): Html {
+  return html`id="${id}" hx-preserve`;
 }
 
-function attemptItem(brand: string, delivery: Delivery, attempt: Attempt): Part {
-  const { response_body: body, duration_ms: duration, cycle } = attempt;
-  return html`<li class="card">
-    <h3>Attempt ${attempt.attempt}${cycle > 1 && html`, cycle ${cycle}`} ${outcome(attempt)}</h3>
-    <p class="muted">${moment(attempt.started_at)}${duration !== null && html` · took ${duration} ms`}</p>
+const MARKS = { wait: "under way", good: "answered", bad: "failed" } as const;
+
+function kindOf({ error, duration_ms: duration }: Attempt): keyof typeof MARKS {
+  if (duration === null) {
+    return "wait";
+  }
+  return error === null ? "good" : "bad";
+}
+
+function shortened(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length)} … (the API gives all of it)`;
+}
+
+/** The answers of attempts, newest first, each as long as there is room. */
+function answersOf(attempts: readonly Attempt[]): string[] {
+  let room = ANSWERS_MAX;
+  return attempts.map(({ response_body: body }) => {
+    const shown = shortened(body ?? "", Math.max(ANSWER_MIN, room));
+    room -= shown.length;
+    return shown;
+  });
+}
+
+function attemptItem({ brand, delivery }: Shown, attempt: Attempt, answer: string): Part {
+  const { duration_ms: duration, cycle } = attempt;
+  const kind = kindOf(attempt);
+  const text = answerText(attempt.status, attempt.error) ?? MARKS[kind];
+  return html`<li class="${kind}">
+    <h3>Attempt ${attempt.attempt}${cycle > 1 && html`, cycle ${cycle}`} ${badge(kind, text)}</h3>
+    <p class="muted">${instant(attempt.started_at)}${duration !== null && html` · took ${duration} ms`}</p>
     ${requestHeaders(brand, delivery, attempt)}
     ${
-      body !== null &&
-      body !== "" &&
-      html`<details>
-        <summary>Response body (the first 4 KiB)</summary>
+      answer !== "" &&
+      html`<details ${kept(`response-${attempt.id}`)}>
+        <summary>Response body</summary>
         <pre
+          class="wrap"
           tabindex="0"
           role="region"
           aria-label="Response body of attempt ${attempt.attempt}, cycle ${cycle}"
         >
-${body}</pre>
+${answer}</pre>
       </details>`
     }
   </li>`;
@@ -87,63 +131,129 @@ function buttons(visit: Visit, { id, state }: Delivery): Part {
     return (
       visit.can("webhooks:replay") &&
       html`<div class="buttons">
-        ${buttonForm(visit, { action: `${DEAD_LETTERS}/${id}/replay`, label: "Replay", kind: "primary" })}
+        ${buttonForm(visit, {
+          action: `${DEAD_LETTERS}/${id}/replay`,
+          label: "Replay",
+          kind: "primary",
+          id: "replay",
+        })}
       </div>`
     );
   }
-  const open = state === "QUEUED" || state === "RETRYING";
   return (
-    open &&
+    isOpen({ state }) &&
     visit.can("webhooks:write") &&
     html`<div class="buttons">
-      ${buttonForm(visit, { action: `${path}/retry`, label: "Attempt now", kind: "primary" })}
-      ${buttonForm(visit, { action: `${path}/cancel`, label: "Cancel", kind: "danger" })}
+      ${buttonForm(visit, { action: `${path}/retry`, label: "Attempt now", kind: "primary", id: "retry" })}
+      ${buttonForm(visit, { action: `${path}/cancel`, label: "Cancel", kind: "danger", id: "cancel" })}
     </div>`
   );
 }
 
 interface Shown {
   readonly delivery: Delivery;
+  /** Undefined where it is deleted. */
+  readonly endpointUrl: string | undefined;
+  /** Undefined where the session may not see it. */
+  readonly data: string | undefined;
   /** Newest first. */
   readonly attempts: readonly Attempt[];
   readonly brand: string;
 }
 
-function body(visit: Visit, { delivery, attempts, brand }: Shown): Part {
-  const open = delivery.state === "QUEUED" || delivery.state === "RETRYING";
+/** Where it stands: what is not so, and will not be, is left out. */
+function standing({ delivery, endpointUrl }: Shown): (readonly [string, Part])[] {
+  const { endpoint_id: endpointId, next_attempt_at: next, delivered_at: delivered, state } = delivery;
+  const count = delivery.attempt_count;
+  return [
+    [
+      "Endpoint",
+      html`<a href="${ENDPOINTS}/${endpointId}" id="endpoint-of-delivery">${endpointUrl ?? endpointId}</a>`,
+    ],
+    [
+      "Attempts",
+      html`<meter min="0" max="${ATTEMPTS}" value="${count}" aria-label="Attempts made"></meter> ${count} of
+        ${ATTEMPTS}${delivery.cycle > 1 && html`, cycle ${delivery.cycle}`}`,
+    ],
+    ["Last answer", lastAnswer(delivery)],
+    ...(isOpen(delivery) ? [["Next attempt", next === null ? "soon" : countdown(next)] as const] : []),
+    ...(delivered === null ? [] : [["Delivered", instant(delivered)] as const]),
+    ...(state === "DEAD_LETTERED"
+      ? [["Can be replayed until", countdown(delivery.expires_at)] as const]
+      : []),
+    ["Accepted", instant(delivery.created_at)],
+    ["Delivery", html`<code>${delivery.id}</code>`],
+    ["Event", html`<code>${delivery.event_id}</code>`],
+  ];
+}
+
+function attemptsSection(shown: Shown): Html {
+  const attempts = shown.attempts.slice(0, SHOWN_MAX);
+  const answers = answersOf(attempts);
+  return html`<section aria-labelledby="attempts">
+    <h2 id="attempts">Attempts</h2>
+    ${
+      attempts.length === 0
+        ? html`<p class="empty">No request was made yet.</p>`
+        : html`<ol class="timeline" reversed>
+              ${attempts.map((attempt, index) => attemptItem(shown, attempt, answers[index] ?? ""))}
+            </ol>
+            ${
+              attempts.length < shown.attempts.length &&
+              html`<p class="muted">
+                The newest ${attempts.length} of ${shown.attempts.length}; the API lists all.
+              </p>`
+            }`
+    }
+  </section>`;
+}
+
+function dataSection(data: string | undefined): Part {
+  return (
+    data !== undefined &&
+    html`<section aria-labelledby="data">
+      <h2 id="data">Data of the event</h2>
+      ${
+        data === "null"
+          ? html`<p class="empty">It has been erased.</p>`
+          : html`<pre class="wrap" tabindex="0" role="region" aria-label="Data">
+${shortened(data, DATA_MAX)}</pre>`
+      }
+    </section>`
+  );
+}
+
+function body(visit: Visit, shown: Shown): Part {
+  const { delivery, data } = shown;
   const path = `${DELIVERIES}/${delivery.id}`;
   const polling =
-    open && html`hx-get="${path}" hx-select="#delivery" hx-trigger="every 3s" hx-swap="outerHTML"`;
+    isOpen(delivery) &&
+    html`hx-get="${path}" hx-select="#delivery" hx-trigger="every 3s" hx-swap="outerHTML"`;
+  const workflow = delivery.workflow_id;
   return html`<div id="delivery" ${polling}>
-    <section aria-labelledby="standing">
-      <h2 id="standing">State ${deliveryBadge(delivery)}</h2>
-      ${facts([
-        ["Endpoint", html`<a href="${ENDPOINTS}/${delivery.endpoint_id}">${delivery.endpoint_id}</a>`],
-        ["Event", html`<code>${delivery.event_id}</code>`],
-        ["Id", html`<code>${delivery.id}</code>`],
-        ["Accepted", moment(delivery.created_at)],
-        ["Attempts of 17", delivery.attempt_count],
-        ["Last answer", lastAnswer(delivery)],
-        ["Next attempt", countdown(delivery.next_attempt_at)],
-        ["Delivered", moment(delivery.delivered_at)],
-        ["Kept as a dead letter until", countdown(delivery.expires_at)],
-        ...(delivery.workflow_id === null
-          ? []
-          : workflowFact(visit, "Workflow, for operators", delivery.workflow_id)),
-      ])}
-      ${buttons(visit, delivery)}
-    </section>
-    <section aria-labelledby="attempts">
-      <h2 id="attempts">Attempts</h2>
-      ${
-        attempts.length === 0
-          ? html`<p class="empty">No request was made yet.</p>`
-          : html`<ol class="cards">
-              ${attempts.map((attempt) => attemptItem(brand, delivery, attempt))}
-            </ol>`
-      }
-    </section>
-  </div>`;
+      <section aria-labelledby="standing">
+        <h2 id="standing">State ${deliveryBadge(delivery)}</h2>
+        ${facts([
+          ...standing(shown),
+          ...(workflow === null ? [] : workflowFact(visit, "Workflow, for operators", workflow)),
+        ])}
+        ${buttons(visit, delivery)}
+      </section>
+      ${attemptsSection(shown)}
+    </div>
+    ${dataSection(data)}`;
+}
+
+/** The answer, or nothing where there is none. */
+async function ifThere<Answer>(asking: Promise<Answer>): Promise<Answer | undefined> {
+  const asked = await refused(asking);
+  if ("answer" in asked) {
+    return asked.answer;
+  }
+  if (asked.error.code === "NOT_FOUND") {
+    return undefined;
+  }
+  throw asked.error;
 }
 
 async function deliveryPage(
@@ -152,15 +262,26 @@ async function deliveryPage(
   notice?: PageContent["notice"],
 ): Promise<PageContent> {
   const path = `/v1/webhooks/deliveries/${id}`;
+  const { api } = visit;
   const [delivery, attempts] = await Promise.all([
-    visit.api.get<Delivery>(path),
-    visit.api.get<{ readonly data: readonly Attempt[] }>(`${path}/attempts`),
+    api.get<Delivery>(path),
+    api.get<{ readonly data: readonly Attempt[] }>(`${path}/attempts`),
+  ]);
+  const [endpoint, event = ""] = await Promise.all([
+    ifThere(api.get<Endpoint>(`/v1/webhooks/endpoints/${delivery.endpoint_id}`)),
+    visit.can("events:read") ? ifThere(api.text(`/v1/events/${delivery.event_id}`)) : undefined,
   ]);
   return {
     title: delivery.event_type,
     place: DELIVERIES,
     notice,
-    body: body(visit, { delivery, attempts: attempts.data.toReversed(), brand }),
+    body: body(visit, {
+      delivery,
+      attempts: attempts.data.toReversed(),
+      endpointUrl: endpoint?.url,
+      data: rawMember(event, "data"),
+      brand,
+    }),
   };
 }
 

@@ -26,7 +26,7 @@ const handled = ({ done, failed, skipped }: ReplayJob): number => done + failed 
 
 function changes(visit: Visit, { id, state }: ReplayJob): Part {
   const button = (name: string, label: string): Html =>
-    buttonForm(visit, { action: `${REPLAYS}/${id}/${name}`, label });
+    buttonForm(visit, { action: `${REPLAYS}/${id}/${name}`, label, id: name });
   return (
     visit.can("webhooks:replay") &&
     (state === "RUNNING" || state === "PAUSED") &&
@@ -43,27 +43,27 @@ async function replayPage(visit: Visit, id: string, notice?: PageContent["notice
   const running = job.state === "RUNNING";
   const polling =
     running && html`hx-get="${path}" hx-select="#job" hx-trigger="every 2s" hx-swap="outerHTML"`;
-  const count = `${handled(job)} of ${job.total}`;
+  const count = `${handled(job).toLocaleString("en")} of ${job.total.toLocaleString("en")}`;
   return {
     title: "Replay",
     place: DEAD_LETTERS,
     notice,
     body: html`<section id="job" aria-labelledby="progress" ${polling}>
         <h2 id="progress">Progress ${STATES[job.state]}</h2>
-        <p>
+        <p class="progress">
           <label for="bar">${count}</label>
           <progress id="bar" max="${Math.max(1, job.total)}" value="${handled(job)}">${count}</progress>
         </p>
         ${facts([
-          ["Replayed", job.done],
-          ["Need not be replayed any more", job.skipped],
-          ["Could not be replayed", job.failed],
-          ["At most a second", job.rate_per_second],
+          ["Replayed", job.done.toLocaleString("en")],
+          ["Skipped: not in the queue any more", job.skipped.toLocaleString("en")],
+          ["Failed: over, or not there", job.failed.toLocaleString("en")],
+          ["Pace", `at most ${job.rate_per_second.toLocaleString("en")} a second`],
           ["Asked for", moment(job.created_at)],
-          ["Over", moment(job.finished_at)],
-          ["Id", html`<code>${job.id}</code>`],
+          ...(job.finished_at === null ? [] : [["Ended", moment(job.finished_at)] as const]),
+          ["Replay", html`<code>${job.id}</code>`],
         ])}
-        ${changes(visit, job)} ${running && html`<p><a href="${path}">Look again</a></p>`}
+        ${changes(visit, job)} ${running && html`<p class="plain"><a href="${path}">Look again</a></p>`}
       </section>
       <p><a href="${REPLAYS}">All replays</a></p>`,
   };
@@ -75,7 +75,13 @@ function listPage({ data, next_cursor: next }: ListAnswer<ReplayJob>): PageConte
     place: DEAD_LETTERS,
     body:
       data.length === 0
-        ? html`<p class="empty">Nothing was replayed as a job yet.</p>`
+        ? html`<section aria-labelledby="none">
+            <h2 id="none">No replay yet</h2>
+            <p class="empty">
+              Dead letters that are replayed together become a job, whose progress is shown here.
+              <a href="${DEAD_LETTERS}">Dead letters</a>
+            </p>
+          </section>`
         : html`<section aria-label="Replays">
               ${table(
                 "Replays",

@@ -1,4 +1,7 @@
 /** The portal's pages with 1,000,000 deliveries in the database, as one person's browser asks for them. */
+import { randomBytes } from "node:crypto";
+import { newId } from "../../../src/domain/ids.ts";
+import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import { withClient } from "../environment/postgres.ts";
 import { accessToken, requestJson } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";
@@ -10,17 +13,35 @@ import { fillHistory } from "./history.ts";
 const DELIVERIES = 1_000_000;
 const ASKED = 200;
 const WARM_UP = 20;
+const DAY_MS = 86_400_000;
+/** In the queue, of the failures that people see most. */
+const DEAD_LETTERS = 10_000;
+/** Deliveries of a state, and of an endpoint, that few others share: so many, three weeks old. */
+const RARE = 20;
+const RARE_AGE_MS = 21 * DAY_MS;
 
-/** Pages by the name of their figure; `:endpoint` stands for one of the tenant's. */
+/** Pages by the name of their figure; `:name` stands for one of the tenant's. */
 const PAGES = {
   home: "/portal",
   endpoints: "/portal/endpoints",
   endpoint: "/portal/endpoints/:endpoint",
+  deliveries: "/portal/deliveries",
+  deliveries_of_endpoint: "/portal/deliveries?endpoint_id=:endpoint",
+  deliveries_of_rare_endpoint: "/portal/deliveries?endpoint_id=:rare",
+  deliveries_delivered: "/portal/deliveries?state=DELIVERED",
+  deliveries_queued: "/portal/deliveries?state=QUEUED",
+  deliveries_retrying: "/portal/deliveries?state=RETRYING",
+  deliveries_cancelled: "/portal/deliveries?state=CANCELLED",
+  deliveries_expired: "/portal/deliveries?state=EXPIRED",
+  deliveries_of_type: "/portal/deliveries?event_type=bench.none",
+  delivery: "/portal/deliveries/:delivery",
+  dead_letters: "/portal/dead-letters",
 } as const;
 
 interface Visitor {
   readonly apiUrl: string;
   readonly cookie: string;
+  readonly tenantId: string;
   readonly endpointId: string;
 }
 
@@ -51,22 +72,64 @@ async function signIn(world: World): Promise<Visitor> {
     ]);
     return rows[0]?.id ?? "";
   });
-  return { apiUrl, cookie, endpointId };
+  return { apiUrl, cookie, tenantId: tenant.id, endpointId };
 }
 
-/** Milliseconds from the request to the end of the page. */
-async function times({ apiUrl, cookie, endpointId }: Visitor, page: string): Promise<Percentiles> {
+/** What few others share, and a queue of dead letters; what stands for `:name` in the addresses of pages. */
+async function addRarities(world: World, { tenantId, endpointId }: Visitor): Promise<Record<string, string>> {
+  const rare = newId("endpoint", Date.now(), randomBytes);
+  await withClient(world.adminDatabaseUrl, async (client) => {
+    const { rows } = await client.query<{ name: string }>(
+      `SELECT attname AS name FROM pg_attribute
+        WHERE attrelid = 'endpoints'::regclass AND attnum > 0 AND attgenerated = '' AND attname <> 'id' AND NOT attisdropped`,
+    );
+    const columns = rows.map(({ name }) => name).join(", ");
+    await client.query(
+      `INSERT INTO endpoints (id, ${columns}) SELECT $2, ${columns} FROM endpoints WHERE id = $1`,
+      [endpointId, rare],
+    );
+    const atMs = Date.now() - RARE_AGE_MS;
+    for (const state of ["DELIVERED", "RETRYING", "CANCELLED", "EXPIRED"]) {
+      const ids = await seedDeadLetters(client, { tenantId, endpointId: rare, count: RARE, atMs });
+      await client.query("UPDATE deliveries SET state = $2 WHERE id = ANY ($1)", [ids, state]);
+    }
+    for (const error of ["status", "timeout", "connect", "tls"]) {
+      await seedDeadLetters(client, { tenantId, endpointId, count: DEAD_LETTERS / 4, error });
+    }
+    await client.query("VACUUM (ANALYZE) events, deliveries");
+    await client.query("CHECKPOINT");
+  });
+  const {
+    rows: [oldest],
+  } = await withClient(
+    world.adminDatabaseUrl,
+    async (client) =>
+      await client.query<{ id: string }>(
+        "SELECT id FROM deliveries WHERE tenant_id = $1 AND state = 'DELIVERED' ORDER BY day LIMIT 1",
+        [tenantId],
+      ),
+  );
+  return { endpoint: endpointId, rare, delivery: oldest?.id ?? "" };
+}
+
+/** Milliseconds from the request to the end of the page, and the page's bytes without the files that it shares. */
+async function times(
+  { apiUrl, cookie }: Visitor,
+  page: string,
+): Promise<Percentiles & { readonly bytes: number }> {
   const taken: number[] = [];
+  let bytes = 0;
   for (let call = 0; call < ASKED + WARM_UP; call += 1) {
     const begun = monotonicMs();
-    const answer = await fetch(apiUrl + page.replace(":endpoint", endpointId), { headers: { cookie } });
-    await answer.text();
+    const answer = await fetch(apiUrl + page, { headers: { cookie } });
+    const text = await answer.text();
     if (answer.status !== 200) {
       throw new Error(`${page} answered ${answer.status}`);
     }
     taken.push(monotonicMs() - begun);
+    bytes = Buffer.byteLength(text);
   }
-  return percentiles(taken.slice(WARM_UP));
+  return { ...percentiles(taken.slice(WARM_UP)), bytes };
 }
 
 async function runScenario(bench: Bench): Promise<void> {
@@ -75,12 +138,16 @@ async function runScenario(bench: Bench): Promise<void> {
   const deliveries = bench.events(DELIVERIES);
   bench.log(`inserting ${deliveries} finished deliveries`);
   await fillHistory(world.adminDatabaseUrl, deliveries);
+  const names = await addRarities(world, visitor);
   const pages: Record<string, Percentiles> = {};
   for (const [name, page] of Object.entries(PAGES)) {
-    pages[`${name}_ms`] = await times(visitor, page);
+    pages[`${name}_ms`] = await times(
+      visitor,
+      page.replace(/:(\w+)/, (_, stands: string) => names[stands] ?? ""),
+    );
+    bench.log(`${name}: ${JSON.stringify(pages[`${name}_ms`])}`);
   }
   bench.findings["portal"] = { deliveries, asked: ASKED, ...pages };
-  bench.log(JSON.stringify(bench.findings["portal"], undefined, 2));
   await world.stop();
 }
 

@@ -1,0 +1,189 @@
+/** Deliveries in the portal, in a real browser, by role and label: with JavaScript and without it. */
+import type { Locator } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { BROWSER } from "../support/browser.ts";
+import { eventually } from "../support/eventually.ts";
+import { createGate } from "../support/gate.ts";
+import { READERS, useJourney } from "../support/portal-journey.ts";
+import { publish, rows } from "../support/tenant.ts";
+
+const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "events:publish", "events:read"];
+const MANY = 60;
+
+describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $name", ({ javaScript }) => {
+  const journey = useJourney({
+    javaScript,
+    scopes: SCOPES,
+    environment: { SIGNET_TEMPORAL_UI_URL: "http://127.0.0.1:8233" },
+  });
+  const listed = (): Locator => journey.page.getByRole("region", { name: "Deliveries", exact: true });
+  /** The line of the list that speaks of an event type. */
+  const line = (type: string): Locator => listed().getByRole("row").filter({ hasText: type });
+  const state = (): Locator => journey.page.getByRole("heading", { level: 2, name: /^State/ });
+  const button = (name: string): Locator => journey.page.getByRole("button", { name, exact: true });
+
+  async function untilLine(type: string, text: string): Promise<void> {
+    const shows = async (): Promise<boolean> => (await line(type).filter({ hasText: text }).count()) === 1;
+    await journey.until(shows, `${type} as ${text} in the list`);
+  }
+  async function untilState(text: string): Promise<void> {
+    await journey.until(async () => (await state().innerText()).includes(text), `the state ${text}`);
+  }
+  async function deliveryOf(event: string): Promise<string> {
+    return String(rows(await journey.tenant.get(`/v1/webhooks/deliveries?event_id=${event}`))[0]?.["id"]);
+  }
+
+  test("an empty list says where deliveries will come from", async () => {
+    await journey.follow("Deliveries");
+    expect(await journey.heading()).toBe("Deliveries");
+    expect(await journey.page.getByText("No delivery yet").count()).toBe(1);
+    await journey.check("deliveries-empty");
+  });
+
+  test("the list follows what happens while somebody looks", async () => {
+    const { receiver, page } = journey;
+    await journey.addEndpoint("/billing", ["inference.completed", "pipeline.failed"]);
+    await journey.open("/deliveries");
+    const answered = createGate();
+    receiver.answer([{ kind: "answer", after: answered.opened }]);
+    await publish(journey.tenant, { data: { model: "signet-1", tokens: 42 } });
+    // Nobody loads the page again where scripts run.
+    await untilLine("inference.completed", "queued");
+    const live = page.getByText("Live", { exact: true });
+    await journey.until(
+      async () => (await live.isVisible()) === javaScript,
+      "the word that the list is live",
+    );
+    answered.open();
+    await untilLine("inference.completed", "delivered");
+    expect(await line("inference.completed").innerText()).toContain(`${receiver.url}/billing`);
+  });
+
+  test("a delivery shows each request as the receiver got it, its answer, and when the next one comes", async () => {
+    const { receiver, page } = journey;
+    const before = receiver.requests.length;
+    receiver.answer([
+      { kind: "answer", status: 503, body: `{"error":"<b>database</b> is not there"}` },
+      { kind: "answer", status: 500, body: "still not" },
+    ]);
+    const event = await publish(journey.tenant, {
+      type: "pipeline.failed",
+      data: { step: "train", attempt: 2 },
+    });
+    await untilLine("pipeline.failed", "retrying");
+    await journey.check("deliveries");
+    await journey.follow("pipeline.failed");
+    expect(await journey.heading()).toBe("pipeline.failed");
+    expect(await state().innerText()).toContain("retrying");
+    const first = page.getByRole("listitem").filter({ hasText: "Attempt 1" });
+    expect(await first.innerText()).toContain("HTTP 503");
+    await first.getByText("Request headers").click();
+    const [request] = receiver.requests.slice(before);
+    const headers = await page.getByRole("region", { name: "Request headers of attempt 1" }).innerText();
+    const shown = new Map(
+      headers
+        .split("\n")
+        .map((text) => [text.split(": ", 1)[0]?.toLowerCase() ?? "", text.slice(text.indexOf(": ") + 2)]),
+    );
+    for (const name of [
+      "webhook-id",
+      "x-service-event-id",
+      "x-service-event-type",
+      "x-service-delivery-id",
+      "x-service-attempt",
+      "content-type",
+    ]) {
+      expect({ [name]: shown.get(name) }).toEqual({ [name]: request?.headers[name] });
+    }
+    expect(shown.get("webhook-signature")).toBe("(not kept)");
+    expect(shown.get("webhook-id")).toBe(event);
+    await first.getByText("Response body").click();
+    const body = await page.getByRole("region", { name: "Response body of attempt 1" }).innerText();
+    expect(body).toContain("<b>database</b> is not there");
+    await journey.check("delivery-retrying");
+    const next = page.getByText("Next attempt").locator("xpath=..");
+    const text = await next.innerText();
+    expect(text).toMatch(javaScript ? /in \d+ (s|min|h)/ : /\d\d:\d\d UTC/);
+    expect(await page.getByRole("link", { name: "Open in Temporal" }).getAttribute("href")).toContain(
+      "/workflows/",
+    );
+  });
+
+  test("an attempt is made now, and what has been delivered offers nothing more", async () => {
+    const { receiver, page } = journey;
+    receiver.answer([{ kind: "answer", status: 200, body: "thanks" }]);
+    await button("Attempt now").click();
+    expect(await page.getByRole("status").innerText()).toContain("is being made");
+    await untilState("delivered");
+    expect(await button("Attempt now").count()).toBe(0);
+    expect(await button("Cancel").count()).toBe(0);
+    const newest = page.getByRole("listitem").filter({ hasText: "Attempt" }).first();
+    expect(await newest.innerText()).toContain("HTTP 200");
+    await journey.check("delivery-delivered");
+  });
+
+  test("a delivery is cancelled, and never again", async () => {
+    const { receiver, page } = journey;
+    receiver.answer([{ kind: "answer", status: 500 }]);
+    const id = await deliveryOf(await publish(journey.tenant, { type: "pipeline.failed" }));
+    await journey.open(`/deliveries/${id}`);
+    await untilState("retrying");
+    await button("Cancel").click();
+    expect(await page.getByRole("status").innerText()).toContain("cancelled");
+    await untilState("cancelled");
+    expect(await button("Cancel").count()).toBe(0);
+    await journey.check("delivery-cancelled");
+  });
+
+  test("filters narrow the list, are named in it, and say so where nothing fits", async () => {
+    const { page } = journey;
+    await journey.follow("Deliveries");
+    await page.getByLabel("State").selectOption({ label: "cancelled" });
+    await button("Filter").click();
+    expect(await line("pipeline.failed").count()).toBe(1);
+    expect(await line("inference.completed").count()).toBe(0);
+    expect(await page.getByLabel("State").inputValue()).toBe("CANCELLED");
+    await page.getByLabel("State").selectOption({ label: "All" });
+    await page.getByLabel("Event type").fill("inference.completed");
+    await page.getByLabel("Endpoint").selectOption({ label: `${journey.receiver.url}/billing` });
+    await button("Filter").click();
+    expect(await line("inference.completed").count()).toBe(1);
+    expect(await line("pipeline.failed").count()).toBe(0);
+    await page.getByLabel("Event type").fill("nothing.such");
+    await button("Filter").click();
+    expect(await page.getByText("No delivery fits these filters").count()).toBe(1);
+    await journey.check("deliveries-none-found");
+    await journey.open("/deliveries?state=LOST");
+    expect(await page.getByRole("alert").innerText()).toContain("state");
+    await journey.check("deliveries-refused");
+    await journey.follow("Show all");
+    expect(await line("pipeline.failed").count()).toBe(2);
+  });
+
+  test("older deliveries are a link away, and so are the newest", async () => {
+    const { tenant, page, receiver } = journey;
+    receiver.answer([{ kind: "answer" }]);
+    const events = Array.from({ length: MANY }, (_, number) => ({
+      type: "inference.completed",
+      data: { number },
+    }));
+    expect(await tenant.post("/v1/events", { events })).toMatchObject({ status: 202 });
+    await eventually(
+      async () =>
+        rows(await tenant.get("/v1/webhooks/deliveries?limit=100&state=DELIVERED")).length === MANY + 2,
+      "the deliveries of the batch",
+    );
+    await journey.open("/deliveries");
+    expect(await line("inference.completed").count()).toBe(50);
+    await journey.check("deliveries-many");
+    await journey.follow("Older");
+    expect(await line("inference.completed").count()).toBe(MANY + 1 - 50);
+    await journey.follow("Newest");
+    expect(await line("inference.completed").count()).toBe(50);
+    expect(page.url()).toBe(`${journey.api.publicUrl}/portal/deliveries`);
+  });
+
+  test("no page complained: no error of a script, nothing that its policy refused", () => {
+    expect(journey.complaints).toEqual([]);
+  });
+});
