@@ -4,6 +4,8 @@
  * (`COLLATE "C"`), and the UTC day of a row, its partition key, can be read from its id.
  */
 
+import { putBounded } from "./bounded-map.ts";
+
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const TIME_BYTES = 6;
 const RANDOM_BYTES = 9;
@@ -44,6 +46,13 @@ export function idPattern(noun: IdNoun): string {
   return `^${ID_PREFIXES[noun]}_[0-9a-hjkmnp-tv-z]{24}$`;
 }
 
+/** Two characters for each value of ten bits. */
+const PAIRS: readonly string[] = Array.from(
+  { length: 1_024 },
+  (_, value) => ALPHABET.charAt(value >> 5) + ALPHABET.charAt(value & 31),
+);
+
+/** Five bits to a character; the number of bytes is a multiple of five. */
 function encode(bytes: Uint8Array): string {
   let text = "";
   let accumulator = 0;
@@ -51,11 +60,11 @@ function encode(bytes: Uint8Array): string {
   for (const byte of bytes) {
     accumulator = (accumulator << 8) | byte;
     bits += 8;
-    while (bits >= 5) {
-      bits -= 5;
-      text += ALPHABET[(accumulator >>> bits) & 31];
+    if (bits >= 10) {
+      bits -= 10;
+      text += PAIRS[accumulator >>> bits];
+      accumulator &= (1 << bits) - 1;
     }
-    accumulator &= (1 << bits) - 1;
   }
   return text;
 }
@@ -92,9 +101,20 @@ export function idTimeMs(id: string): number {
   return value * 8 + (ALPHABET.indexOf(body.charAt(9)) >> 2);
 }
 
+const DAY_MS = 86_400_000;
+/** Days by their number: every row that is read or written needs its own, and they are few. */
+const days = new Map<number, string>();
+const DAYS_MAX = 1_000;
+
 /** The UTC day inside an id as `YYYY-MM-DD`: the partition that holds its row (architecture 4). */
 export function idDay(id: string): string {
-  const [day = ""] = new Date(idTimeMs(id)).toISOString().split("T");
-  // Anyone can make up an id of the year 10889, which ISO 8601 writes +010889 and PostgreSQL reads without sign only.
-  return day.replace(/^\+0*/, "");
+  const number = Math.floor(idTimeMs(id) / DAY_MS);
+  let day = days.get(number);
+  if (day === undefined) {
+    const [text = ""] = new Date(number * DAY_MS).toISOString().split("T");
+    // Anyone can make up an id of the year 10889, which ISO 8601 writes +010889 and PostgreSQL reads without sign only.
+    day = text.replace(/^\+0*/, "");
+    putBounded(days, number, day, DAYS_MAX);
+  }
+  return day;
 }

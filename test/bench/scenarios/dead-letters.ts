@@ -1,5 +1,10 @@
 /** The dead-letter queue: a bulk replay of 10,000, pages and numbers of a queue of 1,000,000. */
+import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Client } from "pg";
+import { findContentRoot, sealNewContents } from "../../../src/delivery/event-content.ts";
+import { idDay } from "../../../src/domain/ids.ts";
+import { testKeyring } from "../../support/keyring.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import { withClient } from "../environment/postgres.ts";
 import { accessToken, requestJson } from "../environment/provision.ts";
@@ -12,8 +17,12 @@ import type { Bench, Scenario } from "./bench.ts";
 const LETTERS = 1_000_000;
 const REPLAYED = 10_000;
 const PAGES = 300;
+const PAGE = 100;
+/** Bytes of text in an event's data. */
+const DATA_BYTES = 500;
 const GROUPINGS = 100;
 const SEEDED_AT_ONCE = 50_000;
+const SEALED_AT_ONCE = 1_000;
 const DAY_MS = 86_400_000;
 const POLL_MS = 20;
 const ERRORS = ["status", "timeout", "connect", "tls", "dns"] as const;
@@ -69,6 +78,47 @@ async function fill(world: World, { tenantId, endpointIds }: Queue, letters: num
   });
 }
 
+/** Gives the events that the pages show contents as publishing seals them; seeded ones have none. */
+async function sealNewest(world: World, { tenantId }: Queue, kek: Buffer): Promise<void> {
+  await withClient(world.adminDatabaseUrl, async (client) => {
+    const root = await findContentRoot(client, testKeyring(kek), tenantId);
+    if (root === undefined) {
+      throw new Error("the tenant has no data key");
+    }
+    const { rows } = await client.query<{ id: string }>(
+      `SELECT event_id AS id FROM deliveries WHERE tenant_id = $1 AND state = 'DEAD_LETTERED'
+        ORDER BY day DESC, id DESC LIMIT $2`,
+      [tenantId, (PAGES + 1) * PAGE],
+    );
+    for (let from = 0; from < rows.length; from += SEALED_AT_ONCE) {
+      await seal(client, root, {
+        tenantId,
+        ids: rows.slice(from, from + SEALED_AT_ONCE).map(({ id }) => id),
+      });
+    }
+    await client.query("VACUUM (ANALYZE) events");
+    await client.query("CHECKPOINT");
+  });
+}
+
+async function seal(
+  client: Client,
+  root: Buffer,
+  { tenantId, ids }: { readonly tenantId: string; readonly ids: readonly string[] },
+): Promise<void> {
+  const data = JSON.stringify({ text: "x".repeat(DATA_BYTES) });
+  const contents = sealNewContents(
+    ids.map((id) => ({ id, tenantId, data })),
+    () => root,
+    randomBytes,
+  );
+  await client.query(
+    `UPDATE events e SET data = NULL, content = w.content
+      FROM unnest($1::date[], $2::text[], $3::bytea[]) AS w(day, id, content) WHERE e.day = w.day AND e.id = w.id`,
+    [ids.map(idDay), ids, contents],
+  );
+}
+
 async function untilFolded(world: World): Promise<void> {
   await withClient(world.adminDatabaseUrl, async (client) => {
     while ((await client.query("SELECT FROM dead_letter_changes LIMIT 1")).rowCount !== 0) {
@@ -91,7 +141,7 @@ async function timed(count: number, ask: () => Promise<unknown>): Promise<Percen
 async function pages({ url, token }: Queue): Promise<Percentiles> {
   let cursor = "";
   return await timed(PAGES, async () => {
-    const page = await requestJson("GET", `${url}/dlq?limit=100${cursor}`, token);
+    const page = await requestJson("GET", `${url}/dlq?limit=${PAGE}${cursor}`, token);
     const next = page["next_cursor"];
     cursor = typeof next === "string" ? `&cursor=${encodeURIComponent(next)}` : "";
   });
@@ -114,7 +164,8 @@ async function replay({ url, token }: Queue, letters: number): Promise<number> {
 }
 
 async function runScenario(bench: Bench): Promise<void> {
-  const world = await bench.world({}, "dead-letters");
+  const kek = randomBytes(32);
+  const world = await bench.world({ SIGNET_KEK: kek.toString("base64") }, "dead-letters");
   const small = await makeQueue(world, "replayed", 1);
   await fill(world, small, REPLAYED);
   const perSecond = await replay(small, REPLAYED);
@@ -122,6 +173,7 @@ async function runScenario(bench: Bench): Promise<void> {
   bench.log(`${perSecond} replayed per second; inserting ${letters} dead letters`);
   const large = await makeQueue(world, "large", 10);
   await fill(world, large, letters);
+  await sealNewest(world, large, kek);
   bench.findings["dead_letters"] = {
     letters,
     replayed_per_second: perSecond,
