@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { isRunning } from "../../src/embedded/process-identity.ts";
+import { isPortFree } from "../../src/embedded/ports.ts";
 import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../src/embedded/temporal.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
@@ -47,7 +47,8 @@ export async function startOwnTemporal(): Promise<OwnTemporal> {
     stop: async () => await server.stop(),
     kill: async () => {
       process.kill(server.pid, "SIGKILL");
-      await eventually(() => !isRunning(server.pid), "Temporal to be gone");
+      // A process that is dead holds its port until the last of its threads is.
+      await eventually(async () => await isPortFree("127.0.0.1", port), "Temporal and its port to be gone");
     },
     close: async () => {
       await server.stop();
