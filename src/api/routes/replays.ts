@@ -8,7 +8,7 @@ import { validationFailed } from "../../errors.ts";
 import { REPLAY_RATE, type ReplayRequest, type ReplayService } from "../../replay/replay-service.ts";
 import { callerOf } from "../caller.ts";
 import { bodyInstant } from "../instants.ts";
-import { readIndexPage, readPage, toPage } from "../pagination.ts";
+import { readPage, toPage } from "../pagination.ts";
 import { answerOnce, repeatableRequest, type RepeatableServices } from "../repeatable.ts";
 import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
 import {
@@ -27,6 +27,8 @@ import { deliveryFilter } from "./deliveries.ts";
 
 const TAGS = ["dead letters"];
 const PATH = "/v1/webhooks/replays";
+/** Of an item, as cursors hold it: a replay has 100,000 at most. */
+const POSITION = /^[1-9]\d{0,5}$/;
 /** 10,000 ids. */
 const BODY_MAX = 524_288;
 
@@ -176,9 +178,9 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
       },
     },
     async (request) => {
-      const page = readIndexPage(request);
+      const page = readPage(request, (key) => POSITION.test(key));
       const rows = await replays.items(request.identity.tenantId, request.params.id, {
-        after: page.before ?? 0,
+        after: Number(page.before ?? 0),
         limit: page.limit + 1,
         result: resultsOf(request.query.state),
       });

@@ -103,6 +103,41 @@ describe("queries of lists", () => {
       }
     }
   });
+
+  test("nor does one of a list by position", async () => {
+    const fresh = await createTenant(api);
+    for (const name of ["cursor.one", "cursor.two"]) {
+      const type = { name, schema: { type: "object" } };
+      expect(await fresh.post("/v1/webhooks/event-types", type)).toMatchObject({ status: 201 });
+    }
+    const change = { schema: { type: "object", maxProperties: 9 } };
+    await fresh.send("PATCH", "/v1/webhooks/event-types/cursor.one", { body: change });
+    const ids = ["dlv_000000000000000000000000", "dlv_000000000000000000000001"];
+    const { body: job } = await fresh.post(`${DLQ}/replay`, { ids });
+    for (const list of [
+      `/v1/webhooks/replays/${String(job["id"])}/items`,
+      "/v1/webhooks/event-types",
+      "/v1/webhooks/event-types/cursor.one/versions",
+    ]) {
+      const { body } = await fresh.get(`${list}?limit=1`);
+      const binding = Buffer.from(String(body["next_cursor"]), "base64url").toString("latin1").slice(0, 12);
+      expect(binding).toHaveLength(12);
+      for (const end of [
+        "0",
+        "999999",
+        "2147483648",
+        "999999999999999",
+        "9".repeat(40),
+        "-1",
+        "1.5",
+        "a.b",
+      ]) {
+        const forged = Buffer.from(binding + end, "latin1").toString("base64url");
+        const { status } = await fresh.get(`${list}?limit=1&cursor=${forged}`);
+        expect({ list, end, fault: status >= 500 }).toEqual({ list, end, fault: false });
+      }
+    }
+  });
 });
 
 describe("addresses", () => {
