@@ -8,7 +8,11 @@ export const JSON_TYPE = "application/json; charset=utf-8";
 
 /** `object` as JSON with one more member, whose value is JSON text already. */
 export function withRawMember(object: Readonly<Record<string, unknown>>, name: string, json: string): string {
-  const text = JSON.stringify(object);
+  return spliceMember(JSON.stringify(object), name, json);
+}
+
+/** The JSON text of an object, without space at its ends, with one more member, whose value is JSON text too. */
+export function spliceMember(text: string, name: string, json: string): string {
   const comma = text === "{}" ? "" : ",";
   return `${text.slice(0, -1)}${comma}${JSON.stringify(name)}:${json}}`;
 }

@@ -140,8 +140,12 @@ export function table(label: string, headings: readonly string[], rows: readonly
 
 /** JSON that can be scrolled, also by keyboard. */
 export function jsonBlock(label: string, value: unknown): Html {
-  return html`<pre tabindex="0" role="region" aria-label="${label}">
-${JSON.stringify(value, undefined, 2)}</pre>`;
+  return textBlock(label, JSON.stringify(value, undefined, 2));
+}
+
+/** Text as it is, that can be scrolled, also by keyboard. */
+export function textBlock(label: string, text: string): Html {
+  return html`<pre tabindex="0" role="region" aria-label="${label}">${text}</pre>`;
 }
 
 /** The way into Temporal's web UI, as one of the {@link facts}; none where the portal does not know it. */

@@ -7,6 +7,8 @@ import type { PageContent } from "./layout.ts";
 export interface FieldErrors {
   /** Attributes of a field that say so; `describedBy` names what describes it anyway. */
   attributes(field: string, describedBy?: string): Part;
+  /** Whether something is wrong with the field. */
+  has(field: string): boolean;
   /** The words beside a field. */
   text(field: string): Part;
   /** Above the form: what belongs to none of the fields. */
@@ -23,8 +25,10 @@ export function fieldErrors(error?: SignetError): FieldErrors {
   const listed = (error?.extensions["errors"] ?? []) as readonly ApiProblem[];
   const byField = new Map<string, string[]>();
   for (const { pointer = "", detail = "" } of listed) {
-    const field = pointer.split("/")[1] ?? "";
-    byField.set(field, [...(byField.get(field) ?? []), detail]);
+    const [, field = "", ...inside] = pointer.split("/");
+    // Where in the field: the name of a header, say. The place in a list means nothing to who typed lines.
+    const where = inside.filter((part) => !/^\d+$/.test(part)).join("/");
+    byField.set(field, [...(byField.get(field) ?? []), where === "" ? detail : `${where} ${detail}`]);
   }
   if (error?.code === "TARGET_URL_FORBIDDEN") {
     byField.set("url", [error.message]);
@@ -35,6 +39,7 @@ export function fieldErrors(error?: SignetError): FieldErrors {
       const ids = [wrong ? `${field}-error` : "", describedBy].filter((id) => id !== "").join(" ");
       return html`${wrong && html`aria-invalid="true"`} ${ids !== "" && html`aria-describedby="${ids}"`}`;
     },
+    has: (field) => byField.has(field),
     text: (field) => {
       const problems = byField.get(field);
       return problems && html`<p class="error" id="${field}-error">${problems.join("; ")}</p>`;

@@ -20,7 +20,10 @@ export interface PortalApi {
   get<Answer>(path: string): Promise<Answer>;
   /** The answer's JSON as it was written: a tenant's own numbers survive. @throws SignetError as `get` */
   text(path: string): Promise<string>;
-  /** @throws SignetError what the API answers, with its code */
+  /**
+   * @param body sent as JSON; a JsonText as it is
+   * @throws SignetError what the API answers, with its code
+   */
   send<Answer>(
     method: "DELETE" | "PATCH" | "POST",
     path: string,

@@ -3,7 +3,6 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { IdParams } from "../../api/schemas/common.ts";
 import type { SignetServer } from "../../api/types.ts";
 import type { RotatedEndpointSecret } from "../../client/endpoint-secrets.ts";
-import type { Endpoint } from "../../client/endpoints.ts";
 import { validationFailed } from "../../errors.ts";
 import { SEE_OTHER } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
@@ -12,8 +11,9 @@ import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { refused } from "../problems.ts";
 import { type Done, endpointPage } from "./endpoint.ts";
-import { endpointBody, EndpointForm, endpointFormPage } from "./endpoint-form.ts";
+import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint-form.ts";
 import { ENDPOINTS } from "./endpoint-parts.ts";
+import { readEndpoint, settingsOf } from "./endpoint-settings.ts";
 
 const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
 const PARAMS = IdParams("endpoint");
@@ -80,8 +80,9 @@ function registerEditing(scope: SignetServer, { send }: PortalParts): void {
     "/endpoints/:id/edit",
     { config: WRITING, schema: { hide: true, params: PARAMS } },
     async ({ visit, params: { id } }, reply) => {
-      const endpoint = await visit.api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
+      const { endpoint, metadata } = await readEndpoint(visit, id);
       const values = {
+        ...settingsOf(endpoint, metadata),
         url: endpoint.url,
         events: endpoint.events.includes("*") ? "" : endpoint.events.join("\n"),
         description: endpoint.description ?? "",
@@ -93,8 +94,10 @@ function registerEditing(scope: SignetServer, { send }: PortalParts): void {
     "/endpoints/:id/edit",
     { config: WRITING, schema: { hide: true, params: PARAMS, body: EndpointForm } },
     async ({ visit, params: { id }, body: values }, reply) => {
-      const saved = await refused(
-        visit.api.send("PATCH", `/v1/webhooks/endpoints/${id}`, endpointBody(values)),
+      const saved = await sendEndpoint(
+        values,
+        false,
+        async (sent) => await visit.api.send("PATCH", `/v1/webhooks/endpoints/${id}`, sent),
       );
       if ("error" in saved) {
         const page = await endpointFormPage(visit, { id, values, error: saved.error });

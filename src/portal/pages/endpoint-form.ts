@@ -1,4 +1,6 @@
 /** The form of an endpoint's settings, and the page it stands on. */
+import type { JsonText } from "../../api/in-process.ts";
+import type { Authentication, Endpoint } from "../../client/endpoints.ts";
 import type { EventType } from "../../client/event-types.ts";
 import type { SignetError } from "../../errors.ts";
 import type { ListAnswer } from "../context.ts";
@@ -6,31 +8,87 @@ import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { formFields } from "../parts.ts";
-import { fieldErrors, type FieldErrors } from "../problems.ts";
+import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
+import {
+  AUTHENTICATION_FIELDS,
+  authenticationBody,
+  authenticationFields,
+  type AuthenticationFields,
+  authenticationRefusal,
+} from "./endpoint-authentication.ts";
 import { ENDPOINTS } from "./endpoint-parts.ts";
+import { settingsBody, SETTINGS_FIELDS, settingsFields, type SettingsFields } from "./endpoint-settings.ts";
 
 /** Field values as they were typed. */
-export interface EndpointFields {
+export interface EndpointFields extends SettingsFields, AuthenticationFields {
   readonly url: string;
   readonly events: string;
   readonly description: string;
 }
 
-export const EndpointForm = Form({ url: Line(2_048), events: Line(8_192), description: Line(1_024) });
+export const EndpointForm = Form({
+  url: Line(2_048),
+  events: Line(8_192),
+  description: Line(1_024),
+  ...SETTINGS_FIELDS,
+  ...AUTHENTICATION_FIELDS,
+});
 
-/** What the API takes, out of a form. Event types stand on lines or between commas. */
-export function endpointBody({ url, events, description }: EndpointFields) {
+/**
+ * What the API takes, out of a form. Event types stand on lines or between commas.
+ *
+ * @throws SignetError VALIDATION_FAILED for what could not be sent
+ */
+function endpointBody(fields: EndpointFields, isNew: boolean): JsonText {
+  const { url, events, description } = fields;
   const types = events.split(/[\s,]+/).filter((type) => type !== "");
-  return {
+  const authentication = authenticationBody(fields);
+  const body = {
     url: url.trim(),
     events: types.length === 0 ? ["*"] : types,
     description: description.trim() === "" ? null : description.trim(),
+    ...(authentication === undefined ? {} : { authentication }),
   };
+  return settingsBody(fields, body, isNew);
+}
+
+/** Sends a form to the API: the answer, or what is wrong with which field. */
+export async function sendEndpoint<Answer>(
+  fields: EndpointFields,
+  isNew: boolean,
+  send: (body: JsonText) => Promise<Answer>,
+): Promise<{ readonly answer: Answer } | { readonly error: SignetError }> {
+  const sent = await refused((async () => await send(endpointBody(fields, isNew)))());
+  return "error" in sent ? { error: authenticationRefusal(sent.error, fields) } : sent;
+}
+
+/** What the form of an endpoint is filled with. */
+interface FilledForm {
+  readonly values: EndpointFields;
+  readonly errors: FieldErrors;
+  readonly types: readonly string[];
+  /** What the endpoint has already. */
+  readonly authentication: Authentication | null;
+}
+
+/** Whether somebody has to look at the part that is folded up at first. */
+function hasMore({ values, errors, authentication }: FilledForm): boolean {
+  const names = [...Object.keys(SETTINGS_FIELDS), ...Object.keys(AUTHENTICATION_FIELDS)];
+  const { filter = "", headers = "", metadata = "", rate_limit: rate = "", require_echo: echo } = values;
+  const chosen = values.authentication ?? "none";
+  return (
+    [filter, headers, metadata, rate].some((text) => text !== "") ||
+    echo === "yes" ||
+    chosen !== "none" ||
+    authentication !== null ||
+    names.some((name) => errors.has(name))
+  );
 }
 
 /** The fields of an endpoint, with what is wrong with them. */
-function endpointFields(values: EndpointFields, errors: FieldErrors, types: readonly string[]): Part {
+function endpointFields(form: FilledForm): Part {
+  const { values, errors, types, authentication } = form;
   return html`<div class="field">
       <label for="url">Target URL</label>
       <input
@@ -74,13 +132,21 @@ ${values.events}</textarea>
         ${errors.attributes("description")}
       />
       ${errors.text("description")}
-    </div>`;
+    </div>
+    <details ${hasMore(form) && html`open`}>
+      <summary>Filter, headers, authentication and more</summary>
+      ${settingsFields(values, errors)} ${authenticationFields(values, errors, authentication)}
+    </details>`;
 }
 
 /** Names of the tenant's event types, to choose from. */
 async function knownTypes({ api }: Visit): Promise<string[]> {
   const { data } = await api.get<ListAnswer<EventType>>("/v1/webhooks/event-types?limit=20");
   return data.map(({ name }) => name);
+}
+
+async function authenticationOf({ api }: Visit, id: string): Promise<Authentication | null> {
+  return (await api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`)).authentication;
 }
 
 /** What differs between the page of a new endpoint and that of one there is. */
@@ -122,12 +188,16 @@ export async function endpointFormPage(
 ): Promise<PageContent> {
   const { title, note, button, action, back } = form.id === undefined ? ADD : edit(form.id);
   const errors = fieldErrors(form.error);
+  const [types, authentication] = await Promise.all([
+    knownTypes(visit),
+    form.id === undefined ? null : authenticationOf(visit, form.id),
+  ]);
   return {
     title,
     place: ENDPOINTS,
     notice: errors.notice,
     body: html`<form method="post" action="${action}" class="stack">
-      ${formFields(visit)} ${endpointFields(form.values, errors, await knownTypes(visit))}
+      ${formFields(visit)} ${endpointFields({ values: form.values, errors, types, authentication })}
       <p class="muted">${note}</p>
       <div class="buttons">
         <button class="primary">${button}</button>

@@ -15,11 +15,14 @@ import {
   jsonBlock,
   moment,
   table,
+  textBlock,
   typedConfirmation,
   workflowFact,
 } from "../parts.ts";
 import type { Visit } from "../visit.ts";
+import { authenticationText } from "./endpoint-authentication.ts";
 import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
+import { readEndpoint } from "./endpoint-settings.ts";
 
 /** What was done just now, by the name that the address carries. */
 export const DONE = {
@@ -35,6 +38,8 @@ export type Done = keyof typeof DONE;
 
 interface Shown {
   readonly endpoint: Endpoint;
+  /** As the tenant spelled them. */
+  readonly metadata: string | null;
   readonly secrets: EndpointSecretVersions;
 }
 
@@ -146,8 +151,15 @@ function secretSection(visit: Visit, { endpoint, secrets }: Shown): Part {
   </section>`;
 }
 
-function settingsSection(visit: Visit, endpoint: Endpoint): Part {
-  const { metadata, filter, headers, authentication } = endpoint;
+function headersText(headers: Endpoint["headers"]): Part {
+  const all = Object.entries(headers);
+  return all.length === 0
+    ? "none"
+    : all.map(([name, value]) => html`<div><code>${name}: ${value}</code></div>`);
+}
+
+function settingsSection(visit: Visit, { endpoint, metadata }: Shown): Part {
+  const { filter, headers, authentication, rate_limit: rate, require_echo: echo } = endpoint;
   return html`<section aria-labelledby="settings-heading">
     <h2 id="settings-heading">Settings</h2>
     ${facts([
@@ -156,8 +168,13 @@ function settingsSection(visit: Visit, endpoint: Endpoint): Part {
       ["Id", html`<code>${endpoint.id}</code>`],
       ["Added", moment(endpoint.created_at)],
       ["Changed", moment(endpoint.updated_at)],
-      ["Authentication to the receiver", authentication?.type.replaceAll("_", " ") ?? "signature only"],
-      ["Further headers", Object.keys(headers).join(", ") || "none"],
+      ["Authentication to the receiver", authenticationText(authentication)],
+      ["Further headers", headersText(headers)],
+      [
+        "Rate",
+        rate === null ? "no limit" : `${rate} ${rate === 1 ? "delivery" : "deliveries"} per second at most`,
+      ],
+      ["A ping is acknowledged by", echo ? "status 200 and its challenge" : "status 200"],
       ...workflowFact(visit, "Verification, for operators", endpoint.verification.workflow_id),
     ])}
     ${
@@ -168,7 +185,7 @@ function settingsSection(visit: Visit, endpoint: Endpoint): Part {
     ${
       metadata !== null &&
       html`<h3>Metadata</h3>
-        ${jsonBlock("Metadata", metadata)}`
+        ${textBlock("Metadata", metadata)}`
     }
   </section>`;
 }
@@ -192,10 +209,11 @@ export async function endpointPage(
   id: string,
   happened: { readonly done?: Done | undefined; readonly error?: SignetError | undefined } = {},
 ): Promise<PageContent> {
-  const [endpoint, secrets] = await Promise.all([
-    visit.api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`),
+  const [{ endpoint, metadata }, secrets] = await Promise.all([
+    readEndpoint(visit, id),
     visit.api.get<EndpointSecretVersions>(`/v1/webhooks/endpoints/${id}/secret`),
   ]);
+  const shown = { endpoint, metadata, secrets };
   const { done, error } = happened;
   const doneNotice = done && ({ kind: "done", text: DONE[done] } as const);
   return {
@@ -203,8 +221,8 @@ export async function endpointPage(
     place: ENDPOINTS,
     actions: visit.can("webhooks:write") && html`<a class="button" href="${ENDPOINTS}/${id}/edit">Edit</a>`,
     notice: error === undefined ? doneNotice : { kind: "problem", text: error.message },
-    body: html`${stateSection(visit, endpoint)} ${settingsSection(visit, endpoint)}
-    ${secretSection(visit, { endpoint, secrets })} ${visit.can("webhooks:write") && deletion(visit, endpoint)}`,
+    body: html`${stateSection(visit, endpoint)} ${settingsSection(visit, shown)}
+    ${secretSection(visit, shown)} ${visit.can("webhooks:write") && deletion(visit, endpoint)}`,
   };
 }
 

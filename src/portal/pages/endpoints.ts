@@ -9,11 +9,10 @@ import { Line } from "../forms.ts";
 import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { nextPage } from "../parts.ts";
-import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
 import { registerEndpointChanges } from "./endpoint-changes.ts";
-import { endpointBody, EndpointForm, endpointFormPage } from "./endpoint-form.ts";
+import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint-form.ts";
 import { registerEndpointPage } from "./endpoint.ts";
 
 function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoint>): PageContent {
@@ -92,8 +91,11 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalParts): 
     },
     async ({ visit, body }, reply) => {
       const { once, ...values } = body;
-      const made = await refused(
-        visit.api.send<RegisteredEndpoint>("POST", "/v1/webhooks/endpoints", endpointBody(values), once),
+      const made = await sendEndpoint(
+        values,
+        true,
+        async (sent) =>
+          await visit.api.send<RegisteredEndpoint>("POST", "/v1/webhooks/endpoints", sent, once),
       );
       if ("error" in made) {
         const page = await endpointFormPage(visit, { values, error: made.error });

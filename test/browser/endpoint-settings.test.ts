@@ -1,0 +1,112 @@
+/** The form of an endpoint in a real browser: filter, headers, metadata, rate, and authentication to the receiver. */
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { useTestApi } from "../support/api.ts";
+import { BROWSER, complaintsOf, lookAt, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import { mintLink } from "../support/portal.ts";
+import { createTenant, rows, type Tenant } from "../support/tenant.ts";
+
+const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write"];
+
+describe.skipIf(BROWSER === undefined).each([
+  { name: "with JavaScript", javaScript: true },
+  { name: "without JavaScript", javaScript: false },
+])("the form of an endpoint $name", ({ javaScript }) => {
+  const api = useTestApi();
+  let browser: Awaited<ReturnType<typeof openBrowser>>;
+  let page: Page;
+  let tenant: Tenant;
+  let complaints: string[];
+
+  /** Looks are checked by a script, so with JavaScript only. */
+  async function check(name: string): Promise<void> {
+    const wrong = javaScript ? await lookAt(page, name) : NOTHING_WRONG;
+    expect({ name, wrong }).toEqual({ name, wrong: NOTHING_WRONG });
+  }
+  const button = async (name: string): Promise<void> => await page.getByRole("button", { name }).click();
+  const settled = async () => rows(await tenant.get("/v1/webhooks/endpoints"))[0];
+
+  beforeAll(async () => {
+    tenant = await createTenant(api, SCOPES);
+    browser = await openBrowser({ javaScriptEnabled: javaScript });
+    page = browser.context.pages()[0] ?? (await browser.context.newPage());
+    complaints = complaintsOf(page);
+    await page.goto(await mintLink(api, tenant.token));
+    await button("Sign in to the portal");
+  });
+  afterAll(async () => {
+    await browser?.close();
+  });
+
+  test("keeps what few need folded up, and shows the fields of what is chosen", async () => {
+    await page.goto(`${api.publicUrl}/portal/endpoints/new`);
+    await page.getByLabel("Target URL").fill("https://example.com/hooks");
+    expect(await page.getByLabel("Further headers").isVisible()).toBe(false);
+    await page.getByText("Filter, headers, authentication and more").click();
+    expect(await page.getByLabel("Header name").isVisible()).toBe(false);
+    await page.getByLabel("A secret header").check();
+    expect(await page.getByLabel("Header name").isVisible()).toBe(true);
+    expect(await page.getByLabel("Token URL").isVisible()).toBe(false);
+    await check("endpoint-settings");
+  });
+
+  test("says beside each field what is wrong, and keeps what was typed but secrets", async () => {
+    await page.getByLabel("Filter").fill('{"data.amount": {"$gte": 100}');
+    await page.getByLabel("Header name").fill("X-Api-Key");
+    await page.getByLabel("Header value").fill("s3cret-value");
+    await button("Add endpoint");
+    expect(await page.getByLabel("Filter").getAttribute("aria-invalid")).toBe("true");
+    expect(await page.getByText("is not JSON").isVisible()).toBe(true);
+    expect(await page.getByLabel("Header name").inputValue()).toBe("X-Api-Key");
+    expect(await page.getByLabel("Header value").inputValue()).toBe("");
+    await check("endpoint-settings-refused");
+  });
+
+  test("sets them, and changes them later without the secret being typed again", async () => {
+    await page.getByLabel("Filter").fill('{"data.amount": {"$gte": 100}}');
+    await page.getByLabel("Further headers").fill("X-Environment: staging\nX-Team: ml");
+    await page.getByLabel("Metadata").fill('{"region": "eu"}');
+    await page.getByLabel("Deliveries per second").fill("20");
+    await page.getByLabel("A ping is acknowledged by").selectOption("yes");
+    await page.getByLabel("Header value").fill("s3cret-value");
+    await button("Add endpoint");
+    await page.getByRole("link", { name: "Go to the endpoint" }).click();
+    expect(await settled()).toMatchObject({
+      filter: { "data.amount": { $gte: 100 } },
+      headers: { "X-Environment": "staging", "X-Team": "ml" },
+      metadata: { region: "eu" },
+      rate_limit: 20,
+      require_echo: true,
+      authentication: { type: "header", name: "X-Api-Key" },
+    });
+    await check("endpoint-with-settings");
+    await page.getByRole("link", { name: "Edit", exact: true }).click();
+    expect(await page.getByLabel("As it is: header X-Api-Key").isChecked()).toBe(true);
+    await check("endpoint-settings-edit");
+    await page.getByLabel("Further headers").fill("");
+    await button("Save");
+    expect(await page.getByRole("status").innerText()).toContain("changed");
+    expect(await settled()).toMatchObject({ headers: {}, authentication: { name: "X-Api-Key" } });
+    expect(await page.content()).not.toContain("s3cret-value");
+  });
+
+  test("takes OAuth client credentials, and takes the authentication away", async () => {
+    await page.getByRole("link", { name: "Edit", exact: true }).click();
+    await page.getByLabel("OAuth 2.0 client credentials").check();
+    await page.getByLabel("Token URL").fill("https://tokens.example.com/token");
+    await page.getByLabel("Client id").fill("billing");
+    await page.getByLabel("Client secret").fill("s3cret-value");
+    await button("Save");
+    expect(await settled()).toMatchObject({
+      authentication: { type: "oauth2_client_credentials", client_id: "billing" },
+    });
+    await page.getByRole("link", { name: "Edit", exact: true }).click();
+    await page.getByLabel("None", { exact: true }).check();
+    await button("Save");
+    expect(await settled()).toMatchObject({ authentication: null });
+  });
+
+  test("made no page complain", () => {
+    expect(complaints).toEqual([]);
+  });
+});

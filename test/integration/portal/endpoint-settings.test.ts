@@ -1,0 +1,265 @@
+/** The portal's form of an endpoint: filter, headers, metadata, rate, echo, and how it authenticates to the receiver. */
+import { beforeAll, describe, expect, test } from "vitest";
+import { createAuthority } from "../delivery/http-certificates.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
+import { createTenant, sql, type Tenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write"];
+const BASE = { url: "https://example.com/hooks", events: "", description: "" };
+const CANARY = "canary-4f1d0c9ab7e6";
+
+let tenant: Tenant;
+let visitor: PortalVisitor;
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&amp;": "&",
+  "&lt;": "<",
+  "&gt;": ">",
+  "&quot;": '"',
+  "&#39;": "'",
+};
+const unescape = (text: string): string =>
+  text.replaceAll(/&(?:amp|lt|gt|quot|#39);/g, (entity) => ENTITIES[entity] ?? "");
+
+/** What a text area of a page holds. */
+function areaOf({ text }: Answer, name: string): string {
+  return unescape(
+    new RegExp(`<textarea[^>]* name="${name}"[^>]*>\\n([^<]*)</textarea>`).exec(text)?.[1] ?? "?",
+  );
+}
+
+/** What a page says is wrong with a field. */
+function errorOf({ text }: Answer, name: string): string {
+  return unescape(new RegExp(`<p class="error" id="${name}-error">([^<]*)</p>`).exec(text)?.[1] ?? "");
+}
+
+async function add(fields: Readonly<Record<string, string>>): Promise<Answer> {
+  return await visitor.post("/portal/endpoints/new", { ...BASE, ...fields });
+}
+
+async function idOfAdded(fields: Readonly<Record<string, string>>): Promise<string> {
+  const answer = await add(fields);
+  expect({ status: answer.status, notice: /role="alert">([^<]*)/.exec(answer.text)?.[1] }).toEqual({
+    status: 200,
+    notice: undefined,
+  });
+  return /\/portal\/endpoints\/(ep_[0-9a-z]{24})/.exec(answer.text)?.[1] ?? "";
+}
+
+const edit = async (id: string, fields: Readonly<Record<string, string>>): Promise<Answer> =>
+  await visitor.post(`/portal/endpoints/${id}/edit`, { ...BASE, ...fields });
+
+/** The endpoint as the API answers, as text: numbers keep their spelling in it. */
+const textOf = async (id: string): Promise<string> => (await tenant.get(`/v1/webhooks/endpoints/${id}`)).text;
+const bodyOf = async (id: string) => (await tenant.get(`/v1/webhooks/endpoints/${id}`)).body;
+
+beforeAll(async () => {
+  tenant = await createTenant(api, SCOPES);
+  visitor = await signInToPortal(api, tenant.token);
+});
+
+describe("settings", () => {
+  const SETTINGS = {
+    filter: '{"data.amount": {"$gte": 100}}',
+    headers: "X-Environment: staging\r\nX-Team:  billing: eu \r\n\r\n",
+    metadata: '{"one": 1.0, "big": 1152921504606846977, "team": "ml"}',
+    rate_limit: "20",
+    require_echo: "yes",
+  };
+
+  test("are set when an endpoint is added, and shown; metadata keep their spelling", async () => {
+    const id = await idOfAdded(SETTINGS);
+    expect(await bodyOf(id)).toMatchObject({
+      filter: { "data.amount": { $gte: 100 } },
+      headers: { "X-Environment": "staging", "X-Team": "billing: eu" },
+      rate_limit: 20,
+      require_echo: true,
+      authentication: null,
+    });
+    expect(await textOf(id)).toContain(SETTINGS.metadata);
+    const { text } = await visitor.get(`/portal/endpoints/${id}`);
+    expect(unescape(text)).toContain(SETTINGS.metadata);
+    expect(text).toContain("X-Team: billing: eu");
+    expect(text).toContain("20 deliveries per second at most");
+    expect(text).toContain("status 200 and its challenge");
+  });
+
+  test("come back in the form as they are, and saving it changes nothing", async () => {
+    const id = await idOfAdded(SETTINGS);
+    const before = JSON.parse(await textOf(id)) as object;
+    const form = await visitor.get(`/portal/endpoints/${id}/edit`);
+    expect(areaOf(form, "headers")).toBe("X-Environment: staging\nX-Team: billing: eu");
+    expect(areaOf(form, "metadata")).toBe(SETTINGS.metadata);
+    expect(form.text).toContain('<option value="yes" selected>');
+    const same = {
+      filter: areaOf(form, "filter"),
+      headers: areaOf(form, "headers"),
+      metadata: areaOf(form, "metadata"),
+      rate_limit: "20",
+      require_echo: "yes",
+      authentication: "none",
+    };
+    expect(await edit(id, same)).toMatchObject({ status: 303 });
+    expect(await textOf(id)).toContain(SETTINGS.metadata);
+    const { updated_at: _before, ...rest } = before as { updated_at: string };
+    expect(await bodyOf(id)).toMatchObject(rest);
+  });
+
+  test("are taken away by empty fields, and stay where the form has no such field", async () => {
+    const id = await idOfAdded(SETTINGS);
+    expect(await edit(id, {})).toMatchObject({ status: 303 });
+    expect(await bodyOf(id)).toMatchObject({ rate_limit: 20, require_echo: true });
+    const empty = { filter: "", headers: "", metadata: " ", rate_limit: "", require_echo: "no" };
+    expect(await edit(id, empty)).toMatchObject({ status: 303 });
+    expect(await bodyOf(id)).toMatchObject({
+      filter: null,
+      headers: {},
+      metadata: null,
+      rate_limit: null,
+      require_echo: false,
+    });
+  });
+
+  test.each([
+    ["filter", "{", "is not JSON"],
+    ["filter", "1", "must be object"],
+    ["filter", '{"data.a": {"$near": 1}}', "$near"],
+    ["metadata", "{'a': 1}", "is not JSON"],
+    ["metadata", "[]", "must be object"],
+    ["metadata", '{}, "url": "https://evil.example"', "is not JSON"],
+    ["headers", "no colon", "takes lines like Name: value"],
+    ["headers", ": value", "takes lines like Name: value"],
+    ["headers", "X-A: 1\nX-A: 2", "has X-A twice"],
+    ["headers", "Host: evil.example", "Host is a header that is not the tenant's to set"],
+    ["headers", "Authorization: Bearer x", "Authorization holds a secret"],
+    ["headers", "X-A: ", "X-A must"],
+    ["rate_limit", "fast", "must be integer"],
+    ["rate_limit", "0", "must be >= 1"],
+    ["rate_limit", "5000", "must be <= 1000"],
+  ])(
+    "of which %s is %s are refused beside the field, and what was typed stays",
+    async (name, value, said) => {
+      const answer = await add({ [name]: value });
+      expect(answer.status).toBe(422);
+      expect(errorOf(answer, name)).toContain(said);
+      expect(answer.text).toContain("<details open>");
+      expect(answer.text).toMatch(new RegExp(`name="${name}"[^>]* aria-invalid="true"`));
+      const kept = name === "rate_limit" ? value : areaOf(answer, name);
+      expect(kept).toBe(value);
+    },
+  );
+
+  test("that are too long for the API get its answer and not the form's", async () => {
+    const metadata = JSON.stringify({ long: "x".repeat(5_000) });
+    const answer = await add({ metadata });
+    expect(answer.status).toBe(422);
+    expect(answer.text).toContain("metadata has at most 4096 bytes");
+  });
+});
+
+describe("authentication to the receiver", () => {
+  const HEADER = {
+    authentication: "header",
+    auth_name: "Authorization",
+    auth_value: `Bearer ${CANARY}`,
+  };
+  const OAUTH = {
+    authentication: "oauth2_client_credentials",
+    auth_token_url: "https://tokens.example.com/token",
+    auth_client_id: "billing",
+    auth_client_secret: CANARY,
+    auth_scope: "hooks",
+  };
+  let certificate: Readonly<Record<string, string>>;
+
+  beforeAll(() => {
+    const authority = createAuthority();
+    const { cert, key } = authority.issue("DNS:sender.example.com");
+    authority.remove();
+    // As browsers send lines.
+    const lines = (pem: string): string => pem.replaceAll(/\r?\n/g, "\r\n");
+    certificate = {
+      authentication: "client_certificate",
+      auth_certificate: lines(cert),
+      auth_private_key: lines(key),
+    };
+  });
+
+  test("is set, replaced and taken away, each kind; no page shows its secret", async () => {
+    const id = await idOfAdded(HEADER);
+    expect(await bodyOf(id)).toMatchObject({ authentication: { type: "header", name: "Authorization" } });
+    expect(await edit(id, OAUTH)).toMatchObject({ status: 303 });
+    expect(await bodyOf(id)).toMatchObject({
+      authentication: {
+        type: "oauth2_client_credentials",
+        token_url: OAUTH.auth_token_url,
+        client_id: "billing",
+        scope: "hooks",
+      },
+    });
+    for (const path of [`/portal/endpoints/${id}`, `/portal/endpoints/${id}/edit`, "/portal/endpoints"]) {
+      const { status, text } = await visitor.get(path);
+      expect({ path, status, leaks: text.includes(CANARY) }).toEqual({ path, status: 200, leaks: false });
+    }
+    expect(await edit(id, certificate)).toMatchObject({ status: 303 });
+    const { text } = await visitor.get(`/portal/endpoints/${id}`);
+    expect(text).toContain("client certificate");
+    expect(text).not.toContain("PRIVATE KEY");
+    expect(await bodyOf(id)).toMatchObject({ authentication: { type: "client_certificate" } });
+    expect(await edit(id, { authentication: "none" })).toMatchObject({ status: 303 });
+    expect(await bodyOf(id)).toMatchObject({ authentication: null });
+    const sealed = await sql(api, "SELECT 1 FROM endpoint_authentications WHERE endpoint_id = $1", [id]);
+    expect(sealed).toEqual([]);
+  });
+
+  test("stays as it is unless something else is chosen, whatever else is saved", async () => {
+    const id = await idOfAdded(HEADER);
+    const version = async (): Promise<unknown> =>
+      await sql(api, "SELECT sealed FROM endpoint_authentications WHERE endpoint_id = $1", [id]);
+    const before = await version();
+    const form = await visitor.get(`/portal/endpoints/${id}/edit`);
+    expect(form.text).toMatch(/value="keep"\s+checked/);
+    expect(await edit(id, { authentication: "keep", description: "New" })).toMatchObject({ status: 303 });
+    expect(await edit(id, { description: "Newer" })).toMatchObject({ status: 303 });
+    expect(await version()).toEqual(before);
+    expect(await bodyOf(id)).toMatchObject({ description: "Newer", authentication: { type: "header" } });
+  });
+
+  test("that is not right is refused beside its fields, and its secrets are typed again", async () => {
+    const cases: readonly (readonly [Readonly<Record<string, string>>, string, string])[] = [
+      [{ ...HEADER, auth_name: "no name" }, "auth_name", "must match pattern"],
+      [{ ...HEADER, auth_name: "Host" }, "auth_name", "not the tenant's to set"],
+      [{ ...HEADER, auth_value: "" }, "auth_value", "must match pattern"],
+      [{ ...OAUTH, auth_token_url: "http://10.0.0.1/token" }, "auth_token_url", "is refused"],
+      [{ ...OAUTH, auth_client_id: "" }, "auth_client_id", "must NOT have fewer than 1 characters"],
+      [{ ...OAUTH, auth_client_secret: "" }, "auth_client_secret", "must NOT have fewer than 1 characters"],
+      [{ ...certificate, auth_certificate: CANARY }, "auth_certificate", "is not a PEM certificate"],
+      [{ ...certificate, auth_private_key: CANARY }, "auth_private_key", "is not an unencrypted PEM"],
+    ];
+    for (const [fields, field, said] of cases) {
+      const answer = await add(fields);
+      expect({ field, status: answer.status }).toEqual({ field, status: 422 });
+      expect(errorOf(answer, field)).toContain(said);
+      // What the schema says of the kinds that were not chosen is nobody's business.
+      const wrong = [...answer.text.matchAll(/<p class="error" id="([^"]+)-error">/g)].map(
+        ([, name]) => name,
+      );
+      expect(wrong).toEqual([field]);
+      expect(answer.text).toMatch(new RegExp(`value="${fields["authentication"] ?? ""}"\\s+checked`));
+      // A certificate is no secret; what was typed in its place may be shown again.
+      expect(answer.text.includes(CANARY)).toBe(field === "auth_certificate");
+      expect(answer.text).not.toContain("PRIVATE KEY-----");
+    }
+  });
+
+  test("of a kind that there is not is refused", async () => {
+    expect(await add({ authentication: "magic" })).toMatchObject({ status: 422 });
+  });
+
+  test("nobody logs its secret", async () => {
+    await idOfAdded(HEADER);
+    expect(api.log.some((line) => line.includes(CANARY))).toBe(false);
+  });
+});
