@@ -26,7 +26,7 @@ const unescape = (text: string): string =>
 /** What a text area of a page holds. */
 function areaOf({ text }: Answer, name: string): string {
   return unescape(
-    new RegExp(`<textarea[^>]* name="${name}"[^>]*>\\n([^<]*)</textarea>`).exec(text)?.[1] ?? "?",
+    new RegExp(`<textarea[^>]*\\sname="${name}"[^>]*>\\n([^<]*)</textarea>`).exec(text)?.[1] ?? "?",
   );
 }
 
@@ -145,7 +145,7 @@ describe("settings", () => {
       expect(answer.status).toBe(422);
       expect(errorOf(answer, name)).toContain(said);
       expect(answer.text).toContain("<details open>");
-      expect(answer.text).toMatch(new RegExp(`name="${name}"[^>]* aria-invalid="true"`));
+      expect(answer.text).toMatch(new RegExp(`name="${name}"[^>]*\\saria-invalid="true"`));
       const kept = name === "rate_limit" ? value : areaOf(answer, name);
       expect(kept).toBe(value);
     },
