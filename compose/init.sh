@@ -5,14 +5,20 @@
 #   init.sh                    what the services need
 #   init.sh ca                 prints the CA's certificate
 #   init.sh client NAME        prints a key and a certificate for a client, spiffe://signet.compose/client/NAME
+#   init.sh internal-ca        prints the certificate of the CA behind PostgreSQL and Temporal
+#   init.sh temporal NAME      prints a key and a certificate for Temporal's own command line
+#
+# There are two authorities: whoever has a certificate of the internal one commands Temporal, and clients of the
+# service get theirs from the other.
 set -eu
 umask 077
 
 # What the world is told about whoever trusts this CA: its key lies in a volume of this machine.
-authority="O=Signet compose - made on this machine - do not trust elsewhere/CN=Signet compose CA"
+organisation="O=Signet compose - made on this machine - do not trust elsewhere"
 days_ca=3650
 days_leaf=397
 ca="$SIGNET_INIT_CA" keys="$SIGNET_INIT_KEYS" api="$SIGNET_INIT_API" edge="$SIGNET_INIT_EDGE" worker="$SIGNET_INIT_WORKER"
+trust="$SIGNET_INIT_TRUST" postgres="$SIGNET_INIT_POSTGRES" temporal="$SIGNET_INIT_TEMPORAL" ui="$SIGNET_INIT_TEMPORAL_UI"
 
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
@@ -26,48 +32,61 @@ put() {
   mv "$1.new" "$1"
 }
 
+# make_authority FILE NAME: FILE.key and FILE.crt in the CA's directory.
 make_authority() {
-  [ -s "$ca/ca.crt" ] && return
+  [ -s "$ca/$1.crt" ] && return
   # shellcheck disable=SC2086
-  openssl req -x509 $new_key -keyout "$work/ca.key" -out "$work/ca.crt" -days "$days_ca" -subj "/$authority" \
+  openssl req -x509 $new_key -keyout "$work/ca.key" -out "$work/ca.crt" -days "$days_ca" -subj "/$organisation/CN=$2" \
     -addext basicConstraints=critical,CA:TRUE,pathlen:0 -addext keyUsage=critical,keyCertSign,cRLSign \
     -addext subjectKeyIdentifier=hash 2> "$work/log" || { cat "$work/log" >&2; exit 1; }
-  put "$ca/ca.key" < "$work/ca.key"
-  put "$ca/ca.crt" < "$work/ca.crt"
-  echo "init: made a CA for this machine alone: $authority" >&2
+  put "$ca/$1.key" < "$work/ca.key"
+  put "$ca/$1.crt" < "$work/ca.crt"
+  echo "init: made a CA for this machine alone: $organisation/CN=$2" >&2
 }
 
-# issue NAME PURPOSE ALTERNATIVE_NAMES: leaf.key and leaf.crt in the work directory.
+make_authorities() {
+  make_authority ca "Signet compose CA"
+  make_authority internal "Signet compose internal CA"
+}
+
+# issue AUTHORITY NAME PURPOSE ALTERNATIVE_NAMES: leaf.key and leaf.crt in the work directory.
 issue() {
   printf 'basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=%s\nsubjectAltName=%s\n' \
-    "$2" "$3" > "$work/extensions"
+    "$3" "$4" > "$work/extensions"
   # shellcheck disable=SC2086
-  openssl req $new_key -keyout "$work/leaf.key" -out "$work/leaf.csr" -subj "/CN=$1" 2> "$work/log" \
+  openssl req $new_key -keyout "$work/leaf.key" -out "$work/leaf.csr" -subj "/CN=$2" 2> "$work/log" \
     && openssl x509 -req -in "$work/leaf.csr" -out "$work/leaf.crt" -days "$days_leaf" -extfile "$work/extensions" \
-      -CA "$ca/ca.crt" -CAkey "$ca/ca.key" -set_serial "0x7$(openssl rand -hex 15)" 2>> "$work/log" \
+      -CA "$ca/$1.crt" -CAkey "$ca/$1.key" -set_serial "0x7$(openssl rand -hex 15)" 2>> "$work/log" \
     || { cat "$work/log" >&2; exit 1; }
 }
 
-# keep FILE PURPOSE ALTERNATIVE_NAMES: FILE.key and FILE.crt, new ones if there are none or if they end soon.
+# keep AUTHORITY FILE PURPOSE ALTERNATIVE_NAMES: FILE.key and FILE.crt, new ones if there are none or if they end soon.
 keep() {
-  [ -s "$1.crt" ] && openssl x509 -in "$1.crt" -noout -checkend 2592000 > /dev/null && return
-  issue "$(basename "$1")" "$2" "$3"
-  put "$1.key" < "$work/leaf.key"
-  put "$1.crt" < "$work/leaf.crt"
+  [ -s "$2.crt" ] && openssl x509 -in "$2.crt" -noout -checkend 2592000 > /dev/null && return
+  issue "$1" "$(basename "$2")" "$3" "$4"
+  put "$2.key" < "$work/leaf.key"
+  put "$2.crt" < "$work/leaf.crt"
 }
 
 make_certificates() {
-  keep "$api/server" serverAuth "DNS:api,DNS:localhost,IP:127.0.0.1,IP:::1"
-  keep "$edge/server" serverAuth "DNS:localhost,DNS:edge,IP:127.0.0.1,IP:::1"
+  local="DNS:localhost,IP:127.0.0.1,IP:::1"
+  keep ca "$api/server" serverAuth "DNS:api,$local"
+  keep ca "$edge/server" serverAuth "DNS:edge,$local"
   # What the api knows its edge by; a client's name has /client/ in it.
-  keep "$edge/edge" clientAuth "URI:spiffe://signet.compose/edge"
+  keep ca "$edge/edge" clientAuth "URI:spiffe://signet.compose/edge"
+  keep internal "$postgres/server" serverAuth "DNS:postgres,$local"
+  # Temporal's services show each other the certificate that they show to others.
+  keep internal "$temporal/server" serverAuth,clientAuth "DNS:temporal,$local"
+  keep internal "$keys/temporal" clientAuth "URI:spiffe://signet.compose/temporal/signet"
+  keep internal "$ui/temporal" clientAuth "URI:spiffe://signet.compose/temporal/ui"
+  [ -s "$trust/internal-ca.crt" ] || put "$trust/internal-ca.crt" < "$ca/internal.crt"
   for trusted in "$api/clients-ca" "$api/proxies-ca" "$edge/clients-ca" "$edge/api-ca"; do
     [ -s "$trusted.crt" ] || put "$trusted.crt" < "$ca/ca.crt"
   done
 }
 
 make_services() {
-  make_authority
+  make_authorities
   make_certificates
   # Given in .env they are taken over: a set-up of an earlier version had them there.
   [ -s "$keys/pepper" ] || printf '%s\n' "${SIGNET_PEPPER:-$(openssl rand -base64 32)}" | put "$keys/pepper"
@@ -76,21 +95,28 @@ make_services() {
     printf '%s\n' "${SIGNET_OPERATOR_TOKEN:-$(openssl rand -hex 32)}" | put "$api/operator-token"
   [ -s "$worker/checkpoint-key" ] ||
     printf '%s\n' "${SIGNET_CHECKPOINT_KEY:-$(openssl rand -base64 32)}" | put "$worker/checkpoint-key"
-  # The user of the image; its processes have no capability to read what is somebody else's.
+  # What everybody verifies by is no secret; all else is its reader's alone.
+  chmod 0755 "$trust"
+  chmod 0644 "$trust/internal-ca.crt"
+  # The users of the images; their processes have no capability to read what is somebody else's.
   if [ "$(id -u)" = 0 ]; then
-    chown -R 1000:1000 "$keys" "$api" "$edge" "$worker"
+    chown -R 1000:1000 "$keys" "$api" "$edge" "$worker" "$temporal"
+    chown -R 999:999 "$postgres"
+    chown -R 5000:5000 "$ui"
   fi
 }
 
 case "${1-}" in
   '') make_services ;;
-  ca) make_authority; cat "$ca/ca.crt" ;;
-  client)
+  ca) make_authorities; cat "$ca/ca.crt" ;;
+  internal-ca) make_authorities; cat "$ca/internal.crt" ;;
+  client | temporal)
     case "${2-}" in
       '' | *[!a-z0-9-]*) echo "init: a client's name is lower-case letters, digits and hyphens" >&2; exit 2 ;;
     esac
-    make_authority
-    issue "$2" clientAuth "URI:spiffe://signet.compose/client/$2"
+    make_authorities
+    case "$1" in client) authority=ca ;; temporal) authority=internal ;; esac
+    issue "$authority" "$2" clientAuth "URI:spiffe://signet.compose/$1/$2"
     cat "$work/leaf.key" "$work/leaf.crt"
     ;;
   *) echo "init: unknown word $1" >&2; exit 2 ;;

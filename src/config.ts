@@ -6,9 +6,15 @@ import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { CLIENT_SETTINGS } from "./settings/client-settings.ts";
 import { COMPLIANCE_SETTINGS } from "./settings/compliance.ts";
+import {
+  DATABASE_TLS_SETTINGS,
+  databaseTlsProblems,
+  plainDatabaseProblems,
+  withDatabaseTls,
+} from "./settings/database-tls.ts";
 import { EDGE_SETTINGS, edgeProblems } from "./settings/edge-settings.ts";
 import { EGRESS_SETTINGS } from "./settings/egress-settings.ts";
-import { KEY_SETTINGS } from "./settings/key-settings.ts";
+import { KEY_SETTINGS, keyProblems } from "./settings/key-settings.ts";
 import { ENDPOINT_SETTINGS } from "./settings/endpoint-settings.ts";
 import { LIMIT_SETTINGS } from "./settings/limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./settings/mutual-tls.ts";
@@ -28,7 +34,11 @@ import {
   text,
   url,
 } from "./settings/setting.ts";
-import { TEMPORAL_TLS_SETTINGS, temporalTlsProblems } from "./settings/temporal-tls.ts";
+import {
+  plainTemporalProblems,
+  TEMPORAL_TLS_SETTINGS,
+  temporalTlsProblems,
+} from "./settings/temporal-tls.ts";
 import { readSecretFiles } from "./settings/secret-files.ts";
 import { TRACING_SETTINGS } from "./settings/tracing-settings.ts";
 import { messageOf } from "./thrown.ts";
@@ -89,6 +99,7 @@ export const SETTINGS = {
     undefined,
     "login that may create roles, for `signet migrate`; default: SIGNET_DATABASE_URL",
   ),
+  ...DATABASE_TLS_SETTINGS,
   embeddedDatabasePort: setting(
     "SIGNET_EMBEDDED_DATABASE_PORT",
     integer(1, 65_535),
@@ -300,18 +311,9 @@ function productionProblems(values: Values, edge: boolean): string[] {
   if (values.deadLetterMs !== DEAD_LETTER_MS) {
     problems.push(`SIGNET_DEAD_LETTER_MS must be ${DEAD_LETTER_MS} in production`);
   }
-  problems.push(...revocationProblems(values));
-  return problems;
-}
-
-function secretProblems({ kekFile, kek, previousKeks, operatorToken }: Values): string[] {
-  const problems: string[] = [];
-  if (kekFile !== undefined && (kek !== undefined || previousKeks?.length > 0)) {
-    problems.push("SIGNET_KEK_FILE holds every key: leave SIGNET_KEK and SIGNET_KEK_PREVIOUS empty");
-  }
-  if (operatorToken !== undefined && operatorToken.length < 32) {
-    problems.push("SIGNET_OPERATOR_TOKEN must have 32 characters or more");
-  }
+  problems.push(...revocationProblems(values), ...plainDatabaseProblems(values));
+  // The edge does not speak to Temporal.
+  problems.push(...(edge ? [] : plainTemporalProblems(values)));
   return problems;
 }
 
@@ -335,7 +337,9 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     "SIGNET_OPERATOR_TOKEN",
     "SIGNET_OUTBOUND_PROXY",
   ]);
-  const values = withOwnLogin(parse(environment, Object.keys(SETTINGS), problems), asks);
+  const parsed = withOwnLogin(parse(environment, Object.keys(SETTINGS), problems), asks);
+  problems.push(...databaseTlsProblems(parsed));
+  const values = withDatabaseTls(parsed);
   const development = values.env === "development";
   const mutualTls = resolveMutualTls(values, development);
   if (problems.length === 0 && !development) {
@@ -343,7 +347,7 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
   }
   problems.push(
     ...(asks === "edge" ? edgeProblems(values, development) : []),
-    ...secretProblems(values),
+    ...keyProblems(values),
     ...temporalTlsProblems(values),
   );
   if (problems.length > 0) {

@@ -50,3 +50,23 @@ export const KEY_SETTINGS = {
     "algorithm of signing keys made from now on",
   ),
 } as const;
+
+/** The values of the settings that belong together. */
+export interface KeyValues {
+  readonly kekFile?: string | undefined;
+  readonly kek?: Buffer | undefined;
+  readonly previousKeks: readonly Buffer[];
+  readonly operatorToken?: string | undefined;
+}
+
+/** What does not fit together, or is too short. */
+export function keyProblems({ kekFile, kek, previousKeks, operatorToken }: KeyValues): string[] {
+  const problems: string[] = [];
+  if (kekFile !== undefined && (kek !== undefined || previousKeks?.length > 0)) {
+    problems.push("SIGNET_KEK_FILE holds every key: leave SIGNET_KEK and SIGNET_KEK_PREVIOUS empty");
+  }
+  if (operatorToken !== undefined && operatorToken.length < 32) {
+    problems.push("SIGNET_OPERATOR_TOKEN must have 32 characters or more");
+  }
+  return problems;
+}

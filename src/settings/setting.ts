@@ -105,6 +105,14 @@ export function resourceIndicators(value: string): readonly string[] {
   return uris;
 }
 
+const LOOPBACK = addressSet(["127.0.0.0/8", "::1/128"]);
+
+/** Whether what is sent to this host stays on the machine: its loopback, or a Unix socket, whose host is a path. */
+export function isThisMachine(host: string): boolean {
+  const name = host.replace(/^\[|\]$/g, "");
+  return name === "localhost" || /^(\/|%2f)/i.test(name) || LOOPBACK.has(name);
+}
+
 export function setting<T, Fallback extends string | undefined>(
   variable: string,
   parse: Parser<T>,

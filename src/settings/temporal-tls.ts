@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../thrown.ts";
-import { oneOf, setting, text } from "./setting.ts";
+import { isThisMachine, oneOf, setting, text } from "./setting.ts";
 
 export const TEMPORAL_TLS_SETTINGS = {
   temporalTls: setting(
@@ -34,6 +34,12 @@ export const TEMPORAL_TLS_SETTINGS = {
     text,
     undefined,
     "name that its certificate must have; default: the host of TEMPORAL_ADDRESS",
+  ),
+  acceptPlainTemporal: setting(
+    "SIGNET_ACCEPT_PLAIN_TEMPORAL",
+    oneOf("true", "false"),
+    "false",
+    "allows, in production, a way to Temporal on another machine without TLS",
   ),
 } as const;
 
@@ -76,6 +82,21 @@ export function temporalTlsProblems(values: TemporalTlsValues): string[] {
     }
   }
   return problems;
+}
+
+/** What production refuses. */
+export function plainTemporalProblems(
+  values: TemporalTlsValues & {
+    readonly temporalAddress?: string | undefined;
+    readonly acceptPlainTemporal: "true" | "false";
+  },
+): string[] {
+  const host = values.temporalAddress?.replace(/:\d+$/, "") ?? "localhost";
+  return isThisMachine(host) || isUsed(values) || values.acceptPlainTemporal === "true"
+    ? []
+    : [
+        "TEMPORAL_ADDRESS leads to another machine: in production it needs TEMPORAL_TLS_SERVER_CA_CERT_PATH and its siblings, or SIGNET_ACCEPT_PLAIN_TEMPORAL=true",
+      ];
 }
 
 /** What a connection to Temporal is opened with; the files are read now, and again by the next process. */

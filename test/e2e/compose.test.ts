@@ -27,10 +27,12 @@ import {
   prepareCompose,
   type RunOptions,
 } from "../support/compose-run.ts";
+import { type ComposeServers, startServers } from "../support/compose-servers.ts";
 import type { createTlsFetch } from "../../src/client/tls-fetch.ts";
 import { newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
-import { productionImage } from "../support/processes.ts";
+import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";
+import { MISSED, NOT_OF_MIGRATE, OPTIONAL, REFUSED } from "../support/compose-settings.ts";
 import { startReceiver, verifyReceived } from "../support/receiver-server.ts";
 
 const run = promisify(execFile);
@@ -49,6 +51,7 @@ let variables: Variables;
 let file: ComposeFile;
 let image: ImageFile;
 let directory: string;
+let servers: ComposeServers;
 
 /** .env, made by the command in .env.example. */
 async function makeEnvFile(): Promise<Variables> {
@@ -69,7 +72,12 @@ beforeAll(async () => {
   file = parseCompose(text, variables);
   image = parseDockerfile(await read("Dockerfile"));
   directory = await productionImage();
+  servers = await startServers(file);
 }, 180_000);
+
+afterAll(async () => {
+  await servers.close();
+});
 
 async function prepare(
   composed: ComposeFile,
@@ -122,7 +130,7 @@ describe("the services as the file runs them", () => {
   let place: Place;
 
   beforeAll(async () => {
-    place = await makePlace(file);
+    place = await makePlace(file, servers);
   });
 
   afterAll(async () => {
@@ -193,7 +201,7 @@ describe("the services as the file runs them", () => {
       completed = ["migrate"],
     }: { own: boolean; patienceMs: RunOptions["patienceMs"]; completed?: readonly string[] },
   ): Promise<void> {
-    const there = own ? await makePlace(file) : place;
+    const there = own ? await makePlace(file, servers) : place;
     const compose = await prepare(broken, there, {
       patienceMs,
       completed: own ? [] : completed,
@@ -253,82 +261,52 @@ describe("the services as the file runs them", () => {
     await startUp(file, ["edge"], { own: false, patienceMs: PATIENT, completed: ["migrate", "api"] });
   });
 
-  /** Why a service cannot do without the key: what the start-up check says when it is gone. */
-  const NEEDED: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
-    migrate: {
-      SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
-      SIGNET_PEPPER_FILE: /SIGNET_PEPPER must be set in production/,
-      SIGNET_KEK_FILE: /SIGNET_KEK or SIGNET_KEK_FILE must be set in production/,
-      SIGNET_DATABASE_URL: /migrate ended with code 1:.*SIGNET_DATABASE_URL must be set/s,
-      // Without it the login that the edge takes is not made.
-      SIGNET_EDGE_DATABASE_URL: /edge ended with code 1:.*password authentication failed/s,
-      SIGNET_DATABASE_ADMIN_URL: /migrate ended with code 1:.*password authentication failed/s,
-      TEMPORAL_ADDRESS: /migrate ended with code 1:.*TEMPORAL_ADDRESS must be set/s,
-    },
-    api: {
-      SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
-      SIGNET_DATABASE_URL: /SIGNET_DATABASE_URL must be set/,
-      TEMPORAL_ADDRESS: /TEMPORAL_ADDRESS must be set/,
-      SIGNET_PEPPER_FILE: /SIGNET_PEPPER must be set/,
-      SIGNET_KEK_FILE: /SIGNET_KEK or SIGNET_KEK_FILE must be set/,
-      SIGNET_OPERATOR_TOKEN_FILE: /SIGNET_OPERATOR_TOKEN must be set/,
-      SIGNET_METRICS_LISTEN: /api:9464 cannot be reached/,
-      SIGNET_EDGE_LISTEN: /api:8443 cannot be reached/,
-      SIGNET_TLS_KEY_FILE: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_TLS_KEY_FILE/,
-      SIGNET_TLS_CERT_FILE: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_TLS_CERT_FILE/,
-      SIGNET_CLIENT_CA_FILE: /SIGNET_CLIENT_CA_FILE must be set/,
-      SIGNET_MTLS_MODE: /the issuer is undefined/,
-      SIGNET_PROXY_CA_FILE: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_PROXY_CA_FILE/,
-      SIGNET_PROXY_NAMES: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_PROXY_NAMES/,
-      SIGNET_TRUSTED_PROXIES: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_TRUSTED_PROXIES/,
-    },
-    edge: {
-      SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
-      SIGNET_EDGE_DATABASE_URL: /SIGNET_DATABASE_URL must be set/,
-      SIGNET_METRICS_LISTEN: /edge:9464 cannot be reached/,
-      SIGNET_EDGE_LISTEN: /edge:8443 cannot be reached/,
-      SIGNET_TLS_KEY_FILE: /SIGNET_TLS_KEY_FILE must be set/,
-      SIGNET_TLS_CERT_FILE: /SIGNET_TLS_CERT_FILE must be set/,
-      SIGNET_CLIENT_CA_FILE: /SIGNET_CLIENT_CA_FILE must be set/,
-      SIGNET_EDGE_API_URL: /SIGNET_EDGE_API_URL or SIGNET_EDGE_ROUTES must be set/,
-      SIGNET_EDGE_API_CA_FILE: /with https needs SIGNET_EDGE_API_CA_FILE/,
-      SIGNET_EDGE_API_NAMES: /with https needs .*SIGNET_EDGE_API_NAMES/,
-      SIGNET_EDGE_KEY_FILE: /with https needs .*SIGNET_EDGE_KEY_FILE/,
-      SIGNET_EDGE_CERT_FILE: /with https needs .*SIGNET_EDGE_CERT_FILE/,
-    },
-    worker: {
-      SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
-      SIGNET_DATABASE_URL: /SIGNET_DATABASE_URL must be set/,
-      TEMPORAL_ADDRESS: /TEMPORAL_ADDRESS must be set/,
-      SIGNET_PEPPER_FILE: /SIGNET_PEPPER must be set/,
-      SIGNET_KEK_FILE: /SIGNET_KEK or SIGNET_KEK_FILE must be set/,
-      SIGNET_METRICS_LISTEN: /worker:9464 cannot be reached/,
-      SIGNET_CHECKPOINT_KEY_FILE: /SIGNET_CHECKPOINT_KEY or SIGNET_CHECKPOINT_KEY_FILE must be set/,
-      SIGNET_CHECKPOINT_DIR: /SIGNET_CHECKPOINT_DIR|\.signet\/checkpoints/,
-    },
-  };
-  /** Settings that may be left out, and what `migrate` has only in common with the others. */
-  const OPTIONAL = [
-    "SIGNET_ALLOWED_TARGET_CIDRS",
-    "SIGNET_DENIED_TARGET_CIDRS",
-    "SIGNET_OUTBOUND_PROXY",
-    "SIGNET_LOG_LEVEL",
-  ];
-  const NOT_OF_MIGRATE = ["SIGNET_METRICS_LISTEN"];
-
   test("have no setting in the file that nobody needs", () => {
     for (const name of SERVICES) {
       const optional = [...OPTIONAL, ...(name === "migrate" ? NOT_OF_MIGRATE : [])];
       const given = Object.keys(file.services[name]?.environment ?? {});
       const needed = given.filter((key) => !optional.includes(key));
-      expect(needed.toSorted()).toEqual(Object.keys(NEEDED[name] ?? {}).toSorted());
-      const known = Object.values(SETTINGS).map(({ variable }): string => variable);
-      expect(known).toEqual(expect.arrayContaining(given));
+      const known = [...Object.keys(REFUSED[name]), ...Object.keys(MISSED[name])];
+      expect(needed.toSorted()).toEqual(known.toSorted());
+      const settings = Object.values(SETTINGS).map(({ variable }): string => variable);
+      expect(settings).toEqual(expect.arrayContaining(given));
     }
   });
 
-  const removals = Object.entries(NEEDED).flatMap(([name, keys]) =>
-    Object.entries(keys).map(([key, because]) => [name, key, because] as const),
+  /** What the image's settings say to each environment: one process, many refusals. */
+  async function problemsOf(name: string, environments: readonly Variables[]): Promise<readonly string[]> {
+    const script = `const { loadConfig } = await import("./dist/src/config.js");
+      const problems = JSON.parse(process.argv[1]).map((environment) => {
+        try { loadConfig(environment, ${name === "edge" ? '"edge"' : "undefined"}); return ""; }
+        catch (error) { return error.message; }
+      });
+      console.log(JSON.stringify(problems));`;
+    const command = ["node", "--input-type=module", "--eval", script, JSON.stringify(environments)];
+    const printed = await runProcess({ command, cwd: directory, environment: IMAGE_ENVIRONMENT });
+    return JSON.parse(printed) as string[];
+  }
+
+  test.for(SERVICES)("%s refuses settings of which one is missing", async (name) => {
+    const environmentOf = async (composed: ComposeFile): Promise<Variables> =>
+      (await prepare(composed, place, { patienceMs: PATIENT })).environment(name);
+    const refused = Object.entries(REFUSED[name]);
+    const environments = await Promise.all([
+      environmentOf(file),
+      ...refused.map(async ([key]) => await environmentOf(change(name, without(key)))),
+    ]);
+    const [whole, ...problems] = await problemsOf(name, environments);
+    expect(whole).toBe("");
+    for (const [index, [key, because]] of refused.entries()) {
+      expect.soft(problems[index], key).toMatch(because);
+    }
+  });
+
+  const removals = SERVICES.flatMap((name) =>
+    [
+      // Settings that are refused end the process: one of them says so for all.
+      ...Object.entries(REFUSED[name]).slice(0, 1),
+      ...Object.entries(MISSED[name]),
+    ].map(([key, because]) => [name, key, because] as const),
   );
 
   test.for(removals)("%s does not start up without %s", async ([name, key, because]) => {
@@ -347,6 +325,14 @@ describe("the services as the file runs them", () => {
         test: healthcheck?.test.map((word) => word.replace(from, to)) ?? [],
       },
     });
+  /** The authority that tenants' clients have their certificates of. */
+  const CLIENTS_CA = ["trust/internal-ca.crt", "edge/clients-ca.crt"] as const;
+  const ofClients: Change = (service) =>
+    set(
+      "TEMPORAL_TLS_CLIENT_CERT_PATH",
+      "keys/temporal",
+      "edge/edge",
+    )(set("TEMPORAL_TLS_CLIENT_KEY_PATH", "keys/temporal", "edge/edge")(service));
   const independent: Change = ({ depends_on: _needs, ...service }) => service;
 
   test.for<readonly [name: string, what: string, how: Change, because: RegExp, beside?: "own" | "api"]>([
@@ -409,6 +395,21 @@ describe("the services as the file runs them", () => {
       set("TEMPORAL_ADDRESS", "7233", "7234"),
       /worker is not healthy:.*Temporal cannot be/s,
     ],
+    ["api", "CA of the database", set("SIGNET_DATABASE_CA_FILE", ...CLIENTS_CA), /certificate/],
+    ["edge", "CA of the database", set("SIGNET_DATABASE_CA_FILE", ...CLIENTS_CA), /certificate/],
+    [
+      "worker",
+      "CA of Temporal",
+      set("TEMPORAL_TLS_SERVER_CA_CERT_PATH", ...CLIENTS_CA),
+      /worker is not healthy:.*Temporal cannot be/s,
+    ],
+    [
+      "worker",
+      "certificate for Temporal, of the clients' CA",
+      ofClients,
+      /worker is not healthy:.*Temporal cannot be/s,
+    ],
+    ["api", "certificate for Temporal, of the clients' CA", ofClients, /api is not healthy:.*temporal/s],
     ["worker", "key", set("SIGNET_KEK_FILE", "kek", "kek-of-others"), /kek-of-others/],
     ["worker", "pepper", set("SIGNET_PEPPER_FILE", "pepper", "salt"), /SIGNET_PEPPER_FILE cannot be read/],
     ["api", "token", set("SIGNET_OPERATOR_TOKEN_FILE", "operator-token", "x"), /_TOKEN_FILE cannot be read/],

@@ -4,19 +4,17 @@
  * of the test run, and every container's ports to ports of 127.0.0.1.
  */
 import { randomBytes } from "node:crypto";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { inject } from "vitest";
 import { type ListenAddress, SETTINGS } from "../../src/config.ts";
 import type { ComposeFile, ComposeService, ImageFile, Variables } from "./compose-file.ts";
 import { parseSeconds } from "./compose-file.ts";
+import { type ComposeServers, VOLUMES } from "./compose-servers.ts";
 import { freePort } from "./free-port.ts";
 import { IMAGE_ENVIRONMENT, runProcess, type SpawnedProcess, spawnProcess } from "./processes.ts";
 import { execute, withDatabase } from "./test-database.ts";
 
-const REPOSITORY = join(import.meta.dirname, "..", "..");
 const LISTENERS = [
   SETTINGS.apiListen,
   SETTINGS.adminListen,
@@ -28,60 +26,22 @@ const LISTENERS = [
 const HEALTH_INTERVAL_MS = 100;
 
 /** What stands for the containers of PostgreSQL and Temporal: nothing is in them yet. */
-export interface Place {
+export interface Place extends ComposeServers {
   /** Appended to names that the servers of the test run share with other tests. */
   readonly suffix: string;
-  /** Where the volumes of keys and certificates are; filled by the file's own job. */
-  readonly volumes: string;
-  /** What `docker compose run --rm init <words>` prints. */
-  init(...words: readonly string[]): Promise<string>;
-  close(): Promise<void>;
-}
-
-const VOLUMES = "/run/signet";
-
-/** The job that makes keys and certificates, as the file describes it, with the volumes in a directory of ours. */
-async function runInit(
-  { services, configs }: ComposeFile,
-  volumes: string,
-  words: readonly string[],
-): Promise<string> {
-  const { entrypoint = [], environment = {}, configs: mounted = [] } = services["init"] ?? {};
-  const scripts = new Map(mounted.map(({ source, target }) => [target, configs[source]?.file ?? ""]));
-  return await runProcess({
-    command: [...entrypoint.map((word) => scripts.get(word) ?? word), ...words],
-    cwd: REPOSITORY,
-    environment: {
-      ...Object.fromEntries(
-        Object.entries(environment).map(([name, value]) => [name, value.replace(VOLUMES, volumes)]),
-      ),
-      ...IMAGE_ENVIRONMENT,
-    },
-  });
 }
 
 /** Makes what the file's own `postgres` service would have: its superuser and its database. */
-export async function makePlace(file: ComposeFile): Promise<Place> {
-  const { services } = file;
-  const superuser = inject("databaseUrl");
+export async function makePlace({ services }: ComposeFile, servers: ComposeServers): Promise<Place> {
+  const superuser = servers.databaseUrl;
   const suffix = `_${randomBytes(4).toString("hex")}`;
   const { POSTGRES_DB = "postgres", POSTGRES_PASSWORD = "" } = services["postgres"]?.environment ?? {};
   await execute(superuser, `CREATE ROLE "postgres${suffix}" SUPERUSER LOGIN PASSWORD '${POSTGRES_PASSWORD}'`);
   await execute(superuser, `CREATE DATABASE "${POSTGRES_DB}${suffix}"`);
-  const volumes = await mkdtemp(join(tmpdir(), "signet-volumes-"));
-  for (const { volumes: mounts = [] } of [services["init"] ?? {}]) {
-    for (const [, path = ""] of mounts.map((mount) => mount.split(":"))) {
-      await mkdir(path.replace(VOLUMES, volumes));
-    }
-  }
-  const init: Place["init"] = async (...words) => await runInit(file, volumes, words);
-  await init();
   return {
+    ...servers,
     suffix,
-    volumes,
-    init,
     close: async () => {
-      await rm(volumes, { recursive: true });
       await execute(superuser, `DROP DATABASE "${POSTGRES_DB}${suffix}" WITH (FORCE)`);
       await execute(superuser, `DROP ROLE IF EXISTS "signet${suffix}", "signet_edge_login${suffix}"`);
       await execute(
@@ -110,9 +70,9 @@ interface Running {
   readonly process: SpawnedProcess;
 }
 
-function rewriteDatabase(text: string, suffix: string): string {
+function rewriteDatabase(text: string, { suffix, databaseUrl }: Place): string {
   const url = new URL(text);
-  const server = new URL(inject("databaseUrl"));
+  const server = new URL(databaseUrl);
   if (url.host !== "postgres:5432") {
     return text;
   }
@@ -175,7 +135,8 @@ export class ComposeRun {
     throw new Error(`nothing is published on port ${hostPort}`);
   }
 
-  #environment(name: string): Variables {
+  /** All that a container of the service has in its environment. */
+  environment(name: string): Variables {
     const { place, image } = this.#options;
     const given = this.#service(name).environment ?? {};
     const environment: Record<string, string> = { ...image.environment, ...given };
@@ -185,7 +146,7 @@ export class ComposeRun {
     for (const variable of ["SIGNET_DATABASE_URL", "SIGNET_EDGE_DATABASE_URL", "SIGNET_DATABASE_ADMIN_URL"]) {
       const url = environment[variable];
       if (url !== undefined) {
-        environment[variable] = rewriteDatabase(url, place.suffix);
+        environment[variable] = rewriteDatabase(url, place);
       }
     }
     if (environment["SIGNET_CHECKPOINT_DIR"] !== undefined) {
@@ -193,7 +154,7 @@ export class ComposeRun {
       environment["SIGNET_CHECKPOINT_DIR"] = join(inject("runDirectory"), `${name}${place.suffix}`);
     }
     if (environment["TEMPORAL_ADDRESS"] === "temporal:7233") {
-      environment["TEMPORAL_ADDRESS"] = inject("temporalAddress");
+      environment["TEMPORAL_ADDRESS"] = place.temporalAddress;
     }
     for (const [variable, value] of Object.entries(environment)) {
       environment[variable] = value.replace(`${VOLUMES}/`, `${place.volumes}/`);
@@ -229,7 +190,7 @@ export class ComposeRun {
       // The image's only program of its own; its Dockerfile links it.
       command: program === "signet" ? ["node", "src/bootstrap.mjs", ...args] : command,
       cwd: this.#options.directory,
-      environment: this.#environment(name),
+      environment: this.environment(name),
     });
   }
 
@@ -245,7 +206,7 @@ export class ComposeRun {
         }),
       ),
       cwd: this.#options.directory,
-      environment: this.#environment(name),
+      environment: this.environment(name),
     });
     const timer = setTimeout(() => void check.stop("SIGKILL"), parseSeconds(timeout));
     const { code } = await check.ended;
@@ -284,7 +245,7 @@ export class ComposeRun {
     const process = spawnProcess({
       command: [...image.entrypoint, ...(service.command ?? [])],
       cwd: directory,
-      environment: this.#environment(name),
+      environment: this.environment(name),
     });
     const running = { name, service, process };
     this.#running.push(running);

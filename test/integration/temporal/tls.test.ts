@@ -1,21 +1,17 @@
 /** The way to Temporal over TLS: its certificate is verified, and ours is shown. A real server behind a TLS listener. */
-import { connect as connectPlain } from "node:net";
-import { createServer, type Server } from "node:tls";
-import type { AddressInfo } from "node:net";
-import { pipeline } from "node:stream";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Environment, loadConfig } from "../../../src/config.ts";
 import { checkNamespace, createLazyClient, temporalOptions } from "../../../src/temporal/client.ts";
 import { connectNative } from "../../../src/temporal/native-client.ts";
 import { certificateFiles, clientPair, newRoot, today } from "../../support/certificates.ts";
-import { formatListen } from "../../../src/settings/setting.ts";
 import { testNamespace } from "../../support/services.ts";
+import { startTemporalTls, type TlsFront } from "../../support/tls-servers.ts";
 
 const NAME = "temporal.test";
 
 describe("a Temporal that asks for certificates", () => {
   const files = certificateFiles();
-  let server: Server;
+  let server: TlsFront;
   let environment: Environment;
 
   beforeAll(async () => {
@@ -27,21 +23,11 @@ describe("a Temporal that asks for certificates", () => {
       ...today(),
     });
     const own = await clientPair(root);
-    const upstream = new URL(`tcp://${inject("temporalAddress")}`);
-    server = createServer(
-      { ...listener, ca: root.cert, requestCert: true, rejectUnauthorized: true, ALPNProtocols: ["h2"] },
-      (socket) => {
-        const through = connectPlain(Number(upstream.port), upstream.hostname);
-        pipeline(socket, through, () => undefined);
-        pipeline(through, socket, () => undefined);
-      },
-    );
-    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-    const { address: host, port } = server.address() as AddressInfo;
+    server = await startTemporalTls(listener, root.cert);
     files.write("other.pem", other.cert);
     environment = {
       SIGNET_ENV: "development",
-      TEMPORAL_ADDRESS: formatListen({ host, port }),
+      TEMPORAL_ADDRESS: server.address,
       TEMPORAL_NAMESPACE: await testNamespace(),
       TEMPORAL_TLS_SERVER_CA_CERT_PATH: files.write("ca.pem", root.cert),
       TEMPORAL_TLS_CLIENT_CERT_PATH: files.write("own.pem", own.cert),

@@ -10,8 +10,8 @@ import {
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
 const PRODUCTION = {
-  SIGNET_DATABASE_URL: "postgres://signet@db/signet",
-  TEMPORAL_ADDRESS: "temporal:7233",
+  SIGNET_DATABASE_URL: "postgres://signet@localhost/signet",
+  TEMPORAL_ADDRESS: "localhost:7233",
   SIGNET_PUBLIC_URL: "https://api.example.com",
   SIGNET_PEPPER: KEY,
   SIGNET_KEK: KEY,

@@ -128,7 +128,7 @@ describe("settings", () => {
     /^(TEMPORAL_NAMESPACE|SIGNET_(LOG_LEVEL|CHECKPOINT_NAME|OUTBOUND_PROXY|(ALLOWED|DENIED)_TARGET_CIDRS))$/;
   /** Missed by the process, not by its settings. The compose file's test starts each process without them. */
   const MISSED_LATER =
-    /^(SIGNET_ENV|SIGNET_METRICS_LISTEN|SIGNET_EDGE_LISTEN|SIGNET_OPERATOR_TOKEN_FILE|SIGNET_(TLS|CLIENT_CA|MTLS|PROXY|CHECKPOINT)_\w+|SIGNET_TRUSTED_PROXIES|SIGNET_DATABASE_ADMIN_URL)$/;
+    /^(SIGNET_ENV|SIGNET_METRICS_LISTEN|SIGNET_EDGE_LISTEN|SIGNET_OPERATOR_TOKEN_FILE|SIGNET_(TLS|CLIENT_CA|MTLS|PROXY|CHECKPOINT)_\w+|SIGNET_TRUSTED_PROXIES|SIGNET_DATABASE_ADMIN_URL|TEMPORAL_TLS_SERVER_CA_CERT_PATH)$/;
 
   test("are those of the compose file, where each process was tried without each of them", async () => {
     const text = await readFile(new URL("../../../docker-compose.yml", import.meta.url), "utf8");

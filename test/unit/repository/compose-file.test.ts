@@ -106,13 +106,18 @@ describe("every service", () => {
         return [name, source, path, mode] as const;
       }),
     );
-    expect(mounts.filter(([, source]) => source === "ca").map(([name]) => name)).toEqual(["init"]);
+    const holders = (volume: string): readonly string[] =>
+      mounts.filter(([, source]) => source === volume).map(([name]) => name);
+    expect(holders("ca")).toEqual(["init"]);
+    for (const name of ["postgres", "temporal", "temporal-ui"]) {
+      expect(holders(`${name}-tls`)).toEqual(["init", name]);
+    }
     for (const [name, source, target, mode] of mounts.filter(([, , path]) => path.startsWith("/run/"))) {
       expect(target).toBe(`/run/signet/${source}`);
       expect(mode, name).toBe(name === "init" ? undefined : "ro");
     }
     for (const own of ["api", "worker", "edge"]) {
-      expect(mounts.filter(([, source]) => source === own).map(([name]) => name)).toEqual(["init", own]);
+      expect(holders(own)).toEqual(["init", own]);
     }
     expect(service("init")).toMatchObject({ network_mode: "none", read_only: true, cap_drop: ["ALL"] });
     expect(service("init").image).toBe(service("postgres").image);
@@ -170,7 +175,7 @@ describe("the edge", () => {
   });
 
   test("has no secret of the service's and no way to Temporal", () => {
-    expect(service("edge").volumes).toEqual(["edge:/run/signet/edge:ro"]);
+    expect(service("edge").volumes).toEqual(["trust:/run/signet/trust:ro", "edge:/run/signet/edge:ro"]);
     for (const name of ["SIGNET_PEPPER_FILE", "SIGNET_KEK_FILE", "TEMPORAL_ADDRESS"]) {
       expect(environment("api")).toHaveProperty(name);
       expect(environment("edge")).not.toHaveProperty(name);
@@ -181,7 +186,9 @@ describe("the edge", () => {
     const script = await read("compose/init.sh");
     const name = environment("api")["SIGNET_PROXY_NAMES"] ?? "";
     expect(script).toContain(`clientAuth "${name}"`);
-    expect(script).toContain('clientAuth "URI:spiffe://signet.compose/client/$2"');
+    expect(script).toContain('clientAuth "URI:spiffe://signet.compose/$1/$2"');
+    expect(script).toMatch(/^ {2}client \| temporal\)$/m);
+    expect(name).not.toContain("/temporal/");
     expect(name).not.toContain("/client/");
     expect(script).toContain(`serverAuth "${environment("edge")["SIGNET_EDGE_API_NAMES"]},`);
   });
@@ -200,7 +207,17 @@ describe("the worker", () => {
 describe("PostgreSQL", () => {
   test("keeps its data in a volume, where version 18 has it", () => {
     expect(service("postgres").image).toMatch(/^postgres:18\./);
-    expect(service("postgres").volumes).toEqual(["postgres:/var/lib/postgresql"]);
+    expect(service("postgres").volumes?.[0]).toBe("postgres:/var/lib/postgresql");
+  });
+
+  test("takes nobody over the network without TLS", () => {
+    const { command = [], configs = [] } = service("postgres");
+    expect(command).toContain("--ssl=on");
+    const hba = command.find((word) => word.startsWith("--hba_file="))?.replace("--hba_file=", "");
+    const rules = file.configs[configs.find(({ target }) => target === hba)?.source ?? ""]?.content ?? "";
+    const [local, ...network] = rules.trim().split("\n");
+    expect(local).toMatch(/^local /);
+    expect(network).toEqual(["hostssl all all all scram-sha-256"]);
   });
 
   test("has a login for Temporal that is no superuser, with the password that Temporal uses", () => {

@@ -1,7 +1,7 @@
 /** compose/init.sh: what it makes, what it leaves alone, and what it makes anew. */
 import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -10,7 +10,17 @@ import { afterAll, expect, test, vi } from "vitest";
 vi.setConfig({ testTimeout: 60_000 });
 const run = promisify(execFile);
 const SCRIPT = join(import.meta.dirname, "..", "..", "..", "compose", "init.sh");
-const VOLUMES = ["ca", "keys", "api", "edge", "worker"] as const;
+const VOLUMES = [
+  "ca",
+  "keys",
+  "api",
+  "edge",
+  "worker",
+  "trust",
+  "postgres",
+  "temporal",
+  "temporal-ui",
+] as const;
 const RENEWED_BEFORE_MS = 30 * 86_400_000;
 
 const directory = mkdtempSync(join(tmpdir(), "signet-init-"));
@@ -23,11 +33,15 @@ const path = (file: string): string => join(directory, file);
 const text = (file: string): string => readFileSync(path(file), "utf8");
 const certificate = (file: string): X509Certificate => new X509Certificate(text(file));
 
-async function init(): Promise<void> {
-  const volumes = VOLUMES.map((volume) => [`SIGNET_INIT_${volume.toUpperCase()}`, path(volume)]);
-  await run("sh", [SCRIPT], {
+async function init(...words: readonly string[]): Promise<string> {
+  const volumes = VOLUMES.map((volume) => [
+    `SIGNET_INIT_${volume.toUpperCase().replace("-", "_")}`,
+    path(volume),
+  ]);
+  const { stdout } = await run("sh", [SCRIPT, ...words], {
     env: { PATH: process.env["PATH"], ...(Object.fromEntries(volumes) as Record<string, string>) },
   });
+  return stdout;
 }
 
 const FILES = [
@@ -44,7 +58,25 @@ const FILES = [
   "edge/server.key",
   "keys/kek",
   "keys/pepper",
+  "keys/temporal.crt",
+  "keys/temporal.key",
+  "postgres/server.crt",
+  "postgres/server.key",
+  "temporal/server.crt",
+  "temporal/server.key",
+  "temporal-ui/temporal.crt",
+  "temporal-ui/temporal.key",
+  "trust/internal-ca.crt",
   "worker/checkpoint-key",
+] as const;
+
+const [SERVER, CLIENT] = ["1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"];
+/** What PostgreSQL and Temporal are known by, and who may command Temporal. */
+const INTERNAL = [
+  ["postgres/server.crt", "DNS:postgres", [SERVER]],
+  ["temporal/server.crt", "DNS:temporal", [SERVER, CLIENT]],
+  ["keys/temporal.crt", "URI:spiffe://signet.compose/temporal/signet", [CLIENT]],
+  ["temporal-ui/temporal.crt", "URI:spiffe://signet.compose/temporal/ui", [CLIENT]],
 ] as const;
 
 test("the first run makes everything, a second one changes nothing, a later one renews certificates alone", async () => {
@@ -59,6 +91,14 @@ test("the first run makes everything, a second one changes nothing, a later one 
     expect(made.verify(ca.publicKey)).toBe(true);
     expect(made.subjectAltName?.split(", ")).toContain(name);
     expect(Date.parse(made.validTo) - Date.now()).toBeGreaterThan(RENEWED_BEFORE_MS);
+  }
+  const internal = certificate("trust/internal-ca.crt");
+  for (const [file, name, purposes] of INTERNAL) {
+    const made = certificate(file);
+    expect(made.verify(internal.publicKey), file).toBe(true);
+    expect(made.verify(ca.publicKey), file).toBe(false);
+    expect(made.subjectAltName?.split(", ")).toContain(name);
+    expect(made.keyUsage).toEqual(purposes);
   }
   const first = FILES.map(text);
   await init();
@@ -89,4 +129,57 @@ test("a set-up of a version without an edge gets what the edge needs, and keeps 
   expect(kept.map(text)).toEqual(before);
   expect(certificate("edge/edge.crt").verify(certificate("ca/ca.crt").publicKey)).toBe(true);
   expect(text("api/proxies-ca.crt")).toBe(text("ca/ca.crt"));
+});
+
+test("a set-up of a version without TLS inside gets what it needs, and keeps its keys", async () => {
+  const kept = FILES.filter((file) => !/internal-ca|postgres\/|temporal/.test(file));
+  const before = kept.map(text);
+  const inside = ["trust", "postgres", "temporal", "temporal-ui"].map((volume) => path(volume));
+  for (const volume of inside) {
+    rmSync(volume, { recursive: true });
+    mkdirSync(volume);
+  }
+  for (const file of ["ca/internal.crt", "ca/internal.key", "keys/temporal.crt", "keys/temporal.key"]) {
+    rmSync(path(file));
+  }
+  await init();
+  expect(kept.map(text)).toEqual(before);
+  expect(certificate("postgres/server.crt").verify(certificate("ca/internal.crt").publicKey)).toBe(true);
+});
+
+test("nothing but what everybody verifies by can be read by others, and keys have their readers", () => {
+  for (const volume of VOLUMES) {
+    for (const name of readdirSync(path(volume))) {
+      const { mode } = statSync(path(`${volume}/${name}`));
+      expect(mode & 0o777, `${volume}/${name}`).toBe(volume === "trust" ? 0o644 : 0o600);
+    }
+  }
+  // As root the job gives the files to the users of the images; elsewhere they stay with whoever runs it.
+  const root = process.getuid?.() === 0;
+  const owners = {
+    keys: 1000,
+    api: 1000,
+    edge: 1000,
+    worker: 1000,
+    temporal: 1000,
+    postgres: 999,
+    "temporal-ui": 5000,
+  };
+  for (const [volume, uid] of Object.entries({ ...owners, ca: 0, trust: 0 })) {
+    for (const file of readdirSync(path(volume), { withFileTypes: true })) {
+      const found = statSync(path(`${volume}/${file.name}`)).uid;
+      expect(found, `${volume}/${file.name}`).toBe(root ? uid : process.getuid?.());
+    }
+  }
+});
+
+test("whoever commands Temporal has a certificate of the internal CA, and a tenant's client has not", async () => {
+  const [operator, client] = [await init("temporal", "anna"), await init("client", "example")];
+  const [internal, ca] = [await init("internal-ca"), await init("ca")];
+  const leads = (leaf: string, root: string): boolean =>
+    new X509Certificate(leaf).verify(new X509Certificate(root).publicKey);
+  expect([leads(operator, internal), leads(operator, ca)]).toEqual([true, false]);
+  expect([leads(client, internal), leads(client, ca)]).toEqual([false, true]);
+  expect(new X509Certificate(operator).subjectAltName).toBe("URI:spiffe://signet.compose/temporal/anna");
+  await expect(init("temporal", "a,URI:x")).rejects.toThrow(/a client's name is/);
 });

@@ -1,0 +1,207 @@
+/**
+ * docker-compose.yml's Temporal as the real server: its schema job and its server run as processes from the file's own
+ * commands and environment, on a PostgreSQL that takes nothing but TLS, and let nobody in without a certificate.
+ */
+import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from "vitest";
+import { loadConfig } from "../../src/config.ts";
+import { checkNamespace, createLazyClient, temporalOptions } from "../../src/temporal/client.ts";
+import { ensureNamespace } from "../../src/temporal/namespace.ts";
+import { Client } from "pg";
+import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
+import { type ComposeServers, startServers, VOLUMES } from "../support/compose-servers.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePorts } from "../support/free-port.ts";
+import { runProcess, type SpawnedProcess, spawnProcess } from "../support/processes.ts";
+import { execute } from "../support/test-database.ts";
+
+vi.setConfig({ testTimeout: 180_000 });
+const PASSWORDS = {
+  POSTGRES_PASSWORD: "a",
+  TEMPORAL_DATABASE_PASSWORD: "b",
+  SIGNET_DATABASE_PASSWORD: "c",
+  SIGNET_EDGE_DATABASE_PASSWORD: "d",
+};
+
+/** The programs that the images hold, where `npm run bench` has built them. */
+const BUILT = join(
+  process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"),
+  "temporal-server-1.32.1",
+);
+const isBuilt = existsSync(join(BUILT, "server")) && existsSync(join(BUILT, "sql"));
+if (!isBuilt) {
+  console.warn(
+    `NOT TRIED: Temporal's own server with TLS, because ${BUILT} is not there; npm run bench builds it`,
+  );
+}
+
+describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
+  let file: ComposeFile;
+  let servers: ComposeServers;
+  let home: string;
+  let server: SpawnedProcess;
+  let address: string;
+
+  /** A service's environment, with PostgreSQL where it is here. */
+  function environmentOf(name: string): Record<string, string> {
+    const { hostname, port } = new URL(servers.databaseUrl);
+    const given = { ...file.services[name]?.environment };
+    for (const [variable, value] of Object.entries(given)) {
+      given[variable] = value.replace(VOLUMES, servers.volumes).replace(/^postgres$/, hostname);
+    }
+    const ports = ["SQL_PORT", "DB_PORT"].filter((variable) => variable in given);
+    return { ...given, ...Object.fromEntries(ports.map((variable) => [variable, port])) };
+  }
+
+  async function makeSchema(): Promise<void> {
+    const login = file.configs["temporal-login"]?.content ?? "";
+    await execute(servers.databaseUrl, login);
+    await symlink(join(BUILT, "sql"), join(home, "temporal-sql-tool"));
+    await runProcess({
+      command: file.services["temporal-schema"]?.command ?? [],
+      cwd: home,
+      environment: { ...environmentOf("temporal-schema"), PATH: `${home}:/usr/bin:/bin` },
+    });
+  }
+
+  /** On ports of ours, and on loopback: what the entrypoint finds out in a container. */
+  async function startTemporal(): Promise<void> {
+    const names = ["FRONTEND", "HISTORY", "MATCHING", "WORKER"];
+    const ports = await freePorts(2 * names.length + 1);
+    const own = names.flatMap((name, index) => [
+      [`${name}_GRPC_PORT`, String(ports[2 * index])],
+      [`${name}_MEMBERSHIP_PORT`, String(ports[2 * index + 1])],
+    ]);
+    const dynamic = join(home, "dynamic-config.yaml");
+    await writeFile(dynamic, file.configs["temporal-dynamic-config"]?.content ?? "");
+    server = spawnProcess({
+      command: [join(BUILT, "server"), "start"],
+      cwd: home,
+      environment: {
+        ...environmentOf("temporal"),
+        ...(Object.fromEntries(own) as Record<string, string>),
+        FRONTEND_HTTP_PORT: String(ports.at(-1)),
+        BIND_ON_IP: "127.0.0.1",
+        DYNAMIC_CONFIG_FILE_PATH: dynamic,
+        HOME: home,
+      },
+    });
+    address = `127.0.0.1:${ports[0]}`;
+  }
+
+  /** The way of the service `migrate`, with what is changed. */
+  function optionsOf(changed: Readonly<Record<string, string>>): ReturnType<typeof temporalOptions> {
+    const settings = Object.entries(environmentOf("migrate")).filter(([name]) =>
+      name.startsWith("TEMPORAL_"),
+    );
+    const environment = { ...(Object.fromEntries(settings) as Record<string, string>), ...changed };
+    const config = loadConfig({ ...environment, SIGNET_ENV: "development" });
+    return temporalOptions({ ...config, temporalAddress: address });
+  }
+
+  async function ask(changed: Readonly<Record<string, string>>): Promise<void> {
+    const client = createLazyClient(optionsOf(changed));
+    try {
+      await checkNamespace(client);
+    } finally {
+      await client.connection.close();
+    }
+  }
+
+  beforeAll(async () => {
+    file = parseCompose(
+      await readFile(new URL("../../docker-compose.yml", import.meta.url), "utf8"),
+      PASSWORDS,
+    );
+    servers = await startServers(file);
+    home = await mkdtemp(join(inject("runDirectory"), "temporal-"));
+    await makeSchema();
+    await startTemporal();
+    const client = createLazyClient(optionsOf({}));
+    await eventually(
+      async () => {
+        await ensureNamespace(client.connection, { namespace: "signet" });
+        return true;
+      },
+      "the namespace",
+      120_000,
+    );
+    await client.connection.close();
+  }, 240_000);
+
+  afterAll(async () => {
+    await server.stop();
+    await servers.close();
+    await rm(home, { recursive: true });
+  });
+
+  test("serves the service's certificate, and its own workflows run: its services know each other", async () => {
+    await ask({});
+    // A schedule's workflow is run by Temporal's own worker, which comes to the frontend with a certificate too.
+    const client = createLazyClient(optionsOf({}));
+    try {
+      const handle = await client.schedule.create({
+        scheduleId: "probe",
+        spec: {},
+        action: { type: "startWorkflow", workflowType: "none", taskQueue: "none", workflowId: "started" },
+      });
+      await handle.trigger();
+      const workflows = client.workflow;
+      await eventually(
+        async () => {
+          for await (const { type } of workflows.list()) {
+            if (type === "none") {
+              return true;
+            }
+          }
+          return false;
+        },
+        "what the schedule starts",
+        120_000,
+      );
+    } finally {
+      await client.connection.close();
+    }
+  });
+
+  test("reaches PostgreSQL by TLS alone", async () => {
+    const sql = new Client({ connectionString: servers.databaseUrl });
+    await sql.connect();
+    const { rows } = await sql.query<{ ssl: boolean; version: string }>(
+      "SELECT DISTINCT ssl, version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'temporal'",
+    );
+    await sql.end();
+    expect(rows).toEqual([{ ssl: true, version: "TLSv1.3" }]);
+  });
+
+  const none = { TEMPORAL_TLS_CLIENT_CERT_PATH: "", TEMPORAL_TLS_CLIENT_KEY_PATH: "" };
+  test.for<[what: string, changed: () => Readonly<Record<string, string>>]>([
+    ["no certificate", () => none],
+    [
+      "a certificate of the clients' CA",
+      () => ({
+        TEMPORAL_TLS_CLIENT_CERT_PATH: `${servers.volumes}/edge/edge.crt`,
+        TEMPORAL_TLS_CLIENT_KEY_PATH: `${servers.volumes}/edge/edge.key`,
+      }),
+    ],
+    [
+      "a certificate of the internal CA that is for servers",
+      () => ({
+        TEMPORAL_TLS_CLIENT_CERT_PATH: `${servers.volumes}/postgres-tls/server.crt`,
+        TEMPORAL_TLS_CLIENT_KEY_PATH: `${servers.volumes}/postgres-tls/server.key`,
+      }),
+    ],
+    [
+      "another CA than its own",
+      () => ({ TEMPORAL_TLS_SERVER_CA_CERT_PATH: `${servers.volumes}/edge/api-ca.crt` }),
+    ],
+    ["another name than its own", () => ({ TEMPORAL_TLS_SERVER_NAME: "postgres" })],
+    ["no TLS", () => ({ ...none, TEMPORAL_TLS_SERVER_CA_CERT_PATH: "" })],
+  ])("is not spoken to with %s", async ([, changed]) => {
+    await ask({});
+    await expect(ask(changed())).rejects.toThrow(/UNAVAILABLE|DEADLINE_EXCEEDED/);
+  });
+});

@@ -1,0 +1,183 @@
+/** The way to PostgreSQL over TLS: its certificate is verified by name, in every kind of connection that there is. */
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Environment, loadConfig } from "../../../src/config.ts";
+import { listen } from "../../../src/database/listener.ts";
+import { migrateDatabase } from "../../../src/database/migrate.ts";
+import { createPool, type Pool } from "../../../src/database/pool.ts";
+import { subscribe } from "../../../src/database/subscription.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { certificateFiles, clientPair, newRoot, serverPair, today } from "../../support/certificates.ts";
+import { eventually } from "../../support/eventually.ts";
+import { execute, SERVICE_LOGIN, withDatabase } from "../../support/test-database.ts";
+import { startTlsDatabase, type TlsDatabase } from "../../support/tls-servers.ts";
+
+const log = createLogger({ level: "silent" });
+/** Superusers come with a password alone, everybody else has a certificate as well. */
+const ACCESS = [
+  "hostssl all postgres all scram-sha-256",
+  "hostssl all all all scram-sha-256 clientcert=verify-ca",
+].join("\n");
+
+describe("a PostgreSQL that takes nothing but TLS", () => {
+  const files = certificateFiles();
+  let server: TlsDatabase;
+  let environment: Environment;
+  let root: Awaited<ReturnType<typeof newRoot>>;
+
+  beforeAll(async () => {
+    root = await newRoot("PostgreSQL CA");
+    files.write("other-ca.pem", (await newRoot("Another CA")).cert);
+    const [listener, own] = [await serverPair(root), await clientPair(root)];
+    const caFile = files.write("ca.pem", root.cert);
+    mkdirSync(dirname(files.path("server/x")));
+    server = await startTlsDatabase({
+      certFile: files.write("server/server.crt", listener.cert),
+      keyFile: files.write("server/server.key", listener.key),
+      caFile,
+      settings: { ssl_ca_file: files.write("server/ca.pem", root.cert) },
+      access: ACCESS,
+    });
+    const plain = new URL(server.url);
+    plain.search = "";
+    environment = {
+      SIGNET_ENV: "development",
+      SIGNET_DATABASE_URL: withDatabase(plain.href, plain.pathname.slice(1), SERVICE_LOGIN),
+      SIGNET_DATABASE_ADMIN_URL: plain.href,
+      SIGNET_DATABASE_CA_FILE: caFile,
+      SIGNET_DATABASE_CERT_FILE: files.write("own.pem", own.cert),
+      SIGNET_DATABASE_KEY_FILE: files.write("own.key", own.key),
+    };
+    const { databaseUrl: serviceUrl = "", databaseAdminUrl: adminUrl = "" } = loadConfig(environment);
+    await migrateDatabase({ adminUrl, serviceUrl, nowMs: Date.now() });
+  }, 120_000);
+
+  afterAll(async () => {
+    await server.close();
+    files.remove();
+  });
+
+  const urlOf = (changed: Environment): string =>
+    loadConfig({ ...environment, ...changed }).databaseUrl ?? "";
+  const poolOf = (changed: Environment = {}): Pool =>
+    createPool({ url: urlOf(changed), role: "signet_api", max: 4, log });
+  const elsewhere = (host: string): Environment => ({
+    SIGNET_DATABASE_URL: environment["SIGNET_DATABASE_URL"]?.replace("127.0.0.1", host),
+  });
+
+  async function ask(changed: Environment): Promise<void> {
+    const pool = poolOf(changed);
+    try {
+      await pool.query("SELECT 1");
+    } finally {
+      await pool.end();
+    }
+  }
+
+  test("serves pools, subscriptions and listeners, all of them encrypted", async () => {
+    const pool = poolOf();
+    await pool.query("SELECT 1");
+    const heard: (string | undefined)[] = [];
+    const listener = listen({
+      url: urlOf({}),
+      channel: "tls",
+      onNotification: (text) => heard.push(text),
+      log,
+    });
+    const subscription = await subscribe({
+      url: urlOf({}),
+      role: "signet_edge",
+      channel: "tls",
+      idleMs: 60_000,
+      onNotification: (text) => heard.push(text),
+      onLost: () => undefined,
+    });
+    try {
+      await eventually(() => heard.length > 0, "the listener to be there");
+      await execute(server.url, "NOTIFY tls, 'x'");
+      await eventually(() => heard.filter((text) => text === "x").length === 2, "both to hear it");
+      const superuser = new Client({ connectionString: server.url });
+      await superuser.connect();
+      const { rows } = await superuser.query<{ application: string }>(
+        `SELECT application_name AS application, ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+         WHERE usename = $1 ORDER BY 1`,
+        [SERVICE_LOGIN.user],
+      );
+      await superuser.end();
+      const all = ["signet_api", "signet_edge", "signet_listener"];
+      expect(rows).toEqual(all.map((application) => ({ application, ssl: true })));
+    } finally {
+      await pool.end();
+      await subscription.close();
+      await listener.stop();
+    }
+  });
+
+  test.for<[what: string, changed: () => Environment, because: RegExp]>([
+    [
+      "a certificate of a CA that we do not trust",
+      () => ({ SIGNET_DATABASE_CA_FILE: files.path("other-ca.pem") }),
+      /unable to (verify the first certificate|get local issuer certificate)|self.signed/,
+    ],
+    ["a certificate for another name", () => elsewhere("localhost"), /Hostname\/IP does not match/],
+    [
+      "no TLS on our side",
+      () => ({
+        SIGNET_DATABASE_CA_FILE: "",
+        SIGNET_DATABASE_CERT_FILE: "",
+        SIGNET_DATABASE_KEY_FILE: "",
+      }),
+      /no encryption/,
+    ],
+    [
+      "no certificate of ours where it asks for one",
+      () => ({ SIGNET_DATABASE_CERT_FILE: "", SIGNET_DATABASE_KEY_FILE: "" }),
+      /connection requires a valid client certificate/,
+    ],
+  ])("is not spoken to with %s", async ([, changed, because]) => {
+    await expect(ask(changed())).rejects.toThrow(because);
+  });
+
+  test("may exchange its certificate, and we our CAs, while connections last", async () => {
+    const pool = poolOf();
+    const [held, url] = [await pool.connect(), elsewhere("localhost")];
+    try {
+      const renewed = await root.issue({
+        subject: "CN=renewed",
+        names: [{ type: "dns", value: "localhost" }],
+        purposes: ["serverAuth"],
+        ...today(),
+      });
+      files.write("server/server.key", renewed.key);
+      files.write("server/server.crt", renewed.cert);
+      await execute(server.url, "SELECT pg_reload_conf()");
+      // By the name that the new certificate has, and no longer by the one that it has not.
+      await eventually(
+        async () =>
+          await ask(url).then(
+            () => true,
+            () => false,
+          ),
+        "the new certificate",
+      );
+      await expect(pool.query("SELECT 1")).rejects.toThrow(/IP.* is not in the cert's list/);
+      await held.query("SELECT 1");
+
+      // A pool's next connection reads the file as it is then.
+      const patient = poolOf(url);
+      await patient.query("SELECT 1");
+      const one = await patient.connect();
+      files.write("ca.pem", await newRoot("Another CA").then(({ cert }) => cert));
+      await expect(patient.query("SELECT 1")).rejects.toThrow(/certificate/);
+      files.write("ca.pem", root.cert);
+      await patient.query("SELECT 1");
+      one.release();
+      await patient.end();
+    } finally {
+      held.release();
+      await pool.end();
+    }
+  });
+});

@@ -1,0 +1,81 @@
+/** Why services of docker-compose.yml cannot do without the settings that they have there. */
+type Reasons = Readonly<Record<"migrate" | "api" | "edge" | "worker", Readonly<Record<string, RegExp>>>>;
+
+const PAIR = /TEMPORAL_TLS_CLIENT_CERT_PATH and .* must be set together/;
+const PRODUCTION = {
+  SIGNET_PUBLIC_URL: /SIGNET_PUBLIC_URL must be set in production/,
+  SIGNET_DATABASE_URL: /SIGNET_DATABASE_URL must be set in production/,
+} as const;
+const SERVICE = {
+  ...PRODUCTION,
+  TEMPORAL_ADDRESS: /TEMPORAL_ADDRESS must be set in production/,
+  SIGNET_PEPPER_FILE: /SIGNET_PEPPER must be set in production/,
+  SIGNET_KEK_FILE: /SIGNET_KEK or SIGNET_KEK_FILE must be set in production/,
+  TEMPORAL_TLS_CLIENT_CERT_PATH: PAIR,
+  TEMPORAL_TLS_CLIENT_KEY_PATH: PAIR,
+} as const;
+
+/** What its settings say when one is gone. */
+export const REFUSED: Reasons = {
+  migrate: SERVICE,
+  api: SERVICE,
+  worker: SERVICE,
+  edge: {
+    SIGNET_PUBLIC_URL: PRODUCTION.SIGNET_PUBLIC_URL,
+    SIGNET_EDGE_DATABASE_URL: PRODUCTION.SIGNET_DATABASE_URL,
+    SIGNET_EDGE_API_URL: /SIGNET_EDGE_API_URL or SIGNET_EDGE_ROUTES must be set/,
+    SIGNET_EDGE_API_CA_FILE: /with https needs SIGNET_EDGE_API_CA_FILE/,
+    SIGNET_EDGE_API_NAMES: /with https needs .*SIGNET_EDGE_API_NAMES/,
+    SIGNET_EDGE_KEY_FILE: /with https needs .*SIGNET_EDGE_KEY_FILE/,
+    SIGNET_EDGE_CERT_FILE: /with https needs .*SIGNET_EDGE_CERT_FILE/,
+  },
+};
+
+/** What the start-up check says when one is gone that the settings do not miss. */
+export const MISSED: Reasons = {
+  migrate: {
+    // Without it the login that the edge takes is not made.
+    SIGNET_EDGE_DATABASE_URL: /edge ended with code 1:.*password authentication failed/s,
+    SIGNET_DATABASE_ADMIN_URL: /migrate ended with code 1:.*password authentication failed/s,
+    SIGNET_DATABASE_CA_FILE: /migrate ended with code 1:.*no encryption/s,
+    TEMPORAL_TLS_SERVER_CA_CERT_PATH: /migrate ended with code 1:.*(UNAVAILABLE|Failed to connect)/s,
+  },
+  api: {
+    SIGNET_DATABASE_CA_FILE: /no encryption/,
+    TEMPORAL_TLS_SERVER_CA_CERT_PATH: /api is not healthy:.*temporal/s,
+    SIGNET_OPERATOR_TOKEN_FILE: /SIGNET_OPERATOR_TOKEN must be set/,
+    SIGNET_METRICS_LISTEN: /api:9464 cannot be reached/,
+    SIGNET_EDGE_LISTEN: /api:8443 cannot be reached/,
+    SIGNET_TLS_KEY_FILE: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_TLS_KEY_FILE/,
+    SIGNET_TLS_CERT_FILE: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_TLS_CERT_FILE/,
+    SIGNET_CLIENT_CA_FILE: /SIGNET_CLIENT_CA_FILE must be set/,
+    SIGNET_MTLS_MODE: /the issuer is undefined/,
+    SIGNET_PROXY_CA_FILE: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_PROXY_CA_FILE/,
+    SIGNET_PROXY_NAMES: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_PROXY_NAMES/,
+    SIGNET_TRUSTED_PROXIES: /SIGNET_MTLS_MODE=proxy needs .*SIGNET_TRUSTED_PROXIES/,
+  },
+  edge: {
+    SIGNET_DATABASE_CA_FILE: /no encryption/,
+    SIGNET_METRICS_LISTEN: /edge:9464 cannot be reached/,
+    SIGNET_EDGE_LISTEN: /edge:8443 cannot be reached/,
+    SIGNET_TLS_KEY_FILE: /SIGNET_TLS_KEY_FILE must be set/,
+    SIGNET_TLS_CERT_FILE: /SIGNET_TLS_CERT_FILE must be set/,
+    SIGNET_CLIENT_CA_FILE: /SIGNET_CLIENT_CA_FILE must be set/,
+  },
+  worker: {
+    SIGNET_DATABASE_CA_FILE: /no encryption/,
+    TEMPORAL_TLS_SERVER_CA_CERT_PATH: /worker is not healthy:.*Temporal cannot be/s,
+    SIGNET_METRICS_LISTEN: /worker:9464 cannot be reached/,
+    SIGNET_CHECKPOINT_KEY_FILE: /SIGNET_CHECKPOINT_KEY or SIGNET_CHECKPOINT_KEY_FILE must be set/,
+    SIGNET_CHECKPOINT_DIR: /SIGNET_CHECKPOINT_DIR|\.signet\/checkpoints/,
+  },
+};
+
+/** Settings that may be left out, and what `migrate` has only in common with the others. */
+export const OPTIONAL: readonly string[] = [
+  "SIGNET_ALLOWED_TARGET_CIDRS",
+  "SIGNET_DENIED_TARGET_CIDRS",
+  "SIGNET_OUTBOUND_PROXY",
+  "SIGNET_LOG_LEVEL",
+];
+export const NOT_OF_MIGRATE: readonly string[] = ["SIGNET_METRICS_LISTEN"];

@@ -1,0 +1,141 @@
+/** The ways to PostgreSQL and Temporal: encrypted and verified in production, wherever they leave the machine. */
+import { afterAll, describe, expect, test } from "vitest";
+import { type ConfigError, type ConfigFor, loadConfig } from "../../../src/config.ts";
+import { certificateFiles } from "../../support/certificates.ts";
+
+const KEY = Buffer.alloc(32, 7).toString("base64");
+const files = certificateFiles();
+const CA = files.write("ca.crt", "a certificate");
+const OWN = { cert: files.write("own.crt", "another"), key: files.write("own.key", "its key") };
+afterAll(files.remove);
+
+const PRODUCTION = {
+  SIGNET_PUBLIC_URL: "https://api.example.com",
+  SIGNET_PEPPER: KEY,
+  SIGNET_KEK: KEY,
+  SIGNET_DATABASE_URL: "postgres://signet:secret@localhost/signet",
+  TEMPORAL_ADDRESS: "127.0.0.1:7233",
+};
+const ELSEWHERE = "postgres://signet:secret@db.example.com/signet";
+
+function problemsOf(changed: Record<string, string>, asks?: ConfigFor): readonly string[] {
+  try {
+    loadConfig({ ...PRODUCTION, ...changed }, asks);
+    return [];
+  } catch (error) {
+    return (error as ConfigError).problems;
+  }
+}
+
+describe("PostgreSQL", () => {
+  test.for<[what: string, changed: Record<string, string>]>([
+    ["this machine", {}],
+    ["this machine, by its address", { SIGNET_DATABASE_URL: "postgres://signet@[::1]:5433/signet" }],
+    ["a socket", { SIGNET_DATABASE_URL: "postgres://signet@%2Fvar%2Frun%2Fpostgresql/signet" }],
+    ["a server that is verified", { SIGNET_DATABASE_URL: `${ELSEWHERE}?sslmode=verify-full` }],
+    ["a server of a CA of its own", { SIGNET_DATABASE_URL: ELSEWHERE, SIGNET_DATABASE_CA_FILE: CA }],
+    [
+      "the same, in both places",
+      { SIGNET_DATABASE_URL: `${ELSEWHERE}?sslmode=verify-full`, SIGNET_DATABASE_CA_FILE: CA },
+    ],
+    ["any server, accepted", { SIGNET_DATABASE_URL: ELSEWHERE, SIGNET_ACCEPT_PLAIN_DATABASE: "true" }],
+    ["any server, in development", { SIGNET_DATABASE_URL: ELSEWHERE, SIGNET_ENV: "development" }],
+  ])("may be %s", ([, changed]) => {
+    expect(
+      problemsOf({ ...changed, SIGNET_MTLS_MODE: changed["SIGNET_ENV"] === undefined ? "" : "off" }),
+    ).toEqual([]);
+  });
+
+  test.for([
+    "",
+    "?sslmode=disable",
+    "?sslmode=prefer",
+    "?sslmode=require",
+    "?sslmode=no-verify",
+    "?ssl=true",
+  ])("may not be another machine with %j", (query) => {
+    expect(problemsOf({ SIGNET_DATABASE_URL: ELSEWHERE + query })).toEqual([
+      expect.stringMatching(
+        /^SIGNET_DATABASE_URL leads to another machine: .*SIGNET_ACCEPT_PLAIN_DATABASE=true$/,
+      ),
+    ]);
+  });
+
+  test("may not be another machine in any of the URLs, nor by a parameter that wins over the host", () => {
+    expect(problemsOf({ SIGNET_DATABASE_ADMIN_URL: ELSEWHERE }).join()).toMatch(
+      /^SIGNET_DATABASE_ADMIN_URL leads/,
+    );
+    expect(problemsOf({ SIGNET_EDGE_DATABASE_URL: ELSEWHERE }).join()).toMatch(
+      /^SIGNET_EDGE_DATABASE_URL leads/,
+    );
+    const hidden = "postgres://signet@localhost/signet?host=db.example.com";
+    expect(problemsOf({ SIGNET_DATABASE_URL: hidden }).join()).toMatch(/^SIGNET_DATABASE_URL leads/);
+  });
+
+  test("is asked for its certificate in every URL, and shown ours where there is one", () => {
+    const config = loadConfig({
+      ...PRODUCTION,
+      SIGNET_DATABASE_URL: ELSEWHERE,
+      SIGNET_DATABASE_ADMIN_URL: `${ELSEWHERE}?application_name=x`,
+      SIGNET_DATABASE_CA_FILE: CA,
+      SIGNET_DATABASE_CERT_FILE: OWN.cert,
+      SIGNET_DATABASE_KEY_FILE: OWN.key,
+    });
+    for (const url of [config.databaseUrl, config.databaseAdminUrl]) {
+      const { searchParams, password } = new URL(url ?? "");
+      expect(password).toBe("secret");
+      expect(Object.fromEntries(searchParams)).toMatchObject({
+        sslmode: "verify-full",
+        sslrootcert: CA,
+        sslcert: OWN.cert,
+        sslkey: OWN.key,
+      });
+    }
+    expect(new URL(config.databaseAdminUrl ?? "").searchParams.get("application_name")).toBe("x");
+  });
+
+  test.for<[what: string, changed: Record<string, string>, because: RegExp]>([
+    [
+      "half a pair",
+      { SIGNET_DATABASE_CA_FILE: CA, SIGNET_DATABASE_CERT_FILE: OWN.cert },
+      /must be set together/,
+    ],
+    [
+      "a certificate for whoever answers",
+      { SIGNET_DATABASE_CERT_FILE: OWN.cert, SIGNET_DATABASE_KEY_FILE: OWN.key },
+      /SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE/,
+    ],
+    ["a file that is not there", { SIGNET_DATABASE_CA_FILE: files.path("absent") }, /cannot be read: ENOENT/],
+    [
+      "a URL that says otherwise",
+      { SIGNET_DATABASE_CA_FILE: CA, SIGNET_DATABASE_URL: `${ELSEWHERE}?sslmode=disable` },
+      /SIGNET_DATABASE_URL must leave sslmode to SIGNET_DATABASE_CA_FILE/,
+    ],
+  ])("is not spoken to with %s", ([, changed, because]) => {
+    expect(problemsOf(changed).join("\n")).toMatch(because);
+    expect(problemsOf(changed).join("\n")).not.toContain("secret");
+  });
+});
+
+describe("Temporal", () => {
+  const temporal = (changed: Record<string, string>, asks?: ConfigFor): readonly string[] =>
+    problemsOf({ TEMPORAL_ADDRESS: "temporal.example.com:7233", ...changed }, asks);
+
+  test("may be on another machine with TLS, accepted without it, or where nobody speaks to it", () => {
+    expect(temporal({ TEMPORAL_TLS: "true" })).toEqual([]);
+    expect(temporal({ TEMPORAL_TLS_SERVER_CA_CERT_PATH: CA })).toEqual([]);
+    expect(temporal({ SIGNET_ACCEPT_PLAIN_TEMPORAL: "true" })).toEqual([]);
+    expect(problemsOf({ TEMPORAL_ADDRESS: "[::1]:7233" })).toEqual([]);
+    expect(temporal({ SIGNET_EDGE_ROUTES: CA }, "edge")).toEqual([]);
+  });
+
+  test("may not be on another machine without", () => {
+    for (const changed of [{}, { TEMPORAL_TLS: "false" }]) {
+      expect(temporal(changed)).toEqual([
+        expect.stringMatching(
+          /^TEMPORAL_ADDRESS leads to another machine: .*SIGNET_ACCEPT_PLAIN_TEMPORAL=true$/,
+        ),
+      ]);
+    }
+  });
+});
