@@ -88,7 +88,7 @@ export class ReplayService {
     await this.#requireRunningTenant(db, tenantId);
     if ("endpointId" in selection) {
       let total = 0;
-      for await (const ids of findMissing(db, { tenantId, selection, keyring: this.#options.keyring, now })) {
+      for await (const ids of this.#missing(db, { tenantId, now }, selection)) {
         total += ids.length;
       }
       return total;
@@ -232,14 +232,27 @@ export class ReplayService {
     { tenantId, jobId, now }: { readonly tenantId: string; readonly jobId: string; readonly now: Date },
     selection: MissingSelection,
   ): Promise<void> {
-    const { keyring } = this.#options;
     let listed = 0;
-    for await (const eventIds of findMissing(db, { tenantId, selection, keyring, now })) {
+    for await (const eventIds of this.#missing(db, { tenantId, now }, selection)) {
       await insertMissingItems(db, { jobId, tenantId, after: listed, eventIds });
       listed += eventIds.length;
-      if (listed > REPLAY_ITEMS_MAX) {
+    }
+  }
+
+  /** In chunks, and no more than a job takes: whoever only counts them must not hold a connection for hours either. */
+  async *#missing(
+    db: Queryable,
+    { tenantId, now }: { readonly tenantId: string; readonly now: Date },
+    selection: MissingSelection,
+  ): AsyncGenerator<string[]> {
+    const { keyring } = this.#options;
+    let found = 0;
+    for await (const ids of findMissing(db, { tenantId, selection, keyring, now })) {
+      found += ids.length;
+      if (found > REPLAY_ITEMS_MAX) {
         throw tooMany();
       }
+      yield ids;
     }
   }
 

@@ -117,6 +117,7 @@ describe("a replay of a filter", () => {
           )
         ).rowCount === 0,
       "every letter to be delivered",
+      180_000,
     );
     const told = rows(await tenant.get("/v1/compliance/entries?type=dlq.replayed"));
     expect(told).toMatchObject([
@@ -127,7 +128,7 @@ describe("a replay of a filter", () => {
         details: { state: "RUNNING", total: 700 },
       },
     ]);
-  });
+  }, 300_000);
 });
 
 describe("a replay of ids", () => {
@@ -314,6 +315,24 @@ describe("events that an endpoint has never got", () => {
       late.id,
     ]);
     expectRefusal(await tenant.post(path, { since }), 409, "INVALID_STATE");
+  });
+
+  test("are neither listed nor counted beyond what one job takes", async () => {
+    const { tenant } = await makeOwner();
+    const event = await publish(tenant);
+    await sql(
+      api,
+      `INSERT INTO events (day, id, tenant_id, type, data, occurred_at, deliveries, created_at)
+        SELECT day, left(id, -6) || lpad(i::text, 6, '0'), tenant_id, type, '{}', occurred_at, 0, created_at
+          FROM events, generate_series(1, 100001) i WHERE id = $1`,
+      [event],
+    );
+    const late = await createEndpoint(api, tenant, { url: receiver.url });
+    const path = `/v1/webhooks/endpoints/${late.id}/replay-missing`;
+    const since = new Date(Date.now() - 600_000).toISOString();
+    for (const body of [{ since }, { since, dry_run: true }]) {
+      expectRefusal(await tenant.post(path, body), 422, "LIMIT_EXCEEDED");
+    }
   });
 
   test("by two jobs at once are made once", async () => {
