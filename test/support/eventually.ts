@@ -1,6 +1,7 @@
 /** Waiting for a condition: asks until there is an answer. */
 const ASK_AGAIN_MS = 20;
-const PATIENCE_MS = 45_000;
+/** For a machine with many times its load: what does not come at all is told as well after this. */
+const PATIENCE_MS = 90_000;
 
 /**
  * Resolves with the first answer that is neither undefined nor false.

@@ -88,7 +88,7 @@ export interface Receiver {
 }
 
 /** As long as `eventually` waits. */
-const DEFAULT_TIMEOUT_MS = 45_000;
+const DEFAULT_TIMEOUT_MS = 90_000;
 const CHUNK = Buffer.alloc(16_384, "x");
 
 /** The payload of a received request if its signature holds; throws what `verify` throws. */
