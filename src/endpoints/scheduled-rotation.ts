@@ -18,8 +18,6 @@ import { encryptToRecipient } from "./secret-settings.ts";
 
 const OVERLAP_SECONDS = 86_400;
 const DAY_MS = 86_400_000;
-/** Endpoints of one round. */
-const ENDPOINTS_MAX = 50;
 
 export interface ScheduledRotationOptions extends EndpointSecretServices, RoundOptions {
   /** How long a dead letter is kept. */
@@ -28,10 +26,12 @@ export interface ScheduledRotationOptions extends EndpointSecretServices, RoundO
 
 /** One round; may run beside itself. Resolves with the number of rotations that it has begun. */
 export async function rotateOnSchedule(options: ScheduledRotationOptions): Promise<number> {
-  const { pool, clock } = options;
-  const due = await findDueRotations(pool, { now: new Date(clock.now()), limit: ENDPOINTS_MAX });
   const step = async (db: Queryable, place: EndpointPlace) => await rotateOne(db, place, options);
-  return await eachDue(due, { step, failure: "a rotation on schedule could not begin" }, options);
+  return await eachDue(
+    findDueRotations,
+    { step, failure: "a rotation on schedule could not begin" },
+    options,
+  );
 }
 
 async function rotateOne(

@@ -4,15 +4,14 @@ import { findDueMoves } from "../database/repositories/endpoint-secrets.ts";
 import { eachDue, type RoundOptions } from "./each-due.ts";
 import { type EndpointPlace, type EndpointSecretServices, settleSecrets } from "./endpoint-secrets.ts";
 
-/** Endpoints of one round. */
-const ENDPOINTS_MAX = 100;
-
 export type SecretSweepOptions = EndpointSecretServices & RoundOptions;
 
 /** One round; may run beside itself. Resolves with the number of endpoints whose secrets have moved on. */
 export async function sweepSecrets(options: SecretSweepOptions): Promise<number> {
-  const { pool, clock } = options;
-  const due = await findDueMoves(pool, { now: new Date(clock.now()), limit: ENDPOINTS_MAX });
   const step = async (db: Queryable, place: EndpointPlace) => await settleSecrets(db, place, options);
-  return await eachDue(due, { step, failure: "an endpoint's secrets could not be moved on" }, options);
+  return await eachDue(
+    findDueMoves,
+    { step, failure: "an endpoint's secrets could not be moved on" },
+    options,
+  );
 }

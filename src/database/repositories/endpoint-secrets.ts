@@ -230,10 +230,18 @@ export async function saveRotationSchedule(
   });
 }
 
+/** A page of endpoints that are due for something, by id. */
+export interface DuePage {
+  readonly now: Date;
+  /** The last id of the page before; empty for the first page. */
+  readonly after: string;
+  readonly limit: number;
+}
+
 /** Endpoints whose current secret is as old as they allow, and which do not rotate (role signet_worker). */
 export async function findDueRotations(
   db: Queryable,
-  { now, limit }: { readonly now: Date; readonly limit: number },
+  { now, after, limit }: DuePage,
 ): Promise<{ readonly id: string; readonly tenantId: string }[]> {
   const { rows } = await db.query<{ id: string; tenant_id: string }>({
     name: "find-due-rotations",
@@ -243,8 +251,8 @@ export async function findDueRotations(
       WHERE e.secret_rotation_days IS NOT NULL AND e.state <> 'DELETED' AND t.held_at IS NULL
         AND coalesce(s.current_at, s.created_at) + make_interval(days => e.secret_rotation_days) <= $1
         AND NOT EXISTS (SELECT FROM endpoint_secrets b WHERE b.endpoint_id = e.id AND b.state IN ('NEXT', 'PREVIOUS'))
-      LIMIT $2`,
-    values: [now, limit],
+        AND e.id > $3 ORDER BY e.id LIMIT $2`,
+    values: [now, limit, after],
   });
   return rows.map((row) => ({ id: row.id, tenantId: row.tenant_id }));
 }
@@ -252,15 +260,15 @@ export async function findDueRotations(
 /** Endpoints with a version whose time has come, of tenants that are not held (role signet_worker). */
 export async function findDueMoves(
   db: Queryable,
-  { now, limit }: { readonly now: Date; readonly limit: number },
+  { now, after, limit }: DuePage,
 ): Promise<{ readonly id: string; readonly tenantId: string }[]> {
   const { rows } = await db.query<{ endpoint_id: string; tenant_id: string }>({
     name: "find-due-moves",
     text: `SELECT DISTINCT s.endpoint_id, s.tenant_id FROM endpoint_secrets s JOIN tenants t ON t.id = s.tenant_id
       WHERE s.state IN ('NEXT', 'PREVIOUS') AND t.held_at IS NULL
         AND CASE s.state WHEN 'NEXT' THEN s.current_at ELSE s.overlap_ends_at END <= $1
-      LIMIT $2`,
-    values: [now, limit],
+        AND s.endpoint_id > $3 ORDER BY s.endpoint_id LIMIT $2`,
+    values: [now, limit, after],
   });
   return rows.map((row) => ({ id: row.endpoint_id, tenantId: row.tenant_id }));
 }

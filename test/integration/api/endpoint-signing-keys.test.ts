@@ -166,6 +166,29 @@ describe("a rotation on schedule", () => {
     expect(signed.headers).not.toHaveProperty("X-Service-Signature-256-Alt");
   });
 
+  test("that cannot begin for many endpoints holds up nobody else's", async () => {
+    const broken = await makeRotatingEndpoint(api);
+    await set(broken, { signing: "ed25519", rotation_days: 1 });
+    // What is sealed for one endpoint opens for no other.
+    const copies = async (table: string, id: string, columns: string): Promise<void> => {
+      await sql(
+        api,
+        `INSERT INTO ${table} (${id}, ${columns}) SELECT left(${id}, -3) || lpad(i::text, 3, '0'), ${columns}
+          FROM ${table}, generate_series(1, 120) i WHERE ${id} = $1`,
+        [broken.id],
+      );
+    };
+    const named = "tenant_id, url, event_types, secret_rotation_days, state, verification_state";
+    await copies("endpoints", "id", `${named}, verification_requested_at, created_at, updated_at`);
+    const kept = "tenant_id, version, secret, fingerprint, state, created_at, signing_key, public_key";
+    await copies("endpoint_secrets", "endpoint_id", kept);
+    let endpoint = await makeRotatingEndpoint(api);
+    await set(endpoint, { signing: "ed25519", rotation_days: 1 });
+    endpoint = await later(api, endpoint, 2 * DAY_MS);
+    expect(await upkeep()).toBeGreaterThanOrEqual(2);
+    expect(await versionsOf(endpoint)).toHaveLength(2);
+  });
+
   test("of a secret that nobody could get is refused, and so is a key that is not fit or not public", async () => {
     const { tenant, path } = await makeRotatingEndpoint(api);
     const change = async (body: Json): Promise<void> => {
