@@ -26,6 +26,7 @@ export const ENTRY_TYPES = [
   "event.content_erased",
   "events.published_for_tenant",
   "history.decoded",
+  "history.encoded",
   "key.activated",
   "key.created",
   "key.gone",

@@ -191,6 +191,7 @@ async function createOperatorsApi({ config, pools, ...parts }: OperatorsApiParts
   return await createAdmin({
     ...shared,
     codec: createPayloadCodec(parts),
+    encrypts: config.temporalCodec === "on",
     uiOrigin: config.temporalUiUrl === undefined ? undefined : new URL(config.temporalUiUrl).origin,
     baseUrl: config.publicUrl,
     access: await openOperatorAccess({ config, ...shared }),

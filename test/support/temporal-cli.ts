@@ -23,7 +23,7 @@ export async function temporalCli({ config }: World, ...args: readonly string[])
  * first that fails.
  */
 export async function paste(
-  world: World,
+  temporalAddress: string,
   lines: string,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<string> {
@@ -35,7 +35,7 @@ export async function paste(
         PATH: process.env["PATH"] ?? "",
         HOME: inject("runDirectory"),
         TEMPORAL_CLI: inject("temporalBinary"),
-        TEMPORAL_ADDRESS: world.config.temporalAddress,
+        TEMPORAL_ADDRESS: temporalAddress,
         ...environment,
       },
       timeout: 60_000,

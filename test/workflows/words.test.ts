@@ -50,9 +50,9 @@ describe.concurrent("in Temporal's UI", () => {
     );
     expect(commandOf(first, "replay")).toBe("exit 1");
 
-    await paste(world, commandOf(first, "attemptNow"));
+    await paste(world.config.temporalAddress, commandOf(first, "attemptNow"));
     const second = await untilDetails(workflowId, / 2 of 17 /);
-    await paste(world, commandOf(second, "cancel"));
+    await paste(world.config.temporalAddress, commandOf(second, "cancel"));
     await world.untilDelivery(tenant, id, ({ state }) => state === "CANCELLED");
     expect(await untilDetails(workflowId, /^Ended/)).toBe("Ended: 1 cancelled.");
     expect(await summaries(workflowId)).toEqual([
@@ -79,7 +79,7 @@ describe.concurrent("in Temporal's UI", () => {
     });
     const details = await untilDetails(workflowId, /1 ping,/);
     expect(details).toMatch(new RegExp(`^\\*\\*${id}\\*\\*: 1 ping, none acknowledged. Next ping: 20.*Z\\.`));
-    await paste(world, commandOf(details, "attemptNow"));
+    await paste(world.config.temporalAddress, commandOf(details, "attemptNow"));
     await untilDetails(workflowId, /2 pings,/);
     expect(await summaries(workflowId)).toEqual([
       "ACTIVITY_TASK_SCHEDULED: ping 1",
@@ -111,7 +111,7 @@ describe.concurrent("in Temporal's UI", () => {
     await signalByCli(world, workflowId, "pause");
     const paused = await untilDetails(workflowId, /PAUSED/);
     expect(commandOf(paused, "resume")).not.toBe("exit 1");
-    await paste(world, commandOf(paused, "cancel"));
+    await paste(world.config.temporalAddress, commandOf(paused, "cancel"));
     expect(await untilDetails(workflowId, /CANCELLED/)).not.toContain("```");
     const said = await summaries(workflowId);
     expect(said[0]).toBe("WORKFLOW_EXECUTION_STARTED: replay of 500, at most 4 a second");

@@ -1,8 +1,10 @@
 /**
  * The codec server of Temporal's UI and CLI (docs.temporal.io/codec-server): decrypts payloads of histories for operators,
- * and tells the compliance log that it has. It decrypts only; nothing is ever encrypted for somebody outside.
+ * and tells the compliance log that it has. The CLI has everything encoded that it sends, the empty input of a query too,
+ * so inputs of operators are encrypted as well, where payloads are.
  */
-import type { PayloadCodec } from "@temporalio/common";
+import type { Payload, PayloadCodec } from "@temporalio/common";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { EnvelopeError } from "../../crypto/envelope.ts";
 import { SignetError } from "../../errors.ts";
@@ -12,14 +14,15 @@ import { Closed } from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
 import type { CommitChange } from "./audited.ts";
 
-const PATH = "/admin/v1/codec/decode";
+const DECODE = "/admin/v1/codec/decode";
+const ENCODE = "/admin/v1/codec/encode";
 /** A page of the UI shows at most so many. */
 const PAYLOADS_MAX = 500;
 /** Base64 of one payload's data; our own are some kilobytes. */
 const DATA_MAX = 262_144;
 const BODY_MAX = 2_097_152;
-/** Requests of one operator. */
-const RATE = { count: 120, perSeconds: 60 } as const;
+/** Requests of one operator. The UI asks for each payload by itself, some 60 times for a long history. */
+const RATE = { count: 600, perSeconds: 60 } as const;
 /** What a browser may remember of the preflight. */
 const PREFLIGHT_SECONDS = 600;
 
@@ -28,10 +31,13 @@ const WirePayload = Closed({
   metadata: Type.Optional(Type.Record(Type.String({ maxLength: 64 }), Base64, { maxProperties: 16 })),
   data: Type.Optional(Base64),
 });
-const Payloads = Closed({ payloads: Type.Array(WirePayload, { maxItems: PAYLOADS_MAX }) });
+/** The CLI leaves an empty list out. */
+const Payloads = Closed({ payloads: Type.Optional(Type.Array(WirePayload, { maxItems: PAYLOADS_MAX })) });
 
 export interface CodecRoutes {
   readonly codec: PayloadCodec;
+  /** Whether the workers have the codec: what others cannot read must not be encrypted. */
+  readonly encrypts: boolean;
   /** Origin of Temporal's UI; without one no page of another origin may ask. */
   readonly uiOrigin: string | undefined;
   readonly commit: CommitChange;
@@ -47,16 +53,20 @@ function readPayload({ metadata = {}, data = "" }: Wire) {
   };
 }
 
+function wirePayload({ metadata, data }: Payload): Wire {
+  const entries = Object.entries(metadata ?? {});
+  return {
+    metadata: Object.fromEntries(
+      entries.map(([name, value]) => [name, Buffer.from(value).toString("base64")]),
+    ),
+    data: Buffer.from(data ?? "").toString("base64"),
+  };
+}
+
 /** @throws SignetError VALIDATION_FAILED for a payload that no key of ours opens */
 async function decode(codec: PayloadCodec, payloads: readonly Wire[]): Promise<Wire[]> {
   try {
-    const decoded = await codec.decode(payloads.map(readPayload));
-    return decoded.map(({ metadata, data }) => ({
-      metadata: Object.fromEntries(
-        Object.entries(metadata ?? {}).map(([name, value]) => [name, Buffer.from(value).toString("base64")]),
-      ),
-      data: Buffer.from(data ?? "").toString("base64"),
-    }));
+    return (await codec.decode(payloads.map(readPayload))).map(wirePayload);
   } catch (error) {
     if (!(error instanceof EnvelopeError) && !(error instanceof RangeError)) {
       throw error;
@@ -71,14 +81,17 @@ async function decode(codec: PayloadCodec, payloads: readonly Wire[]): Promise<W
   }
 }
 
-/** Registers the route, and the preflight that browsers send before it. */
-export function registerCodecRoutes(server: SignetServer, { codec, uiOrigin, commit }: CodecRoutes): void {
-  const limiter = createRateLimiter(RATE);
-  const cors =
-    uiOrigin === undefined ? { vary: "origin" } : { vary: "origin", "access-control-allow-origin": uiOrigin };
+/** What an answer to the UI's pages says besides, so that the browser hands it over. */
+function corsOf(uiOrigin: string | undefined): Record<string, string> {
+  return uiOrigin === undefined
+    ? { vary: "origin" }
+    : { vary: "origin", "access-control-allow-origin": uiOrigin };
+}
 
+/** The preflight that browsers send before pages of another origin may ask. */
+function registerPreflight(server: SignetServer, path: string, uiOrigin: string | undefined): void {
   server.options(
-    PATH,
+    path,
     { config: { public: true }, schema: { hide: true } },
     async ({ headers: { origin } }, reply) => {
       const allowed = uiOrigin !== undefined && origin === uiOrigin;
@@ -87,7 +100,7 @@ export function registerCodecRoutes(server: SignetServer, { codec, uiOrigin, com
         .headers(
           allowed
             ? {
-                ...cors,
+                ...corsOf(uiOrigin),
                 "access-control-allow-methods": "POST",
                 "access-control-allow-headers": "authorization, content-type, x-namespace",
                 "access-control-max-age": String(PREFLIGHT_SECONDS),
@@ -97,26 +110,63 @@ export function registerCodecRoutes(server: SignetServer, { codec, uiOrigin, com
         .send(null);
     },
   );
+}
+
+/** Registers the routes of the codec server. */
+export function registerCodecRoutes(
+  server: SignetServer,
+  { codec, encrypts, uiOrigin, commit }: CodecRoutes,
+): void {
+  const limiter = createRateLimiter(RATE);
+
+  /** Counts a request against its operator's rate, and lets the UI's pages have the answer. */
+  async function admit(request: FastifyRequest, reply: Pick<FastifyReply, "headers">): Promise<void> {
+    if (request.headers.origin === uiOrigin) {
+      reply.headers(corsOf(uiOrigin));
+    }
+    const waitMs = await limiter.take(request.operator.id);
+    if (waitMs > 0) {
+      throw rateLimited("codec", waitMs, "Too many histories were decrypted; come back later.");
+    }
+  }
+
+  registerPreflight(server, DECODE, uiOrigin);
+  registerPreflight(server, ENCODE, uiOrigin);
 
   server.post(
-    PATH,
+    DECODE,
     {
       config: { operator: "security", audits: "history.decoded" },
       bodyLimit: BODY_MAX,
       schema: { tags: ["temporal"], body: Payloads, response: { 200: Payloads } },
     },
     async (request, reply) => {
-      const waitMs = await limiter.take(request.operator.id);
-      if (waitMs > 0) {
-        throw rateLimited("codec", waitMs, "Too many histories were decrypted; come back later.");
-      }
-      if (request.headers.origin === uiOrigin) {
-        reply.headers(cors);
-      }
-      const payloads = await decode(codec, request.body.payloads);
+      await admit(request, reply);
+      const payloads = await decode(codec, request.body.payloads ?? []);
       return await commit(request, reply, async () => ({
         answer: { payloads },
         entry: { tenant: null, target: "temporal", details: { payloads: payloads.length } },
+      }));
+    },
+  );
+
+  server.post(
+    ENCODE,
+    {
+      config: { operator: "security", audits: "history.encoded" },
+      bodyLimit: BODY_MAX,
+      schema: { tags: ["temporal"], body: Payloads, response: { 200: Payloads } },
+    },
+    async (request, reply) => {
+      await admit(request, reply);
+      const { payloads = [] } = request.body;
+      const encoded = encrypts ? await codec.encode(payloads.map(readPayload)) : undefined;
+      return await commit(request, reply, async () => ({
+        answer: { payloads: encoded?.map(wirePayload) ?? payloads },
+        // A query has no input: that is nothing to tell of.
+        ...(payloads.length === 0
+          ? {}
+          : { entry: { tenant: null, target: "temporal", details: { payloads: payloads.length } } }),
       }));
     },
   );

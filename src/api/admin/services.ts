@@ -33,6 +33,8 @@ export interface AdminServices {
   readonly keyring: Keyring;
   /** Opens payloads of workflows. */
   readonly codec: PayloadCodec;
+  /** Whether workflows' payloads are encrypted now. */
+  readonly encrypts: boolean;
   /** Origin of Temporal's UI, the only one whose pages may ask for that. */
   readonly uiOrigin: string | undefined;
   readonly pepper: Pepper;

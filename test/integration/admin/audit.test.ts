@@ -127,6 +127,12 @@ const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
     target: "temporal",
     details: { payloads: 0 },
   }),
+  "POST /codec/encode": async () => ({
+    path: "/codec/encode",
+    body: { payloads: [{}] },
+    target: "temporal",
+    details: { payloads: 1 },
+  }),
   "POST /operators": async () => ({
     path: "/operators",
     body: { name: name(), role: "read" },

@@ -1,0 +1,173 @@
+/**
+ * What operators paste: each command for `temporal` in the runbook and its neighbours, and each query of the saved views,
+ * run as they stand against a running system with deliveries, dead letters, jobs and verifications in it.
+ */
+import { readFile } from "node:fs/promises";
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+  replayWorkflowId,
+  TASK_QUEUES,
+  verifyWorkflowId,
+  WORKFLOW_TYPES,
+} from "../../../workflows/messages.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
+import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { paste } from "../../support/temporal-cli.ts";
+import { useWorld } from "../../support/world.ts";
+
+const DOCUMENTS = ["temporal", "runbook", "dead-letters", "operations"];
+const made = useWorld({ retryWindowMs: 1_000, listMax: 1 });
+
+interface Command {
+  readonly document: string;
+  readonly text: string;
+}
+
+async function documentOf(name: string): Promise<string> {
+  return await readFile(new URL(`../../../docs/${name}.md`, import.meta.url), "utf8");
+}
+
+/** Every command for `temporal` in the shell blocks; those with a label are run by another test. */
+async function commands(): Promise<Command[]> {
+  const found: Command[] = [];
+  for (const document of DOCUMENTS) {
+    for (const [, text = ""] of (await documentOf(document)).matchAll(/(?<!-->\n)```sh\n([\s\S]*?)^```$/gm)) {
+      const lines = text.replaceAll("\\\n", "").split("\n");
+      found.push(
+        ...lines.filter((line) => line.startsWith("temporal ")).map((line) => ({ document, text: line })),
+      );
+    }
+  }
+  return found;
+}
+
+/** The saved views: what each is called, and its query. */
+async function views(): Promise<[string, string][]> {
+  const [, part = ""] = /^## Find\n([\s\S]*?)^## /m.exec(await documentOf("temporal")) ?? [];
+  return [...part.matchAll(/^\| ([^|]+) \| `(.+)` \|$/gm)].map(([, name = "", query = ""]) => [name, query]);
+}
+
+const [every, saved] = await Promise.all([commands(), views()]);
+/** What jobs replay goes to this one: failures would be work for the rest of the run. */
+let healthy: Receiver;
+let failing: Receiver;
+
+beforeAll(async () => {
+  await made.current.startWorker();
+  healthy = await startReceiver();
+  failing = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+  return async () => await Promise.all([healthy.close(), failing.close()]);
+});
+
+interface Subject {
+  readonly tenant: string;
+  readonly endpoint: string;
+  readonly delivery: string;
+}
+
+async function bare(receiver: Receiver): Promise<Subject> {
+  const tenant = await made.current.createTenant();
+  const { id: endpoint } = await made.current.createEndpoint(tenant, receiver.url);
+  return { tenant, endpoint, delivery: "" };
+}
+
+/** A dead letter of a tenant of its own, in the quiet run of the workflow that first carried it. */
+async function deadLetter(): Promise<Subject> {
+  const world = made.current;
+  const subject = await bare(failing);
+  const { deliveries } = await world.publish(subject.tenant);
+  const delivery = deliveries[0]?.id ?? "";
+  await world.untilDelivery(subject.tenant, delivery, ({ state }) => state === "DEAD_LETTERED");
+  const handle = world.temporal.workflow.getHandle(delivery);
+  const quiet = `SignetDelivery="${delivery}" AND ExecutionStatus="Running" AND SignetState="DEAD_LETTERED"`;
+  await eventually(async () => {
+    const { workflowExecutionInfo: info } = (await handle.describe()).raw;
+    const found = await world.temporal.workflow.count(quiet);
+    return info?.firstRunId !== info?.execution?.runId && found.count === 1;
+  }, "the quiet run, and visibility of it");
+  return { ...subject, delivery };
+}
+
+let looker: Promise<Subject> | undefined;
+
+/** Who only looks may look at the same one; each signal gets a dead letter of its own. */
+async function subjectFor(text: string): Promise<Subject> {
+  if (/rpl_…|verify\//.test(text)) {
+    return await bare(healthy);
+  }
+  if (text.includes("workflow signal")) {
+    return await deadLetter();
+  }
+  looker ??= deadLetter();
+  return await looker;
+}
+
+/** The id of a job that runs for long. */
+async function job({ tenant, endpoint }: Subject): Promise<string> {
+  const world = made.current;
+  await seedDeadLetters(world.sql, { tenantId: tenant, endpointId: endpoint, count: 200 });
+  const { id, ...rest } = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: 1 });
+  world.replays.kick({ id, ...rest });
+  const handle = world.temporal.workflow.getHandle(replayWorkflowId(id));
+  await eventually(
+    async () =>
+      await handle.describe().then(
+        () => true,
+        () => undefined,
+      ),
+    "the job's workflow",
+  );
+  return id;
+}
+
+async function verification(endpoint: string): Promise<void> {
+  const world = made.current;
+  await world.sql.query("UPDATE endpoints SET state = 'PENDING' WHERE id = $1", [endpoint]);
+  await world.temporal.workflow.start(WORKFLOW_TYPES.verifyEndpoint, {
+    workflowId: verifyWorkflowId(endpoint, 1),
+    taskQueue: TASK_QUEUES.control,
+    args: [{ v: 1, endpoint_id: endpoint, generation: 1, offsets_ms: [0, 3_600_000] }],
+  });
+}
+
+/** The command with ids of things that are there in place of `dlv_…` and its like. */
+async function fill(text: string, subject: Subject): Promise<string> {
+  if (text.includes("verify/")) {
+    await verification(subject.endpoint);
+  }
+  return text
+    .replaceAll("--namespace signet", `--namespace ${made.current.config.temporalNamespace}`)
+    .replaceAll("rpl_…", text.includes("rpl_…") ? await job(subject) : "")
+    .replaceAll(/dlv_…|\bCARRIER\b/g, subject.delivery)
+    .replaceAll("ep_…", subject.endpoint)
+    .replaceAll("ten_…", subject.tenant);
+}
+
+test("there are commands in each document, and views", () => {
+  expect(new Set(every.map(({ document }) => document))).toEqual(new Set(DOCUMENTS));
+  expect(saved.length).toBeGreaterThanOrEqual(10);
+});
+
+describe.concurrent("a command works as it stands", () => {
+  test.each(every)("$document: $text", async ({ text }) => {
+    const world = made.current;
+    const subject = await subjectFor(text);
+    await paste(world.config.temporalAddress, await fill(text, subject));
+    if (text.includes("--name replay")) {
+      await world.untilDelivery(subject.tenant, subject.delivery, ({ cycle }) => cycle === 2);
+    } else if (subject.delivery !== "" && text.includes("--name cancel")) {
+      await world.untilDelivery(subject.tenant, subject.delivery, ({ state }) => state === "CANCELLED");
+    }
+  });
+});
+
+describe.concurrent("a saved view's query is understood and finds what it is for", () => {
+  const FOUND = ["dead letters", "one endpoint", "one tenant", "one delivery"];
+  test.each(saved)("%s", async (name, query) => {
+    const world = made.current;
+    const filled = await fill(query, await subjectFor(query));
+    const { count } = await world.temporal.workflow.count(filled);
+    expect(count).toBeGreaterThanOrEqual(FOUND.includes(name) ? 1 : 0);
+  });
+});
