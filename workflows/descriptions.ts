@@ -61,7 +61,8 @@ export function signalCommands(
     (name) =>
       `temporal workflow signal --namespace ${namespace} \\\n  --workflow-id ${workflowId} --name ${name}`,
   );
-  return ["```sh", ...commands, "```"];
+  // The UI cuts off the last line of its frame, so that one is not a command.
+  return ["```sh", ...commands, "```", "", "Times are UTC."];
 }
 
 /** A time to the second: milliseconds are of no use to a reader. */
