@@ -106,6 +106,22 @@ describe.skipIf(BROWSER === undefined).each([
     expect(await settled()).toMatchObject({ authentication: null });
   });
 
+  test("shows how the endpoint signs, and changes it", async () => {
+    await page.getByRole("link", { name: "Change how it signs" }).click();
+    await page.getByLabel("Replace after days").fill("30");
+    await button("Save");
+    expect(await page.getByText("needs a recipient").isVisible()).toBe(true);
+    await page.getByLabel("Signatures").selectOption("ed25519");
+    await check("endpoint-signing");
+    await button("Save");
+    expect(await page.getByText(/^whpk_/).isVisible()).toBe(true);
+    await page.getByLabel("The present secret goes on signing").selectOption("0");
+    await button("Rotate secret");
+    expect(await page.getByText("every earlier secret has stopped signing").isVisible()).toBe(true);
+    await page.getByRole("link", { name: "Back to the endpoint" }).click();
+    await check("endpoint-signing-shown");
+  });
+
   test("made no page complain", () => {
     expect(complaints).toEqual([]);
   });

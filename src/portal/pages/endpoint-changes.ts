@@ -13,6 +13,7 @@ import { refused } from "../problems.ts";
 import { type Done, endpointPage } from "./endpoint.ts";
 import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint-form.ts";
 import { ENDPOINTS } from "./endpoint-parts.ts";
+import { registerEndpointSigning, ROTATION_FIELDS } from "./endpoint-signing.ts";
 import { readEndpoint, settingsOf } from "./endpoint-settings.ts";
 
 const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
@@ -46,14 +47,15 @@ function registerSteps(scope: SignetServer, { send }: PortalParts): void {
   }
 }
 
-function rotatedPage(id: string, { secret, version }: RotatedEndpointSecret): PageContent {
+function rotatedPage(id: string, { secret, version, state }: RotatedEndpointSecret): PageContent {
+  const until =
+    state === "NEXT"
+      ? "Give it to your receiver now: both secrets sign until the time that you chose is over, then the new one signs first, and the old one as long again."
+      : "Give it to your receiver at once: every earlier secret has stopped signing.";
   return {
     title: "New signing secret",
     place: ENDPOINTS,
-    body: html`<p>
-        This is version ${version} of the secret. It is shown here and never again. Give it to your receiver
-        now: both secrets sign until the day is over, then the new one signs first.
-      </p>
+    body: html`<p>This is version ${version} of the secret. It is shown here and never again. ${until}</p>
       <p class="secret"><code data-copy="">${secret}</code></p>
       <p><a class="button primary" href="${ENDPOINTS}/${id}">Back to the endpoint</a></p>`,
   };
@@ -62,10 +64,11 @@ function rotatedPage(id: string, { secret, version }: RotatedEndpointSecret): Pa
 function registerRotation(scope: SignetServer, { send }: PortalParts): void {
   scope.post(
     "/endpoints/:id/secret/rotate",
-    { config: WRITING, schema: { hide: true, params: PARAMS, body: Form({}) } },
-    async ({ visit, params: { id }, body: { once } }, reply) => {
+    { config: WRITING, schema: { hide: true, params: PARAMS, body: Form(ROTATION_FIELDS) } },
+    async ({ visit, params: { id }, body: { once, overlap } }, reply) => {
       const path = `/v1/webhooks/endpoints/${id}/secret/rotate`;
-      const rotated = await refused(visit.api.send<RotatedEndpointSecret>("POST", path, {}, once));
+      const choice = overlap === undefined ? {} : { overlap_seconds: Number(overlap) };
+      const rotated = await refused(visit.api.send<RotatedEndpointSecret>("POST", path, choice, once));
       if ("error" in rotated) {
         const page = await endpointPage(visit, id, { error: rotated.error });
         return send(reply.code(rotated.error.status), visit, page);
@@ -130,6 +133,7 @@ async function deleteEndpoint(
 export function registerEndpointChanges(scope: SignetServer, parts: PortalParts): void {
   registerSteps(scope, parts);
   registerRotation(scope, parts);
+  registerEndpointSigning(scope, parts);
   registerEditing(scope, parts);
   scope.post(
     "/endpoints/:id/delete",

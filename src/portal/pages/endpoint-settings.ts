@@ -30,17 +30,19 @@ export type SettingsFields = { readonly [Name in keyof typeof SETTINGS_FIELDS]?:
 
 const isEmpty = (text: string): boolean => text.trim() === "";
 
-/** JSON text of a field, null for an empty one; undefined with a problem. */
-function jsonOf(name: string, text: string, problems: FieldProblem[]): string | undefined {
+/** What a field holds as JSON text, null for an empty one; a problem where it is none. */
+export function jsonMember(
+  name: string,
+  text: string,
+): { readonly json: string; readonly problem?: FieldProblem } {
   if (isEmpty(text)) {
-    return "null";
+    return { json: "null" };
   }
   try {
     JSON.parse(text);
-    return text;
+    return { json: text };
   } catch {
-    problems.push({ pointer: `/${name}`, code: "json", detail: "is not JSON" });
-    return undefined;
+    return { json: "null", problem: { pointer: `/${name}`, code: "json", detail: "is not JSON" } };
   }
 }
 
@@ -64,13 +66,13 @@ function headersOf(text: string, problems: FieldProblem[]): Record<string, strin
   return headers.size === 0 ? null : Object.fromEntries(headers);
 }
 
-/** A whole number as one; what is none, the API refuses in its own words. */
-function rateOf(text: string): number | string | null {
-  const rate = text.trim();
-  if (rate === "") {
+/** A whole number as one, null for an empty field; what is none, the API refuses in its own words. */
+export function numberMember(text: string): number | string | null {
+  const number = text.trim();
+  if (number === "") {
     return null;
   }
-  return /^\d{1,9}$/.test(rate) ? Number(rate) : rate;
+  return /^\d{1,9}$/.test(number) ? Number(number) : number;
 }
 
 /**
@@ -88,25 +90,22 @@ export function settingsBody(
 ): JsonText {
   const { filter, headers, metadata, rate_limit: rate, require_echo: echo } = fields;
   const problems: FieldProblem[] = [];
-  const raw = {
-    metadata: metadata === undefined ? undefined : jsonOf("metadata", metadata, problems),
-    filter: filter === undefined ? undefined : jsonOf("filter", filter, problems),
-  };
+  const raw = Object.entries({ metadata, filter }).flatMap(([name, text]) =>
+    text === undefined ? [] : [{ name, ...jsonMember(name, text) }],
+  );
+  problems.push(...raw.flatMap(({ problem }) => problem ?? []));
   const members = {
     ...body,
     ...(headers === undefined ? {} : { headers: headersOf(headers, problems) }),
-    ...(rate === undefined ? {} : { rate_limit: rateOf(rate) }),
+    ...(rate === undefined ? {} : { rate_limit: numberMember(rate) }),
     ...(echo === undefined ? {} : { require_echo: echo === "yes" }),
   };
   if (problems.length > 0) {
     throw validationFailed(problems);
   }
-  let text = JSON.stringify(members);
-  for (const [name, json] of Object.entries(raw)) {
-    if (json !== undefined && !(isNew && json === "null")) {
-      text = spliceMember(text, name, json);
-    }
-  }
+  const text = raw
+    .filter(({ json }) => !(isNew && json === "null"))
+    .reduce((whole, { name, json }) => spliceMember(whole, name, json), JSON.stringify(members));
   return new JsonText(text);
 }
 

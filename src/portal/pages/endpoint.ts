@@ -23,6 +23,7 @@ import type { Visit } from "../visit.ts";
 import { authenticationText } from "./endpoint-authentication.ts";
 import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
 import { readEndpoint } from "./endpoint-settings.ts";
+import { rotationForm, signingFacts } from "./endpoint-signing.ts";
 
 /** What was done just now, by the name that the address carries. */
 export const DONE = {
@@ -134,19 +135,18 @@ function secretSection(visit: Visit, { endpoint, secrets }: Shown): Part {
       ["Version", "State", "Fingerprint", "Made", "Signs until"],
       shown.map(versionRow),
     )}
+    ${signingFacts(secrets)}
     ${
       visit.can("webhooks:write") &&
       html`<p class="muted">
-          Rotating makes a new secret and shows it once. Both sign for a day, so that your receiver can change
-          over.
+          Rotating makes a new secret and shows it once. Both sign for a while, so that your receiver can
+          change over.
         </p>
         <div class="buttons">
-          ${
-            next
-              ? buttonForm(visit, { action: `${path}/activate`, label: "Use the new secret now" })
-              : buttonForm(visit, { action: `${path}/rotate`, label: "Rotate secret" })
-          }
-        </div>`
+          ${next && buttonForm(visit, { action: `${path}/activate`, label: "Use the new secret now" })}
+          ${rotationForm(visit, `${path}/rotate`, secrets)}
+        </div>
+        <p><a href="${ENDPOINTS}/${endpoint.id}/signing">Change how it signs</a></p>`
     }
   </section>`;
 }

@@ -54,7 +54,16 @@ async function makeOwner(): Promise<Owner> {
 }
 
 /** Fields that get past the form, so that what refuses is what is behind it. */
-const FIELDS = { url: "https://example.com/", events: "", description: "", confirm: "delete", which: "all" };
+const FIELDS = {
+  signing: "hmac-sha256",
+  rotation_days: "",
+  recipient: "",
+  url: "https://example.com/",
+  events: "",
+  description: "",
+  confirm: "delete",
+  which: "all",
+};
 
 /** The path with ids of an owner's, or what could be one. */
 function pathOf({ url }: PortalRoute, { tenant, endpoint, delivery, entry }: Owner): string {

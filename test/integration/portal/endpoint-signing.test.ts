@@ -1,0 +1,97 @@
+/** The portal on how an endpoint signs: rotations with the overlap that is chosen, Ed25519, and secrets replaced by themselves. */
+import { generateKeyPairSync } from "node:crypto";
+import { beforeAll, expect, test } from "vitest";
+import type { Answer } from "../../support/answer.ts";
+import { useTestApi } from "../../support/api.ts";
+import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
+import { createEndpoint, createTenant, rows, type Tenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write"];
+
+let tenant: Tenant;
+let visitor: PortalVisitor;
+
+const secretOf = ({ text }: Answer): string => /whsec_[A-Za-z0-9+/=]+/.exec(text)?.[0] ?? "";
+const errorOf = ({ text }: Answer, name: string): string =>
+  new RegExp(`<p class="error" id="${name}-error">([^<]*)</p>`).exec(text)?.[1] ?? "";
+
+async function secretsOf(id: string): Promise<Answer> {
+  return await tenant.get(`/v1/webhooks/endpoints/${id}/secret`);
+}
+
+async function statesOf(id: string): Promise<unknown> {
+  return rows(await secretsOf(id)).map(({ state }) => state);
+}
+
+const saveSigning = async (id: string, fields: Readonly<Record<string, string>>): Promise<Answer> =>
+  await visitor.post(`/portal/endpoints/${id}/signing`, { rotation_days: "", recipient: "", ...fields });
+
+beforeAll(async () => {
+  tenant = await createTenant(api, SCOPES);
+  visitor = await signInToPortal(api, tenant.token);
+});
+
+test("a secret is rotated with the overlap that is chosen, or with none when somebody else knows it", async () => {
+  const { id } = await createEndpoint(api, tenant);
+  const path = `/portal/endpoints/${id}/secret/rotate`;
+  const rotated = await visitor.post(path, { overlap: "3600" });
+  expect(secretOf(rotated)).not.toBe("");
+  expect(rotated.text).toContain("both secrets sign until");
+  const [next] = rows(await secretsOf(id));
+  expect(next).toMatchObject({ state: "NEXT" });
+  const [, current] = rows(await secretsOf(id));
+  const signsForMs = Date.parse(String(current?.["signs_until"])) - Date.parse(String(next?.["created_at"]));
+  // As the new one and again as the old one.
+  expect(signsForMs).toBe(2 * 3_600_000);
+  const page = await visitor.get(`/portal/endpoints/${id}`);
+  expect(page.text).toContain("Use the new secret now");
+  expect(page.text).not.toContain("Rotate secret");
+  const replaced = await visitor.post(path, { overlap: "0" });
+  expect(replaced.text).toContain("every earlier secret has stopped signing");
+  expect(await statesOf(id)).toEqual(["CURRENT", "RETIRED", "RETIRED"]);
+  expect((await visitor.get(`/portal/endpoints/${id}`)).text).toContain("Rotate secret");
+  expect(await visitor.post(path, { overlap: "12" })).toMatchObject({ status: 422 });
+});
+
+test("Ed25519 is switched on, its public key shown, and replaced by itself", async () => {
+  const { id } = await createEndpoint(api, tenant);
+  expect(await saveSigning(id, { signing: "ed25519", rotation_days: "30" })).toMatchObject({ status: 303 });
+  const { body } = await secretsOf(id);
+  expect(body).toMatchObject({ signing: "ed25519", rotation_days: 30 });
+  const [version] = body["data"] as { public_key: string }[];
+  const { text } = await visitor.get(`/portal/endpoints/${id}`);
+  expect(text).toContain(version?.public_key ?? "missing");
+  expect(text).toContain("after 30 days");
+  const form = await visitor.get(`/portal/endpoints/${id}/signing`);
+  expect(form.text).toMatch(/<option value="ed25519"\s+selected>/);
+  expect(await saveSigning(id, { signing: "hmac-sha256" })).toMatchObject({ status: 303 });
+  expect(await secretsOf(id)).toMatchObject({ body: { signing: "hmac-sha256", rotation_days: null } });
+});
+
+test("new secrets are encrypted to a public key; what is none is refused beside its field, a private one too", async () => {
+  const { id } = await createEndpoint(api, tenant);
+  const keys = generateKeyPairSync("x25519");
+  const recipient = JSON.stringify(keys.publicKey.export({ format: "jwk" }));
+  const saved = await saveSigning(id, { signing: "hmac-sha256", rotation_days: "7", recipient });
+  expect(saved).toMatchObject({ status: 303 });
+  expect(await secretsOf(id)).toMatchObject({
+    body: { rotation_days: 7, recipient: JSON.parse(recipient) as unknown },
+  });
+  const secret = JSON.stringify(keys.privateKey.export({ format: "jwk" }));
+  const cases: readonly (readonly [Readonly<Record<string, string>>, string, string])[] = [
+    [{ recipient: "key" }, "recipient", "is not JSON"],
+    [{ recipient: "[]" }, "recipient", "must be object"],
+    [{ recipient: secret }, "recipient", "is not known"],
+    [{ recipient: '{"kty":"OKP","crv":"X25519","x":"AA"}' }, "recipient", "is not a public RSA key"],
+    [{ rotation_days: "7" }, "rotation_days", "needs a recipient"],
+    [{ rotation_days: "soon" }, "rotation_days", "must be integer"],
+    [{ rotation_days: "366" }, "rotation_days", "must be &lt;= 365"],
+  ];
+  for (const [fields, field, said] of cases) {
+    const answer = await saveSigning(id, { signing: "hmac-sha256", ...fields });
+    expect({ fields, status: answer.status }).toEqual({ fields, status: 422 });
+    expect(errorOf(answer, field)).toContain(said);
+  }
+  expect(await secretsOf(id)).toMatchObject({ body: { rotation_days: 7 } });
+});
