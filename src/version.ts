@@ -14,5 +14,5 @@ function find(directory: string): string {
   }
 }
 
-/** Such as `0.1.0`; `unknown` where there is no package.json. */
+/** Such as `0.2.0`; `unknown` where there is no package.json. */
 export const VERSION = find(import.meta.dirname);

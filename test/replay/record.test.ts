@@ -203,6 +203,14 @@ describe.runIf(RECORDING)("histories of upkeep", () => {
     });
     await save(made.current, "rotate-signing-keys", "rotate-recording");
   });
+
+  test("purgeExpired", async () => {
+    await made.current.temporal.workflow.execute("purgeExpired", {
+      workflowId: "purge-recording",
+      taskQueue: TASK_QUEUES.control,
+    });
+    await save(made.current, "purge-expired", "purge-recording");
+  });
 });
 
 describe.runIf(RECORDING)("histories of deliver on the real schedule", () => {

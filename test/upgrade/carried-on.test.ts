@@ -1,6 +1,5 @@
 /** What an earlier release had accepted and not yet delivered is delivered by today's worker, on the upgraded database. */
 import { randomBytes } from "node:crypto";
-import { readdir, readFile } from "node:fs/promises";
 import { describe, expect, inject, test } from "vitest";
 import { migrateDatabase } from "../../src/database/migrate.ts";
 import { secretAad, secretFingerprint } from "../../src/endpoints/endpoint-secret.ts";
@@ -10,9 +9,8 @@ import { testKeyring } from "../support/keyring.ts";
 import { type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
 import { execute, SERVICE_LOGIN, type TestDatabase, withDatabase } from "../support/test-database.ts";
 import { makeWorld, TEST_CALLER, type World } from "../support/world.ts";
+import { keysOf, loadRelease, RELEASES } from "./releases.ts";
 
-const HERE = new URL("./", import.meta.url);
-const RELEASES = (await readdir(HERE)).filter((name) => /^\d+\.\d+\.\d+$/.test(name));
 const DAY_MS = 86_400_000;
 
 /** Schema and rows of a release, upgraded days later. */
@@ -21,9 +19,7 @@ async function upgraded(release: string): Promise<TestDatabase> {
   const server = inject("databaseUrl");
   await execute(server, `CREATE DATABASE ${name}`);
   const adminUrl = withDatabase(server, name);
-  for (const file of ["schema.sql", "rows.sql"]) {
-    await execute(adminUrl, await readFile(new URL(`${release}/${file}`, HERE), "utf8"));
-  }
+  await loadRelease(release, adminUrl);
   const url = withDatabase(server, name, SERVICE_LOGIN);
   // The partitions that deliveries of today go to, and the days in between.
   for (const nowMs of [Date.now() - 3 * DAY_MS, Date.now()]) {
@@ -35,6 +31,28 @@ async function upgraded(release: string): Promise<TestDatabase> {
     adminUrl,
     drop: async () => await execute(server, `DROP DATABASE ${name} WITH (FORCE)`),
   };
+}
+
+/** The secrets that the release has sealed, opened with its own keys, and receivers that are there. */
+async function reopen({ sql, config }: World, receiver: Receiver): Promise<readonly string[]> {
+  const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
+  await sql.query("UPDATE endpoints SET url = $1 || '/' || id", [receiver.url]);
+  const { rows } = await sql.query<{
+    id: string;
+    tenant: string;
+    key: string;
+    version: number;
+    secret: string;
+  }>(
+    `SELECT endpoint_id AS id, tenant_id AS tenant, data_key AS key, version, secret
+      FROM endpoint_secrets s JOIN tenants t ON t.id = s.tenant_id`,
+  );
+  return await Promise.all(
+    rows.map(async ({ id, tenant, key, version, secret }) => {
+      const opened = await keyring.openForTenant(key, tenant, secretAad(tenant, id, version), secret);
+      return opened.toString("utf8");
+    }),
+  );
 }
 
 /** The keys of the release are not kept with its rows: the same rows, sealed anew, and receivers that are there. */
@@ -64,20 +82,23 @@ async function rekey({ sql, config }: World, receiver: Receiver): Promise<readon
 }
 
 describe.each(RELEASES)("what %s has left", (release) => {
-  test("goes out once today's worker runs, signed and unchanged; dead letters wait, and can be replayed", async () => {
-    const world = await makeWorld({ database: await upgraded(release) });
+  test("goes out once today's worker runs, signed and unchanged, opened with the release's keys; dead letters wait, and can be replayed", async () => {
+    const environment = await keysOf(release);
+    const world = await makeWorld({
+      database: await upgraded(release),
+      ...(environment === undefined ? {} : { environment }),
+    });
     const receiver = await startReceiver();
     try {
-      const secrets = await rekey(world, receiver);
+      const secrets = await (environment === undefined ? rekey : reopen)(world, receiver);
       const states = async (): Promise<Record<string, number>> => {
         const { rows } = await world.sql.query<{ state: string; n: number }>(
           "SELECT state, count(*)::int AS n FROM deliveries GROUP BY 1",
         );
         return Object.fromEntries(rows.map(({ state, n }) => [state, n]));
       };
-      const { rows: waiting } = await world.sql.query<{ id: string; data: unknown }>(
-        `SELECT e.id, e.data::json AS data FROM deliveries d JOIN events e ON e.id = d.event_id AND e.tenant_id = d.tenant_id
-         WHERE d.state = 'QUEUED' ORDER BY e.id`,
+      const { rows: waiting } = await world.sql.query<{ id: string; tenant: string }>(
+        "SELECT event_id AS id, tenant_id AS tenant FROM deliveries WHERE state = 'QUEUED' ORDER BY 1",
       );
       const before = await states();
       expect(waiting).toHaveLength(before["QUEUED"] ?? 0);
@@ -94,8 +115,18 @@ describe.each(RELEASES)("what %s has left", (release) => {
         return now["DELIVERED"] === (before["DELIVERED"] ?? 0) + waiting.length;
       }, "what waited to arrive");
       const events = receiver.requests.map((request) => verifyReceived(request, secrets).payload);
-      for (const { id, data } of waiting) {
-        expect(events).toContainEqual(expect.objectContaining({ id, data }));
+      for (const { id, tenant } of waiting) {
+        const { data } = await world.events.find(tenant, id);
+        expect(events).toContainEqual(
+          expect.objectContaining({ id, data: JSON.parse(String(data)) as unknown }),
+        );
+      }
+      const { rows: sealed } = await world.sql.query<{ id: string }>(
+        "SELECT endpoint_id AS id FROM endpoint_authentications",
+      );
+      for (const { id } of environment === undefined ? [] : sealed) {
+        const shown = receiver.requests.filter(({ path }) => path.endsWith(id));
+        expect(shown.map(({ headers }) => headers["authorization"])).toContain("Bearer sealed");
       }
       expect((await states())["DEAD_LETTERED"]).toBe(before["DEAD_LETTERED"]);
 

@@ -3,13 +3,15 @@
  *
  *   npm run build && node --import tsx test/upgrade/record.ts 0.2.0
  *
- * It runs the service, has a little of everything happen, and writes schema and rows to test/upgrade/<version>/, with the
- * workflow histories of test/replay. Needs Debian's PostgreSQL for pg_dump.
+ * It runs the service, has a little of everything happen, and writes schema, rows and the keys that open
+ * them to test/upgrade/<version>/, with the workflow histories of test/replay. Needs Debian's PostgreSQL for pg_dump.
  */
 import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { cp, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
 import { withClient } from "../bench/environment/postgres.ts";
 import { accessToken, type Tenant } from "../bench/environment/provision.ts";
 import { DIST, type Signet } from "../bench/environment/signet.ts";
@@ -19,12 +21,18 @@ import { World } from "../bench/environment/world.ts";
 import { dataHead, dataTail, indexText } from "../bench/load/event-id.ts";
 import { LoadGenerator } from "../bench/load/load-generator.ts";
 import { eventually } from "../support/eventually.ts";
+import { Everything } from "./everything.ts";
 
 const run = promisify(execFile);
 const log = (line: string): void => console.error(line);
 const EVENTS = 3;
 const RUN = "0a1b2c3d";
 const DATA_BYTES = 80;
+/** Kept with the rows, which they open: of this record alone. */
+const KEYS = {
+  SIGNET_KEK: randomBytes(32).toString("base64"),
+  SIGNET_PEPPER: randomBytes(32).toString("base64"),
+} as const;
 
 interface Publication {
   readonly type: string;
@@ -48,6 +56,21 @@ async function publish({ apiUrl }: Signet, token: string, { type, index, key }: 
   }
 }
 
+async function untilEnded(world: World): Promise<void> {
+  await withClient(world.adminDatabaseUrl, async (client) => {
+    await eventually(
+      async () => {
+        const { rows } = await client.query(
+          "SELECT FROM deliveries WHERE state IN ('QUEUED', 'RETRYING') LIMIT 1",
+        );
+        return rows.length === 0;
+      },
+      "every delivery to end",
+      120_000,
+    );
+  });
+}
+
 /** Deliveries that arrived, that failed for good, that wait; a worker that did not say goodbye. */
 async function live(world: World, load: LoadGenerator): Promise<void> {
   const { tenants, types, endpoints } = await world.group({
@@ -68,22 +91,38 @@ async function live(world: World, load: LoadGenerator): Promise<void> {
       }
     }
   };
+  const [first] = tenants;
+  if (first === undefined) {
+    throw new Error("there is no tenant");
+  }
+  const everything = new Everything(world, first);
+  await everything.provision();
+  await everything.own(endpoints[0]?.url ?? "");
+  const { type, token } = everything.typed;
+  const publishTyped = async (times: number): Promise<void> => {
+    for (let time = 0; time < times; time += 1) {
+      await publish(world.signet, token, { type, index, key: undefined });
+      index += 1;
+    }
+  };
+  await publishTyped(EVENTS);
   for (const tenant of tenants) {
     await publishAll(tenant, EVENTS);
   }
+  await untilEnded(world);
+  await everything.replay();
+  await untilEnded(world);
+  await everything.log();
   await withClient(world.adminDatabaseUrl, async (client) => {
-    await eventually(async () => {
-      const { rows } = await client.query(
-        "SELECT FROM deliveries WHERE state IN ('QUEUED', 'RETRYING') LIMIT 1",
-      );
-      return rows.length === 0;
-    }, "every delivery to end");
     await eventually(
       async () => (await client.query("SELECT FROM endpoint_health LIMIT 1")).rows.length === 1,
       "the health of the endpoint that failed",
     );
   });
   await world.signet.worker.kill();
+  // Counted by the next worker.
+  await everything.replayOne();
+  await publishTyped(1);
   for (const tenant of tenants) {
     await publishAll(tenant, 1);
   }
@@ -117,8 +156,10 @@ async function dump(world: World, directory: string): Promise<void> {
     const { stdout } = await run(join(programs, "pg_dump"), [...options, world.adminDatabaseUrl], {
       maxBuffer: 1 << 26,
     });
-    await writeFile(join(directory, file), withoutNoise(stdout));
+    // Many lines that are much alike.
+    await writeFile(join(directory, `${file}.gz`), gzipSync(withoutNoise(stdout), { level: 9 }));
   }
+  await writeFile(join(directory, "keys.json"), `${JSON.stringify(KEYS, null, 2)}\n`);
 }
 
 const [version, dist = DIST] = process.argv.slice(2);
@@ -131,7 +172,7 @@ const load = new LoadGenerator();
 try {
   const world = await World.create({ name: "release", stack, load, dist, raised: {}, profiles: undefined });
   // The last of the 17 attempts is made after seconds, and stays a dead letter.
-  await world.run({ SIGNET_RETRY_WINDOW_MS: "3000" });
+  await world.run({ SIGNET_RETRY_WINDOW_MS: "3000", SIGNET_PINGS_PER_HOST: "1000", ...KEYS });
   await live(world, load);
   await mkdir(directory, { recursive: true });
   await dump(world, directory);

@@ -1,0 +1,195 @@
+/** One of everything that operators and tenants may make, so that a release's record has rows in every table. */
+import { generateKeyPairSync, randomUUID } from "node:crypto";
+import { SignJWT } from "jose";
+import { withClient } from "../bench/environment/postgres.ts";
+import { accessToken, requestJson, type Tenant } from "../bench/environment/provision.ts";
+import type { World } from "../bench/environment/world.ts";
+import { eventually } from "../support/eventually.ts";
+
+const SCOPES = [
+  "compliance:read",
+  "credentials:read",
+  "credentials:revoke",
+  "credentials:write",
+  "events:publish",
+  "events:read",
+  "portal:sign_in",
+  "webhooks:read",
+  "webhooks:replay",
+  "webhooks:write",
+];
+/** A tile of the compliance log's tree is written when it is full: 256 entries. */
+const ENTRIES = 260;
+const TYPED = "release.typed";
+
+type Json = Readonly<Record<string, unknown>>;
+
+export class Everything {
+  readonly #world: World;
+  readonly #tenant: Tenant;
+  #token = "";
+
+  constructor(world: World, tenant: Tenant) {
+    this.#world = world;
+    this.#tenant = tenant;
+  }
+
+  async #operator(path: string, body: Json): Promise<Json> {
+    const { signet, operatorToken } = this.#world;
+    return await requestJson("POST", `${signet.adminUrl}${path}`, operatorToken, body);
+  }
+
+  async #tenants(path: string, body: Json, headers: Readonly<Record<string, string>> = {}): Promise<Json> {
+    const response = await fetch(`${this.#world.signet.apiUrl}${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${this.#token}`, "content-type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    });
+    const text = await response.text();
+    if (!response.ok) {
+      throw new Error(`${path}: ${response.status} ${text}`);
+    }
+    return JSON.parse(text) as Json;
+  }
+
+  async #untilRows(table: string): Promise<void> {
+    await withClient(this.#world.adminDatabaseUrl, async (client) => {
+      await eventually(
+        async () => (await client.query(`SELECT FROM ${table} LIMIT 1`)).rows.length === 1,
+        `rows in ${table}`,
+        180_000,
+      );
+    });
+  }
+
+  /** Who may do everything, and an operator with a token. */
+  async provision(): Promise<void> {
+    const { id } = this.#tenant;
+    const role = await this.#operator(`/tenants/${id}/roles`, { name: "everything", scopes: SCOPES });
+    const principal = await this.#operator(`/tenants/${id}/principals`, {
+      name: "everything",
+      role_id: role["id"],
+      region: "eu",
+      environment: "development",
+    });
+    const credentials = `/principals/${String(principal["id"])}/credentials`;
+    const made = await this.#operator(credentials, {});
+    const [clientId, clientSecret] = [String(made["client_id"]), String(made["client_secret"])];
+    this.#token = await accessToken(this.#world.signet, { id, clientId, clientSecret });
+    await this.#assert(credentials);
+    const operator = await this.#operator("/operators", { name: "anna", role: "security" });
+    await this.#operator(`/operators/${String(operator["id"])}/tokens`, {});
+  }
+
+  /** A token for an assertion in place of a secret, whose id is kept until it ends. */
+  async #assert(credentials: string): Promise<void> {
+    const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const key = { ...publicKey.export({ format: "jwk" }), kid: "ec", alg: "ES256", use: "sig" };
+    const { client_id: clientId } = await this.#operator(credentials, {
+      rotation_mode: "workload",
+      jwks: { keys: [key] },
+    });
+    const { apiUrl } = this.#world.signet;
+    const claims = { iss: String(clientId), sub: String(clientId), aud: apiUrl, jti: randomUUID() };
+    const assertion = await new SignJWT(claims)
+      .setProtectedHeader({ alg: "ES256", kid: "ec" })
+      .setIssuedAt()
+      .setExpirationTime("60s")
+      .sign(privateKey);
+    await requestJson("POST", `${apiUrl}/v1/auth/token`, undefined, {
+      grant_type: "client_credentials",
+      client_assertion_type: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+      client_assertion: assertion,
+    });
+  }
+
+  /** What a tenant has: a typed event, an endpoint with all that it can have, a producer, a session of the portal. */
+  async own(url: string): Promise<void> {
+    const data = { type: "object", properties: { run: { type: "string" } } };
+    await this.#tenants("/v1/webhooks/event-types", { name: TYPED, description: "A run", schema: data });
+    const { id: endpoint } = await this.#tenants("/v1/webhooks/endpoints", {
+      url,
+      events: [TYPED],
+      metadata: { team: "payments" },
+      filter: { type: { $in: [TYPED] } },
+      headers: { "X-Environment": "staging" },
+      authentication: { type: "header", name: "Authorization", value: "Bearer sealed" },
+      rate_limit: 2,
+    });
+    const path = `/v1/webhooks/endpoints/${String(endpoint)}`;
+    const { apiUrl } = this.#world.signet;
+    await eventually(
+      async () => (await requestJson("GET", `${apiUrl}${path}`, this.#token))["state"] === "ACTIVE",
+      "the endpoint that has everything",
+    );
+    await this.#tenants(`${path}/grade`, {});
+    await this.#tenants(`${path}/secret/rotate`, {});
+    const made = await this.#tenants("/v1/credentials", {}, { "idempotency-key": "one" });
+    await this.#tenants(`/v1/credentials/${String(made["id"])}/signing-secret`, {});
+    const revoked = await this.#tenants("/v1/credentials", {});
+    await this.#tenants(`/v1/credentials/${String(revoked["id"])}/revoke`, { reason: "drill" });
+    for (const signsIn of [true, false]) {
+      const { url: link } = await this.#tenants("/v1/portal/links", {});
+      if (signsIn) {
+        await this.#signIn(String(link));
+      }
+    }
+  }
+
+  async #signIn(link: string): Promise<void> {
+    const { apiUrl } = this.#world.signet;
+    const body = new URLSearchParams({ link: new URL(link).searchParams.get("link") ?? "" });
+    const headers = { origin: apiUrl, "content-type": "application/x-www-form-urlencoded" };
+    const opened = await fetch(`${apiUrl}/portal/sign-in`, {
+      method: "POST",
+      redirect: "manual",
+      headers,
+      body,
+    });
+    if (opened.headers.get("set-cookie") === null) {
+      throw new Error(`nobody is signed in: ${opened.status}`);
+    }
+  }
+
+  /** An event of the type that has a schema, with as much as the sink of the bench asks for. */
+  get typed(): { readonly type: string; readonly token: string } {
+    return { type: TYPED, token: this.#token };
+  }
+
+  /** A bulk replay of what has failed, which fails again. */
+  async replay(): Promise<void> {
+    const { id } = await this.#tenants("/v1/webhooks/dlq/replay", { filter: {} });
+    const url = `${this.#world.signet.apiUrl}/v1/webhooks/replays/${String(id)}`;
+    await eventually(
+      async () => (await requestJson("GET", url, this.#token))["state"] === "COMPLETED",
+      "the replay to end",
+      120_000,
+    );
+  }
+
+  /** One dead letter that waits again. */
+  async replayOne(): Promise<void> {
+    const { apiUrl } = this.#world.signet;
+    const { data } = await requestJson("GET", `${apiUrl}/v1/webhooks/dlq`, this.#token);
+    const [letter] = data as readonly { readonly id: string }[];
+    await this.#tenants(`/v1/webhooks/dlq/${letter?.id}/replay`, {});
+  }
+
+  /** A log with a whole tile, and a checkpoint of it. */
+  async log(): Promise<void> {
+    const { signet, operatorToken } = this.#world;
+    for (let entry = 0; entry < ENTRIES; entry += 1) {
+      const response = await fetch(`${signet.adminUrl}/tenants/${this.#tenant.id}/limits`, {
+        method: "PATCH",
+        headers: { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" },
+        body: JSON.stringify({ endpoints: 100 + entry }),
+      });
+      if (!response.ok) {
+        throw new Error(await response.text());
+      }
+    }
+    for (const table of ["clog_tile", "clog_checkpoint", "dead_letter_counts", "dead_letter_notices"]) {
+      await this.#untilRows(table);
+    }
+  }
+}

@@ -1,0 +1,36 @@
+/** What record.ts has kept of each release. */
+import { existsSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { gunzipSync } from "node:zlib";
+import { execute } from "../support/test-database.ts";
+
+const HERE = new URL("./", import.meta.url);
+export const RELEASES: readonly string[] = (await readdir(HERE)).filter((name) =>
+  /^\d+\.\d+\.\d+$/.test(name),
+);
+
+/** A file of a release's; text that is long is kept compressed. */
+export async function readKept(release: string, file: string): Promise<string> {
+  const url = new URL(`${release}/${file}`, HERE);
+  return existsSync(url)
+    ? await readFile(url, "utf8")
+    : gunzipSync(await readFile(new URL(`${url.href}.gz`))).toString("utf8");
+}
+
+/** Fills an empty database with a release's schema and rows. */
+export async function loadRelease(release: string, adminUrl: string): Promise<void> {
+  for (const file of ["schema.sql", "rows.sql"]) {
+    await execute(adminUrl, await readKept(release, file));
+  }
+}
+
+/** The settings of the keys that the rows are sealed with; undefined where they are not kept (0.1.0). */
+export async function keysOf(release: string): Promise<Readonly<Record<string, string>> | undefined> {
+  const url = new URL(`${release}/keys.json`, HERE);
+  return existsSync(url) ? (JSON.parse(await readFile(url, "utf8")) as Record<string, string>) : undefined;
+}
+
+/** The names of a release's workflow histories. */
+export async function historiesOf(release: string): Promise<readonly string[]> {
+  return (await readdir(new URL(`${release}/histories/`, HERE))).filter((name) => name.endsWith(".json"));
+}
