@@ -11,6 +11,7 @@ import { installRequestMetrics } from "../observability/request-metrics.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { ProducerAuthenticator } from "../producers/authenticate-producer.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
+import { createErrorPages } from "../portal/error-pages.ts";
 import { createPortalGuard, registerPortal } from "../portal/portal.ts";
 import { PortalSessions } from "../portal/sessions.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
@@ -128,7 +129,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     audience: "tenants",
   });
   registerHealthRoutes(server, services.readiness);
-  registerErrorTypeRoutes(server);
+  registerErrorTypeRoutes(server, createErrorPages());
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
   registerCredentialRoutes(server, {
     ...services.credentials,

@@ -31,6 +31,8 @@ export interface PageContent {
   readonly actions?: Part;
   /** A script of this page's own, an ES module. */
   readonly module?: AssetName;
+  /** False where the page runs no scripts at all. */
+  readonly scripted?: boolean;
   /** What was done just now, or went wrong. */
   readonly notice?: { readonly kind: "done" | "problem"; readonly text: Part } | undefined;
 }
@@ -74,22 +76,29 @@ function noticeOf(notice: PageContent["notice"]): Part {
   return html`<div class="notice ${notice.kind}" role="${role}">${notice.text}</div>`;
 }
 
+function scripts(assets: Assets, { module, scripted = true }: PageContent): Part {
+  return (
+    scripted &&
+    html`<meta name="htmx-config" content="${HTMX_CONFIG}" />
+      <script src="${assets.path("htmx.min.js")}" defer></script>
+      <script src="${assets.path("portal.js")}" defer></script>
+      ${module && html`<script src="${assets.path(module)}" type="module"></script>`}`
+  );
+}
+
 /** A whole document. Without a visit there is no navigation: nobody is signed in. */
 export function document(assets: Assets, visit: Visit | undefined, content: PageContent): string {
-  const { title, place, body, actions, notice, module } = content;
+  const { title, place, body, actions, notice } = content;
   return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <meta name="htmx-config" content="${HTMX_CONFIG}" />
         <title>${title} · Signet</title>
         <link rel="icon" href="${assets.path("icon.svg")}" type="image/svg+xml" />
         <link rel="stylesheet" href="${assets.path("portal.css")}" />
-        <script src="${assets.path("htmx.min.js")}" defer></script>
-        <script src="${assets.path("portal.js")}" defer></script>
-        ${module && html`<script src="${assets.path(module)}" type="module"></script>`}
+        ${scripts(assets, content)}
       </head>
       <body>
         <a class="skip" href="#main">Skip to content</a>

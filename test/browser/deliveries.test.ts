@@ -1,11 +1,11 @@
-/** Deliveries in the portal, in a real browser, by role and label: with JavaScript and without it. */
+/** Deliveries and charts in the portal, in a real browser, by role and label: with JavaScript and without it. */
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { BROWSER } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
-import { createGate } from "../support/gate.ts";
+import { seedDay } from "../support/seeded-day.ts";
 import { READERS, useJourney } from "../support/portal-journey.ts";
-import { publish, rows } from "../support/tenant.ts";
+import { publish, rows, sql } from "../support/tenant.ts";
 
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "events:publish", "events:read"];
 const MANY = 60;
@@ -16,6 +16,8 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     scopes: SCOPES,
     environment: { SIGNET_TEMPORAL_UI_URL: "http://127.0.0.1:8233" },
   });
+  const query = async (text: string, values: unknown[]): Promise<unknown> =>
+    await sql(journey.api, text, values);
   const listed = (): Locator => journey.page.getByRole("region", { name: "Deliveries", exact: true });
   /** The line of the list that speaks of an event type. */
   const line = (type: string): Locator => listed().getByRole("row").filter({ hasText: type });
@@ -44,17 +46,13 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     const { receiver, page } = journey;
     await journey.addEndpoint("/billing", ["inference.completed", "pipeline.failed"]);
     await journey.open("/deliveries");
-    const answered = createGate();
-    receiver.answer([{ kind: "answer", after: answered.opened }]);
-    await publish(journey.tenant, { data: { model: "signet-1", tokens: 42 } });
-    // Nobody loads the page again where scripts run.
-    await untilLine("inference.completed", "queued");
     const live = page.getByText("Live", { exact: true });
     await journey.until(
       async () => (await live.isVisible()) === javaScript,
       "the word that the list is live",
     );
-    answered.open();
+    await publish(journey.tenant, { data: { model: "signet-1", tokens: 42 } });
+    // Nobody loads the page again where scripts run.
     await untilLine("inference.completed", "delivered");
     expect(await line("inference.completed").innerText()).toContain(`${receiver.url}/billing`);
   });
@@ -181,6 +179,25 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     await journey.follow("Newest");
     expect(await line("inference.completed").count()).toBe(50);
     expect(page.url()).toBe(`${journey.api.publicUrl}/portal/deliveries`);
+  });
+
+  test("the last 24 hours are drawn, and told in numbers", async () => {
+    const { page, tenant } = journey;
+    const endpointId = await journey.addEndpoint("/charts", ["chart.drawn"]);
+    await seedDay({ query }, { tenantId: tenant.tenantId, endpointId });
+    // The numbers may be half a minute old.
+    await eventually(async () => {
+      await journey.open("");
+      const volume = await page.getByRole("img", { name: /^Volume by hour/ }).getAttribute("aria-label");
+      return Number(/: ([\d,]+) deliveries/.exec(volume ?? "")?.[1]?.replace(",", "")) > 500;
+    }, "charts of the day");
+    expect(await page.getByRole("img", { name: /by hour: / }).count()).toBe(3);
+    await journey.check("home");
+    await page.getByText("The numbers").click();
+    expect(
+      await page.getByRole("region", { name: "Deliveries by hour" }).getByRole("row").count(),
+    ).toBeGreaterThan(20);
+    await journey.check("home-numbers");
   });
 
   test("no page complained: no error of a script, nothing that its policy refused", () => {

@@ -69,7 +69,7 @@ function exampleError(code: ErrorCode): SignetError {
     return validationFailed([{ pointer: "/url", code: "required", detail: "is required" }]);
   }
   return new SignetError(code, {
-    detail: ERROR_DESCRIPTIONS[code],
+    detail: ERROR_DESCRIPTIONS[code].meaning,
     extensions: code === "SCOPE_VIOLATION" ? SCOPE_EXTENSIONS : {},
   });
 }
@@ -131,7 +131,7 @@ export function errorExamples(baseUrl: string): Record<string, object> {
     codes.map((code) => {
       const context = { baseUrl, requestId: REQUEST_ID, path: "/v1/webhooks/endpoints" };
       const value = problemDocument(exampleError(code), context);
-      return [code, { summary: ERROR_DESCRIPTIONS[code], value }];
+      return [code, { summary: ERROR_DESCRIPTIONS[code].meaning, value }];
     }),
   );
 }
@@ -193,7 +193,7 @@ export function errorResponses(traits: OperationTraits): Record<string, object> 
 export function errorTable(baseUrl: string): string {
   const rows = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).map(
     (code) =>
-      `| ${ERROR_CATALOGUE[code].status} | [\`${code}\`](${baseUrl}/errors/${errorSlug(code)}) | ${ERROR_DESCRIPTIONS[code]} |`,
+      `| ${ERROR_CATALOGUE[code].status} | [\`${code}\`](${baseUrl}/errors/${errorSlug(code)}) | ${ERROR_DESCRIPTIONS[code].meaning} |`,
   );
   return ["| Status | Code | When |", "| --- | --- | --- |", ...rows].join("\n");
 }

@@ -50,6 +50,10 @@ function stateCondition(state: DeliveryState, placeholder: (value: unknown) => s
   if (state === "EXPIRED") {
     return "(d.state = 'EXPIRED' OR (d.state = 'DEAD_LETTERED' AND d.expires_at <= $2))";
   }
+  if (state === "QUEUED") {
+    // Each half has an index of its own, small while deliveries flow; together they are every queued one.
+    return "((d.state = 'QUEUED' AND d.carrier IS NULL) OR (d.state = 'QUEUED' AND d.carrier IS NOT NULL))";
+  }
   return `d.state = ${placeholder(state)}`;
 }
 

@@ -109,8 +109,16 @@ function followChanges() {
       mark.hidden = !live;
     }
   };
-  stream.addEventListener("open", () => show(true));
   stream.addEventListener("error", () => show(false));
+  const lookAgain = () => {
+    const target = `#${list.id}`;
+    window.htmx.ajax("GET", location.href, { target, select: target, swap: "outerHTML" });
+  };
+  // What changed between the page and its stream was told to nobody.
+  stream.addEventListener("ready", () => {
+    show(true);
+    lookAgain();
+  });
   stream.addEventListener("delivery", () => {
     if (waiting) {
       return;
@@ -118,8 +126,7 @@ function followChanges() {
     waiting = true;
     setTimeout(() => {
       waiting = false;
-      const target = `#${list.id}`;
-      window.htmx.ajax("GET", location.href, { target, select: target, swap: "outerHTML" });
+      lookAgain();
     }, LOOK_AGAIN_MS);
   });
   // Too many streams, or the session is over: the page stays as it is until it is loaded again.

@@ -3,7 +3,7 @@ import type { DeliveryHour } from "../../client/deliveries.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { table } from "../parts.ts";
 
-const [WIDTH, HEIGHT] = [480, 96];
+const [WIDTH, HEIGHT] = [320, 80];
 /** Of an hour's width; the rest is the gap to the next. */
 const BAR = 0.75;
 /** Hours between two marks of the axis. */
@@ -110,6 +110,8 @@ function chart(hours: readonly DeliveryHour[], series: Series): Html {
   });
   const marks = hours.map(
     (hour, index) =>
+      // The last ones would be cut off at the edge.
+      index < hours.length - 2 &&
       Number(clock(hour).slice(0, 2)) % MARK_EVERY === 0 &&
       html`<text x="${(index * step).toFixed(1)}" y="${HEIGHT + 14}">${clock(hour)}</text>`,
   );
@@ -118,13 +120,13 @@ function chart(hours: readonly DeliveryHour[], series: Series): Html {
     <figcaption>${title} ${legend} <strong>${sum}</strong></figcaption>
     <svg
       class="chart"
-      viewBox="0 -4 ${WIDTH} ${HEIGHT + 22}"
+      viewBox="0 -20 ${WIDTH} ${HEIGHT + 38}"
       role="img"
       aria-label="${title} by hour: ${sum}"
     >
       <path d="M0 0H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT}H${WIDTH}" />
       ${bars} ${marks}
-      <text class="top" x="${WIDTH}" y="10">${top}</text>
+      <text class="top" x="${WIDTH}" y="-6">${top}</text>
     </svg>
   </figure>`;
 }

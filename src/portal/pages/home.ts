@@ -39,8 +39,10 @@ async function deadLetterItems({ api }: Visit): Promise<Html[]> {
   }
   const least = groups.next_cursor === null ? "" : "More than ";
   return [
-    html`<strong>${least}${count} ${count === 1 ? "dead letter" : "dead letters"}</strong> can be replayed,
-      for 7 days after the last attempt.`,
+    html`<a href="/portal/dead-letters"
+        >${least}${count.toLocaleString("en")} ${count === 1 ? "dead letter" : "dead letters"}</a
+      >
+      can be replayed, for 7 days after the last attempt.`,
   ];
 }
 

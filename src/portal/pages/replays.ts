@@ -63,7 +63,13 @@ async function replayPage(visit: Visit, id: string, notice?: PageContent["notice
           ...(job.finished_at === null ? [] : [["Ended", moment(job.finished_at)] as const]),
           ["Replay", html`<code>${job.id}</code>`],
         ])}
-        ${changes(visit, job)} ${running && html`<p class="plain"><a href="${path}">Look again</a></p>`}
+        ${changes(visit, job)}
+        ${
+          running &&
+          html`<noscript
+            ><p class="again"><a href="${path}">Look again</a></p></noscript
+          >`
+        }
       </section>
       <p><a href="${REPLAYS}">All replays</a></p>`,
   };
@@ -82,7 +88,7 @@ function listPage({ data, next_cursor: next }: ListAnswer<ReplayJob>): PageConte
               <a href="${DEAD_LETTERS}">Dead letters</a>
             </p>
           </section>`
-        : html`<section aria-label="Replays">
+        : html`<section>
               ${table(
                 "Replays",
                 ["Asked for", "State", "Progress", "Replayed", "Failed"],

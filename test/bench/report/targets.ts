@@ -160,6 +160,20 @@ const LIMITS: readonly Limit[] = [
   },
   { target: "… list of endpoints: p95 ms", atMost: 50, read: found("portal", "endpoints_ms", "p95") },
   { target: "… one endpoint: p95 ms", atMost: 50, read: found("portal", "endpoint_ms", "p95") },
+  { target: "… deliveries: p95 ms", atMost: 50, read: found("portal", "deliveries_ms", "p95") },
+  {
+    target: "… deliveries of an endpoint: p95 ms",
+    atMost: 50,
+    read: found("portal", "deliveries_of_endpoint_ms", "p95"),
+  },
+  ...(["delivered", "queued", "retrying", "cancelled", "expired"] as const).map((state) => ({
+    target: `… ${state} deliveries: p95 ms`,
+    atMost: 50,
+    read: found("portal", `deliveries_${state}_ms`, "p95"),
+  })),
+  { target: "… one delivery: p95 ms", atMost: 50, read: found("portal", "delivery_ms", "p95") },
+  { target: "… dead letters: p95 ms", atMost: 50, read: found("portal", "dead_letters_ms", "p95") },
+  { target: "… largest page with its files, bytes", atMost: 102_400, read: found("portal", "most_bytes") },
   {
     target: "receiver down: ingest/s",
     // Of 250/s on a clock of milliseconds.

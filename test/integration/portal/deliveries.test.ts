@@ -51,6 +51,15 @@ test("the list filters by state, endpoint, type and time, and says what is wrong
   }
 });
 
+test("the filter finds queued deliveries before and after somebody has taken them up", async () => {
+  const [waiting, claimed] = [await deliveryOf(tenant), await deliveryOf(tenant)];
+  await sql(api, "UPDATE deliveries SET carrier = id, claimed_at = now() WHERE id = $1", [claimed]);
+  const { text } = await visitor.get("/portal/deliveries?state=QUEUED");
+  for (const id of [waiting, claimed]) {
+    expect(text).toContain(`/portal/deliveries/${id}"`);
+  }
+});
+
 test("a delivery shows its attempts, and what a receiver answered as text and nothing else", async () => {
   const id = await deliveryOf(tenant);
   await sql(

@@ -1,0 +1,81 @@
+/** `/errors/{slug}` for people: the page that a problem document's `type` leads to. It runs no scripts. */
+import type { FastifyReply } from "fastify";
+import { ERROR_DESCRIPTIONS } from "../api/error-descriptions.ts";
+import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "../errors.ts";
+import { loadAssets } from "./assets.ts";
+import { html, type Html, type Part } from "./html.ts";
+import { document, type PageContent } from "./layout.ts";
+import { badge, facts, table } from "./parts.ts";
+
+const HEADERS = {
+  "content-security-policy":
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+} as const;
+
+/** Answers with a page about errors. */
+export type SendErrorPage = (reply: FastifyReply, code: ErrorCode | undefined) => FastifyReply;
+
+const CODES = Object.keys(ERROR_CATALOGUE) as ErrorCode[];
+
+function list(id: string, heading: string, lines: readonly string[]): Html {
+  return html`<section aria-labelledby="${id}">
+    <h2 id="${id}">${heading}</h2>
+    <ul class="plain-list">
+      ${lines.map((line) => html`<li>${line}</li>`)}
+    </ul>
+  </section>`;
+}
+
+function allErrors(shown: ErrorCode | undefined): Html {
+  return html`<details ${shown === undefined && html`open`}>
+    <summary>All errors</summary>
+    ${table(
+      "All errors",
+      ["Status", "Code", "Meaning"],
+      CODES.map((code) => [
+        ERROR_CATALOGUE[code].status,
+        html`<a href="/errors/${errorSlug(code)}" ${code === shown && html`aria-current="page"`}>${code}</a>`,
+        ERROR_DESCRIPTIONS[code].meaning,
+      ]),
+    )}
+  </details>`;
+}
+
+function contentOf(code: ErrorCode | undefined): PageContent {
+  const others: Part = html`<section aria-label="Errors">${allErrors(code)}</section>`;
+  if (code === undefined) {
+    return { title: "There is no such error", scripted: false, body: others };
+  }
+  const { status, title } = ERROR_CATALOGUE[code];
+  const { meaning, causes, remedies } = ERROR_DESCRIPTIONS[code];
+  return {
+    title,
+    scripted: false,
+    body: html`<section aria-labelledby="meaning">
+        <h2 id="meaning">Meaning</h2>
+        <p>${meaning}</p>
+        ${facts([
+          ["Code", html`<code>${code}</code>`],
+          ["Status", badge(status >= 500 ? "bad" : "wait", `HTTP ${status}`)],
+        ])}
+      </section>
+      ${list("causes", causes.length === 1 ? "Cause" : "Causes", causes)}
+      ${list("remedies", "What to do", remedies)} ${others}`,
+  };
+}
+
+/** Makes the pages; with no code it is the one of errors that do not exist. */
+export function createErrorPages(): SendErrorPage {
+  const assets = loadAssets();
+  return (reply, code) =>
+    reply
+      .code(code === undefined ? ERROR_CATALOGUE.NOT_FOUND.status : 200)
+      .headers(HEADERS)
+      .type("text/html; charset=utf-8")
+      .serializer(String)
+      .send(document(assets, undefined, contentOf(code)));
+}

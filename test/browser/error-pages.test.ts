@@ -1,0 +1,31 @@
+/** `/errors/{slug}` in a real browser: a page that is fit to be read, and no script on it. */
+import { describe, expect, test } from "vitest";
+import { useTestApi } from "../support/api.ts";
+import { BROWSER, complaintsOf, lookAt, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+
+describe.skipIf(BROWSER === undefined)("the page of an error", () => {
+  const api = useTestApi();
+
+  test("is reached from a problem's type, can be read, and leads to the others", async () => {
+    const refused = await api.request("/v1/webhooks/endpoints");
+    const browser = await openBrowser();
+    try {
+      const page = browser.context.pages()[0] ?? (await browser.context.newPage());
+      const complaints = complaintsOf(page);
+      await page.goto(String(refused.body["type"]));
+      expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("Token missing");
+      expect(await page.getByRole("heading", { level: 2, name: "What to do" }).count()).toBe(1);
+      expect({ wrong: await lookAt(page, "error") }).toEqual({ wrong: NOTHING_WRONG });
+      await page.getByText("All errors").click();
+      expect({ wrong: await lookAt(page, "errors") }).toEqual({ wrong: NOTHING_WRONG });
+      await page.getByRole("link", { name: "SCOPE_VIOLATION", exact: true }).click();
+      expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("Scope violation");
+      await page.goto(`${api.publicUrl}/errors/none`);
+      expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("There is no such error");
+      expect({ wrong: await lookAt(page, "error-unknown") }).toEqual({ wrong: NOTHING_WRONG });
+      expect(complaints).toEqual([]);
+    } finally {
+      await browser.close();
+    }
+  });
+});
