@@ -141,7 +141,6 @@ async function trySigning(signer: CheckpointSigner): Promise<SigningResult | und
   const { key, sink, pool } = signer;
   const kept = await sink.newest();
   const last = kept === undefined ? NOTHING : open(kept, signer);
-  await publish(signer, last);
   const head = await readHead(pool);
   if (head.size < last.size) {
     throw new CheckpointRefusedError(
@@ -150,6 +149,8 @@ async function trySigning(signer: CheckpointSigner): Promise<SigningResult | und
   }
   await storeTiles(pool, head.size);
   const tree = await readSigned(signer, last);
+  // Only now: a database that was restored must not get back what it cannot vouch for, and could never lose again.
+  await publish(signer, last);
   await growTo(head.size, tree, signer);
   if (!tree.root.equals(head.root)) {
     throw new CheckpointRefusedError("the head of the log is not that of its entries");

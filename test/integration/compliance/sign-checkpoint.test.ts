@@ -1,6 +1,6 @@
 /** Signing the compliance log: what is signed extends what was signed, whatever becomes of the database. */
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
@@ -196,6 +196,40 @@ describe("a fork is refused", () => {
     await append(50);
     await expect(signCheckpoint(signer())).rejects.toThrow("not those that checkpoint 1 was signed over");
     expect(await checkpointFiles(directory)).toHaveLength(1);
+  });
+
+  test("of a database that was restored, which stays as it is and goes on from what it vouches for, with another key", async () => {
+    await append(300);
+    await signCheckpoint(signer());
+    const before = await head();
+    const { rows } = await superuser.query<{ frontier: Buffer[] }>("SELECT frontier FROM clog_head");
+    const saved = await mkdtemp(join(tmpdir(), "signet-saved-"));
+    await cp(directory, saved, { recursive: true });
+    await append(10);
+    await signCheckpoint(signer());
+    await tamper("DELETE FROM clog WHERE idx >= 300", "DELETE FROM clog_checkpoint WHERE seq = 2");
+    await superuser.query("ALTER TABLE clog_head DISABLE TRIGGER ALL");
+    await superuser.query("UPDATE clog_head SET size = 300, root = $1, frontier = $2", [
+      before.root,
+      rows[0]?.frontier,
+    ]);
+
+    await expect(signCheckpoint(signer())).rejects.toThrow("the log has 300 entries");
+    await append(20);
+    await expect(signCheckpoint(signer())).rejects.toThrow("not those that checkpoint 2 was signed over");
+    // Nothing of what was lost has come back into a table that forgets nothing.
+    expect(await published()).toHaveLength(1);
+
+    const next = createCheckpointKey("test.example/second", randomBytes(32));
+    const trusted = [next, key].map(({ verifierKey }) => parseVerifierKey(verifierKey));
+    const sink = createFileSink(saved, randomBytes);
+    expect(await signCheckpoint(signer({ key: next, trusted, sink }))).toEqual({
+      size: 320,
+      seq: 2,
+      signed: true,
+    });
+    expect(await published()).toHaveLength(2);
+    await rm(saved, { recursive: true });
   });
 
   test.each([
