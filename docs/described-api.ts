@@ -1,5 +1,7 @@
 /** The OpenAPI document of the public API, without a service behind it: no route is called. */
 import { pino } from "pino";
+import { createAdmin } from "../src/api/admin/app.ts";
+import type { AdminServices } from "../src/api/admin/services.ts";
 import { type ApiServices, createApi } from "../src/api/app.ts";
 
 /** The address that stands in the document that is checked in. */
@@ -11,6 +13,22 @@ const nobody: unknown = new Proxy(() => undefined, {
   apply: () => nobody,
 });
 
+/** Services that do nothing, besides what is known of them. */
+function servicesWith<T>(known: object): T {
+  return new Proxy(known, {
+    get: (target, name) => (name in target ? (Reflect.get(target, name) as unknown) : nobody),
+  }) as unknown as T;
+}
+
+/** The operators' document, as it is served at `/admin/v1/openapi.json`. */
+export async function describedAdmin(): Promise<Record<string, unknown>> {
+  const known = { baseUrl: PUBLIC_URL, log: pino({ level: "silent" }), uiOrigin: undefined };
+  const server = await createAdmin(servicesWith<AdminServices>(known));
+  const document = server.swagger() as unknown as Record<string, unknown>;
+  await server.close();
+  return document;
+}
+
 /** The document, as it is served at `/openapi.json`. */
 export async function describedApi(): Promise<Record<string, unknown>> {
   const known = {
@@ -18,10 +36,7 @@ export async function describedApi(): Promise<Record<string, unknown>> {
     log: pino({ level: "silent" }),
     readiness: [],
   };
-  const services = new Proxy(known, {
-    get: (target, name) => (name in target ? (Reflect.get(target, name) as unknown) : nobody),
-  });
-  const server = await createApi(services as unknown as ApiServices);
+  const server = await createApi(servicesWith<ApiServices>(known));
   const document = server.swagger() as unknown as Record<string, unknown>;
   await server.close();
   return document;

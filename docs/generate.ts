@@ -2,7 +2,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cliReference } from "./cli-reference.ts";
-import { describedApi } from "./described-api.ts";
+import { describedAdmin, describedApi } from "./described-api.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -16,6 +16,10 @@ async function update(name: string, make: (before: string) => Promise<string>): 
 }
 
 await update("docs/openapi.json", async () => `${JSON.stringify(await describedApi(), null, 2)}\n`);
+await update(
+  "docs/openapi-operators.json",
+  async () => `${JSON.stringify(await describedAdmin(), null, 2)}\n`,
+);
 for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);
 }

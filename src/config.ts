@@ -439,6 +439,11 @@ export function configFromProcess(asks?: ConfigFor): Config {
   return loadConfig(process.env, asks);
 }
 
+/** The same where nobody has said that it is development. */
+export function developmentConfigFromProcess(): Config {
+  return loadConfig({ ...process.env, SIGNET_ENV: "development" });
+}
+
 /** `loadOperatorSettings` for the running process. */
 export function operatorSettingsFromProcess(): OperatorSettings {
   return loadOperatorSettings(process.env);

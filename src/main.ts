@@ -9,6 +9,7 @@ import {
   ConfigError,
   type ConfigFor,
   configFromProcess,
+  developmentConfigFromProcess,
   operatorSettingsFromProcess,
   processEnvironment,
   withoutColour,
@@ -86,15 +87,36 @@ async function migrate(): Promise<void> {
   await runMigrate(config, createLogger({ level: config.logLevel }));
 }
 
+function replayCount(given: unknown): number {
+  if (given === undefined) {
+    return 0;
+  }
+  if (typeof given !== "string" || !/^\d{1,6}$/.test(given)) {
+    throw new CommandError("--replay takes a whole number.", { exitCode: EXIT.usage });
+  }
+  return Number(given);
+}
+
+/** Beside `npm start`, which is development, nobody has set anything. */
+async function doctorsConfig(): Promise<Config> {
+  const { isStartedHere } = await import("./embedded/addresses.ts");
+  const { SIGNET_ENV: environment, SIGNET_DATABASE_URL: database } = processEnvironment();
+  const beside =
+    (environment ?? "") === "" &&
+    (database ?? "") === "" &&
+    (await isStartedHere(operatorSettingsFromProcess()));
+  return beside ? developmentConfigFromProcess() : configFromProcess();
+}
+
 async function doctor(options: Readonly<Record<string, unknown>>): Promise<void> {
   const { withEmbeddedAddresses } = await import("./embedded/addresses.ts");
-  const config = await withEmbeddedAddresses(configFromProcess());
+  const config = await withEmbeddedAddresses(await doctorsConfig());
   const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
   const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
   const { runDoctor } = await import("./processes/doctor.ts");
   const findings = await runDoctor({
     config: { ...config, databaseUrl, temporalAddress },
-    replay: Number(options["replay"] ?? 0),
+    replay: replayCount(options["replay"]),
   });
   const well = findings.every(({ ok }) => ok);
   if (options["json"] === true) {
@@ -163,6 +185,14 @@ const PROCESSES: ProcessRunners = {
   doctor,
   migrate,
 };
+
+// Who reads the output has had enough, as `head` does.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") {
+    process.stderr.write(`signet: the output cannot be written: ${error.message}\n`);
+  }
+  process.exit(EXIT.failed);
+});
 
 try {
   const code = await runCommandLine(

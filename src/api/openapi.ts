@@ -4,6 +4,7 @@ import type { FastifyContextConfig } from "fastify";
 import { describe, type Document } from "./openapi/describe.ts";
 import { errorTable } from "./openapi/errors.ts";
 import type { OperationTexts } from "./openapi/operation.ts";
+import { OPERATOR_OPERATIONS, OPERATOR_TAGS } from "./openapi/operator-operations.ts";
 import { TOKEN_OPERATIONS } from "./openapi/token-operations.ts";
 import { WEBHOOK_OPERATIONS } from "./openapi/webhook-operations.ts";
 import { describeWebhooks } from "./openapi/webhooks.ts";
@@ -59,7 +60,14 @@ const SECURITY_SCHEMES = {
       "Signed producers: `sha256=` and the hexadecimal HMAC-SHA-256 of the body under the credential's signing secret",
   },
 } as const;
-const OPERATOR_SCHEMES = { operator: { type: "http", scheme: "bearer" } } as const;
+const OPERATOR_SCHEMES = {
+  operator: {
+    type: "http",
+    scheme: "bearer",
+    description:
+      "An operator's token. An operator whose certificate is known needs none. `x-operator-role` says which role an operation takes: `security` may do what `provision` may, and that what `read` may.",
+  },
+} as const;
 /** The plugin's types know the kinds of OpenAPI 3.0 only: `mutualTLS` came with 3.1. */
 type SecuritySchemes = Exclude<
   NonNullable<FastifyDynamicSwaggerOptions["openapi"]>["components"],
@@ -95,10 +103,15 @@ function declarations({ scopes, operator, audits, signatures }: FastifyContextCo
   };
 }
 
-function introduction(baseUrl: string): string {
-  return `Short-lived signed tokens and signed webhooks.
+const TENANTS_WAY_IN = `Short-lived signed tokens and signed webhooks.
 
-Get a token with \`POST /v1/auth/token\` and send it as \`Authorization: Bearer\`. Times are RFC 3339 in UTC. Lists are paged with \`limit\` and \`cursor\`. Every POST but the OAuth endpoints takes an \`Idempotency-Key\`. Members and parameters that are not known are refused. Every answer has an \`X-Request-Id\`.
+Get a token with \`POST /v1/auth/token\` and send it as \`Authorization: Bearer\`.`;
+const OPERATORS_WAY_IN = `The operators' API of Signet, on a listener of its own.
+
+Send an operator's token as \`Authorization: Bearer\`. \`x-audits\` names the entries of the compliance log that an operation writes.`;
+
+function introduction(baseUrl: string, wayIn: string): string {
+  return `${wayIn} Times are RFC 3339 in UTC. Lists are paged with \`limit\` and \`cursor\`. Every POST but the OAuth endpoints takes an \`Idempotency-Key\`. Members and parameters that are not known are refused. Every answer has an \`X-Request-Id\`.
 
 ## Errors
 
@@ -114,18 +127,20 @@ export async function collectOpenApi(
   { address, baseUrl, audience }: OpenApiOptions,
 ): Promise<void> {
   const tenants = audience === "tenants";
-  const texts: OperationTexts = tenants ? { ...TOKEN_OPERATIONS, ...WEBHOOK_OPERATIONS } : {};
+  const texts: OperationTexts = tenants
+    ? { ...TOKEN_OPERATIONS, ...WEBHOOK_OPERATIONS }
+    : OPERATOR_OPERATIONS;
   await server.register(swagger, {
     openapi: {
       openapi: "3.1.0",
       info: {
         title: tenants ? "Signet" : "Signet for operators",
         version: "1",
-        description: introduction(baseUrl),
+        description: introduction(baseUrl, tenants ? TENANTS_WAY_IN : OPERATORS_WAY_IN),
         license: { name: "Apache-2.0", identifier: "Apache-2.0" },
       },
       servers: [{ url: address }],
-      ...(tenants ? { tags: TAGS } : {}),
+      tags: tenants ? TAGS : OPERATOR_TAGS,
       components: {
         securitySchemes: (tenants
           ? SECURITY_SCHEMES

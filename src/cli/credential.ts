@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { Command } from "commander";
 import { messageOf } from "../thrown.ts";
 import { createAdminCall, segment } from "./admin-client.ts";
+import { addOwn } from "./client/own-credential.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
@@ -23,10 +24,12 @@ async function readJwks(file: string): Promise<unknown> {
   }
 }
 
-/** `signet credential create | list | show`. */
+/** `signet credential create | list | show | revoke | own`. */
 export function credentialCommand(context: CliContext): Command {
   const call = createAdminCall(context);
-  const credential = new Command("credential").description("client ids and secrets");
+  const credential = new Command("credential").description(
+    "client ids and secrets; `own`, for tenants: those of their own",
+  );
 
   credential
     .command("create")
@@ -60,7 +63,7 @@ export function credentialCommand(context: CliContext): Command {
     credential
       .command("list")
       .description("list a principal's credentials, newest first")
-      .requiredOption("--principal <id>", "principal"),
+      .requiredOption("--principal <id>", "principal; a tenant's own are `signet credential own list`"),
   ).action(async (options: ListOptions & { readonly principal: string }) => {
     const page = await call(
       "GET",
@@ -90,5 +93,5 @@ export function credentialCommand(context: CliContext): Command {
       printPage(context, { data: versions, next_cursor: null }, columns, options);
     });
 
-  return addRevoke(credential, context, "credentials");
+  return addOwn(addRevoke(credential, context, "credentials"), context);
 }

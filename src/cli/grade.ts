@@ -13,14 +13,18 @@ import { newId } from "../domain/ids.ts";
 import { gradeReceiver } from "../grader/grade.ts";
 import { decodeSecret } from "../receiver/secret.ts";
 import { connectionOf, mendable, type TenantOptions } from "./connection.ts";
+import { misused, withExamples } from "./client/command.ts";
+import { type ClientOptions, openClient } from "./client/open-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
+import { EXIT } from "./exit-codes.ts";
 import type { OutputOptions } from "./output.ts";
 
-interface GradeCommandOptions extends Partial<TenantOptions>, OutputOptions {
+interface GradeCommandOptions extends Partial<TenantOptions>, ClientOptions {
   readonly secretFile?: string;
   readonly headerBrand: string;
 }
 
+const ENDPOINT_ID = /^ep_[0-9a-z]{1,64}$/;
 const POLL_MS = 1_000;
 /** Two runs of two minutes, and a queue before them. */
 const PATIENCE_MS = 600_000;
@@ -28,10 +32,12 @@ const PATIENCE_MS = 600_000;
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|\[::1\])$/;
 
 /** Without a service, which would have to know who has agreed: a receiver on this machine is the caller's own. */
-async function gradeHere(url: URL, options: GradeCommandOptions): Promise<GradeReport> {
-  const { secretFile, headerBrand } = options;
-  if (secretFile === undefined) {
-    throw new CommandError("--secret-file names the file with the endpoint's secret, whsec_…");
+async function gradeHere(url: URL, secretFile: string, options: GradeCommandOptions): Promise<GradeReport> {
+  const { headerBrand } = options;
+  if (!LOOPBACK.test(url.hostname)) {
+    throw misused(
+      "--secret-file is for receivers on loopback: one elsewhere is graded by the service, which knows that it has agreed.",
+    );
   }
   const secret = await mendable(secretFile, async () => {
     const text = (await readFile(secretFile, "utf8")).trim();
@@ -82,21 +88,39 @@ async function untilEnded(
   throw new CommandError(`grade ${id} has not ended yet; is a worker running?`);
 }
 
-/** Of the tenant's endpoint with that URL. */
-async function gradeThere(url: URL, options: TenantOptions, context: CliContext): Promise<GradeReport> {
+/** As whom the service is asked: by the files that are named, else as every command of a tenant. */
+async function clientOf(options: GradeCommandOptions, context: CliContext): Promise<SignetClient> {
+  const { url, credentialFile } = options;
+  const scopes = ["webhooks:read", "webhooks:write"];
+  if (url === undefined && credentialFile === undefined) {
+    return (await openClient(context, options, scopes)).signet;
+  }
+  if (url === undefined || credentialFile === undefined) {
+    throw misused("--url and --credential-file belong together; without both, a profile says who this is.");
+  }
   const report = (line: string): void => context.stderr(`signet grade: ${line}\n`);
-  const settings = await connectionOf(options, report);
-  const client = await mendable(
-    "--url",
-    () => new SignetClient({ ...settings, scopes: ["webhooks:read", "webhooks:write"] }),
-  );
-  return await mendable("grade", async () => {
-    for await (const endpoint of client.endpoints.list()) {
-      if (endpoint.url === url.href) {
-        return await untilEnded(client, await client.endpoints.grade(endpoint.id));
-      }
+  const settings = await connectionOf({ ...options, url, credentialFile }, report);
+  return await mendable("--url", () => new SignetClient({ ...settings, scopes }));
+}
+
+/** Of the tenant's endpoint with that URL, or that id. */
+async function gradeThere(
+  target: string,
+  options: GradeCommandOptions,
+  context: CliContext,
+): Promise<GradeReport> {
+  const client = await clientOf(options, context);
+  if (ENDPOINT_ID.test(target)) {
+    return await untilEnded(client, await client.endpoints.grade(target));
+  }
+  const { href } = new URL(target);
+  for await (const endpoint of client.endpoints.list({ limit: 100 })) {
+    if (endpoint.url === href) {
+      return await untilEnded(client, await client.endpoints.grade(endpoint.id));
     }
-    throw new CommandError(`there is no endpoint with the URL ${url.href}`);
+  }
+  throw new CommandError(`There is no endpoint with the URL ${href}: \`signet endpoint list\` shows yours.`, {
+    exitCode: EXIT.notFound,
   });
 }
 
@@ -119,30 +143,27 @@ function print(report: GradeReport, { json }: OutputOptions, { stdout }: CliCont
 }
 
 async function runGrade(target: string, options: GradeCommandOptions, context: CliContext): Promise<void> {
-  const url = await mendable(target, () => new URL(target));
-  const { url: service, credentialFile } = options;
-  let report: GradeReport;
-  if (service !== undefined && credentialFile !== undefined) {
-    report = await gradeThere(url, { ...options, url: service, credentialFile }, context);
-  } else if (LOOPBACK.test(url.hostname)) {
-    report = await gradeHere(url, options);
-  } else {
-    throw new CommandError(
-      "--url and --credential-file: a receiver elsewhere is graded by the service, which knows that it has agreed",
-    );
+  if (!ENDPOINT_ID.test(target) && !URL.canParse(target)) {
+    throw misused(`${target} is neither a URL nor the id of an endpoint.`);
   }
+  const report =
+    options.secretFile === undefined
+      ? await gradeThere(target, options, context)
+      : await gradeHere(new URL(target), options.secretFile, options);
   print(report, options, context);
   if (report.findings.length > 0) {
-    throw new CommandError(`${report.findings.length} found`);
+    const { length } = report.findings;
+    throw new CommandError(`${length} ${length === 1 ? "finding" : "findings"}.`);
   }
 }
 
 /** `signet grade`. */
 export function gradeCommand(context: CliContext): Command {
-  return new Command("grade")
+  const command = new Command("grade")
     .description("try a receiver of webhooks with good and bad deliveries, and say what it gets wrong")
-    .argument("<receiver>", "its URL: of an ACTIVE endpoint, or on loopback")
-    .option("--url <address>", "where the service is")
+    .argument("<receiver>", "id or URL of an ACTIVE endpoint; with --secret-file a URL on loopback")
+    .option("--profile <name>", "a profile that `signet login` has written")
+    .option("--url <address>", "where the service is, instead of a profile; with --credential-file")
     .option("--credential-file <file>", "the credential; rewritten when its secret is rotated")
     .option("--cert <file>", "client certificate of mutual TLS, PEM")
     .option("--key <file>", "its key, PEM")
@@ -156,4 +177,10 @@ export function gradeCommand(context: CliContext): Command {
     .action(async (receiver: string, options: GradeCommandOptions) => {
       await runGrade(receiver, options, context);
     });
+  return withExamples(
+    command,
+    "signet grade ep_…",
+    "signet grade https://hooks.example.com/signet --json",
+    "signet grade http://127.0.0.1:9000/ --secret-file secret.txt",
+  );
 }

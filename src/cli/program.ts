@@ -25,12 +25,25 @@ import { PROCESS_COMMANDS, type ProcessName, type RunProcess } from "./process-c
 import { certificateCommand, tokenCommand } from "./revocation.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
+import { VERSION } from "../version.ts";
 
 export type ProcessRunners = Readonly<Record<ProcessName, RunProcess>>;
 
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
+}
+
 /** Passes the output settings on to every command: commander copies them only to those it makes itself. */
 function adopt(program: Command, context: CliContext): void {
-  program.exitOverride().configureOutput({ writeOut: context.stdout, writeErr: context.stderr });
+  program
+    .exitOverride()
+    .showHelpAfterError(`\`${pathOf(program)} --help\` says more.`)
+    .configureOutput({
+      writeOut: context.stdout,
+      writeErr: context.stderr,
+      // As all other errors begin.
+      outputError: (text, write) => write(text.replace(/^error: /, "signet: ")),
+    });
   for (const command of program.commands) {
     adopt(command, context);
   }
@@ -62,6 +75,7 @@ function exitCodesHelp(): string {
 export function createProgram(context: CliContext, runners?: ProcessRunners): Command {
   const program = new Command("signet")
     .description("Short-lived signed tokens and signed webhooks")
+    .version(VERSION, "--version", "show the version")
     .enablePositionalOptions()
     .addHelpText("after", exitCodesHelp());
   addAll(program, "Trying things out:", [listenCommand(context), triggerCommand(context)]);

@@ -9,6 +9,11 @@ export const DATABASE_PASSWORD_FILE = "database-password";
 export const EMBEDDED_LOGIN = "signet";
 const EMBEDDED_DATABASE = "signet";
 
+/** Whether the embedded parts have been started in this home. */
+export async function isStartedHere({ home }: Pick<Config, "home">): Promise<boolean> {
+  return (await readKey(join(home, DATABASE_PASSWORD_FILE))) !== undefined;
+}
+
 /** The settings, with the addresses of the embedded parts where none are set and they have been started once. */
 export async function withEmbeddedAddresses(config: Config): Promise<Config> {
   if (!config.development) {

@@ -1,6 +1,6 @@
 /** The command line inside the test's own process, with the settings that a test gives it. */
 import { runCommandLine } from "../../src/cli/program.ts";
-import { type Environment, loadOperatorSettings } from "../../src/config.ts";
+import { type Environment, loadClientSettings, loadOperatorSettings } from "../../src/config.ts";
 
 export interface CommandRun {
   readonly code: number;
@@ -8,16 +8,23 @@ export interface CommandRun {
   readonly stderr: string;
 }
 
+export interface CommandSurroundings {
+  readonly fetch?: typeof fetch;
+  /** Settings of tenants' commands; without them there are none. */
+  readonly asTenant?: Environment;
+}
+
 /** Runs a command to its end. */
 export async function runSignet(
   line: readonly string[],
   environment: Environment,
-  fetchThere: typeof fetch = fetch,
+  { fetch: fetchThere = fetch, asTenant }: CommandSurroundings = {},
 ): Promise<CommandRun> {
   const out: string[] = [];
   const err: string[] = [];
   const code = await runCommandLine(line, {
     settings: () => loadOperatorSettings(environment),
+    ...(asTenant === undefined ? {} : { clientSettings: () => loadClientSettings(asTenant) }),
     stdout: (text) => void out.push(text),
     stderr: (text) => void err.push(text),
     fetch: fetchThere,

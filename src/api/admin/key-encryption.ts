@@ -38,7 +38,7 @@ function writeCursor(position: RewrapPosition | undefined): string | null {
 
 /** The key-encryption keys, as far as operators deal with them. */
 export function registerKeyEncryptionRoutes(server: SignetServer, services: AdminServices): void {
-  const tags = ["signing-keys"];
+  const tags = ["key-encryption"];
 
   server.post(
     "/admin/v1/key-encryption/rewrap",

@@ -33,7 +33,7 @@ const Principal = Type.Object({
   id: Id("principal"),
   tenant_id: Id("tenant"),
   role_id: Id("role"),
-  name: Type.String(),
+  name: Type.String({ examples: ["billing"] }),
   region: Type.String(),
   environment: Environment,
   scopes: Type.Array(Type.String()),

@@ -32,7 +32,7 @@ const Scopes = Type.Array(Type.String({ pattern: SCOPE_PATTERN }), { minItems: 1
 const Role = Type.Object({
   id: Id("role"),
   tenant_id: Id("tenant"),
-  name: Type.String(),
+  name: Type.String({ examples: ["publisher"] }),
   scopes: Type.Array(Type.String()),
   created_at: Timestamp,
 });

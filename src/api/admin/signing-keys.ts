@@ -24,7 +24,9 @@ const SigningKey = Type.Object({
   revocation_reason: Nullable(Type.String()),
 });
 
-const KidParams = Closed({ kid: Type.String({ pattern: KID }) });
+const KidParams = Closed({
+  kid: Type.String({ pattern: KID, examples: ["G6s2z2ajjxLpSAWh1lKiDty0dhO9ArvBI3Zt1pB5Svk"] }),
+});
 const ReasonText = Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\p{Cc}]+$" });
 
 /** The state at this moment, whatever the schedule has carried out. */

@@ -27,7 +27,7 @@ import type { AdminServices } from "./services.ts";
 
 export const Tenant = Type.Object({
   id: Id("tenant"),
-  name: Type.String(),
+  name: Type.String({ examples: ["Acme"] }),
   region: Type.String(),
   state: OneOf(TENANT_STATES),
   platform: Type.Boolean(),

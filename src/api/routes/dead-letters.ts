@@ -7,7 +7,7 @@ import { SignetError } from "../../errors.ts";
 import { callerOf } from "../caller.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
-import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, IdParams, MetadataQuery, Page, PageQuery } from "../schemas/common.ts";
 import {
   DeadLetter as DeadLetterSchema,
   DeadLetterGroup,
@@ -160,7 +160,7 @@ function registerExport(server: SignetServer, exportDeadLetters: ExportDeadLette
         tags: TAGS,
         description:
           "Every dead letter that the filters find, with its event: a JSON object a line, newest first",
-        querystring: Closed(DeliveryFilters),
+        querystring: Closed({ ...DeliveryFilters, ...MetadataQuery }),
         response: { 200: { description: "application/x-ndjson", type: "string" } },
       },
     },

@@ -12,7 +12,7 @@ export const EXPIRES_IN_DAYS = 90;
 
 export const Operator = Type.Object({
   id: Id("operator"),
-  name: Type.String(),
+  name: Type.String({ examples: ["Ada"] }),
   role: OneOf(OPERATOR_ROLES),
   state: OneOf(["ACTIVE", "REVOKED"]),
   san_uri: Nullable(Type.String()),

@@ -92,6 +92,25 @@ export function wholeNumber(option: string, value: string): number {
   return Number(value);
 }
 
+/** `key=value`, any number of times, as members of an object. */
+export function membersOf(
+  option: string,
+  pairs: readonly string[] | undefined,
+): Readonly<Record<string, string>> | undefined {
+  if (pairs === undefined) {
+    return undefined;
+  }
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [, key, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
+      if (key === undefined || value === undefined) {
+        throw misused(`${option} takes key=value, not ${pair}`);
+      }
+      return [key, value];
+    }),
+  );
+}
+
 /** `a,b c` → `["a", "b", "c"]`. */
 export function words(value: string): string[] {
   return value.split(/[\s,]+/).filter((word) => word !== "");

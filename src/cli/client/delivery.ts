@@ -1,9 +1,10 @@
-/** `signet delivery list | show | retry | cancel`. */
+/** `signet delivery list | tail | show | retry | cancel`. */
 import { Command, Option } from "commander";
 import type { DeliveryFilter, DeliveryState } from "../../client/deliveries.ts";
 import type { CliContext } from "../context.ts";
 import { printPage, printResource } from "../output.ts";
-import { asTenant, wholeNumber, withExamples } from "./command.ts";
+import { asTenant, membersOf, wholeNumber, withExamples } from "./command.ts";
+import { addTail } from "./delivery-tail.ts";
 import { given } from "./given.ts";
 import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
 import type { ClientOptions } from "./open-client.ts";
@@ -21,6 +22,7 @@ export interface FilterOptions extends ClientOptions {
   readonly lastError?: string;
   readonly lastStatus?: string;
   readonly reason?: string;
+  readonly metadata?: readonly string[];
 }
 
 type DeliveryListOptions = FilterOptions & PageChoice & { readonly state?: DeliveryState };
@@ -43,9 +45,14 @@ export function withFilter(command: Command): Command {
     );
 }
 
+/** Adds the choice by what endpoints' metadata hold, which lists have and replays do not. */
+export function withMetadata(command: Command): Command {
+  return command.option("--metadata <key=value...>", "to endpoints whose metadata have this member, as text");
+}
+
 /** The filter of the API that the options stand for. */
 export function filterOf(options: FilterOptions): DeliveryFilter {
-  const { endpoint, event, eventType, from, to, lastError, lastStatus, reason } = options;
+  const { endpoint, event, eventType, from, to, lastError, lastStatus, reason, metadata } = options;
   return given({
     endpoint_id: endpoint,
     event_id: event,
@@ -55,7 +62,12 @@ export function filterOf(options: FilterOptions): DeliveryFilter {
     last_error: lastError,
     last_status: lastStatus === undefined ? undefined : wholeNumber("--last-status", lastStatus),
     reason,
+    metadata: membersOf("--metadata", metadata),
   }) as DeliveryFilter;
+}
+
+function stateOption(): Option {
+  return new Option("--state <state>", "in this state").choices(STATES);
 }
 
 /** `signet delivery`. */
@@ -63,11 +75,10 @@ export function deliveryCommand(context: CliContext): Command {
   const delivery = new Command("delivery").description("events on their way to endpoints");
 
   const list = withPages(
-    withFilter(
-      delivery
-        .command("list")
-        .description("list deliveries, newest first")
-        .addOption(new Option("--state <state>", "in this state").choices(STATES)),
+    withMetadata(
+      withFilter(
+        delivery.command("list").description("list deliveries, newest first").addOption(stateOption()),
+      ),
     ),
   );
   asTenant<DeliveryListOptions>(list, context, async ({ signet, options }) => {
@@ -87,7 +98,9 @@ export function deliveryCommand(context: CliContext): Command {
     list,
     "signet delivery list --state RETRYING --endpoint ep_…",
     "signet delivery list --event evt_… --json",
+    "signet delivery list --metadata team=ml",
   );
+  addTail(delivery, context, stateOption());
 
   const show = delivery.command("show <id>").description("show one delivery and its attempts");
   asTenant(show, context, async ({ signet, target, options }) => {

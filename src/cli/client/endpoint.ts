@@ -9,6 +9,8 @@ import {
   misused,
   objectArgument,
   objectOrNull,
+  membersOf,
+  wholeNumber,
   withExamples,
   words,
 } from "./command.ts";
@@ -26,6 +28,7 @@ interface SettingOptions extends ClientOptions {
   readonly header?: readonly string[];
   readonly authentication?: string;
   readonly requireEcho?: boolean;
+  readonly rateLimit?: string;
 }
 
 interface TestOptions extends ClientOptions {
@@ -50,7 +53,7 @@ function headersOf(lines: readonly string[]): Record<string, string> | null {
 
 /** The members that the options name; `null` takes away what may be absent. */
 async function settingsOf(options: SettingOptions): Promise<Omit<EndpointChange, "url">> {
-  const { events, description, metadata, filter, header, authentication, requireEcho } = options;
+  const { events, description, metadata, filter, header, authentication, requireEcho, rateLimit } = options;
   return given({
     events: events === undefined ? undefined : words(events),
     description: description === "null" ? null : description,
@@ -62,6 +65,12 @@ async function settingsOf(options: SettingOptions): Promise<Omit<EndpointChange,
         ? undefined
         : ((await jsonArgument("--authentication", authentication)) as NewAuthentication | null),
     require_echo: requireEcho,
+    rate_limit:
+      rateLimit === undefined
+        ? undefined
+        : rateLimit === "null"
+          ? null
+          : wholeNumber("--rate-limit", rateLimit),
   });
 }
 
@@ -76,6 +85,7 @@ function withSettings(command: Command): Command {
       "--authentication <json>",
       "how deliveries sign in at the receiver; best @file, as it has secrets",
     )
+    .option("--rate-limit <number>", "deliveries a second at most, 1 to 1000; null for no limit")
     .option("--require-echo", "only an answer that holds the ping's challenge verifies it");
 }
 
@@ -116,10 +126,15 @@ function addCreation(endpoint: Command, context: CliContext): void {
 }
 
 function addReads(endpoint: Command, context: CliContext): void {
-  const list = withPages(endpoint.command("list").description("list endpoints, newest first"));
-  asTenant<PageChoice>(list, context, async ({ signet, options }) => {
+  const list = withPages(endpoint.command("list").description("list endpoints, newest first")).option(
+    "--metadata <key=value...>",
+    "whose metadata have this member, as text",
+  );
+  type Options = PageChoice & { readonly metadata?: readonly string[] };
+  asTenant<Options>(list, context, async ({ signet, options }) => {
+    const filter = { ...pageOf(options), ...given({ metadata: membersOf("--metadata", options.metadata) }) };
     const columns = ["id", "state", "url", "events", "disabled_reason", "created_at"];
-    await printList(context, signet.endpoints.list(pageOf(options)), columns, options);
+    await printList(context, signet.endpoints.list(filter), columns, options);
   });
   const show = endpoint.command("show <id>").description("show one endpoint, without its secret");
   asTenant(show, context, async ({ signet, target, options }) => {

@@ -12,6 +12,7 @@ import type { CliContext } from "../context.ts";
 import { CommandError } from "../exit-codes.ts";
 import { printable } from "../output.ts";
 import { asTenant, type Invocation, misused, wholeNumber, withExamples, words } from "./command.ts";
+import { untilInterrupted } from "./interrupted.ts";
 import { type LocalReceiver, type ReceivedDelivery, startLocalReceiver } from "./local-receiver.ts";
 import type { ClientOptions } from "./open-client.ts";
 
@@ -33,26 +34,6 @@ interface ListenOptions extends ClientOptions {
   readonly forwardTo?: string;
   readonly url?: string;
   readonly count?: string;
-}
-
-/** Resolves with nothing when somebody ends the command. */
-function untilInterrupted(): { readonly interrupted: Promise<void>; readonly forget: () => void } {
-  const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-  let stop = (): void => undefined;
-  const interrupted = new Promise<void>((resolve) => {
-    stop = resolve;
-    for (const signal of signals) {
-      process.on(signal, stop);
-    }
-  });
-  return {
-    interrupted,
-    forget: () => {
-      for (const signal of signals) {
-        process.off(signal, stop);
-      }
-    },
-  };
 }
 
 /** Whether nobody answers there any more. */

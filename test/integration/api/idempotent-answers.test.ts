@@ -250,7 +250,7 @@ describe("a tenant's credential", () => {
 
 describe("the command line", () => {
   const signet = async (line: readonly string[], lossy: typeof fetch): Promise<CommandRun> =>
-    await runSignet([...line, "--json"], api.environment, lossy);
+    await runSignet([...line, "--json"], api.environment, { fetch: lossy });
 
   test("gets a credential whose first answer was lost, and makes one", async () => {
     const before = await count("credentials");

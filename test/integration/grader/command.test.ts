@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { loadConfig } from "../../../src/config.ts";
+import { type Environment, loadConfig } from "../../../src/config.ts";
 import type { GradeReport } from "../../../src/grader/grade.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { startWorker } from "../../../src/processes/worker.ts";
@@ -27,6 +27,8 @@ const PATIENCE_MS = 120_000;
 const secret = generateSecret(randomBytes);
 let directory: string;
 let secretFile: string;
+/** Who a tenant's command is; nobody unless a test says so. */
+let tenantSettings: Environment = {};
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "signet-grade-"));
@@ -39,7 +41,8 @@ afterAll(async () => {
 });
 
 async function signet(...line: readonly string[]): Promise<CommandRun> {
-  return await runSignet(line, api.environment);
+  const asTenant = { SIGNET_HOME: directory, SIGNET_CONFIG_DIR: directory, ...tenantSettings };
+  return await runSignet(line, api.environment, { asTenant });
 }
 
 async function gradeHere(handle: Handler, ...options: readonly string[]): Promise<CommandRun> {
@@ -67,7 +70,7 @@ describe("a receiver on loopback", () => {
     async () => {
       const handle = processing(acceptByHand(secret, { checkHeaderTime: false }), { echo: false });
       const { code, stdout, stderr } = await gradeHere(handle);
-      expect({ code, stderr }).toEqual({ code: 1, stderr: "signet: 1 found\n" });
+      expect({ code, stderr }).toEqual({ code: 1, stderr: "signet: 1 finding.\n" });
       expect(stdout).toContain("score 60 of 100");
       expect(stdout).toContain("[timestamp_header_trusted: fresh_timestamp_header]");
       expect(stdout).toContain("sent_at");
@@ -78,16 +81,26 @@ describe("a receiver on loopback", () => {
 });
 
 test.each([
-  ["https://hooks.example.com/", "--url and --credential-file"],
-  ["http://10.0.0.1/", "--url and --credential-file"],
-  ["http://localhost:9000/", "--url and --credential-file"],
-  ["http://127.0.0.1.example.com/", "--url and --credential-file"],
-  ["http://127.0.0.1:9000/", "--secret-file"],
-  ["not a URL", "Invalid URL"],
-])("%s alone is not graded", async (url, message) => {
-  const { code, stderr } = await signet("grade", url);
-  expect(code).toBe(1);
-  expect(stderr).toContain(message);
+  "https://hooks.example.com/",
+  "http://10.0.0.1/",
+  "http://localhost:9000/",
+  "http://127.0.0.1.example.com/",
+])("%s is not graded from here, which nobody there has agreed to", async (url) => {
+  const { code, stderr } = await signet("grade", url, "--secret-file", secretFile);
+  expect(code).toBe(2);
+  expect(stderr).toContain("loopback");
+});
+
+test.each([
+  [2, ["not a URL"], "neither a URL nor the id"],
+  [2, ["https://hooks.example.com/", "--url", "https://signet.example"], "--credential-file"],
+  [4, ["https://hooks.example.com/"], "signet login"],
+  [4, ["http://127.0.0.1:9000/"], "signet login"],
+])("%d for %j, with what is missing", async (code, line, message) => {
+  expect(await signet("grade", ...line)).toMatchObject({
+    code,
+    stderr: expect.stringContaining(message) as string,
+  });
 });
 
 test(
@@ -110,13 +123,23 @@ test(
     const worker = await startWorker({ config, log: createLogger({ level: "error" }) });
     const service = ["--url", api.publicUrl, "--credential-file", credentialFile];
     const graded = await signet("grade", receiver.url, ...service, "--json");
+    tenantSettings = {
+      SIGNET_API_URL: api.publicUrl,
+      SIGNET_CLIENT_ID: clientId,
+      SIGNET_CLIENT_SECRET: clientSecret,
+    };
+    const byProfile = await signet("grade", endpoint.id, "--json");
     const other = await signet("grade", `${receiver.url}/other`, ...service);
     await worker.close();
     await receiver.close();
     expect({ code: graded.code, stderr: graded.stderr }).toEqual({ code: 0, stderr: "" });
     expect(JSON.parse(graded.stdout) as GradeReport).toMatchObject({ score: 100, findings: [] });
-    expect(other.stderr).toContain("there is no endpoint with the URL");
-    expect(other.code).toBe(1);
+    expect(other).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("There is no endpoint with the URL") as string,
+    });
+    expect(byProfile).toMatchObject({ code: 0, stderr: "" });
+    expect(JSON.parse(byProfile.stdout) as GradeReport).toMatchObject({ score: 100 });
   },
   PATIENCE_MS,
 );

@@ -5,9 +5,11 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import type { ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { beforeAll, describe, expect, test } from "vitest";
-import { describedApi } from "../../../docs/described-api.ts";
+import { describedAdmin, describedApi } from "../../../docs/described-api.ts";
+import { OPERATOR_OPERATIONS } from "../../../src/api/openapi/operator-operations.ts";
 import { TOKEN_OPERATIONS } from "../../../src/api/openapi/token-operations.ts";
 import { WEBHOOK_OPERATIONS } from "../../../src/api/openapi/webhook-operations.ts";
+import type { OperationTexts } from "../../../src/api/openapi/operation.ts";
 import { ERROR_CATALOGUE } from "../../../src/errors.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
@@ -35,7 +37,7 @@ interface Operation {
 }
 interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly webhooks: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly webhooks?: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly tags: readonly { readonly name: string }[];
   readonly components: {
     readonly schemas: Readonly<Record<string, object>>;
@@ -44,11 +46,25 @@ interface Document {
   readonly info: { readonly description: string };
 }
 
-let document: Document;
+interface Described {
+  readonly document: Document;
+  /** Where it is kept. */
+  readonly file: string;
+  readonly texts: OperationTexts;
+}
 
-beforeAll(async () => {
-  document = (await describedApi()) as unknown as Document;
-});
+const DOCUMENTS: Readonly<Record<string, () => Promise<Described>>> = {
+  tenants: async () => ({
+    document: (await describedApi()) as unknown as Document,
+    file: "openapi.json",
+    texts: { ...TOKEN_OPERATIONS, ...WEBHOOK_OPERATIONS },
+  }),
+  operators: async () => ({
+    document: (await describedAdmin()) as unknown as Document,
+    file: "openapi-operators.json",
+    texts: OPERATOR_OPERATIONS,
+  }),
+};
 
 function operationsOf(section: Document["paths"]): [string, Operation][] {
   return Object.entries(section).flatMap(([path, operations]) =>
@@ -59,83 +75,110 @@ function operationsOf(section: Document["paths"]): [string, Operation][] {
   );
 }
 
-test("docs/openapi.json is what the routes make of it: run `npm run docs` when this fails", async () => {
-  const kept = JSON.parse(await readFile(join(REPOSITORY, "docs", "openapi.json"), "utf8")) as unknown;
-  expect(kept).toEqual(document);
-});
+describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
+  let described: Described;
+  let document: Document;
 
-test("the document is valid OpenAPI 3.1", async () => {
-  const { valid, errors } = await new Validator().validate(structuredClone(document) as never);
-  expect(errors).toBeUndefined();
-  expect(valid).toBe(true);
-});
-
-test("every operation has a text, and every text an operation", () => {
-  const served = operationsOf(document.paths).map(([name]) => name);
-  const told = Object.keys({ ...TOKEN_OPERATIONS, ...WEBHOOK_OPERATIONS });
-  expect(told.toSorted()).toEqual(served.toSorted());
-});
-
-test("every operation says what it does, under a tag that is explained and an id of its own", () => {
-  const all = [...operationsOf(document.paths), ...operationsOf(document.webhooks)];
-  const tags = new Set(document.tags.map(({ name }) => name));
-  for (const [name, { summary = "", description = "", tags: own = [] }] of all) {
-    expect(summary, name).toMatch(/^[A-Z].*[^.]$/);
-    expect(description, name).toMatch(/\.$/);
-    expect(own.every((tag) => tags.has(tag)) && own.length === 1, name).toBe(true);
-  }
-  const ids = all.map(([, { operationId }]) => operationId);
-  expect(new Set(ids).size).toBe(all.length);
-  expect(ids).not.toContain(undefined);
-});
-
-/** Every schema with an example that stands beside it. */
-function examples(): { name: string; schema: object; value: unknown }[] {
-  const all = [...operationsOf(document.paths), ...operationsOf(document.webhooks)];
-  return all.flatMap(([name, { parameters = [], requestBody, responses }]) => [
-    ...parameters.map(({ name: parameter, schema, example }) => ({
-      name: `${name} ?${parameter}`,
-      schema,
-      value: example,
-    })),
-    ...Object.entries({ request: requestBody ?? {}, ...responses }).flatMap(([part, { content = {} }]) =>
-      Object.values(content).flatMap(({ schema, example, examples: named }) => [
-        ...(named === undefined ? [{ name: `${name} ${part}`, schema, value: example }] : []),
-        ...Object.entries(named ?? {}).map(([title, { value, $ref }]) => ({
-          name: `${name} ${part} ${title}`,
-          schema,
-          value: $ref === undefined ? value : document.components.examples[title]?.value,
-        })),
-      ]),
-    ),
-  ]);
-}
-
-test("every example is there, and is what its schema says", () => {
-  const ajv = new Ajv2020({ strict: false, validateFormats: false });
-  ajv.addSchema({ $id: "https://signet.example/openapi", components: document.components });
-  const checks = new Map<string, ValidateFunction>();
-  const checkOf = (schema: object): ValidateFunction => {
-    const text = JSON.stringify(schema).replaceAll(
-      '"#/components/',
-      '"https://signet.example/openapi#/components/',
-    );
-    const check = checks.get(text) ?? ajv.compile(JSON.parse(text) as object);
-    checks.set(text, check);
-    return check;
-  };
-  const found = examples();
-  const wrong = found.flatMap(({ name, schema, value }) => {
-    const validate = checkOf(schema);
-    return value !== undefined && validate(value)
-      ? []
-      : [`${name}: ${JSON.stringify(value)} ${ajv.errorsText(validate.errors)}`];
+  beforeAll(async () => {
+    described = await (DOCUMENTS[audience] as () => Promise<Described>)();
+    ({ document } = described);
   });
-  expect(wrong).toEqual([]);
-  expect(found.length).toBeGreaterThan(500);
+
+  /** Operations, and what receivers get. */
+  function all(): [string, Operation][] {
+    return [...operationsOf(document.paths), ...operationsOf(document.webhooks ?? {})];
+  }
+
+  test("it is kept as the routes make it: run `npm run docs` when this fails", async () => {
+    const kept = JSON.parse(await readFile(join(REPOSITORY, "docs", described.file), "utf8")) as unknown;
+    expect(kept).toEqual(document);
+  });
+
+  test("it is valid OpenAPI 3.1", async () => {
+    const { valid, errors } = await new Validator().validate(structuredClone(document) as never);
+    expect(errors).toBeUndefined();
+    expect(valid).toBe(true);
+  });
+
+  test("every operation has a text, and every text an operation", () => {
+    const served = operationsOf(document.paths).map(([name]) => name);
+    expect(Object.keys(described.texts).toSorted()).toEqual(served.toSorted());
+  });
+
+  test("every operation says what it does, under a tag that is explained and an id of its own", () => {
+    const tags = new Set(document.tags.map(({ name }) => name));
+    for (const [name, { summary = "", description = "", tags: own = [] }] of all()) {
+      expect(summary, name).toMatch(/^[A-Z].*[^.]$/);
+      expect(description, name).toMatch(/\.$/);
+      expect(own.every((tag) => tags.has(tag)) && own.length === 1, name).toBe(true);
+    }
+    const ids = all().map(([, { operationId }]) => operationId);
+    expect(new Set(ids).size).toBe(all().length);
+    expect(ids).not.toContain(undefined);
+  });
+
+  /** Every schema with an example that stands beside it. */
+  function examples(): { name: string; schema: object; value: unknown }[] {
+    return all().flatMap(([name, { parameters = [], requestBody, responses }]) => [
+      ...parameters.map(({ name: parameter, schema, example }) => ({
+        name: `${name} ?${parameter}`,
+        schema,
+        value: example,
+      })),
+      ...Object.entries({ request: requestBody ?? {}, ...responses }).flatMap(([part, { content = {} }]) =>
+        Object.values(content).flatMap(({ schema, example, examples: named }) => [
+          ...(named === undefined ? [{ name: `${name} ${part}`, schema, value: example }] : []),
+          ...Object.entries(named ?? {}).map(([title, { value, $ref }]) => ({
+            name: `${name} ${part} ${title}`,
+            schema,
+            value: $ref === undefined ? value : document.components.examples[title]?.value,
+          })),
+        ]),
+      ),
+    ]);
+  }
+
+  test("every example is there, and is what its schema says", () => {
+    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    ajv.addSchema({ $id: "https://signet.example/openapi", components: document.components });
+    const checks = new Map<string, ValidateFunction>();
+    const checkOf = (schema: object): ValidateFunction => {
+      const text = JSON.stringify(schema).replaceAll(
+        '"#/components/',
+        '"https://signet.example/openapi#/components/',
+      );
+      const check = checks.get(text) ?? ajv.compile(JSON.parse(text) as object);
+      checks.set(text, check);
+      return check;
+    };
+    const found = examples();
+    const wrong = found.flatMap(({ name, schema, value }) => {
+      const validate = checkOf(schema);
+      return value !== undefined && validate(value)
+        ? []
+        : [`${name}: ${JSON.stringify(value)} ${ajv.errorsText(validate.errors)}`];
+    });
+    expect(wrong).toEqual([]);
+    expect(found.length).toBeGreaterThan(300);
+  });
+
+  test("every operation names the errors of its kind, and no answer is without an example", () => {
+    for (const [name, { responses }] of operationsOf(document.paths)) {
+      expect(Object.keys(responses), name).toEqual(expect.arrayContaining(["400", "429", "500", "503"]));
+      const [success] = Object.entries(responses).filter(([status]) => status.startsWith("2"));
+      const empty = success?.[0] === "204" || name === "POST /v1/auth/revoke";
+      expect(Object.keys(success?.[1].content ?? {}), name).toHaveLength(empty ? 0 : 1);
+    }
+  });
 });
 
 describe("errors", () => {
+  let document: Document;
+
+  beforeAll(async () => {
+    document = (await describedApi()) as unknown as Document;
+  });
+
   test("every code of the catalogue has an example with its own status, and stands in the introduction", () => {
     for (const [code, { status }] of Object.entries(ERROR_CATALOGUE)) {
       expect(document.components.examples[code]?.value, code).toMatchObject({ code, status });
@@ -143,10 +186,7 @@ describe("errors", () => {
     }
   });
 
-  test("every operation names the errors of its kind", () => {
-    for (const [name, { responses }] of operationsOf(document.paths)) {
-      expect(Object.keys(responses), name).toEqual(expect.arrayContaining(["400", "429", "500", "503"]));
-    }
+  test("an operation names those of its own", () => {
     const codes = (name: string, status: string): string[] =>
       Object.keys(
         Object.values(

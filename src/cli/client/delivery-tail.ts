@@ -1,0 +1,78 @@
+/** `signet delivery tail`: deliveries as they change, a line each. */
+import type { Command, Option } from "commander";
+import type { Delivery } from "../../client/deliveries.ts";
+import { systemClock } from "../../domain/clock.ts";
+import type { CliContext } from "../context.ts";
+import { printable } from "../output.ts";
+import { asTenant, type Invocation, wholeNumber, withExamples } from "./command.ts";
+import { untilInterrupted } from "./interrupted.ts";
+import type { ClientOptions } from "./open-client.ts";
+
+interface TailOptions extends ClientOptions {
+  readonly endpoint?: string;
+  readonly eventType?: string;
+  readonly state?: string;
+  readonly count?: string;
+}
+
+/** Attempts of a cycle. */
+const ATTEMPTS_MAX = 17;
+
+function answerOf({ last_status: status, last_error: error }: Delivery): string {
+  return status === null ? (error ?? "-") : String(status);
+}
+
+function lineOf(delivery: Delivery, now: Date): string {
+  const { id, event_type: type, endpoint_id: endpoint, state, attempt_count: attempts } = delivery;
+  const next = delivery.next_attempt_at === null ? "" : `  next ${delivery.next_attempt_at}`;
+  const at = now.toISOString().slice(11, 19);
+  const told = `attempts ${attempts}/${ATTEMPTS_MAX}  last ${answerOf(delivery)}`;
+  return printable(`${at}  ${id}  ${state.padEnd(13)}  ${type}  to ${endpoint}  ${told}${next}`);
+}
+
+function isWanted(delivery: Delivery, { endpoint, eventType, state }: TailOptions): boolean {
+  return (
+    (endpoint === undefined || delivery.endpoint_id === endpoint) &&
+    (eventType === undefined || delivery.event_type === eventType) &&
+    (state === undefined || delivery.state === state)
+  );
+}
+
+async function tail({ signet, options }: Invocation<TailOptions>, context: CliContext): Promise<void> {
+  let left = options.count === undefined ? Infinity : wholeNumber("--count", options.count);
+  const { interrupted, forget } = untilInterrupted();
+  const abort = new AbortController();
+  void interrupted.then(() => abort.abort());
+  try {
+    for await (const delivery of signet.deliveries.stream({ signal: abort.signal })) {
+      if (left > 0 && isWanted(delivery, options)) {
+        const line =
+          options.json === true ? JSON.stringify(delivery) : lineOf(delivery, new Date(systemClock.now()));
+        context.stdout(`${line}\n`);
+        left -= 1;
+      }
+      if (left <= 0) {
+        return;
+      }
+    }
+  } catch (error) {
+    if (!abort.signal.aborted) {
+      throw error;
+    }
+  } finally {
+    forget();
+  }
+}
+
+/** Adds `tail` to the noun. The choice is made here: the service tells every delivery of the tenant. */
+export function addTail(noun: Command, context: CliContext, state: Option): void {
+  const command = noun
+    .command("tail")
+    .description("print deliveries as they change, until Ctrl-C; of the newest 200, looked at once a second")
+    .option("--endpoint <id>", "to this endpoint")
+    .option("--event-type <type>", "of events of this type")
+    .addOption(state)
+    .option("--count <number>", "end after so many lines");
+  asTenant<TailOptions>(command, context, async (invocation) => await tail(invocation, context));
+  withExamples(command, "signet delivery tail", "signet delivery tail --state DEAD_LETTERED --json");
+}

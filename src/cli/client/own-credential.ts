@@ -1,0 +1,202 @@
+/** `signet credential own …`: the credentials of a tenant, for the tenant. Operators have `signet credential` itself. */
+import { Command } from "commander";
+import type { CreatedCredential, NewCredential } from "../../client/credentials.ts";
+import type { CliContext } from "../context.ts";
+import { printPage, printResource } from "../output.ts";
+import { asTenant, misused, objectArgument, wholeNumber, withExamples } from "./command.ts";
+import { given } from "./given.ts";
+import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
+import type { ClientOptions } from "./open-client.ts";
+
+interface CreateOptions extends ClientOptions {
+  readonly principal?: string;
+  readonly sanUri?: string;
+  readonly certificateThumbprint?: readonly string[];
+  readonly workload?: boolean;
+  readonly jwks?: string;
+  readonly overlap?: string;
+}
+
+interface ReasonOptions extends ClientOptions {
+  readonly reason?: string;
+}
+
+interface SigningOptions extends ClientOptions {
+  readonly overlap?: string;
+  readonly version?: string;
+  readonly reason?: string;
+}
+
+function overlapOf({ overlap }: { readonly overlap?: string }): number | undefined {
+  return overlap === undefined ? undefined : wholeNumber("--overlap", overlap);
+}
+
+/** What a credential is bound to, of the one that is made. */
+async function bindingOf(options: CreateOptions): Promise<NewCredential> {
+  const { sanUri, certificateThumbprint, workload, jwks } = options;
+  return given({
+    san_uri: sanUri,
+    certificate_thumbprints: certificateThumbprint,
+    rotation_mode: workload === true ? "workload" : undefined,
+    jwks: jwks === undefined ? undefined : await objectArgument("--jwks", jwks),
+  }) as NewCredential;
+}
+
+function withBinding(command: Command): Command {
+  return command
+    .option("--san-uri <uri>", "spiffe:// URI in the client's certificate")
+    .option(
+      "--certificate-thumbprint <sha256...>",
+      "SHA-256 of the client's certificate, 64 hexadecimal digits",
+    )
+    .option("--workload", "no secret: the client's certificate, or its keys, are its proof")
+    .option("--jwks <json>", "the client's public keys as a JWK set, for --workload; best @file");
+}
+
+/** What is shown once is worth a word, on standard error. */
+function printCreated(context: CliContext, created: CreatedCredential, options: ClientOptions): void {
+  printResource(context, created, options);
+  if (options.json !== true && created.client_secret !== undefined) {
+    context.stderr("The secret is shown now and never again. `signet login --client-id …` keeps it.\n");
+  }
+}
+
+function addReads(own: Command, context: CliContext): void {
+  const list = withPages(own.command("list").description("list the tenant's credentials, newest first"));
+  asTenant<PageChoice>(list, context, async ({ signet, options }) => {
+    const columns = [
+      "id",
+      "client_id",
+      "principal_id",
+      "state",
+      "due_at",
+      "overdue",
+      "ends_at",
+      "created_at",
+    ];
+    await printList(context, signet.credentials.list(pageOf(options)), columns, options);
+  });
+  const show = own.command("show <id>").description("show one credential with the versions of its secret");
+  asTenant(show, context, async ({ signet, target, options }) => {
+    const { versions, ...shown } = await signet.credentials.get(target);
+    if (options.json === true) {
+      printResource(context, { ...shown, versions }, options);
+      return;
+    }
+    printResource(context, shown, options);
+    context.stdout("\n");
+    const columns = ["version", "state", "issued_at", "due_at", "acked_at", "last_used_at", "retire_by"];
+    printPage(context, { data: versions }, columns, options);
+  });
+}
+
+function addChanges(own: Command, context: CliContext): void {
+  const create = withBinding(
+    own
+      .command("create")
+      .description("add a credential; its secret is shown now and never again")
+      .option("--principal <id>", "of this principal; the caller's own unless given"),
+  );
+  asTenant<CreateOptions>(create, context, async ({ signet, options }) => {
+    const body = { ...(await bindingOf(options)), ...given({ principal_id: options.principal }) };
+    printCreated(context, await signet.credentials.create(body), options);
+  });
+  withExamples(
+    create,
+    "signet credential own create",
+    "signet credential own create --json > credential.json",
+  );
+
+  const rotate = withBinding(
+    own
+      .command("rotate <id>")
+      .description("make a credential in the place of one, which ends when the overlap is over")
+      .option("--overlap <seconds>", "how long the one before goes on; one day unless given, 0 ends it now"),
+  );
+  asTenant<CreateOptions>(rotate, context, async ({ signet, target, options }) => {
+    const body = {
+      replaces: target,
+      ...(await bindingOf(options)),
+      ...given({ overlap_seconds: overlapOf(options) }),
+    };
+    printCreated(context, await signet.credentials.create(body), options);
+  });
+  withExamples(rotate, "signet credential own rotate crd_… --overlap 3600");
+
+  const revoke = own
+    .command("revoke <id>")
+    .description("end it at once and for good: its tokens are refused within 250 ms")
+    .option("--reason <text>", "for the compliance log; no personal data");
+  asTenant<ReasonOptions>(revoke, context, async ({ signet, target, options }) => {
+    printResource(
+      context,
+      await signet.credentials.revoke(target, given({ reason: options.reason })),
+      options,
+    );
+  });
+  const require = own
+    .command("require-signature <id> <on|off>")
+    .description("say whether a token alone is enough to publish; `on`: each request is signed as well");
+  asTenant(require, context, async ({ signet, target, args, options }) => {
+    const wanted = args[1];
+    if (wanted !== "on" && wanted !== "off") {
+      throw misused("require-signature takes on or off.");
+    }
+    printResource(context, await signet.credentials.requireSignature(target, wanted === "on"), options);
+  });
+}
+
+const VERSION_COLUMNS = [
+  "version",
+  "state",
+  "fingerprint",
+  "created_at",
+  "last_used_at",
+  "ends_at",
+  "revoked_at",
+];
+
+function signingSecretCommand(context: CliContext): Command {
+  const secret = new Command("signing-secret").description("what a credential signs its publishing with");
+  const list = secret.command("list <credential>").description("list the versions; never their values");
+  asTenant(list, context, async ({ signet, target, options }) => {
+    printPage(context, { data: await signet.credentials.signingSecrets(target) }, VERSION_COLUMNS, options);
+  });
+  const create = secret
+    .command("create <credential>")
+    .description("make one, or the next version; it is shown now and never again")
+    .option(
+      "--overlap <seconds>",
+      "how long the version before goes on; one day unless given, 0 ends all others",
+    );
+  asTenant<SigningOptions>(create, context, async ({ signet, target, options }) => {
+    const made = await signet.credentials.createSigningSecret(
+      target,
+      given({ overlapSeconds: overlapOf(options) }),
+    );
+    printResource(context, made, options);
+  });
+  const revoke = secret
+    .command("revoke <credential>")
+    .description("end versions at once, and erase them")
+    .option("--version <number>", "this one; all unless given")
+    .option("--reason <text>", "for the compliance log; no personal data");
+  asTenant<SigningOptions>(revoke, context, async ({ signet, target, options }) => {
+    const version = options.version === undefined ? undefined : wholeNumber("--version", options.version);
+    const data = await signet.credentials.revokeSigningSecrets(
+      target,
+      given({ version, reason: options.reason }),
+    );
+    printPage(context, { data }, VERSION_COLUMNS, options);
+  });
+  return secret;
+}
+
+/** Adds `own` to `signet credential`. */
+export function addOwn(credential: Command, context: CliContext): Command {
+  const own = new Command("own").description("a tenant's own, over the tenants' API");
+  addReads(own, context);
+  addChanges(own, context);
+  own.addCommand(signingSecretCommand(context));
+  return credential.addCommand(own);
+}

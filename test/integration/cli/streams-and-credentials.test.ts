@@ -1,0 +1,185 @@
+/** A tenant's commands that follow, export and hold credentials: the real binary against a real service. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { Environment } from "../../../src/config.ts";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { provision } from "../../support/factories.ts";
+import { freePort } from "../../support/free-port.ts";
+import { runProcess } from "../../support/processes.ts";
+import { type Run, startSignet } from "../../support/signet-command.ts";
+import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
+
+const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
+
+/** Each command is a process that compiles itself; on a busy machine it takes seconds. */
+vi.setConfig({ testTimeout: 300_000 });
+
+let directory: string;
+let environment: Environment;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "signet-cli-"));
+  const client = await provision(api, {
+    scopes: [...WEBHOOK_SCOPES, "credentials:read", "credentials:write", "credentials:revoke"],
+  });
+  environment = {
+    SIGNET_API_URL: api.publicUrl,
+    SIGNET_CLIENT_ID: client.clientId,
+    SIGNET_CLIENT_SECRET: client.clientSecret,
+    SIGNET_HOME: directory,
+    SIGNET_CONFIG_DIR: join(directory, "config"),
+  };
+});
+
+afterAll(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function signet(...line: readonly string[]): Promise<Run> {
+  return await startSignet(line, environment, "").ended;
+}
+
+async function json<T = Record<string, unknown>>(...line: readonly string[]): Promise<T> {
+  const run = await signet(...line, "--json");
+  expect(run).toMatchObject({ code: 0, stderr: "" });
+  return JSON.parse(run.stdout) as T;
+}
+
+interface Identified {
+  readonly id: string;
+}
+
+/** A disabled endpoint, whose events are dead letters at once. */
+async function deadEndpoint(type: string, team: string): Promise<string> {
+  const url = `http://127.0.0.1:${await freePort()}/hook`;
+  const metadata = JSON.stringify({ team });
+  const line = ["endpoint", "create", url, "--events", type, "--metadata", metadata, "--rate-limit", "5"];
+  const created = await json<Identified>(...line);
+  expect(created).toMatchObject({ rate_limit: 5 });
+  await json("endpoint", "disable", created.id);
+  return created.id;
+}
+
+test("dlq export prints every letter as it was published, by endpoint and by metadata", async () => {
+  const endpoint = await deadEndpoint("export.letter", "export");
+  const token = (await signet("token")).stdout.trim();
+  const data = '{"big":1152921504606846977,"exact":1.0,"b":1,"a":2}';
+  const published = await fetch(`${api.publicUrl}/v1/events`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: `{"type":"export.letter","data":${data}}`,
+  });
+  expect(published.status).toBe(202);
+  for (const chosen of [["--endpoint", endpoint], ["--metadata", "team=export"], []]) {
+    const run = await signet("dlq", "export", ...chosen);
+    expect(run).toMatchObject({ code: 0, stderr: "" });
+    expect(run.stdout).toMatch(/^[^\n]+\n$/);
+    expect(run.stdout).toContain(`"data":${data}`);
+  }
+  expect(await signet("dlq", "export", "--metadata", "team=other")).toEqual({
+    code: 0,
+    stdout: "",
+    stderr: "",
+  });
+  expect(await json<{ data: Identified[] }>("endpoint", "list", "--metadata", "team=export")).toMatchObject({
+    data: [{ id: endpoint }],
+  });
+  const listed = await json<{ data: Identified[] }>("delivery", "list", "--metadata", "team=export");
+  expect(listed.data).toHaveLength(1);
+  expect(await signet("dlq", "list", "--metadata", "team")).toMatchObject({ code: 2, stdout: "" });
+});
+
+test("a reader that leaves early is no crash", async () => {
+  await deadEndpoint("left.early", "early");
+  const events = Array.from({ length: 40 }, () => ({
+    type: "left.early",
+    data: { text: "x".repeat(50_000) },
+  }));
+  const token = (await signet("token")).stdout.trim();
+  await fetch(`${api.publicUrl}/v1/events`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: JSON.stringify({ events }),
+  });
+  const main = join(import.meta.dirname, "..", "..", "..", "src", "bootstrap.mjs");
+  const errors = join(directory, "errors");
+  const output = await runProcess({
+    command: [
+      "bash",
+      "-c",
+      `"${process.execPath}" "${main}" dlq export 2>"${errors}" | head -c 10; cat "${errors}"`,
+    ],
+    cwd: directory,
+    environment: { PATH: "/usr/bin:/bin", ...environment },
+  });
+  expect(output).toBe('{"id":"dlv');
+});
+
+test("delivery tail prints what changes, of what was asked for, until it has enough", async () => {
+  const endpoint = await deadEndpoint("tail.dead", "tail");
+  const running = startSignet(
+    ["delivery", "tail", "--state", "DEAD_LETTERED", "--endpoint", endpoint, "--count", "1", "--json"],
+    environment,
+    "",
+  );
+  let over = false;
+  const ended = running.ended.finally(() => (over = true));
+  // What was published before it listens is not told: until it ends, there is always something new.
+  await eventually(async () => {
+    await json("event", "publish", "tail.other", "--data", "{}");
+    await json("event", "publish", "tail.dead", "--data", "{}");
+    return over;
+  }, "the first line");
+  const run = await ended;
+  expect(run).toMatchObject({ code: 0, stderr: "" });
+  expect(JSON.parse(run.stdout)).toMatchObject({ endpoint_id: endpoint, state: "DEAD_LETTERED" });
+  expect(await signet("delivery", "tail", "--count", "some")).toMatchObject({ code: 2 });
+});
+
+test("a tenant lists, shows, makes, rotates and revokes its own credentials", async () => {
+  const made = await json<Identified & { client_secret: string }>("credential", "own", "create");
+  expect(made.client_secret).toMatch(/^sgn_/);
+  const table = await signet("credential", "own", "list");
+  expect(table.stdout).toMatch(/^ID +CLIENT_ID +PRINCIPAL_ID +STATE +DUE_AT +OVERDUE +ENDS_AT +CREATED_AT\n/);
+  expect(table.stdout).toContain(made.id);
+  const shown = await json<{ versions: object[] }>("credential", "own", "show", made.id);
+  expect(shown).toMatchObject({ id: made.id, versions: [{ version: 1 }] });
+  expect(JSON.stringify(shown)).not.toContain(made.client_secret);
+
+  const next = await signet("credential", "own", "rotate", made.id, "--overlap", "60");
+  expect(next).toMatchObject({ code: 0, stderr: expect.stringContaining("never again") as string });
+  const id = /^id +(crd_\w+)$/m.exec(next.stdout)?.[1] ?? "";
+  expect(await json("credential", "own", "show", made.id)).toMatchObject({ replaced_by: id });
+
+  const signing = await json("credential", "own", "signing-secret", "create", id);
+  expect(signing).toMatchObject({ version: 1, state: "GOOD" });
+  expect(await json("credential", "own", "require-signature", id, "on")).toMatchObject({
+    signature_required: true,
+  });
+  expect(await signet("credential", "own", "require-signature", id, "maybe")).toMatchObject({ code: 2 });
+  await json("credential", "own", "require-signature", id, "off");
+  expect(await json("credential", "own", "signing-secret", "revoke", id)).toMatchObject({
+    data: [{ version: 1, state: "REVOKED" }],
+  });
+  expect(await json("credential", "own", "revoke", id, "--reason", "tried")).toHaveProperty("revocation_id");
+  expect(await json("credential", "own", "show", id)).toMatchObject({ state: "REVOKED" });
+  expect(await signet("credential", "own", "revoke", "crd_000000000000000000000000")).toMatchObject({
+    code: 3,
+  });
+});
+
+test("a command line that was not understood is told where to look, and the version is there to be asked for", async () => {
+  expect(await signet("endpoint", "lst")).toMatchObject({
+    code: 2,
+    stdout: "",
+    stderr: "signet: unknown command 'lst'\n(Did you mean list?)\n`signet endpoint --help` says more.\n",
+  });
+  expect(await signet("credential", "list")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("`signet credential list --help`") as string,
+  });
+  expect((await signet("--version")).stdout).toMatch(/^\d+\.\d+\.\d+\S*\n$/);
+});
