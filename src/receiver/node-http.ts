@@ -1,6 +1,6 @@
 /** A receiver for `node:http`, which is one for Express as well. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { createReceiver, type ReceiverOptions } from "./receive.ts";
+import { createReceiver, type ReceiverOptions, tell } from "./receive.ts";
 
 /** 512 KiB: 256 KiB of data and what stands around them, and room. */
 export const MAX_BODY_BYTES = 524_288;
@@ -68,7 +68,7 @@ export function webhookListener(
     const body = parsedBefore(request) ?? (await readBody(request, maxBodyBytes, bodyMs));
     if (typeof body === "number") {
       if (body === 500) {
-        onError?.(new TypeError("a body parser has read the body: mount the listener before it"));
+        tell(onError, new TypeError("a body parser has read the body: mount the listener before it"));
       }
       // What is left of the body is not read.
       response.writeHead(body, { Connection: "close" }).end();
@@ -80,7 +80,7 @@ export function webhookListener(
 
   return (request, response) => {
     handle(request, response).catch((error: unknown) => {
-      onError?.(error);
+      tell(onError, error);
       response.destroy();
     });
   };

@@ -29,7 +29,10 @@ export interface ReceiverOptions {
   readonly toleranceSeconds?: number;
   readonly futureSeconds?: number;
   readonly headerBrand?: string;
-  /** Hears of what was refused (`VerificationError`) and of what `onEvent`, the store or `secrets` threw. */
+  /**
+   * Hears of what was refused (`VerificationError`) and of what `onEvent`, the store or `secrets` threw. What it throws
+   * itself is dropped: the answer is the same.
+   */
   readonly onError?: (error: unknown) => void;
   /** Unix milliseconds; `Date.now` unless said otherwise. */
   readonly now?: () => number;
@@ -64,6 +67,15 @@ function refusal(error: unknown): WebhookAnswer {
     return answer(error.code === "HEADERS_MALFORMED" ? 400 : 401, { error: error.code });
   }
   return answer(500, { error: "FAILED" });
+}
+
+/** Tells `onError`, whose own failure must not change what is answered. */
+export function tell(onError: ReceiverOptions["onError"], error: unknown): void {
+  try {
+    onError?.(error);
+  } catch {
+    // There is nobody else to tell.
+  }
 }
 
 /** Verifies, drops what was there already, and hands the rest to `onEvent`. */
@@ -129,7 +141,7 @@ export function createReceiver(options: ReceiverOptions): WebhookReceiver {
       try {
         return await process(rawBody, headers);
       } catch (error) {
-        options.onError?.(error);
+        tell(options.onError, error);
         return refusal(error);
       }
     },

@@ -57,6 +57,16 @@ describe("a receiver", () => {
     ]);
   });
 
+  it("answers as ever when who hears of failures fails", async () => {
+    const onError = (): void => {
+      throw new Error("the log is full");
+    };
+    const { receive } = receiver({ onError });
+    const forged = { ...delivery(), body: delivery({ id: "evt_other" }).body.subarray(1) };
+    expect(await receive(forged)).toMatchObject({ status: 401 });
+    expect(await receive()).toEqual({ status: 200, processed: true });
+  });
+
   it("takes an event again that could not be processed", async () => {
     let failing = true;
     const onEvent = (): void => {
