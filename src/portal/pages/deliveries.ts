@@ -20,7 +20,8 @@ import {
   lastAnswer,
 } from "./delivery-parts.ts";
 
-const PAGE = 50;
+/** With all its files a page stays below 100 KB. */
+const PAGE = 25;
 
 /** The state, and how long it stays so. */
 function standing(delivery: Delivery): Part {
