@@ -40,6 +40,7 @@ test("there is a history of every shape", () => {
     "deliver-settled.json",
     "deliver-signal-during-attempt.json",
     "deliver-slow-lane.json",
+    "purge-expired.json",
     "replay-cancelled-described.json",
     "replay-cancelled.json",
     "replay-completed.json",
