@@ -1,6 +1,7 @@
 /** Connections: one pool per database role, so that what a piece of code may touch is PostgreSQL's to say. */
 import { type ClientBase, Pool, type PoolClient, types } from "pg";
 import type { Logger } from "pino";
+import { createInstantParser } from "./instants.ts";
 
 /** The roles that the service's login may take; none bypasses row-level security (migration 0001). */
 export const SERVICE_ROLES = [
@@ -25,6 +26,7 @@ export type { Pool, PoolClient };
 types.setTypeParser(types.builtins.INT8, Number);
 // A `date` is a partition key, `YYYY-MM-DD`; as a Date it would move with the time zone.
 types.setTypeParser(types.builtins.DATE, (text) => text);
+types.setTypeParser(types.builtins.TIMESTAMPTZ, createInstantParser());
 
 export interface PoolOptions {
   readonly url: string;

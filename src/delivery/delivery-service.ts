@@ -21,7 +21,7 @@ import { type HourOfDeliveries, readDeliveryHours } from "../database/repositori
 import type { DeliveryFilter } from "../database/repositories/delivery-filter.ts";
 import { findContentHead, findEvents } from "../database/repositories/events.ts";
 import { tenantHeld } from "../database/repositories/tenants.ts";
-import { tenantTransaction } from "../database/transaction.ts";
+import { tenantRead, tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { SignetError } from "../errors.ts";
@@ -162,7 +162,7 @@ export class DeliveryService {
    * @throws SignetError NOT_FOUND, INVALID_STATE when it is not in the queue, DLQ_ENTRY_EXPIRED
    */
   async replay(tenantId: string, id: string, by: By): Promise<Delivery> {
-    const replayed = await this.#read(tenantId, async (db, now) => {
+    const replayed = await this.#change(tenantId, async (db, now) => {
       await this.#requireRunningTenant(db, tenantId);
       const moved = await replayDeadLetter(db, { tenantId, id, now });
       if (moved !== undefined) {
@@ -191,7 +191,7 @@ export class DeliveryService {
    * @throws SignetError NOT_FOUND, INVALID_STATE when it has no further attempt or the tenant is held
    */
   async retry(tenantId: string, id: string): Promise<Delivery> {
-    const hastened = await this.#read(tenantId, async (db, now) => {
+    const hastened = await this.#change(tenantId, async (db, now) => {
       await this.#requireRunningTenant(db, tenantId);
       return await hastenDelivery(db, { tenantId, id, now });
     });
@@ -213,7 +213,7 @@ export class DeliveryService {
    * @throws SignetError NOT_FOUND, INVALID_STATE when it is over already
    */
   async cancel(tenantId: string, id: string): Promise<Delivery> {
-    const cancelled = await this.#read(
+    const cancelled = await this.#change(
       tenantId,
       async (db, now) => await cancelDelivery(db, { tenantId, id, now }),
     );
@@ -234,6 +234,11 @@ export class DeliveryService {
   }
 
   async #read<T>(tenantId: string, work: (db: Queryable, now: Date) => Promise<T>): Promise<T> {
+    const now = new Date(this.#options.clock.now());
+    return await tenantRead(this.#options.pool, tenantId, async (db) => await work(db, now));
+  }
+
+  async #change<T>(tenantId: string, work: (db: Queryable, now: Date) => Promise<T>): Promise<T> {
     const now = new Date(this.#options.clock.now());
     return await tenantTransaction(this.#options.pool, tenantId, async (db) => await work(db, now));
   }

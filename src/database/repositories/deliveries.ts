@@ -1,9 +1,8 @@
 /** Deliveries as their tenant sees them: lists, timeline, dead letters, replay. */
-import type { QueryConfig } from "pg";
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../domain/delivery.ts";
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
-import { type DeliveryFilter, selectDeliveries } from "./delivery-filter.ts";
+import { type DeliveryFilter, type SelectedDeliveries, selectDeliveries } from "./delivery-filter.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
 
 export interface Delivery {
@@ -94,34 +93,12 @@ export interface DeliveryPage {
   readonly now: Date;
 }
 
-/** Filters under which a page is asked for again and again; of the others there are too many to keep a plan of each. */
-const COMMON_FILTERS: ReadonlySet<string> = new Set([
-  "state",
-  "endpointId",
-] satisfies (keyof DeliveryFilter)[]);
-
-/**
- * The name that a page's statement is prepared under, so that it is planned once for a connection: with a partition a day,
- * planning takes longer than reading a page.
- */
-function nameOf({ filter, before }: DeliveryPage): string | undefined {
-  const filters = Object.entries(filter).filter(([, value]) => value !== undefined);
-  if (!filters.every(([member]) => COMMON_FILTERS.has(member))) {
-    return undefined;
-  }
-  const { state = "any", endpointId } = filter;
-  const endpoint = endpointId === undefined ? "" : "-endpoint";
-  return `list-deliveries-${state}${endpoint}${before === undefined ? "" : "-before"}`;
-}
-
-function pageQuery(page: DeliveryPage): QueryConfig {
-  const name = nameOf(page);
-  const { text, values } = selectDeliveries(page);
+function pageQuery({ tenantId, filter, before, limit, now }: DeliveryPage): SelectedDeliveries {
+  const { text, values } = selectDeliveries({ tenantId, filter, now, before });
   return {
-    ...(name === undefined ? {} : { name }),
     text: `SELECT ${columns("$2")} FROM deliveries d WHERE ${text}
       ORDER BY d.day DESC, d.id DESC LIMIT $${values.length + 1}`,
-    values: [...values, page.limit],
+    values: [...values, limit],
   };
 }
 

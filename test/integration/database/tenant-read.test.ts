@@ -1,0 +1,70 @@
+/** Transactions that only read: one tenant's rows, no writing, and a connection that is whole again whatever came of it. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createPool, type Pool } from "../../../src/database/pool.ts";
+import { tenantRead } from "../../../src/database/transaction.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { useTestApi } from "../../support/api.ts";
+import { provision, type Provisioned } from "../../support/factories.ts";
+import { execute } from "../../support/test-database.ts";
+
+const api = useTestApi();
+let pool: Pool;
+let a: Provisioned;
+let b: Provisioned;
+
+beforeAll(async () => {
+  [a, b] = [await provision(api), await provision(api)];
+  const log = createLogger({ level: "silent" });
+  pool = createPool({ url: api.database.url, role: "signet_api", max: 1, log });
+});
+afterAll(async () => {
+  await pool.end();
+});
+
+const tenants = async (of: Provisioned): Promise<unknown> =>
+  await tenantRead(pool, of.tenantId, async (db) => (await db.query("SELECT id FROM tenants")).rows);
+const SLEEPER = "SELECT pg_sleep(60)";
+
+test("sees one tenant, then the other, then none, on the same connection", async () => {
+  expect(await tenants(a)).toEqual([{ id: a.tenantId }]);
+  expect(await tenants(b)).toEqual([{ id: b.tenantId }]);
+  expect((await pool.query("SELECT FROM tenants")).rowCount).toBe(0);
+});
+
+test("cannot write, and leaves a connection that can", async () => {
+  const writing = tenantRead(
+    pool,
+    a.tenantId,
+    async (db) => await db.query("UPDATE endpoints SET url = url"),
+  );
+  await expect(writing).rejects.toThrow("read-only transaction");
+  const { rows } = await pool.query("SELECT current_setting('transaction_read_only') AS read_only");
+  expect(rows).toEqual([{ read_only: "off" }]);
+  expect(await tenants(b)).toEqual([{ id: b.tenantId }]);
+});
+
+test("passes on what the work throws", async () => {
+  const work = async (): Promise<never> => await Promise.reject(new Error("of the work"));
+  await expect(tenantRead(pool, a.tenantId, work)).rejects.toThrow("of the work");
+  expect(await tenants(a)).toEqual([{ id: a.tenantId }]);
+});
+
+test("a tenant's name is a value, whatever it holds", async () => {
+  const name = "x', true); SELECT set_config('app.tenant_id', 'y";
+  const seen = await tenantRead(
+    pool,
+    name,
+    async (db) => (await db.query("SELECT current_setting('app.tenant_id') AS tenant")).rows,
+  );
+  expect(seen).toEqual([{ tenant: name }]);
+});
+
+test("a connection that breaks is replaced", async () => {
+  const broken = tenantRead(pool, a.tenantId, async (db) => {
+    const { rows } = await db.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+    const end = execute(api.database.adminUrl, `SELECT pg_terminate_backend(${rows[0]?.pid})`);
+    await Promise.all([db.query(SLEEPER), end]);
+  });
+  await expect(broken).rejects.toThrow(/terminat/);
+  expect(await tenants(b)).toEqual([{ id: b.tenantId }]);
+});
