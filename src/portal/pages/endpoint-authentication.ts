@@ -3,6 +3,7 @@ import { Type } from "typebox";
 import { OneOf } from "../../api/schemas/common.ts";
 import type { Authentication } from "../../client/endpoints.ts";
 import { type FieldProblem, type SignetError, validationFailed } from "../../errors.ts";
+import { areaField, lineField } from "../fields.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { moment } from "../parts.ts";
@@ -128,43 +129,24 @@ const LINES: Readonly<Record<Exclude<FieldName, "auth_certificate" | "auth_priva
 };
 const SECRETS: ReadonlySet<FieldName> = new Set(["auth_value", "auth_client_secret", "auth_private_key"]);
 
+/** What was typed; a secret is typed again. */
+function typed(name: FieldName, fields: AuthenticationFields): string {
+  return SECRETS.has(name) ? "" : (fields[name] ?? "");
+}
+
 function line(name: keyof typeof LINES, fields: AuthenticationFields, errors: FieldErrors): Html {
-  const { label, help, attributes } = LINES[name];
-  const value = SECRETS.has(name) ? "" : (fields[name] ?? "");
-  return html`<div class="field">
-    <label for="${name}">${label}</label>
-    <input
-      id="${name}"
-      name="${name}"
-      value="${value}"
-      spellcheck="false"
-      ${attributes ?? html`autocomplete="off"`}
-      ${errors.attributes(name, help === undefined ? "" : `${name}-help`)}
-    />
-    ${help !== undefined && html`<p class="muted" id="${name}-help">${help}</p>`} ${errors.text(name)}
-  </div>`;
+  const { attributes = html`autocomplete="off"`, ...look } = LINES[name];
+  const value = typed(name, fields);
+  return lineField({ ...look, name, value, attributes: html`spellcheck="false" ${attributes}` }, errors);
 }
 
 function pem(
   name: "auth_certificate" | "auth_private_key",
-  { label, help = "" }: FieldLook,
+  look: FieldLook,
   { fields, errors }: { readonly fields: AuthenticationFields; readonly errors: FieldErrors },
 ): Html {
-  return html`<div class="field">
-    <label for="${name}">${label}</label>
-    <textarea
-      id="${name}"
-      name="${name}"
-      rows="4"
-      maxlength="${PEM_MAX}"
-      spellcheck="false"
-      autocomplete="off"
-      ${errors.attributes(name, `${name}-help`)}
-    >
-${SECRETS.has(name) ? "" : (fields[name] ?? "")}</textarea>
-    <p class="muted" id="${name}-help">${help}</p>
-    ${errors.text(name)}
-  </div>`;
+  const attributes = html`rows="4" maxlength="${PEM_MAX}" autocomplete="off"`;
+  return areaField({ ...look, name, value: typed(name, fields), attributes }, errors);
 }
 
 function radio(value: Choice, label: Part, chosen: Choice): Html {

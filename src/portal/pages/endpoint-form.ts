@@ -4,6 +4,7 @@ import type { Authentication, Endpoint } from "../../client/endpoints.ts";
 import type { EventType } from "../../client/event-types.ts";
 import type { SignetError } from "../../errors.ts";
 import type { ListAnswer } from "../context.ts";
+import { areaField, lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -89,50 +90,29 @@ function hasMore({ values, errors, authentication }: FilledForm): boolean {
 /** The fields of an endpoint, with what is wrong with them. */
 function endpointFields(form: FilledForm): Part {
   const { values, errors, types, authentication } = form;
-  return html`<div class="field">
-      <label for="url">Target URL</label>
-      <input
-        id="url"
-        name="url"
-        type="url"
-        inputmode="url"
-        required
-        maxlength="2048"
-        value="${values.url}"
-        autocomplete="off"
-        placeholder="https://example.com/hooks"
-        ${errors.attributes("url")}
-      />
-      ${errors.text("url")}
-    </div>
-    <div class="field">
-      <label for="events">Event types</label>
-      <textarea
-        id="events"
-        name="events"
-        rows="3"
-        maxlength="8192"
-        spellcheck="false"
-        ${errors.attributes("events", "events-help")}
-      >
-${values.events}</textarea>
-      <p class="muted" id="events-help">
-        One on each line; leave it empty for all.
-        ${types.length > 0 && html`Known: ${types.map((type, index) => html`${index > 0 && ", "}<code>${type}</code>`)}.`}
-      </p>
-      ${errors.text("events")}
-    </div>
-    <div class="field">
-      <label for="description">Description <span class="muted">(optional)</span></label>
-      <input
-        id="description"
-        name="description"
-        maxlength="1024"
-        value="${values.description}"
-        ${errors.attributes("description")}
-      />
-      ${errors.text("description")}
-    </div>
+  const known = types.map((type, index) => html`${index > 0 && ", "}<code>${type}</code>`);
+  const url = {
+    name: "url",
+    label: "Target URL",
+    value: values.url,
+    attributes: html`type="url" inputmode="url" required maxlength="2048" autocomplete="off"
+    placeholder="https://example.com/hooks"`,
+  };
+  const events = {
+    name: "events",
+    label: "Event types",
+    value: values.events,
+    attributes: html`rows="3" maxlength="8192"`,
+    help: html`One on each line; leave it empty for all. ${known.length > 0 && html`Known: ${known}.`}`,
+  };
+  const description = {
+    name: "description",
+    label: "Description",
+    optional: true,
+    value: values.description,
+    attributes: html`maxlength="1024"`,
+  };
+  return html`${lineField(url, errors)} ${areaField(events, errors)} ${lineField(description, errors)}
     <details ${hasMore(form) && html`open`}>
       <summary>Filter, headers, authentication and more</summary>
       ${settingsFields(values, errors)} ${authenticationFields(values, errors, authentication)}

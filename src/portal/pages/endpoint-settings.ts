@@ -5,6 +5,7 @@ import { spliceMember } from "../../api/raw-json.ts";
 import { createStrictJsonParser, type RawJson } from "../../api/strict-json.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
 import { type FieldProblem, validationFailed } from "../../errors.ts";
+import { areaField, lineField } from "../fields.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { FieldErrors } from "../problems.ts";
@@ -139,6 +140,9 @@ export function settingsOf(endpoint: Endpoint, metadata: string | null): Setting
   };
 }
 
+/** Of a field for a number; what is none, the API refuses in its own words. */
+export const NUMBER_ATTRIBUTES: Html = html`inputmode="numeric" maxlength="16" autocomplete="off"`;
+
 interface AreaLook {
   readonly label: string;
   readonly help: Part;
@@ -149,22 +153,9 @@ function area(
   { label, help }: AreaLook,
   { fields, errors }: { readonly fields: SettingsFields; readonly errors: FieldErrors },
 ): Html {
-  return html`<div class="field">
-    <label for="${name}">${label} <span class="muted">(optional)</span></label>
-    <textarea
-      id="${name}"
-      name="${name}"
-      rows="3"
-      maxlength="${name === "headers" ? HEADERS_MAX : JSON_MAX}"
-      class="code"
-      spellcheck="false"
-      autocomplete="off"
-      ${errors.attributes(name, `${name}-help`)}
-    >
-${fields[name] ?? ""}</textarea>
-    <p class="muted" id="${name}-help">${help}</p>
-    ${errors.text(name)}
-  </div>`;
+  const maxLength = name === "headers" ? HEADERS_MAX : JSON_MAX;
+  const attributes = html`rows="3" maxlength="${maxLength}" class="code" autocomplete="off"`;
+  return areaField({ name, label, optional: true, value: fields[name] ?? "", help, attributes }, errors);
 }
 
 function echoField(chosen: string | undefined, errors: FieldErrors): Html {
@@ -186,41 +177,38 @@ function echoField(chosen: string | undefined, errors: FieldErrors): Html {
 export function settingsFields(fields: SettingsFields, errors: FieldErrors): Html {
   const group = { fields, errors };
   return html`${area(
-      "filter",
-      {
-        label: "Filter",
-        help: html`Only events that pass are delivered: a query document over <code>type</code> and
-          <code>data</code>, for instance <code>{"data.amount": {"$gte": 100}}</code>.`,
-      },
-      group,
-    )}
-    ${area(
-      "headers",
-      {
-        label: "Further headers",
-        help: html`One on each line, <code>Name: value</code>; 16 at most. They are shown to everyone who may
-          read the endpoint: secrets belong below.`,
-      },
-      group,
-    )}
-    ${area(
-      "metadata",
-      { label: "Metadata", help: "A JSON object of yours; it comes along with every delivery." },
-      group,
-    )}
-    <div class="field">
-      <label for="rate_limit">Deliveries per second <span class="muted">(optional)</span></label>
-      <input
-        id="rate_limit"
-        name="rate_limit"
-        inputmode="numeric"
-        maxlength="16"
-        value="${fields.rate_limit ?? ""}"
-        autocomplete="off"
-        ${errors.attributes("rate_limit", "rate_limit-help")}
-      />
-      <p class="muted" id="rate_limit-help">At most so many, 1 to 1000; what is beyond waits for its turn.</p>
-      ${errors.text("rate_limit")}
-    </div>
-    ${echoField(fields.require_echo, errors)}`;
+    "filter",
+    {
+      label: "Filter",
+      help: html`Only events that pass are delivered: a query document over <code>type</code> and
+        <code>data</code>, for instance <code>{"data.amount": {"$gte": 100}}</code>.`,
+    },
+    group,
+  )}
+  ${area(
+    "headers",
+    {
+      label: "Further headers",
+      help: html`One on each line, <code>Name: value</code>; 16 at most. They are shown to everyone who may
+        read the endpoint: secrets belong below.`,
+    },
+    group,
+  )}
+  ${area(
+    "metadata",
+    { label: "Metadata", help: "A JSON object of yours; it comes along with every delivery." },
+    group,
+  )}
+  ${lineField(
+    {
+      name: "rate_limit",
+      label: "Deliveries per second",
+      optional: true,
+      value: fields.rate_limit ?? "",
+      attributes: NUMBER_ATTRIBUTES,
+      help: "At most so many, 1 to 1000; what is beyond waits for its turn.",
+    },
+    errors,
+  )}
+  ${echoField(fields.require_echo, errors)}`;
 }

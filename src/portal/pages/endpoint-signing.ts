@@ -7,6 +7,7 @@ import type { SignetServer } from "../../api/types.ts";
 import type { EndpointSecretVersions, SecretSettings } from "../../client/endpoint-secrets.ts";
 import { type SignetError, validationFailed } from "../../errors.ts";
 import { SEE_OTHER } from "../context.ts";
+import { areaField, lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -15,7 +16,7 @@ import { facts, formFields, textBlock } from "../parts.ts";
 import { fieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { ENDPOINTS } from "./endpoint-parts.ts";
-import { jsonMember, numberMember } from "./endpoint-settings.ts";
+import { jsonMember, NUMBER_ATTRIBUTES, numberMember } from "./endpoint-settings.ts";
 
 const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
 const RECIPIENT_MAX = 4_096;
@@ -123,40 +124,28 @@ function signingPage(visit: Visit, id: string, values: SigningFields, error?: Si
         </p>
         ${errors.text("signing")}
       </div>
-      <div class="field">
-        <label for="rotation_days">Replace after days <span class="muted">(optional)</span></label>
-        <input
-          id="rotation_days"
-          name="rotation_days"
-          inputmode="numeric"
-          maxlength="16"
-          value="${values.rotation_days}"
-          autocomplete="off"
-          ${errors.attributes("rotation_days", "rotation_days-help")}
-        />
-        <p class="muted" id="rotation_days-help">
-          1 to 365; empty for never. It needs Ed25519, or the key below: no page shows a secret twice.
-        </p>
-        ${errors.text("rotation_days")}
-      </div>
-      <div class="field">
-        <label for="recipient">Your public key <span class="muted">(optional)</span></label>
-        <textarea
-          id="recipient"
-          name="recipient"
-          rows="4"
-          maxlength="${RECIPIENT_MAX}"
-          class="code"
-          spellcheck="false"
-          autocomplete="off"
-          ${errors.attributes("recipient", "recipient-help")}
-        >
-${values.recipient}</textarea>
-        <p class="muted" id="recipient-help">
-          A JWK: RSA of 2,048 bits or more, P-256, P-384, P-521 or X25519. New secrets are encrypted to it.
-        </p>
-        ${errors.text("recipient")}
-      </div>
+      ${lineField(
+        {
+          name: "rotation_days",
+          label: "Replace after days",
+          optional: true,
+          value: values.rotation_days,
+          attributes: NUMBER_ATTRIBUTES,
+          help: "1 to 365; empty for never. It needs Ed25519, or the key below: no page shows a secret twice.",
+        },
+        errors,
+      )}
+      ${areaField(
+        {
+          name: "recipient",
+          label: "Your public key",
+          optional: true,
+          value: values.recipient,
+          attributes: html`rows="4" maxlength="${RECIPIENT_MAX}" class="code" autocomplete="off"`,
+          help: "A JWK: RSA of 2,048 bits or more, P-256, P-384, P-521 or X25519. New secrets are encrypted to it.",
+        },
+        errors,
+      )}
       <div class="buttons">
         <button class="primary">Save</button>
         <a class="button" href="${ENDPOINTS}/${id}">Cancel</a>
