@@ -1,8 +1,8 @@
 import { isDeadlock } from "./errors.ts";
 import type { Pool, PoolClient, Queryable, ServiceRole } from "./pool.ts";
 
-/** Runs `work` in one transaction: commits what it returns from, rolls back what it throws. */
-export async function transaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
+/** A connection that nobody else uses until it is let go; one that broke, or is let go with an error, is not used again. */
+async function hold(pool: Pool): Promise<{ client: PoolClient; release: (error?: Error) => void }> {
   const client = await pool.connect();
   let broken: Error | undefined;
   // A connection that breaks between two statements has nobody else to tell, and would end the process.
@@ -10,6 +10,17 @@ export async function transaction<T>(pool: Pool, work: (client: PoolClient) => P
     broken = error;
   };
   client.on("error", onError);
+  const release = (error?: Error): void => {
+    client.off("error", onError);
+    client.release(error ?? broken);
+  };
+  return { client, release };
+}
+
+/** Runs `work` in one transaction: commits what it returns from, rolls back what it throws. */
+export async function transaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
+  const { client, release } = await hold(pool);
+  let unusable: Error | undefined;
   try {
     await client.query("BEGIN");
     const result = await work(client);
@@ -17,12 +28,11 @@ export async function transaction<T>(pool: Pool, work: (client: PoolClient) => P
     return result;
   } catch (error) {
     await client.query("ROLLBACK").catch((rollbackError: Error) => {
-      broken = rollbackError;
+      unusable = rollbackError;
     });
     throw error;
   } finally {
-    client.off("error", onError);
-    client.release(broken);
+    release(unusable);
   }
 }
 
@@ -54,14 +64,7 @@ export async function tenantRead<T>(
   tenantId: string,
   work: (client: PoolClient) => Promise<T>,
 ): Promise<T> {
-  const client = await pool.connect();
-  // A connection that breaks between two statements has nobody else to tell, and would end the process.
-  const onError = (): void => {};
-  client.on("error", onError);
-  const release = (error?: Error): void => {
-    client.off("error", onError);
-    client.release(error);
-  };
+  const { client, release } = await hold(pool);
   try {
     const tenant = client.escapeLiteral(tenantId);
     await client.query(`BEGIN READ ONLY; SELECT set_config('app.tenant_id', ${tenant}, true)`);
