@@ -1,17 +1,18 @@
 /** `signet audit verify` and `signet audit export`: the compliance log, checked by who need not trust the service. */
 import { createReadStream } from "node:fs";
-import { readFile, stat } from "node:fs/promises";
 import type { Command } from "commander";
 import { ComplianceProofError, type VerifiedEntry, verifyEntry } from "../client/compliance-proof.ts";
 import { NoteError, parseVerifierKey } from "../client/signed-note.ts";
-import { checkpointFiles } from "../compliance/checkpoint-sink.ts";
 import { decodeItem, type LogItem } from "../compliance/log-items.ts";
 import { readLog } from "../compliance/read-log.ts";
 import { type KeptNote, LogProblem, verifyLog } from "../compliance/verify-log.ts";
 import { createPool } from "../database/pool.ts";
 import { createLogger } from "../observability/logger.ts";
+import { messageOf } from "../thrown.ts";
 import { createAdminCall, openAdminStream } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
+import { EXIT, misused } from "./exit-codes.ts";
+import { readNotes } from "./kept-notes.ts";
 import { type OutputOptions, printResource } from "./output.ts";
 
 interface VerifyOptions extends OutputOptions {
@@ -50,10 +51,19 @@ async function* decodeLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<r
   }
 }
 
+function isOfNetwork(error: unknown): boolean {
+  return error instanceof Error && "syscall" in error;
+}
+
 async function* readDatabase(url: string): AsyncGenerator<readonly LogItem[]> {
   const pool = createPool({ url, role: "signet_audit", max: 2, log: createLogger({ level: "silent" }) });
   try {
     yield* readLog(pool);
+  } catch (error) {
+    throw new CommandError(`--db: ${messageOf(error)}`, {
+      cause: error,
+      ...(isOfNetwork(error) ? { exitCode: EXIT.unavailable } : {}),
+    });
   } finally {
     await pool.end();
   }
@@ -64,7 +74,7 @@ async function openItems(
   { db, export: path }: VerifyOptions,
 ): Promise<AsyncIterable<readonly LogItem[]>> {
   if (db !== undefined && path !== undefined) {
-    throw new CommandError("Give --db or --export, not both.");
+    throw misused("Give --db or --export, not both.");
   }
   if (db !== undefined) {
     return readDatabase(db);
@@ -76,18 +86,6 @@ async function openItems(
   );
 }
 
-/** The notes of files, and of every file of a signer's directory. */
-async function readNotes(paths: readonly string[]): Promise<KeptNote[]> {
-  const notes: KeptNote[] = [];
-  for (const path of paths) {
-    const files = (await stat(path)).isDirectory() ? await checkpointFiles(path) : [path];
-    for (const file of files) {
-      notes.push({ label: file, note: await readFile(file, "utf8") });
-    }
-  }
-  return notes;
-}
-
 async function verifyOne(
   context: CliContext,
   { entry, vkey }: VerifyOptions,
@@ -97,7 +95,7 @@ async function verifyOne(
   const get = async <T>(path: string): Promise<T> => (await call("GET", `/audit/${path}`)) as T;
   const index = Number(entry);
   if (!Number.isSafeInteger(index) || index < 0) {
-    throw new CommandError("--entry is the place of an entry, from 0.");
+    throw misused("--entry is the place of an entry, from 0.");
   }
   return await verifyEntry(
     {
@@ -119,17 +117,14 @@ function explain(error: unknown): unknown {
     const where = index === null ? "" : `\nfirst bad entry: ${which}`;
     return new CommandError(`the log does not hold: ${error.message}${where}`, { cause: error });
   }
-  const told =
-    error instanceof NoteError ||
-    error instanceof ComplianceProofError ||
-    (error instanceof Error && "syscall" in error);
+  const told = error instanceof NoteError || error instanceof ComplianceProofError || isOfNetwork(error);
   return told ? new CommandError((error as Error).message, { cause: error }) : error;
 }
 
 async function verify(context: CliContext, options: VerifyOptions): Promise<void> {
   try {
     const keys = options.vkey.map(parseVerifierKey);
-    const kept = await readNotes(options.checkpoint ?? []);
+    const kept = await readNotes(options.checkpoint);
     const result =
       options.entry === undefined
         ? await verifyLog(await openItems(context, options), { keys, kept })

@@ -6,6 +6,7 @@ import type { TlsMaterial } from "../client/tls-fetch.ts";
 import type { ConnectionOptions } from "../client/token-sources.ts";
 import { messageOf } from "../thrown.ts";
 import { CommandError } from "./context.ts";
+import { misused } from "./exit-codes.ts";
 
 export interface TenantOptions {
   readonly url: string;
@@ -34,7 +35,7 @@ export function tlsOf({
     return {};
   }
   if (cert === undefined || key === undefined) {
-    throw new CommandError("--cert and --key belong together");
+    throw misused("--cert and --key belong together.");
   }
   const tls = async (): Promise<TlsMaterial> => ({
     cert: await readFile(cert),

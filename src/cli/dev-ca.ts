@@ -3,6 +3,7 @@ import { systemClock } from "../domain/clock.ts";
 import { SPIFFE_ID } from "../domain/spiffe-id.ts";
 import { developmentCaDirectory } from "../settings/mutual-tls.ts";
 import { type CliContext, CommandError } from "./context.ts";
+import { misused } from "./exit-codes.ts";
 import { type OutputOptions, printResource } from "./output.ts";
 
 interface IssueOptions extends OutputOptions {
@@ -44,12 +45,10 @@ export function devCaCommand(context: CliContext): Command {
     .action(
       async (name: string, { sanUri = `spiffe://signet.development/${name}`, ...output }: IssueOptions) => {
         if (!NAME.test(name) || OWN_NAMES.has(name)) {
-          throw new CommandError(
-            "The name must be lower-case letters, digits and hyphens, and not ca or server.",
-          );
+          throw misused("The name must be lower-case letters, digits and hyphens, and not ca or server.");
         }
         if (!new RegExp(SPIFFE_ID).test(sanUri)) {
-          throw new CommandError("--san-uri must be of the form spiffe://trust-domain/path.");
+          throw misused("--san-uri must be of the form spiffe://trust-domain/path.");
         }
         const client = await (await open()).client(name, sanUri);
         const made = {

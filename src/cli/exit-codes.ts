@@ -42,6 +42,11 @@ export interface CommandErrorOptions extends ErrorOptions {
   readonly exitCode?: ExitCode;
 }
 
+/** What was typed was not understood; exit code 2. */
+export function misused(message: string): CommandError {
+  return new CommandError(message, { exitCode: EXIT.usage });
+}
+
 /** The exit code that an HTTP status stands for. */
 export function exitCodeOfStatus(status: number): ExitCode {
   switch (status) {

@@ -13,10 +13,10 @@ import { newId } from "../domain/ids.ts";
 import { gradeReceiver } from "../grader/grade.ts";
 import { decodeSecret } from "../receiver/secret.ts";
 import { connectionOf, mendable, type TenantOptions } from "./connection.ts";
-import { misused, withExamples } from "./client/command.ts";
+import { withExamples } from "./client/command.ts";
 import { type ClientOptions, openClient } from "./client/open-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
-import { EXIT } from "./exit-codes.ts";
+import { EXIT, misused } from "./exit-codes.ts";
 import type { OutputOptions } from "./output.ts";
 
 interface GradeCommandOptions extends Partial<TenantOptions>, ClientOptions {

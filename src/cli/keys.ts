@@ -48,6 +48,8 @@ export function keysCommand(context: CliContext): Command {
 
   keys
     .command("revoke <kid>")
+    // A thumbprint in base64url may begin with a hyphen.
+    .allowUnknownOption()
     .description("emergency: every token that the key has signed dies at once")
     .requiredOption("--reason <text>", "goes to the compliance log")
     .option("--json", "print the API's object")

@@ -2,6 +2,7 @@ import { Command, Option } from "commander";
 import { OPERATOR_ROLES } from "../domain/operator-roles.ts";
 import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
+import { misused } from "./exit-codes.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 import { addReasoned } from "./reason.ts";
@@ -75,8 +76,11 @@ function addChanges(operator: Command, context: CliContext, call: AdminCall): vo
       .description("change an operator's role or certificates")
       .addOption(roleOption()),
   ).action(async (id: string, options: SettingsOptions) => {
-    const answer = await call("PATCH", `/operators/${segment(id)}`, settingsBody(options));
-    printResource(context, answer, options);
+    const change = settingsBody(options);
+    if (Object.keys(change).length === 0) {
+      throw misused("Nothing to change: name at least one setting.");
+    }
+    printResource(context, await call("PATCH", `/operators/${segment(id)}`, change), options);
   });
 
   addReasoned(operator, context, call, {

@@ -8,6 +8,8 @@ export interface ReasonedCommand {
   /** Its name and its one argument, as in `revoke <id>`. */
   readonly usage: string;
   readonly description: string;
+  /** The argument may begin with a hyphen, as what is written in base64url may. */
+  readonly hyphens?: boolean;
   /** Takes `--hold`, which also lets the tenant's deliveries wait. */
   readonly holds?: boolean;
   /** Path and body of the request about the argument. */
@@ -24,9 +26,9 @@ export function addReasoned(
   noun: Command,
   context: CliContext,
   call: AdminCall,
-  { usage, description, holds, request }: ReasonedCommand,
+  { usage, description, hyphens = false, holds, request }: ReasonedCommand,
 ): void {
-  const command = noun.command(usage);
+  const command = noun.command(usage).allowUnknownOption(hyphens);
   if (holds === true) {
     command.option(
       "--hold",

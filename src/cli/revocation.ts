@@ -28,6 +28,7 @@ export function tokenCommand(context: CliContext): Command {
     .enablePositionalOptions();
   return revocable(token, context, {
     usage: "revoke <jti>",
+    hyphens: true,
     description: "refuse one access token, by its jti, within 250 ms",
     request: (target) => ({ path: "/revocations", body: { kind: "jti", target } }),
   });

@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
-import { type CliContext, CommandError } from "./context.ts";
+import type { CliContext } from "./context.ts";
+import { misused } from "./exit-codes.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 import { addReasoned } from "./reason.ts";
@@ -89,7 +90,7 @@ function limitChange(changes: readonly string[]): Record<string, number | null> 
   const read = changes.map((change) => {
     const [name = "", value = ""] = change.split("=");
     if (value !== "default" && !/^\d{1,9}$/.test(value)) {
-      throw new CommandError(`--set takes name=number or name=default, not ${change}`);
+      throw misused(`--set takes name=number or name=default, not ${change}`);
     }
     return [name, value === "default" ? null : Number(value)] as const;
   });

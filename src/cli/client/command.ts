@@ -4,7 +4,7 @@ import { text as readStream } from "node:stream/consumers";
 import type { Command } from "commander";
 import { messageOf } from "../../thrown.ts";
 import type { CliContext } from "../context.ts";
-import { CommandError, EXIT } from "../exit-codes.ts";
+import { CommandError, misused } from "../exit-codes.ts";
 import { type ClientOptions, openClient, type OpenClient } from "./open-client.ts";
 
 /** A command line that was understood. */
@@ -44,11 +44,6 @@ const examples = new WeakMap<Command, readonly string[]>();
 /** What {@link withExamples} was given. */
 export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? [];
-}
-
-/** An option's argument was not understood; exit code 2. */
-export function misused(message: string): CommandError {
-  return new CommandError(message, { exitCode: EXIT.usage });
 }
 
 /** JSON as it stands, from `@file`, or from standard input where it is `-`. */

@@ -1,11 +1,10 @@
 /** `signet compliance list | show | verify`: a tenant's own entries of the compliance log. */
-import { readFile } from "node:fs/promises";
 import { Command } from "commander";
-import { messageOf } from "../../thrown.ts";
 import type { CliContext } from "../context.ts";
-import { CommandError } from "../exit-codes.ts";
+import { misused } from "../exit-codes.ts";
+import { readNotes } from "../kept-notes.ts";
 import { printResource } from "../output.ts";
-import { asTenant, misused, wholeNumber, withExamples } from "./command.ts";
+import { asTenant, wholeNumber, withExamples } from "./command.ts";
 import { given } from "./given.ts";
 import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
 import type { ClientOptions } from "./open-client.ts";
@@ -30,14 +29,6 @@ function time(option: string, value: string | undefined): Date | undefined {
     throw misused(`${option} takes a time, RFC 3339.`);
   }
   return read;
-}
-
-async function readNote(path: string): Promise<string> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    throw new CommandError(messageOf(error), { cause: error });
-  }
 }
 
 /** `signet compliance`. */
@@ -76,7 +67,7 @@ export function complianceCommand(context: CliContext): Command {
     .requiredOption("--vkey <key...>", "verifier key, from whoever runs the service")
     .option("--checkpoint <file...>", "checkpoints that were kept: it must still be the same log");
   asTenant<VerifyOptions>(verify, context, async ({ signet, target, options }) => {
-    const earlier = await Promise.all((options.checkpoint ?? []).map(readNote));
+    const earlier = (await readNotes(options.checkpoint)).map(({ note }) => note);
     const index = wholeNumber("<index>", target);
     printResource(
       context,

@@ -3,7 +3,8 @@ import { Command, Option } from "commander";
 import type { SecretSettings } from "../../client/endpoint-secrets.ts";
 import type { CliContext } from "../context.ts";
 import { printPage, printResource } from "../output.ts";
-import { asTenant, misused, objectOrNull, wholeNumber, withExamples } from "./command.ts";
+import { asTenant, objectOrNull, wholeNumber, withExamples } from "./command.ts";
+import { misused } from "../exit-codes.ts";
 import { given } from "./given.ts";
 import type { ClientOptions } from "./open-client.ts";
 

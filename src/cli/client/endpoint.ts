@@ -6,7 +6,6 @@ import { printResource } from "../output.ts";
 import {
   asTenant,
   jsonArgument,
-  misused,
   objectArgument,
   objectOrNull,
   membersOf,
@@ -14,6 +13,7 @@ import {
   withExamples,
   words,
 } from "./command.ts";
+import { misused } from "../exit-codes.ts";
 import { given } from "./given.ts";
 import { endpointSecretCommand } from "./endpoint-secret.ts";
 import { pageOf, printList, type PageChoice, withPages } from "./list.ts";

@@ -13,9 +13,9 @@ import type { StoredCredential } from "../../client/succession.ts";
 import { messageOf } from "../../thrown.ts";
 import { tlsOf } from "../connection.ts";
 import type { CliContext } from "../context.ts";
-import { CommandError } from "../exit-codes.ts";
+import { CommandError, misused } from "../exit-codes.ts";
 import { printResource } from "../output.ts";
-import { asTenant, misused, withExamples, words } from "./command.ts";
+import { asTenant, withExamples, words } from "./command.ts";
 import {
   certificateOf,
   clientSettingsOf,

@@ -172,6 +172,11 @@ describe("exit codes", () => {
     [["tenant", "create"]],
     [["tenant", "create", "x"]],
     [["tenant", "list", "--colour"]],
+    [["tenant", "limits", "t", "--set", "endpoints=many"]],
+    [["operator", "update", "opr_x"]],
+    [["dev-ca", "issue", "a/b"]],
+    [["token", "revoke", "--resaon", "x"]],
+    [["audit", "verify", "--vkey", "x", "--db", "a", "--export", "b"]],
     [
       [
         "principal",
@@ -244,6 +249,12 @@ test("what a token names can be revoked, with a reason; a second time the answer
   expect(await json("token", "revoke", "A".repeat(22))).toMatchObject({
     sequence: expect.any(Number) as number,
   });
+  for (const jti of [`-h${"A".repeat(20)}`, `--${"A".repeat(20)}`]) {
+    expect(await json("token", "revoke", jti, "--reason", "begins as an option does")).toMatchObject({
+      sequence: expect.any(Number) as number,
+    });
+  }
+  expect(await signet(["keys", "revoke", `-${"A".repeat(42)}`, "--reason", "x"])).toMatchObject({ code: 3 });
   expect(await signet(["token", "revoke", "short"])).toMatchObject({
     code: 1,
     stderr: expect.stringContaining("VALIDATION_FAILED") as string,

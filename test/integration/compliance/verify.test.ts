@@ -110,6 +110,16 @@ describe("a log that nobody has touched", () => {
     expect(await signet("audit", "verify")).toMatchObject({ code: 2 });
   });
 
+  test("a database that does not let the reader in is told as such, and one that is not there as well", async () => {
+    const stranger = new URL(api.database.url);
+    stranger.username = "nobody_there";
+    const absent = new URL(api.database.url);
+    absent.port = "1";
+    const started = expect.stringMatching(/^signet: --db: /) as string;
+    expect(await verify("--db", stranger.href)).toMatchObject({ code: 1, stderr: started });
+    expect(await verify("--db", absent.href)).toMatchObject({ code: 6, stderr: started });
+  });
+
   test("an export that has broken off is found out", async () => {
     const { stdout } = await signet("audit", "export");
     const path = join(directory, "short.ndjson");
@@ -350,6 +360,6 @@ describe("a tenant", () => {
     expect(run).toMatchObject({ code: 0, stderr: "" });
     expect(JSON.parse(run.stdout)).toMatchObject({ index: 500, entry: { idx: 500 } });
     expect(await verify("--entry", "609")).toMatchObject({ code: 1 });
-    expect(await verify("--entry", "x")).toMatchObject({ code: 1 });
+    expect(await verify("--entry", "x")).toMatchObject({ code: 2 });
   });
 });

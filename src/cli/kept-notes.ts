@@ -1,0 +1,26 @@
+/** Checkpoints of the compliance log that somebody has kept. */
+import { readFile, stat } from "node:fs/promises";
+import { checkpointFiles } from "../compliance/checkpoint-sink.ts";
+import type { KeptNote } from "../compliance/verify-log.ts";
+import { messageOf } from "../thrown.ts";
+import { CommandError } from "./exit-codes.ts";
+
+/**
+ * The notes of files, and of every file of a signer's directory.
+ *
+ * @throws CommandError when one cannot be read
+ */
+export async function readNotes(paths: readonly string[] = []): Promise<KeptNote[]> {
+  const notes: KeptNote[] = [];
+  try {
+    for (const path of paths) {
+      const files = (await stat(path)).isDirectory() ? await checkpointFiles(path) : [path];
+      for (const file of files) {
+        notes.push({ label: file, note: await readFile(file, "utf8") });
+      }
+    }
+  } catch (error) {
+    throw new CommandError(`--checkpoint: ${messageOf(error)}`, { cause: error });
+  }
+  return notes;
+}
