@@ -16,7 +16,7 @@ import { IMAGE_ENVIRONMENT, productionImage, type SpawnedProcess, spawnProcess }
 const STARTED_AT_ONCE = 4;
 const START_MS = 120_000;
 /** Between two questions to one edge: twenty of them are to be asked all the time, and to have time to answer. */
-const PAUSE_MS = 10;
+const PAUSE_MS = 25;
 const LAST_WORDS_MS = 2_000;
 const PATH = "/v1/sample";
 export const EDGE_SCOPE = "inference:read";
