@@ -43,6 +43,7 @@ import { checkNamespace } from "../temporal/client.ts";
 import { startUpkeep } from "../upkeep.ts";
 import { openAdminListener } from "./admin-listener.ts";
 import { handlerOf, openMutualTls } from "./mutual-tls.ts";
+import { HistoryAudit } from "../operators/history-audit.ts";
 import { openOperatorAccess } from "./operator-access.ts";
 import { rotationRules } from "../settings/rotation-settings.ts";
 import { openProducers } from "./producers.ts";
@@ -184,7 +185,7 @@ function readinessChecks(db: Pool, temporal: Client, keys: KeyStore): readonly R
 type OperatorsApiParts = Pick<
   AdminServices,
   "pepper" | "keyring" | "clients" | "revocation" | "clock" | "randomBytes" | "log"
-> & { readonly config: Config; readonly pools: Pools };
+> & { readonly config: Config; readonly pools: Pools; readonly historyAudit: HistoryAudit };
 
 async function createOperatorsApi({ config, pools, ...parts }: OperatorsApiParts): Promise<SignetServer> {
   const shared = { pool: pools.operator, ...parts };
@@ -214,14 +215,13 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   await requireCurrentSchema(pools.api);
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });
   const revocation = await followRevocations({ config, clock, log });
-  const { view } = revocation.follower;
-  const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view });
+  const { follower } = revocation;
+  const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view: follower.view });
   const receipts = createReceipts({ pool: pools.issuer, monotonic: () => performance.now(), ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   const temporal = openTemporal(config, { keyring, clock, randomBytes });
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
-  const { follower } = revocation;
   const tokens = createTokens({ config, keys, clock, log, receipts, pools, follower });
   const { isAdmitted } = tokens;
   const producers = openProducers({ config, pool: pools.issuer, keyring, isAdmitted, clock, log });
@@ -244,21 +244,22 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     keyring,
     readiness,
   });
-  const { clients } = adminListener;
+  const historyAudit = new HistoryAudit({ pool: pools.operator, ...shared });
   const admin = await createOperatorsApi({
     config,
     pools,
     pepper,
     keyring,
-    clients,
+    clients: adminListener.clients,
     revocation: revoking,
+    historyAudit,
     ...shared,
   });
   const publicAddress = await listen(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);
-  const measures = startUpkeep([clockSkewJob(pools.api, clock)], log);
+  const measures = startUpkeep([clockSkewJob(pools.api, clock), historyAudit.job], log);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
 
   return {

@@ -3,6 +3,9 @@ import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import type { TestApi } from "./api.ts";
 
+/** Something with an operators' API. */
+type Operated = Pick<TestApi, "admin">;
+
 export interface Provisioned {
   readonly tenantId: string;
   readonly roleId: string;
@@ -22,14 +25,14 @@ export interface ProvisionOptions {
   readonly tenantId?: string;
 }
 
-async function create(api: TestApi, path: string, body: unknown): Promise<Readonly<Record<string, string>>> {
+async function create(api: Operated, path: string, body: unknown): Promise<Readonly<Record<string, string>>> {
   const answer = await api.admin("POST", path, body);
   expect(answer).toMatchObject({ status: 201 });
   return answer.body as Record<string, string>;
 }
 
 /** A tenant, a role with the scopes, a principal and a credential. */
-export async function provision(api: TestApi, options: ProvisionOptions = {}): Promise<Provisioned> {
+export async function provision(api: Operated, options: ProvisionOptions = {}): Promise<Provisioned> {
   const { scopes = ["credentials:read"], environment = "production", region = "eu" } = options;
   const tenantId =
     options.tenantId ?? (await create(api, "/tenants", { name: "tenant", region }))["id"] ?? "";

@@ -15,8 +15,10 @@ export interface ScrapedProcesses {
   readonly apiUrl: string;
   readonly adminUrl: string;
   readonly edgeUrl: string;
+  /** Host and port of a process's metrics. */
+  readonly metricsAddress: (process: ProcessName) => string;
   scrape(process: ProcessName): Promise<string>;
-  output(process: ProcessName): string;
+  readonly output: (process: ProcessName) => string;
   /** Sends SIGTERM and waits. */
   stop(process: ProcessName): Promise<void>;
   close(): Promise<void>;
@@ -74,6 +76,7 @@ export async function startScrapedProcesses(
     apiUrl: `http://127.0.0.1:${api}`,
     adminUrl: `http://127.0.0.1:${admin}`,
     edgeUrl: `http://127.0.0.1:${edge}`,
+    metricsAddress: (name) => `127.0.0.1:${ports[name]}`,
     scrape: async (name) => await (await fetch(`http://127.0.0.1:${ports[name]}/metrics`)).text(),
     output: (name) => children[name].output(),
     stop: async (name) => void (await children[name].stop()),

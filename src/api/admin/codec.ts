@@ -1,6 +1,6 @@
 /**
  * The codec server of Temporal's UI and CLI (docs.temporal.io/codec-server): decrypts payloads of histories for operators,
- * and tells the compliance log that it has. The CLI has everything encoded that it sends, the empty input of a query too,
+ * and sees that the compliance log tells of it. The CLI has everything encoded that it sends, the empty input of a query too,
  * so inputs of operators are encrypted as well, where payloads are.
  */
 import type { Payload, PayloadCodec } from "@temporalio/common";
@@ -10,7 +10,8 @@ import { EnvelopeError } from "../../crypto/envelope.ts";
 import { SignetError } from "../../errors.ts";
 import { rateLimited } from "../../rate-limits/rate-limited.ts";
 import { createRateLimiter } from "../../rate-limits/rate-limiter.ts";
-import { Closed } from "../schemas/common.ts";
+import type { HistoryAudit } from "../../operators/history-audit.ts";
+import { Closed, IdempotencyHeaders } from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
 import type { CommitChange } from "./audited.ts";
 
@@ -23,6 +24,8 @@ const DATA_MAX = 262_144;
 const BODY_MAX = 2_097_152;
 /** Requests of one operator. The UI asks for each payload by itself, some 60 times for a long history. */
 const RATE = { count: 600, perSeconds: 60 } as const;
+/** As Temporal names namespaces; what else stands in the header goes into no entry. */
+const NAMESPACE = /^[\w.-]{1,64}$/;
 /** What a browser may remember of the preflight. */
 const PREFLIGHT_SECONDS = 600;
 
@@ -40,6 +43,7 @@ export interface CodecRoutes {
   readonly encrypts: boolean;
   /** Origin of Temporal's UI; without one no page of another origin may ask. */
   readonly uiOrigin: string | undefined;
+  readonly historyAudit: HistoryAudit;
   readonly commit: CommitChange;
 }
 
@@ -81,6 +85,11 @@ async function decode(codec: PayloadCodec, payloads: readonly Wire[]): Promise<W
   }
 }
 
+/** The namespace whose history it is, by the header that Temporal's UI and CLI send. */
+function namespaceOf({ headers: { "x-namespace": named } }: FastifyRequest): string | null {
+  return typeof named === "string" && NAMESPACE.test(named) ? named : null;
+}
+
 /** What an answer to the UI's pages says besides, so that the browser hands it over. */
 function corsOf(uiOrigin: string | undefined): Record<string, string> {
   return uiOrigin === undefined
@@ -115,7 +124,7 @@ function registerPreflight(server: SignetServer, path: string, uiOrigin: string 
 /** Registers the routes of the codec server. */
 export function registerCodecRoutes(
   server: SignetServer,
-  { codec, encrypts, uiOrigin, commit }: CodecRoutes,
+  { codec, encrypts, uiOrigin, historyAudit, commit }: CodecRoutes,
 ): void {
   const limiter = createRateLimiter(RATE);
 
@@ -138,15 +147,26 @@ export function registerCodecRoutes(
     {
       config: { operator: "security", audits: "history.decoded" },
       bodyLimit: BODY_MAX,
-      schema: { tags: ["temporal"], body: Payloads, response: { 200: Payloads } },
+      // A key changes nothing: the same payloads are decrypted again, and no plaintext is kept to answer with.
+      schema: {
+        tags: ["temporal"],
+        headers: IdempotencyHeaders,
+        body: Payloads,
+        response: { 200: Payloads },
+      },
     },
     async (request, reply) => {
       await admit(request, reply);
       const payloads = await decode(codec, request.body.payloads ?? []);
-      return await commit(request, reply, async () => ({
-        answer: { payloads },
-        entry: { tenant: null, target: "temporal", details: { payloads: payloads.length } },
-      }));
+      if (payloads.length > 0) {
+        await historyAudit.note({
+          operatorId: request.operator.id,
+          namespace: namespaceOf(request),
+          payloads: payloads.length,
+          requestId: request.id,
+        });
+      }
+      return { payloads };
     },
   );
 
@@ -155,7 +175,12 @@ export function registerCodecRoutes(
     {
       config: { operator: "security", audits: "history.encoded" },
       bodyLimit: BODY_MAX,
-      schema: { tags: ["temporal"], body: Payloads, response: { 200: Payloads } },
+      schema: {
+        tags: ["temporal"],
+        headers: IdempotencyHeaders,
+        body: Payloads,
+        response: { 200: Payloads },
+      },
     },
     async (request, reply) => {
       await admit(request, reply);

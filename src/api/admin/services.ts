@@ -8,6 +8,7 @@ import type { RandomBytes } from "../../domain/ids.ts";
 import type { RotationRules } from "../../domain/secret-version.ts";
 import type { ClientIdentification } from "../../mutual-tls/client-identification.ts";
 import type { Logger } from "../../observability/logger.ts";
+import type { HistoryAudit } from "../../operators/history-audit.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
 import type { LimitDefaults } from "../../settings/tenant-limits.ts";
 import type { CommitChange } from "./audited.ts";
@@ -37,6 +38,8 @@ export interface AdminServices {
   readonly encrypts: boolean;
   /** Origin of Temporal's UI, the only one whose pages may ask for that. */
   readonly uiOrigin: string | undefined;
+  /** Tells the compliance log who reads histories. */
+  readonly historyAudit: HistoryAudit;
   readonly pepper: Pepper;
   /** What revocations are made with and waited for. */
   readonly revocation: RevocationServices;

@@ -309,7 +309,7 @@ const KEYS: OperationTexts = {
     id: "decodePayloads",
     summary: "Decrypt payloads of Temporal histories",
     description:
-      "The remote codec of the Temporal UI and CLI. What is no ciphertext of ours comes back as it is. Each request is in the compliance log.",
+      "The remote codec of the Temporal UI and CLI. What is no ciphertext of ours comes back as it is. The compliance log tells of it for each operator, namespace and minute: an entry before the first answer of the minute, and one with the count of what followed when it is over.",
     requests: {
       "of a history": { payloads: [{ metadata: { encoding: "anNvbi9wbGFpbg==" }, data: "e30=" }] },
     },

@@ -123,9 +123,9 @@ const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
   },
   "POST /codec/decode": async () => ({
     path: "/codec/decode",
-    body: { payloads: [] },
+    body: { payloads: [{}] },
     target: "temporal",
-    details: { payloads: 0 },
+    details: { payloads: 1, requests: 1, namespace: null },
   }),
   "POST /codec/encode": async () => ({
     path: "/codec/encode",

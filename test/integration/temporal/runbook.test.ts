@@ -2,7 +2,6 @@
  * What operators paste: each command for `temporal` in the runbook and its neighbours, and each query of the saved views,
  * run as they stand against a running system with deliveries, dead letters, jobs and verifications in it.
  */
-import { readFile } from "node:fs/promises";
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   replayWorkflowId,
@@ -10,50 +9,23 @@ import {
   verifyWorkflowId,
   WORKFLOW_TYPES,
 } from "../../../workflows/messages.ts";
+import { type DocumentLine, savedViews, shellLines } from "../../support/documents.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import { paste } from "../../support/temporal-cli.ts";
 import { useWorld } from "../../support/world.ts";
 
-const DOCUMENTS = ["temporal", "runbook", "dead-letters", "operations"];
+const DOCUMENTS = ["temporal", "runbook", "dead-letters", "operations"].map((name) => `docs/${name}.md`);
 const made = useWorld({ retryWindowMs: 1_000, listMax: 1 });
 
-interface Command {
-  readonly document: string;
-  readonly text: string;
+/** Every command for `temporal`; those with certificates of the compose file's internal CA cannot be run without it. */
+async function commands(): Promise<readonly DocumentLine[]> {
+  const lines = await Promise.all(DOCUMENTS.map(shellLines));
+  return lines.flat().filter(({ text }) => text.startsWith("temporal ") && !text.includes("--tls-"));
 }
 
-async function documentOf(name: string): Promise<string> {
-  return await readFile(new URL(`../../../docs/${name}.md`, import.meta.url), "utf8");
-}
-
-/**
- * Every command for `temporal` in the shell blocks. Those with a label are run by another test, and those with
- * certificates of the compose file's internal CA cannot be run without it.
- */
-async function commands(): Promise<Command[]> {
-  const found: Command[] = [];
-  for (const document of DOCUMENTS) {
-    for (const [, text = ""] of (await documentOf(document)).matchAll(/(?<!-->\n)```sh\n([\s\S]*?)^```$/gm)) {
-      const lines = text.replaceAll("\\\n", "").split("\n");
-      found.push(
-        ...lines
-          .filter((line) => line.startsWith("temporal ") && !line.includes("--tls-"))
-          .map((line) => ({ document, text: line })),
-      );
-    }
-  }
-  return found;
-}
-
-/** The saved views: what each is called, and its query. */
-async function views(): Promise<[string, string][]> {
-  const [, part = ""] = /^## Find\n([\s\S]*?)^## /m.exec(await documentOf("temporal")) ?? [];
-  return [...part.matchAll(/^\| ([^|]+) \| `(.+)` \|$/gm)].map(([, name = "", query = ""]) => [name, query]);
-}
-
-const [every, saved] = await Promise.all([commands(), views()]);
+const [every, saved] = await Promise.all([commands(), savedViews()]);
 /** What jobs replay goes to this one: failures would be work for the rest of the run. */
 let healthy: Receiver;
 let failing: Receiver;

@@ -1,0 +1,231 @@
+/** Who reads encrypted histories stands in the compliance log before they do, once a minute and not for each payload. */
+import { randomBytes, randomUUID } from "node:crypto";
+import { Client } from "pg";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createPool, type Pool } from "../../../src/database/pool.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { HistoryAudit, type HistoryReading } from "../../../src/operators/history-audit.ts";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { useTestDatabase } from "../../support/services.ts";
+
+const MINUTE_MS = 60_000;
+const START = Date.parse("2026-11-20T10:00:00Z");
+
+interface Entry {
+  readonly actor: string;
+  readonly request_id: string | null;
+  readonly details: {
+    readonly minute: string;
+    readonly namespace: string | null;
+    readonly payloads: number;
+    readonly requests: number;
+  };
+}
+
+const total = (entries: readonly Entry[], what: "payloads" | "requests"): number =>
+  entries.reduce((sum, { details }) => sum + details[what], 0);
+
+describe("reading", () => {
+  const database = useTestDatabase();
+  const log = createLogger({ level: "silent" });
+  let pool: Pool;
+  let superuser: Client;
+  let nowMs: number;
+  let audit: HistoryAudit;
+  let operatorId: string;
+
+  beforeAll(async () => {
+    pool = createPool({ url: database.url, role: "signet_operator", max: 4, log });
+    superuser = new Client({ connectionString: database.adminUrl });
+    await superuser.connect();
+  });
+
+  afterAll(async () => {
+    await Promise.all([pool.end(), superuser.end()]);
+  });
+
+  beforeEach(() => {
+    nowMs = START;
+    operatorId = `op_${randomUUID()}`;
+    audit = new HistoryAudit({ pool, log, clock: { now: () => nowMs }, randomBytes });
+  });
+
+  const read = async (changed: Partial<HistoryReading> = {}): Promise<void> =>
+    await audit.note({ operatorId, namespace: "signet", payloads: 1, requestId: randomUUID(), ...changed });
+
+  async function entries(): Promise<Entry[]> {
+    const { rows } = await superuser.query<{ entry: string }>(
+      "SELECT convert_from(entry, 'UTF8') AS entry FROM clog WHERE type = 'history.decoded' ORDER BY idx",
+    );
+    return rows
+      .map(({ entry }) => JSON.parse(entry) as Entry)
+      .filter(({ actor }) => actor === `operator:${operatorId}`);
+  }
+
+  async function withoutLog(work: () => Promise<void>): Promise<void> {
+    await superuser.query("ALTER TABLE clog RENAME TO clog_away");
+    try {
+      await work();
+    } finally {
+      await superuser.query("ALTER TABLE clog_away RENAME TO clog");
+    }
+  }
+
+  test("sixty payloads one by one leaves an entry at once, and one count when the minute is over", async () => {
+    await read({ payloads: 2, requestId: "req_1" });
+    expect(await entries()).toMatchObject([
+      {
+        request_id: "req_1",
+        details: { minute: "2026-11-20T10:00:00.000Z", namespace: "signet", payloads: 2, requests: 1 },
+      },
+    ]);
+    await Promise.all(Array.from({ length: 58 }, async () => await read()));
+    await audit.job.run();
+    expect(await entries()).toHaveLength(1);
+
+    nowMs += MINUTE_MS;
+    await audit.job.run();
+    await audit.job.run();
+    const [, count, ...more] = await entries();
+    expect(more).toEqual([]);
+    expect(count).toMatchObject({
+      request_id: null,
+      details: { minute: "2026-11-20T10:00:00.000Z", namespace: "signet", payloads: 58, requests: 58 },
+    });
+  });
+
+  test("in the next minute, by another operator or of another namespace is another entry; nothing is lost in between", async () => {
+    await read();
+    await read();
+    const colleague = `op_${randomUUID()}`;
+    await read({ operatorId: colleague });
+    await read({ namespace: null });
+    nowMs += MINUTE_MS;
+    await read();
+    await read();
+    await audit.job.end?.();
+    const own = await entries();
+    expect([own.length, total(own, "payloads"), total(own, "requests")]).toEqual([5, 5, 5]);
+    operatorId = colleague;
+    expect(await entries()).toHaveLength(1);
+  });
+
+  test("waits, whoever asks, until the entry of the minute is committed", async () => {
+    await superuser.query("BEGIN");
+    await superuser.query("SELECT FROM clog_head FOR UPDATE");
+    let answered = 0;
+    const asking = [read(), read(), read()].map(async (each) => await each.then(() => (answered += 1)));
+    await eventually(async () => {
+      const { rows } = await superuser.query(
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
+      );
+      return rows.length === 1;
+    }, "the entry to wait for the log");
+    expect(answered).toBe(0);
+    await superuser.query("COMMIT");
+    await Promise.all(asking);
+    expect(await entries()).toHaveLength(1);
+  });
+
+  test("is refused while its entry cannot be written, and the next one writes it", async () => {
+    await withoutLog(async () => {
+      const outcomes = await Promise.allSettled([read(), read()]);
+      expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    });
+    await read();
+    nowMs += MINUTE_MS;
+    await audit.job.run();
+    expect(await entries()).toHaveLength(1);
+  });
+
+  test("a count that cannot be written is kept until it can", async () => {
+    await read();
+    await read();
+    nowMs += MINUTE_MS;
+    await withoutLog(async () => {
+      await expect(audit.job.run()).rejects.toThrow(/clog/);
+    });
+    await audit.job.run();
+    expect(total(await entries(), "payloads")).toBe(2);
+  });
+});
+
+describe("the codec server", () => {
+  const api = useTestApi();
+  const PLAIN = { metadata: { encoding: Buffer.from("json/plain").toString("base64") }, data: "e30=" };
+
+  async function decode(
+    payloads: readonly unknown[],
+    headers: Record<string, string> = {},
+  ): Promise<Response> {
+    return await fetch(`${api.adminUrl}/admin/v1/codec/decode`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${api.operatorToken}`,
+        "content-type": "application/json",
+        ...headers,
+      },
+      body: JSON.stringify({ payloads }),
+    });
+  }
+
+  async function entries(): Promise<readonly Entry[]> {
+    const { body } = await api.admin("GET", "/audit?type=history.decoded&limit=100");
+    return body["data"] as Entry[];
+  }
+
+  test("tells who read how much of which namespace", async () => {
+    for (let asked = 0; asked < 60; asked += 1) {
+      expect((await decode([PLAIN], { "x-namespace": "signet" })).status).toBe(200);
+    }
+    const [first] = (await entries()).slice(-1);
+    expect(first).toMatchObject({
+      actor: "operator:bootstrap",
+      details: { namespace: "signet", requests: 1 },
+    });
+    api.clock.advance(MINUTE_MS);
+    await eventually(async () => total(await entries(), "payloads") === 60, "the counts");
+    // Two for each minute that the sixty took.
+    expect((await entries()).length).toBeLessThan(10);
+  });
+
+  test("takes no word of a header into the log that is no namespace", async () => {
+    api.clock.advance(MINUTE_MS);
+    const before = (await entries()).length;
+    expect((await decode([PLAIN], { "x-namespace": 'a"b c<d>' })).status).toBe(200);
+    const [newest] = await entries();
+    expect(newest?.details.namespace).toBeNull();
+    expect((await entries()).length).toBeGreaterThan(before);
+  });
+
+  test("reads nothing to somebody whose reading cannot be noted, nor notes what it has not read", async () => {
+    api.clock.advance(MINUTE_MS);
+    const before = await entries();
+    expect((await decode([])).status).toBe(200);
+    expect((await decode([{ data: "no base64!" }])).status).toBe(422);
+    expect((await entries()).length).toBe(before.length);
+  });
+
+  test.each(["decode", "encode"])(
+    "%s sent again with its Idempotency-Key is answered again",
+    async (what) => {
+      const key = randomUUID();
+      const ask = async (): Promise<readonly [number, string]> => {
+        const response = await fetch(`${api.adminUrl}/admin/v1/codec/${what}`, {
+          method: "POST",
+          headers: {
+            authorization: `Bearer ${api.operatorToken}`,
+            "content-type": "application/json",
+            "idempotency-key": key,
+          },
+          body: JSON.stringify({ payloads: [PLAIN] }),
+        });
+        return [response.status, await response.text()];
+      };
+      const first = await ask();
+      expect(first[0]).toBe(200);
+      expect(await ask()).toEqual(first);
+    },
+  );
+});

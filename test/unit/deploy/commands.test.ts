@@ -1,0 +1,222 @@
+/** What operators paste for Docker and Kubernetes names services, options, files and objects that are there. */
+import { existsSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { type KnownOptions, type ParsedCommand, parseOptions, wordsOf } from "../../support/command-words.ts";
+import { parseCompose } from "../../support/compose-file.ts";
+import { type DocumentLine, inlineCommands, shellLines } from "../../support/documents.ts";
+import { readManifests } from "../../support/manifests.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+const DOCUMENTS = [
+  "README.md",
+  "CONTRIBUTING.md",
+  "deploy/kubernetes/README.md",
+  ...(await readdir(join(REPOSITORY, "docs")))
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `docs/${name}`),
+];
+
+/** Every command of a program in the documents; several may stand in one line, within loops and behind others. */
+async function commandsOf(program: string): Promise<DocumentLine[]> {
+  const found = await Promise.all(
+    DOCUMENTS.map(async (document) => [
+      ...(await shellLines(document)),
+      ...(await inlineCommands(document, program)),
+    ]),
+  );
+  return found.flat().flatMap(({ document, text }) =>
+    text
+      .split(/ \|\|? | && | > /)
+      .map((part) => part.trim())
+      .filter((part) => part.startsWith(`${program} `))
+      .map((part) => ({ document, text: part })),
+  );
+}
+
+/** What is not in a list of what there is. */
+function missing(named: readonly string[], there: readonly string[]): readonly string[] {
+  return named.filter((name) => !there.includes(name)).map((name) => `${name} is not there`);
+}
+
+/** docs.docker.com/reference/cli/docker/compose */
+const COMPOSE: Readonly<Record<string, KnownOptions>> = {
+  cp: {},
+  exec: { "-T": false, "--user": true },
+  kill: { "--signal": true },
+  logs: { "--since": true, "--tail": true },
+  ps: {},
+  restart: {},
+  run: { "--rm": false, "-T": false },
+  stop: {},
+  up: { "-d": false, "--detach": false, "--build": false, "--wait": false, "--scale": true },
+};
+const VALUES: Readonly<Record<string, RegExp>> = {
+  "--since": /^\d+[mh]$/,
+  "--tail": /^\d+$/,
+  "--signal": /^HUP$/,
+  "--scale": /^(worker|api|edge)=\d+$/,
+};
+/** What follows the service is a command of the container. */
+const INSIDE = new Set(["exec", "run"]);
+
+describe("docker", async () => {
+  const text = await readFile(join(REPOSITORY, "docker-compose.yml"), "utf8");
+  const { services } = parseCompose(text.replaceAll(/\$\{\w+:\?[^}]*\}/g, "x"), {});
+  const profiles = Object.values(services).flatMap(({ profiles: of = [] }) => of);
+  const init = await readFile(join(REPOSITORY, "compose", "init.sh"), "utf8");
+  const initWords = [...init.matchAll(/^ {2}([a-z|\s-]+)\)/gm)].flatMap(([, words = ""]) =>
+    words.split(" | "),
+  );
+  const commands = (await commandsOf("docker")).filter(({ text: line }) => !line.includes("…"));
+
+  function problemsOf(line: string): readonly string[] {
+    const [, area, ...all] = wordsOf(line);
+    if (area !== "compose") {
+      return line === "docker stats --no-stream" ? [] : [`nobody knows ${area}`];
+    }
+    const { options: wide, words, problems: before } = parseOptions(all, { "--profile": true }, 1);
+    const [name = "", ...rest] = words;
+    const known = COMPOSE[name];
+    if (known === undefined) {
+      return [`there is no docker compose ${name}`];
+    }
+    const inside = INSIDE.has(name);
+    const { options, words: named, problems } = parseOptions(rest, known, inside ? 1 : undefined);
+    const of = inside ? named.slice(0, 1) : named.map((word) => word.replace(/:.*/, ""));
+    return [
+      ...before,
+      ...problems,
+      ...missing(Object.keys(wide).length === 0 ? [] : [wide["--profile"] ?? ""], profiles),
+      ...missing(of, [...Object.keys(services), "SERVICE"]),
+      ...(name === "run" && of[0] === "init" ? missing(named.slice(1, 2), initWords) : []),
+      ...Object.entries(options)
+        .filter(([option, value]) => VALUES[option]?.test(value) === false)
+        .map(([option, value]) => `${option} ${value} is not of its form`),
+    ];
+  }
+
+  test("is in the runbook, in operations, and in the README", () => {
+    const documents = new Set(commands.map(({ document }) => document));
+    expect([...documents]).toEqual(
+      expect.arrayContaining(["README.md", "docs/operations.md", "docs/runbook.md"]),
+    );
+  });
+
+  test.each(commands)("$document: $text", ({ text: line }) => {
+    expect(problemsOf(line)).toEqual([]);
+  });
+
+  test.each([
+    ["docker compose logs workers --since 15m", "workers is not there"],
+    ["docker compose logs worker --since 15 minutes", "--since 15 is not of its form"],
+    ["docker compose run --rm -T init customer ada", "customer is not there"],
+    ["docker compose restart --now api", "there is no --now"],
+    ["docker compose --profile metrics up", "metrics is not there"],
+    ["docker compose reload", "there is no docker compose reload"],
+  ])("%s: %s", (line, problem) => {
+    expect(problemsOf(line)).toContain(problem);
+  });
+});
+
+/** kubernetes.io/docs/reference/kubectl */
+const KUBECTL: Readonly<Record<string, KnownOptions>> = {
+  apply: { "-k": true, "-l": true },
+  create: { "--from-literal": true },
+  delete: { "--ignore-not-found": false },
+  exec: {},
+  logs: {},
+  rollout: { "--timeout": true },
+  scale: { "--replicas": true },
+  wait: { "--for": true, "--timeout": true },
+};
+const KINDS: Readonly<Record<string, string>> = {
+  deploy: "Deployment",
+  deployment: "Deployment",
+  job: "Job",
+};
+const COMPONENTS = ["worker", "api", "edge"];
+
+describe("kubectl", async () => {
+  const all = (await Promise.all(["base", "doctor"].map(readManifests))).flatMap(
+    ({ manifests }) => manifests,
+  );
+  const objects = all.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+  const specs = all.flatMap(({ spec }) => (spec?.template === undefined ? [] : [spec.template.spec]));
+  const secrets = specs
+    .flatMap(({ containers, initContainers = [] }) => [...containers, ...initContainers])
+    .flatMap(({ env }) => env.flatMap(({ valueFrom }) => valueFrom?.secretKeyRef ?? []))
+    .map(({ name, key }) => `${name} ${key}`);
+  const mounted = specs.flatMap(({ volumes }) => volumes.flatMap(({ secret }) => secret?.secretName ?? []));
+  const commands = await commandsOf("kubectl");
+
+  /** `job/name`, or `job name`; for a variable, all that it takes. */
+  function named(word: string): readonly string[] {
+    const [kind = "", name = ""] = word.split(/[/ ]/);
+    const names = COMPONENTS.map((component) => name.replace("$component", component));
+    return names.map((one) => `${KINDS[kind]} ${one}`);
+  }
+
+  function madeProblems([what, kind, name = ""]: readonly string[], line: string): readonly string[] {
+    if (what === "namespace") {
+      return missing([`Namespace ${kind}`], objects);
+    }
+    const keys = [...line.matchAll(/--from-literal=([\w-]+)=/g)].map(([, key]) => `${name} ${key}`);
+    return mounted.includes(name) ? [] : missing(keys, secrets);
+  }
+
+  function appliedProblems({ "-k": directory = "", "-l": labels = "" }: ParsedCommand["options"]) {
+    const asked = labels.match(/[\w./-]+|\$component/g) ?? [];
+    return [
+      ...missing(asked, ["app.kubernetes.io/component", "notin", "$component", ...COMPONENTS]),
+      ...(existsSync(join(REPOSITORY, directory, "kustomization.yaml")) ? [] : [`${directory} is not there`]),
+    ];
+  }
+
+  function problemsOf(line: string): readonly string[] {
+    const {
+      options: wide,
+      words,
+      problems: before,
+    } = parseOptions(wordsOf(line).slice(1), { "-n": true }, 1);
+    const [verb = "", ...rest] = words;
+    const {
+      options,
+      words: own,
+      problems,
+    } = parseOptions(rest, KUBECTL[verb] ?? {}, verb === "exec" ? 1 : undefined);
+    const things = { rollout: own.slice(1), delete: [own.join(" ")], exec: own.slice(0, 1) }[verb] ?? own;
+    const makes = verb === "create" || verb === "apply";
+    return [
+      ...before,
+      ...problems,
+      ...missing([verb], Object.keys(KUBECTL)),
+      ...(verb === "apply" ? appliedProblems(options) : []),
+      ...(verb === "create" ? madeProblems(own, line) : []),
+      ...(makes ? [] : missing(things.flatMap(named), objects)),
+      ...(makes ? [] : missing([wide["-n"] ?? "no namespace"], ["signet"])),
+    ];
+  }
+
+  test("is in the manifests' README", () => {
+    expect(commands.length).toBeGreaterThan(10);
+  });
+
+  test.each(commands)("$document: $text", ({ text: line }) => {
+    expect(problemsOf(line)).toEqual([]);
+  });
+
+  test.each([
+    ["kubectl -n signet rollout status deployment/signet-workers", "Deployment signet-workers is not there"],
+    ["kubectl rollout status deployment/signet-worker", "no namespace is not there"],
+    ["kubectl apply -k deploy/kubernetes/overlays/other", "deploy/kubernetes/overlays/other is not there"],
+    ["kubectl apply -k deploy/kubernetes/doctor -l 'component in (api)'", "component is not there"],
+    [
+      "kubectl -n signet create secret generic signet-keys --from-literal=salt=x",
+      "signet-keys salt is not there",
+    ],
+  ])("%s: %s", (line, problem) => {
+    expect(problemsOf(line)).toContain(problem);
+  });
+});
