@@ -13,9 +13,12 @@ import { ensureNamespace } from "../../src/temporal/namespace.ts";
 import { Client } from "pg";
 import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
 import { type ComposeServers, startServers, VOLUMES } from "../support/compose-servers.ts";
+import { savedViews, shellLines } from "../support/documents.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePorts } from "../support/free-port.ts";
 import { runProcess, type SpawnedProcess, spawnProcess } from "../support/processes.ts";
+import { startKnownWorkflows } from "../support/known-workflows.ts";
+import { paste } from "../support/temporal-cli.ts";
 import { execute } from "../support/test-database.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
@@ -175,6 +178,47 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
     );
     await sql.end();
     expect(rows).toEqual([{ ssl: true, version: "TLSv1.3" }]);
+  });
+
+  test("answers the saved views, and the lines of operations that are for it, as they stand", async () => {
+    const client = createLazyClient(optionsOf({}));
+    const shell = async (lines: string): Promise<string> =>
+      await paste(address, `cd ${home}\n${lines.replaceAll("localhost:7233", address)}`);
+    try {
+      const expected = await startKnownWorkflows(client);
+      // What the engine would run prints the certificates.
+      await writeFile(join(home, "internal-ca.crt"), await servers.init("internal-ca"));
+      await writeFile(join(home, "temporal.pem"), await servers.init("temporal", "anna"));
+      const [line = "exit 1"] = (await shellLines("docs/operations.md"))
+        .map(({ text }) => text)
+        .filter((text) => text.startsWith("temporal ") && text.includes("--tls-"));
+      const list = async (query: string): Promise<readonly string[]> => {
+        const printed = await shell(`${line} --output json --query '${query}'`);
+        const found = JSON.parse(printed) as readonly {
+          readonly execution: { readonly workflowId: string };
+        }[];
+        return found.map(({ execution }) => execution.workflowId).sort();
+      };
+      const views = await savedViews();
+      expect(views.map(([name]) => name)).toEqual(Object.keys(expected));
+      for (const [name, query] of views) {
+        const filled = query
+          .replaceAll(/(dlv|ep|ten)_…/g, "$1_known")
+          .replace(/"\d{4}-[^"]+"/, `"${new Date(Date.now() + 60_000).toISOString()}"`);
+        await eventually(
+          async () => {
+            const found = await list(filled);
+            expect({ name, found }).toEqual({ name, found: expected[name] });
+            return true;
+          },
+          `the view ${name}`,
+          30_000,
+        );
+        expect((await client.workflow.count(filled)).count).toBe(expected[name]?.length);
+      }
+    } finally {
+      await client.connection.close();
+    }
   });
 
   const none = { TEMPORAL_TLS_CLIENT_CERT_PATH: "", TEMPORAL_TLS_CLIENT_KEY_PATH: "" };

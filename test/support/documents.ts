@@ -11,7 +11,7 @@ export interface DocumentLine {
 }
 
 /** The text of a document, by its path in the repository. */
-export async function readDocument(path: string): Promise<string> {
+async function readDocument(path: string): Promise<string> {
   return await readFile(join(REPOSITORY, path), "utf8");
 }
 
