@@ -213,8 +213,8 @@ describe("kubectl", async () => {
     ["kubectl apply -k deploy/kubernetes/overlays/other", "deploy/kubernetes/overlays/other is not there"],
     ["kubectl apply -k deploy/kubernetes/doctor -l 'component in (api)'", "component is not there"],
     [
-      "kubectl -n signet create secret generic signet-keys --from-literal=salt=x",
-      "signet-keys salt is not there",
+      "kubectl -n signet create secret generic signet-database --from-literal=salt=x",
+      "signet-database salt is not there",
     ],
   ])("%s: %s", (line, problem) => {
     expect(problemsOf(line)).toContain(problem);
