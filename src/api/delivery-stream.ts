@@ -1,6 +1,7 @@
 /** Deliveries as server-sent events (WHATWG HTML 9.2): for the API's stream and for the portal's pages. */
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
+import { type Static, Type } from "typebox";
 import type { DeliveryStream, DeliveryStreams } from "../delivery/delivery-streams.ts";
 import type { Clock } from "../domain/clock.ts";
 import { presentDelivery } from "./schemas/deliveries.ts";
@@ -10,6 +11,24 @@ export const EVENT_STREAM = "text/event-stream";
 const CHECK_MS = 5_000;
 /** A client that takes nothing for so long after its stream's end is cut off. */
 const LINGER_MS = 5_000;
+
+/** Sent by itself by what reads server-sent events, when it connects again (WHATWG HTML 9.2.4). */
+export const PositionHeaders = Type.Object({
+  "last-event-id": Type.Optional(
+    Type.String({
+      pattern: "^[0-9]{1,15}$",
+      description: "The `id` that an earlier stream was last told: goes on from there",
+      examples: ["1763650000000"],
+    }),
+  ),
+});
+
+/** Where a stream goes on from, Unix milliseconds; undefined for one that begins. */
+export function positionOf({
+  "last-event-id": position,
+}: Static<typeof PositionHeaders>): number | undefined {
+  return position === undefined ? undefined : Number(position);
+}
 
 export interface StreamingServices {
   readonly streams: DeliveryStreams;

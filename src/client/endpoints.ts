@@ -1,7 +1,7 @@
 /** Webhook endpoints. */
 import type { Delivery } from "./deliveries.ts";
 import { EndpointSecrets } from "./endpoint-secrets.ts";
-import type { Grade } from "./grades.ts";
+import type { Grade, GradeSummary } from "./grades.ts";
 import { idempotencyKeyOf, type IdempotentOptions } from "./idempotency.ts";
 import { List, type PageOptions } from "./paging.ts";
 import type { MissedEvents, ReplayJob } from "./replays.ts";
@@ -216,6 +216,11 @@ export class Endpoints {
       path: `${PATH}/${segment(id)}/grades/${segment(gradeId)}`,
       ...options,
     });
+  }
+
+  /** The grades of a receiver that are kept, newest first. */
+  listGrades(id: string, options: PageOptions = {}): List<GradeSummary> {
+    return new List(this.#transport, `${PATH}/${segment(id)}/grades`, options);
   }
 
   /** How many events {@link replayMissing} would deliver. */

@@ -29,13 +29,22 @@ export interface GradeReport {
   readonly checks: readonly GradeCheck[];
 }
 
-export interface Grade {
+interface GradeBasics {
   readonly id: string;
   readonly endpoint_id: string;
   readonly state: "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED";
   readonly failure: "endpoint_not_active" | "interrupted" | null;
   readonly created_at: string;
   readonly finished_at: string | null;
+}
+
+export interface Grade extends GradeBasics {
   /** Null until it is COMPLETED. */
   readonly report: GradeReport | null;
+}
+
+/** A grade in a list. */
+export interface GradeSummary extends GradeBasics {
+  /** Of its report; null until there is one. */
+  readonly score: number | null;
 }

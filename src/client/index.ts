@@ -1,6 +1,6 @@
 /** `signet/client`: what the package shows of this directory. */
 export { type ClientAssertion, privateKeyAssertion, type PrivateKeyOptions } from "./client-assertion.ts";
-export type { Grade, GradeCheck, GradeFinding, GradeReport } from "./grades.ts";
+export type { Grade, GradeCheck, GradeFinding, GradeReport, GradeSummary } from "./grades.ts";
 export type {
   ComplianceCheckpoint,
   ComplianceEntry,

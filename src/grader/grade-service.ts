@@ -4,10 +4,12 @@ import {
   findGrade,
   type Grade,
   gradesSince,
+  type GradeSummary,
   insertGrade,
+  listGrades,
   trimGrades,
 } from "../database/repositories/endpoint-grades.ts";
-import { lockEndpoint } from "../database/repositories/endpoints.ts";
+import { findEndpoint, lockEndpoint } from "../database/repositories/endpoints.ts";
 import { tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
@@ -23,6 +25,10 @@ export interface GradeServiceOptions {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
+}
+
+function noEndpoint(): SignetError {
+  return new SignetError("NOT_FOUND", { detail: "There is no such endpoint." });
 }
 
 export class GradeService {
@@ -43,7 +49,7 @@ export class GradeService {
     return await tenantTransaction(pool, tenantId, async (db) => {
       const endpoint = await lockEndpoint(db, tenantId, endpointId);
       if (endpoint === undefined) {
-        throw new SignetError("NOT_FOUND", { detail: "There is no such endpoint." });
+        throw noEndpoint();
       }
       if (endpoint.state !== "ACTIVE") {
         throw new SignetError("INVALID_STATE", {
@@ -81,5 +87,24 @@ export class GradeService {
       throw new SignetError("NOT_FOUND", { detail: "There is no such grade." });
     }
     return grade;
+  }
+
+  /**
+   * The grades of an endpoint that are kept, newest first.
+   *
+   * @param page.before only those before this id
+   * @throws SignetError NOT_FOUND
+   */
+  async list(
+    tenantId: string,
+    endpointId: string,
+    page: { readonly before: string | null; readonly limit: number },
+  ): Promise<GradeSummary[]> {
+    return await tenantTransaction(this.#options.pool, tenantId, async (db) => {
+      if ((await findEndpoint(db, tenantId, endpointId)) === undefined) {
+        throw noEndpoint();
+      }
+      return await listGrades(db, { tenantId, endpointId }, page);
+    });
   }
 }

@@ -5,7 +5,7 @@ import { html, type Html, type Part } from "./html.ts";
 type Filters = Readonly<Record<string, string | undefined>>;
 
 /** A date and time without a zone is UTC, as the fields say; minutes, as browsers write them, get their seconds. */
-function instantOf(text: string): string {
+export function instantOf(text: string): string {
   const local = /^\d{4}-\d\d-\d\dT\d\d:\d\d$/.test(text) ? `${text}:00` : text;
   return /T\d\d:\d\d:\d\d(\.\d+)?$/.test(local) ? `${local}Z` : local;
 }

@@ -417,6 +417,7 @@ describe("the client", () => {
       async () => ["COMPLETED", "FAILED"].includes((await signet.endpoints.getGrade(id, grade.id)).state),
       "the grade",
     );
+    expect((await signet.endpoints.listGrades(id).page()).data).toMatchObject([{ id: grade.id }]);
     expect(await signet.endpoints.update(id, { description: "tried" })).toMatchObject({
       description: "tried",
     });

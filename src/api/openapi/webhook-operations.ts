@@ -109,6 +109,11 @@ const ENDPOINT_OPERATIONS: OperationTexts = {
       "Sends requests that a good receiver accepts or refuses (a wrong signature, an old timestamp, a repetition …) and reports what it did. One at a time.",
     errors: ["INVALID_STATE"],
   },
+  "GET /v1/webhooks/endpoints/{id}/grades": {
+    id: "listGrades",
+    summary: "List the grades of a receiver",
+    description: "Newest first; the newest 20 are kept. Each with its score, without its report.",
+  },
   "GET /v1/webhooks/endpoints/{id}/grades/{grade_id}": {
     id: "getGrade",
     summary: "Read a grade",

@@ -1,20 +1,14 @@
 /** Deliveries as they change (wire.md: server-sent events). */
-import { Type } from "typebox";
 import { TOKEN_LIFETIME_SECONDS } from "../../oauth/access-token.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
-import { EVENT_STREAM, sendDeliveries, type StreamingServices } from "../delivery-stream.ts";
+import {
+  EVENT_STREAM,
+  PositionHeaders,
+  positionOf,
+  sendDeliveries,
+  type StreamingServices,
+} from "../delivery-stream.ts";
 import type { SignetServer } from "../types.ts";
-
-/** Sent by itself by what reads server-sent events, when it connects again (WHATWG HTML 9.2.4). */
-const PositionHeaders = Type.Object({
-  "last-event-id": Type.Optional(
-    Type.String({
-      pattern: "^[0-9]{1,15}$",
-      description: "The `id` that an earlier stream was last told: goes on from there",
-      examples: ["1763650000000"],
-    }),
-  ),
-});
 
 const MS_PER_S = 1_000;
 
@@ -37,11 +31,10 @@ export function registerDeliveryStream(
       },
     },
     async ({ identity, headers }, reply) => {
-      const position = headers["last-event-id"];
       const caller = {
         tenantId: identity.tenantId,
         endsAtMs: (identity.issuedAt + TOKEN_LIFETIME_SECONDS) * MS_PER_S,
-        sinceMs: position === undefined ? undefined : Number(position),
+        sinceMs: positionOf(headers),
         isAdmitted: async () => await isAdmitted(identity),
       };
       return await sendDeliveries(reply, caller, services);

@@ -1,7 +1,8 @@
 /** Grades of receivers (docs/grader.md). */
 import type { GradeService } from "../../grader/grade-service.ts";
-import { IdParams } from "../schemas/common.ts";
-import { Grade, GradeParams, presentGrade } from "../schemas/grades.ts";
+import { readPage, toPage } from "../pagination.ts";
+import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { Grade, GradeParams, GradeSummary, presentGrade, presentGradeSummary } from "../schemas/grades.ts";
 import type { SignetServer } from "../types.ts";
 
 const TAGS = ["endpoints"];
@@ -16,6 +17,25 @@ export function registerGradeRoutes(server: SignetServer, grades: GradeService):
     async ({ identity, params }, reply) => {
       const grade = await grades.start(identity.tenantId, params.id);
       return await reply.code(202).send(presentGrade(grade));
+    },
+  );
+
+  server.get(
+    "/v1/webhooks/endpoints/:id/grades",
+    {
+      config: { scopes: ["webhooks:write"] },
+      schema: {
+        tags: TAGS,
+        params: IdParams("endpoint"),
+        querystring: Closed(PageQuery),
+        response: { 200: Page(GradeSummary) },
+      },
+    },
+    async (request) => {
+      const page = readPage(request);
+      const { identity, params } = request;
+      const rows = await grades.list(identity.tenantId, params.id, { ...page, limit: page.limit + 1 });
+      return toPage(rows.map(presentGradeSummary), page);
     },
   );
 

@@ -1,6 +1,9 @@
 /** Grades of receivers. */
 import { type Static, Type } from "typebox";
-import type { Grade as GradeRow } from "../../database/repositories/endpoint-grades.ts";
+import type {
+  Grade as GradeRow,
+  GradeSummary as GradeSummaryRow,
+} from "../../database/repositories/endpoint-grades.ts";
 import { ATTEMPT_ERRORS } from "../../domain/delivery.ts";
 import { CHECK_NAMES } from "../../grader/checks.ts";
 import { type FindingCode, FINDINGS } from "../../grader/findings.ts";
@@ -37,17 +40,26 @@ const Report = Type.Object({
   ),
 });
 
-export const Grade = Type.Object({
+const summary = {
   id: Id("grade"),
   endpoint_id: Id("endpoint"),
   state: OneOf(["QUEUED", "RUNNING", "COMPLETED", "FAILED"]),
   failure: Nullable(OneOf(["endpoint_not_active", "interrupted"])),
   created_at: Timestamp,
   finished_at: Nullable(Timestamp),
-  report: Nullable(Report),
+};
+
+export const Grade = Type.Object({ ...summary, report: Nullable(Report) });
+
+/** A grade in a list. */
+export const GradeSummary = Type.Object({
+  ...summary,
+  score: Nullable(
+    Type.Integer({ minimum: 0, maximum: 100, description: "Of its report; null until there is one" }),
+  ),
 });
 
-export function presentGrade(row: GradeRow): Static<typeof Grade> {
+function presentBasics(row: Omit<GradeRow, "report">): Omit<Static<typeof Grade>, "report"> {
   return {
     id: row.id,
     endpoint_id: row.endpointId,
@@ -55,6 +67,16 @@ export function presentGrade(row: GradeRow): Static<typeof Grade> {
     failure: row.failure,
     created_at: row.createdAt.toISOString(),
     finished_at: row.finishedAt?.toISOString() ?? null,
+  };
+}
+
+export function presentGradeSummary(row: GradeSummaryRow): Static<typeof GradeSummary> {
+  return { ...presentBasics(row), score: row.score };
+}
+
+export function presentGrade(row: GradeRow): Static<typeof Grade> {
+  return {
+    ...presentBasics(row),
     report: row.report === null ? null : (JSON.parse(row.report) as Static<typeof Report> & GradeReport),
   };
 }

@@ -111,6 +111,31 @@ export async function findGrade(
   return rows[0] === undefined ? undefined : toGrade(rows[0]);
 }
 
+/** A grade in a list: of its report, the score. */
+export interface GradeSummary extends Omit<Grade, "report"> {
+  /** Null until there is a report. */
+  readonly score: number | null;
+}
+
+/** The grades of an endpoint, newest first. */
+export async function listGrades(
+  db: Queryable,
+  place: { readonly tenantId: string; readonly endpointId: string },
+  { before, limit }: { readonly before: string | null; readonly limit: number },
+): Promise<GradeSummary[]> {
+  const { rows } = await db.query<Omit<GradeRow, "report"> & { score: number | null }>({
+    name: "list-grades",
+    text: `SELECT id, endpoint_id, state, failure, created_at, finished_at, (report::json ->> 'score')::int AS score
+      FROM endpoint_grades WHERE endpoint_id = $1 AND tenant_id = $2 AND ($3::text IS NULL OR id < $3)
+      ORDER BY id DESC LIMIT $4`,
+    values: [place.endpointId, place.tenantId, before, limit],
+  });
+  return rows.map(({ score, ...row }) => {
+    const { report: _none, ...grade } = toGrade({ ...row, report: null });
+    return { ...grade, score };
+  });
+}
+
 export interface TakenGrade {
   readonly id: string;
   readonly endpointId: string;

@@ -1,5 +1,5 @@
 /** Deliveries: the list with its filters, kept up to date while somebody looks. */
-import { sendDeliveries } from "../../api/delivery-stream.ts";
+import { PositionHeaders, positionOf, sendDeliveries } from "../../api/delivery-stream.ts";
 import type { SignetServer } from "../../api/types.ts";
 import type { Delivery } from "../../client/deliveries.ts";
 import type { ListAnswer } from "../context.ts";
@@ -90,7 +90,7 @@ async function listPage(
 function registerLive(scope: SignetServer, { sessions, cookie, streaming }: PortalParts): void {
   scope.get(
     "/deliveries/live",
-    { config: { portal: ["webhooks:read"] }, schema: { hide: true } },
+    { config: { portal: ["webhooks:read"] }, schema: { hide: true, headers: PositionHeaders } },
     async (request, reply) => {
       const { identity, session } = request.visit;
       const secret = cookie.read(request);
@@ -99,6 +99,8 @@ function registerLive(scope: SignetServer, { sessions, cookie, streaming }: Port
         {
           tenantId: identity.tenantId,
           endsAtMs: session.expiresAt.getTime(),
+          // A browser that connects again says by itself how far it was told.
+          sinceMs: positionOf(request.headers),
           isAdmitted: async () => (await sessions.find(secret)) !== undefined,
         },
         streaming,

@@ -25,6 +25,7 @@ import {
 import { ENDPOINTS } from "./endpoint-parts.ts";
 
 const DONE = {
+  tested: "The test event is on its way.",
   hastened: "The next attempt is being made.",
   cancelled: "The delivery is cancelled.",
   replayed: "The delivery has a fresh cycle of 17 attempts.",

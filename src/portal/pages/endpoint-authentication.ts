@@ -8,6 +8,7 @@ import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { moment } from "../parts.ts";
 import type { FieldErrors } from "../problems.ts";
+import { addressAgain, certificatesAgain, isPrivateKey, textAgain } from "../typed-again.ts";
 
 const PEM_MAX = 32_768;
 
@@ -52,13 +53,21 @@ function isKind(choice: Choice | undefined): choice is Kind {
   return choice !== undefined && choice in KINDS;
 }
 
-/** What the API takes: undefined for what stays as it is, null for none. */
+/**
+ * What the API takes: undefined for what stays as it is, null for none.
+ *
+ * @throws SignetError VALIDATION_FAILED for a private key among the certificates
+ */
 export function authenticationBody(
   fields: AuthenticationFields,
 ): Readonly<Record<string, string>> | null | undefined {
   const { authentication: choice } = fields;
   if (!isKind(choice)) {
     return choice === "none" ? null : undefined;
+  }
+  if (choice === "client_certificate" && isPrivateKey(fields.auth_certificate ?? "")) {
+    const detail = "holds a private key: it takes certificates alone, the key belongs into its own field";
+    throw validationFailed([{ pointer: "/auth_certificate", code: "private_key", detail }]);
   }
   const members = Object.entries<FieldName>(KINDS[choice]).map(
     ([member, field]) => [member, (fields[field] ?? "").trim()] as const,
@@ -127,11 +136,25 @@ const LINES: Readonly<Record<Exclude<FieldName, "auth_certificate" | "auth_priva
   },
   auth_scope: { label: "Scope", help: "Optional; several are separated by spaces." },
 };
-const SECRETS: ReadonlySet<FieldName> = new Set(["auth_value", "auth_client_secret", "auth_private_key"]);
 
 /** What was typed; a secret is typed again. */
 function typed(name: FieldName, fields: AuthenticationFields): string {
-  return SECRETS.has(name) ? "" : (fields[name] ?? "");
+  const text = fields[name] ?? "";
+  switch (name) {
+    case "auth_value":
+    case "auth_client_secret":
+    case "auth_private_key":
+      return "";
+    case "auth_certificate":
+      return certificatesAgain(text);
+    case "auth_token_url":
+      return addressAgain(text);
+    case "auth_name":
+    case "auth_client_id":
+    case "auth_scope":
+    default:
+      return textAgain(text);
+  }
 }
 
 function line(name: keyof typeof LINES, fields: AuthenticationFields, errors: FieldErrors): Html {

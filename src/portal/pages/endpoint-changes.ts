@@ -22,7 +22,6 @@ const PARAMS = IdParams("endpoint");
 /** What a button does: the API's address below the endpoint's, and what is said once it is done. */
 const STEPS: readonly { readonly form: string; readonly api: string; readonly done: Done }[] = [
   { form: "verify", api: "verify", done: "pinged" },
-  { form: "test", api: "test", done: "tested" },
   { form: "enable", api: "enable", done: "enabled" },
   { form: "disable", api: "disable", done: "disabled" },
   { form: "secret/activate", api: "secret/activate", done: "activated" },

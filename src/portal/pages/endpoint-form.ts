@@ -10,6 +10,7 @@ import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { formFields } from "../parts.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
+import { addressAgain, headersAgain, textAgain } from "../typed-again.ts";
 import type { Visit } from "../visit.ts";
 import {
   AUTHENTICATION_FIELDS,
@@ -129,6 +130,20 @@ async function authenticationOf({ api }: Visit, id: string): Promise<Authenticat
   return (await api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`)).authentication;
 }
 
+/**
+ * What comes back in a form that was refused. Filter and metadata do as they are: whoever may read the endpoint sees them.
+ */
+function typedAgain(values: EndpointFields): EndpointFields {
+  const { headers } = values;
+  return {
+    ...values,
+    url: addressAgain(values.url),
+    events: textAgain(values.events),
+    description: textAgain(values.description),
+    ...(headers === undefined ? {} : { headers: headersAgain(headers) }),
+  };
+}
+
 /** What differs between the page of a new endpoint and that of one there is. */
 interface Purpose {
   readonly title: string;
@@ -168,6 +183,7 @@ export async function endpointFormPage(
 ): Promise<PageContent> {
   const { title, note, button, action, back } = form.id === undefined ? ADD : edit(form.id);
   const errors = fieldErrors(form.error);
+  const values = form.error === undefined ? form.values : typedAgain(form.values);
   const [types, authentication] = await Promise.all([
     knownTypes(visit),
     form.id === undefined ? null : authenticationOf(visit, form.id),
@@ -177,7 +193,7 @@ export async function endpointFormPage(
     place: ENDPOINTS,
     notice: errors.notice,
     body: html`<form method="post" action="${action}" class="stack">
-      ${formFields(visit)} ${endpointFields({ values: form.values, errors, types, authentication })}
+      ${formFields(visit)} ${endpointFields({ values, errors, types, authentication })}
       <p class="muted">${note}</p>
       <div class="buttons">
         <button class="primary">${button}</button>

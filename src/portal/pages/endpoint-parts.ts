@@ -1,6 +1,6 @@
 /** What the pages about endpoints share. */
 import type { Endpoint } from "../../client/endpoints.ts";
-import type { Part } from "../html.ts";
+import { html, type Part } from "../html.ts";
 import { badge } from "../parts.ts";
 
 export const ENDPOINTS = "/portal/endpoints";
@@ -14,4 +14,12 @@ export function stateBadge({ state }: Pick<Endpoint, "state">): Part {
 /** The events that an endpoint takes, in words. */
 export function eventsText({ events }: Pick<Endpoint, "events">): string {
   return events.includes("*") ? "all events" : events.join(", ");
+}
+
+/** Where events are sent that an endpoint has never got. */
+export const missingPath = (id: string): string => `${ENDPOINTS}/${id}/missing`;
+
+/** The endpoint as one of the facts. */
+export function endpointFact({ id, url }: Pick<Endpoint, "id" | "url">): readonly [string, Part] {
+  return ["Endpoint", html`<a class="break" href="${ENDPOINTS}/${id}">${url}</a>`];
 }

@@ -50,14 +50,17 @@ export function jsonMember(
 /** `Name: value`, one on each line. */
 function headersOf(text: string, problems: FieldProblem[]): Record<string, string> | null {
   const headers = new Map<string, string>();
-  for (const line of text.split(/\r?\n/).filter((one) => !isEmpty(one))) {
+  for (const [index, line] of text.split(/\r?\n/).entries()) {
+    if (isEmpty(line)) {
+      continue;
+    }
     const colon = line.indexOf(":");
     const name = line.slice(0, Math.max(colon, 0)).trim();
     if (name === "") {
       problems.push({
         pointer: "/headers",
         code: "form",
-        detail: `takes lines like Name: value, not ${line.trim()}`,
+        detail: `takes lines like Name: value, and line ${index + 1} is none`,
       });
     } else if (headers.has(name)) {
       problems.push({ pointer: "/headers", code: "duplicate", detail: `has ${name} twice` });

@@ -14,6 +14,7 @@ import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { facts, formFields, textBlock } from "../parts.ts";
 import { fieldErrors, refused } from "../problems.ts";
+import { isPrivateKey, publicKeyAgain } from "../typed-again.ts";
 import type { Visit } from "../visit.ts";
 import { ENDPOINTS } from "./endpoint-parts.ts";
 import { jsonMember, NUMBER_ATTRIBUTES, numberMember } from "./endpoint-settings.ts";
@@ -90,8 +91,13 @@ export function rotationForm(visit: Visit, action: string, { data }: EndpointSec
   </form>`;
 }
 
-/** @throws SignetError VALIDATION_FAILED for what could not be sent */
+/** @throws SignetError VALIDATION_FAILED for what could not be sent, and for a private key, which goes nowhere */
 function signingBody({ signing, rotation_days: days, recipient }: SigningFields): JsonText {
+  if (isPrivateKey(recipient)) {
+    const detail =
+      "is a private key, which nobody but you may have: give the public part alone. It was not kept";
+    throw validationFailed([{ pointer: "/recipient", code: "private_key", detail }]);
+  }
   const text = JSON.stringify({ signing, rotation_days: numberMember(days) });
   const { json, problem } = jsonMember("recipient", recipient);
   if (problem !== undefined) {
@@ -142,7 +148,7 @@ function signingPage(visit: Visit, id: string, values: SigningFields, error?: Si
           optional: true,
           value: values.recipient,
           attributes: html`rows="4" maxlength="${RECIPIENT_MAX}" class="code" autocomplete="off"`,
-          help: "A JWK: RSA of 2,048 bits or more, P-256, P-384, P-521 or X25519. New secrets are encrypted to it.",
+          help: "A JWK: RSA of 2,048 bits or more, P-256, P-384, P-521 or X25519. New secrets are encrypted to it. What is refused has to be given again unless it is a public key.",
         },
         errors,
       )}
@@ -178,7 +184,8 @@ export function registerEndpointSigning(scope: SignetServer, { send }: PortalPar
       const path = `/v1/webhooks/endpoints/${id}/secret`;
       const saved = await refused((async () => await visit.api.send("PATCH", path, signingBody(body)))());
       if ("error" in saved) {
-        const page = signingPage(visit, id, body, saved.error);
+        const values = { ...body, recipient: publicKeyAgain(body.recipient) };
+        const page = signingPage(visit, id, values, saved.error);
         return send(reply.code(saved.error.status), visit, page);
       }
       return await reply.redirect(`${ENDPOINTS}/${id}?done=changed`, SEE_OTHER);

@@ -21,9 +21,11 @@ import {
 } from "../parts.ts";
 import type { Visit } from "../visit.ts";
 import { authenticationText } from "./endpoint-authentication.ts";
+import { deliveriesSection, newestDeliveries } from "./endpoint-deliveries.ts";
 import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
 import { readEndpoint } from "./endpoint-settings.ts";
 import { rotationForm, signingFacts } from "./endpoint-signing.ts";
+import { gradeSection, newestGrade } from "./grades.ts";
 
 /** What was done just now, by the name that the address carries. */
 export const DONE = {
@@ -31,7 +33,6 @@ export const DONE = {
   disabled: "The endpoint is disabled: its events become dead letters.",
   enabled: "The endpoint is enabled: a signed ping is on its way.",
   pinged: "A signed ping is on its way.",
-  tested: "A test event is on its way to this endpoint.",
   activated: "The new secret signs first now.",
 } as const;
 
@@ -62,6 +63,7 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
         may &&
         html`<div class="buttons">
           ${buttonForm(visit, { action: `${path}/test`, label: "Send test event", kind: "primary" })}
+          <a class="button" href="${path}/test-event">Send an event of your own</a>
           ${buttonForm(visit, { action: `${path}/disable`, label: "Disable" })}
         </div>`
       }`;
@@ -209,9 +211,11 @@ export async function endpointPage(
   id: string,
   happened: { readonly done?: Done | undefined; readonly error?: SignetError | undefined } = {},
 ): Promise<PageContent> {
-  const [{ endpoint, metadata }, secrets] = await Promise.all([
+  const [{ endpoint, metadata }, secrets, deliveries, grade] = await Promise.all([
     readEndpoint(visit, id),
     visit.api.get<EndpointSecretVersions>(`/v1/webhooks/endpoints/${id}/secret`),
+    newestDeliveries(visit, id),
+    newestGrade(visit, id),
   ]);
   const shown = { endpoint, metadata, secrets };
   const { done, error } = happened;
@@ -221,8 +225,9 @@ export async function endpointPage(
     place: ENDPOINTS,
     actions: visit.can("webhooks:write") && html`<a class="button" href="${ENDPOINTS}/${id}/edit">Edit</a>`,
     notice: error === undefined ? doneNotice : { kind: "problem", text: error.message },
-    body: html`${stateSection(visit, endpoint)} ${settingsSection(visit, shown)}
-    ${secretSection(visit, shown)} ${visit.can("webhooks:write") && deletion(visit, endpoint)}`,
+    body: html`${stateSection(visit, endpoint)} ${deliveriesSection(visit, endpoint, deliveries)}
+    ${settingsSection(visit, shown)} ${secretSection(visit, shown)}
+    ${visit.can("webhooks:write") && [gradeSection(endpoint, grade), deletion(visit, endpoint)]}`,
   };
 }
 

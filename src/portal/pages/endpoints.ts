@@ -14,6 +14,9 @@ import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
 import { registerEndpointChanges } from "./endpoint-changes.ts";
 import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint-form.ts";
 import { registerEndpointPage } from "./endpoint.ts";
+import { registerGradePages } from "./grades.ts";
+import { registerMissingPages } from "./missing.ts";
+import { registerTestEventPages } from "./test-event.ts";
 
 function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoint>): PageContent {
   return {
@@ -106,4 +109,7 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalParts): 
   );
   registerEndpointPage(scope, parts);
   registerEndpointChanges(scope, parts);
+  registerTestEventPages(scope, parts);
+  registerGradePages(scope, parts);
+  registerMissingPages(scope, parts);
 }

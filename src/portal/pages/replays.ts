@@ -2,7 +2,9 @@
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../api/schemas/common.ts";
 import type { SignetServer } from "../../api/types.ts";
+import type { Endpoint } from "../../client/endpoints.ts";
 import type { ReplayJob } from "../../client/replays.ts";
+import type { SignetError } from "../../errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
@@ -12,6 +14,7 @@ import { badge, buttonForm, facts, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { DEAD_LETTERS } from "./delivery-parts.ts";
+import { endpointFact } from "./endpoint-parts.ts";
 
 export const REPLAYS = "/portal/replays";
 
@@ -21,6 +24,8 @@ const STATES = {
   COMPLETED: badge("good", "completed"),
   CANCELLED: badge("idle", "cancelled"),
 } as const;
+
+const CHANGES = ["pause", "resume", "cancel"] as const;
 
 const handled = ({ done, failed, skipped }: ReplayJob): number => done + failed + skipped;
 
@@ -37,8 +42,49 @@ function changes(visit: Visit, { id, state }: ReplayJob): Part {
   );
 }
 
-async function replayPage(visit: Visit, id: string, notice?: PageContent["notice"]): Promise<PageContent> {
+/** What the numbers of a job count. */
+const WORDS = {
+  dead_letters: {
+    name: "dead letters",
+    done: "Replayed",
+    skipped: "Skipped: not in the queue any more",
+    failed: "Failed: over, or not there",
+    cancelled: "The replay is cancelled: what was not replayed stays in the queue.",
+  },
+  missing: {
+    name: "events it never got",
+    done: "Sent",
+    skipped: "Skipped: the endpoint has it by now, or it was erased",
+    failed: "Failed: the endpoint took no events then",
+    cancelled: "The replay is cancelled: what was not sent is still missing.",
+  },
+} as const;
+
+async function endpointOf({ api }: Visit, id: string): Promise<readonly [string, Part]> {
+  const asked = await refused(api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`));
+  return "answer" in asked ? endpointFact(asked.answer) : ["Endpoint", "deleted"];
+}
+
+const DONE = {
+  pause: "The replay is paused.",
+  resume: "The replay goes on.",
+} as const;
+
+interface Happened {
+  readonly done?: (typeof CHANGES)[number] | undefined;
+  readonly error?: SignetError;
+}
+
+function noticeOf({ done, error }: Happened, { kind }: ReplayJob): PageContent["notice"] {
+  if (error !== undefined) {
+    return { kind: "problem", text: error.message };
+  }
+  return done && { kind: "done", text: done === "cancel" ? WORDS[kind].cancelled : DONE[done] };
+}
+
+async function replayPage(visit: Visit, id: string, happened: Happened): Promise<PageContent> {
   const job = await visit.api.get<ReplayJob>(`/v1/webhooks/replays/${id}`);
+  const words = WORDS[job.kind];
   const path = `${REPLAYS}/${id}`;
   const running = job.state === "RUNNING";
   const polling =
@@ -47,7 +93,7 @@ async function replayPage(visit: Visit, id: string, notice?: PageContent["notice
   return {
     title: "Replay",
     place: DEAD_LETTERS,
-    notice,
+    notice: noticeOf(happened, job),
     body: html`<section id="job" aria-labelledby="progress" ${polling}>
         <h2 id="progress">Progress ${STATES[job.state]}</h2>
         <p class="progress">
@@ -55,9 +101,11 @@ async function replayPage(visit: Visit, id: string, notice?: PageContent["notice
           <progress id="bar" max="${Math.max(1, job.total)}" value="${handled(job)}">${count}</progress>
         </p>
         ${facts([
-          ["Replayed", job.done.toLocaleString("en")],
-          ["Skipped: not in the queue any more", job.skipped.toLocaleString("en")],
-          ["Failed: over, or not there", job.failed.toLocaleString("en")],
+          ["Of", words.name],
+          ...(job.endpoint_id === null ? [] : [await endpointOf(visit, job.endpoint_id)]),
+          [words.done, job.done.toLocaleString("en")],
+          [words.skipped, job.skipped.toLocaleString("en")],
+          [words.failed, job.failed.toLocaleString("en")],
           ["Pace", `at most ${job.rate_per_second.toLocaleString("en")} a second`],
           ["Asked for", moment(job.created_at)],
           ...(job.finished_at === null ? [] : [["Ended", moment(job.finished_at)] as const]),
@@ -91,9 +139,10 @@ function listPage({ data, next_cursor: next }: ListAnswer<ReplayJob>): PageConte
         : html`<section>
               ${table(
                 "Replays",
-                ["Asked for", "State", "Progress", "Replayed", "Failed"],
+                ["Asked for", "Of", "State", "Progress", "Replayed", "Failed"],
                 data.map((job) => [
                   html`<a href="${REPLAYS}/${job.id}">${moment(job.created_at)}</a>`,
+                  WORDS[job.kind].name,
                   STATES[job.state],
                   `${handled(job)} of ${job.total}`,
                   job.done,
@@ -104,13 +153,6 @@ function listPage({ data, next_cursor: next }: ListAnswer<ReplayJob>): PageConte
             ${nextPage(REPLAYS, next)}`,
   };
 }
-
-const CHANGES = ["pause", "resume", "cancel"] as const;
-const DONE = {
-  pause: "The replay is paused.",
-  resume: "The replay goes on.",
-  cancel: "The replay is cancelled: what was not replayed stays in the queue.",
-} as const;
 
 function registerChanges(scope: SignetServer, { send }: PortalParts): void {
   for (const change of CHANGES) {
@@ -123,8 +165,8 @@ function registerChanges(scope: SignetServer, { send }: PortalParts): void {
       async ({ visit, params: { id } }, reply) => {
         const changed = await refused(visit.api.send("POST", `/v1/webhooks/replays/${id}/${change}`));
         if ("error" in changed) {
-          const notice = { kind: "problem", text: changed.error.message } as const;
-          return send(reply.code(changed.error.status), visit, await replayPage(visit, id, notice));
+          const page = await replayPage(visit, id, { error: changed.error });
+          return send(reply.code(changed.error.status), visit, page);
         }
         return await reply.redirect(`${REPLAYS}/${id}?done=${change}`, SEE_OTHER);
       },
@@ -155,10 +197,8 @@ export function registerReplayPages(scope: SignetServer, parts: PortalParts): vo
         querystring: Closed({ done: Type.Optional(OneOf(CHANGES)) }),
       },
     },
-    async ({ visit, params: { id }, query: { done } }, reply) => {
-      const notice = done && ({ kind: "done", text: DONE[done] } as const);
-      return parts.send(reply, visit, await replayPage(visit, id, notice));
-    },
+    async ({ visit, params: { id }, query: { done } }, reply) =>
+      parts.send(reply, visit, await replayPage(visit, id, { done })),
   );
   registerChanges(scope, parts);
 }

@@ -19,6 +19,7 @@ const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {
   "POST /v1/webhooks/endpoints/{id}/verify": "webhooks:write",
   "POST /v1/webhooks/endpoints/{id}/test": "webhooks:write",
   "POST /v1/webhooks/endpoints/{id}/grade": "webhooks:write",
+  "GET /v1/webhooks/endpoints/{id}/grades": "webhooks:write",
   "GET /v1/webhooks/endpoints/{id}/grades/{grade_id}": "webhooks:write",
   "GET /v1/webhooks/endpoints/{id}/secret": "webhooks:read",
   "PATCH /v1/webhooks/endpoints/{id}/secret": "webhooks:write",

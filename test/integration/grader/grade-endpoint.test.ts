@@ -106,7 +106,7 @@ describe("a grade", () => {
   test(
     "is made by a worker, and says nothing of what the receiver wrote",
     async () => {
-      const { start, until, requests, close } = await subject();
+      const { endpoint, start, until, requests, close } = await subject();
       const worker = await made.current.startWorker();
       const { id } = await start();
       const grade = await until(id, ended);
@@ -115,6 +115,18 @@ describe("a grade", () => {
       expect(report).toMatchObject({ score: 100, findings: [], not_observed: [] });
       expect(grade.report).not.toContain("processed");
       expect(requests).toHaveLength(report.checks.length);
+      const place = { before: null, limit: 10 };
+      expect(await grades.list(endpoint.tenantId, endpoint.id, place)).toMatchObject([
+        { id, state: "COMPLETED", score: 100 },
+      ]);
+      const second = await start();
+      expect((await grades.list(endpoint.tenantId, endpoint.id, place)).map((one) => one.id)).toEqual([
+        second.id,
+        id,
+      ]);
+      expect(await grades.list(endpoint.tenantId, endpoint.id, { ...place, before: second.id })).toHaveLength(
+        1,
+      );
       await worker.close();
       await close();
     },

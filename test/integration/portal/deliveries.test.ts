@@ -126,6 +126,37 @@ test("another tenant's delivery is not there, and fewer scopes see and do less",
   expect(await api.request("/portal/deliveries/live")).toMatchObject({ status: 401 });
 });
 
+/** What the list's stream says up to `wanted`, as a browser that connects again would ask for it. */
+async function readLive(follower: PortalVisitor, wanted: RegExp, position?: string): Promise<string> {
+  const abort = new AbortController();
+  const headers = {
+    cookie: follower.cookie,
+    ...(position === undefined ? {} : { "last-event-id": position }),
+  };
+  const { body } = await fetch(`${api.publicUrl}/portal/deliveries/live`, { headers, signal: abort.signal });
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of body ?? []) {
+    text += decoder.decode(chunk as Uint8Array, { stream: true });
+    if (wanted.test(text)) {
+      break;
+    }
+  }
+  abort.abort();
+  return text;
+}
+
+test("the list's stream goes on where a browser was cut off: it is told what came meanwhile", async () => {
+  const [, position = ""] = /^id: (\d+)$/m.exec(await readLive(visitor, /^id: \d+$/m)) ?? [];
+  const missed = await deliveryOf(tenant);
+  const resumed = await readLive(visitor, new RegExp(missed), position);
+  expect(resumed).toContain('event: ready\ndata: {"complete":true}');
+  const refused = await api.request("/portal/deliveries/live", {
+    headers: { cookie: visitor.cookie, "last-event-id": "yesterday" },
+  });
+  expect(refused).toMatchObject({ status: 400 });
+});
+
 test("the list's stream tells its session's tenant, and ends with the session", async () => {
   const follower = await signIn(tenant);
   const response = await fetch(`${api.publicUrl}/portal/deliveries/live`, {

@@ -78,11 +78,17 @@ test("new secrets are encrypted to a public key; what is none is refused beside 
   expect(await secretsOf(id)).toMatchObject({
     body: { rotation_days: 7, recipient: JSON.parse(recipient) as unknown },
   });
-  const secret = JSON.stringify(keys.privateKey.export({ format: "jwk" }));
+  const { d = "", ...rest } = keys.privateKey.export({ format: "jwk" });
+  const secret = JSON.stringify({ ...rest, d });
+  const pem = keys.privateKey.export({ format: "pem", type: "pkcs8" }).toString();
   const cases: readonly (readonly [Readonly<Record<string, string>>, string, string])[] = [
     [{ recipient: "key" }, "recipient", "is not JSON"],
     [{ recipient: "[]" }, "recipient", "must be object"],
-    [{ recipient: secret }, "recipient", "is not known"],
+    [{ recipient: secret }, "recipient", "is a private key"],
+    [{ recipient: pem }, "recipient", "is a private key"],
+    // Cut off: nobody can tell what it is.
+    [{ recipient: secret.slice(0, -1) }, "recipient", "is not JSON"],
+    [{ recipient: secret, rotation_days: "soon" }, "recipient", "is a private key"],
     [{ recipient: '{"kty":"OKP","crv":"X25519","x":"AA"}' }, "recipient", "is not a public RSA key"],
     [{ rotation_days: "7" }, "rotation_days", "needs a recipient"],
     [{ rotation_days: "soon" }, "rotation_days", "must be integer"],
@@ -92,6 +98,8 @@ test("new secrets are encrypted to a public key; what is none is refused beside 
     const answer = await saveSigning(id, { signing: "hmac-sha256", ...fields });
     expect({ fields, status: answer.status }).toEqual({ fields, status: 422 });
     expect(errorOf(answer, field)).toContain(said);
+    expect(answer.text).not.toContain(d);
+    expect(answer.text).not.toContain(pem.slice(32, 60));
   }
   expect(await secretsOf(id)).toMatchObject({ body: { rotation_days: 7 } });
 });

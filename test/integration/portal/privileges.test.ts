@@ -63,6 +63,10 @@ const FIELDS = {
   description: "",
   confirm: "delete",
   which: "all",
+  since: "2025-01-01T00:00",
+  until: "",
+  type: "endpoint.test",
+  data: "{}",
 };
 
 /** The path with ids of an owner's, or what could be one. */
@@ -75,6 +79,7 @@ function pathOf({ url }: PortalRoute, { tenant, endpoint, delivery, entry }: Own
       .replace(/^\/portal\/dead-letters\/:id/, `/portal/dead-letters/${delivery}`)
       // One that never was: dead-letters.test.ts asks for another tenant's.
       .replace(/^\/portal\/replays\/:id/, `/portal/replays/${newId("replay", Date.now(), randomBytes)}`)
+      .replace(":grade_id", newId("grade", Date.now(), randomBytes))
       .replace(":idx", String(entry))
       .replace(":name", `of.${endpoint}`)
       .replace(":hash", randomBytes(32).toString("hex"))

@@ -1,0 +1,208 @@
+/** Grades of an endpoint's receiver: asked for, watched, read. */
+import { Type } from "typebox";
+import { Closed, IdParams } from "../../api/schemas/common.ts";
+import { GradeParams } from "../../api/schemas/grades.ts";
+import type { SignetServer } from "../../api/types.ts";
+import type { Endpoint } from "../../client/endpoints.ts";
+import type { Grade, GradeSummary } from "../../client/grades.ts";
+import type { SignetError } from "../../errors.ts";
+import { type ListAnswer, SEE_OTHER } from "../context.ts";
+import { Form, Line } from "../forms.ts";
+import { html, type Html, type Part } from "../html.ts";
+import type { PageContent } from "../layout.ts";
+import type { PortalParts } from "../page-parts.ts";
+import { buttonForm, facts, moment, nextPage, table } from "../parts.ts";
+import { refused } from "../problems.ts";
+import type { Visit } from "../visit.ts";
+import { endpointFact, ENDPOINTS } from "./endpoint-parts.ts";
+import {
+  FAILURES,
+  gradeBadge,
+  gradeStanding,
+  isOpen,
+  reportSections,
+  scoreMark,
+  scoreText,
+} from "./grade-parts.ts";
+
+/** As the API's own routes: a grade makes requests, and its report says where a receiver is weak. */
+const GRADING = { portal: ["webhooks:read", "webhooks:write"] };
+
+const gradesPath = (id: string): string => `${ENDPOINTS}/${id}/grades`;
+
+async function readEndpoint({ api }: Visit, id: string): Promise<Endpoint> {
+  return await api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
+}
+
+/** The button, or why there is none. */
+function gradeButton(visit: Visit, { id, state }: Endpoint, again = false): Html {
+  return state === "ACTIVE"
+    ? buttonForm(visit, {
+        action: gradesPath(id),
+        label: again ? "Grade it again" : "Grade the receiver",
+        kind: "primary",
+      })
+    : html`<p class="empty">
+        Only an active endpoint is graded: by answering the ping its receiver has agreed to it.
+      </p>`;
+}
+
+const EXPLANATION = html`<p>
+    The receiver gets 19 deliveries, one after the other: good ones, repeated, late, large and slow ones, and
+    bad ones that it must refuse. The report says what it got wrong and how to mend it.
+  </p>
+  <p class="muted">
+    They are signed with the endpoint's own secrets and have the type <code>signet.grade</code>: acknowledge
+    them like any event, and leave them out of your work. It takes two minutes at most; 12 times an hour.
+  </p>`;
+
+function gradesTable({ id }: Endpoint, grades: readonly GradeSummary[]): Html {
+  return table(
+    "Grades",
+    ["Asked for", "State", "Score"],
+    grades.map((grade) => [
+      html`<a href="${gradesPath(id)}/${grade.id}">${moment(grade.created_at)}</a>`,
+      gradeBadge(grade),
+      scoreText(grade.score),
+    ]),
+  );
+}
+
+async function listPage(
+  visit: Visit,
+  id: string,
+  { cursor, error }: { readonly cursor?: string | undefined; readonly error?: SignetError },
+): Promise<PageContent> {
+  const after = cursor === undefined ? "" : `?cursor=${encodeURIComponent(cursor)}`;
+  const [endpoint, { data, next_cursor: next }] = await Promise.all([
+    readEndpoint(visit, id),
+    visit.api.get<ListAnswer<GradeSummary>>(`/v1/webhooks/endpoints/${id}/grades${after}`),
+  ]);
+  return {
+    title: "Receiver grades",
+    place: ENDPOINTS,
+    notice: error && { kind: "problem", text: error.message },
+    body: html`<section aria-labelledby="grade">
+        <h2 id="grade">Grade the receiver</h2>
+        ${facts([endpointFact(endpoint)])} ${EXPLANATION} ${gradeButton(visit, endpoint)}
+      </section>
+      <section aria-labelledby="grades">
+        <h2 id="grades">Grades so far</h2>
+        ${
+          data.length === 0
+            ? html`<p class="empty">None yet. The newest 20 will be kept here.</p>`
+            : gradesTable(endpoint, data)
+        }
+      </section>
+      ${nextPage(gradesPath(id), next, cursor === undefined)}`,
+  };
+}
+
+function progressPart(grade: Grade, path: string): Part {
+  return (
+    isOpen(grade) &&
+    html`<p class="progress">
+        <label for="bar"
+          >${grade.state === "QUEUED" ? "A worker takes it up soon." : "19 deliveries, one after the other."}</label
+        >
+        <progress id="bar"></progress>
+      </p>
+      <p class="muted">Two minutes at most. It goes on when this page is closed.</p>
+      <noscript
+        ><p class="again"><a href="${path}">Look again</a></p></noscript
+      >`
+  );
+}
+
+async function gradePage(visit: Visit, id: string, gradeId: string): Promise<PageContent> {
+  const [endpoint, grade] = await Promise.all([
+    readEndpoint(visit, id),
+    visit.api.get<Grade>(`/v1/webhooks/endpoints/${id}/grades/${gradeId}`),
+  ]);
+  const { report, failure } = grade;
+  const path = `${gradesPath(id)}/${gradeId}`;
+  const polling =
+    isOpen(grade) && html`hx-get="${path}" hx-select="#grade" hx-trigger="every 2s" hx-swap="outerHTML"`;
+  return {
+    title: "Receiver grade",
+    place: ENDPOINTS,
+    body: html`<div id="grade" ${polling}>
+        <section aria-labelledby="standing">
+          <h2 id="standing">Grade ${gradeBadge(grade)}</h2>
+          ${report !== null && scoreMark(report.score)} ${progressPart(grade, path)}
+          ${failure !== null && html`<p>${FAILURES[failure]}</p>`}
+          ${facts([
+            endpointFact(endpoint),
+            ["Asked for", moment(grade.created_at)],
+            ...(grade.finished_at === null ? [] : [["Ended", moment(grade.finished_at)] as const]),
+            ["Grade", html`<code>${grade.id}</code>`],
+          ])}
+          ${!isOpen(grade) && gradeButton(visit, endpoint, true)}
+        </section>
+        ${report !== null && reportSections(report)}
+      </div>
+      <p><a href="${gradesPath(id)}">All grades of this endpoint</a></p>`,
+  };
+}
+
+/** The newest grade, for those who may read it. */
+export async function newestGrade(visit: Visit, id: string): Promise<GradeSummary | undefined> {
+  if (!visit.can("webhooks:write")) {
+    return undefined;
+  }
+  const path = `/v1/webhooks/endpoints/${id}/grades?limit=1`;
+  const { data } = await visit.api.get<ListAnswer<GradeSummary>>(path);
+  return data[0];
+}
+
+/** The part of the endpoint's page, for those who may grade. */
+export function gradeSection({ id }: Endpoint, newest: GradeSummary | undefined): Html {
+  const path = gradesPath(id);
+  return html`<section aria-labelledby="grade-heading">
+    <h2 id="grade-heading">Receiver grade</h2>
+    ${
+      newest === undefined
+        ? html`<p>
+            Does the receiver refuse what it must refuse? It is tried with good and bad deliveries, and you
+            read what to mend.
+          </p>`
+        : html`<p>
+            <a href="${path}/${newest.id}">${gradeStanding(newest)}</a>, ${moment(newest.created_at)}.
+          </p>`
+    }
+    <div class="buttons"><a class="button" href="${path}">Grade the receiver</a></div>
+  </section>`;
+}
+
+export function registerGradePages(scope: SignetServer, { send }: PortalParts): void {
+  const params = IdParams("endpoint");
+  scope.get(
+    "/endpoints/:id/grades",
+    {
+      config: GRADING,
+      schema: { hide: true, params, querystring: Closed({ cursor: Type.Optional(Line(256)) }) },
+    },
+    async ({ visit, params: { id }, query: { cursor } }, reply) =>
+      send(reply, visit, await listPage(visit, id, { cursor })),
+  );
+  scope.post(
+    "/endpoints/:id/grades",
+    { config: GRADING, schema: { hide: true, params, body: Form({}) } },
+    async ({ visit, params: { id }, body: { once } }, reply) => {
+      const started = await refused(
+        visit.api.send<Grade>("POST", `/v1/webhooks/endpoints/${id}/grade`, undefined, once),
+      );
+      if ("error" in started) {
+        const page = await listPage(visit, id, { error: started.error });
+        return send(reply.code(started.error.status), visit, page);
+      }
+      return await reply.redirect(`${gradesPath(id)}/${started.answer.id}`, SEE_OTHER);
+    },
+  );
+  scope.get(
+    "/endpoints/:id/grades/:grade_id",
+    { config: GRADING, schema: { hide: true, params: GradeParams } },
+    async ({ visit, params: { id, grade_id: gradeId } }, reply) =>
+      send(reply, visit, await gradePage(visit, id, gradeId)),
+  );
+}

@@ -1,0 +1,228 @@
+/** Events that an endpoint has never got: counted first, then sent as a job. */
+import { Type } from "typebox";
+import { IdParams } from "../../api/schemas/common.ts";
+import type { SignetServer } from "../../api/types.ts";
+import type { Endpoint } from "../../client/endpoints.ts";
+import type { ReplayJob } from "../../client/replays.ts";
+import type { SignetError } from "../../errors.ts";
+import { SEE_OTHER } from "../context.ts";
+import { lineField } from "../fields.ts";
+import { instantOf } from "../filters.ts";
+import { Form, Line } from "../forms.ts";
+import { html, type Html } from "../html.ts";
+import type { PageContent } from "../layout.ts";
+import type { PortalParts } from "../page-parts.ts";
+import { facts, formFields, instant } from "../parts.ts";
+import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
+import type { Visit } from "../visit.ts";
+import { endpointFact, ENDPOINTS, missingPath } from "./endpoint-parts.ts";
+import { NUMBER_ATTRIBUTES, numberMember } from "./endpoint-settings.ts";
+import { REPLAYS } from "./replays.ts";
+
+const REPLAYING = { portal: ["webhooks:read", "webhooks:replay"] };
+const DAY_MS = 86_400_000;
+const MINUTES = 16;
+
+const MissingForm = Form({
+  since: Line(40),
+  until: Line(40),
+  rate_per_second: Type.Optional(Line(16)),
+});
+
+/** Field values as they were typed. */
+interface MissingFields {
+  readonly since: string;
+  /** Empty: now. */
+  readonly until: string;
+  readonly rate_per_second?: string;
+}
+
+/** What the API takes. */
+function bodyOf({ since, until, rate_per_second: rate = "" }: MissingFields) {
+  const pace = numberMember(rate);
+  return {
+    since: instantOf(since),
+    ...(until === "" ? {} : { until: instantOf(until) }),
+    ...(pace === null ? {} : { rate_per_second: pace }),
+  };
+}
+
+function timeField(name: "since" | "until", values: MissingFields, errors: FieldErrors): Html {
+  const since = name === "since";
+  return lineField(
+    {
+      name,
+      label: since ? "Since (UTC)" : "Until (UTC)",
+      optional: !since,
+      value: values[name],
+      attributes: html`type="datetime-local" ${since && html`required`}`,
+      ...(since ? {} : { help: "Empty: until now." }),
+    },
+    errors,
+  );
+}
+
+function searchForm(visit: Visit, endpoint: Endpoint, values: MissingFields, errors: FieldErrors): Html {
+  return html`<section aria-labelledby="which">
+    <h2 id="which">Which events</h2>
+    ${facts([endpointFact(endpoint)])}
+    <p>
+      Events that were published and never became a delivery to this endpoint: from before it was added, or
+      while it waited to be verified. Its present event types and filter decide. What it got and failed to
+      take is among its dead letters.
+    </p>
+    <form method="post" action="${missingPath(endpoint.id)}">
+      ${formFields(visit)}
+      <div class="between">${timeField("since", values, errors)} ${timeField("until", values, errors)}</div>
+      ${lineField(
+        {
+          name: "rate_per_second",
+          label: "Events per second",
+          optional: true,
+          value: values.rate_per_second ?? "",
+          attributes: NUMBER_ATTRIBUTES,
+          help: "At most so many, 1 to 5000; 500 unless you say otherwise.",
+        },
+        errors,
+      )}
+      <div class="buttons">
+        <button class="primary">Count them</button>
+        <a class="button" href="${ENDPOINTS}/${endpoint.id}">Cancel</a>
+      </div>
+    </form>
+  </section>`;
+}
+
+async function searchPage(
+  visit: Visit,
+  id: string,
+  values: MissingFields,
+  error?: SignetError,
+): Promise<PageContent> {
+  const endpoint = await visit.api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
+  const errors = fieldErrors(error);
+  return {
+    title: "Events it never got",
+    place: ENDPOINTS,
+    notice: errors.notice,
+    body: searchForm(visit, endpoint, values, errors),
+  };
+}
+
+function countText(total: number): string {
+  return `${total.toLocaleString("en")} ${total === 1 ? "event" : "events"}`;
+}
+
+/**
+ * What a click would do, and the click: the same events, since their time has an end now.
+ *
+ * @param counted.values with instants, the end among them
+ * @param counted.typed the form as it was sent, for another search
+ */
+async function countPage(
+  visit: Visit,
+  id: string,
+  {
+    values,
+    typed,
+    total,
+  }: { readonly values: MissingFields; readonly typed: MissingFields; readonly total: number },
+): Promise<PageContent> {
+  const endpoint = await visit.api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
+  const errors = fieldErrors();
+  const { since, until, rate_per_second: rate = "" } = values;
+  const hidden = Object.entries({ since, until, rate_per_second: rate });
+  return {
+    title: "Events it never got",
+    place: ENDPOINTS,
+    body: html`<section aria-labelledby="count">
+        <h2 id="count">${total === 0 ? "Nothing is missing" : `${countText(total)} it never got`}</h2>
+        ${facts([
+          ["From", instant(since)],
+          ["Until", instant(until)],
+          ["Pace", rate === "" ? "at most 500 a second" : `at most ${rate} a second`],
+        ])}
+        ${
+          total === 0
+            ? html`<p class="empty">
+                The endpoint has a delivery of every event of that time which it takes.
+              </p>`
+            : html`<form method="post" action="${missingPath(id)}/send">
+                ${formFields(visit)}
+                ${hidden.map(
+                  ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
+                )}
+                <div class="buttons"><button class="primary">Send ${countText(total)}</button></div>
+              </form>`
+        }
+      </section>
+      ${searchForm(visit, endpoint, typed, errors)}`,
+  };
+}
+
+/** An instant as a field for dates and times holds it. */
+function localOf(iso: string): string {
+  return iso.slice(0, MINUTES);
+}
+
+function registerCount(scope: SignetServer, { send, streaming }: PortalParts): void {
+  scope.post(
+    "/endpoints/:id/missing",
+    { config: REPLAYING, schema: { hide: true, params: IdParams("endpoint"), body: MissingForm } },
+    async ({ visit, params: { id }, body }, reply) => {
+      // What is published from now on it gets: the count stays as it is.
+      const until = body.until === "" ? new Date(streaming.clock.now()).toISOString() : body.until;
+      const asked = bodyOf({ ...body, until });
+      const counted = await refused(
+        visit.api.send<{ readonly total: number }>("POST", `/v1/webhooks/endpoints/${id}/replay-missing`, {
+          ...asked,
+          dry_run: true,
+        }),
+      );
+      if ("error" in counted) {
+        return send(
+          reply.code(counted.error.status),
+          visit,
+          await searchPage(visit, id, body, counted.error),
+        );
+      }
+      const { since, until: end = until } = asked;
+      const values = { ...body, since, until: end };
+      return send(
+        reply,
+        visit,
+        await countPage(visit, id, { values, typed: body, total: counted.answer.total }),
+      );
+    },
+  );
+}
+
+export function registerMissingPages(scope: SignetServer, parts: PortalParts): void {
+  const params = IdParams("endpoint");
+  scope.get(
+    "/endpoints/:id/missing",
+    { config: REPLAYING, schema: { hide: true, params } },
+    async ({ visit, params: { id } }, reply) => {
+      const since = localOf(new Date(parts.streaming.clock.now() - DAY_MS).toISOString());
+      return parts.send(reply, visit, await searchPage(visit, id, { since, until: "" }));
+    },
+  );
+  registerCount(scope, parts);
+  scope.post(
+    "/endpoints/:id/missing/send",
+    { config: REPLAYING, schema: { hide: true, params, body: MissingForm } },
+    async ({ visit, params: { id }, body }, reply) => {
+      const path = `/v1/webhooks/endpoints/${id}/replay-missing`;
+      const made = await refused(visit.api.send<ReplayJob>("POST", path, bodyOf(body), body.once));
+      if ("error" in made) {
+        const values = { ...body, since: localOf(body.since), until: localOf(body.until) };
+        return parts.send(
+          reply.code(made.error.status),
+          visit,
+          await searchPage(visit, id, values, made.error),
+        );
+      }
+      return await reply.redirect(`${REPLAYS}/${made.answer.id}`, SEE_OTHER);
+    },
+  );
+}

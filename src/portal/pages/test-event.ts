@@ -1,0 +1,183 @@
+/** A test event to one endpoint: the greeting at a click, or an event of one's own that begins as an example of its type. */
+import { Type } from "typebox";
+import { JsonText } from "../../api/in-process.ts";
+import { spliceMember } from "../../api/raw-json.ts";
+import { Closed, IdParams, OneOf } from "../../api/schemas/common.ts";
+import { EVENT_TYPE } from "../../api/schemas/endpoints.ts";
+import type { SignetServer } from "../../api/types.ts";
+import type { Delivery } from "../../client/deliveries.ts";
+import type { Endpoint } from "../../client/endpoints.ts";
+import type { EventType } from "../../client/event-types.ts";
+import { type SignetError, validationFailed } from "../../errors.ts";
+import { type ListAnswer, SEE_OTHER } from "../context.ts";
+import { areaField, lineField } from "../fields.ts";
+import { Form, Line } from "../forms.ts";
+import { html } from "../html.ts";
+import type { PageContent } from "../layout.ts";
+import type { PortalParts } from "../page-parts.ts";
+import { facts, formFields } from "../parts.ts";
+import { fieldErrors, refused } from "../problems.ts";
+import type { Visit } from "../visit.ts";
+import { DELIVERIES } from "./delivery-parts.ts";
+import { endpointPage } from "./endpoint.ts";
+import { endpointFact, ENDPOINTS } from "./endpoint-parts.ts";
+import { jsonMember } from "./endpoint-settings.ts";
+
+const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
+const TYPE_MAX = 128;
+/** Characters: what comes back in a form that was refused stays below 100 KB with its page. */
+const DATA_MAX = 16_384;
+/** Event types that are offered: a page stays below 100 KB. */
+const OFFERED = 50;
+const TEST_TYPE = "endpoint.test";
+const TEST_DATA = { message: "This is a test event." };
+
+interface EventFields {
+  readonly type: string;
+  readonly data: string;
+}
+
+const pretty = (value: unknown): string => JSON.stringify(value, undefined, 2);
+
+async function catalogue({ api }: Visit): Promise<readonly EventType[]> {
+  return (await api.get<ListAnswer<EventType>>(`/v1/webhooks/event-types?limit=${OFFERED}`)).data;
+}
+
+/** What data of that type looks like, as far as the catalogue says. */
+async function exampleOf({ api }: Visit, type: string): Promise<string> {
+  if (type === TEST_TYPE) {
+    return pretty(TEST_DATA);
+  }
+  // What is no name of a type stands in no address.
+  const asked = new RegExp(EVENT_TYPE).test(type)
+    ? await refused(api.get<EventType>(`/v1/webhooks/event-types/${type}`))
+    : undefined;
+  const [example] = asked !== undefined && "answer" in asked ? asked.answer.examples : [];
+  return example === undefined ? "{}" : pretty(example);
+}
+
+async function eventPage(
+  visit: Visit,
+  id: string,
+  { fields, error }: { readonly fields?: EventFields; readonly error?: SignetError },
+): Promise<PageContent> {
+  const [endpoint, types] = await Promise.all([
+    visit.api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`),
+    catalogue(visit),
+  ]);
+  // One that the endpoint takes, and that has an example.
+  const takes = (name: string): boolean => endpoint.events.includes("*") || endpoint.events.includes(name);
+  const first = types.find(({ name, examples }) => takes(name) && examples.length > 0)?.name;
+  const chosen = first ?? endpoint.events.find((name) => name !== "*") ?? TEST_TYPE;
+  const { type, data } = fields ?? { type: chosen, data: await exampleOf(visit, chosen) };
+  const errors = fieldErrors(error);
+  const names = new Set([TEST_TYPE, ...endpoint.events.filter((name) => name !== "*")]);
+  for (const { name } of types) {
+    names.add(name);
+  }
+  return {
+    title: "Send a test event",
+    place: ENDPOINTS,
+    notice: errors.notice,
+    body: html`<form method="post" action="${ENDPOINTS}/${id}/test-event" class="stack">
+      ${formFields(visit)} ${facts([endpointFact(endpoint)])}
+      <p class="muted">
+        It goes to this endpoint and nobody else, signed and retried as every event is; the endpoint need not
+        take its type otherwise. 60 a minute at most.
+      </p>
+      ${lineField(
+        {
+          name: "type",
+          label: "Event type",
+          value: type,
+          attributes: html`list="types" required maxlength="${TYPE_MAX}" autocomplete="off" spellcheck="false"`,
+        },
+        errors,
+      )}
+      <datalist id="types">${[...names].map((name) => html`<option value="${name}"></option>`)}</datalist>
+      <p><button name="step" value="example">Begin with an example of this type</button></p>
+      ${areaField(
+        {
+          name: "data",
+          label: "Data",
+          value: data,
+          help: "A JSON object, sent as it is written here. 16 KiB at most; the API takes 256.",
+          attributes: html`rows="14" maxlength="${DATA_MAX}" class="code" autocomplete="off"`,
+        },
+        errors,
+      )}
+      <div class="buttons">
+        <button class="primary" name="step" value="send">Send event</button>
+        <a class="button" href="${ENDPOINTS}/${id}">Cancel</a>
+      </div>
+    </form>`,
+  };
+}
+
+/** @throws SignetError VALIDATION_FAILED for what could not be sent */
+function eventBody({ type, data }: EventFields): JsonText {
+  const { json, problem } = jsonMember("data", data);
+  if (problem !== undefined || data.trim() === "") {
+    throw validationFailed([problem ?? { pointer: "/data", code: "json", detail: "is not JSON" }]);
+  }
+  return new JsonText(spliceMember(JSON.stringify({ type: type.trim() }), "data", json));
+}
+
+/** The greeting, at a click. */
+function registerGreeting(scope: SignetServer, { send }: PortalParts): void {
+  scope.post(
+    "/endpoints/:id/test",
+    { config: WRITING, schema: { hide: true, params: IdParams("endpoint"), body: Form({}) } },
+    async ({ visit, params: { id }, body: { once } }, reply) => {
+      const sent = await refused(
+        visit.api.send<Delivery>("POST", `/v1/webhooks/endpoints/${id}/test`, undefined, once),
+      );
+      if ("error" in sent) {
+        const page = await endpointPage(visit, id, { error: sent.error });
+        return send(reply.code(sent.error.status), visit, page);
+      }
+      return await reply.redirect(`${DELIVERIES}/${sent.answer.id}?done=tested`, SEE_OTHER);
+    },
+  );
+}
+
+export function registerTestEventPages(scope: SignetServer, parts: PortalParts): void {
+  const { send } = parts;
+  const params = IdParams("endpoint");
+  registerGreeting(scope, parts);
+  scope.get(
+    "/endpoints/:id/test-event",
+    { config: WRITING, schema: { hide: true, params, querystring: Closed({}) } },
+    async ({ visit, params: { id } }, reply) => send(reply, visit, await eventPage(visit, id, {})),
+  );
+  scope.post(
+    "/endpoints/:id/test-event",
+    {
+      config: WRITING,
+      schema: {
+        hide: true,
+        params,
+        body: Form({
+          step: Type.Optional(OneOf(["example", "send"])),
+          type: Line(TYPE_MAX),
+          data: Line(DATA_MAX),
+        }),
+      },
+    },
+    async ({ visit, params: { id }, body: { step, type, data, once } }, reply) => {
+      if (step === "example") {
+        const fields = { type, data: await exampleOf(visit, type.trim()) };
+        return send(reply, visit, await eventPage(visit, id, { fields }));
+      }
+      const path = `/v1/webhooks/endpoints/${id}/test`;
+      const sent = await refused(
+        (async () => await visit.api.send<Delivery>("POST", path, eventBody({ type, data }), once))(),
+      );
+      if ("error" in sent) {
+        const page = await eventPage(visit, id, { fields: { type, data }, error: sent.error });
+        return send(reply.code(sent.error.status), visit, page);
+      }
+      return await reply.redirect(`${DELIVERIES}/${sent.answer.id}?done=tested`, SEE_OTHER);
+    },
+  );
+}

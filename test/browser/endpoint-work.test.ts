@@ -1,0 +1,165 @@
+/**
+ * What is done with an endpoint besides its settings, in a real browser, by role and label: its receiver is graded, an event
+ * of one's own is sent, and what it never got is counted and sent. With JavaScript and without it.
+ */
+import type { Locator } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { BROWSER, openBrowser } from "../support/browser.ts";
+import { READERS, useJourney } from "../support/portal-journey.ts";
+import { publish, rows } from "../support/tenant.ts";
+
+const SCOPES = [
+  "portal:sign_in",
+  "webhooks:read",
+  "webhooks:write",
+  "webhooks:replay",
+  "events:publish",
+  "events:read",
+];
+/** Bytes of a page with everything that it loads. */
+const PAGE_MAX = 102_400;
+const MISSED = 40;
+
+describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name", ({ javaScript }) => {
+  const journey = useJourney({ javaScript, scopes: SCOPES });
+  let endpoint = "";
+  let grade = "";
+  const page = () => journey.page;
+  const heading = (): Locator => page().getByRole("heading", { level: 2 }).first();
+  const region = (name: string): Locator => page().getByRole("region", { name, exact: true });
+
+  async function untilHeading(text: string): Promise<void> {
+    await journey.until(async () => (await heading().innerText()).includes(text), `the heading ${text}`);
+  }
+
+  test("an event of one's own begins as an example, is refused beside its field, and arrives as it was typed", async () => {
+    const { receiver, tenant } = journey;
+    await tenant.post("/v1/webhooks/event-types", {
+      name: "inference.completed",
+      description: "A run has ended",
+      schema: { type: "object", required: ["run"], properties: { run: { type: "integer" } } },
+      examples: [{ run: 7, model: "signet-1", tokens: { input: 12, output: 480 } }],
+    });
+    endpoint = await journey.addEndpoint("/hooks", ["inference.completed"]);
+    await journey.open(`/endpoints/${endpoint}`);
+    await journey.follow("Send an event of your own");
+    expect(await journey.heading()).toBe("Send a test event");
+    expect(await page().getByLabel("Event type").inputValue()).toBe("inference.completed");
+    expect(JSON.parse(await page().getByLabel("Data").inputValue())).toMatchObject({ run: 7 });
+    await journey.check("test-event");
+    await page().getByLabel("Event type").fill("endpoint.test");
+    await journey.press("Begin with an example of this type");
+    expect(await page().getByLabel("Data").inputValue()).toContain("This is a test event.");
+    await page().getByLabel("Data").fill('{"run": 1.0');
+    await journey.press("Send event");
+    expect(await page().getByLabel("Data").getAttribute("aria-invalid")).toBe("true");
+    expect(await page().getByText("is not JSON").count()).toBe(1);
+    await journey.check("test-event-refused");
+    await page().getByLabel("Data").fill('{"run": 1152921504606846977}');
+    await journey.press("Send event");
+    expect(await journey.heading()).toBe("endpoint.test");
+    expect(await page().getByRole("status").innerText()).toContain("on its way");
+    await untilHeading("delivered");
+    const got = receiver.requests.find(({ headers }) => headers["x-service-event-type"] === "endpoint.test");
+    expect(got?.rawBody.toString()).toContain('"data":{"run": 1152921504606846977}');
+    await journey.open(`/endpoints/${endpoint}`);
+    expect(await region("Newest deliveries").getByRole("row").last().innerText()).toContain("HTTP 200");
+    await journey.check("endpoint-with-deliveries");
+  });
+
+  test("a receiver is graded: the page waits, and says what is wrong and how to mend it", async () => {
+    await journey.follow("Grade the receiver");
+    expect(await page().getByText("None yet").count()).toBe(1);
+    await journey.check("grades-empty");
+    await journey.press("Grade the receiver");
+    expect(await journey.heading()).toBe("Receiver grade");
+    if ((await page().getByRole("progressbar").count()) === 1) {
+      await journey.check("grade-running");
+    }
+    // It says 200 to everything.
+    await untilHeading("completed");
+    const findings = page()
+      .getByRole("listitem")
+      .filter({ has: page().getByRole("heading", { level: 3 }) });
+    const stale = findings.filter({ hasText: "signed 15 minutes ago" });
+    expect(await stale.innerText()).toMatch(/critical[^]*Refuse with 401 what was signed/);
+    const checks = region("Checks").getByRole("row");
+    expect(await checks.filter({ hasText: "No signature" }).innerText()).toMatch(/HTTP 200[^]*failed/);
+    expect(await checks.filter({ hasText: "256 KiB of data" }).innerText()).toMatch(/HTTP 200[^]*passed/);
+    grade = new URL(page().url()).pathname;
+    await journey.check("grade");
+    await journey.follow("All grades of this endpoint");
+    expect(await region("Grades").getByRole("row").last().innerText()).toMatch(/completed[^]*0 of 100/);
+    await journey.check("grades");
+  });
+
+  test("what an endpoint never got is counted first, then sent as a job that is held and goes on", async () => {
+    const { tenant, receiver } = journey;
+    for (let run = 1; run <= MISSED; run += 1) {
+      await publish(tenant, { type: "pipeline.failed", data: { run } });
+    }
+    const late = await journey.addEndpoint("/late", ["pipeline.failed"]);
+    await journey.open(`/endpoints/${late}`);
+    await journey.follow("Send what it never got");
+    await journey.check("missing");
+    await page().getByLabel("Events per second").fill("fast");
+    await journey.press("Count them");
+    expect(await page().getByLabel("Events per second").getAttribute("aria-invalid")).toBe("true");
+    await page().getByLabel("Events per second").fill("4");
+    await journey.press("Count them");
+    expect(await heading().innerText()).toBe(`${MISSED} events it never got`);
+    expect(rows(await tenant.get("/v1/webhooks/replays"))).toEqual([]);
+    await journey.check("missing-counted");
+    await journey.press(`Send ${MISSED} events`);
+    expect(await journey.heading()).toBe("Replay");
+    await journey.press("Pause");
+    await untilHeading("paused");
+    await journey.check("replay-missing-paused");
+    await journey.press("Resume");
+    expect(await page().getByRole("status").innerText()).toContain("goes on");
+    await untilHeading("completed");
+    expect(await page().getByText(`${MISSED} of ${MISSED}`).count()).toBeGreaterThan(0);
+    await journey.until(
+      async () => receiver.requests.filter(({ path }) => path === "/late").length >= MISSED + 1,
+      "the events at the receiver",
+    );
+    await journey.follow("All replays");
+    expect(await region("Replays").getByRole("row").last().innerText()).toContain("events it never got");
+    await journey.open(`/endpoints/${late}/missing`);
+    await journey.press("Count them");
+    expect(await heading().innerText()).toBe("Nothing is missing");
+    await journey.check("missing-nothing");
+  });
+
+  test("each of these pages weighs at most 100 KB with everything that it loads", async () => {
+    const cold = await openBrowser({ javaScriptEnabled: javaScript });
+    try {
+      const paths = [
+        grade,
+        `/portal/endpoints/${endpoint}`,
+        `/portal/endpoints/${endpoint}/grades`,
+        `/portal/endpoints/${endpoint}/test-event`,
+        `/portal/endpoints/${endpoint}/missing`,
+      ];
+      await cold.context.addCookies(await page().context().cookies());
+      for (const path of paths) {
+        const loads: Promise<number>[] = [];
+        const fresh = await cold.context.newPage();
+        // Kept files weigh as much as loaded ones.
+        await fresh.route("**/*", async (route) => await route.continue());
+        fresh.on("response", (response) => loads.push(response.body().then(({ length }) => length)));
+        await fresh.goto(`${journey.api.publicUrl}${path}`, { waitUntil: "networkidle" });
+        const total = (await Promise.all(loads)).reduce((sum, size) => sum + size, 0);
+        console.log(`portal: ${path.replaceAll(/_[0-9a-z]{24}/g, "_…")} is ${total} bytes`);
+        expect({ path, fits: total <= PAGE_MAX, total }).toEqual({ path, fits: true, total });
+        await fresh.close();
+      }
+    } finally {
+      await cold.close();
+    }
+  });
+
+  test("no page complained: no error of a script, nothing that its policy refused", () => {
+    expect(journey.complaints).toEqual([]);
+  });
+});

@@ -1,0 +1,147 @@
+/** The portal on grades of receivers: asked for, watched, read; the same scopes as the API's routes. */
+import { randomBytes } from "node:crypto";
+import { beforeAll, expect, test } from "vitest";
+import { newId } from "../../../src/domain/ids.ts";
+import { CHECK_NAMES } from "../../../src/grader/checks.ts";
+import { FINDINGS } from "../../../src/grader/findings.ts";
+import type { GradeReport } from "../../../src/grader/grade.ts";
+import { useTestApi } from "../../support/api.ts";
+import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
+import { createEndpoint, createTenant, rows, sql, type Tenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write"];
+
+let tenant: Tenant;
+let visitor: PortalVisitor;
+
+beforeAll(async () => {
+  tenant = await createTenant(api, SCOPES);
+  visitor = await signInToPortal(api, tenant.token);
+});
+
+async function insertGrade(endpoint: string, state: string, columns: Readonly<Record<string, unknown>> = {}) {
+  const id = newId("grade", Date.now(), randomBytes);
+  const { report = null, failure = null } = columns;
+  await sql(
+    api,
+    `INSERT INTO endpoint_grades (id, tenant_id, endpoint_id, state, report, failure, created_at, finished_at)
+      VALUES ($1, $2, $3, $4, $5, $6, now(), CASE WHEN $4 IN ('COMPLETED', 'FAILED') THEN now() END)`,
+    [id, tenant.tenantId, endpoint, state, report, failure],
+  );
+  return id;
+}
+
+const REPORT: GradeReport = {
+  score: 45,
+  findings: [
+    { code: "accepts_stale", ...FINDINGS.accepts_stale, checks: ["stale"] },
+    { code: "large_body", ...FINDINGS.large_body, checks: ["large_body"] },
+  ],
+  not_observed: [{ code: "duplicates_processed", advice: "Answer <processed>." }],
+  checks: CHECK_NAMES.map((name) =>
+    name === "valid_again"
+      ? { name, expected: "accept", verdict: "not_performed", status: null, error: null, duration_ms: null }
+      : name === "large_body"
+        ? { name, expected: "accept", verdict: "failed", status: null, error: "timeout", duration_ms: 10_001 }
+        : {
+            name,
+            expected: "accept",
+            verdict: name === "stale" ? "failed" : "passed",
+            status: 200,
+            error: null,
+            duration_ms: 7,
+          },
+  ),
+};
+
+test("a grade is asked for once, and its page waits with who asked", async () => {
+  const { id } = await createEndpoint(api, tenant);
+  const list = await visitor.get(`/portal/endpoints/${id}/grades`);
+  expect(list.text).toContain("Grade the receiver");
+  expect(list.text).toContain("None yet");
+  const once = randomBytes(16).toString("base64url");
+  const started = await visitor.post(`/portal/endpoints/${id}/grades`, { once });
+  expect(started.status).toBe(303);
+  const path = started.headers.get("location") ?? "";
+  const [grade] = rows(await tenant.get(`/v1/webhooks/endpoints/${id}/grades`));
+  expect(grade).toMatchObject({ state: "QUEUED", score: null });
+  expect(path).toBe(`/portal/endpoints/${id}/grades/${String(grade?.["id"])}`);
+  const page = await visitor.get(path);
+  expect(page.text).toContain("hx-trigger");
+  expect(page.text).toContain("waiting");
+  // Another one has to wait, and that is said where it was asked for.
+  const second = await visitor.post(`/portal/endpoints/${id}/grades`);
+  expect(second).toMatchObject({ status: 409 });
+  expect(second.text).toContain("is being graded");
+  expect(rows(await tenant.get(`/v1/webhooks/endpoints/${id}/grades`))).toHaveLength(1);
+});
+
+test("an endpoint that is not active has not agreed: there is no button, and the wish is refused", async () => {
+  const { id } = await createEndpoint(api, tenant, { state: "PENDING" });
+  const { text } = await visitor.get(`/portal/endpoints/${id}/grades`);
+  expect(text).toContain("Only an active endpoint is graded");
+  expect(text).not.toContain(`action="/portal/endpoints/${id}/grades"`);
+  expect(await visitor.post(`/portal/endpoints/${id}/grades`)).toMatchObject({ status: 409 });
+});
+
+test("a report says what is wrong, how to mend it, and the verdict of every check", async () => {
+  const { id } = await createEndpoint(api, tenant);
+  const grade = await insertGrade(id, "COMPLETED", { report: JSON.stringify(REPORT) });
+  const { text, status } = await visitor.get(`/portal/endpoints/${id}/grades/${grade}`);
+  expect(status).toBe(200);
+  for (const said of [
+    "<strong>45</strong> of 100",
+    FINDINGS.accepts_stale.problem,
+    FINDINGS.large_body.advice,
+    "<code>duplicates_processed</code>",
+    "Answer &lt;processed&gt;.",
+    "no answer in time",
+    "10001 ms",
+    "1 of 19 checks could not be made",
+    "Grade it again",
+  ]) {
+    expect(text).toContain(said);
+  }
+  expect(text).not.toContain("hx-trigger");
+  expect(text.match(/role="row"/g)).toHaveLength(1 + CHECK_NAMES.length);
+  expect(text.match(/>passed</g)).toHaveLength(16);
+  const list = await visitor.get(`/portal/endpoints/${id}/grades`);
+  expect(list.text).toContain("45 of 100");
+  const endpoint = await visitor.get(`/portal/endpoints/${id}`);
+  expect(endpoint.text).toContain(`href="/portal/endpoints/${id}/grades/${grade}"`);
+  expect(endpoint.text).toContain("45 of 100");
+});
+
+test("a grade that came to nothing says why", async () => {
+  const { id } = await createEndpoint(api, tenant);
+  const grade = await insertGrade(id, "FAILED", { failure: "endpoint_not_active" });
+  const { text } = await visitor.get(`/portal/endpoints/${id}/grades/${grade}`);
+  expect(text).toContain("was disabled, deleted or got another URL");
+  const [newest] = rows(await tenant.get(`/v1/webhooks/endpoints/${id}/grades`));
+  expect(newest).toMatchObject({ state: "FAILED", failure: "endpoint_not_active", score: null });
+});
+
+test("past grades are listed newest first, page by page", async () => {
+  const { id } = await createEndpoint(api, tenant);
+  const made: string[] = [];
+  for (let count = 0; count < 3; count += 1) {
+    made.unshift(await insertGrade(id, "FAILED", { failure: "interrupted" }));
+  }
+  const sorted = made.toSorted().toReversed();
+  const first = await tenant.get(`/v1/webhooks/endpoints/${id}/grades?limit=2`);
+  expect(rows(first).map((row) => row["id"])).toEqual(sorted.slice(0, 2));
+  const cursor = encodeURIComponent(String(first.body["next_cursor"]));
+  const rest = await tenant.get(`/v1/webhooks/endpoints/${id}/grades?limit=2&cursor=${cursor}`);
+  expect(rows(rest).map((row) => row["id"])).toEqual(sorted.slice(2));
+  expect(rest.body["next_cursor"]).toBeNull();
+});
+
+test("who may only read sees no grade and no way to one", async () => {
+  const { id } = await createEndpoint(api, tenant);
+  await insertGrade(id, "COMPLETED", { report: JSON.stringify(REPORT) });
+  const reader = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read"] });
+  const { text } = await reader.get(`/portal/endpoints/${id}`);
+  expect(text).not.toContain("/grades");
+  expect(await reader.get(`/portal/endpoints/${id}/grades`)).toMatchObject({ status: 403 });
+});

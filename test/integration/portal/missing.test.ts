@@ -1,0 +1,99 @@
+/** The portal on events that an endpoint has never got: counted exactly, then sent, and nothing else. */
+import { beforeAll, expect, test } from "vitest";
+import type { Answer } from "../../support/answer.ts";
+import { useTestApi } from "../../support/api.ts";
+import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
+import { createEndpoint, createTenant, publish, rows, type Tenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"];
+
+let tenant: Tenant;
+let visitor: PortalVisitor;
+
+beforeAll(async () => {
+  tenant = await createTenant(api, SCOPES);
+  visitor = await signInToPortal(api, tenant.token);
+});
+
+/** The fields that the form behind the count brings along. */
+function hiddenFields({ text }: Answer): Record<string, string> {
+  const form = /<form method="post" action="[^"]+\/send">([^]*?)<\/form>/.exec(text)?.[1] ?? "";
+  return Object.fromEntries(
+    [...form.matchAll(/<input\s+type="hidden"\s+name="([a-z_]+)"\s+value="([^"]*)"/g)].map(
+      ([, name = "", value = ""]) => [name, value],
+    ),
+  );
+}
+
+const replays = async () => rows(await tenant.get("/v1/webhooks/replays"));
+/** As browsers write minutes, a day ago. */
+const yesterday = (): string => new Date(api.clock.now() - 86_400_000).toISOString().slice(0, 16);
+
+test("the count comes first and changes nothing; what was counted is what is sent, whatever comes meanwhile", async () => {
+  const { id: there } = await createEndpoint(api, tenant);
+  for (const type of ["inference.completed", "inference.completed", "pipeline.failed"]) {
+    await publish(tenant, { type });
+  }
+  const { id } = await createEndpoint(api, tenant);
+  const path = `/portal/endpoints/${id}/missing`;
+  const page = await visitor.get(`/portal/endpoints/${id}`);
+  expect(page.text).toContain(`href="${path}"`);
+  const form = await visitor.get(path);
+  expect(form.text).toContain(`value="${yesterday()}"`);
+  const counted = await visitor.post(path, { since: yesterday(), until: "", rate_per_second: "7" });
+  expect(counted.status).toBe(200);
+  expect(counted.text).toContain("2 events it never got");
+  expect(counted.text).toContain("at most 7 a second");
+  expect(await replays()).toEqual([]);
+  const fields = hiddenFields(counted);
+  expect(fields["until"]).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  const sent = await visitor.post(`${path}/send`, fields);
+  expect(sent.status).toBe(303);
+  const [job] = await replays();
+  expect(job).toMatchObject({ kind: "missing", endpoint_id: id, total: 2, rate_per_second: 7 });
+  expect(sent.headers.get("location")).toBe(`/portal/replays/${String(job?.["id"])}`);
+  // The same form once more is the same job.
+  expect(await visitor.post(`${path}/send`, fields)).toMatchObject({ status: 303 });
+  expect(await replays()).toHaveLength(1);
+  const progress = await visitor.get(`/portal/replays/${String(job?.["id"])}`);
+  expect(progress.text).toContain("events it never got");
+  expect(progress.text).toContain(`href="/portal/endpoints/${id}"`);
+  const cancelled = await visitor.post(`/portal/replays/${String(job?.["id"])}/cancel`);
+  const after = await visitor.get(cancelled.headers.get("location") ?? "");
+  expect(after.text).toContain("what was not sent is still missing");
+  expect(there).not.toBe(id);
+});
+
+test("nothing missing offers nothing to send", async () => {
+  const { id } = await createEndpoint(api, tenant, { events: ["never.published"] });
+  const { text } = await visitor.post(`/portal/endpoints/${id}/missing`, { since: yesterday(), until: "" });
+  expect(text).toContain("Nothing is missing");
+  expect(text).not.toContain("/missing/send");
+});
+
+test.each([
+  [{ since: "", until: "" }, "since", 422],
+  [{ since: "2025-02-30T10:00", until: "" }, "since", 422],
+  [{ since: "2025-01-01T10:00", until: "soon" }, "until", 422],
+  [{ since: "2025-01-01T10:00", until: "", rate_per_second: "fast" }, "rate_per_second", 422],
+  [{ since: "2025-01-01T10:00", until: "", rate_per_second: "5001" }, "rate_per_second", 422],
+])("%j is refused beside the field, as it was typed", async (fields, name, status) => {
+  const { id } = await createEndpoint(api, tenant);
+  const answer = await visitor.post(`/portal/endpoints/${id}/missing`, fields);
+  expect(answer.status).toBe(status);
+  expect(answer.text).toContain(`id="${name}-error"`);
+  expect(answer.text).toContain(`value="${fields.since}"`);
+});
+
+test("an endpoint that takes no events is offered none, and who may not replay no more", async () => {
+  const { id } = await createEndpoint(api, tenant, { state: "DISABLED" });
+  expect((await visitor.get(`/portal/endpoints/${id}`)).text).not.toContain("/missing");
+  const refused = await visitor.post(`/portal/endpoints/${id}/missing`, { since: yesterday(), until: "" });
+  expect(refused).toMatchObject({ status: 409 });
+  expect(refused.text).toContain("only an ACTIVE one can be given what it has missed");
+  const { id: active } = await createEndpoint(api, tenant);
+  const reader = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read", "webhooks:write"] });
+  expect((await reader.get(`/portal/endpoints/${active}`)).text).not.toContain("/missing");
+  expect(await reader.get(`/portal/endpoints/${active}/missing`)).toMatchObject({ status: 403 });
+});
