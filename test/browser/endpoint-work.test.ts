@@ -63,7 +63,9 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     const got = receiver.requests.find(({ headers }) => headers["x-service-event-type"] === "endpoint.test");
     expect(got?.rawBody.toString()).toContain('"data":{"run": 1152921504606846977}');
     await journey.open(`/endpoints/${endpoint}`);
-    expect(await region("Newest deliveries").getByRole("row").last().innerText()).toContain("HTTP 200");
+    expect(await region("Newest deliveries of this endpoint").getByRole("row").last().innerText()).toContain(
+      "HTTP 200",
+    );
     await journey.check("endpoint-with-deliveries");
   });
 
@@ -83,7 +85,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
       .filter({ has: page().getByRole("heading", { level: 3 }) });
     const stale = findings.filter({ hasText: "signed 15 minutes ago" });
     expect(await stale.innerText()).toMatch(/critical[^]*Refuse with 401 what was signed/);
-    const checks = region("Checks").getByRole("row");
+    const checks = region("Verdict of every check").getByRole("row");
     expect(await checks.filter({ hasText: "No signature" }).innerText()).toMatch(/HTTP 200[^]*failed/);
     expect(await checks.filter({ hasText: "256 KiB of data" }).innerText()).toMatch(/HTTP 200[^]*passed/);
     grade = new URL(page().url()).pathname;

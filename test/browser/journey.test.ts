@@ -112,6 +112,8 @@ describe.skipIf(BROWSER === undefined).each([
       return request.headers["x-service-event-type"];
     });
     expect(types).toEqual(["ping", "endpoint.test"]);
+    // The delivery of the test event leads back.
+    await link(`${receiver.url}/hooks`);
     await check("endpoint");
   });
 

@@ -32,7 +32,11 @@ export function deliveriesSection(
     ${
       rows.length === 0
         ? html`<p class="empty">It has got no event yet.</p>`
-        : table("Newest deliveries", ["Event type", "State", "Last answer", "Accepted"], rows)
+        : table(
+            "Newest deliveries of this endpoint",
+            ["Event type", "State", "Last answer", "Accepted"],
+            rows,
+          )
     }
     <div class="buttons">
       <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}">All its deliveries</a>

@@ -72,10 +72,15 @@ function checkText(name: string): string {
   return name in CHECKS ? CHECKS[name as CheckName][0] : name;
 }
 
+/** Names between back quotes as code. */
+function proseOf(text: string): Part {
+  return text.split("`").map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part));
+}
+
 function findingItem({ severity, problem, advice, checks, code }: GradeFinding): Html {
   return html`<li class="card">
-    <h3>${problem} ${badge(SEVERITIES[severity], severity)}</h3>
-    <p>${advice}</p>
+    <h3>${proseOf(problem)} ${badge(SEVERITIES[severity], severity)}</h3>
+    <p>${proseOf(advice)}</p>
     <p class="muted">
       Seen in: ${checks.map(checkText).join("; ")}. <span class="hidden">Its code is</span>
       <code>${code}</code>
@@ -136,7 +141,7 @@ function checksSection({ checks }: GradeReport): Html {
   return html`<section aria-labelledby="checks">
     <h2 id="checks">Checks</h2>
     ${table(
-      "Checks",
+      "Verdict of every check",
       ["What was sent", "Right answer", "Answer", "Took", "Verdict"],
       checks.map((check) => [
         checkText(check.name),
