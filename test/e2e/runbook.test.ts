@@ -1,0 +1,243 @@
+/**
+ * What operators paste from docs/runbook.md and docs/operations.md, but `temporal` (test/integration/temporal): each line
+ * as it stands, beside an api, a worker and an edge to which what the runbook is about has happened.
+ */
+import { execFile } from "node:child_process";
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { delimiter, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { beforeAll, describe, expect, inject, test } from "vitest";
+import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
+import { type Answer, readAnswer } from "../support/answer.ts";
+import { newRoot } from "../support/certificates.ts";
+import { inlineCommands, shellLines } from "../support/documents.ts";
+import { provision } from "../support/factories.ts";
+import { eventually } from "../support/eventually.ts";
+import { IMAGE_ENVIRONMENT, productionImage } from "../support/processes.ts";
+import { startReceiver } from "../support/receiver-server.ts";
+import { startScrapedProcesses } from "../support/scraped-processes.ts";
+import { useStarted } from "../support/started.ts";
+import { useWorld } from "../support/world.ts";
+
+const run = promisify(execFile);
+const RUNBOOK = "docs/runbook.md";
+const OPERATIONS = "docs/operations.md";
+const PROCESSES = ["api", "worker", "edge"] as const;
+/** Programs of the machine that not every machine has, or lets everybody ask. */
+const MACHINE: Readonly<Record<string, readonly string[]>> = {
+  psql: ["--version"],
+  timedatectl: ["status"],
+  chronyc: ["tracking"],
+};
+/** What needs a container engine is held to the file in test/unit/deploy/commands.test.ts. */
+const ELSEWHERE = /^(temporal |docker (compose (ps|up|logs (SERVICE|temporal))|stats))/;
+
+const PATIENCE_MS = 120_000;
+
+/** Nothing ends by itself: what fails stays under way. */
+const world = useWorld({ retryWindowMs: 3_600_000, listMax: 1 });
+const processes = useStarted(
+  "the processes",
+  async () =>
+    await startScrapedProcesses(world.current, { SIGNET_LOG_LEVEL: "debug", SIGNET_TOKEN_FAILURES: "2" }),
+  240_000,
+);
+let directory: string;
+let environment: Record<string, string>;
+let credential: string;
+
+async function works(program: string, args: readonly string[]): Promise<boolean> {
+  return await run(program, args).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Pastes lines into a shell that has `signet` on its path and the settings of a process. */
+async function paste(lines: string): Promise<string> {
+  const script = `signet() { node "$IMAGE/dist/src/main.js" "$@"; }\n${lines}`;
+  const shell = run("bash", ["-euo", "pipefail", "-c", script], {
+    cwd: directory,
+    env: environment,
+    timeout: 90_000,
+  });
+  const { stdout } = await shell.catch((error: Error & { readonly stdout?: string }) => {
+    throw new Error(`${error.message}\n${error.stdout}`);
+  });
+  return stdout;
+}
+
+/** The operators' API, for what commands are about. */
+const operators = {
+  admin: async (method: string, path: string, body?: unknown): Promise<Answer> =>
+    await readAnswer(
+      await fetch(`${processes.current.adminUrl}/admin/v1${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${environment["SIGNET_OPERATOR_TOKEN"]}`,
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }),
+    ),
+};
+
+/** What the api answers when a table is gone: 500. And what it answers to somebody who guesses. */
+async function failRequests(client: string): Promise<void> {
+  const ask = async (): Promise<number> => {
+    const { status } = await fetch(`${processes.current.apiUrl}/v1/auth/token`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        grant_type: "client_credentials",
+        client_id: client,
+        client_secret: "sgn_test_sk_x",
+      }),
+    });
+    return status;
+  };
+  await eventually(async () => (await ask()) === 429, "the api to hold back who guesses");
+  const { sql } = world.current;
+  await sql.query("ALTER TABLE operators RENAME TO operators_away");
+  const { status } = await operators.admin("GET", "/operators");
+  await sql.query("ALTER TABLE operators_away RENAME TO operators");
+  expect(status).toBe(500);
+}
+
+/** A dead letter; a delivery whose secret cannot be opened; one whose workflow somebody has ended. */
+async function failDeliveries(): Promise<void> {
+  const { current: here } = world;
+  const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+  const tenant = await here.createTenant();
+  const [dead, broken] = await Promise.all(
+    ["dead.one", "broken.one", "lost.one"].map(
+      async (type) => await here.createEndpoint(tenant, receiver.url, [type]),
+    ),
+  );
+  await here.sql.query("UPDATE endpoints SET state = 'DISABLED' WHERE id = $1", [dead?.id]);
+  await here.sql.query("UPDATE endpoint_secrets SET secret = 'broken' WHERE endpoint_id = $1", [broken?.id]);
+  const [, second, third] = await Promise.all(
+    ["dead.one", "broken.one", "lost.one"].map(async (type) => await here.publish(tenant, {}, type)),
+  );
+  const [unread, id] = [second?.deliveries[0]?.id ?? "", third?.deliveries[0]?.id ?? ""];
+  await here.untilDelivery(tenant, id, ({ state }) => state === "RETRYING", PATIENCE_MS);
+  await here.temporal.workflow.getHandle(id).terminate("by hand");
+  await here.sql.query("UPDATE deliveries SET next_attempt_at = now() - interval '1 hour' WHERE id = $1", [
+    id,
+  ]);
+  await eventually(
+    async () => {
+      const output = processes.current.output("worker");
+      return output.includes("a carrier is gone") && output.includes(unread);
+    },
+    "the worker to miss the carrier, and to fail to open the secret",
+    PATIENCE_MS,
+  );
+  // It would wait for its first attempt for ever, which `signet doctor` would not call well.
+  await here.deliveries.cancel(tenant, unread);
+  await receiver.close();
+}
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(inject("runDirectory"), "runbook-"));
+  const { adminUrl } = processes.current;
+  const checkpointSeed = Buffer.from(String(world.current.environment["SIGNET_CHECKPOINT_KEY"]), "base64");
+  environment = {
+    ...(world.current.environment as Record<string, string>),
+    SIGNET_ADMIN_LISTEN: new URL(adminUrl).host,
+    PATH: [dirname(process.execPath), process.env["PATH"] ?? ""].join(delimiter),
+    HOME: directory,
+    ...IMAGE_ENVIRONMENT,
+    IMAGE: await productionImage(),
+    VKEY: createCheckpointKey("signet/compliance", checkpointSeed).verifierKey,
+  };
+  await writeFile(join(directory, "FILE"), (await newRoot()).cert);
+  const own = await provision(operators);
+  credential = own.credentialId;
+  await failRequests(own.clientId);
+  await failDeliveries();
+}, 240_000);
+
+/** A line with what is there in place of `API` and its like; logs are read where the engine would keep them. */
+async function fill(text: string): Promise<string> {
+  const { metricsAddress, output } = processes.current;
+  for (const name of PROCESSES) {
+    const lines = output(name).replaceAll(/^(?=.)/gm, `${name}-1  | `);
+    await writeFile(join(directory, `${name}.log`), lines);
+  }
+  return text
+    .replace("WORKER:9464", metricsAddress("worker"))
+    .replace("API:9464", metricsAddress("api"))
+    .replace("INSTANCE:9464", metricsAddress("edge"))
+    .replace("crd_…", credential)
+    .replace(/^docker compose logs (\w+) --(?:since|tail) \w+/, "cat $1.log");
+}
+
+describe("a line of the runbook does what it is for", async () => {
+  const lines = new Set((await shellLines(RUNBOOK)).map(({ text }) => text));
+
+  test.each([...lines].filter((text) => !ELSEWHERE.test(text)))("%s", async (text) => {
+    const [program = ""] = text.split(" ");
+    const probe = MACHINE[program];
+    if (probe !== undefined && !(await works(program, probe))) {
+      console.warn(`NOT TRIED: ${text}, because there is no ${program} that works`);
+      return;
+    }
+    const printed = await paste(await fill(text));
+    expect(printed.trim()).not.toBe("");
+    // A list that is empty would say nothing about the query.
+    expect(printed).not.toContain("(0 rows)");
+  });
+});
+
+/** Commands that run until they are ended, or go on with others behind them. */
+const PROCESS = /^signet (api|worker|edge)$/;
+
+/** The id of something new of that noun. */
+async function newId(noun: string): Promise<string> {
+  if (noun === "operator") {
+    const { body } = await operators.admin("POST", "/operators", { name: "Ada", role: "read" });
+    return String(body["id"]);
+  }
+  const { tenantId, credentialId } = await provision(operators);
+  return noun === "credential" ? credentialId : tenantId;
+}
+
+async function currentKey(): Promise<string> {
+  const { body } = await operators.admin("GET", "/signing-keys");
+  const keys = body["data"] as readonly { readonly kid: string; readonly state: string }[];
+  return keys.find(({ state }) => state === "CURRENT")?.kid ?? "";
+}
+
+/** What `ID`, `NAME` and their like stand for in a command: each gets something of its own. */
+async function filled(text: string): Promise<string> {
+  if (text === "signet credential create") {
+    return `${text} --principal ${(await provision(operators)).principalId}`;
+  }
+  // A noun and a verb without an id in the sentence are a command all the same.
+  const whole = /^signet tenant \w+$/.test(text) ? `${text} ID` : text;
+  const [, noun = ""] = whole.split(" ");
+  const { environment: settings } = world.current;
+  return whole
+    .replace(/\bID\b/, whole.includes("ID") ? await newId(noun) : "")
+    .replace("--confirm NAME", "--confirm tenant")
+    .replace("NAME", "Grace")
+    .replace("read|provision|security", "security")
+    .replace("<kid>", whole.includes("<kid>") ? await currentKey() : "")
+    .replace("--reason …", "--reason drill")
+    .replace("--db …", `--db "${settings["SIGNET_DATABASE_URL"]}"`)
+    .replace("DIRECTORY", String(settings["SIGNET_CHECKPOINT_DIR"]));
+}
+
+describe("a command in a sentence works", async () => {
+  const commands = await Promise.all(
+    [RUNBOOK, OPERATIONS].map(async (path) => await inlineCommands(path, "signet")),
+  );
+  const texts = new Set(commands.flat().map(({ text }) => text.replace("crd_…", "ID")));
+
+  test.each([...texts].filter((text) => !PROCESS.test(text)))("%s", async (text) => {
+    const printed = await paste(await filled(text));
+    // What changes nothing has nothing to say.
+    expect(text === "signet migrate" || printed.trim() !== "").toBe(true);
+  });
+});
