@@ -147,7 +147,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     randomBytes,
   });
   registerCredentialRevocation(server, pools.api, services.revocation);
-  registerWebhookRoutes(server, services.webhooks);
+  registerWebhookRoutes(server, services.webhooks, services.tokens.isAdmitted);
   registerDeliveryStream(server, portal.streaming, services.tokens.isAdmitted);
   registerComplianceRoutes(server, pools.api);
   registerPortalLinks(server, portal.sessions, portal.portalUrl);

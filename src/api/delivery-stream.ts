@@ -5,10 +5,13 @@ import { type Static, Type } from "typebox";
 import type { DeliveryStream, DeliveryStreams } from "../delivery/delivery-streams.ts";
 import type { Clock } from "../domain/clock.ts";
 import { presentDelivery } from "./schemas/deliveries.ts";
+import { type IsAdmitted, whileAdmitted } from "./while-admitted.ts";
 
 export const EVENT_STREAM = "text/event-stream";
-/** How often it is asked whether the caller may still look, and a silent stream is heard of. */
+/** How often a silent stream is heard of, and it is asked whether its session is still open. */
 const CHECK_MS = 5_000;
+/** A client that takes nothing for so long after its revocation is cut off. */
+const FAREWELL_MS = 100;
 /** A client that takes nothing for so long after its stream's end is cut off. */
 const LINGER_MS = 5_000;
 
@@ -42,8 +45,10 @@ export interface StreamCaller {
   readonly endsAtMs: number;
   /** The position of an earlier stream that this one goes on from. */
   readonly sinceMs?: number | undefined;
-  /** Whether the caller may still look; asked every 5 seconds. */
-  readonly isAdmitted: () => Promise<boolean>;
+  /** Whether the caller's credential may still do what it does. */
+  readonly isAdmitted: IsAdmitted;
+  /** Whether the caller is still signed in, where that is something else; asked every 5 seconds. */
+  readonly isSignedIn?: () => Promise<boolean>;
 }
 
 type End = "expired" | "revoked" | "closing";
@@ -52,22 +57,38 @@ function event(name: string, data: unknown): string {
   return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
+/** Follows until the caller is let in no longer. */
+interface Watched {
+  readonly stream: DeliveryStream;
+  /** Why it is over before its time. */
+  revoked: boolean;
+}
+
+function endOf({ stream, revoked }: Watched, late: boolean): End | undefined {
+  if (revoked) {
+    return "revoked";
+  }
+  if (late) {
+    return "expired";
+  }
+  return stream.ended ? "closing" : undefined;
+}
+
 async function* lines(
-  stream: DeliveryStream,
-  { endsAtMs, sinceMs, isAdmitted }: StreamCaller,
+  watched: Watched,
+  { endsAtMs, sinceMs, isSignedIn }: StreamCaller,
   clock: Clock,
 ): AsyncGenerator<string> {
+  const { stream } = watched;
   yield "retry: 5000\n\n";
   let [told, checkedMs] = [false, clock.now()];
   for (;;) {
     const now = clock.now();
     const changed = await stream.take(Math.max(1, Math.min(CHECK_MS, endsAtMs - now)));
-    let end: End | undefined = stream.ended ? "closing" : undefined;
-    if (clock.now() >= endsAtMs) {
-      end = "expired";
-    } else if (clock.now() - checkedMs >= CHECK_MS) {
+    let end = endOf(watched, clock.now() >= endsAtMs);
+    if (end === undefined && isSignedIn !== undefined && clock.now() - checkedMs >= CHECK_MS) {
       checkedMs = clock.now();
-      end ??= (await isAdmitted()) ? undefined : "revoked";
+      end = (await isSignedIn()) ? undefined : "revoked";
     }
     if (end !== undefined) {
       yield event("end", { reason: end });
@@ -93,12 +114,23 @@ export async function sendDeliveries(
   caller: StreamCaller,
   { streams, clock }: StreamingServices,
 ): Promise<FastifyReply> {
-  const { tenantId, endsAtMs, sinceMs } = caller;
+  const { tenantId, endsAtMs, sinceMs, isAdmitted } = caller;
   const stream = streams.follow(tenantId, sinceMs);
-  const readable = Readable.from(lines(stream, caller, clock), { highWaterMark: 1 });
+  const watched: Watched = { stream, revoked: false };
+  const readable = Readable.from(lines(watched, caller, clock), { highWaterMark: 1 });
+  const stopWatching = whileAdmitted({
+    isAdmitted,
+    onEnd: (why) => {
+      watched.revoked = why === "revoked";
+      stream.end();
+      // What it has not taken by then it is not given any more.
+      setTimeout(() => void (reply.raw.writableFinished || reply.raw.destroy()), FAREWELL_MS).unref();
+    },
+  });
   // A client that reads nothing does not learn of the end: it is cut off.
   const cut = setTimeout(() => readable.destroy(), Math.max(0, endsAtMs - clock.now()) + LINGER_MS);
   const leave = (): void => {
+    stopWatching();
     clearTimeout(cut);
     streams.leave(tenantId, stream);
   };

@@ -178,6 +178,11 @@ export class PortalSessions {
     return (await isAdmitted(identity)) ? { session, identity, hash } : undefined;
   }
 
+  /** Whether the credential of a session is not revoked. @throws SignetError REVOCATION_STALE when nobody can say */
+  async isAdmitted(identity: Identity): Promise<boolean> {
+    return await this.#services.isAdmitted(identity);
+  }
+
   /** The open sessions of the credential, newest first. */
   async list({ tenantId, credentialId }: Identity): Promise<OpenSession[]> {
     const now = new Date(this.#services.clock.now());

@@ -28,6 +28,8 @@ import {
   presentEntryWithBytes,
 } from "../schemas/compliance.ts";
 import type { SignetServer } from "../types.ts";
+import { breakOffUnlessAdmitted } from "../while-admitted.ts";
+import { isStillAllowed } from "./operator-guard.ts";
 import type { AdminServices } from "./services.ts";
 
 const Filters = {
@@ -38,14 +40,17 @@ const Filters = {
   ),
 };
 
+/** Milliseconds between two looks at who reads the export; each asks the database. */
+const LOOK_EVERY_MS = 100;
 const TAGS = ["audit"];
 const CONFIG = { operator: "read" } as const;
 
-export function registerAuditRoutes(server: SignetServer, { auditPool, log }: AdminServices): void {
+export function registerAuditRoutes(server: SignetServer, services: AdminServices): void {
+  const { auditPool } = services;
   registerList(server, auditPool);
   registerMember(server, auditPool);
   registerProofs(server, auditPool);
-  registerExport(server, auditPool, log);
+  registerExport(server, services);
 }
 
 function registerList(server: SignetServer, auditPool: Pool): void {
@@ -115,7 +120,7 @@ async function* exportLines(auditPool: Pool, log: Logger): AsyncGenerator<string
   }
 }
 
-function registerExport(server: SignetServer, auditPool: Pool, log: Logger): void {
+function registerExport(server: SignetServer, { auditPool, access, log }: AdminServices): void {
   server.get(
     "/admin/v1/audit/export",
     {
@@ -126,7 +131,13 @@ function registerExport(server: SignetServer, auditPool: Pool, log: Logger): voi
         response: { 200: { description: "application/x-ndjson", type: "string" } },
       },
     },
-    async (_request, reply) =>
-      await reply.type("application/x-ndjson").send(Readable.from(exportLines(auditPool, log)) as never),
+    async (request, reply) => {
+      breakOffUnlessAdmitted(reply, {
+        isAdmitted: async () => await isStillAllowed(request, access, CONFIG.operator),
+        everyMs: LOOK_EVERY_MS,
+      });
+      const lines = Readable.from(exportLines(auditPool, log), { highWaterMark: 1 });
+      return await reply.type("application/x-ndjson").send(lines as never);
+    },
   );
 }

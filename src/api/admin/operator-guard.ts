@@ -32,6 +32,19 @@ async function authenticate(
   return await authenticator.byToken(bearerToken(request));
 }
 
+/** Whether who sent the request may still do what takes that role: asked while a long answer is under way. */
+export async function isStillAllowed(
+  request: FastifyRequest,
+  { authenticator }: Pick<OperatorAccess, "authenticator">,
+  required: OperatorRole,
+): Promise<boolean> {
+  const authentication = await authenticate(request, authenticator);
+  return (
+    "identity" in authentication &&
+    roleViolation(operationOf(request), required, authentication.identity) === undefined
+  );
+}
+
 /** The guards of operators' routes: who calls, then whether the role suffices. */
 export function createOperatorGuard(access: OperatorAccess): (required: OperatorRole) => Guard {
   const { authenticator, failures, noteRefusal } = access;

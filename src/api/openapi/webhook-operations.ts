@@ -252,7 +252,8 @@ const DELIVERY_OPERATIONS: OperationTexts = {
   "GET /v1/webhooks/dlq/export": {
     id: "exportDeadLetters",
     summary: "Export dead letters as lines of JSON",
-    description: "All that the filters name, a dead letter a line, newest first.",
+    description:
+      "All that the filters name, a dead letter a line, newest first. It breaks off when the token is revoked: an answer that does is not all of them.",
     answer: { type: "string", description: "NDJSON" },
     answerType: "application/x-ndjson",
     answered: '{"id":"dlv_01jd3c5xq8m2v7k9r4t6w0zy","state":"DEAD_LETTERED"}\\n',

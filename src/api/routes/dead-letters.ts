@@ -4,6 +4,7 @@ import type { FastifyReply } from "fastify";
 import type { DeliveryFilter } from "../../database/repositories/delivery-filter.ts";
 import type { DeadLetter, DeliveryService } from "../../delivery/delivery-service.ts";
 import { SignetError } from "../../errors.ts";
+import type { RevocableToken } from "../../revocation/deny-list.ts";
 import { callerOf } from "../caller.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
@@ -17,6 +18,7 @@ import {
   presentDelivery,
 } from "../schemas/deliveries.ts";
 import type { SignetServer } from "../types.ts";
+import { breakOffUnlessAdmitted, type IsAdmitted } from "../while-admitted.ts";
 import { deliveryFilter } from "./deliveries.ts";
 import { wireEvent } from "./events.ts";
 
@@ -27,14 +29,21 @@ function wireDeadLetter({ delivery, event }: DeadLetter): string {
   return withRawMember(wire, "event", event === null ? "null" : wireEvent(event));
 }
 
+/** What the export's route works with. */
+export interface DeadLetterExporting {
+  readonly exportDeadLetters: ExportDeadLetters;
+  /** Whether what an identity stands for is not revoked. */
+  readonly isAdmitted: (identity: RevocableToken) => Promise<boolean>;
+}
+
 export function registerDeadLetterRoutes(
   server: SignetServer,
   deliveries: DeliveryService,
-  exportDeadLetters: ExportDeadLetters,
+  { exportDeadLetters, isAdmitted }: DeadLetterExporting,
 ): void {
   registerLists(server, deliveries);
   registerGroups(server, deliveries);
-  registerExport(server, exportDeadLetters);
+  registerExport(server, { exportDeadLetters, isAdmitted });
   registerMembers(server, deliveries);
 }
 
@@ -99,17 +108,24 @@ function registerGroups(server: SignetServer, deliveries: DeliveryService): void
 /** Exports of one tenant at once, in this process: each holds pages of events in memory. */
 const EXPORTS_MAX = 2;
 
+/** What is exported, and for whom. */
+export interface ExportRequest {
+  readonly tenantId: string;
+  readonly filter: DeliveryFilter;
+  readonly isAdmitted: IsAdmitted;
+}
+
 /** Ends short of its last line when something goes wrong: who reads it notices. */
 async function* exportLines(
   deliveries: DeliveryService,
-  {
-    tenantId,
-    filter,
-    end,
-  }: { readonly tenantId: string; readonly filter: DeliveryFilter; readonly end: () => void },
+  { tenantId, filter, isAdmitted }: ExportRequest,
+  end: () => void,
 ): AsyncGenerator<string> {
   try {
     for await (const page of deliveries.exportDeadLetters(tenantId, filter)) {
+      if (!(await isAdmitted())) {
+        throw new SignetError("TOKEN_REVOKED", { detail: "The access token was revoked." });
+      }
       yield page.map((deadLetter) => `${wireDeadLetter(deadLetter)}\n`).join("");
     }
   } finally {
@@ -117,17 +133,17 @@ async function* exportLines(
   }
 }
 
-/** Answers with every dead letter of the tenant that the filter finds, a line each. @throws SignetError RATE_LIMITED */
-export type ExportDeadLetters = (
-  reply: FastifyReply,
-  tenantId: string,
-  filter: DeliveryFilter,
-) => Promise<FastifyReply>;
+/**
+ * Answers with every dead letter of the tenant that the filter finds, a line each. The connection breaks off when the
+ * caller is let in no longer. @throws SignetError RATE_LIMITED
+ */
+export type ExportDeadLetters = (reply: FastifyReply, request: ExportRequest) => Promise<FastifyReply>;
 
 /** Exports of this process, whoever asks for them: together they keep to their number. */
 export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadLetters {
   const running = new Map<string, number>();
-  return async (reply, tenantId, filter) => {
+  return async (reply, request) => {
+    const { tenantId, isAdmitted } = request;
     const count = running.get(tenantId) ?? 0;
     if (count >= EXPORTS_MAX) {
       throw new SignetError("RATE_LIMITED", {
@@ -136,6 +152,7 @@ export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadL
       });
     }
     running.set(tenantId, count + 1);
+    breakOffUnlessAdmitted(reply, { isAdmitted });
     let ended = false;
     const end = (): void => {
       if (!ended) {
@@ -146,12 +163,13 @@ export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadL
     };
     // Also when the client has gone before the first line was read.
     reply.raw.once("close", end);
-    const lines = exportLines(deliveries, { tenantId, filter, end });
-    return await reply.type("application/x-ndjson").send(Readable.from(lines));
+    // One page ahead of what the client has taken, and no more.
+    const lines = Readable.from(exportLines(deliveries, request, end), { highWaterMark: 1 });
+    return await reply.type("application/x-ndjson").send(lines);
   };
 }
 
-function registerExport(server: SignetServer, exportDeadLetters: ExportDeadLetters): void {
+function registerExport(server: SignetServer, { exportDeadLetters, isAdmitted }: DeadLetterExporting): void {
   server.get(
     "/v1/webhooks/dlq/export",
     {
@@ -165,7 +183,11 @@ function registerExport(server: SignetServer, exportDeadLetters: ExportDeadLette
       },
     },
     async ({ identity, query }, reply) =>
-      await exportDeadLetters(reply, identity.tenantId, deliveryFilter(query)),
+      await exportDeadLetters(reply, {
+        tenantId: identity.tenantId,
+        filter: deliveryFilter(query),
+        isAdmitted: async () => await isAdmitted(identity),
+      }),
   );
 }
 

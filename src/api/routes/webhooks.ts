@@ -6,7 +6,11 @@ import type { EndpointService } from "../../endpoints/endpoint-service.ts";
 import type { EventTypeService } from "../../event-types/event-type-service.ts";
 import type { GradeService } from "../../grader/grade-service.ts";
 import type { SignetServer } from "../types.ts";
-import { type ExportDeadLetters, registerDeadLetterRoutes } from "./dead-letters.ts";
+import {
+  type DeadLetterExporting,
+  type ExportDeadLetters,
+  registerDeadLetterRoutes,
+} from "./dead-letters.ts";
 import { registerDeliveryStats } from "./delivery-stats.ts";
 import { registerDeliveryRoutes } from "./deliveries.ts";
 import { type EndpointSecretRouteServices, registerEndpointSecretRoutes } from "./endpoint-secrets.ts";
@@ -29,7 +33,11 @@ export interface WebhookServices extends PublishingServices {
   readonly grades: GradeService;
 }
 
-export function registerWebhookRoutes(server: SignetServer, services: WebhookServices): void {
+export function registerWebhookRoutes(
+  server: SignetServer,
+  services: WebhookServices,
+  isAdmitted: DeadLetterExporting["isAdmitted"],
+): void {
   registerEndpointRoutes(server, services.endpoints);
   registerEndpointSecretRoutes(server, services.endpointSecrets);
   registerGradeRoutes(server, services.grades);
@@ -37,6 +45,9 @@ export function registerWebhookRoutes(server: SignetServer, services: WebhookSer
   registerEventRoutes(server, services);
   registerDeliveryRoutes(server, services.deliveries);
   registerDeliveryStats(server, services.deliveries);
-  registerDeadLetterRoutes(server, services.deliveries, services.exportDeadLetters);
+  registerDeadLetterRoutes(server, services.deliveries, {
+    exportDeadLetters: services.exportDeadLetters,
+    isAdmitted,
+  });
   registerReplayRoutes(server, services.replays);
 }

@@ -213,7 +213,12 @@ export function registerDeadLetterPages(scope: SignetServer, parts: PortalParts)
     },
     async ({ visit, query }, reply) => {
       reply.header("content-disposition", 'attachment; filename="dead-letters.ndjson"');
-      return await parts.exportDeadLetters(reply, visit.identity.tenantId, deliveryFilter(query));
+      const { identity } = visit;
+      return await parts.exportDeadLetters(reply, {
+        tenantId: identity.tenantId,
+        filter: deliveryFilter(query),
+        isAdmitted: async () => await parts.sessions.isAdmitted(identity),
+      });
     },
   );
   registerReplay(scope, parts);

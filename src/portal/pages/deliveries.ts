@@ -101,7 +101,8 @@ function registerLive(scope: SignetServer, { sessions, cookie, streaming }: Port
           endsAtMs: session.expiresAt.getTime(),
           // A browser that connects again says by itself how far it was told.
           sinceMs: positionOf(request.headers),
-          isAdmitted: async () => (await sessions.find(secret)) !== undefined,
+          isAdmitted: async () => await sessions.isAdmitted(identity),
+          isSignedIn: async () => (await sessions.find(secret)) !== undefined,
         },
         streaming,
       );
