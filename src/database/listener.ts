@@ -10,15 +10,17 @@ export interface Listener {
 
 export interface ListenerOptions {
   readonly url: string;
-  /** A channel name of our own making, never a caller's. */
-  readonly channel: string;
-  /** Gets the payload; undefined after a (re)connection, when some may have been missed. */
-  readonly onNotification: (payload: string | undefined) => void;
+  /**
+   * Who hears of which channel; names of our own making, never a caller's. A payload is undefined after a
+   * (re)connection, when some may have been missed.
+   */
+  readonly channels: Readonly<Record<string, (payload: string | undefined) => void>>;
   readonly log: Logger;
 }
 
 /** Calls back for every notification, and once after each (re)connection, since some may have been missed. */
-export function listen({ url, channel, onNotification, log }: ListenerOptions): Listener {
+export function listen({ url, channels, log }: ListenerOptions): Listener {
+  const names = Object.keys(channels);
   let stopped = false;
   let client: Client | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -32,17 +34,19 @@ export function listen({ url, channel, onNotification, log }: ListenerOptions): 
         return;
       }
       lost = true;
-      log.warn({ err: error, channel }, "notifications interrupted");
+      log.warn({ err: error, channel: names.join(" ") }, "notifications interrupted");
       fresh.end().catch(() => undefined);
       timer = setTimeout(() => void connect(), RECONNECT_MS);
     };
     fresh.on("error", lose);
     fresh.on("end", () => lose());
-    fresh.on("notification", ({ payload }) => onNotification(payload));
+    fresh.on("notification", ({ channel, payload }) => channels[channel]?.(payload));
     try {
       await fresh.connect();
-      await fresh.query(`LISTEN ${channel}`);
-      onNotification(undefined);
+      await fresh.query(names.map((name) => `LISTEN ${name}`).join("; "));
+      for (const hear of Object.values(channels)) {
+        hear(undefined);
+      }
     } catch (error) {
       lose(error as Error);
     }

@@ -47,13 +47,42 @@ export class GradeRunner {
   readonly #options: GradeRunnerOptions;
   readonly #running = new Set<Promise<void>>();
   #stopping = false;
+  #looking: Promise<void> | null = null;
+  /** Woken while it looked: what was asked for meanwhile may not have been seen. */
+  #lookAgain = false;
 
   constructor(options: GradeRunnerOptions) {
     this.#options = options;
   }
 
-  /** Begins with what waits, a few at a time, and does not wait for their ends. */
+  /** There may be something to do. */
+  wake(): void {
+    this.poll().catch((error: unknown) =>
+      this.#options.log.warn({ err: error }, "grades that wait could not be read"),
+    );
+  }
+
+  /** Begins with what waits, a few at a time, and does not wait for their ends. One look at a time. */
   async poll(): Promise<void> {
+    if (this.#looking !== null) {
+      this.#lookAgain = true;
+      await this.#looking;
+      return;
+    }
+    this.#looking = this.#look().finally(() => {
+      this.#looking = null;
+      if (this.#lookAgain) {
+        this.#lookAgain = false;
+        this.wake();
+      }
+    });
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    if (this.#stopping) {
+      return;
+    }
     const { pool, clock } = this.#options;
     const now = new Date(clock.now());
     await failLostGrades(pool, { now, runsMax: RUNS_MAX });
@@ -68,7 +97,11 @@ export class GradeRunner {
           // Its lease ends, and it is taken up again.
           this.#options.log.warn({ err: error, grade_id: taken.id }, "a grade was interrupted"),
         )
-        .finally(() => this.#running.delete(run));
+        .finally(() => {
+          this.#running.delete(run);
+          // More may wait than are made at once.
+          this.wake();
+        });
       this.#running.add(run);
     }
   }
@@ -76,6 +109,7 @@ export class GradeRunner {
   /** Ends after the requests that are under way; what is not finished waits for another worker. */
   async stop(): Promise<void> {
     this.#stopping = true;
+    await this.#looking?.catch(() => undefined);
     await Promise.all(this.#running);
   }
 

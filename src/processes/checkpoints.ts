@@ -95,10 +95,11 @@ export function requestCheckpoints(
   const requests = createCheckpointRequests(temporal, log);
   const listener = listen({
     url: databaseUrl,
-    channel: REVOCATION_CHANNEL,
-    // `sequence:kind:target`
-    onNotification: (payload) =>
-      requests.request(payload === undefined ? undefined : Number.parseInt(payload, 10)),
+    channels: {
+      // `sequence:kind:target`
+      [REVOCATION_CHANNEL]: (payload) =>
+        requests.request(payload === undefined ? undefined : Number.parseInt(payload, 10)),
+    },
     log,
   });
   return {

@@ -35,11 +35,12 @@ export async function followKeys(
   const store = await openKeyStore(options);
   const listener = listen({
     url: config.databaseUrl,
-    channel: SIGNING_KEYS_CHANNEL,
-    onNotification: () => {
-      store
-        .refresh()
-        .catch((error: unknown) => log.warn({ err: error }, "changed signing keys could not be read"));
+    channels: {
+      [SIGNING_KEYS_CHANNEL]: () => {
+        store
+          .refresh()
+          .catch((error: unknown) => log.warn({ err: error }, "changed signing keys could not be read"));
+      },
     },
     log,
   });

@@ -33,7 +33,8 @@ const VERIFICATION_SWEEP_MS = 5_000;
 const DEAD_LETTER_COUNTS_MS = 1_000;
 const DEAD_LETTER_NOTICES_MS = 10_000;
 const REPLAY_SWEEP_MS = 5_000;
-const GRADES_MS = 1_000;
+/** Only what no notification tells of: grades that a worker has lost. */
+const GRADES_MS = 30_000;
 const SECRET_SWEEP_MS = 60_000;
 const PARTITIONS_MS = 3_600_000;
 const HEALTH_MS = 1_000;

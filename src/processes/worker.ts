@@ -15,6 +15,7 @@ import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { listen } from "../database/listener.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
+import { GRADES_CHANNEL } from "../database/repositories/endpoint-grades.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
 import { createEngine, type Engine } from "../delivery/engine.ts";
 import { systemClock } from "../domain/clock.ts";
@@ -164,8 +165,10 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   hint = (count) => dispatcher.hint(count);
   const listener = listen({
     url: config.databaseUrl,
-    channel: OUTBOX_CHANNEL,
-    onNotification: (payload) => hint(Number(payload ?? 1)),
+    channels: {
+      [OUTBOX_CHANNEL]: (payload) => hint(Number(payload ?? 1)),
+      [GRADES_CHANNEL]: () => engine.grades.wake(),
+    },
     log,
   });
   const revocations = requestCheckpoints(config.databaseUrl, temporal, log);

@@ -8,6 +8,9 @@ import {
   toTarget,
 } from "./stored-secrets.ts";
 
+/** Told when a grade waits for a worker. */
+export const GRADES_CHANNEL = "signet_grades";
+
 export type GradeState = "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED";
 export type GradeFailure = "endpoint_not_active" | "interrupted";
 
@@ -60,8 +63,10 @@ export async function insertGrade(
 ): Promise<Grade | undefined> {
   const { rows } = await db.query<GradeRow>({
     name: "insert-grade",
-    text: `INSERT INTO endpoint_grades (id, tenant_id, endpoint_id, state, created_at) VALUES ($1, $2, $3, 'QUEUED', $4)
-      ON CONFLICT (endpoint_id) WHERE state IN ('QUEUED', 'RUNNING') DO NOTHING RETURNING ${COLUMNS}`,
+    text: `WITH made AS (
+        INSERT INTO endpoint_grades (id, tenant_id, endpoint_id, state, created_at) VALUES ($1, $2, $3, 'QUEUED', $4)
+        ON CONFLICT (endpoint_id) WHERE state IN ('QUEUED', 'RUNNING') DO NOTHING RETURNING ${COLUMNS}
+      ) SELECT ${COLUMNS}, pg_notify('${GRADES_CHANNEL}', '') FROM made`,
     values: [id, tenantId, endpointId, now],
   });
   return rows[0] === undefined ? undefined : toGrade(rows[0]);
@@ -180,7 +185,7 @@ export async function requeueGrade(db: Queryable, { id, run }: TakenGrade): Prom
   await db.query({
     name: "requeue-grade",
     text: `UPDATE endpoint_grades SET state = 'QUEUED', runs = runs - 1, lease_until = NULL
-      WHERE id = $1 AND state = 'RUNNING' AND runs = $2`,
+      WHERE id = $1 AND state = 'RUNNING' AND runs = $2 RETURNING pg_notify('${GRADES_CHANNEL}', '')`,
     values: [id, run],
   });
 }

@@ -82,8 +82,7 @@ describe("a PostgreSQL that takes nothing but TLS", () => {
     const heard: (string | undefined)[] = [];
     const listener = listen({
       url: urlOf({}),
-      channel: "tls",
-      onNotification: (text) => heard.push(text),
+      channels: { tls: (text) => heard.push(text) },
       log,
     });
     const subscription = await subscribe({

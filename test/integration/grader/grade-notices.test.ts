@@ -1,0 +1,93 @@
+/** Workers hear of grades that wait: nothing asks the database for them twice a second. */
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { listen, type Listener } from "../../../src/database/listener.ts";
+import { createPool, type Pool } from "../../../src/database/pool.ts";
+import {
+  GRADES_CHANNEL,
+  requeueGrade,
+  takeGrade,
+} from "../../../src/database/repositories/endpoint-grades.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import { GradeRunner } from "../../../src/grader/grade-runner.ts";
+import { GradeService } from "../../../src/grader/grade-service.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { eventually } from "../../support/eventually.ts";
+import { useWorld } from "../../support/world.ts";
+
+const made = useWorld();
+const log = createLogger({ level: "silent" });
+const heard: (string | undefined)[] = [];
+let api: Pool;
+let worker: Pool;
+let listener: Listener;
+let grades: GradeService;
+
+beforeAll(async () => {
+  const { databaseUrl: url } = made.current.config;
+  api = createPool({ url, role: "signet_api", max: 3, log });
+  worker = createPool({ url, role: "signet_worker", max: 3, log });
+  grades = new GradeService({ pool: api, clock: systemClock, randomBytes });
+  listener = listen({ url, channels: { [GRADES_CHANNEL]: (payload) => heard.push(payload) }, log });
+  await eventually(() => heard.length === 1, "the listener");
+});
+
+afterAll(async () => {
+  await listener.stop();
+  await Promise.all([api.end(), worker.end()]);
+});
+
+/** Asks for a grade of a new endpoint, whose receiver nobody may ask any more: it ends without a request. */
+async function ask(): Promise<() => Promise<string>> {
+  const world = made.current;
+  const tenantId = await world.createTenant();
+  const endpoint = await world.createEndpoint(tenantId, "http://127.0.0.1:19999/");
+  const { id } = await grades.start(tenantId, endpoint.id);
+  await world.sql.query("UPDATE endpoints SET state = 'DISABLED' WHERE id = $1", [endpoint.id]);
+  return async () => (await grades.find(tenantId, endpoint.id, id)).state;
+}
+
+/** No more than what a grade of a disabled endpoint needs. */
+function createRunner(pool: Pool): GradeRunner {
+  return new GradeRunner({ pool, clock: systemClock, log } as ConstructorParameters<typeof GradeRunner>[0]);
+}
+
+test("a grade that is asked for, or given back, is told of", async () => {
+  const before = heard.length;
+  await ask();
+  await eventually(() => heard.length === before + 1, "the notification of the new one");
+  const now = new Date();
+  const taken = await takeGrade(worker, { now, leaseUntil: new Date(now.getTime() + 60_000), runsMax: 2 });
+  expect(heard).toHaveLength(before + 1);
+  if (taken === undefined) {
+    throw new Error("nothing was taken");
+  }
+  await requeueGrade(worker, taken);
+  await eventually(() => heard.length === before + 2, "the notification of the one that is given back");
+});
+
+test("one call makes all that wait, though no more than four are under way at once", async () => {
+  const states = await Promise.all(Array.from({ length: 9 }, ask));
+  const runner = createRunner(worker);
+  runner.wake();
+  for (const state of states) {
+    await eventually(async () => (await state()) === "FAILED", "the end of a grade");
+  }
+  await runner.stop();
+});
+
+test("a call while it looks is a second look, and one after the end is none", async () => {
+  let looks = 0;
+  const counting = {
+    query: async (query: { readonly name: string }) => {
+      looks += query.name === "take-grade" ? 1 : 0;
+      return await worker.query(query as never);
+    },
+  } as unknown as Pool;
+  const runner = createRunner(counting);
+  await Promise.all([runner.poll(), runner.poll(), runner.poll()]);
+  await eventually(() => looks === 2, "the second look");
+  await runner.stop();
+  await runner.poll();
+  expect(looks).toBe(2);
+});
