@@ -7,6 +7,7 @@ import { putBounded } from "../domain/bounded-map.ts";
 import type { Clock } from "../domain/clock.ts";
 import { type Authentication, authenticationAad } from "../endpoints/authentication.ts";
 import { type AccessTokens, createAccessTokens } from "./access-tokens.ts";
+import { NoAnswerError, within } from "../within.ts";
 import type { ClientIdentity, HttpSender, SendRequest, SendResult } from "./http-sender.ts";
 
 /** Which endpoint a request goes to. */
@@ -22,7 +23,8 @@ export interface ReceiverEndpoint {
 export interface ReceiverAccess {
   /**
    * Within the request's one deadline. An access token that the receiver refuses with 401 is replaced once, if it was one
-   * from before, and the request is sent again: its first sending was not taken.
+   * from before, and the request is sent again as it was: its first sending was not taken. Where no new token can be had
+   * in time, the 401 stands.
    */
   send(request: SendRequest, endpoint: ReceiverEndpoint): Promise<SendResult>;
 }
@@ -37,6 +39,8 @@ export interface ReceiverAccessOptions {
 
 const REMEMBERED_MAX = 1_000;
 const UNAUTHORIZED = 401;
+/** Nothing is sent again with less than this left of its attempt. */
+const RESEND_LEFT_MS = 1_000;
 
 interface Settings {
   readonly headers: Readonly<Record<string, string>>;
@@ -143,32 +147,70 @@ export function createReceiverAccess(options: ReceiverAccessOptions): ReceiverAc
   };
 }
 
+/** One attempt with a token, from its beginning on. */
+interface TokenAttempt {
+  readonly request: SendRequest;
+  readonly tokens: AccessTokens;
+  readonly startedAt: number;
+}
+
+type Sending = Pick<ReceiverAccessOptions, "http" | "clock">;
+
 async function sendWithToken(
-  { http, clock }: Pick<ReceiverAccessOptions, "http" | "clock">,
+  sending: Sending,
   request: SendRequest,
   tokens: AccessTokens,
   startedAt: number,
 ): Promise<SendResult> {
-  for (let resent = false; ; resent = true) {
-    const token = await tokens.get();
-    const spentMs = clock.now() - startedAt;
-    if ("problem" in token) {
-      return withoutToken(startedAt, spentMs, token.problem);
-    }
-    const result = await http.send({
-      ...request,
-      headers: { ...request.headers, Authorization: `Bearer ${token.value}` },
-      deadlineMs: Math.max(1, request.deadlineMs - spentMs),
-    });
-    const refused = result.status === UNAUTHORIZED;
-    if (refused) {
-      tokens.forget(token.value);
-    }
-    const late = clock.now() - startedAt >= request.deadlineMs;
-    if (!refused || token.fresh || resent || late) {
-      return { ...result, startedAt, durationMs: result.startedAt - startedAt + result.durationMs };
-    }
+  const attempt = { request, tokens, startedAt };
+  const token = await tokens.get();
+  if ("problem" in token) {
+    return withoutToken(startedAt, sending.clock.now() - startedAt, token.problem);
   }
+  const result = await sendOnce(sending, attempt, token.value);
+  if (result.status !== UNAUTHORIZED || token.fresh) {
+    return result;
+  }
+  return (await sendAgain(sending, attempt)) ?? result;
+}
+
+/** What is left of the attempt's deadline, in milliseconds. */
+function leftMs({ clock }: Sending, { request, startedAt }: TokenAttempt): number {
+  return request.deadlineMs - (clock.now() - startedAt);
+}
+
+async function sendOnce(sending: Sending, attempt: TokenAttempt, token: string): Promise<SendResult> {
+  const { request, tokens, startedAt } = attempt;
+  const result = await sending.http.send({
+    ...request,
+    headers: { ...request.headers, Authorization: `Bearer ${token}` },
+    deadlineMs: Math.max(1, leftMs(sending, attempt)),
+  });
+  if (result.status === UNAUTHORIZED) {
+    tokens.forget(token);
+  }
+  return { ...result, startedAt, durationMs: result.startedAt - startedAt + result.durationMs };
+}
+
+/**
+ * The second sending, with a new token, byte for byte the first. Undefined where there is no new token, or too little
+ * time: a request that is cut off may have been taken, where the receiver's 401 says that it was not.
+ */
+async function sendAgain(sending: Sending, attempt: TokenAttempt): Promise<SendResult | undefined> {
+  const waitMs = leftMs(sending, attempt) - RESEND_LEFT_MS;
+  if (waitMs <= 0) {
+    return undefined;
+  }
+  const token = await within(waitMs, attempt.tokens.get()).catch((error: unknown) => {
+    if (error instanceof NoAnswerError) {
+      return undefined;
+    }
+    throw error;
+  });
+  if (token === undefined || "problem" in token || leftMs(sending, attempt) < RESEND_LEFT_MS) {
+    return undefined;
+  }
+  return await sendOnce(sending, attempt, token.value);
 }
 
 function withoutToken(startedAt: number, durationMs: number, problem: string): SendResult {

@@ -186,6 +186,62 @@ describe("OAuth 2.0 client credentials", () => {
     expect(receiver.requests).toHaveLength(6);
   });
 
+  it("send again what was sent: signature, time and attempt are those of the first sending", async () => {
+    tokens.answer([tokenAnswer("t1"), tokenAnswer("t2")]);
+    const to = endpoint(oauth());
+    const headers = { "X-Service-Timestamp": "1763650000", "webhook-signature": "v1,AAAA" };
+    const request = requestTo(receiver.url, { headers, body: Buffer.from('{"attempt":3}') });
+    await access.send(request, to);
+    receiver.answer([{ kind: "answer", status: 401 }, { kind: "answer" }]);
+    expect(await access.send(request, to)).toMatchObject({ status: 200 });
+    const [, refused, again] = receiver.requests;
+    expect(again?.rawBody).toEqual(refused?.rawBody);
+    expect({ ...again?.headers, authorization: "" }).toEqual({ ...refused?.headers, authorization: "" });
+  });
+
+  it("leave the receiver's 401 as it is where token_url has no new token", async () => {
+    tokens.answer([tokenAnswer("t1"), { kind: "answer", status: 503 }]);
+    const to = endpoint(oauth());
+    await access.send(requestTo(receiver.url), to);
+    receiver.answer([{ kind: "answer", status: 401, body: "expired" }]);
+    expect(await access.send(requestTo(receiver.url), to)).toMatchObject({
+      status: 401,
+      error: "status",
+      responseBody: "expired",
+    });
+    expect(receiver.requests).toHaveLength(2);
+  });
+
+  it("end the attempt by its deadline though token_url hangs, and with the receiver's 401", async () => {
+    tokens.answer([tokenAnswer("t1"), { kind: "hang" }]);
+    const to = endpoint(oauth());
+    await access.send(requestTo(receiver.url), to);
+    receiver.answer([{ kind: "answer", status: 401 }]);
+    const begun = performance.now();
+    const result = await access.send(requestTo(receiver.url, { deadlineMs: 2_000 }), to);
+    expect(result).toMatchObject({ status: 401, error: "status" });
+    // The request to token_url alone would take four seconds.
+    expect(performance.now() - begun).toBeLessThan(3_000);
+  });
+
+  it("are not asked for, and nothing is sent again, with less than a second left", async () => {
+    tokens.answer([tokenAnswer("t1"), tokenAnswer("t2")]);
+    const to = endpoint(oauth());
+    await access.send(requestTo(receiver.url), to);
+    receiver.answer(() => {
+      clockMs += 9_500;
+      return { kind: "answer", status: 401 };
+    });
+    const late = requestTo(receiver.url, { deadlineMs: 10_000 });
+    expect(await access.send(late, to)).toMatchObject({ status: 401, durationMs: 9_500 });
+    expect(receiver.requests).toHaveLength(2);
+    expect(tokens.requests).toHaveLength(1);
+    // The next attempt begins with a new token.
+    receiver.answer([{ kind: "answer" }]);
+    expect(await access.send(late, to)).toMatchObject({ status: 200 });
+    expect(authorizations().at(-1)).toBe("Bearer t2");
+  });
+
   const failures: readonly (readonly [string, Behaviour, string])[] = [
     ["refuses the client", { kind: "answer", status: 401, body: '{"error":"invalid_client"}' }, "status 401"],
     ["redirects", { kind: "redirect", location: "http://127.0.0.1:1/" }, "status 302"],
