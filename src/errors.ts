@@ -46,7 +46,7 @@ export const ERROR_CATALOGUE = {
 
 export type ErrorCode = keyof typeof ERROR_CATALOGUE;
 
-/** One member of a `VALIDATION_FAILED` problem: where in the body, by JSON pointer, and what is wrong. */
+/** One member of a problem's `errors`: where in the body (JSON pointer) or which parameter, and what is wrong. */
 export interface FieldProblem {
   readonly pointer: string;
   readonly code: string;
@@ -91,6 +91,15 @@ export function validationFailed(errors: readonly FieldProblem[]): SignetError {
     detail: errors.map((problem) => `${problem.pointer || "/"} ${problem.detail}`).join("; "),
     extensions: { errors },
   });
+}
+
+/** A 400 that names every bad parameter: a pointer is `/` and the parameter's name. */
+export function invalidParameters(
+  errors: readonly FieldProblem[],
+  part: "Header" | "Query parameter" = "Query parameter",
+): SignetError {
+  const sentences = errors.map(({ pointer, detail }) => `${part} ${pointer.slice(1)} ${detail}.`);
+  return new SignetError("INVALID_REQUEST", { detail: sentences.join(" "), extensions: { errors } });
 }
 
 /** The problem type's slug: `SCOPE_VIOLATION` lives at `/errors/scope-violation`. */

@@ -4,6 +4,7 @@ import type { FastifyReply } from "fastify";
 import { type Static, Type } from "typebox";
 import type { DeliveryStream, DeliveryStreams } from "../delivery/delivery-streams.ts";
 import type { Clock } from "../domain/clock.ts";
+import { Formed } from "./schemas/common.ts";
 import { presentDelivery } from "./schemas/deliveries.ts";
 import { type IsAdmitted, whileAdmitted } from "./while-admitted.ts";
 
@@ -18,11 +19,13 @@ const LINGER_MS = 5_000;
 /** Sent by itself by what reads server-sent events, when it connects again (WHATWG HTML 9.2.4). */
 export const PositionHeaders = Type.Object({
   "last-event-id": Type.Optional(
-    Type.String({
-      pattern: "^[0-9]{1,15}$",
-      description: "The `id` that an earlier stream was last told: goes on from there",
-      examples: ["1763650000000"],
-    }),
+    Formed(
+      { pattern: "^[0-9]{1,15}$", wanted: "the id that an earlier stream was last told: 1 to 15 digits" },
+      {
+        description: "The `id` that an earlier stream was last told: goes on from there",
+        examples: ["1763650000000"],
+      },
+    ),
   ),
 });
 

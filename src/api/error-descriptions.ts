@@ -235,7 +235,7 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
       "A member is misspelt: unknown members are refused, not ignored.",
       "A value has the wrong type, or lies outside its limits.",
     ],
-    remedies: ["Read errors: each has the JSON pointer of a member and says what is wrong with it."],
+    remedies: ["Read errors: each has the JSON pointer of a member and says what is wanted and what came."],
   },
   TARGET_URL_FORBIDDEN: {
     meaning: "The target URL leads where deliveries are not sent.",

@@ -1,7 +1,7 @@
 /** Turns whatever was thrown into an error of the catalogue, so that nothing of the framework or the database shows. */
 import type { FastifyError } from "fastify";
 import { isDatabaseAway } from "../database/errors.ts";
-import { type ErrorCode, SignetError, validationFailed } from "../errors.ts";
+import { type ErrorCode, invalidParameters, SignetError, validationFailed } from "../errors.ts";
 import { fieldProblems } from "./validation.ts";
 
 const FRAMEWORK_CODES: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
@@ -35,10 +35,7 @@ function schemaError(error: FastifyError): SignetError {
     return new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
   }
   const part = error.validationContext === "headers" ? "Header" : "Query parameter";
-  const [first] = problems;
-  return new SignetError("INVALID_REQUEST", {
-    detail: first === undefined ? `${part} not valid.` : `${part} ${first.pointer.slice(1)} ${first.detail}.`,
-  });
+  return invalidParameters(problems, part);
 }
 
 /** The catalogue's error for anything thrown while a request is handled. */

@@ -1,14 +1,17 @@
 /** Points in time on the wire: RFC 3339. */
-import { Type } from "typebox";
-import { SignetError, validationFailed } from "../errors.ts";
+import { invalidParameters, validationFailed } from "../errors.ts";
+import { Formed } from "./schemas/common.ts";
 
 /** RFC 3339 with the years that PostgreSQL, JavaScript and people agree on. */
-export const Instant = Type.String({
-  pattern:
-    "^(19|2[0-9])[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-][0-2][0-9]:[0-5][0-9])$",
-  description: "RFC 3339",
-  examples: ["2025-11-20T14:46:40.000Z"],
-});
+export const Instant = Formed(
+  {
+    pattern:
+      "^(19|2[0-9])[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-][0-2][0-9]:[0-5][0-9])$",
+    wanted: "a time with its offset (RFC 3339), such as 2025-11-20T14:46:40.000Z",
+    shown: true,
+  },
+  { description: "RFC 3339", examples: ["2025-11-20T14:46:40.000Z"] },
+);
 
 /** As many characters as the date and the time of day have, without fraction and offset. */
 const LOCAL_LENGTH = 19;
@@ -20,6 +23,8 @@ function existsInCalendar(text: string): boolean {
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(local);
 }
 
+const NO_INSTANT = "is not a point in time: there is no such day or hour";
+
 function parse(text: string): Date | undefined {
   const date = new Date(text);
   return Number.isNaN(date.getTime()) || !existsInCalendar(text) ? undefined : date;
@@ -29,7 +34,7 @@ function parse(text: string): Date | undefined {
 export function bodyInstant(text: string, pointer: string): Date {
   const date = parse(text);
   if (date === undefined) {
-    throw validationFailed([{ pointer, code: "format", detail: "is not a point in time" }]);
+    throw validationFailed([{ pointer, code: "format", detail: NO_INSTANT }]);
   }
   return date;
 }
@@ -38,7 +43,7 @@ export function bodyInstant(text: string, pointer: string): Date {
 export function queryInstant(text: string | undefined, name: string): Date | undefined {
   const date = text === undefined ? undefined : parse(text);
   if (text !== undefined && date === undefined) {
-    throw new SignetError("INVALID_REQUEST", { detail: `Query parameter ${name} is not a point in time.` });
+    throw invalidParameters([{ pointer: `/${name}`, code: "format", detail: NO_INSTANT }]);
   }
   return date;
 }

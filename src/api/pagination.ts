@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { isId } from "../domain/ids.ts";
-import { SignetError } from "../errors.ts";
+import { invalidParameters } from "../errors.ts";
 import { PAGE_LIMIT } from "./schemas/common.ts";
 import { INDEX_PATTERN } from "./schemas/compliance.ts";
 
@@ -51,7 +51,8 @@ export function readPage(
   const decoded = Buffer.from(cursor, "base64url").toString("latin1");
   const before = decoded.slice(BINDING_LENGTH);
   if (!decoded.startsWith(binding) || !isKey(before)) {
-    throw new SignetError("INVALID_REQUEST", { detail: "Query parameter cursor is not of this list." });
+    const detail = "is not of this list: next_cursor of the page before, with the same filters, is wanted";
+    throw invalidParameters([{ pointer: "/cursor", code: "unknown_cursor", detail }]);
   }
   return { limit, before, binding };
 }

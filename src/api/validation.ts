@@ -5,37 +5,47 @@
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import type { FastifySchemaValidationError } from "fastify";
 import type { FieldProblem } from "../errors.ts";
+import { meantFaults } from "./fault-branches.ts";
+import { faultSentence } from "./fault-words.ts";
 import { RawJson } from "./strict-json.ts";
 
-const STRICT: Options = { removeAdditional: false, coerceTypes: false, useDefaults: true, strict: true };
+const STRICT: Options = {
+  removeAdditional: false,
+  coerceTypes: false,
+  useDefaults: true,
+  strict: true,
+  verbose: true,
+};
 /** Up to this size every fault of a body is reported; a larger body could hold millions, so only the first is. */
 const ALL_ERRORS_BODY_LIMIT = 65_536;
 const REPORTED_PROBLEMS_MAX = 50;
 
 function createAjv(options: Options): Ajv {
   // An opaque member is a RawJson, whatever it holds: its own kind decides, not that of the wrapper.
-  return new Ajv({ ...STRICT, ...options }).addKeyword({
-    keyword: "x-opaque",
-    validate: (kinds: string, data: unknown) =>
-      data instanceof RawJson && kinds.split(" or ").includes(data.kind),
-    error: { message: ({ schema }) => `must be ${String(schema)}` },
-  });
+  return new Ajv({ ...STRICT, ...options })
+    .addKeyword({
+      keyword: "x-opaque",
+      validate: (kinds: string, data: unknown) =>
+        data instanceof RawJson && kinds.split(" or ").includes(data.kind),
+    })
+    .addVocabulary(["x-wanted", "x-shown"]);
 }
 
 const firstFault = createAjv({});
 const everyFault = createAjv({ allErrors: true });
 
-const WHOLE_NUMBER = /^\d{1,9}$/;
+/** What a double holds exactly; what is larger stays a text, and is refused as one. */
+const WHOLE_NUMBER = /^\d{1,16}$/;
 
 /** A check of texts: plain digits count as numbers where one is wanted (Ajv would also take 1e1 and Infinity). */
 function fromText(schema: object): QueryCheck {
   const { properties = {} } = schema as { properties?: Readonly<Record<string, { type?: string }>> };
   const numbers = Object.keys(properties).filter((name) => properties[name]?.type === "integer");
-  const validate = firstFault.compile(schema);
+  const validate = everyFault.compile(schema);
   const check: QueryCheck = (query: Record<string, unknown>) => {
     for (const name of numbers) {
       const text = query[name];
-      if (typeof text === "string" && WHOLE_NUMBER.test(text)) {
+      if (typeof text === "string" && WHOLE_NUMBER.test(text) && Number.isSafeInteger(Number(text))) {
         query[name] = Number(text);
       }
     }
@@ -79,26 +89,40 @@ function escapePointer(member: string): string {
   return member.replaceAll("~", "~0").replaceAll("/", "~1");
 }
 
-function fieldProblem(fault: FastifySchemaValidationError): FieldProblem {
-  const { instancePath, keyword, params } = fault;
-  if (keyword === "required") {
-    const pointer = `${instancePath}/${escapePointer(String(params["missingProperty"]))}`;
-    return { pointer, code: "required", detail: "is required" };
+/** Codes of faults whose keyword is no word for the caller. */
+const CODES: Readonly<Record<string, string>> = {
+  additionalProperties: "unknown_member",
+  "x-opaque": "type",
+};
+/** The parameter of a fault that names the member it is about. */
+const MEMBER_OF: Readonly<Record<string, string>> = {
+  required: "missingProperty",
+  additionalProperties: "additionalProperty",
+  propertyNames: "propertyName",
+};
+/** Characters of a member's name that a pointer repeats. */
+const MEMBER_NAME_MAX = 128;
+
+function fieldProblem(fault: ErrorObject): FieldProblem {
+  const { instancePath, keyword, params, parentSchema } = fault;
+  const code = CODES[keyword] ?? keyword.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  // Without the schema (not ours, but a tenant's own) Ajv's sentence is all there is.
+  const detail = parentSchema === undefined ? (fault.message ?? "is not valid") : faultSentence(fault);
+  const naming = MEMBER_OF[keyword];
+  if (naming === undefined) {
+    return { pointer: instancePath, code, detail };
   }
-  if (keyword === "additionalProperties") {
-    const pointer = `${instancePath}/${escapePointer(String(params["additionalProperty"]))}`;
-    return { pointer, code: "unknown_member", detail: "is not known" };
-  }
-  if (keyword === "x-opaque") {
-    return { pointer: instancePath, code: "type", detail: fault.message ?? "is not valid" };
-  }
-  const code = keyword.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  return { pointer: instancePath, code, detail: fault.message ?? "is not valid" };
+  const name = String(params[naming]);
+  return name.length > MEMBER_NAME_MAX && parentSchema !== undefined
+    ? { pointer: instancePath, code, detail: `has a member of ${name.length} characters that ${detail}` }
+    : { pointer: `${instancePath}/${escapePointer(name)}`, code, detail };
 }
 
 /** What Ajv found, in the catalogue's terms: JSON pointer, code, sentence. */
 export function fieldProblems(faults: readonly FastifySchemaValidationError[]): FieldProblem[] {
-  return faults.slice(0, REPORTED_PROBLEMS_MAX).map(fieldProblem);
+  return meantFaults(faults as readonly ErrorObject[])
+    .slice(0, REPORTED_PROBLEMS_MAX)
+    .map(fieldProblem);
 }
 
 /** A check of one value that is not a request's whole body: what is wrong with it, nothing when it is right. */

@@ -15,7 +15,7 @@ import {
   requireEntry,
   sendCheckpoint,
 } from "../compliance-reads.ts";
-import { Closed, Id, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, Formed, Id, Page, PageQuery } from "../schemas/common.ts";
 import {
   Checkpoint,
   ConsistencyProof,
@@ -36,7 +36,14 @@ const Filters = {
   tenant_id: Type.Optional(Id("tenant")),
   ...ENTRY_FILTERS,
   actor: Type.Optional(
-    Type.String({ pattern: "^(credential|operator|system):[a-z0-9_.-]{1,64}$", maxLength: 76 }),
+    Formed(
+      {
+        pattern: "^(credential|operator|system):[a-z0-9_.-]{1,64}$",
+        wanted: "who did it, such as operator:bootstrap: credential, operator or system, a colon and its id",
+        shown: true,
+      },
+      { maxLength: 76 },
+    ),
   ),
 };
 

@@ -11,7 +11,7 @@ import { SignetError } from "../../errors.ts";
 import { rateLimited } from "../../rate-limits/rate-limited.ts";
 import { createRateLimiter } from "../../rate-limits/rate-limiter.ts";
 import type { HistoryAudit } from "../../operators/history-audit.ts";
-import { Closed, IdempotencyHeaders } from "../schemas/common.ts";
+import { Closed, Formed, IdempotencyHeaders } from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
 import type { CommitChange } from "./audited.ts";
 
@@ -29,7 +29,7 @@ const NAMESPACE = /^[\w.-]{1,64}$/;
 /** What a browser may remember of the preflight. */
 const PREFLIGHT_SECONDS = 600;
 
-const Base64 = Type.String({ maxLength: DATA_MAX, pattern: "^[A-Za-z0-9+/_-]*={0,2}$" });
+const Base64 = Formed({ pattern: "^[A-Za-z0-9+/_-]*={0,2}$", wanted: "base64" }, { maxLength: DATA_MAX });
 const WirePayload = Closed({
   metadata: Type.Optional(Type.Record(Type.String({ maxLength: 64 }), Base64, { maxProperties: 16 })),
   data: Type.Optional(Base64),

@@ -2,7 +2,7 @@ import { Type } from "typebox";
 import { WRAPPED_KINDS, type WrappedKind } from "../../database/repositories/wrapped-keys.ts";
 import { SignetError } from "../../errors.ts";
 import { type RewrapPosition, rewrapKeys } from "../../signing-keys/rewrap.ts";
-import { Closed, Nullable } from "../schemas/common.ts";
+import { Closed, Formed, Nullable } from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
@@ -25,7 +25,11 @@ function readCursor(cursor: string | undefined): RewrapPosition | undefined {
     /^(\w+)\|([A-Za-z0-9_-]*)$/.exec(Buffer.from(cursor, "base64url").toString("latin1")) ?? [];
   const known = WRAPPED_KINDS.find((candidate): candidate is WrappedKind => candidate === kind);
   if (known === undefined || after === undefined) {
-    throw new SignetError("INVALID_REQUEST", { detail: "cursor is not of this list." });
+    const detail = "is not next_cursor of the answer before";
+    throw new SignetError("INVALID_REQUEST", {
+      detail: `The body's cursor ${detail}.`,
+      extensions: { errors: [{ pointer: "/cursor", code: "unknown_cursor", detail }] },
+    });
   }
   return { kind: known, after };
 }
@@ -46,7 +50,14 @@ export function registerKeyEncryptionRoutes(server: SignetServer, services: Admi
       config: { operator: "security", audits: "key.rewrapped" },
       schema: {
         tags,
-        body: Closed({ cursor: Type.Optional(Type.String({ maxLength: 256, pattern: "^[A-Za-z0-9_-]+$" })) }),
+        body: Closed({
+          cursor: Type.Optional(
+            Formed(
+              { pattern: "^[A-Za-z0-9_-]+$", wanted: "next_cursor of the answer before" },
+              { maxLength: 256 },
+            ),
+          ),
+        }),
         response: { 200: Rewrapped },
       },
     },

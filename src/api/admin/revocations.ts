@@ -6,7 +6,8 @@ import { operatorActor } from "../../operators/operator-identity.ts";
 import { REVOCATION_ENTRIES } from "../../revocation/kinds.ts";
 import { publishRevocation } from "../../revocation/publish-revocation.ts";
 import { revoke } from "../../revocation/revoke.ts";
-import { Closed, IdParams } from "../schemas/common.ts";
+import { Thumbprint } from "../schemas/certificates.ts";
+import { Closed, Formed, IdParams } from "../schemas/common.ts";
 import { presentRevocation, Reason, RevocationReceipt, RevocationRequest } from "../schemas/revocations.ts";
 import type { SignetServer } from "../types.ts";
 import type { AdminServices } from "./services.ts";
@@ -20,12 +21,15 @@ const TargetRevocation = Type.Unsafe<{
   Type.Union([
     Closed({
       kind: Type.Literal("jti"),
-      target: Type.String({ pattern: "^[A-Za-z0-9_-]{22}$", description: "`jti` of the token" }),
+      target: Formed(
+        { pattern: "^[A-Za-z0-9_-]{22}$", wanted: "the jti of a token: 22 characters of base64url" },
+        { description: "`jti` of the token" },
+      ),
       reason: Type.Optional(Reason),
     }),
     Closed({
       kind: Type.Literal("cert"),
-      target: Type.String({ pattern: "^[0-9a-f]{64}$", description: "SHA-256 of the certificate" }),
+      target: Thumbprint,
       reason: Type.Optional(Reason),
     }),
   ]),

@@ -9,7 +9,7 @@ import {
 } from "../../database/repositories/roles.ts";
 import { findTenant, type TenantRow } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
-import { PLATFORM_SCOPE, SCOPE_PATTERN, SCOPES_MAX, scopeSet } from "../../domain/scopes.ts";
+import { PLATFORM_SCOPE, SCOPES_MAX, scopeSet } from "../../domain/scopes.ts";
 import { validationFailed } from "../../errors.ts";
 import { readPage, toPage } from "../pagination.ts";
 import {
@@ -20,6 +20,7 @@ import {
   Name,
   Page,
   PageQuery,
+  Scope,
   Timestamp,
 } from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
@@ -27,7 +28,7 @@ import { found, tenantToChange } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 
-const Scopes = Type.Array(Type.String({ pattern: SCOPE_PATTERN }), { minItems: 1, maxItems: SCOPES_MAX });
+const Scopes = Type.Array(Scope, { minItems: 1, maxItems: SCOPES_MAX });
 
 const Role = Type.Object({
   id: Id("role"),

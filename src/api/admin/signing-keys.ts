@@ -3,7 +3,7 @@ import { listSigningKeys, type SigningKeyRow } from "../../database/repositories
 import { statesAt } from "../../signing-keys/lifecycle.ts";
 import { revokeSigningKey } from "../../signing-keys/revoke.ts";
 import { hastenRotation } from "../../signing-keys/rotate.ts";
-import { Closed, Nullable, OneOf, Timestamp } from "../schemas/common.ts";
+import { Closed, Formed, Nullable, OneOf, TextLine, Timestamp } from "../schemas/common.ts";
 import { presentRevocation, RevocationReceipt } from "../schemas/revocations.ts";
 import type { SignetServer } from "../types.ts";
 import { authorOf } from "./author.ts";
@@ -25,9 +25,12 @@ const SigningKey = Type.Object({
 });
 
 const KidParams = Closed({
-  kid: Type.String({ pattern: KID, examples: ["G6s2z2ajjxLpSAWh1lKiDty0dhO9ArvBI3Zt1pB5Svk"] }),
+  kid: Formed(
+    { pattern: KID, wanted: "a key's id: 43 characters of base64url" },
+    { examples: ["G6s2z2ajjxLpSAWh1lKiDty0dhO9ArvBI3Zt1pB5Svk"] },
+  ),
 });
-const ReasonText = Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\p{Cc}]+$" });
+const ReasonText = TextLine(256);
 
 /** The state at this moment, whatever the schedule has carried out. */
 function presentKeys(rows: readonly SigningKeyRow[], nowMs: number) {

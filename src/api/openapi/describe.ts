@@ -79,6 +79,8 @@ const PARAMETER_TEXTS: Readonly<Record<string, string>> = {
 
 const FORMS = ["application/json", "application/x-www-form-urlencoded"] as const;
 
+const VALIDATORS_OWN: ReadonlySet<string> = new Set(["x-opaque", "x-wanted", "x-shown"]);
+
 /** A schema without what only the service's own validator knows. */
 function plain<T>(value: T): T {
   if (Array.isArray(value)) {
@@ -88,7 +90,7 @@ function plain<T>(value: T): T {
     return value;
   }
   const members = Object.entries(value)
-    .filter(([name]) => name !== "x-opaque")
+    .filter(([name]) => !VALIDATORS_OWN.has(name))
     .map(([name, member]) => [name, plain(member as unknown)]);
   const opaque = Object.hasOwn(value, "x-opaque") ? { additionalProperties: true } : {};
   return { ...Object.fromEntries(members), ...opaque } as T;

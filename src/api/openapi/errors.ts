@@ -66,7 +66,13 @@ const SCOPE_EXTENSIONS = {
 
 function exampleError(code: ErrorCode): SignetError {
   if (code === "VALIDATION_FAILED") {
-    return validationFailed([{ pointer: "/url", code: "required", detail: "is required" }]);
+    return validationFailed([
+      {
+        pointer: "/url",
+        code: "required",
+        detail: "is required: an https URL such as https://example.com/hooks",
+      },
+    ]);
   }
   return new SignetError(code, {
     detail: ERROR_DESCRIPTIONS[code].meaning,
@@ -80,9 +86,12 @@ const FieldProblems = {
     type: "object",
     required: ["pointer", "code", "detail"],
     properties: {
-      pointer: { type: "string", description: "JSON pointer into the body" },
+      pointer: {
+        type: "string",
+        description: "JSON pointer into the body; of a 400, `/` and the name of the parameter or header",
+      },
       code: { type: "string" },
-      detail: { type: "string" },
+      detail: { type: "string", description: "For people: what is wanted and what came" },
     },
   },
 };
@@ -103,7 +112,11 @@ export const ERROR_SCHEMAS = {
       detail: { type: "string", description: "For people" },
       instance: { type: "string", description: "The path that was asked for" },
       request_id: { type: "string", description: "Also in the header X-Request-Id" },
-      errors: { ...FieldProblems, description: "Of VALIDATION_FAILED: every faulty member" },
+      errors: {
+        ...FieldProblems,
+        description:
+          "Of VALIDATION_FAILED: every faulty member, 50 at most. Of INVALID_REQUEST where query parameters or a header are faulty: each of them",
+      },
       missing_permission: { type: "string", description: "Of SCOPE_VIOLATION" },
       missing_scopes: texts,
       required_scopes: texts,

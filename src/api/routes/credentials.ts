@@ -6,7 +6,6 @@ import {
   listVersions,
 } from "../../database/repositories/credentials.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
-import { idPattern } from "../../domain/ids.ts";
 import { SignetError } from "../../errors.ts";
 import { NewCredential } from "../new-credential.ts";
 import { createTenantCredential, type TenantCredentialServices } from "../replace-credential.ts";
@@ -29,11 +28,10 @@ const TenantCredential = Closed({
   ...NewCredential.properties,
   principal_id: Type.Optional(Id("principal")),
   replaces: Type.Optional(
-    Type.String({
-      pattern: idPattern("credential"),
-      description:
-        "Credential that the new one takes the place of; its tokens run out, up to 15 minutes after it ends. One that is compromised is to be revoked besides",
-    }),
+    Id(
+      "credential",
+      "Credential that the new one takes the place of; its tokens run out, up to 15 minutes after it ends. One that is compromised is to be revoked besides",
+    ),
   ),
   overlap_seconds: Type.Optional(
     Type.Integer({

@@ -1,11 +1,11 @@
 /** One-time sign-in links for the portal (docs/portal.md). */
 import { Type } from "typebox";
-import { SCOPE_PATTERN, SCOPES_MAX } from "../../domain/scopes.ts";
+import { SCOPES_MAX } from "../../domain/scopes.ts";
 import { scopeViolation } from "../../oauth/bearer-errors.ts";
 import { LINK_LIFE_MAX, type PortalSessions, SIGN_IN_SCOPE } from "../../portal/sessions.ts";
 import { callerOf } from "../caller.ts";
 import { operationOf } from "../plugins/authentication.ts";
-import { Closed, Timestamp } from "../schemas/common.ts";
+import { Closed, Scope, Timestamp } from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
 
 const NewLink = Closed({
@@ -13,7 +13,7 @@ const NewLink = Closed({
     Type.Integer({ minimum: 1, maximum: LINK_LIFE_MAX, description: "300 unless it says otherwise" }),
   ),
   scopes: Type.Optional(
-    Type.Array(Type.String({ pattern: SCOPE_PATTERN }), {
+    Type.Array(Scope, {
       maxItems: SCOPES_MAX,
       uniqueItems: true,
       description: "What the session may do: some of the token's scopes; all of them where absent",

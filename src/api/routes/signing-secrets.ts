@@ -19,7 +19,15 @@ import {
 } from "../../producers/signing-secrets.ts";
 import { operationOf } from "../plugins/authentication.ts";
 import { answerOnce, repeatableRequest } from "../repeatable.ts";
-import { Closed, IdempotencyHeaders, IdParams, Nullable, OneOf, Timestamp } from "../schemas/common.ts";
+import {
+  Closed,
+  IdempotencyHeaders,
+  IdParams,
+  Nullable,
+  OneOf,
+  TextLine,
+  Timestamp,
+} from "../schemas/common.ts";
 import { Credential, presentCredential } from "../schemas/credentials.ts";
 import type { SignetServer } from "../types.ts";
 
@@ -66,7 +74,7 @@ const Revocation = Closed({
   version: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: "All where none is named" }),
   ),
-  reason: Type.Optional(Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\p{Cc}]+$" })),
+  reason: Type.Optional(TextLine(256)),
 });
 
 function presentVersion(row: ProducerSecretRow, nowMs: number) {

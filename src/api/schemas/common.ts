@@ -1,6 +1,7 @@
 /** Pieces that the schemas of all resources share. */
 import { type Static, type TProperties, type TSchema, Type } from "typebox";
-import { type IdNoun, idPattern } from "../../domain/ids.ts";
+import { ID_PREFIXES, type IdNoun, idPattern } from "../../domain/ids.ts";
+import { SCOPE_PATTERN } from "../../domain/scopes.ts";
 import type { RawJson } from "../strict-json.ts";
 
 /** An object that refuses members it does not know. */
@@ -8,9 +9,26 @@ export function Closed<Properties extends TProperties>(properties: Properties): 
   return Type.Object(properties, { additionalProperties: false });
 }
 
+/** How a text with a pattern is told to who got it wrong (fault-words.ts). */
+interface Form {
+  readonly pattern: string;
+  /** What it stands for, after "must be". */
+  readonly wanted: string;
+  /** What came may be told: never for what is or could hold a secret. */
+  readonly shown?: true;
+}
+
+/** A text of a form. */
+export function Formed({ pattern, wanted, shown }: Form, options: Type.TStringOptions = {}): Type.TString {
+  const words = shown === undefined ? { "x-wanted": wanted } : { "x-wanted": wanted, "x-shown": shown };
+  return Type.String({ pattern, ...words, ...options });
+}
+
 /** The id of one noun. */
-export function Id(noun: IdNoun): Type.TString {
-  return Type.String({ pattern: idPattern(noun), description: `Id of a ${noun}` });
+export function Id(noun: IdNoun, description = `Id of a ${noun}`): Type.TString {
+  const article = /^[aeo]/.test(noun) ? "an" : "a";
+  const wanted = `the id of ${article} ${noun} (${ID_PREFIXES[noun]}_ and 24 characters)`;
+  return Formed({ pattern: idPattern(noun), wanted, shown: true }, { description });
 }
 
 /** Path parameters `{id}` of one noun. */
@@ -52,19 +70,35 @@ export function Nullable<Schema extends TSchema>(schema: Schema): Type.TUnion<[S
   return Type.Union([schema, Type.Null()]);
 }
 
-/** Regions of tenants and principals (wire.md, Ids). */
-export const Region = Type.String({
-  pattern: "^([a-z]{2}(-[a-z]+-[0-9])?|global)$",
-  examples: ["eu", "eu-west-1"],
+/** A permission (domain/scopes.ts). */
+export const Scope = Formed({
+  pattern: SCOPE_PATTERN,
+  wanted: "a scope such as webhooks:read: two words of a-z, 0-9, _ and -, joined by a colon",
+  shown: true,
 });
 
-/** A name that people read: no control characters. */
-export const Name = Type.String({
-  minLength: 1,
-  maxLength: 128,
+/** Regions of tenants and principals (wire.md, Ids). */
+export const Region = Formed(
+  {
+    pattern: "^([a-z]{2}(-[a-z]+-[0-9])?|global)$",
+    wanted: "a region such as eu or eu-west-1, or global",
+    shown: true,
+  },
+  { examples: ["eu", "eu-west-1"] },
+);
+
+const NO_CONTROL_CHARACTERS = {
   pattern: "^[^\\p{Cc}]+$",
-  description: "A name for people",
-});
+  wanted: "a text without line breaks and other control characters",
+} as const;
+
+/** What people read in one line. */
+export function TextLine(maxLength: number, options: Type.TStringOptions = {}): Type.TString {
+  return Formed(NO_CONTROL_CHARACTERS, { minLength: 1, maxLength, ...options });
+}
+
+/** A name that people read: no control characters. */
+export const Name = TextLine(128, { description: "A name for people" });
 
 /**
  * A body member that is carried and not read: the route names it in `config.opaque`, the handler gets a RawJson.
@@ -95,7 +129,9 @@ export function Page<Item extends TSchema>(
 
 /** Makes a POST repeatable for 24 hours. */
 export const IdempotencyHeaders = Type.Object({
-  "idempotency-key": Type.Optional(Type.String({ pattern: "^[\\x20-\\x7e]{1,255}$" })),
+  "idempotency-key": Type.Optional(
+    Formed({ pattern: "^[\\x20-\\x7e]{1,255}$", wanted: "1 to 255 printable ASCII characters" }),
+  ),
 });
 
 export type IdempotencyHeaders = Static<typeof IdempotencyHeaders>;

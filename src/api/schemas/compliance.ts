@@ -2,7 +2,7 @@
 import { type Static, Type } from "typebox";
 import type { ComplianceEntryRow } from "../../database/repositories/compliance-entries.ts";
 import type { SignedCheckpointRow } from "../../database/repositories/compliance-tree.ts";
-import { Closed, Nullable, Timestamp } from "./common.ts";
+import { Closed, Formed, Nullable, Timestamp } from "./common.ts";
 
 const ROOT = "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328";
 const NOTE = `signet/compliance
@@ -21,7 +21,10 @@ const HashText = Type.String({ pattern: "^[0-9a-f]{64}$", examples: [ROOT] });
 const Size = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
 
 export const EntryParams = Closed({
-  idx: Type.String({ pattern: INDEX_PATTERN, description: "Place in the log", examples: ["42"] }),
+  idx: Formed(
+    { pattern: INDEX_PATTERN, wanted: "a place in the log: a whole number from 0" },
+    { description: "Place in the log", examples: ["42"] },
+  ),
 });
 
 export const Entry = Type.Object({

@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import type { Standing } from "../../endpoints/endpoint-secrets.ts";
 import type { EndpointSecretVersion } from "../../database/repositories/endpoint-secrets.ts";
-import { Closed, Id, Nullable, OneOf, Timestamp } from "./common.ts";
+import { Closed, Formed, Id, Nullable, OneOf, Timestamp } from "./common.ts";
 
 /** Seconds: seven days. */
 const OVERLAP_MAX = 604_800;
@@ -53,7 +53,12 @@ const settings = {
   rotation_days: Nullable(Type.Integer({ minimum: 1, maximum: 365 })),
 };
 
-const KeyPart = Type.Optional(Type.String({ pattern: "^[A-Za-z0-9_-]{1,1400}$" }));
+const KeyPart = Type.Optional(
+  Formed({
+    pattern: "^[A-Za-z0-9_-]{1,1400}$",
+    wanted: "base64url without padding (A-Z, a-z, 0-9, - and _), 1,400 characters at most",
+  }),
+);
 
 /** A public key as a JWK (RFC 7517). A private one has members that are not known here. */
 const Recipient = Closed({
@@ -63,7 +68,12 @@ const Recipient = Closed({
   e: KeyPart,
   x: KeyPart,
   y: KeyPart,
-  kid: Type.Optional(Type.String({ pattern: "^[\\x21-\\x7e]{1,128}$" })),
+  kid: Type.Optional(
+    Formed({
+      pattern: "^[\\x21-\\x7e]{1,128}$",
+      wanted: "1 to 128 printable ASCII characters without spaces",
+    }),
+  ),
   use: Type.Optional(OneOf(["enc"])),
   alg: Type.Optional(OneOf(["RSA-OAEP-256", "ECDH-ES+A256KW"])),
 });

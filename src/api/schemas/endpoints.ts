@@ -3,19 +3,37 @@ import type { Endpoint as EndpointRow } from "../../database/repositories/endpoi
 import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { verifyWorkflowId } from "../../../workflows/messages.ts";
 import { withRawMember } from "../raw-json.ts";
-import { Closed, Id, Nullable, OneOf, OpaqueObject, OpaqueObjectOrNull, Timestamp } from "./common.ts";
+import {
+  Closed,
+  Formed,
+  Id,
+  Nullable,
+  OneOf,
+  OpaqueObject,
+  OpaqueObjectOrNull,
+  Timestamp,
+} from "./common.ts";
 
 /** Event types (wire.md, Endpoints). */
 export const EVENT_TYPE = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";
-export const EventType = Type.String({
+const EVENT_TYPE_FORM = {
   pattern: EVENT_TYPE,
-  maxLength: 128,
-  examples: ["inference.completed"],
-});
+  wanted:
+    "an event type such as inference.completed: words of a-z, 0-9 and _ that begin with a letter, joined by dots, two or more",
+  shown: true,
+} as const;
+const EVENT_TYPE_SIZE = { maxLength: 128, examples: ["inference.completed"] };
+export const EventType = Formed(EVENT_TYPE_FORM, EVENT_TYPE_SIZE);
+
+/** The same in a list that may be `*` instead. */
+const SubscribedType = Formed(
+  { ...EVENT_TYPE_FORM, wanted: `${EVENT_TYPE_FORM.wanted}; or the list is * alone, for all events` },
+  EVENT_TYPE_SIZE,
+);
 
 /** Names of event types, or `*` alone for all of them. */
 const EventFilter = Type.Union([
-  Type.Array(EventType, { minItems: 1, maxItems: 64, uniqueItems: true }),
+  Type.Array(SubscribedType, { minItems: 1, maxItems: 64, uniqueItems: true }),
   Type.Array(Type.Literal("*"), { minItems: 1, maxItems: 1 }),
 ]);
 
@@ -24,8 +42,15 @@ export const METADATA_MAX = 4_096;
 /** Deepest nesting of metadata. */
 export const METADATA_DEPTH = 5;
 
-const TargetUrl = Type.String({ minLength: 1, maxLength: 2_048, examples: ["https://example.com/hooks"] });
-export const Description = Nullable(Type.String({ maxLength: 1_024, pattern: "^[^\\u0000]*$" }));
+const TargetUrl = Type.String({
+  minLength: 1,
+  maxLength: 2_048,
+  "x-wanted": "an https URL such as https://example.com/hooks",
+  examples: ["https://example.com/hooks"],
+});
+export const Description = Nullable(
+  Formed({ pattern: "^[^\\u0000]*$", wanted: "a text without U+0000" }, { maxLength: 1_024 }),
+);
 
 /** Which events of those types; the operators are those of delivery/event-filter.ts. */
 const PayloadFilter = Nullable(
@@ -38,35 +63,60 @@ const PayloadFilter = Nullable(
 );
 
 /** A header's name and value as they may be sent; which names, the service knows. */
-const HEADER_NAME = "^[A-Za-z][A-Za-z0-9_-]{0,63}$";
-const HEADER_VALUE = "^[\\x21-\\x7e]([\\x20-\\x7e\\t]*[\\x21-\\x7e])?$";
+const HeaderName = (options: Type.TStringOptions = {}) =>
+  Formed(
+    {
+      pattern: "^[A-Za-z][A-Za-z0-9_-]{0,63}$",
+      wanted: "a header's name: a letter, then letters, digits, - and _, 64 characters at most",
+    },
+    options,
+  );
+const HeaderValue = (maxLength: number) =>
+  Formed(
+    {
+      pattern: "^[\\x21-\\x7e]([\\x20-\\x7e\\t]*[\\x21-\\x7e])?$",
+      wanted: "a header's value: printable ASCII characters, without spaces at its ends",
+    },
+    { maxLength },
+  );
 const PEM_MAX = 32_768;
 
 const Headers = Type.Unsafe<Record<string, string>>({
   type: "object",
-  propertyNames: { type: "string", pattern: HEADER_NAME },
-  additionalProperties: { type: "string", maxLength: 1_024, pattern: HEADER_VALUE },
+  propertyNames: HeaderName(),
+  additionalProperties: HeaderValue(1_024),
   description:
     "Sent with every request besides ours; 16 at most. They are shown: secrets belong under authentication",
   examples: [{ "X-Environment": "staging" }],
 });
 
 const Printable = (maxLength: number) =>
-  Type.String({ minLength: 1, maxLength, pattern: "^[\\x20-\\x7e]+$" });
+  Formed(
+    { pattern: "^[\\x20-\\x7e]+$", wanted: "a text of printable ASCII characters" },
+    { minLength: 1, maxLength },
+  );
 
 /** How requests authenticate to the receiver. Secrets go in and never come out. */
 const NewAuthentication = Type.Union([
   Closed({
     type: Type.Literal("header"),
-    name: Type.String({ pattern: HEADER_NAME, examples: ["Authorization"] }),
-    value: Type.String({ maxLength: 4_096, pattern: HEADER_VALUE }),
+    name: HeaderName({ examples: ["Authorization"] }),
+    value: HeaderValue(4_096),
   }),
   Closed({
     type: Type.Literal("oauth2_client_credentials"),
     token_url: TargetUrl,
     client_id: Printable(512),
     client_secret: Printable(1_024),
-    scope: Type.Optional(Type.String({ maxLength: 1_024, pattern: "^[\\x21\\x23-\\x5b\\x5d-\\x7e ]+$" })),
+    scope: Type.Optional(
+      Formed(
+        {
+          pattern: "^[\\x21\\x23-\\x5b\\x5d-\\x7e ]+$",
+          wanted: 'scopes, separated by spaces: printable ASCII characters without " and \\',
+        },
+        { maxLength: 1_024 },
+      ),
+    ),
   }),
   Closed({
     type: Type.Literal("client_certificate"),

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import { Instant } from "../instants.ts";
-import { Closed, Id, Nullable, OpaqueObject, Timestamp } from "./common.ts";
+import { Closed, Id, Nullable, OpaqueObject, TextLine, Timestamp } from "./common.ts";
 import { EventType } from "./endpoints.ts";
 
 /** Bytes of one event's data. */
@@ -18,14 +18,7 @@ const SentAt = Type.Integer({
 export const NewEvent = Closed({
   type: EventType,
   data: OpaqueObject,
-  id: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 128,
-      pattern: "^[^\\p{Cc}]+$",
-      description: "The caller's own id",
-    }),
-  ),
+  id: Type.Optional(TextLine(128, { description: "The caller's own id" })),
   occurred_at: Type.Optional(Instant),
   tenant_id: Type.Optional(Id("tenant")),
   sent_at: Type.Optional(SentAt),

@@ -4,7 +4,7 @@ import type { OperatorTokenRow } from "../../database/repositories/operator-toke
 import type { OperatorRow } from "../../database/repositories/operators.ts";
 import { OPERATOR_ROLES } from "../../domain/operator-roles.ts";
 import { SanUri, Thumbprints } from "./certificates.ts";
-import { Closed, Id, Name, Nullable, OneOf, Timestamp } from "./common.ts";
+import { Closed, Id, Name, Nullable, OneOf, TextLine, Timestamp } from "./common.ts";
 
 const EXPIRES_IN_DAYS_MAX = 366;
 /** How long an operator's token is good unless the request says otherwise. */
@@ -62,7 +62,7 @@ export const NewOperatorToken = Closed({
 
 /** Why something was ended or begun again, for the compliance log; no personal data. */
 export const ReasonGiven = Closed({
-  reason: Type.Optional(Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\p{Cc}]+$" })),
+  reason: Type.Optional(TextLine(256)),
 });
 
 export function presentOperator(row: OperatorRow) {

@@ -1,13 +1,10 @@
 import { type Static, Type } from "typebox";
 import type { Receipts } from "../../revocation/receipts.ts";
 import type { Revocation } from "../../revocation/publish-revocation.ts";
-import { Closed, Id, Nullable, Timestamp } from "./common.ts";
+import { Closed, Id, Nullable, TextLine, Timestamp } from "./common.ts";
 
 /** Why something is revoked, for the compliance log. */
-export const Reason = Type.String({
-  minLength: 1,
-  maxLength: 500,
-  pattern: "^[^\\p{Cc}]+$",
+export const Reason = TextLine(500, {
   description: "Why; goes into the compliance log, so no personal data",
 });
 

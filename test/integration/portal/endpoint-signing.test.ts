@@ -83,7 +83,7 @@ test("new secrets are encrypted to a public key; what is none is refused beside 
   const pem = keys.privateKey.export({ format: "pem", type: "pkcs8" }).toString();
   const cases: readonly (readonly [Readonly<Record<string, string>>, string, string])[] = [
     [{ recipient: "key" }, "recipient", "is not JSON"],
-    [{ recipient: "[]" }, "recipient", "must be object"],
+    [{ recipient: "[]" }, "recipient", "must be an object"],
     [{ recipient: secret }, "recipient", "is a private key"],
     [{ recipient: pem }, "recipient", "is a private key"],
     // Cut off: nobody can tell what it is.
@@ -91,8 +91,8 @@ test("new secrets are encrypted to a public key; what is none is refused beside 
     [{ recipient: secret, rotation_days: "soon" }, "recipient", "is a private key"],
     [{ recipient: '{"kty":"OKP","crv":"X25519","x":"AA"}' }, "recipient", "is not a public RSA key"],
     [{ rotation_days: "7" }, "rotation_days", "needs a recipient"],
-    [{ rotation_days: "soon" }, "rotation_days", "must be integer"],
-    [{ rotation_days: "366" }, "rotation_days", "must be &lt;= 365"],
+    [{ rotation_days: "soon" }, "rotation_days", "must be a whole number from 1 to 365"],
+    [{ rotation_days: "366" }, "rotation_days", "from 1 to 365, not 366"],
   ];
   for (const [fields, field, said] of cases) {
     const answer = await saveSigning(id, { signing: "hmac-sha256", ...fields });

@@ -84,7 +84,7 @@ test.each([
   ["inference.completed", "", "data", "is not JSON"],
   ["inference.completed", "[1]", "data", "must be"],
   ["inference.completed", '{"run":1},"type":"x.y"', "data", "is not JSON"],
-  ["No Type", "{}", "type", "must match"],
+  ["No Type", "{}", "type", "must be an event type such as"],
 ])("%s with %s is refused beside the field, and comes back", async (type, data, name, said) => {
   const { id } = await createEndpoint(api, tenant);
   const answer = await visitor.post(`/portal/endpoints/${id}/test-event`, { step: "send", type, data });

@@ -47,10 +47,10 @@ test("values are taken as they are: nothing is converted, nothing is dropped", a
   }>();
   expect(errors).toEqual(
     expect.arrayContaining([
-      { pointer: "/name", code: "type", detail: "must be string" },
-      { pointer: "/count", code: "type", detail: "must be integer" },
-      { pointer: "/tags", code: "type", detail: "must be array" },
-      { pointer: "/more", code: "unknown_member", detail: "is not known" },
+      { pointer: "/name", code: "type", detail: "must be a text, not 1" },
+      { pointer: "/count", code: "type", detail: 'must be a whole number, not "1"' },
+      { pointer: "/tags", code: "type", detail: "must be a list, not a text of 1 character" },
+      { pointer: "/more", code: "unknown_member", detail: "is not known; known are name, count, data, tags" },
     ]),
   );
 });
@@ -70,11 +70,17 @@ test("an opaque member keeps its own spelling", async () => {
   expect(answer.json()).toEqual({ name: "ab", data: '{"b":1.0,"a":1e2, "b":2}' });
 });
 
-test.each(["[]", "1", '"x"', "null", "true"])("an opaque object cannot be %s", async (data) => {
+test.each([
+  ["[]", "a list"],
+  ["1", "a number"],
+  ['"x"', "a text"],
+  ["null", "null"],
+  ["true", "true or false"],
+])("an opaque object cannot be %s", async (data, word) => {
   const answer = await post("/things", `{"name":"ab","data":${data}}`);
   expect(answer.statusCode).toBe(422);
   expect(answer.json<{ errors: unknown }>().errors).toEqual([
-    { pointer: "/data", code: "type", detail: "must be object" },
+    { pointer: "/data", code: "type", detail: `must be an object, not ${word}` },
   ]);
 });
 

@@ -1,0 +1,215 @@
+/**
+ * Every constraint that the routes' schemas declare, broken once: the answer is a 4xx of the catalogue that says where
+ * and, in words, what is wanted; never a regular expression, never a 500.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import type { DocumentedSchema } from "../../../src/api/openapi/examples.ts";
+import { ERROR_CATALOGUE } from "../../../src/errors.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { NO_NUMBERS, violationsOf } from "../../support/violations.ts";
+
+const api = useTestApi();
+const SCOPES = [
+  ...WEBHOOK_SCOPES,
+  "credentials:read",
+  "credentials:write",
+  "credentials:revoke",
+  "compliance:read",
+  "portal:sign_in",
+];
+/** Their errors have the form of RFC 6749, and their rules tests of their own (test/conformance). */
+const OAUTH = /^\/v1\/auth\//;
+/** Without `events` a body at POST /v1/events is one event, and judged as such. */
+const EITHER = /^no error at \/events: .*\/type is required/;
+const ID_TAIL = "0".repeat(24);
+
+interface Parameter {
+  readonly in: string;
+  readonly name: string;
+  readonly schema: DocumentedSchema;
+  readonly example?: unknown;
+}
+
+interface Route {
+  readonly method: string;
+  readonly path: string;
+  readonly parameters: readonly Parameter[];
+  readonly body: DocumentedSchema | undefined;
+}
+
+type Operation = {
+  readonly parameters?: readonly Parameter[];
+  readonly requestBody?: {
+    readonly content: Readonly<Record<string, { readonly schema: DocumentedSchema }>>;
+  };
+};
+
+function routesOf(document: Answer["body"]): Route[] {
+  const paths = Object.entries(document["paths"] as Record<string, Record<string, Operation>>);
+  return paths
+    .filter(([path]) => !OAUTH.test(path))
+    .flatMap(([path, operations]) =>
+      Object.entries(operations).map(([method, { parameters = [], requestBody }]) => ({
+        method: method.toUpperCase(),
+        path,
+        parameters,
+        body: requestBody?.content["application/json"]?.schema,
+      })),
+    );
+}
+
+let tenant: Tenant;
+let routes: readonly Route[];
+
+/** The address with parameters that could be. */
+function addressOf({ path, parameters }: Route): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => {
+    const found = parameters.find((parameter) => parameter.in === "path" && parameter.name === name);
+    const [, prefix] = /^\^([a-z]{2,3})_\[/.exec(found?.schema.pattern ?? "") ?? [];
+    return prefix === undefined ? String(found?.example) : `${prefix}_${ID_TAIL}`;
+  });
+}
+
+interface Sent {
+  readonly query?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+}
+
+async function ask(route: Route, { query = "", headers = {}, body }: Sent): Promise<Answer> {
+  const admin = route.path.startsWith("/admin/");
+  const base = admin ? api.adminUrl : api.publicUrl;
+  const response = await fetch(base + addressOf(route) + query, {
+    method: route.method,
+    headers: {
+      authorization: `Bearer ${admin ? api.operatorToken : tenant.token}`,
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: (text.startsWith("{") ? JSON.parse(text) : {}) as Answer["body"],
+  };
+}
+
+/** What is wrong with the refusal; undefined when nothing is. */
+function complaint({ status, body, text }: Answer, pointer: string): string | undefined {
+  if (status < 400 || status >= 500 || !Object.hasOwn(ERROR_CATALOGUE, String(body["code"]))) {
+    return `${status} ${text.slice(0, 200)}`;
+  }
+  const errors = (body["errors"] ?? []) as readonly { pointer: string; code: string; detail: string }[];
+  const named = errors.filter(
+    (error) => error.pointer === pointer || error.pointer.startsWith(`${pointer}/`),
+  );
+  if (named.length === 0) {
+    return `no error at ${pointer}: ${text.slice(0, 300)}`;
+  }
+  const bad = errors.find(
+    ({ detail }) =>
+      /must match|\^|\[\^|\\[pux]|must NOT|property|is not valid|undefined|not NaN|\[object/.test(detail) ||
+      detail.length > 400,
+  );
+  return bad === undefined ? undefined : `${bad.pointer} ${bad.detail}`;
+}
+
+beforeAll(async () => {
+  tenant = await createTenant(api, SCOPES);
+  const admin = await api.admin("GET", "/openapi.json");
+  routes = [...routesOf((await api.request("/openapi.json")).body), ...routesOf(admin.body)];
+});
+
+describe("bodies", () => {
+  test("each broken constraint is told where it is, in words", async () => {
+    const wrong: string[] = [];
+    let count = 0;
+    for (const route of routes.filter(({ body }) => body !== undefined)) {
+      for (const violation of violationsOf(route.body ?? {})) {
+        count += 1;
+        const answer = await ask(route, { body: violation.value });
+        const found = complaint(answer, violation.pointer);
+        if (found !== undefined && !EITHER.test(found)) {
+          wrong.push(`${route.method} ${route.path} ${violation.breaks} ${violation.pointer}: ${found}`);
+        }
+      }
+    }
+    expect({ routes: routes.length > 60, count: count > 300 }).toEqual({ routes: true, count: true });
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe("parameters", () => {
+  test("each broken constraint of a query is told by the parameter's name, in words", async () => {
+    const wrong: string[] = [];
+    let count = 0;
+    for (const route of routes) {
+      const query = route.parameters.filter((parameter) => parameter.in === "query");
+      for (const { name, schema } of query.filter((parameter) => parameter.schema.type !== "object")) {
+        const texts =
+          schema.type === "integer"
+            ? NO_NUMBERS
+            : violationsOf(schema)
+                .map(({ value }) => value)
+                .filter((value): value is string => typeof value === "string");
+        for (const text of texts) {
+          const fits =
+            schema.type === "integer" &&
+            /^\d+$/.test(text) &&
+            Number.isSafeInteger(Number(text)) &&
+            Number(text) <= (schema as { maximum: number }).maximum;
+          count += 1;
+          const answer = await ask(route, { query: `?${name}=${encodeURIComponent(text)}` });
+          const found = fits
+            ? answer.status >= 500
+              ? answer.text
+              : undefined
+            : (complaint(answer, `/${name}`) ?? (answer.status === 400 ? undefined : String(answer.status)));
+          if (found !== undefined) {
+            wrong.push(`${route.method} ${route.path} ${name}=${text}: ${found}`);
+          }
+        }
+        const twice = await ask(route, { query: `?${name}=1&${name}=1` });
+        expect({ route: route.path, name, status: twice.status }).toMatchObject({ status: 400 });
+      }
+    }
+    expect(count).toBeGreaterThan(100);
+    expect(wrong).toEqual([]);
+  });
+
+  test("each broken constraint of a header is told by its name, in words", async () => {
+    const wrong: string[] = [];
+    for (const route of routes) {
+      for (const { name } of route.parameters.filter((parameter) => parameter.in === "header")) {
+        const answer = await ask(route, {
+          headers: { [name]: "\u00e4" },
+          ...(route.body === undefined ? {} : { body: {} }),
+        });
+        if (answer.status === 422) {
+          // The body is looked at first.
+          continue;
+        }
+        const found = complaint(answer, `/${name}`);
+        if (found !== undefined) {
+          wrong.push(`${route.method} ${route.path} ${name}: ${found}`);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  test("a path that names nothing is not found, whatever stands for the name", async () => {
+    for (const route of routes.filter(({ path }) => path.includes("{"))) {
+      for (const text of [...NO_NUMBERS.filter((value) => value !== ""), "x".repeat(101)]) {
+        const path = route.path.replaceAll(/\{\w+\}/g, () => encodeURIComponent(text));
+        const answer = await ask({ ...route, path, parameters: [] }, {});
+        expect({ path, status: answer.status, fault: answer.status >= 500 }).toMatchObject({ fault: false });
+        expect(answer.text).not.toContain("^[");
+      }
+    }
+  });
+});
