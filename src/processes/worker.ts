@@ -12,11 +12,12 @@ import { createVerifyActivities } from "../../activities/verify.ts";
 import type { CheckpointSigner } from "../compliance/sign-checkpoint.ts";
 import type { Config } from "../config.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
-import { listen } from "../database/listener.ts";
+import { type Listener, listen } from "../database/listener.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import { GRADES_CHANNEL } from "../database/repositories/endpoint-grades.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
+import type { Dispatcher } from "../delivery/dispatcher.ts";
 import { createEngine, type Engine } from "../delivery/engine.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
@@ -127,6 +128,22 @@ async function watchWorkflowThreads(): Promise<never> {
   });
 }
 
+/** Hears of deliveries that wait to be carried, and of grades. */
+function listenForWork(
+  { config, log }: WorkerProcessOptions,
+  dispatcher: Pick<Dispatcher, "hint">,
+  { grades }: Pick<Engine, "grades">,
+): Listener {
+  return listen({
+    url: config.databaseUrl,
+    channels: {
+      [OUTBOX_CHANNEL]: (payload) => dispatcher.hint(Number(payload ?? 1)),
+      [GRADES_CHANNEL]: () => grades.wake(),
+    },
+    log,
+  });
+}
+
 /** Starts a worker process and resolves when it polls. */
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
   const { config, log } = options;
@@ -163,14 +180,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   const workers = await runWorkers(options, parts);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
-  const listener = listen({
-    url: config.databaseUrl,
-    channels: {
-      [OUTBOX_CHANNEL]: (payload) => hint(Number(payload ?? 1)),
-      [GRADES_CHANNEL]: () => engine.grades.wake(),
-    },
-    log,
-  });
+  const listener = listenForWork(options, dispatcher, engine);
   const revocations = requestCheckpoints(config.databaseUrl, temporal, log);
   const upkeep = startWorkerUpkeep({
     options,
