@@ -136,10 +136,11 @@ describe("what may be secret or long is not repeated", () => {
   });
 });
 
-test("thirty thousand faults in one choice are told within the blink of an eye", () => {
+test("thirty thousand faults in one choice cost little more than one", () => {
   const check = createValueCheck(NewEndpoint);
   const events = Array.from({ length: 30_000 }, () => 1);
-  const begun = performance.now();
+  const begun = process.cpuUsage();
   expect(check({ ...ENDPOINT, events }).length).toBeLessThanOrEqual(50);
-  expect(performance.now() - begun).toBeLessThan(2_000);
+  // What grows with the square of their number takes minutes.
+  expect(process.cpuUsage(begun).user).toBeLessThan(5_000_000);
 });
