@@ -10,16 +10,27 @@ import { DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "./delivery-
 import { missingPath } from "./endpoint-parts.ts";
 
 const SHOWN = 5;
+/** Deliveries to all endpoints that are looked at. By endpoint there is no index: who gets few would wait for seconds. */
+const LOOKED_AT = 50;
 
-export async function newestDeliveries({ api }: Visit, id: string): Promise<readonly Delivery[]> {
-  const path = `/v1/webhooks/deliveries?endpoint_id=${id}&limit=${SHOWN}`;
-  return (await api.get<ListAnswer<Delivery>>(path)).data;
+export interface NewestDeliveries {
+  readonly deliveries: readonly Delivery[];
+  /** Whether the tenant has more than were looked at. */
+  readonly more: boolean;
+}
+
+/** Those to an endpoint among the tenant's newest. */
+export async function newestDeliveries({ api }: Visit, id: string): Promise<NewestDeliveries> {
+  const path = `/v1/webhooks/deliveries?limit=${LOOKED_AT}`;
+  const { data, next_cursor: next } = await api.get<ListAnswer<Delivery>>(path);
+  const deliveries = data.filter(({ endpoint_id: endpoint }) => endpoint === id).slice(0, SHOWN);
+  return { deliveries, more: next !== null };
 }
 
 export function deliveriesSection(
   visit: Visit,
   { id, state }: Endpoint,
-  deliveries: readonly Delivery[],
+  { deliveries, more }: NewestDeliveries,
 ): Html {
   const rows = deliveries.map((delivery) => [
     html`<a href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
@@ -31,7 +42,13 @@ export function deliveriesSection(
     <h2 id="deliveries-heading">Newest deliveries</h2>
     ${
       rows.length === 0
-        ? html`<p class="empty">It has got no event yet.</p>`
+        ? html`<p class="empty">
+            ${
+              more
+                ? `None of your newest ${LOOKED_AT} deliveries went to this endpoint.`
+                : "It has got no event yet."
+            }
+          </p>`
         : table(
             "Newest deliveries of this endpoint",
             ["Event type", "State", "Last answer", "Accepted"],

@@ -102,6 +102,25 @@ test("the next attempt is made now, and a delivery is cancelled once", async () 
   expect(again.text).toContain("CANCELLED already");
 });
 
+test("an endpoint's page shows its newest deliveries, and of a quiet one says that there were none among all", async () => {
+  const owner = await createTenant(api, SCOPES);
+  const follower = await signIn(owner);
+  const { id: quiet } = await createEndpoint(api, owner, { events: ["pipeline.failed"] });
+  const path = `/portal/endpoints/${quiet}`;
+  expect((await follower.get(path)).text).toContain("It has got no event yet");
+  const { id: busy } = await createEndpoint(api, owner);
+  const first = await deliveryOf(owner, "pipeline.failed");
+  const events = Array.from({ length: 55 }, () => ({ type: "inference.completed", data: {} }));
+  expect(await owner.post("/v1/events", { events: events.slice(0, 40) })).toMatchObject({ status: 202 });
+  expect((await follower.get(path)).text).toContain(`/portal/deliveries/${first}"`);
+  expect(await owner.post("/v1/events", { events: events.slice(40) })).toMatchObject({ status: 202 });
+  const { text } = await follower.get(path);
+  expect(text).toContain("None of your newest 50 deliveries went to this endpoint");
+  expect(text).toContain(`/portal/deliveries?endpoint_id=${quiet}"`);
+  const shown = (await follower.get(`/portal/endpoints/${busy}`)).text.match(/\/portal\/deliveries\/dlv_/g);
+  expect(shown).toHaveLength(5);
+});
+
 test("another tenant's delivery is not there, and fewer scopes see and do less", async () => {
   const foreign = await createTenant(api, SCOPES);
   await createEndpoint(api, foreign);
