@@ -17,7 +17,7 @@ import {
 } from "../support/npm-start.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
-const PATIENCE_MS = 240_000;
+const PATIENCE_MS = 600_000;
 
 /** The first delivery: each in a terminal of its own. */
 const FIRST_DELIVERY = ["listen", "trigger"] as const;

@@ -12,6 +12,8 @@ const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const READY_MS = 150_000;
 const END_MS = 30_000;
+/** A page of documents, each of its commands a process: only one that hangs takes so long. */
+const SCRIPT_MS = 480_000;
 
 export type Settings = Readonly<Record<string, string>>;
 
@@ -191,7 +193,7 @@ export async function bash(
     cwd: options.cwd,
     env: personalEnvironment(options.settings),
     maxBuffer: 1 << 24,
-    timeout: END_MS * 4,
+    timeout: SCRIPT_MS,
   });
   return stdout;
 }
