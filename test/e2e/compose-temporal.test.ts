@@ -176,8 +176,17 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
     const { rows } = await sql.query<{ ssl: boolean; version: string }>(
       "SELECT DISTINCT ssl, version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'temporal'",
     );
-    await sql.end();
     expect(rows).toEqual([{ ssl: true, version: "TLSv1.3" }]);
+    // Nobody else comes in another way over the network; a base backup is taken inside the container.
+    const { rows: ways } = await sql.query<{ type: string; database: readonly string[] }>(
+      "SELECT type, database FROM pg_hba_file_rules WHERE error IS NULL ORDER BY rule_number",
+    );
+    await sql.end();
+    expect(ways).toEqual([
+      { type: "local", database: ["all"] },
+      { type: "local", database: ["replication"] },
+      { type: "hostssl", database: ["all"] },
+    ]);
   });
 
   test("answers the saved views, and the lines of operations that are for it, as they stand", async () => {
