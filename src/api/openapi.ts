@@ -111,7 +111,7 @@ const OPERATORS_WAY_IN = `The operators' API of Signet, on a listener of its own
 Send an operator's token as \`Authorization: Bearer\`. \`x-audits\` names the entries of the compliance log that an operation writes.`;
 
 function introduction(baseUrl: string, wayIn: string): string {
-  return `${wayIn} Times are RFC 3339 in UTC. Lists are paged with \`limit\` and \`cursor\`. Every POST but the OAuth endpoints takes an \`Idempotency-Key\`. Members and parameters that are not known are refused. Every answer has an \`X-Request-Id\`.
+  return `${wayIn} Times are RFC 3339 in UTC. Lists are paged with \`limit\` and \`cursor\`. Every POST but the OAuth endpoints takes an \`Idempotency-Key\`. Members and parameters that are not known are refused in requests; answers may get further members and words, so ignore those that you do not know. Every answer has an \`X-Request-Id\`.
 
 ## Errors
 
