@@ -6,8 +6,8 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: 2,
     // A hook may start a worker process or wait for a build; what fails by itself does not wait so long.
-    testTimeout: 120_000,
-    hookTimeout: 240_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     teardownTimeout: 60_000,
     projects: [
       {

@@ -38,7 +38,7 @@ describe.skipIf(BROWSER === undefined)("/docs", () => {
         }
       });
       await page.goto(`${api.publicUrl}/docs`);
-      await page.getByText("Issue an access token").first().waitFor({ timeout: 60_000 });
+      await page.getByText("Issue an access token").first().waitFor({ timeout: 90_000 });
       await page.getByText("endpoints", { exact: true }).first().click();
       await page.getByText("Register an endpoint").first().click();
       await page.mouse.wheel(0, 20_000);

@@ -48,7 +48,7 @@ describe.skipIf(BROWSER === undefined).each([
   /** With JavaScript the page follows the state by itself; without, one looks again. */
   async function untilState(wanted: string): Promise<void> {
     if (javaScript) {
-      await page.getByRole("heading", { level: 2, name: `State ${wanted}` }).waitFor({ timeout: 30_000 });
+      await page.getByRole("heading", { level: 2, name: `State ${wanted}` }).waitFor({ timeout: 90_000 });
       return;
     }
     await expect
@@ -57,7 +57,7 @@ describe.skipIf(BROWSER === undefined).each([
           await page.reload();
           return await state();
         },
-        { timeout: 30_000 },
+        { timeout: 90_000 },
       )
       .toContain(wanted);
   }
@@ -161,7 +161,7 @@ describe.skipIf(BROWSER === undefined).each([
           await page.reload();
           return await page.getByText(/failed: /).count();
         },
-        { timeout: 30_000 },
+        { timeout: 90_000 },
       )
       .toBe(1);
     await check("endpoint-pending");

@@ -166,7 +166,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: PATIENCE_MS },
     await page.getByText("User Metadata", { exact: true }).click();
     await page.getByText("until attempt 3 of 17").first().waitFor();
     await expect
-      .poll(async () => await allText(page), { timeout: 60_000 })
+      .poll(async () => await allText(page), { timeout: 90_000 })
       .toMatch(/1 delivery to ep_[\s\S]*1 retrying[\s\S]*--name attemptNow[\s\S]*--name cancel/);
     await picture("details");
   });

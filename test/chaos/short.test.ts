@@ -44,7 +44,7 @@ beforeAll(async () => {
     load.stop();
   });
   await world.run({});
-}, 180_000);
+});
 
 afterAll(async () => {
   for (const stop of started.toReversed()) {
@@ -56,4 +56,4 @@ test("what was accepted arrives when worker and PostgreSQL are killed and receiv
   const result = await runCase({ stack, world, load }, SHORT_CASE, SHORT);
   expect(result.problems, JSON.stringify(result)).toEqual([]);
   expect(result).toMatchObject({ accepted: SHORT.events, arrived: SHORT.events, lost: 0, undelivered: 0 });
-}, 120_000);
+});

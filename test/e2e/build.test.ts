@@ -21,7 +21,7 @@ beforeAll(async () => {
   directory = await productionImage();
   dist = join(directory, "dist");
   scratch = await mkdtemp(join(inject("runDirectory"), "build-"));
-}, 180_000);
+});
 
 afterAll(async () => {
   await rm(scratch, { recursive: true, force: true });
@@ -191,4 +191,4 @@ test("a build leaves nothing of an earlier one behind", async () => {
     environment: {},
   });
   expect(await filesBelow(out, "")).toEqual(await filesBelow(dist, ""));
-}, 180_000);
+});

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { checkNamespace, createLazyClient, temporalOptions } from "../../src/temporal/client.ts";
 import { ensureNamespace } from "../../src/temporal/namespace.ts";
@@ -21,7 +21,6 @@ import { startKnownWorkflows } from "../support/known-workflows.ts";
 import { paste } from "../support/temporal-cli.ts";
 import { execute } from "../support/test-database.ts";
 
-vi.setConfig({ testTimeout: 180_000 });
 const PASSWORDS = {
   POSTGRES_PASSWORD: "a",
   TEMPORAL_DATABASE_PASSWORD: "b",
@@ -133,7 +132,7 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
       120_000,
     );
     await client.connection.close();
-  }, 240_000);
+  });
 
   afterAll(async () => {
     await server.stop();

@@ -7,7 +7,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SETTINGS } from "../../src/config.ts";
 import {
   type ComposeFile,
@@ -39,8 +39,7 @@ const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** The most demanding first: what starts before it may is found out. */
 const SERVICES = ["edge", "worker", "api", "migrate"] as const;
-vi.setConfig({ testTimeout: 180_000 });
-const PATIENT = { start: 60_000, health: 60_000 };
+const PATIENT = { start: 180_000, health: 180_000 };
 /** For what is not expected to be healthy: a start takes a second or two, a health check a tenth. */
 const IMPATIENT = { start: 25_000, health: 1_500 };
 
@@ -73,7 +72,7 @@ beforeAll(async () => {
   image = parseDockerfile(await read("Dockerfile"));
   directory = await productionImage();
   servers = await startServers(file);
-}, 180_000);
+});
 
 afterAll(async () => {
   await servers.close();
@@ -189,7 +188,7 @@ describe("the services as the file runs them", () => {
         expect.soft(tookMs).toBeLessThan(parseSeconds(file.services[name]?.stop_grace_period ?? ""));
       }
     }
-  }, 180_000);
+  });
 
   /** The start-up check: of the service and what it needs of ours, on servers that it may share or has for itself. */
   async function startUp(

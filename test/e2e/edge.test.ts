@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { Agent, request as httpsRequest } from "node:https";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Environment } from "../../src/config.ts";
 import { useTestApi } from "../support/api.ts";
 import {
@@ -26,8 +26,7 @@ import {
   spawnProcess,
 } from "../support/processes.ts";
 
-vi.setConfig({ testTimeout: 120_000 });
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
 const PUBLIC_URL = "https://edge.example";
 const EDGE = "spiffe://service.example/edge";
 const LOADERS = 8;
@@ -104,7 +103,7 @@ beforeAll(async () => {
     SIGNET_EDGE_KEY_FILE: files.write("edge.key", edgePair.key),
     SIGNET_EDGE_CERT_FILE: files.write("edge.crt", edgePair.cert),
   };
-}, 180_000);
+});
 afterEach(async () => {
   upstream.behave(undefined);
   await Promise.all(running.splice(0).map(async (edge) => await edge.stop("SIGKILL")));

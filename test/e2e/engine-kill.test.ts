@@ -17,7 +17,7 @@ const FAILURE: Behaviour = { kind: "answer", status: 500 };
 const GROUP = 4;
 /** Timeouts of ours that tell a killed process from a slow one: workflow task, activity heartbeat. */
 const TASK_TIMEOUT_MS = 5_000;
-const PATIENCE_MS = 80_000;
+const PATIENCE_MS = 120_000;
 
 let worker: SpawnedProcess;
 
@@ -147,7 +147,7 @@ describe("a worker that is killed in the middle of attempts 1, 2 and 17", () => 
       }
       await receiver.close();
     }
-  }, 300_000);
+  });
 
   test("has its unleased requests made again only after the timeout that tells it from a slow one", async () => {
     const world = made.current;
@@ -166,7 +166,7 @@ describe("a worker that is killed in the middle of attempts 1, 2 and 17", () => 
     }
     expect(held.receiver.requests).toHaveLength(GROUP * 3);
     await held.receiver.close();
-  }, 300_000);
+  });
 });
 
 describe("a worker that is killed again and again while events pour in", () => {
@@ -198,7 +198,7 @@ describe("a worker that is killed again and again while events pour in", () => {
     expect(repeated).toBeLessThanOrEqual(inFlight);
     expect(await recorded(tenant)).toBe(ids.length);
     await receiver.close();
-  }, 300_000);
+  });
 
   /** Attempts that have an outcome. */
   async function recorded(tenant: string): Promise<number> {

@@ -9,7 +9,7 @@ import { startWorkerProcess } from "../support/worker-process.ts";
 import { makeWorld } from "../support/world.ts";
 
 const LETTERS = 10_000;
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 300_000;
 
 const ownTemporal = useStarted("Temporal", startOwnTemporal);
 const made = useStarted("the world", async () => await makeWorld({ temporal: ownTemporal.current }));

@@ -32,7 +32,7 @@ const MACHINE: Readonly<Record<string, readonly string[]>> = {
 /** What needs a container engine is held to the file in test/unit/deploy/commands.test.ts. */
 const ELSEWHERE = /^(temporal |docker (compose (ps|up|logs (SERVICE|temporal))|stats))/;
 
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 300_000;
 
 /** Nothing ends by itself: what fails stays under way. */
 const world = useWorld({ retryWindowMs: 3_600_000, listMax: 1 });
@@ -156,7 +156,7 @@ beforeAll(async () => {
   credential = own.credentialId;
   await failRequests(own.clientId);
   await failDeliveries();
-}, 240_000);
+});
 
 /** A line with what is there in place of `API` and its like; logs are read where the engine would keep them. */
 async function fill(text: string): Promise<string> {

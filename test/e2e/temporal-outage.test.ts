@@ -52,4 +52,4 @@ test("what is accepted and registered while Temporal is down is delivered and ve
   const sent = receiver.requests.filter(({ path }) => path === "/events");
   expect(sent).toHaveLength(EVENTS + 1);
   expect(new Set(sent.map(({ headers }) => headers["x-service-delivery-id"])).size).toBe(EVENTS + 1);
-}, 300_000);
+});

@@ -15,7 +15,7 @@ export const READERS = [
   { name: "without JavaScript", javaScript: false },
 ] as const;
 
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
 
 export interface JourneyOptions {
   readonly javaScript: boolean;

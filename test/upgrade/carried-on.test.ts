@@ -146,5 +146,5 @@ describe.each(RELEASES)("what %s has left", (release) => {
       await world.close();
       await receiver.close();
     }
-  }, 180_000);
+  });
 });

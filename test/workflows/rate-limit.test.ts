@@ -134,7 +134,7 @@ describe("an endpoint with a rate limit", () => {
     // The last look comes after a quarter of the line.
     expect(tookMs(slow.requests)).toBeLessThan(0.6 * 2 * FEW * 1_000);
     await worker.close();
-  }, 120_000);
+  });
 
   test("gets retries at its pace too; what waits has made no attempt more", async () => {
     const world = made.current;

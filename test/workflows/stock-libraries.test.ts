@@ -15,7 +15,7 @@ import { registrationOf } from "../support/registration.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
 const made = useWorld();
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 300_000;
 let pool: Pool;
 
 beforeAll(async () => {

@@ -128,7 +128,7 @@ describe("a replay of a filter", () => {
         details: { state: "RUNNING", total: 700 },
       },
     ]);
-  }, 300_000);
+  });
 });
 
 describe("a replay of ids", () => {

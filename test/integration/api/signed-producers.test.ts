@@ -308,7 +308,7 @@ describe("what ends a token ends a signature", () => {
     await api.admin("POST", `/tenants/${own.tenant.tenantId}/suspend`, {});
     expectRefusal(await send(own), 401, "SIGNATURE_INVALID");
     await api.admin("POST", `/tenants/${own.tenant.tenantId}/resume`, {});
-    await expect.poll(async () => (await send(own)).status, { timeout: 30_000 }).toBe(202);
+    await expect.poll(async () => (await send(own)).status, { timeout: 90_000 }).toBe(202);
     await api.admin("POST", `/principals/${own.tenant.principalId}/revoke`, {});
     expectRefusal(await send(own), 401, "SIGNATURE_INVALID");
   });
@@ -328,7 +328,7 @@ describe("what ends a token ends a signature", () => {
       [own.keyId],
     );
     await expect
-      .poll(async () => (await send(own)).body["code"], { timeout: 45_000 })
+      .poll(async () => (await send(own)).body["code"], { timeout: 90_000 })
       .toBe("SIGNATURE_INVALID");
   });
 });

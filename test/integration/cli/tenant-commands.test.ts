@@ -2,7 +2,7 @@
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Environment } from "../../../src/config.ts";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -12,9 +12,6 @@ import { type Run, startSignet } from "../../support/signet-command.ts";
 import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
 const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
-
-/** Each command is a process that compiles itself; on a busy machine it takes seconds. */
-vi.setConfig({ testTimeout: 300_000 });
 
 let directory: string;
 let client: Provisioned;

@@ -52,7 +52,7 @@ describe("a PostgreSQL that takes nothing but TLS", () => {
     };
     const { databaseUrl: serviceUrl = "", databaseAdminUrl: adminUrl = "" } = loadConfig(environment);
     await migrateDatabase({ adminUrl, serviceUrl, nowMs: Date.now() });
-  }, 120_000);
+  });
 
   afterAll(async () => {
     await server.close();

@@ -68,7 +68,7 @@ describe("connections", () => {
   it("that the receiver has closed while idle are forgotten", async () => {
     await sendMany(10, 5);
     receiver.closeIdleConnections();
-    await expect.poll(() => sender.statistics(), { timeout: 45_000 }).toMatchObject({ idle: 0, origins: 0 });
+    await expect.poll(() => sender.statistics(), { timeout: 90_000 }).toMatchObject({ idle: 0, origins: 0 });
     await sendMany(1, 1);
   });
 

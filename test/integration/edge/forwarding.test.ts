@@ -143,6 +143,6 @@ test("a revoked token is refused at the edge", async () => {
   const revoked = await api.admin("POST", `/credentials/${other.credentialId}/revoke`, { reason: "test" });
   expect(revoked.status).toBe(200);
   await expect
-    .poll(async () => (await ask("/v1/inference/small", { headers })).body["code"], { timeout: 45_000 })
+    .poll(async () => (await ask("/v1/inference/small", { headers })).body["code"], { timeout: 90_000 })
     .toBe("TOKEN_REVOKED");
 });

@@ -76,7 +76,7 @@ it("a namespace that is missing is made: 72 hours, six search attributes, at onc
       const { count } = await client.workflow.count('SignetTenant = "ten_2" AND SignetState = "QUEUED"');
       expect(count).toBe(1);
     },
-    { timeout: 20_000 },
+    { timeout: 90_000 },
   );
 });
 

@@ -23,7 +23,7 @@ import { createEndpoint, createTenant } from "../../support/tenant.ts";
 import type { ReadyConfig } from "../../support/world.ts";
 
 const api = useTestApi();
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 240_000;
 const secret = generateSecret(randomBytes);
 let directory: string;
 let secretFile: string;

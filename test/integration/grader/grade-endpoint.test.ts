@@ -19,7 +19,7 @@ import {
 import { TEST_CALLER, type TestEndpoint, useWorld } from "../../support/world.ts";
 
 const made = useWorld();
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 240_000;
 let pool: Pool;
 let grades: GradeService;
 

@@ -24,7 +24,7 @@ import {
 } from "../../support/graded-receiver.ts";
 import { createTestSender } from "../delivery/http-fixtures.ts";
 
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 240_000;
 const secret = generateSecret(randomBytes);
 const signer = createSigner({ headerBrand: "Service", docsUrl: "https://signet.example/docs" });
 let http: HttpSender;

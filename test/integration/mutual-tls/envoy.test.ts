@@ -104,7 +104,7 @@ describe.skipIf(envoy === undefined)("docs/proxies/envoy.yaml", () => {
       });
     await eventually(listens, "Envoy");
     provisioned = await provision(api, { environment: "development" });
-  }, 120_000);
+  });
 
   afterAll(async () => {
     await running.stop();

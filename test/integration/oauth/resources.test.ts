@@ -92,7 +92,7 @@ test("tokens for other resources can be asked about and revoked here", async () 
   const introspect = async () => await ask("/v1/auth/introspect", `token=${subject}`, bearer(caller));
   expect((await introspect()).body).toMatchObject({ active: true, aud: LEDGER });
   expect(await ask("/v1/auth/revoke", `token=${subject}&${credentials()}`)).toMatchObject({ status: 200 });
-  await expect.poll(async () => (await introspect()).body, { timeout: 45_000 }).toEqual({ active: false });
+  await expect.poll(async () => (await introspect()).body, { timeout: 90_000 }).toEqual({ active: false });
   // And a token for elsewhere does not open the questions.
   const foreign = await ask("/v1/auth/introspect", `token=${subject}`, bearer(await token(RUNS)));
   expect(foreign).toMatchObject({ status: 401 });

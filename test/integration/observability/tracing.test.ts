@@ -8,7 +8,7 @@ import { createEndpoint, createTenant, sql } from "../../support/tenant.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const CALLER = "b7ad6b7169203331";
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 90_000;
 
 let collector: OtlpCollector;
 let receiver: Receiver;

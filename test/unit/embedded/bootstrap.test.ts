@@ -220,7 +220,7 @@ describe("`start`", () => {
     let output = "";
     child.stdout.on("data", (chunk) => (output += String(chunk)));
     const exit = new Promise<number | null>((resolve) => child.once("exit", resolve));
-    const server = await vi.waitFor(() => JSON.parse(output) as Started["server"], { timeout: 20_000 });
+    const server = await vi.waitFor(() => JSON.parse(output) as Started["server"], { timeout: 90_000 });
     return { child, output: () => output, server, exit };
   }
 
@@ -246,6 +246,6 @@ describe("`start`", () => {
     const { child, server, exit } = await start();
     child.kill("SIGKILL");
     await exit;
-    await vi.waitFor(() => expect(isRunning(server.pid)).toBe(false), { timeout: 20_000 });
+    await vi.waitFor(() => expect(isRunning(server.pid)).toBe(false), { timeout: 90_000 });
   });
 });

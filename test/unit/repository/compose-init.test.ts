@@ -5,9 +5,8 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, expect, test, vi } from "vitest";
+import { afterAll, expect, test } from "vitest";
 
-vi.setConfig({ testTimeout: 60_000 });
 const run = promisify(execFile);
 const SCRIPT = join(import.meta.dirname, "..", "..", "..", "compose", "init.sh");
 const VOLUMES = [
