@@ -4,7 +4,7 @@ import { IdParams } from "../../api/schemas/common.ts";
 import type { SignetServer } from "../../api/types.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
 import type { ReplayJob } from "../../client/replays.ts";
-import type { SignetError } from "../../errors.ts";
+import { type SignetError, validationFailed } from "../../errors.ts";
 import { SEE_OTHER } from "../context.ts";
 import { lineField } from "../fields.ts";
 import { instantOf } from "../filters.ts";
@@ -29,6 +29,11 @@ const MissingForm = Form({
   rate_per_second: Type.Optional(Line(16)),
 });
 
+/** What a dry run answers. */
+interface ReplayCount {
+  readonly total: number;
+}
+
 /** Field values as they were typed. */
 interface MissingFields {
   readonly since: string;
@@ -37,8 +42,15 @@ interface MissingFields {
   readonly rate_per_second?: string;
 }
 
-/** What the API takes. */
+/**
+ * What the API takes.
+ *
+ * @throws SignetError VALIDATION_FAILED for a time that has its end before its beginning: nothing is missing in that
+ */
 function bodyOf({ since, until, rate_per_second: rate = "" }: MissingFields) {
+  if (until !== "" && Date.parse(instantOf(since)) > Date.parse(instantOf(until))) {
+    throw validationFailed([{ pointer: "/since", code: "order", detail: "must come before the end" }]);
+  }
   const pace = numberMember(rate);
   return {
     since: instantOf(since),
@@ -172,12 +184,13 @@ function registerCount(scope: SignetServer, { send, streaming }: PortalParts): v
     async ({ visit, params: { id }, body }, reply) => {
       // What is published from now on it gets: the count stays as it is.
       const until = body.until === "" ? new Date(streaming.clock.now()).toISOString() : body.until;
-      const asked = bodyOf({ ...body, until });
+      const path = `/v1/webhooks/endpoints/${id}/replay-missing`;
       const counted = await refused(
-        visit.api.send<{ readonly total: number }>("POST", `/v1/webhooks/endpoints/${id}/replay-missing`, {
-          ...asked,
-          dry_run: true,
-        }),
+        (async () => {
+          const asked = bodyOf({ ...body, until });
+          const { total } = await visit.api.send<ReplayCount>("POST", path, { ...asked, dry_run: true });
+          return { values: { ...body, since: asked.since, until: asked.until ?? until }, total };
+        })(),
       );
       if ("error" in counted) {
         return send(
@@ -186,13 +199,7 @@ function registerCount(scope: SignetServer, { send, streaming }: PortalParts): v
           await searchPage(visit, id, body, counted.error),
         );
       }
-      const { since, until: end = until } = asked;
-      const values = { ...body, since, until: end };
-      return send(
-        reply,
-        visit,
-        await countPage(visit, id, { values, typed: body, total: counted.answer.total }),
-      );
+      return send(reply, visit, await countPage(visit, id, { ...counted.answer, typed: body }));
     },
   );
 }
@@ -213,7 +220,9 @@ export function registerMissingPages(scope: SignetServer, parts: PortalParts): v
     { config: REPLAYING, schema: { hide: true, params, body: MissingForm } },
     async ({ visit, params: { id }, body }, reply) => {
       const path = `/v1/webhooks/endpoints/${id}/replay-missing`;
-      const made = await refused(visit.api.send<ReplayJob>("POST", path, bodyOf(body), body.once));
+      const made = await refused(
+        (async () => await visit.api.send<ReplayJob>("POST", path, bodyOf(body), body.once))(),
+      );
       if ("error" in made) {
         const values = { ...body, since: localOf(body.since), until: localOf(body.until) };
         return parts.send(

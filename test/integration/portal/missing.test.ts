@@ -76,6 +76,9 @@ test.each([
   [{ since: "", until: "" }, "since", 422],
   [{ since: "2025-02-30T10:00", until: "" }, "since", 422],
   [{ since: "2025-01-01T10:00", until: "soon" }, "until", 422],
+  // In these times nothing can be missing: that would be no answer.
+  [{ since: "2025-01-02T10:00", until: "2025-01-01T10:00" }, "since", 422],
+  [{ since: "2099-01-01T10:00", until: "" }, "since", 422],
   [{ since: "2025-01-01T10:00", until: "", rate_per_second: "fast" }, "rate_per_second", 422],
   [{ since: "2025-01-01T10:00", until: "", rate_per_second: "5001" }, "rate_per_second", 422],
 ])("%j is refused beside the field, as it was typed", async (fields, name, status) => {
