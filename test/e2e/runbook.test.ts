@@ -59,7 +59,7 @@ async function paste(lines: string): Promise<string> {
   const shell = run("bash", ["-euo", "pipefail", "-c", script], {
     cwd: directory,
     env: environment,
-    timeout: 90_000,
+    timeout: 120_000,
   });
   const { stdout } = await shell.catch((error: Error & { readonly stdout?: string }) => {
     throw new Error(`${error.message}\n${error.stdout}`);
