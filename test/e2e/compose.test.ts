@@ -30,6 +30,7 @@ import {
 import { type ComposeServers, startServers } from "../support/compose-servers.ts";
 import type { createTlsFetch } from "../../src/client/tls-fetch.ts";
 import { newRoot, serverPair } from "../support/certificates.ts";
+import { shellLines } from "../support/documents.ts";
 import { eventually } from "../support/eventually.ts";
 import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";
 import { MISSED, NOT_OF_MIGRATE, OPTIONAL, REFUSED } from "../support/compose-settings.ts";
@@ -125,6 +126,25 @@ async function provision(compose: ComposeRun): Promise<Json> {
   return await signet(compose, ["credential", "create", "--principal", String(principal), ...certificate]);
 }
 
+/** The line of docs/operations.md by which a client asks for a token, pasted beside the certificates that it names. */
+async function pasteTokenRequest(place: Place, origin: string, client: Json): Promise<Json> {
+  const [line = "exit 1"] = (await shellLines("docs/operations.md"))
+    .map(({ text: each }) => each)
+    .filter((each) => each.startsWith("curl "));
+  const filled = line
+    .replace("https://localhost:8443", origin)
+    .replace("cl_…", String(client["client_id"]))
+    .replace("sgn_…", String(client["client_secret"]));
+  const scratch = await mkdtemp(join(tmpdir(), "signet-compose-"));
+  try {
+    await writeFile(join(scratch, "ca.crt"), await place.init("ca"));
+    await writeFile(join(scratch, "example.pem"), await place.init("client", "example"));
+    return JSON.parse((await run("bash", ["-euc", filled], { cwd: scratch })).stdout) as Json;
+  } finally {
+    await rm(scratch, { recursive: true });
+  }
+}
+
 describe("the services as the file runs them", () => {
   let place: Place;
 
@@ -151,10 +171,14 @@ describe("the services as the file runs them", () => {
     try {
       await compose.up(SERVICES);
       await requireReachable(compose, SERVICES, place);
+      // What the runbook has operators do there.
+      expect(await compose.exec("api", ["signet", "doctor"])).toMatch(/^(ok .*\n)+$/);
       const origin = compose.published(8443);
       const tls = await clientFetch(place);
 
-      const { client_id, client_secret } = await provision(compose);
+      const client = await provision(compose);
+      expect(await pasteTokenRequest(place, origin, client)).toMatchObject({ token_type: "Bearer" });
+      const { client_id, client_secret } = client;
       const issued = await call(tls, `${origin}/v1/auth/token`, undefined, {
         client_id,
         client_secret,
