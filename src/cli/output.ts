@@ -1,4 +1,5 @@
 /** What commands print: the API's objects with `--json`, else something to read. */
+import { stringifyWithRaw } from "../client/raw-json.ts";
 import type { Resource } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 
@@ -23,11 +24,11 @@ function text(value: unknown): string {
   if (Array.isArray(value)) {
     return value.length === 0 ? "-" : value.map(text).join(" ");
   }
-  return printable(typeof value === "string" ? value : JSON.stringify(value));
+  return printable(typeof value === "string" ? value : stringifyWithRaw(value));
 }
 
 function printJson(context: CliContext, value: unknown): void {
-  context.stdout(`${JSON.stringify(value, null, 2)}\n`);
+  context.stdout(`${stringifyWithRaw(value, 2)}\n`);
 }
 
 /** One object, a line per member. */

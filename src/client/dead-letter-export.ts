@@ -77,15 +77,15 @@ export class DeadLetterExport implements AsyncIterable<DeadLetter> {
   /** @throws what {@link lines} throws */
   async *[Symbol.asyncIterator](): AsyncGenerator<DeadLetter, void, void> {
     for await (const line of this.lines()) {
-      yield parse(line);
+      yield this.#parse(line);
     }
   }
-}
 
-function parse(line: string): DeadLetter {
-  try {
-    return JSON.parse(line) as DeadLetter;
-  } catch {
-    throw new SignetTransportError("INVALID_ANSWER", "a line of the export is not JSON");
+  #parse(line: string): DeadLetter {
+    try {
+      return this.#transport.parse(line) as DeadLetter;
+    } catch {
+      throw new SignetTransportError("INVALID_ANSWER", "a line of the export is not JSON");
+    }
   }
 }

@@ -2,6 +2,7 @@
 import { idempotencyKeyOf, type IdempotentOptions } from "./idempotency.ts";
 import { List, type PageOptions } from "./paging.ts";
 import type { Problem } from "./errors.ts";
+import type { RawJson } from "./raw-json.ts";
 import { type CallOptions, segment, type Transport } from "./transport.ts";
 
 const PATH = "/v1/events";
@@ -9,8 +10,8 @@ const PATH = "/v1/events";
 export interface NewEvent {
   /** For instance `inference.completed`. */
   readonly type: string;
-  /** At most 256 KiB of JSON. */
-  readonly data: object;
+  /** At most 256 KiB of JSON; {@link RawJson} goes out as it was written. */
+  readonly data: object | RawJson;
   /** The publisher's own id. */
   readonly id?: string;
   readonly occurred_at?: string | Date;

@@ -16,6 +16,8 @@ export interface Exchange {
   /** Milliseconds for the whole exchange. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
+  /** How the answer's JSON is read; JSON.parse unless given. */
+  readonly parse?: (text: string) => unknown;
   /** What must not be in an error, should an intermediary send it back: the secret, the token. */
   readonly confidential: readonly string[];
 }
@@ -113,7 +115,7 @@ export async function exchangeJson(runtime: Runtime, exchange: Exchange): Promis
     return undefined;
   }
   try {
-    return JSON.parse(text) as unknown;
+    return (exchange.parse ?? JSON.parse)(text) as unknown;
   } catch {
     // Without the parser's error: it quotes what it could not read.
     throw new SignetTransportError(

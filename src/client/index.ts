@@ -68,6 +68,7 @@ export type { IdempotentOptions } from "./idempotency.ts";
 export type { List, Page, PageOptions } from "./paging.ts";
 export type { MissedEvents, ReplayItem, ReplayJob, ReplayPace, ReplaySelection } from "./replays.ts";
 export type { NewPortalLink, PortalLink } from "./portal.ts";
+export { RawJson } from "./raw-json.ts";
 export type { RetryPolicy } from "./retry.ts";
 export type { Clock, Fetch, Runtime, Warn, Warning } from "./runtime.ts";
 export { SignetClient, type SignetClientOptions } from "./signet-client.ts";

@@ -15,6 +15,11 @@ import { Transport } from "./transport.ts";
 export interface SignetClientOptions extends ConnectionOptions {
   /** What to ask tokens for; all scopes of the principal when absent. */
   readonly scopes?: readonly string[];
+  /**
+   * Numbers of answers that a double would change or spell otherwise, as 2^60 and 1.0, come as {@link RawJson} in the
+   * place of a number. Only what tenants have published has such.
+   */
+  readonly exactNumbers?: boolean;
 }
 
 /**
@@ -45,7 +50,14 @@ export class SignetClient {
   constructor(options: SignetClientOptions) {
     const { baseUrl, runtime, retry, timeoutMs, sourceFor } = connect(options);
     this.#source = sourceFor(options.scopes ?? []);
-    const transport = new Transport({ runtime, baseUrl, source: this.#source, retry, timeoutMs });
+    const transport = new Transport({
+      runtime,
+      baseUrl,
+      source: this.#source,
+      retry,
+      timeoutMs,
+      exactNumbers: options.exactNumbers ?? false,
+    });
     this.endpoints = new Endpoints(transport);
     this.eventTypes = new EventTypes(transport);
     this.events = new Events(transport);

@@ -1,6 +1,7 @@
 /** A call of the API: with a token, repeated where that is safe. */
 import { SignetApiError } from "./errors.ts";
 import { type Exchange, exchangeJson, exchangeStream, type OpenAnswer } from "./exchange.ts";
+import { parseWithRaw, stringifyWithRaw } from "./raw-json.ts";
 import { isRateLimited, isRepeatable, type RetryPolicy, withRetries } from "./retry.ts";
 import { abortable, type Runtime } from "./runtime.ts";
 import type { AccessToken, TokenSource } from "./token-source.ts";
@@ -48,6 +49,8 @@ export interface TransportOptions {
   readonly source: TokenSource;
   readonly retry: RetryPolicy;
   readonly timeoutMs: number;
+  /** Numbers that a double would change come as {@link RawJson}. */
+  readonly exactNumbers: boolean;
 }
 
 function addressOf(baseUrl: string, { path, query = {} }: ApiCall): string {
@@ -86,6 +89,11 @@ export class Transport {
 
   get runtime(): Runtime {
     return this.#options.runtime;
+  }
+
+  /** Reads JSON of the service. */
+  parse(text: string): unknown {
+    return this.#options.exactNumbers ? parseWithRaw(text) : (JSON.parse(text) as unknown);
   }
 
   /**
@@ -160,9 +168,10 @@ export class Transport {
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
       },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined ? undefined : stringifyWithRaw(body),
       timeoutMs,
       signal: call.signal,
+      parse: (text) => this.parse(text),
       confidential: [token.value],
     });
   }

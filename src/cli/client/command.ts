@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { text as readStream } from "node:stream/consumers";
 import type { Command } from "commander";
+import { RawJson } from "../../client/raw-json.ts";
 import { messageOf } from "../../thrown.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, misused } from "../exit-codes.ts";
@@ -46,29 +47,32 @@ export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? [];
 }
 
-/** JSON as it stands, from `@file`, or from standard input where it is `-`. */
-export async function jsonArgument(option: string, value: string): Promise<unknown> {
-  let text = value;
+/** What an option's argument says: itself, `@file`, or standard input where it is `-`. */
+async function argumentText(option: string, value: string): Promise<string> {
   try {
     if (value === "-") {
-      text = await readStream(process.stdin);
-    } else if (value.startsWith("@")) {
-      text = await readFile(value.slice(1), "utf8");
+      return await readStream(process.stdin);
     }
+    return value.startsWith("@") ? await readFile(value.slice(1), "utf8") : value;
   } catch (error) {
     throw new CommandError(`${option}: ${messageOf(error)}`, { cause: error });
   }
+}
+
+/** JSON, as it was written. */
+export async function jsonArgument(option: string, value: string): Promise<RawJson> {
+  const text = await argumentText(option, value);
   try {
-    return JSON.parse(text) as unknown;
+    return new RawJson(text);
   } catch (error) {
-    throw misused(`${option} is not JSON: ${messageOf(error)}`);
+    throw misused(`${option} is ${messageOf(error)}`);
   }
 }
 
 /** The same, of an object. */
-export async function objectArgument(option: string, value: string): Promise<object> {
+export async function objectArgument(option: string, value: string): Promise<RawJson> {
   const read = await jsonArgument(option, value);
-  if (typeof read !== "object" || read === null || Array.isArray(read)) {
+  if (!read.text.trimStart().startsWith("{")) {
     throw misused(`${option} takes a JSON object.`);
   }
   return read;

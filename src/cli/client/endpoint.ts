@@ -63,7 +63,7 @@ async function settingsOf(options: SettingOptions): Promise<Omit<EndpointChange,
     authentication:
       authentication === undefined
         ? undefined
-        : ((await jsonArgument("--authentication", authentication)) as NewAuthentication | null),
+        : ((await jsonArgument("--authentication", authentication)) as object as NewAuthentication | null),
     require_echo: requireEcho,
     rate_limit:
       rateLimit === undefined

@@ -36,7 +36,7 @@ export function eventCommand(context: CliContext): Command {
   const publish = event
     .command("publish <type>")
     .description("publish an event to every endpoint that takes it")
-    .requiredOption("--data <json>", "JSON object, @file, or - for standard input")
+    .requiredOption("--data <json>", "JSON object, sent as it stands; @file, or - for standard input")
     .option("--id <id>", "your own id of it")
     .option("--occurred-at <time>", "when it happened, RFC 3339")
     .option("--idempotency-key <key>", "publish it once, however often this is run within 24 hours");

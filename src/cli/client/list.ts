@@ -1,6 +1,7 @@
 /** Lists of a tenant: page by page, or all of it. */
 import type { Command } from "commander";
 import type { List, PageOptions } from "../../client/paging.ts";
+import { stringifyWithRaw } from "../../client/raw-json.ts";
 import type { CliContext } from "../context.ts";
 import { type PageOfList, withPageOfList } from "../list-options.ts";
 import { printPage } from "../output.ts";
@@ -35,7 +36,7 @@ export async function printList<Item extends object>(
   }
   if (options.json === true) {
     for await (const item of list) {
-      context.stdout(`${JSON.stringify(item)}\n`);
+      context.stdout(`${stringifyWithRaw(item)}\n`);
     }
     return;
   }

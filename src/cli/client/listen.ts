@@ -5,6 +5,7 @@ import { Command } from "commander";
 import type { Endpoint, RegisteredEndpoint } from "../../client/endpoints.ts";
 import { SignetApiError } from "../../client/errors.ts";
 import { asObject } from "../../client/json.ts";
+import { stringifyWithRaw } from "../../client/raw-json.ts";
 import type { SignetClient } from "../../client/signet-client.ts";
 import { systemClock } from "../../domain/clock.ts";
 import { messageOf } from "../../thrown.ts";
@@ -94,7 +95,7 @@ function describe(context: CliContext, delivery: ReceivedDelivery): string {
   if (delivery.payload === null || type === "ping") {
     return line;
   }
-  const shown = JSON.stringify(data, null, 2)
+  const shown = stringifyWithRaw(data, 2)
     .split("\n")
     .map((text) => `  ${printable(text)}\n`)
     .join("");
@@ -200,7 +201,7 @@ async function listen(invocation: Invocation<ListenOptions>, context: CliContext
     enough = resolve;
   });
   const receiver = await openReceiver(options, context, (delivery) => {
-    context.stdout(options.json === true ? `${JSON.stringify(delivery)}\n` : describe(context, delivery));
+    context.stdout(options.json === true ? `${stringifyWithRaw(delivery)}\n` : describe(context, delivery));
     left -= delivery.event_type === "ping" ? 0 : 1;
     if (left <= 0) {
       enough();

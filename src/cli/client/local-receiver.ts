@@ -1,6 +1,7 @@
 /** The receiver of `signet listen`: on loopback, it verifies what it gets and answers, or asks a program of the user's. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { asObject } from "../../client/json.ts";
+import { parseWithRaw } from "../../client/raw-json.ts";
 import type { Fetch } from "../../client/runtime.ts";
 import { closeAtOnce, headerText, listenOn, readBody } from "../../http-server.ts";
 import { VerificationError } from "../../receiver/errors.ts";
@@ -167,7 +168,8 @@ class Receiver {
       attempt: Number(headerText(request, "x-service-attempt")),
     };
     try {
-      const { id, scheme, payload } = verify({ rawBody, headers: request.headers, secrets, now: now() });
+      const { id, scheme } = verify({ rawBody, headers: request.headers, secrets, now: now() });
+      const payload = parseWithRaw(rawBody.toString("utf8"));
       const { status, body } = await this.#answer(request, rawBody, payload);
       response.writeHead(status).end(body);
       const repeated = this.#seen.add(id);

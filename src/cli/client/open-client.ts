@@ -141,7 +141,7 @@ export async function openClient(
   const { identity, ...connection } = await find(options, settings, warn);
   const overTls = connection.tls === undefined ? { fetch: context.fetch } : {};
   try {
-    const signet = new SignetClient({ ...connection, ...overTls, warn, scopes });
+    const signet = new SignetClient({ ...connection, ...overTls, warn, scopes, exactNumbers: true });
     return { signet, baseUrl: connection.baseUrl, identity };
   } catch (error) {
     // What contradicts itself, or a secret that would travel unencrypted.

@@ -35,12 +35,13 @@ function overlapOf({ overlap }: { readonly overlap?: string }): number | undefin
 /** What a credential is bound to, of the one that is made. */
 async function bindingOf(options: CreateOptions): Promise<NewCredential> {
   const { sanUri, certificateThumbprint, workload, jwks } = options;
-  return given({
+  const credential: object = given({
     san_uri: sanUri,
     certificate_thumbprints: certificateThumbprint,
     rotation_mode: workload === true ? "workload" : undefined,
     jwks: jwks === undefined ? undefined : await objectArgument("--jwks", jwks),
-  }) as NewCredential;
+  });
+  return credential;
 }
 
 function withBinding(command: Command): Command {

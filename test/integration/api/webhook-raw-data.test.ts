@@ -1,6 +1,8 @@
 /** A publisher's JSON is carried, not read: every byte of `data` and `metadata` arrives as it was written (wire.md). */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { RawJson, SignetClient } from "../../../src/client/index.ts";
 import { useTestApi } from "../../support/api.ts";
+import { runSignet } from "../../support/command-line.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver, verifyReceived } from "../../support/receiver-server.ts";
 import { createTenant, type Json, listAll, rows, sql, type Tenant } from "../../support/tenant.ts";
@@ -9,6 +11,7 @@ const SPELLINGS: readonly [string, string][] = [
   ["1.0 and its like", '{"a":1.0,"b":-0.0,"c":1E+2,"d":0.10}'],
   ["2^60 and digits beyond a double", '{"a":1152921504606846976,"b":3.14159265358979323846264338327950288}'],
   ["1e400, which no double holds", '{"a":1e400,"b":-1e-400}'],
+  ["2^53 + 1 and a whole number with a point", '{"a":9007199254740993,"b":1.0}'],
   ["the order of members", '{"z":1,"a":2,"10":3,"2":4}'],
   ["a member twice", '{"a":1,"a":2}'],
   ["names that mean something to JavaScript", '{"__proto__":{"x":1},"constructor":1,"toJSON":2,"":3}'],
@@ -25,9 +28,12 @@ const api = useTestApi({ worker: true });
 let receiver: Receiver;
 let tenant: Tenant;
 let secret: string;
-/** Event ids, in the order of the spellings: each was published alone and in a batch. */
+/** Event ids, in the order of the spellings: each was published alone, in a batch, by the client library and from the command line. */
 let alone: string[];
 let batched: string[];
+let byLibrary: string[];
+let byCommand: string[];
+const WAYS = 4;
 
 async function register(url: string): Promise<Json> {
   const raw = `{"url":"${url}","events":["*"],"metadata":  ${METADATA}  }`;
@@ -42,6 +48,32 @@ async function untilActive({ id }: Json): Promise<void> {
     async () => (await tenant.get(path)).body["state"] === "ACTIVE",
     "the endpoint to be ACTIVE",
   );
+}
+
+async function publishWithLibrary(): Promise<string[]> {
+  const { clientId, clientSecret } = tenant;
+  const signet = new SignetClient({ baseUrl: api.publicUrl, clientId, clientSecret });
+  const [[, first] = ["", ""], ...others] = SPELLINGS;
+  const { id } = await signet.events.publish({ type: "a.b", data: new RawJson(` ${first}\n`) });
+  const rest = await signet.events.publishBatch(
+    others.map(([, data]) => ({ type: "a.b", data: new RawJson(data) })),
+  );
+  return [id, ...rest.map((item) => item.id ?? JSON.stringify(item.error))];
+}
+
+async function publishWithCommands(): Promise<string[]> {
+  const asTenant = {
+    SIGNET_API_URL: api.publicUrl,
+    SIGNET_CLIENT_ID: tenant.clientId,
+    SIGNET_CLIENT_SECRET: tenant.clientSecret,
+  };
+  const ids: string[] = [];
+  for (const [, data] of SPELLINGS) {
+    const run = await runSignet(["event", "publish", "a.b", "--data", data, "--json"], {}, { asTenant });
+    expect(run).toMatchObject({ code: 0, stderr: "" });
+    ids.push((JSON.parse(run.stdout) as { readonly id: string }).id);
+  }
+  return ids;
 }
 
 beforeAll(async () => {
@@ -62,7 +94,9 @@ beforeAll(async () => {
   const raw = `{"events":[${SPELLINGS.map(([, data]) => event(data)).join()}]}`;
   const batch = await tenant.send("POST", "/v1/events", { raw });
   batched = (batch.body["data"] as Json[]).map(({ id }) => String(id));
-  await receiver.waitFor(2 * SPELLINGS.length, 30_000);
+  byLibrary = await publishWithLibrary();
+  byCommand = await publishWithCommands();
+  await receiver.waitFor(WAYS * SPELLINGS.length, 30_000);
 });
 afterAll(async () => {
   await receiver.close();
@@ -82,7 +116,7 @@ function bodyOf(eventId: string | undefined): string {
 
 describe.each(SPELLINGS.map(([name, data], index) => ({ name, data, index })))("$name", ({ data, index }) => {
   test("reaches the receiver byte by byte, with the metadata", () => {
-    for (const id of [alone[index], batched[index]]) {
+    for (const id of [alone[index], batched[index], byLibrary[index], byCommand[index]]) {
       expect(bodyOf(id).split(',"metadata":')[1]).toBe(`${METADATA},"data":${data}}`);
     }
   });
@@ -109,5 +143,5 @@ test("a list of events shows every one of them as it was written", async () => {
   for (const [, data] of SPELLINGS) {
     expect(text.split(`"data":${data}}`).length).toBeGreaterThanOrEqual(3);
   }
-  expect(await listAll(tenant, "/v1/events", 7)).toHaveLength(2 * SPELLINGS.length);
+  expect(await listAll(tenant, "/v1/events", 7)).toHaveLength(WAYS * SPELLINGS.length);
 });
