@@ -19,7 +19,7 @@ import {
   parseSeconds,
   type Variables,
 } from "../support/compose-file.ts";
-import { clientFetch, requireReachable } from "../support/compose-reach.ts";
+import { clientFetch, pasteTokenRequest, requireReachable } from "../support/compose-reach.ts";
 import {
   type ComposeRun,
   makePlace,
@@ -30,7 +30,6 @@ import {
 import { type ComposeServers, startServers } from "../support/compose-servers.ts";
 import type { createTlsFetch } from "../../src/client/tls-fetch.ts";
 import { newRoot, serverPair } from "../support/certificates.ts";
-import { shellLines } from "../support/documents.ts";
 import { eventually } from "../support/eventually.ts";
 import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";
 import { MISSED, NOT_OF_MIGRATE, OPTIONAL, REFUSED } from "../support/compose-settings.ts";
@@ -124,25 +123,6 @@ async function provision(compose: ComposeRun): Promise<Json> {
   const { id: principal } = await signet(compose, ["principal", "create", "service", ...of, ...what]);
   const certificate = ["--san-uri", "spiffe://signet.compose/client/example"];
   return await signet(compose, ["credential", "create", "--principal", String(principal), ...certificate]);
-}
-
-/** The line of docs/operations.md by which a client asks for a token, pasted beside the certificates that it names. */
-async function pasteTokenRequest(place: Place, origin: string, client: Json): Promise<Json> {
-  const [line = "exit 1"] = (await shellLines("docs/operations.md"))
-    .map(({ text: each }) => each)
-    .filter((each) => each.startsWith("curl "));
-  const filled = line
-    .replace("https://localhost:8443", origin)
-    .replace("cl_…", String(client["client_id"]))
-    .replace("sgn_…", String(client["client_secret"]));
-  const scratch = await mkdtemp(join(tmpdir(), "signet-compose-"));
-  try {
-    await writeFile(join(scratch, "ca.crt"), await place.init("ca"));
-    await writeFile(join(scratch, "example.pem"), await place.init("client", "example"));
-    return JSON.parse((await run("bash", ["-euc", filled], { cwd: scratch })).stdout) as Json;
-  } finally {
-    await rm(scratch, { recursive: true });
-  }
 }
 
 describe("the services as the file runs them", () => {

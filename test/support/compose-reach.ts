@@ -1,9 +1,15 @@
 /** The services of docker-compose.yml, asked as clients and the edge ask them. */
 import { X509Certificate } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { createTlsFetch } from "../../src/client/tls-fetch.ts";
 import type { ComposeRun, Place } from "./compose-run.ts";
+import { shellLines } from "./documents.ts";
+
+const run = promisify(execFile);
 
 /** `fetch` with a certificate that the job has made for a client. */
 export async function clientFetch(place: Place): Promise<ReturnType<typeof createTlsFetch>> {
@@ -43,5 +49,28 @@ export async function requireReachable(
     if (issuer !== origin) {
       throw new Error(`the issuer is ${String(issuer)}, published is ${origin}`);
     }
+  }
+}
+
+/** The line of docs/operations.md by which a client asks for a token, pasted beside the certificates that it names. */
+export async function pasteTokenRequest(
+  place: Place,
+  origin: string,
+  client: Readonly<Record<string, unknown>>,
+): Promise<unknown> {
+  const [line = "exit 1"] = (await shellLines("docs/operations.md"))
+    .map(({ text: each }) => each)
+    .filter((each) => each.startsWith("curl "));
+  const filled = line
+    .replace("https://localhost:8443", origin)
+    .replace("cl_…", String(client["client_id"]))
+    .replace("sgn_…", String(client["client_secret"]));
+  const scratch = await mkdtemp(join(tmpdir(), "signet-compose-"));
+  try {
+    await writeFile(join(scratch, "ca.crt"), await place.init("ca"));
+    await writeFile(join(scratch, "example.pem"), await place.init("client", "example"));
+    return JSON.parse((await run("bash", ["-euc", filled], { cwd: scratch })).stdout);
+  } finally {
+    await rm(scratch, { recursive: true });
   }
 }
