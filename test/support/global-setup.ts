@@ -10,6 +10,7 @@ import { processIdentity } from "../../src/embedded/process-identity.ts";
 import { resolveTemporalBinary } from "../../src/embedded/temporal-binary.ts";
 import { startEmbeddedTemporal, stopLeftOverTemporal } from "../../src/embedded/temporal.ts";
 import { freePort } from "./free-port.ts";
+import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, THROWN_AWAY, withDatabase } from "./test-database.ts";
 
 declare module "vitest" {
@@ -95,11 +96,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     log: say,
   });
   // An interrupted run ends without a teardown.
-  const abandon = (): void => {
-    process.kill(postgres.pid, "SIGINT");
-    process.kill(temporal.pid, "SIGINT");
-  };
-  process.once("exit", abandon);
+  const left = [postgres, temporal].map(({ pid }) => interruptOnExit(() => pid));
   await makeTemplate(postgres.url);
   project.provide("databaseUrl", postgres.url);
   project.provide("temporalAddress", temporal.address);
@@ -107,7 +104,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   project.provide("temporalNamespaces", namespaces);
   project.provide("runDirectory", home);
   return async () => {
-    process.off("exit", abandon);
+    left.forEach((leave) => leave());
     if (process.env["SIGNET_TEST_KEEP"] === "1") {
       say(`kept until the next run: ${postgres.url}, Temporal ${temporal.address}, ${home}`);
       return;

@@ -5,6 +5,7 @@ import { inject } from "vitest";
 import { migrateDatabase } from "../../src/database/migrate.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/embedded/postgres.ts";
 import { freePort } from "./free-port.ts";
+import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { SERVICE_LOGIN, type TestDatabase, THROWN_AWAY, withDatabase } from "./test-database.ts";
 
 export interface OwnDatabase extends TestDatabase {
@@ -21,7 +22,7 @@ export async function startOwnDatabase(): Promise<OwnDatabase> {
   await chmod(home, 0o755);
   const port = await freePort();
   let server: EmbeddedPostgres | undefined;
-  process.once("exit", () => server !== undefined && process.kill(server.pid, "SIGINT"));
+  interruptOnExit(() => server?.pid);
   const start = async (): Promise<EmbeddedPostgres> => {
     server = await startEmbeddedPostgres({ home, port, settings: THROWN_AWAY, log: () => undefined });
     return server;

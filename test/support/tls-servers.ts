@@ -9,6 +9,7 @@ import { startEmbeddedPostgres } from "../../src/embedded/postgres.ts";
 import { isRoot, unprivilegedUser } from "../../src/embedded/service-user.ts";
 import { formatListen } from "../../src/settings/setting.ts";
 import { freePort } from "./free-port.ts";
+import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { execute, THROWN_AWAY } from "./test-database.ts";
 
 /** Whoever comes over the network comes over TLS. */
@@ -57,7 +58,7 @@ export async function startTlsDatabase(options: TlsDatabaseOptions): Promise<Tls
     log: () => undefined,
     settings: { ...THROWN_AWAY, ...settings, ssl: "on", ssl_cert_file: certFile, ssl_key_file: keyFile },
   });
-  process.once("exit", () => process.kill(server.pid, "SIGINT"));
+  const leave = interruptOnExit(() => server.pid);
   const url = new URL(server.url);
   url.searchParams.set("sslmode", "verify-full");
   url.searchParams.set("sslrootcert", caFile);
@@ -67,6 +68,7 @@ export async function startTlsDatabase(options: TlsDatabaseOptions): Promise<Tls
     url: url.href,
     port,
     close: async () => {
+      leave();
       await server.stop();
       await rm(home, { recursive: true, force: true });
     },
