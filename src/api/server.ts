@@ -19,7 +19,7 @@ import { decorateSignedRequests } from "./plugins/ingress-validator.ts";
 import { installRequestHygiene, parseQueryString } from "./plugins/request-hygiene.ts";
 import { installRouteDeclarations, type RouteGuards } from "./plugins/route-declarations.ts";
 import type { SignetServer } from "./types.ts";
-import { createValidatorCompiler } from "./validation.ts";
+import { compileValidator } from "./validation.ts";
 
 export interface ServerOptions {
   readonly baseUrl: string;
@@ -72,13 +72,7 @@ export function createServer(options: ServerOptions): SignetServer {
   server.decorateRequest("identity");
   server.decorateRequest("operator");
   decorateSignedRequests(server);
-  const bodyLimits = new Map<string, number>();
-  server.addHook("onRoute", (route) => {
-    bodyLimits.set(`${String(route.method)} ${route.url}`, route.bodyLimit ?? BODY_LIMIT);
-  });
-  server.setValidatorCompiler(
-    createValidatorCompiler((method, url) => bodyLimits.get(`${method} ${url}`) ?? BODY_LIMIT),
-  );
+  server.setValidatorCompiler(compileValidator);
   const allowedMethods = collectAllowedMethods(server);
   installRouteDeclarations(server, options.guards);
   if (options.idempotency !== undefined) {

@@ -16,8 +16,8 @@ const STRICT: Options = {
   strict: true,
   verbose: true,
 };
-/** Up to this size every fault of a body is reported; a larger body could hold millions, so only the first is. */
-const ALL_ERRORS_BODY_LIMIT = 65_536;
+/** Every fault of a value is told that has so many parts at most; one of millions could have millions. */
+const TOLD_PARTS_MAX = 1_000;
 const REPORTED_PROBLEMS_MAX = 50;
 
 function createAjv(options: Options): Ajv {
@@ -37,12 +37,53 @@ const everyFault = createAjv({ allErrors: true });
 /** What a double holds exactly; what is larger stays a text, and is refused as one. */
 const WHOLE_NUMBER = /^\d{1,16}$/;
 
+/** A check in the form that Fastify wants. */
+interface Check {
+  (value: unknown): boolean;
+  errors?: ErrorObject[] | null;
+}
+
+function hasFewParts(value: unknown): boolean {
+  let parts = 0;
+  const rest = [value];
+  while (rest.length > 0) {
+    const part = rest.pop();
+    if (typeof part === "object" && part !== null && !(part instanceof RawJson)) {
+      const inside: readonly unknown[] = Array.isArray(part) ? part : Object.values(part);
+      parts += inside.length;
+      if (parts > TOLD_PARTS_MAX) {
+        return false;
+      }
+      rest.push(...inside);
+    }
+  }
+  return true;
+}
+
+/** Looks for the first fault, and for all of them where there is one and the value is small. */
+function compile(schema: object): Check {
+  const first = firstFault.compile(schema);
+  let every: ValidateFunction | undefined;
+  const check: Check = (value) => {
+    const valid = first(value);
+    check.errors = first.errors ?? null;
+    if (!valid && hasFewParts(value)) {
+      every ??= everyFault.compile(schema);
+      every(value);
+      check.errors = every.errors ?? check.errors;
+    }
+    return valid;
+  };
+  return check;
+}
+
 /** A check of texts: plain digits count as numbers where one is wanted (Ajv would also take 1e1 and Infinity). */
-function fromText(schema: object): QueryCheck {
+function fromText(schema: object): Check {
   const { properties = {} } = schema as { properties?: Readonly<Record<string, { type?: string }>> };
   const numbers = Object.keys(properties).filter((name) => properties[name]?.type === "integer");
-  const validate = everyFault.compile(schema);
-  const check: QueryCheck = (query: Record<string, unknown>) => {
+  const validate = compile(schema);
+  const check: Check = (value) => {
+    const query = value as Record<string, unknown>;
     for (const name of numbers) {
       const text = query[name];
       if (typeof text === "string" && WHOLE_NUMBER.test(text) && Number.isSafeInteger(Number(text))) {
@@ -56,33 +97,15 @@ function fromText(schema: object): QueryCheck {
   return check;
 }
 
-interface QueryCheck {
-  (query: Record<string, unknown>): boolean;
-  errors?: ErrorObject[] | null;
-}
-
-interface RouteSchema {
+/** The compiler that Fastify asks for each part of each route. */
+export function compileValidator({
+  schema,
+  httpPart,
+}: {
   readonly schema: object;
-  readonly method: string;
-  readonly url: string;
   readonly httpPart?: string;
-}
-
-/**
- * Makes the compiler that Fastify asks for each part of each route.
- *
- * @param bodyLimitOf the body limit, in bytes, of the route with this method and URL
- */
-export function createValidatorCompiler(
-  bodyLimitOf: (method: string, url: string) => number,
-): (route: RouteSchema) => ValidateFunction | QueryCheck {
-  return ({ schema, method, url, httpPart }) => {
-    if (httpPart === "querystring") {
-      return fromText(schema);
-    }
-    const small = httpPart === "body" && bodyLimitOf(method, url) <= ALL_ERRORS_BODY_LIMIT;
-    return (small ? everyFault : firstFault).compile(schema);
-  };
+}): Check {
+  return httpPart === "querystring" ? fromText(schema) : compile(schema);
 }
 
 function escapePointer(member: string): string {
@@ -127,6 +150,6 @@ export function fieldProblems(faults: readonly FastifySchemaValidationError[]): 
 
 /** A check of one value that is not a request's whole body: what is wrong with it, nothing when it is right. */
 export function createValueCheck(schema: object): (value: unknown) => FieldProblem[] {
-  const validate = everyFault.compile(schema);
+  const validate = compile(schema);
   return (value) => (validate(value) ? [] : fieldProblems(validate.errors ?? []));
 }

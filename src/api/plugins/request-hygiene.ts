@@ -43,6 +43,9 @@ function withMetadata(pairs: Pairs): CheckedQuery {
       members.push([key, pairs[name] as string]);
     }
   }
+  if (members.length === 0) {
+    return query;
+  }
   query["metadata"] = Object.fromEntries(members.toSorted(([left], [right]) => (left < right ? -1 : 1)));
   return query;
 }

@@ -20,7 +20,7 @@ import {
   NewEvent,
 } from "../schemas/events.ts";
 import type { SignetServer } from "../types.ts";
-import { createValidatorCompiler, createValueCheck } from "../validation.ts";
+import { compileValidator, createValueCheck } from "../validation.ts";
 
 const PUBLISH_ANY = "events:publish_any";
 /** Nobody can publish what only we send (specification 6). */
@@ -50,8 +50,7 @@ const BatchItem = Type.Union([
 /** The answer to a signed request that came before. */
 const Duplicate = Type.Object({ duplicate: Type.Literal(true) });
 
-type RoutePart = Parameters<ReturnType<typeof createValidatorCompiler>>[0];
-const compilePart = createValidatorCompiler(() => BATCH_MAX);
+type RoutePart = Parameters<typeof compileValidator>[0];
 const checkEvent = createValueCheck(NewEvent);
 const checkBatch = createValueCheck(EventBatch);
 
@@ -322,7 +321,8 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
       },
       bodyLimit: BATCH_MAX,
       // Checked in the handler: the choice between one event and many gives better errors than a schema's union.
-      validatorCompiler: (part) => (part.httpPart === "body" ? () => true : compilePart(part as RoutePart)),
+      validatorCompiler: (part) =>
+        part.httpPart === "body" ? () => true : compileValidator(part as RoutePart),
       schema: {
         tags: ["events"],
         headers: IdempotencyHeaders,

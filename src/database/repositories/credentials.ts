@@ -168,8 +168,9 @@ export async function listVersions(db: Queryable, credentialId: string): Promise
   return rows;
 }
 
-/** Whether the principal has `limit` credentials that are not revoked. */
+/** Whether the principal has `limit` credentials that are not revoked; who asks next waits until this one has committed. */
 export async function hasCredentials(db: Queryable, principalId: string, limit: number): Promise<boolean> {
+  await db.query("SELECT pg_advisory_xact_lock(hashtextextended('credentials ' || $1, 0))", [principalId]);
   const { rowCount } = await db.query(
     "SELECT FROM credentials WHERE principal_id = $1 AND state = 'ACTIVE' LIMIT $2",
     [principalId, limit],

@@ -91,12 +91,13 @@ export async function insertPortalRow(db: Queryable, table: PortalTable, row: Ne
   );
 }
 
-/** How many of a credential's links or sessions are not over. */
+/** How many of a credential's links or sessions are not over; who asks next waits until this one has committed. */
 export async function countPortalRows(
   db: Queryable,
   table: PortalTable,
   of: { readonly tenantId: string; readonly credentialId: string; readonly now: Date },
 ): Promise<number> {
+  await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`${table} ${of.credentialId}`]);
   const { rows } = await db.query<{ count: number }>(
     `SELECT count(*)::int FROM ${table} WHERE tenant_id = $1 AND credential_id = $2 AND expires_at > $3`,
     [of.tenantId, of.credentialId, of.now],

@@ -76,6 +76,14 @@ describe("queries of lists", () => {
     }
   });
 
+  test("a filter's value may hold the name of another filter", async () => {
+    for (const list of DATED) {
+      expect(await tenant.get(`${list}?event_type=metadata.changed`)).toMatchObject({ status: 200 });
+    }
+    expectRefusal(await tenant.get(`${DELIVERIES}?metadata=eu`), 400, "INVALID_REQUEST");
+    expectRefusal(await tenant.get(`${EVENTS}?metadata[region]=eu`), 400, "INVALID_REQUEST");
+  });
+
   test("ids from a time that no calendar reaches are looked for like any other", async () => {
     const fresh = await createTenant(api);
     const last = "z".repeat(24);

@@ -56,8 +56,12 @@ test("values are taken as they are: nothing is converted, nothing is dropped", a
 });
 
 test("a large body is judged by its first fault: it could hold millions", async () => {
-  const wrong = '{"name":1,"count":"1","tags":"x","more":1}';
-  expect((await post("/large", wrong)).json<{ errors: unknown[] }>().errors).toHaveLength(1);
+  const told = async (tags: number): Promise<number> => {
+    const wrong = JSON.stringify({ name: 1, count: "1", tags: Array.from({ length: tags }, () => 1) });
+    return (await post("/large", wrong)).json<{ errors: unknown[] }>().errors.length;
+  };
+  expect(await told(20)).toBe(22);
+  expect(await told(2_000)).toBe(1);
 });
 
 test("at most 50 faults are told", async () => {
