@@ -73,9 +73,6 @@ async function openItems(
   context: CliContext,
   { db, export: path }: VerifyOptions,
 ): Promise<AsyncIterable<readonly LogItem[]>> {
-  if (db !== undefined && path !== undefined) {
-    throw misused("Give --db or --export, not both.");
-  }
   if (db !== undefined) {
     return readDatabase(db);
   }
@@ -122,6 +119,9 @@ function explain(error: unknown): unknown {
 }
 
 async function verify(context: CliContext, options: VerifyOptions): Promise<void> {
+  if (options.db !== undefined && options.export !== undefined) {
+    throw misused("Give --db or --export, not both.");
+  }
   try {
     const keys = options.vkey.map(parseVerifierKey);
     const kept = await readNotes(options.checkpoint);
