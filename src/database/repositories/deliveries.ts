@@ -2,8 +2,14 @@
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../domain/delivery.ts";
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
-import { type DeliveryFilter, type SelectedDeliveries, selectDeliveries } from "./delivery-filter.ts";
+import {
+  type DeliveryFilter,
+  type DeliverySelection,
+  type SelectedDeliveries,
+  selectDeliveries,
+} from "./delivery-filter.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
+import { readOnward } from "./page.ts";
 
 export interface Delivery {
   readonly id: string;
@@ -93,8 +99,8 @@ export interface DeliveryPage {
   readonly now: Date;
 }
 
-function pageQuery({ tenantId, filter, before, limit, now }: DeliveryPage): SelectedDeliveries {
-  const { text, values } = selectDeliveries({ tenantId, filter, now, before });
+function pageQuery(selection: DeliverySelection, limit: number): SelectedDeliveries {
+  const { text, values } = selectDeliveries(selection);
   return {
     text: `SELECT ${columns("$2")} FROM deliveries d WHERE ${text}
       ORDER BY d.day DESC, d.id DESC LIMIT $${values.length + 1}`,
@@ -104,8 +110,11 @@ function pageQuery({ tenantId, filter, before, limit, now }: DeliveryPage): Sele
 
 /** One page of a tenant's deliveries, newest first. */
 export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise<Delivery[]> {
-  const { rows } = await db.query<DeliveryRow>(pageQuery(page));
-  return rows.map(toDelivery);
+  const { tenantId, filter, now } = page;
+  return await readOnward(page.before, page.limit, async (onward, limit) => {
+    const { rows } = await db.query<DeliveryRow>(pageQuery({ tenantId, filter, now, onward }, limit));
+    return rows.map(toDelivery);
+  });
 }
 
 export interface StoredAttempt {

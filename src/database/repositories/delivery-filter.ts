@@ -1,6 +1,7 @@
 /** Which deliveries a list, an export, a count or a replay speaks of. */
 import type { AttemptError, DeadLetterReason, DeliveryState } from "../../domain/delivery.ts";
 import { idDay } from "../../domain/ids.ts";
+import type { Onward } from "./page.ts";
 
 export interface DeliveryFilter {
   readonly endpointId?: string | undefined;
@@ -25,8 +26,8 @@ export interface DeliverySelection {
   readonly tenantId: string;
   readonly filter: DeliveryFilter;
   readonly now: Date;
-  /** Only what comes after this delivery in a list that is newest first. */
-  readonly before?: string | undefined;
+  /** Where a list that is newest first goes on. */
+  readonly onward?: Onward | undefined;
 }
 
 /** Conditions on a delivery `d`, or a query, with the values of its placeholders. $1 is the tenant, $2 the time. */
@@ -58,15 +59,16 @@ function stateCondition(state: DeliveryState, placeholder: (value: unknown) => s
 }
 
 /** Collects conditions with their values: filters come and go, and an absent one must not cost the planner its index. */
-export function selectDeliveries({ tenantId, filter, now, before }: DeliverySelection): SelectedDeliveries {
+export function selectDeliveries({ tenantId, filter, now, onward }: DeliverySelection): SelectedDeliveries {
   const values: unknown[] = [tenantId, now];
   const placeholder = (value: unknown): string => `$${values.push(value)}`;
   // The time is named in any case: PostgreSQL wants to know the type of every value that it gets.
   const conditions = ["d.tenant_id = $1", "$2::timestamptz IS NOT NULL"];
-  if (before !== undefined) {
-    // The row comparison seeks in the index; the day alone lets the planner leave out younger partitions.
-    const [day, id] = [`${placeholder(idDay(before))}::date`, placeholder(before)];
-    conditions.push(`d.day <= ${day} AND (d.day, d.id) < (${day}, ${id})`);
+  if (onward !== undefined) {
+    const day = placeholder(onward.day);
+    conditions.push(
+      onward.id === undefined ? `d.day < ${day}` : `d.day = ${day} AND d.id < ${placeholder(onward.id)}`,
+    );
   }
   for (const [member, column] of COLUMNS) {
     const value = filter[member];

@@ -2,6 +2,7 @@
 import { CONTENT_HEAD_BYTES } from "../../crypto/content.ts";
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
+import { readOnward } from "./page.ts";
 
 /** Channel on which workers hear how many deliveries the outbox has got: a hint, never the truth. */
 export const OUTBOX_CHANNEL = "signet_outbox";
@@ -369,25 +370,27 @@ export async function listEvents(
   tenantId: string,
   { filter, before, limit }: { filter: EventFilter; before: string | undefined; limit: number },
 ): Promise<StoredEvent[]> {
-  const { rows } = await db.query<EventRow>({
-    name: "list-events",
-    text: `SELECT ${EVENT_COLUMNS} FROM events
-      WHERE tenant_id = $1 AND ($2::text IS NULL OR (day <= $3::date AND (day, id) < ($3::date, $2)))
-        AND ($4::text IS NULL OR type = $4)
-        AND ($5::timestamptz IS NULL OR (day >= ($5::timestamptz AT TIME ZONE 'UTC')::date AND created_at >= $5))
-        AND ($6::timestamptz IS NULL OR (day <= ($6::timestamptz AT TIME ZONE 'UTC')::date AND created_at < $6))
-      ORDER BY day DESC, id DESC LIMIT $7`,
-    values: [
-      tenantId,
-      before ?? null,
-      before === undefined ? null : idDay(before),
-      filter.type ?? null,
-      filter.from ?? null,
-      filter.to ?? null,
-      limit,
-    ],
+  return await readOnward(before, limit, async (onward, most) => {
+    const { rows } = await db.query<EventRow>({
+      // Without a name: a plan for any values cannot leave out the conditions and partitions that these do not need.
+      text: `SELECT ${EVENT_COLUMNS} FROM events
+        WHERE tenant_id = $1 AND ($2::date IS NULL OR ($3::text IS NULL AND day < $2) OR (day = $2 AND id < $3))
+          AND ($4::text IS NULL OR type = $4)
+          AND ($5::timestamptz IS NULL OR (day >= ($5::timestamptz AT TIME ZONE 'UTC')::date AND created_at >= $5))
+          AND ($6::timestamptz IS NULL OR (day <= ($6::timestamptz AT TIME ZONE 'UTC')::date AND created_at < $6))
+        ORDER BY day DESC, id DESC LIMIT $7`,
+      values: [
+        tenantId,
+        onward?.day ?? null,
+        onward?.id ?? null,
+        filter.type ?? null,
+        filter.from ?? null,
+        filter.to ?? null,
+        most,
+      ],
+    });
+    return rows.map(toEvent);
   });
-  return rows.map(toEvent);
 }
 
 /** Whether events can be published for a tenant. */

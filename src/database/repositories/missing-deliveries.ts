@@ -2,6 +2,7 @@
 import { idDay, idTimeMs, newId, type RandomBytes } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 import { OUTBOX_CHANNEL, type StoredContent } from "./events.ts";
+import { readOnward } from "./page.ts";
 import type { ReplayedPage, ReplayPage, ReplayResult } from "./replay-items.ts";
 
 export interface MissingQuery {
@@ -30,17 +31,19 @@ export async function findMissedEvents(
   { tenantId, endpointId, eventTypes, since, until, limit }: MissingQuery,
   { after, withContent }: { readonly after: string; readonly withContent: boolean },
 ): Promise<MissedEvent[]> {
-  const { rows } = await db.query<MissedEvent>(
-    `SELECT e.id, e.type, ${withContent ? "e.data, e.content" : "NULL AS data, NULL::bytea AS content"} FROM events e
-      WHERE e.tenant_id = $1 AND e.created_at >= $2 AND e.created_at < $3
-        AND e.day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND e.day <= ($3::timestamptz AT TIME ZONE 'UTC')::date
-        AND (e.day, e.id) > ($4::date, $5)
-        AND ($6::text[] = '{*}' OR e.type = ANY ($6)) AND e.content_erased_at IS NULL
-        AND NOT EXISTS (SELECT FROM deliveries d WHERE d.day = e.day AND d.event_id = e.id AND d.endpoint_id = $7)
-      ORDER BY e.day, e.id LIMIT $8`,
-    [tenantId, since, until, after === "" ? "-infinity" : idDay(after), after, eventTypes, endpointId, limit],
-  );
-  return rows;
+  return await readOnward(after === "" ? undefined : after, limit, async (onward, most) => {
+    const { rows } = await db.query<MissedEvent>(
+      `SELECT e.id, e.type, ${withContent ? "e.data, e.content" : "NULL AS data, NULL::bytea AS content"} FROM events e
+        WHERE e.tenant_id = $1 AND e.created_at >= $2 AND e.created_at < $3
+          AND e.day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND e.day <= ($3::timestamptz AT TIME ZONE 'UTC')::date
+          AND ($4::text[] = '{*}' OR e.type = ANY ($4)) AND e.content_erased_at IS NULL
+          AND NOT EXISTS (SELECT FROM deliveries d WHERE d.day = e.day AND d.event_id = e.id AND d.endpoint_id = $5)
+          AND ($7::date IS NULL OR ($8::text IS NULL AND e.day > $7) OR (e.day = $7 AND e.id > $8))
+        ORDER BY e.day, e.id LIMIT $6`,
+      [tenantId, since, until, eventTypes, endpointId, most, onward?.day ?? null, onward?.id ?? null],
+    );
+    return rows;
+  });
 }
 
 /** Adds such events to the items of a new job (role signet_api). */

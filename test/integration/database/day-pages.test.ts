@@ -1,0 +1,135 @@
+/** Lists over partitions of a day each: pages go on where the last one ended, and a deep one costs what the first does. */
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Queryable } from "../../../src/database/pool.ts";
+import { listDeliveries } from "../../../src/database/repositories/deliveries.ts";
+import { listEvents } from "../../../src/database/repositories/events.ts";
+import { findMissedEvents } from "../../../src/database/repositories/missing-deliveries.ts";
+import { useTestApi } from "../../support/api.ts";
+import { provision, type Provisioned } from "../../support/factories.ts";
+import { seedDeadLetters } from "../../support/seeded-letters.ts";
+
+const DAY_MS = 86_400_000;
+const DAYS = 3;
+const A_DAY = 7;
+const MANY = 10_000;
+/** An endpoint that got nothing of all this. */
+const STRANGER = "ep_000000000000000000000000";
+const ENDPOINT = "ep_06h04vws2n7q9t0000000000";
+
+const api = useTestApi();
+let client: Client;
+let few: Provisioned;
+let many: Provisioned;
+const now = new Date();
+
+async function seed({ tenantId }: Provisioned, count: number, daysAgo: number): Promise<void> {
+  const atMs = now.getTime() - daysAgo * DAY_MS;
+  await seedDeadLetters(client, { tenantId, endpointId: ENDPOINT, count, atMs });
+}
+
+beforeAll(async () => {
+  [few, many] = [await provision(api), await provision(api)];
+  client = new Client({ connectionString: api.database.adminUrl });
+  await client.connect();
+  await client.query("SELECT ensure_day_partitions((now() - interval '7 days')::date, 8)");
+  for (let day = 0; day < DAYS; day += 1) {
+    await seed(few, A_DAY, day);
+  }
+  await seed(many, MANY, 0);
+  await client.query("VACUUM (ANALYZE) events, deliveries");
+});
+afterAll(async () => {
+  await client.end();
+});
+
+interface Listed {
+  readonly id: string;
+}
+
+interface PageOf {
+  readonly tenantId: string;
+  readonly cursor: string | undefined;
+  readonly limit: number;
+}
+
+const LISTS = {
+  deliveries: async (db: Queryable, { tenantId, cursor, limit }: PageOf): Promise<Listed[]> =>
+    await listDeliveries(db, { tenantId, filter: {}, before: cursor, limit, now }),
+  "dead letters": async (db: Queryable, { tenantId, cursor, limit }: PageOf): Promise<Listed[]> =>
+    await listDeliveries(db, {
+      tenantId,
+      filter: { state: "DEAD_LETTERED" },
+      before: cursor,
+      limit,
+      now,
+    }),
+  events: async (db: Queryable, { tenantId, cursor, limit }: PageOf): Promise<Listed[]> =>
+    await listEvents(db, tenantId, { filter: {}, before: cursor, limit }),
+  "missed events": async (db: Queryable, { tenantId, cursor, limit }: PageOf): Promise<Listed[]> => {
+    const [since, until] = [new Date(now.getTime() - DAYS * DAY_MS), new Date(now.getTime() + 1)];
+    const query = { tenantId, endpointId: STRANGER, eventTypes: ["*"], since, until, limit };
+    return await findMissedEvents(db, query, { after: cursor ?? "", withContent: false });
+  },
+};
+
+describe.each(Object.entries(LISTS))("a list of %s", (_, list) => {
+  async function whole(tenantId: string, limit: number): Promise<string[]> {
+    const ids: string[] = [];
+    for (;;) {
+      const page = await list(client, { tenantId, cursor: ids.at(-1), limit });
+      ids.push(...page.map(({ id }) => id));
+      if (page.length < limit) {
+        return ids;
+      }
+    }
+  }
+
+  test("is the same in pages of any size, over the ends of days", async () => {
+    const ids = await whole(few.tenantId, 100);
+    expect(new Set(ids).size).toBe(DAYS * A_DAY);
+    expect([ids.toSorted(), ids.toSorted().toReversed()]).toContainEqual(ids);
+    for (let limit = 1; limit <= 2 * A_DAY + 1; limit += 1) {
+      expect(await whole(few.tenantId, limit)).toEqual(ids);
+    }
+  });
+
+  test("reads no more of the database for a page in the depth than for the first", async () => {
+    const ids = await whole(many.tenantId, MANY);
+    const limit = 100;
+    const first = await blocks(
+      async (db) => await list(db, { tenantId: many.tenantId, cursor: undefined, limit }),
+    );
+    const deep = await blocks(
+      async (db) => await list(db, { tenantId: many.tenantId, cursor: ids[MANY - 2 * limit], limit }),
+    );
+    expect(first).toBeGreaterThan(0);
+    expect(deep).toBeLessThanOrEqual(first + 20);
+  });
+});
+
+interface Explained {
+  readonly "QUERY PLAN": readonly [{ readonly Plan: Record<string, number> }];
+}
+
+/** Blocks that the statements of `work` read, whether they lay in memory or not. */
+async function blocks(work: (db: Queryable) => Promise<unknown>): Promise<number> {
+  let count = 0;
+  const explaining = {
+    query: async (statement: string | { text: string; values: unknown[] }, values: unknown[] = []) => {
+      const { text, values: own } =
+        typeof statement === "string" ? { text: statement, values } : { ...statement };
+      const given = own ?? values;
+      const { rows } = await client.query<Explained>(
+        `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`,
+        given,
+      );
+      for (const { "QUERY PLAN": plan } of rows) {
+        count += (plan[0].Plan["Shared Hit Blocks"] ?? 0) + (plan[0].Plan["Shared Read Blocks"] ?? 0);
+      }
+      return await client.query(text, given);
+    },
+  };
+  await work(explaining as unknown as Queryable);
+  return count;
+}
