@@ -78,25 +78,28 @@ export class Flights {
       spans === undefined
         ? sender.send(delivery, key.attempt)
         : sendTraced(spans, key, delivery, async () => await sender.send(delivery, key.attempt));
-    const outcome = sending
-      .then(async (sent) => await this.#book({ key, delivery, plan, attemptId, sent }))
-      .finally(() => this.#land(flightId));
-    // The caller may have left by the time this fails; whoever joins still sees the failure.
-    outcome.catch((error: unknown) => {
-      countInternalFailure();
-      log.error(
-        {
-          err: error,
-          tenant_id: delivery.tenantId,
-          delivery_id: key.deliveryId,
-          event_id: delivery.eventId,
-          endpoint_id: delivery.endpointId,
-          carrier: key.carrier,
-          attempt: key.attempt,
-        },
-        "an attempt could not be made or kept, by a failure of ours",
-      );
-    });
+    const outcome = sending.then(async (sent) => await this.#book({ key, delivery, plan, attemptId, sent }));
+    // First of all who wait for it: they find it landed. The caller may have left by the time it fails.
+    outcome.then(
+      () => this.#land(flightId),
+      (error: unknown) => {
+        // Whoever tries again must send, not be told of this failure again.
+        this.#flying.delete(flightId);
+        countInternalFailure();
+        log.error(
+          {
+            err: error,
+            tenant_id: delivery.tenantId,
+            delivery_id: key.deliveryId,
+            event_id: delivery.eventId,
+            endpoint_id: delivery.endpointId,
+            carrier: key.carrier,
+            attempt: key.attempt,
+          },
+          "an attempt could not be made or kept, by a failure of ours",
+        );
+      },
+    );
     const flight: Flight = {
       carrier: key.carrier,
       epoch: key.epoch,

@@ -133,7 +133,7 @@ async function failDeliveries(): Promise<void> {
     "the worker to miss the carrier, and to fail to open the secret",
     PATIENCE_MS,
   );
-  // It would wait for its first attempt for ever, which `signet doctor` would not call well.
+  // It would wait for its secret, which `signet doctor` would not call well.
   await here.deliveries.cancel(tenant, unread);
   await receiver.close();
 }

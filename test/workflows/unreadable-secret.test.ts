@@ -1,0 +1,54 @@
+/** A secret that cannot be opened is our fault, not the receiver's: what needs it waits, and goes out once it can. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { WorkerProcess } from "../../src/processes/worker.ts";
+import { eventually } from "../support/eventually.ts";
+import { startReceiver } from "../support/receiver-server.ts";
+import { useWorld } from "../support/world.ts";
+
+const made = useWorld({ retryWindowMs: 60_000 });
+let worker: WorkerProcess;
+
+beforeAll(async () => {
+  worker = await made.current.startWorker();
+});
+afterAll(async () => {
+  await worker.close();
+});
+
+async function setSecret(endpointId: string, secret: string): Promise<string> {
+  const { rows } = await made.current.sql.query<{ before: string }>(
+    `WITH before AS (SELECT endpoint_id, secret FROM endpoint_secrets WHERE endpoint_id = $1)
+      UPDATE endpoint_secrets s SET secret = $2 FROM before WHERE s.endpoint_id = before.endpoint_id
+      RETURNING before.secret AS before`,
+    [endpointId, secret],
+  );
+  return rows[0]?.before ?? "";
+}
+
+test("its deliveries lose no attempt, hold up no other's, and go out once it can be opened", async () => {
+  const world = made.current;
+  const receiver = await startReceiver();
+  const tenant = await world.createTenant();
+  const broken = await world.createEndpoint(tenant, receiver.url, ["broken.one"]);
+  await world.createEndpoint(tenant, receiver.url, ["well.one"]);
+  const sealed = await setSecret(broken.id, "broken");
+  const waiting = (await world.publish(tenant, {}, "broken.one")).deliveries[0]?.id ?? "";
+  const other = (await world.publish(tenant, {}, "well.one")).deliveries[0]?.id ?? "";
+  await world.untilDelivery(tenant, other, ({ state }) => state === "DELIVERED");
+  const carrier = await eventually(
+    async () => (await world.deliveries.find(tenant, waiting)).carrier ?? undefined,
+    "the carrier",
+  );
+  await eventually(async () => {
+    const { pendingActivities } = (await world.temporal.workflow.getHandle(carrier).describe()).raw;
+    return (pendingActivities?.[0]?.attempt ?? 0) >= 2;
+  }, "the activity to be tried again");
+  expect(await world.deliveries.find(tenant, waiting)).toMatchObject({ attemptCount: 0, lastError: null });
+  expect(receiver.requests).toHaveLength(1);
+
+  await setSecret(broken.id, sealed);
+  const delivered = await world.untilDelivery(tenant, waiting, ({ state }) => state === "DELIVERED");
+  expect(delivered).toMatchObject({ attemptCount: 1, cycle: 1 });
+  expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "1"]);
+  await receiver.close();
+});
