@@ -156,7 +156,9 @@ export class HistoryAudit {
     const { pool, log, clock, randomBytes } = this.#options;
     const entry = entryOf(counts);
     await transaction(pool, async (db) => await appendEntry(db, entry, { clock, randomBytes }));
-    const { requestId: request_id, type, actor, target, details } = entry;
-    log.info({ request_id, type, actor, target, details }, "history read by an operator");
+    const { requestId: request_id, type: operation, actor } = entry;
+    const { of, payloads, requests } = counts;
+    const { namespace } = of;
+    log.info({ request_id, actor, operation, namespace, payloads, requests }, "history read by an operator");
   }
 }
