@@ -27,7 +27,7 @@ async function published(receiver: Receiver, data: object = { canary: CANARY }) 
 async function rowsOf(event: string): Promise<string> {
   const { rows } = await made.current.sql.query(
     `SELECT (SELECT jsonb_agg(e) FROM events e WHERE e.id = $1) AS events,
-      (SELECT jsonb_agg(convert_from(e.content, 'LATIN1')) FROM events e WHERE e.id = $1) AS contents,
+      (SELECT jsonb_agg(encode(e.content, 'escape')) FROM events e WHERE e.id = $1) AS contents,
       (SELECT jsonb_agg(a) FROM attempts a JOIN deliveries d ON d.id = a.delivery_id WHERE d.event_id = $1) AS attempts`,
     [event],
   );
