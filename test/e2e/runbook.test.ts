@@ -156,6 +156,12 @@ beforeAll(async () => {
   credential = own.credentialId;
   await failRequests(own.clientId);
   await failDeliveries();
+  // The worker's schedule signs one a minute; before the first there is nothing to verify by.
+  await eventually(
+    async () => (await operators.admin("GET", "/audit/checkpoint")).status === 200,
+    "the first checkpoint",
+    PATIENCE_MS,
+  );
 });
 
 /** A line with what is there in place of `API` and its like; logs are read where the engine would keep them. */
