@@ -100,8 +100,14 @@ function fatesOf({ parts, arrivals }: ResultParts): Fate[] {
   );
 }
 
-/** Seconds until something arrived after the instant, and something that was accepted after it, if anything was. */
+/**
+ * Seconds until something arrived after the instant, and something that was accepted after it, if anything was. 0 when
+ * everything had arrived by then: nothing was left to flow.
+ */
 function flowsAgain(fates: readonly Fate[], backAtMs: number): number {
+  if (fates.every(({ accepted, firstMs }) => !accepted || firstMs < backAtMs)) {
+    return 0;
+  }
   const late = fates.filter(({ firstMs }) => firstMs >= backAtMs);
   const fresh = late.filter(({ accepted, ackedMs }) => accepted && ackedMs >= backAtMs);
   const counted = fresh.length > 0 ? fresh : late;
