@@ -157,8 +157,11 @@ export class HistoryAudit {
     const entry = entryOf(counts);
     await transaction(pool, async (db) => await appendEntry(db, entry, { clock, randomBytes }));
     const { requestId: request_id, type: operation, actor } = entry;
-    const { of, payloads, requests } = counts;
-    const { namespace } = of;
+    const {
+      of: { namespace },
+      payloads,
+      requests,
+    } = counts;
     log.info({ request_id, actor, operation, namespace, payloads, requests }, "history read by an operator");
   }
 }

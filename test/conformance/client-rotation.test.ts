@@ -4,20 +4,18 @@ import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FileCredentialStore, parseCredential } from "../../src/client/file-credential-store.ts";
 import type { Fetch, Warning } from "../../src/client/runtime.ts";
 import { SignetClient } from "../../src/client/signet-client.ts";
 import type { StoredCredential } from "../../src/client/succession.ts";
 import { useTestApi } from "../support/api.ts";
-import { answerOf, CHILD_TEST_MS } from "../support/child-answer.ts";
+import { answerOf } from "../support/child-answer.ts";
 import { provision, type Provisioned } from "../support/factories.ts";
 import { sql } from "../support/tenant.ts";
 
 const DAY_MS = 86_400_000;
 const PROGRAM = join(import.meta.dirname, "..", "integration", "client", "rotation-process.ts");
-
-vi.setConfig({ testTimeout: CHILD_TEST_MS });
 
 const api = useTestApi();
 /** Every secret that was given out: none of them may be in the log. */

@@ -7,7 +7,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { newId } from "../../src/domain/ids.ts";
 import { useTestApi } from "../support/api.ts";
-import { CHILD_TEST_MS } from "../support/child-answer.ts";
 import { Asking, EDGE_SCOPE, type EdgeChild, startEdgeProcesses } from "../support/edge-processes.ts";
 import { eventually } from "../support/eventually.ts";
 import { accessToken, grant, provision, type Provisioned } from "../support/factories.ts";
@@ -33,16 +32,12 @@ const api = useTestApi({
     return database;
   },
 });
-const made = useStarted(
-  "the edges",
-  async () => {
-    const port = Number(new URL(database.url).port);
-    proxy = await startTcpProxy(port);
-    const direct = Array.from({ length: EDGES - 1 }, () => port);
-    return await startEdgeProcesses({ api, databasePorts: [proxy.port, ...direct] });
-  },
-  CHILD_TEST_MS,
-);
+const made = useStarted("the edges", async () => {
+  const port = Number(new URL(database.url).port);
+  proxy = await startTcpProxy(port);
+  const direct = Array.from({ length: EDGES - 1 }, () => port);
+  return await startEdgeProcesses({ api, databasePorts: [proxy.port, ...direct] });
+});
 afterAll(async () => await proxy?.close());
 
 /** Who keeps the token, so that it can be seen that an edge serves; and who loses it. */

@@ -40,7 +40,6 @@ const processes = useStarted(
   "the processes",
   async () =>
     await startScrapedProcesses(world.current, { SIGNET_LOG_LEVEL: "debug", SIGNET_TOKEN_FAILURES: "2" }),
-  240_000,
 );
 let directory: string;
 let environment: Record<string, string>;

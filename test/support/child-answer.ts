@@ -2,8 +2,6 @@
 import type { ChildProcess } from "node:child_process";
 import { eventually } from "./eventually.ts";
 
-/** What a test that starts processes may take in all. */
-export const CHILD_TEST_MS = 300_000;
 /** Long enough for a machine with far more to do than this. */
 const PATIENCE_MS = 180_000;
 

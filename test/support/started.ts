@@ -5,17 +5,15 @@ import { afterAll, beforeAll } from "vitest";
  * Something for the file or `describe` that calls this: started before its tests, closed after them.
  *
  * @param what names it, for whoever asks too early
- * @param withinMs how long the start may take, where that is longer than for other hooks
  */
 export function useStarted<T extends { close(): Promise<void> }>(
   what: string,
   start: () => Promise<T>,
-  withinMs?: number,
 ): { readonly current: T } {
   let started: T | undefined;
   beforeAll(async () => {
     started = await start();
-  }, withinMs);
+  });
   afterAll(async () => {
     await started?.close();
   });

@@ -1,20 +1,13 @@
 /** A tenant whose deliveries are held: they wait, use up no attempt, and go on when it is released. */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { setTenantHold } from "../../src/database/repositories/tenants.ts";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
 import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/receiver-server.ts";
+import { useStarted } from "../support/started.ts";
 import { useWorld } from "../support/world.ts";
 
 const made = useWorld();
-let worker: WorkerProcess;
-
-beforeAll(async () => {
-  worker = await made.current.startWorker();
-});
-afterAll(async () => {
-  await worker.close();
-});
+useStarted("a worker", async () => await made.current.startWorker());
 
 /** Whether an activity of that name has completed in any run of the chain: a run may continue as new after it. */
 async function hasCarriedOut(workflowId: string, activity: string): Promise<boolean> {

@@ -1,19 +1,12 @@
 /** A secret that cannot be opened is our fault, not the receiver's: what needs it waits, and goes out once it can. */
-import { afterAll, beforeAll, expect, test } from "vitest";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
+import { expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/receiver-server.ts";
+import { useStarted } from "../support/started.ts";
 import { useWorld } from "../support/world.ts";
 
 const made = useWorld({ retryWindowMs: 60_000 });
-let worker: WorkerProcess;
-
-beforeAll(async () => {
-  worker = await made.current.startWorker();
-});
-afterAll(async () => {
-  await worker.close();
-});
+useStarted("a worker", async () => await made.current.startWorker());
 
 async function setSecret(endpointId: string, secret: string): Promise<string> {
   const { rows } = await made.current.sql.query<{ before: string }>(

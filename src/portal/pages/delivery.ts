@@ -3,7 +3,6 @@ import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../api/schemas/common.ts";
 import type { SignetServer } from "../../api/types.ts";
 import type { Attempt, Delivery } from "../../client/deliveries.ts";
-import type { Endpoint } from "../../client/endpoints.ts";
 import { rawMember } from "../../api/raw-json.ts";
 import { ATTEMPT_MAX as ATTEMPTS } from "../../domain/retry-schedule.ts";
 import { SEE_OTHER } from "../context.ts";
@@ -22,7 +21,7 @@ import {
   deliveryBadge,
   lastAnswer,
 } from "./delivery-parts.ts";
-import { ENDPOINTS } from "./endpoint-parts.ts";
+import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
 
 const DONE = {
   tested: "The test event is on its way.",
@@ -269,7 +268,7 @@ async function deliveryPage(
     api.get<{ readonly data: readonly Attempt[] }>(`${path}/attempts`),
   ]);
   const [endpoint, event = ""] = await Promise.all([
-    ifThere(api.get<Endpoint>(`/v1/webhooks/endpoints/${delivery.endpoint_id}`)),
+    ifThere(getEndpoint(visit, delivery.endpoint_id)),
     visit.can("events:read") ? ifThere(api.text(`/v1/events/${delivery.event_id}`)) : undefined,
   ]);
   return {

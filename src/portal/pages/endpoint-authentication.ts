@@ -77,27 +77,20 @@ export function authenticationBody(
   return { type: choice, ...Object.fromEntries(given) };
 }
 
-/**
- * A refusal with the API's words beside the fields of the chosen kind. The schema tries every kind: what it says of the
- * others is of no use.
- */
+/** A refusal with the API's words beside the fields of the chosen kind. */
 export function authenticationRefusal(error: SignetError, { authentication: choice }: AuthenticationFields) {
   const problems = (error.extensions["errors"] ?? []) as readonly FieldProblem[];
   if (!problems.some(({ pointer }) => pointer.startsWith("/authentication")) || !isKind(choice)) {
     return error;
   }
   const fields: Readonly<Record<string, FieldName>> = KINDS[choice];
-  const told = problems.flatMap((problem) => {
-    const [, top, member = ""] = problem.pointer.split("/");
-    const field = fields[member];
-    if (top !== "authentication") {
-      return [problem];
-    }
-    return field === undefined || problem.code === "unknown_member"
-      ? []
-      : [{ ...problem, pointer: `/${field}` }];
-  });
-  return told.length === 0 ? error : validationFailed(told);
+  return validationFailed(
+    problems.map((problem) => {
+      const [, top, member = ""] = problem.pointer.split("/");
+      const field = top === "authentication" ? fields[member] : undefined;
+      return field === undefined ? problem : { ...problem, pointer: `/${field}` };
+    }),
+  );
 }
 
 /** An authentication in words, without its secrets. */

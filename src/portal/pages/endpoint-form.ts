@@ -1,6 +1,6 @@
 /** The form of an endpoint's settings, and the page it stands on. */
 import type { JsonText } from "../../api/in-process.ts";
-import type { Authentication, Endpoint } from "../../client/endpoints.ts";
+import type { Authentication } from "../../client/endpoints.ts";
 import type { EventType } from "../../client/event-types.ts";
 import type { SignetError } from "../../errors.ts";
 import type { ListAnswer } from "../context.ts";
@@ -19,7 +19,7 @@ import {
   type AuthenticationFields,
   authenticationRefusal,
 } from "./endpoint-authentication.ts";
-import { ENDPOINTS } from "./endpoint-parts.ts";
+import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
 import { settingsBody, SETTINGS_FIELDS, settingsFields, type SettingsFields } from "./endpoint-settings.ts";
 
 /** Field values as they were typed. */
@@ -126,8 +126,8 @@ async function knownTypes({ api }: Visit): Promise<string[]> {
   return data.map(({ name }) => name);
 }
 
-async function authenticationOf({ api }: Visit, id: string): Promise<Authentication | null> {
-  return (await api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`)).authentication;
+async function authenticationOf(visit: Visit, id: string): Promise<Authentication | null> {
+  return (await getEndpoint(visit, id)).authentication;
 }
 
 /**

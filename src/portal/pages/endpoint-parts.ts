@@ -2,8 +2,14 @@
 import type { Endpoint } from "../../client/endpoints.ts";
 import { html, type Part } from "../html.ts";
 import { badge } from "../parts.ts";
+import type { Visit } from "../visit.ts";
 
 export const ENDPOINTS = "/portal/endpoints";
+
+/** An endpoint, by the API. @throws SignetError NOT_FOUND */
+export async function getEndpoint({ api }: Pick<Visit, "api">, id: string): Promise<Endpoint> {
+  return await api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
+}
 
 /** The state, by colour and word. */
 export function stateBadge({ state }: Pick<Endpoint, "state">): Part {

@@ -14,7 +14,7 @@ import type { PortalParts } from "../page-parts.ts";
 import { buttonForm, facts, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { endpointFact, ENDPOINTS } from "./endpoint-parts.ts";
+import { endpointFact, ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
 import {
   FAILURES,
   gradeBadge,
@@ -29,10 +29,6 @@ import {
 const GRADING = { portal: ["webhooks:read", "webhooks:write"] };
 
 const gradesPath = (id: string): string => `${ENDPOINTS}/${id}/grades`;
-
-async function readEndpoint({ api }: Visit, id: string): Promise<Endpoint> {
-  return await api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
-}
 
 /** The button, or why there is none. */
 function gradeButton(visit: Visit, { id, state }: Endpoint, again = false): Html {
@@ -75,7 +71,7 @@ async function listPage(
 ): Promise<PageContent> {
   const after = cursor === undefined ? "" : `?cursor=${encodeURIComponent(cursor)}`;
   const [endpoint, { data, next_cursor: next }] = await Promise.all([
-    readEndpoint(visit, id),
+    getEndpoint(visit, id),
     visit.api.get<ListAnswer<GradeSummary>>(`/v1/webhooks/endpoints/${id}/grades${after}`),
   ]);
   return {
@@ -116,7 +112,7 @@ function progressPart(grade: Grade, path: string): Part {
 
 async function gradePage(visit: Visit, id: string, gradeId: string): Promise<PageContent> {
   const [endpoint, grade] = await Promise.all([
-    readEndpoint(visit, id),
+    getEndpoint(visit, id),
     visit.api.get<Grade>(`/v1/webhooks/endpoints/${id}/grades/${gradeId}`),
   ]);
   const { report, failure } = grade;

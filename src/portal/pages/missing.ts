@@ -15,7 +15,7 @@ import type { PortalParts } from "../page-parts.ts";
 import { facts, formFields, instant } from "../parts.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { endpointFact, ENDPOINTS, missingPath } from "./endpoint-parts.ts";
+import { endpointFact, ENDPOINTS, getEndpoint, missingPath } from "./endpoint-parts.ts";
 import { NUMBER_ATTRIBUTES, numberMember } from "./endpoint-settings.ts";
 import { REPLAYS } from "./replays.ts";
 
@@ -111,7 +111,7 @@ async function searchPage(
   values: MissingFields,
   error?: SignetError,
 ): Promise<PageContent> {
-  const endpoint = await visit.api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
+  const endpoint = await getEndpoint(visit, id);
   const errors = fieldErrors(error);
   return {
     title: "Events it never got",
@@ -140,7 +140,7 @@ async function countPage(
     total,
   }: { readonly values: MissingFields; readonly typed: MissingFields; readonly total: number },
 ): Promise<PageContent> {
-  const endpoint = await visit.api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
+  const endpoint = await getEndpoint(visit, id);
   const errors = fieldErrors();
   const { since, until, rate_per_second: rate = "" } = values;
   const hidden = Object.entries({ since, until, rate_per_second: rate });

@@ -2,7 +2,6 @@
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../api/schemas/common.ts";
 import type { SignetServer } from "../../api/types.ts";
-import type { Endpoint } from "../../client/endpoints.ts";
 import type { ReplayJob } from "../../client/replays.ts";
 import type { SignetError } from "../../errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
@@ -14,7 +13,7 @@ import { badge, buttonForm, facts, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { DEAD_LETTERS } from "./delivery-parts.ts";
-import { endpointFact } from "./endpoint-parts.ts";
+import { endpointFact, getEndpoint } from "./endpoint-parts.ts";
 
 export const REPLAYS = "/portal/replays";
 
@@ -60,8 +59,8 @@ const WORDS = {
   },
 } as const;
 
-async function endpointOf({ api }: Visit, id: string): Promise<readonly [string, Part]> {
-  const asked = await refused(api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`));
+async function endpointOf(visit: Visit, id: string): Promise<readonly [string, Part]> {
+  const asked = await refused(getEndpoint(visit, id));
   return "answer" in asked ? endpointFact(asked.answer) : ["Endpoint", "deleted"];
 }
 

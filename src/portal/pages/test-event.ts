@@ -6,7 +6,6 @@ import { Closed, IdParams, OneOf } from "../../api/schemas/common.ts";
 import { EVENT_TYPE } from "../../api/schemas/endpoints.ts";
 import type { SignetServer } from "../../api/types.ts";
 import type { Delivery } from "../../client/deliveries.ts";
-import type { Endpoint } from "../../client/endpoints.ts";
 import type { EventType } from "../../client/event-types.ts";
 import { type SignetError, validationFailed } from "../../errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
@@ -20,7 +19,7 @@ import { fieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { DELIVERIES } from "./delivery-parts.ts";
 import { endpointPage } from "./endpoint.ts";
-import { endpointFact, ENDPOINTS } from "./endpoint-parts.ts";
+import { endpointFact, ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
 import { jsonMember } from "./endpoint-settings.ts";
 
 const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
@@ -61,10 +60,7 @@ async function eventPage(
   id: string,
   { fields, error }: { readonly fields?: EventFields; readonly error?: SignetError },
 ): Promise<PageContent> {
-  const [endpoint, types] = await Promise.all([
-    visit.api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`),
-    catalogue(visit),
-  ]);
+  const [endpoint, types] = await Promise.all([getEndpoint(visit, id), catalogue(visit)]);
   // One that the endpoint takes, and that has an example.
   const takes = (name: string): boolean => endpoint.events.includes("*") || endpoint.events.includes(name);
   const first = types.find(({ name, examples }) => takes(name) && examples.length > 0)?.name;

@@ -1,49 +1,22 @@
 /** A tenant's commands that follow, export and hold credentials: the real binary against a real service. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Environment } from "../../../src/config.ts";
+import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
-import { provision } from "../../support/factories.ts";
 import { freePort } from "../../support/free-port.ts";
 import { runProcess } from "../../support/processes.ts";
-import { type Run, startSignet } from "../../support/signet-command.ts";
+import { startSignet } from "../../support/signet-command.ts";
 import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { useTenantCommands } from "../../support/tenant-commands.ts";
 
 const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
 
-let directory: string;
-let environment: Environment;
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), "signet-cli-"));
-  const client = await provision(api, {
-    scopes: [...WEBHOOK_SCOPES, "credentials:read", "credentials:write", "credentials:revoke"],
-  });
-  environment = {
-    SIGNET_API_URL: api.publicUrl,
-    SIGNET_CLIENT_ID: client.clientId,
-    SIGNET_CLIENT_SECRET: client.clientSecret,
-    SIGNET_HOME: directory,
-    SIGNET_CONFIG_DIR: join(directory, "config"),
-  };
-});
-
-afterAll(async () => {
-  await rm(directory, { recursive: true, force: true });
-});
-
-async function signet(...line: readonly string[]): Promise<Run> {
-  return await startSignet(line, environment, "").ended;
-}
-
-async function json<T = Record<string, unknown>>(...line: readonly string[]): Promise<T> {
-  const run = await signet(...line, "--json");
-  expect(run).toMatchObject({ code: 0, stderr: "" });
-  return JSON.parse(run.stdout) as T;
-}
+const { terminal, signet, json } = useTenantCommands(api, [
+  ...WEBHOOK_SCOPES,
+  "credentials:read",
+  "credentials:write",
+  "credentials:revoke",
+]);
 
 interface Identified {
   readonly id: string;
@@ -62,7 +35,7 @@ async function deadEndpoint(type: string, team: string): Promise<string> {
 
 test("dlq export prints every letter as it was published, by endpoint and by metadata", async () => {
   const endpoint = await deadEndpoint("export.letter", "export");
-  const token = (await signet("token")).stdout.trim();
+  const token = (await signet(["token"])).stdout.trim();
   const data = '{"big":1152921504606846977,"exact":1.0,"b":1,"a":2}';
   const published = await fetch(`${api.publicUrl}/v1/events`, {
     method: "POST",
@@ -71,12 +44,12 @@ test("dlq export prints every letter as it was published, by endpoint and by met
   });
   expect(published.status).toBe(202);
   for (const chosen of [["--endpoint", endpoint], ["--metadata", "team=export"], []]) {
-    const run = await signet("dlq", "export", ...chosen);
+    const run = await signet(["dlq", "export", ...chosen]);
     expect(run).toMatchObject({ code: 0, stderr: "" });
     expect(run.stdout).toMatch(/^[^\n]+\n$/);
     expect(run.stdout).toContain(`"data":${data}`);
   }
-  expect(await signet("dlq", "export", "--metadata", "team=other")).toEqual({
+  expect(await signet(["dlq", "export", "--metadata", "team=other"])).toEqual({
     code: 0,
     stdout: "",
     stderr: "",
@@ -86,7 +59,7 @@ test("dlq export prints every letter as it was published, by endpoint and by met
   });
   const listed = await json<{ data: Identified[] }>("delivery", "list", "--metadata", "team=export");
   expect(listed.data).toHaveLength(1);
-  expect(await signet("dlq", "list", "--metadata", "team")).toMatchObject({ code: 2, stdout: "" });
+  expect(await signet(["dlq", "list", "--metadata", "team"])).toMatchObject({ code: 2, stdout: "" });
 });
 
 test("a reader that leaves early is no crash", async () => {
@@ -95,13 +68,14 @@ test("a reader that leaves early is no crash", async () => {
     type: "left.early",
     data: { text: "x".repeat(50_000) },
   }));
-  const token = (await signet("token")).stdout.trim();
+  const token = (await signet(["token"])).stdout.trim();
   await fetch(`${api.publicUrl}/v1/events`, {
     method: "POST",
     headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
     body: JSON.stringify({ events }),
   });
   const main = join(import.meta.dirname, "..", "..", "..", "src", "bootstrap.mjs");
+  const { directory, environment } = terminal.current;
   const errors = join(directory, "errors");
   const output = await runProcess({
     command: [
@@ -119,8 +93,7 @@ test("delivery tail prints what changes, of what was asked for, until it has eno
   const endpoint = await deadEndpoint("tail.dead", "tail");
   const running = startSignet(
     ["delivery", "tail", "--state", "DEAD_LETTERED", "--endpoint", endpoint, "--count", "1", "--json"],
-    environment,
-    "",
+    terminal.current.environment,
   );
   let over = false;
   const ended = running.ended.finally(() => (over = true));
@@ -133,20 +106,20 @@ test("delivery tail prints what changes, of what was asked for, until it has eno
   const run = await ended;
   expect(run).toMatchObject({ code: 0, stderr: "" });
   expect(JSON.parse(run.stdout)).toMatchObject({ endpoint_id: endpoint, state: "DEAD_LETTERED" });
-  expect(await signet("delivery", "tail", "--count", "some")).toMatchObject({ code: 2 });
+  expect(await signet(["delivery", "tail", "--count", "some"])).toMatchObject({ code: 2 });
 });
 
 test("a tenant lists, shows, makes, rotates and revokes its own credentials", async () => {
   const made = await json<Identified & { client_secret: string }>("credential", "own", "create");
   expect(made.client_secret).toMatch(/^sgn_/);
-  const table = await signet("credential", "own", "list");
+  const table = await signet(["credential", "own", "list"]);
   expect(table.stdout).toMatch(/^ID +CLIENT_ID +PRINCIPAL_ID +STATE +DUE_AT +OVERDUE +ENDS_AT +CREATED_AT\n/);
   expect(table.stdout).toContain(made.id);
   const shown = await json<{ versions: object[] }>("credential", "own", "show", made.id);
   expect(shown).toMatchObject({ id: made.id, versions: [{ version: 1 }] });
   expect(JSON.stringify(shown)).not.toContain(made.client_secret);
 
-  const next = await signet("credential", "own", "rotate", made.id, "--overlap", "60");
+  const next = await signet(["credential", "own", "rotate", made.id, "--overlap", "60"]);
   expect(next).toMatchObject({ code: 0, stderr: expect.stringContaining("never again") as string });
   const id = /^id +(crd_\w+)$/m.exec(next.stdout)?.[1] ?? "";
   expect(await json("credential", "own", "show", made.id)).toMatchObject({ replaced_by: id });
@@ -156,27 +129,27 @@ test("a tenant lists, shows, makes, rotates and revokes its own credentials", as
   expect(await json("credential", "own", "require-signature", id, "on")).toMatchObject({
     signature_required: true,
   });
-  expect(await signet("credential", "own", "require-signature", id, "maybe")).toMatchObject({ code: 2 });
+  expect(await signet(["credential", "own", "require-signature", id, "maybe"])).toMatchObject({ code: 2 });
   await json("credential", "own", "require-signature", id, "off");
   expect(await json("credential", "own", "signing-secret", "revoke", id)).toMatchObject({
     data: [{ version: 1, state: "REVOKED" }],
   });
   expect(await json("credential", "own", "revoke", id, "--reason", "tried")).toHaveProperty("revocation_id");
   expect(await json("credential", "own", "show", id)).toMatchObject({ state: "REVOKED" });
-  expect(await signet("credential", "own", "revoke", "crd_000000000000000000000000")).toMatchObject({
+  expect(await signet(["credential", "own", "revoke", "crd_000000000000000000000000"])).toMatchObject({
     code: 3,
   });
 });
 
 test("a command line that was not understood is told where to look, and the version is there to be asked for", async () => {
-  expect(await signet("endpoint", "lst")).toMatchObject({
+  expect(await signet(["endpoint", "lst"])).toMatchObject({
     code: 2,
     stdout: "",
     stderr: "signet: unknown command 'lst'\n(Did you mean list?)\n`signet endpoint --help` says more.\n",
   });
-  expect(await signet("credential", "list")).toMatchObject({
+  expect(await signet(["credential", "list"])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("`signet credential list --help`") as string,
   });
-  expect((await signet("--version")).stdout).toMatch(/^\d+\.\d+\.\d+\S*\n$/);
+  expect((await signet(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\S*\n$/);
 });

@@ -1,47 +1,17 @@
 /** A tenant's commands: the real binary against a real service. */
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Environment } from "../../../src/config.ts";
+import { describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
-import { provision, type Provisioned } from "../../support/factories.ts";
+import { provision } from "../../support/factories.ts";
 import { freePort } from "../../support/free-port.ts";
-import { type Run, startSignet } from "../../support/signet-command.ts";
 import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { useTenantCommands } from "../../support/tenant-commands.ts";
 
 const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
 
-let directory: string;
-let client: Provisioned;
-let environment: Environment;
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), "signet-cli-"));
-  client = await provision(api, { scopes: [...WEBHOOK_SCOPES, "compliance:read"] });
-  environment = {
-    SIGNET_API_URL: api.publicUrl,
-    SIGNET_CLIENT_ID: client.clientId,
-    SIGNET_CLIENT_SECRET: client.clientSecret,
-    SIGNET_HOME: directory,
-    SIGNET_CONFIG_DIR: join(directory, "config"),
-  };
-});
-
-afterAll(async () => {
-  await rm(directory, { recursive: true, force: true });
-});
-
-async function signet(line: readonly string[], more: Environment = {}, input = ""): Promise<Run> {
-  return await startSignet(line, { ...environment, ...more }, input).ended;
-}
-
-async function json<T = Record<string, unknown>>(...line: readonly string[]): Promise<T> {
-  const run = await signet([...line, "--json"]);
-  expect(run).toMatchObject({ code: 0, stderr: "" });
-  return JSON.parse(run.stdout) as T;
-}
+const { terminal, signet, json } = useTenantCommands(api, [...WEBHOOK_SCOPES, "compliance:read"]);
 
 interface Identified {
   readonly id: string;
@@ -204,11 +174,14 @@ test("a dead letter is found, exported, counted and replayed as a job", async ()
 });
 
 describe("who a command is", () => {
-  const credentialJson = (): string =>
-    JSON.stringify({ client_id: client.clientId, client_secret: client.clientSecret, version: 1 });
+  const credentialJson = (): string => {
+    const { clientId: client_id, clientSecret: client_secret } = terminal.current.client;
+    return JSON.stringify({ client_id, client_secret, version: 1 });
+  };
   const nobody = { SIGNET_CLIENT_ID: "", SIGNET_CLIENT_SECRET: "" };
 
   test("nobody, until a login whose credential works; its files are their owner's alone", async () => {
+    const { client, directory } = terminal.current;
     const refused = await signet(["whoami"], nobody);
     expect(refused).toMatchObject({ code: 4, stdout: "" });
     expect(refused.stderr).toContain("signet login");
@@ -239,6 +212,7 @@ describe("who a command is", () => {
   });
 
   test("a profile by name wins over the environment; a name cannot leave the directory", async () => {
+    const { client } = terminal.current;
     const login = ["login", "--profile", "second", "--client-id", client.clientId];
     expect((await signet(login, {}, `${client.clientSecret}\n`)).code).toBe(0);
     const shown = await signet(["whoami", "--profile", "second", "--json"], { SIGNET_CLIENT_ID: "cl_other" });
@@ -248,7 +222,7 @@ describe("who a command is", () => {
   });
 
   test("in development the demo's tenant, never in production", async () => {
-    const file = join(directory, "demo.json");
+    const file = join(terminal.current.directory, "demo.json");
     await writeFile(file, credentialJson(), { mode: 0o600 });
     const shown = await signet(["whoami", "--json"], nobody);
     expect(JSON.parse(shown.stdout)).toMatchObject({ credential: `the demo tenant of ${file}` });
@@ -318,6 +292,7 @@ describe("exit codes", () => {
 
 test("bash completes commands, options and values, and knows every command", async () => {
   const script = (await signet(["completion", "bash"])).stdout;
+  const { directory } = terminal.current;
   const file = join(directory, "completion.bash");
   await writeFile(file, script);
   expect(await readFile(file, "utf8")).toContain("'signet endpoint secret rotate'");

@@ -4,17 +4,15 @@ import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FileCredentialStore, parseCredential } from "../../../src/client/file-credential-store.ts";
-import { answerOf, CHILD_TEST_MS } from "../../support/child-answer.ts";
+import { answerOf } from "../../support/child-answer.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
 } from "../../support/rotating-server.ts";
-
-vi.setConfig({ testTimeout: CHILD_TEST_MS });
 
 const PROGRAM = join(import.meta.dirname, "rotation-process.ts");
 

@@ -2,14 +2,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
-import { answerOf, CHILD_TEST_MS } from "../../support/child-answer.ts";
+import { answerOf } from "../../support/child-answer.ts";
 import { freePort } from "../../support/free-port.ts";
 import { bearer } from "../../support/factories.ts";
 import { createEndpoint, createTenant, type Json, sql } from "../../support/tenant.ts";
-
-vi.setConfig({ testTimeout: CHILD_TEST_MS });
 
 const api = useTestApi();
 const MAIN = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));

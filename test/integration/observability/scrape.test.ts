@@ -13,11 +13,7 @@ const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const PROCESSES: readonly ProcessName[] = ["api", "worker", "edge"];
 
 const world = useWorld();
-const processes = useStarted(
-  "the processes",
-  async () => await startScrapedProcesses(world.current),
-  180_000,
-);
+const processes = useStarted("the processes", async () => await startScrapedProcesses(world.current));
 
 /** Families by name, with their types. */
 function familiesOf(text: string): ReadonlyMap<string, string> {
