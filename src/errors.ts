@@ -85,6 +85,11 @@ export class SignetError extends Error {
   }
 }
 
+/** The 404 of an address that is none. */
+export function nothingHere(): SignetError {
+  return new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
+}
+
 /** A 422 that names every bad field. */
 export function validationFailed(errors: readonly FieldProblem[]): SignetError {
   return new SignetError("VALIDATION_FAILED", {

@@ -1,7 +1,7 @@
 /** What the small HTTP servers of the processes, the command line and the demo have in common. */
 import type { IncomingMessage, Server } from "node:http";
 import type { Server as HttpsServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { ListenAddress } from "./settings/setting.ts";
 
 /** Listens; resolves with the address that it got, where port 0 is any that is free. */
@@ -23,6 +23,27 @@ export async function closeAtOnce(server: Server): Promise<void> {
   });
   server.closeAllConnections();
   await closed;
+}
+
+/** Code of the error that {@link answerAll} makes of CONNECT. */
+export const TUNNEL_WANTED = "TUNNEL_WANTED";
+
+/**
+ * Takes from Node what it answers in words of its own, or closes without one: an expectation other than
+ * `100-continue`, which RFC 9110 section 10.1.1 lets pass like any header, and CONNECT.
+ *
+ * @param refuse what answers to that which is no request
+ */
+export function answerAll(
+  server: Server | HttpsServer,
+  refuse: (error: NodeJS.ErrnoException, socket: Socket) => void,
+): void {
+  server.on("checkExpectation", (request, response) => {
+    server.emit("request", request, response);
+  });
+  server.on("connect", (_request, socket: Socket) => {
+    refuse(Object.assign(new Error("CONNECT"), { code: TUNNEL_WANTED }), socket);
+  });
 }
 
 /**

@@ -220,7 +220,7 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
     remedies: ["Put large data elsewhere and send its address.", "Send smaller batches."],
   },
   URI_TOO_LONG: {
-    meaning: "The address is too long.",
+    meaning: "The path and query are longer than 8,192 characters.",
     causes: ["A list of ids or a filter is in the query."],
     remedies: ["Ask for less at a time."],
   },

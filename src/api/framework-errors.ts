@@ -1,13 +1,12 @@
 /** Turns whatever was thrown into an error of the catalogue, so that nothing of the framework or the database shows. */
 import type { FastifyError } from "fastify";
 import { isDatabaseAway } from "../database/errors.ts";
-import { type ErrorCode, invalidParameters, SignetError, validationFailed } from "../errors.ts";
+import { type ErrorCode, invalidParameters, nothingHere, SignetError, validationFailed } from "../errors.ts";
+import { uriTooLong } from "./uri-length.ts";
 import { fieldProblems } from "./validation.ts";
 
 const FRAMEWORK_CODES: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
   FST_ERR_BAD_URL: { code: "INVALID_REQUEST", detail: "The path is not well formed." },
-  // A parameter that long is no id of ours.
-  FST_ERR_MAX_PARAM_LENGTH: { code: "NOT_FOUND", detail: "There is nothing at this address." },
   FST_ERR_CTP_BODY_TOO_LARGE: {
     code: "PAYLOAD_TOO_LARGE",
     detail: "The body is larger than this address takes.",
@@ -32,7 +31,7 @@ function schemaError(error: FastifyError): SignetError {
   }
   if (error.validationContext === "params") {
     // An id that cannot exist is answered like one that does not.
-    return new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
+    return nothingHere();
   }
   const part = error.validationContext === "headers" ? "Header" : "Query parameter";
   return invalidParameters(problems, part);
@@ -46,6 +45,9 @@ export function toSignetError(thrown: unknown): SignetError {
   const error = thrown as Partial<FastifyError>;
   if (error.validation !== undefined) {
     return schemaError(error as FastifyError);
+  }
+  if (error.code === "FST_ERR_MAX_PARAM_LENGTH") {
+    return uriTooLong(thrown);
   }
   const known = error.code === undefined ? undefined : FRAMEWORK_CODES[error.code];
   if (known !== undefined) {

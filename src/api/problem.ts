@@ -35,6 +35,8 @@ export function requestPath(request: FastifyRequest): string {
 /** Answers with the problem document of `error`. */
 export function sendProblem(reply: FastifyReply, error: SignetError, baseUrl: string): FastifyReply {
   const { request } = reply;
+  // What is too long to be read is too long to be repeated.
+  const path = error.code === "URI_TOO_LONG" ? undefined : requestPath(request);
   return reply
     .code(error.status)
     .headers(error.headers)
@@ -42,5 +44,5 @@ export function sendProblem(reply: FastifyReply, error: SignetError, baseUrl: st
     .header("cache-control", "no-store")
     .type(PROBLEM_JSON)
     .serializer(JSON.stringify)
-    .send(problemDocument(error, { baseUrl, requestId: request.id, path: requestPath(request) }));
+    .send(problemDocument(error, { baseUrl, requestId: request.id, path }));
 }

@@ -8,6 +8,7 @@ import {
   type ClientIdentification,
   createClientIdentification,
 } from "../mutual-tls/client-identification.ts";
+import { answerAll } from "../http-server.ts";
 import type { Logger } from "../observability/logger.ts";
 import { collectAllowedMethods } from "./plugins/allowed-methods.ts";
 import { BODY_LIMIT, installBodyParsing } from "./plugins/body-parsing.ts";
@@ -19,6 +20,7 @@ import { decorateSignedRequests } from "./plugins/ingress-validator.ts";
 import { installRequestHygiene, parseQueryString } from "./plugins/request-hygiene.ts";
 import { installRouteDeclarations, type RouteGuards } from "./plugins/route-declarations.ts";
 import type { SignetServer } from "./types.ts";
+import { URI_MAX } from "./uri-length.ts";
 import { compileValidator } from "./validation.ts";
 
 export interface ServerOptions {
@@ -48,6 +50,7 @@ export function createServer(options: ServerOptions): SignetServer {
   const loggerInstance: FastifyBaseLogger = options.log;
   const newRequestId = (): string => newId("request", clock.now(), randomBytes);
   const clients = options.clients ?? createClientIdentification({ production: false, clock });
+  const refuse = createClientErrorHandler(baseUrl, newRequestId);
   const server: SignetServer = fastify({
     loggerInstance,
     // One line per failure is written by the error handler, with the request id; a child logger for each request
@@ -62,13 +65,15 @@ export function createServer(options: ServerOptions): SignetServer {
     exposeHeadRoutes: false,
     // Requests that arrive while the process stops are served, and their connections closed.
     return503OnClosing: false,
-    routerOptions: { querystringParser: parseQueryString },
+    // The names in our paths, and those of a data plane, are longer than the 100 characters that the router takes.
+    routerOptions: { querystringParser: parseQueryString, maxParamLength: URI_MAX },
     ...(options.rewriteUrl === undefined ? {} : { rewriteUrl: options.rewriteUrl }),
-    clientErrorHandler: createClientErrorHandler(baseUrl, newRequestId),
+    clientErrorHandler: refuse,
     frameworkErrors: (error, _request, reply) => {
       failRequest(error, reply, baseUrl);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
+  answerAll(server.server, refuse);
   server.decorateRequest("identity");
   server.decorateRequest("operator");
   decorateSignedRequests(server);

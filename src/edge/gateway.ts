@@ -21,7 +21,7 @@ import { API_BODY_LIMIT, API_ROUTES } from "./api-routes.ts";
 import { createClientCertHeaders } from "./client-cert.ts";
 import type { Dispatchers, Target, UpstreamConnections } from "./dispatchers.ts";
 import { registerProxiedRoutes } from "./proxied-routes.ts";
-import { checkRequest } from "./request-checks.ts";
+import { checkParameters, checkRequest } from "./request-checks.ts";
 import type { EdgeRoute, RouteTable, Upstream } from "./route-table.ts";
 
 /** What holds where the table says nothing else. */
@@ -169,6 +169,7 @@ export async function createGateway(
   server.decorateRequest("passage");
   server.addHook("onRequest", (request, _reply, done) => {
     checkRequest(request.raw);
+    checkParameters(request.params as Record<string, string>);
     done();
   });
   countRequests(server);

@@ -1,7 +1,7 @@
 /** What the edge refuses before it looks for a route: two servers could read it as two different requests. */
 import type { IncomingMessage } from "node:http";
 import { Transform, type Readable } from "node:stream";
-import { SignetError } from "../errors.ts";
+import { nothingHere, SignetError } from "../errors.ts";
 import { canonicalTarget } from "./canonical-target.ts";
 
 function invalid(detail: string): SignetError {
@@ -43,6 +43,20 @@ export function checkRequest(request: IncomingMessage): void {
   // An offer of HTTP/2 may be ignored (RFC 9113 section 3.1); whoever asks for another protocol waits for it.
   if (headers.upgrade !== undefined && headers.upgrade.toLowerCase() !== "h2c") {
     throw invalid("Connections cannot be upgraded here.");
+  }
+}
+
+/**
+ * A `{parameter}` of a route stands for a segment; the router takes none for an empty one. An upstream could read
+ * `/v1/models/` as the collection, which is another route and may need another scope.
+ *
+ * @throws SignetError `NOT_FOUND`
+ */
+export function checkParameters(parameters: Readonly<Record<string, string>>): void {
+  for (const name in parameters) {
+    if (parameters[name] === "" && name !== "*") {
+      throw nothingHere();
+    }
   }
 }
 

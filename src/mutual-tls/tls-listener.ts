@@ -9,6 +9,7 @@ import {
 } from "node:http";
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
+import { answerAll } from "../http-server.ts";
 
 /** A handshake that takes longer is given up: it holds memory and has sent nothing yet. */
 const HANDSHAKE_TIMEOUT_MS = 5_000;
@@ -56,6 +57,7 @@ export function createTlsServer(material: TlsMaterial, handler: ListenerHandler)
   // Whoever fails at the handshake speaks no HTTP that could be answered.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket) => socket.destroy());
   server.on("clientError", handler.clientError);
+  answerAll(server, handler.clientError);
   server.timeout = handler.idleTimeoutMs ?? 0;
   const timer = setInterval(
     () => server.setTicketKeys(randomBytes(TICKET_KEYS_BYTES)),
@@ -79,6 +81,7 @@ export function tlsContext(material: TlsMaterial) {
 export function createPlainServer(handler: ListenerHandler): Server {
   const server = createHttpServer(handler.timeouts, handler.request);
   server.on("clientError", handler.clientError);
+  answerAll(server, handler.clientError);
   server.timeout = handler.idleTimeoutMs ?? 0;
   return server;
 }

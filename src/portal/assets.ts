@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { Type } from "typebox";
 import { Closed } from "../api/schemas/common.ts";
 import type { SignetServer } from "../api/types.ts";
-import { SignetError } from "../errors.ts";
+import { nothingHere } from "../errors.ts";
 
 const DIRECTORY = new URL("./assets/", import.meta.url);
 const TYPES = { css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", svg: "image/svg+xml" };
@@ -56,7 +56,7 @@ export function loadAssets(): Assets {
         async ({ params: { file }, headers }, reply) => {
           const asset = served.get(file);
           if (asset === undefined) {
-            throw new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
+            throw nothingHere();
           }
           const zipped = /\bgzip\b/.test(headers["accept-encoding"] ?? "");
           return await reply

@@ -7,7 +7,7 @@ import type { onRequestAsyncHookHandler } from "fastify";
 import { toSignetError } from "../api/framework-errors.ts";
 import { operationOf } from "../api/plugins/authentication.ts";
 import type { SignetServer } from "../api/types.ts";
-import { SignetError } from "../errors.ts";
+import { nothingHere, SignetError } from "../errors.ts";
 import { scopeViolation } from "../oauth/bearer-errors.ts";
 import { loadAssets } from "./assets.ts";
 import type { PortalOptions } from "./context.ts";
@@ -76,7 +76,7 @@ export function createPortalGuard(
 
 function installFailures(scope: SignetServer, { send }: PortalParts): void {
   scope.setNotFoundHandler(() => {
-    throw new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
+    throw nothingHere();
   });
   scope.setErrorHandler((thrown, request, reply) => {
     const error = toSignetError(thrown);

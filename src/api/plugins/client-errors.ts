@@ -2,13 +2,45 @@
 import type { Socket } from "node:net";
 import { STATUS_CODES } from "node:http";
 import { type ErrorCode, SignetError } from "../../errors.ts";
+import { TUNNEL_WANTED } from "../../http-server.ts";
 import { PROBLEM_JSON, problemDocument } from "../problem.ts";
+import { uriTooLong } from "../uri-length.ts";
 
 const PARSER_CODES: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
   HPE_HEADER_OVERFLOW: { code: "HEADERS_TOO_LARGE", detail: "The headers are larger than 16 KiB." },
   HPE_CHUNK_EXTENSIONS_OVERFLOW: { code: "PAYLOAD_TOO_LARGE", detail: "The chunk extensions are too large." },
+  [TUNNEL_WANTED]: { code: "INVALID_REQUEST", detail: "CONNECT is for proxies; this is none." },
   ERR_HTTP_REQUEST_TIMEOUT: { code: "REQUEST_TIMEOUT", detail: "The request took too long to arrive." },
 };
+
+/** What Node tells of what its parser refused. */
+interface ParserFailure extends NodeJS.ErrnoException {
+  /** The piece of the stream that it happened in, and how far the parser came in it. */
+  readonly rawPacket?: Buffer;
+  readonly bytesParsed?: number;
+}
+
+/** Method and target, and no end of the line. */
+const ENDLESS_REQUEST_LINE = /^[A-Z-]{1,32} [^\n]*$/;
+
+/** Whether the address alone has filled the room for headers. Of one that came in pieces this cannot be said. */
+function isAddressTooLong({ code, rawPacket, bytesParsed }: ParserFailure): boolean {
+  return (
+    code === "HPE_HEADER_OVERFLOW" &&
+    rawPacket !== undefined &&
+    ENDLESS_REQUEST_LINE.test(rawPacket.toString("latin1", 0, bytesParsed))
+  );
+}
+
+function errorOf(failure: ParserFailure): SignetError {
+  if (isAddressTooLong(failure)) {
+    return uriTooLong(failure);
+  }
+  const known = PARSER_CODES[failure.code ?? ""];
+  return new SignetError(known?.code ?? "INVALID_REQUEST", {
+    detail: known?.detail ?? "This is not a well-formed HTTP request.",
+  });
+}
 
 /** Whether the socket is in the middle of an answer, which a second one would corrupt. */
 function isAnswering(socket: Socket): boolean {
@@ -16,20 +48,17 @@ function isAnswering(socket: Socket): boolean {
   return message?.headersSent === true;
 }
 
+/** Answers on a connection whose request no route can answer. */
+export type RefuseConnection = (error: NodeJS.ErrnoException, socket: Socket) => void;
+
 /** Makes Fastify's `clientErrorHandler`. */
-export function createClientErrorHandler(
-  baseUrl: string,
-  newRequestId: () => string,
-): (error: NodeJS.ErrnoException, socket: Socket) => void {
+export function createClientErrorHandler(baseUrl: string, newRequestId: () => string): RefuseConnection {
   return (failure, socket) => {
     if (!socket.writable || failure.code === "ECONNRESET" || isAnswering(socket)) {
       socket.destroy();
       return;
     }
-    const known = PARSER_CODES[failure.code ?? ""];
-    const error = new SignetError(known?.code ?? "INVALID_REQUEST", {
-      detail: known?.detail ?? "This is not a well-formed HTTP request.",
-    });
+    const error = errorOf(failure);
     const requestId = newRequestId();
     const body = JSON.stringify(problemDocument(error, { baseUrl, requestId }));
     const head = [

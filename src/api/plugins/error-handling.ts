@@ -1,6 +1,6 @@
 /** Every way in which a request can fail, answered in the form that the address has (security decisions J). */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { SignetError } from "../../errors.ts";
+import { nothingHere, SignetError } from "../../errors.ts";
 import { toSignetError } from "../framework-errors.ts";
 import { sendError } from "../oauth-errors.ts";
 import { requestPath } from "../problem.ts";
@@ -37,7 +37,7 @@ function logFailure(request: FastifyRequest, error: SignetError): void {
 function noSuchRoute(request: FastifyRequest, allowed: AllowedMethods): SignetError {
   const methods = allowed.of(requestPath(request));
   if (methods.length === 0) {
-    return new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
+    return nothingHere();
   }
   return new SignetError("METHOD_NOT_ALLOWED", {
     detail: `This address takes ${methods.join(", ")}.`,

@@ -7,6 +7,7 @@ import { SignetError } from "../../errors.ts";
 import { tokenMisplaced } from "../../oauth/bearer-errors.ts";
 import { type Pairs, readPairs } from "../query-string.ts";
 import type { SignetServer } from "../types.ts";
+import { URI_MAX, uriTooLong } from "../uri-length.ts";
 
 /** Name and value take one place each: 100 headers. */
 const RAW_HEADERS_MAX = 200;
@@ -110,6 +111,9 @@ function checkQuery(request: FastifyRequest): void {
 export function installRequestHygiene(server: SignetServer): void {
   server.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id);
+    if (request.url.length > URI_MAX) {
+      throw uriTooLong();
+    }
     checkHeaders(request.raw.rawHeaders);
     if (request.routeOptions.config.proxied !== true) {
       checkEncoding(request);

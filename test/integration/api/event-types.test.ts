@@ -39,6 +39,16 @@ async function withSchema(schema: unknown = SCHEMA): Promise<{ owner: Tenant; na
 }
 
 describe("the catalogue", () => {
+  test("a name may have 128 characters, and is found by them", async () => {
+    const name = `order.${"n".repeat(122)}`;
+    expect(await tenant.post(PATH, { name })).toMatchObject({ status: 201 });
+    expect(await tenant.get(`${PATH}/${name}`)).toMatchObject({ status: 200, body: { name } });
+    expect(await tenant.get(`${PATH}/${name}/versions`)).toMatchObject({ status: 200 });
+    const patched = await tenant.send("PATCH", `${PATH}/${name}`, { body: { description: "Long" } });
+    expect(patched).toMatchObject({ status: 200, body: { description: "Long" } });
+    expect(await tenant.send("DELETE", `${PATH}/${name}`)).toMatchObject({ status: 204 });
+  });
+
   test("keeps what a tenant says about a type, in its spelling", async () => {
     const name = aName();
     const raw = `{"name":"${name}","description":"Paid","schema":{"minProperties":1.0},"examples":[{"n":1.0,"big":9007199254740993}]}`;

@@ -81,6 +81,33 @@ test("headers of more than 16 KiB: 431", async () => {
 });
 
 test.each([
+  ["a path", `/v1/credentials/${"x".repeat(8_200)}`],
+  ["an unknown path", `/${"x".repeat(8_200)}`],
+  ["a query", `/v1/credentials?cursor=${"x".repeat(8_200)}`],
+  ["a path that no parser reads to its end", `/${"x".repeat(20_000)}`],
+])("%s of more than 8 KiB: 414, and the answer does not repeat it", async (_name, target) => {
+  const answer = await send(request(`GET ${target} HTTP/1.1`, HOST, `Authorization: Bearer ${token}`));
+  expectProblem(answer, 414, "URI_TOO_LONG");
+  expect(answer.body).not.toHaveProperty("instance");
+});
+
+test("an address that is long and none: 404", async () => {
+  const target = `/v1/credentials/${"x".repeat(8_000)}`;
+  const head = [HOST, `Authorization: Bearer ${token}`, CLOSE];
+  expectProblem(await send(request(`GET ${target} HTTP/1.1`, ...head)), 404, "NOT_FOUND");
+});
+
+test("an expectation that nobody knows is let pass like any header", async () => {
+  const { status, head } = await send(request("GET /healthz HTTP/1.1", HOST, "Expect: signet", CLOSE));
+  expect(status).toBe(200);
+  expect(head).toContain("x-request-id: req_");
+});
+
+test("CONNECT: 400, not silence", async () => {
+  expectProblem(await send(request("CONNECT a.example:443 HTTP/1.1", HOST)), 400, "INVALID_REQUEST");
+});
+
+test.each([
   ["no HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"],
   ["a bare line", "GET\r\n\r\n"],
   ["a space before the colon", request(LIST, HOST, "Authorization : Bearer x")],

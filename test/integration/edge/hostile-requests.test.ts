@@ -74,6 +74,22 @@ describe("paths do not get around the scope of a route:", () => {
     expect(edge.upstream.requests).toMatchObject([{ url: "/v1/inference/small%20one?q=%2e%2e" }]);
   });
 
+  test("a parameter stands for a segment, so it is not empty; a rest may be", async () => {
+    expect(status(await raw("GET /v1/inference/ HTTP/1.1"))).toBe(404);
+    expect(edge.upstream.requests).toEqual([]);
+    expect(status(await raw("GET /v1/telemetry/ HTTP/1.1"))).toBe(200);
+    expect(edge.upstream.requests).toMatchObject([{ url: "/v1/telemetry/" }]);
+  });
+
+  test("a parameter may be as long as an address, and an address has an end", async () => {
+    const long = `/v1/inference/${"m".repeat(8_000)}`;
+    expect(status(await raw(`GET ${long} HTTP/1.1`))).toBe(200);
+    expect(edge.upstream.requests).toMatchObject([{ url: long }]);
+    expect(status(await raw(`GET ${long}${"m".repeat(1_000)} HTTP/1.1`))).toBe(414);
+    expect(status(await raw(`GET /v1/inference/m?${"q".repeat(9_000)} HTTP/1.1`))).toBe(414);
+    expect(edge.upstream.requests).toHaveLength(1);
+  });
+
   test("methods are the table's", async () => {
     expect(await raw("DELETE /v1/inference/x HTTP/1.1")).toMatch(/^HTTP\/1\.1 405 [\s\S]*allow: GET\r\n/i);
     expect(status(await raw("POST /v1/inference/x HTTP/1.1", ["X-HTTP-Method-Override: GET"]))).toBe(405);
@@ -131,6 +147,13 @@ describe("one request stays one request:", () => {
     );
     expect([...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, code]) => code)).toEqual(["200", "403"]);
     expect(edge.upstream.requests).toHaveLength(1);
+  });
+
+  test("an expectation that nobody knows is let pass, and CONNECT is answered", async () => {
+    expect(status(await raw("GET /v1/inference/x HTTP/1.1", ["Expect: signet"]))).toBe(200);
+    expect(edge.upstream.requests[0]?.headers).not.toHaveProperty("expect");
+    const answer = await raw("CONNECT edge:443 HTTP/1.1");
+    expect(answer).toMatch(/^HTTP\/1\.1 400 [^]*x-request-id: req_[^]*"code":"INVALID_REQUEST"/i);
   });
 
   test("upgrades are refused, and an offer of HTTP/2 is left unanswered", async () => {
