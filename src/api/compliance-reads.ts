@@ -12,7 +12,7 @@ import {
 } from "../database/repositories/compliance-entries.ts";
 import { newestCheckpoint, type SignedCheckpointRow } from "../database/repositories/compliance-tree.ts";
 import { SignetError } from "../errors.ts";
-import { Instant, queryInstant } from "./instants.ts";
+import { Instant, querySpan } from "./instants.ts";
 import { readIndexPage, toPage } from "./pagination.ts";
 import { OneOf } from "./schemas/common.ts";
 import {
@@ -46,17 +46,16 @@ type EntriesQuery = Pick<EntryFilter, "type"> & {
  * A page of entries, newest first.
  *
  * @param list reads the rows, for whoever asks
- * @throws SignetError INVALID_REQUEST for an instant or a cursor that cannot be
+ * @throws SignetError INVALID_REQUEST for an instant, a span of time or a cursor that cannot be
  */
 export async function entriesPage(
   request: FastifyRequest<{ Querystring: EntriesQuery }>,
   list: (filter: EntryFilter, page: EntryPage) => Promise<ComplianceEntryRow[]>,
 ): Promise<{ data: Static<typeof Entry>[]; next_cursor: string | null }> {
   const { type } = request.query;
-  const from = queryInstant(request.query.from, "from");
-  const to = queryInstant(request.query.to, "to");
+  const span = querySpan(request.query);
   const page = readIndexPage(request);
-  const { data, next_cursor } = toPage(await list({ type, from, to }, page), page, (row) => String(row.idx));
+  const { data, next_cursor } = toPage(await list({ type, ...span }, page), page, (row) => String(row.idx));
   return { data: data.map(presentEntry), next_cursor };
 }
 

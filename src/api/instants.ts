@@ -1,5 +1,5 @@
 /** Points in time on the wire: RFC 3339. */
-import { invalidParameters, validationFailed } from "../errors.ts";
+import { type FieldProblem, invalidParameters, validationFailed } from "../errors.ts";
 import { Formed } from "./schemas/common.ts";
 
 /** RFC 3339 with the years that PostgreSQL, JavaScript and people agree on. */
@@ -30,7 +30,34 @@ function parse(text: string): Date | undefined {
   return Number.isNaN(date.getTime()) || !existsInCalendar(text) ? undefined : date;
 }
 
-/** A body member. @throws SignetError VALIDATION_FAILED for a day or hour that does not exist */
+/** Two instants as they came, of which one or both may be absent. */
+interface SpanText {
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+}
+
+/** Where the two stand in a body. */
+interface SpanPointers {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** From the first instant on, before the second; without one, the span is open there. */
+export interface Span {
+  readonly from: Date | undefined;
+  readonly to: Date | undefined;
+}
+
+/** A span that ends before it begins: whoever asked has the two the wrong way round, and would take nothing for an answer. */
+function isReversed({ from, to }: Span): boolean {
+  return from !== undefined && to !== undefined && from > to;
+}
+
+function reversed(pointer: string, other: string): FieldProblem {
+  return { pointer, code: "order", detail: `must not come after ${other}` };
+}
+
+/** A member of a body. @throws SignetError VALIDATION_FAILED for a day or hour that does not exist */
 export function bodyInstant(text: string, pointer: string): Date {
   const date = parse(text);
   if (date === undefined) {
@@ -39,11 +66,45 @@ export function bodyInstant(text: string, pointer: string): Date {
   return date;
 }
 
-/** A query parameter. @throws SignetError INVALID_REQUEST for a day or hour that does not exist */
-export function queryInstant(text: string | undefined, name: string): Date | undefined {
+/**
+ * Two members of a body.
+ *
+ * @param pointers of both
+ * @throws SignetError VALIDATION_FAILED for a day or hour that does not exist, and for a span that ends before it begins
+ */
+export function bodySpan(
+  text: SpanText & { readonly from: string },
+  pointers: SpanPointers,
+): Span & { readonly from: Date };
+export function bodySpan(text: SpanText, pointers: SpanPointers): Span;
+export function bodySpan({ from, to }: SpanText, pointers: SpanPointers): Span {
+  const span = {
+    from: from === undefined ? undefined : bodyInstant(from, pointers.from),
+    to: to === undefined ? undefined : bodyInstant(to, pointers.to),
+  };
+  if (isReversed(span)) {
+    throw validationFailed([reversed(pointers.from, pointers.to)]);
+  }
+  return span;
+}
+
+function queryInstant(text: string | undefined, name: string): Date | undefined {
   const date = text === undefined ? undefined : parse(text);
   if (text !== undefined && date === undefined) {
     throw invalidParameters([{ pointer: `/${name}`, code: "format", detail: NO_INSTANT }]);
   }
   return date;
+}
+
+/**
+ * The parameters `from` and `to` of a query.
+ *
+ * @throws SignetError INVALID_REQUEST for a day or hour that does not exist, and for a span that ends before it begins
+ */
+export function querySpan({ from, to }: SpanText): Span {
+  const span = { from: queryInstant(from, "from"), to: queryInstant(to, "to") };
+  if (isReversed(span)) {
+    throw invalidParameters([reversed("/from", "to")]);
+  }
+  return span;
 }

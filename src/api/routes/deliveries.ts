@@ -2,7 +2,7 @@
 import { type Static, Type } from "typebox";
 import type { DeliveryFilter } from "../../database/repositories/delivery-filter.ts";
 import type { DeliveryService } from "../../delivery/delivery-service.ts";
-import { queryInstant } from "../instants.ts";
+import { querySpan } from "../instants.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { Closed, IdParams, Page } from "../schemas/common.ts";
 import { Attempt, Delivery, DeliveryQuery, presentAttempt, presentDelivery } from "../schemas/deliveries.ts";
@@ -18,8 +18,7 @@ export function deliveryFilter(query: Static<typeof Query>): DeliveryFilter {
     eventId: query.event_id,
     eventType: query.event_type,
     state: query.state,
-    from: queryInstant(query.from, "from"),
-    to: queryInstant(query.to, "to"),
+    ...querySpan(query),
     lastError: query.last_error,
     lastStatus: query.last_status,
     reason: query.reason,

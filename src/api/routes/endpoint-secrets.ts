@@ -88,7 +88,7 @@ function registerRotation(server: SignetServer, services: EndpointSecretRouteSer
   server.post(
     `${PATH}/rotate`,
     {
-      config: { scopes: ["webhooks:write"] },
+      config: { scopes: ["webhooks:write"], optionalBody: true },
       schema: {
         tags: TAGS,
         params: IdParams("endpoint"),

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import type { EventService, OpenEvent } from "../../delivery/event-service.ts";
 import { callerOf } from "../caller.ts";
-import { Instant, queryInstant } from "../instants.ts";
+import { Instant, querySpan } from "../instants.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
 import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
@@ -80,8 +80,7 @@ function registerReads(server: SignetServer, events: EventService): void {
       const { tenantId } = request.identity;
       const page = readPage(request);
       const { event_type: type } = request.query;
-      const from = queryInstant(request.query.from, "from");
-      const to = queryInstant(request.query.to, "to");
+      const { from, to } = querySpan(request.query);
       const rows = await events.list(tenantId, {
         filter: {
           ...(type === undefined ? {} : { type }),

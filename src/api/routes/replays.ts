@@ -7,7 +7,7 @@ import { tenantTransaction } from "../../database/transaction.ts";
 import { validationFailed } from "../../errors.ts";
 import { REPLAY_RATE, type ReplayRequest, type ReplayService } from "../../replay/replay-service.ts";
 import { callerOf } from "../caller.ts";
-import { bodyInstant } from "../instants.ts";
+import { bodySpan } from "../instants.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { answerOnce, repeatableRequest, type RepeatableServices } from "../repeatable.ts";
 import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
@@ -83,13 +83,8 @@ function selectionOf({ ids, filter }: NewReplay): DeadLetterSelection {
     return { ids: [...new Set(ids)] };
   }
   const { from, to, ...rest } = filter ?? {};
-  return {
-    filter: {
-      ...deliveryFilter(rest),
-      ...(from === undefined ? {} : { from: bodyInstant(from, "/filter/from") }),
-      ...(to === undefined ? {} : { to: bodyInstant(to, "/filter/to") }),
-    },
-  };
+  const span = bodySpan({ from, to }, { from: "/filter/from", to: "/filter/to" });
+  return { filter: { ...deliveryFilter(rest), ...span } };
 }
 
 export function registerReplayRoutes(server: SignetServer, services: ReplayRouteServices): void {
@@ -133,11 +128,8 @@ function registerCreation(server: SignetServer, services: ReplayRouteServices): 
     async (request, reply) => {
       const { since, until, dry_run: dryRun = false } = request.body;
       const { rate_per_second: ratePerSecond = REPLAY_RATE.default } = request.body;
-      const selection = {
-        endpointId: request.params.id,
-        since: bodyInstant(since, "/since"),
-        until: until === undefined ? undefined : bodyInstant(until, "/until"),
-      };
+      const span = bodySpan({ from: since, to: until }, { from: "/since", to: "/until" });
+      const selection = { endpointId: request.params.id, since: span.from, until: span.to };
       return await carryOut(request, reply, { selection, ratePerSecond, dryRun }, services);
     },
   );

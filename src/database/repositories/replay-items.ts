@@ -35,10 +35,12 @@ function selectedDead({ tenantId, selection, now }: SelectionOf): {
   readonly values: readonly unknown[];
 } {
   if ("filter" in selection) {
+    const { state = "DEAD_LETTERED" } = selection.filter;
     const filter = { ...selection.filter, state: "DEAD_LETTERED" as const };
     const { text, values } = selectDeliveries({ tenantId, filter, now });
     return {
-      text: `SELECT d.day, d.id, d.event_id, d.cycle FROM deliveries d WHERE ${text}`,
+      // As in the list of the queue, another state finds nothing there.
+      text: `SELECT d.day, d.id, d.event_id, d.cycle FROM deliveries d WHERE ${text} AND ${state === "DEAD_LETTERED"}`,
       values,
     };
   }

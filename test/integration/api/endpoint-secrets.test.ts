@@ -46,6 +46,14 @@ async function sweep(): Promise<number> {
 }
 
 describe("a rotation", () => {
+  test("needs no body: both secrets sign for a day", async () => {
+    const { tenant, path } = await makeRotatingEndpoint(api);
+    const { status, body } = await tenant.post(`${path}/rotate`);
+    expect({ status, state: body["state"] }).toEqual({ status: 200, state: "NEXT" });
+    const overlapMs = Date.parse(String(body["current_at"])) - Date.parse(String(body["created_at"]));
+    expect(overlapMs).toBe(86_400_000);
+  });
+
   test("shows the next secret once; versions are listed with fingerprints and never with values", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     const { tenant, path, id } = endpoint;

@@ -81,6 +81,9 @@ describe("a replay of a filter", () => {
     const ids = await letters(owner, 700);
     await letters(owner, 3, { error: "timeout" });
     await letters(await makeOwner(), 5);
+    // As in the list of the queue, where nothing has another state.
+    const others = { filter: { last_error: "status", state: "DELIVERED" }, dry_run: true };
+    expect((await tenant.post(REPLAY, others)).body).toEqual({ dry_run: true, total: 0 });
     const filter = { last_error: "status", state: "DEAD_LETTERED" };
     expect(await tenant.post(REPLAY, { filter, dry_run: true })).toMatchObject({
       status: 200,
