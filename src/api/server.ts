@@ -17,6 +17,7 @@ import { createClientErrorHandler } from "./plugins/client-errors.ts";
 import { failRequest, installErrorHandling } from "./plugins/error-handling.ts";
 import { type IdempotencyServices, installIdempotency } from "./plugins/idempotency.ts";
 import { decorateSignedRequests } from "./plugins/ingress-validator.ts";
+import { installPipelinedAnswers } from "./plugins/pipelined-answers.ts";
 import { installRequestHygiene, parseQueryString } from "./plugins/request-hygiene.ts";
 import { installRouteDeclarations, type RouteGuards } from "./plugins/route-declarations.ts";
 import type { SignetServer } from "./types.ts";
@@ -83,6 +84,7 @@ export function createServer(options: ServerOptions): SignetServer {
   if (options.idempotency !== undefined) {
     installIdempotency(server, options.idempotency);
   }
+  installPipelinedAnswers(server);
   installRequestHygiene(server);
   installClientCertificates(server, clients);
   installBodyParsing(server);

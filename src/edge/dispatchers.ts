@@ -6,7 +6,7 @@ import type { HeadCallback, Passage } from "./passage.ts";
 /** Time that requests of an earlier table have to reach their connections, milliseconds. */
 const RETIRE_AFTER_MS = 60_000;
 /** Requests under way to one upstream; what is beyond waits. */
-const CONNECTIONS_MAX = 256;
+const CONNECTIONS_MAX = 512;
 /** Upstreams close connections that rest; using one at that moment would fail a request. */
 const KEEP_ALIVE_MS = 4_000;
 
@@ -21,6 +21,8 @@ export interface Target {
   readonly headersTimeoutMs: number;
   /** Between two pieces of the answer's body. */
   readonly idleTimeoutMs: number;
+  /** Requests under way to it; 512. */
+  readonly connections?: number;
   readonly tls?: TargetTls;
 }
 
@@ -59,9 +61,9 @@ export function connectionsOf(agent: () => Agent): UpstreamConnections {
 
 /** An agent that speaks HTTP/1.1 and nothing else: one request at a time on a connection. */
 export function createAgent(target: Omit<Target, "origin">): Agent {
-  const { connectTimeoutMs, headersTimeoutMs, idleTimeoutMs, tls } = target;
+  const { connectTimeoutMs, headersTimeoutMs, idleTimeoutMs, connections = CONNECTIONS_MAX, tls } = target;
   return new Agent({
-    connections: CONNECTIONS_MAX,
+    connections,
     pipelining: 1,
     allowH2: false,
     keepAliveTimeout: KEEP_ALIVE_MS,

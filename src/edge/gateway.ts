@@ -16,6 +16,8 @@ import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
+import { addressKey } from "../rate-limits/address-key.ts";
+import type { Admitted } from "./admitted.ts";
 import { withAdmissionInstant } from "./admission-instant.ts";
 import { API_BODY_LIMIT, API_ROUTES } from "./api-routes.ts";
 import { createClientCertHeaders } from "./client-cert.ts";
@@ -23,6 +25,7 @@ import type { Dispatchers, Target, UpstreamConnections } from "./dispatchers.ts"
 import { registerProxiedRoutes } from "./proxied-routes.ts";
 import { checkParameters, checkRequest } from "./request-checks.ts";
 import type { EdgeRoute, RouteTable, Upstream } from "./route-table.ts";
+import { Shares } from "./shares.ts";
 
 /** What holds where the table says nothing else. */
 export interface EdgeLimits {
@@ -45,6 +48,8 @@ export interface GatewayServices {
   readonly clients: ClientIdentification;
   /** Verified, not revoked, by recent knowledge. */
   readonly admit: VerifyToken;
+  /** Ends what is under way when its token is revoked. */
+  readonly admitted: Admitted;
   /** Whether a token that is bound to no certificate is refused. */
   readonly bindingRequired: boolean;
   readonly dispatchers: Dispatchers;
@@ -59,6 +64,10 @@ export interface GatewayServices {
   readonly log: Logger;
 }
 
+/** Of an upstream's connections, what one tenant may have: half. */
+const TENANT_SHARE = 256;
+/** Of the connections to the api, what may come from one address: an eighth. */
+const ADDRESS_SHARE = 256;
 const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
 /** In metrics, for whatever matches no route. */
 const NO_ROUTE = "none";
@@ -93,7 +102,8 @@ function dataPlaneHeaders({ upstream, forwardAuthorization }: EdgeRoute, clock: 
 }
 
 function registerDataPlane(server: SignetServer, table: RouteTable, services: GatewayServices): void {
-  const { dispatchers, limits, clock, log } = services;
+  const { dispatchers, limits, admitted, clock, log } = services;
+  const shares = new Map(table.map(({ upstream }) => [upstream.name, new Shares(TENANT_SHARE)]));
   for (const route of table) {
     const { methods, path, scopes, regions, upstream, bodyLimit } = route;
     registerProxiedRoutes(server, log, {
@@ -104,6 +114,9 @@ function registerDataPlane(server: SignetServer, table: RouteTable, services: Ga
       origin: upstream.origin,
       connections: dispatchers.to(targetOf(upstream, limits)),
       bodyLimit: bodyLimit ?? limits.bodyLimit,
+      shares: shares.get(upstream.name) as Shares,
+      callerOf: ({ identity }) => identity.tenantId,
+      admitted,
       headersFor: dataPlaneHeaders(route, clock),
     });
   }
@@ -120,6 +133,8 @@ function registerApi(server: SignetServer, api: ApiLink, log: Logger): void {
     connections: api.connections,
     bodyLimit: API_BODY_LIMIT,
     ownRequestIds: true,
+    shares: new Shares(ADDRESS_SHARE),
+    callerOf: ({ clientAddress }) => addressKey(clientAddress),
     headersFor: (request, kept) => {
       kept["x-forwarded-for"] = request.clientAddress;
       const certificate = request.clientCertificate;

@@ -33,7 +33,7 @@ export class Passage implements Dispatcher.DispatchHandler {
   #state: "waiting" | "begun" | "written" | "over" = "waiting";
 
   /**
-   * @param failed answers a request whose answer broke off before any of it was written
+   * @param failed answers a request whose answer broke off, or was given up, before any of it was written
    */
   constructor(reply: FastifyReply, failed: (error: Error) => void) {
     this.#reply = reply;
@@ -62,9 +62,23 @@ export class Passage implements Dispatcher.DispatchHandler {
     this.#controller?.abort(new Error("nobody waits for this answer"));
   }
 
+  /** Ends it for a reason of ours: what has gone out already is broken off, everything else is answered with it. */
+  breakOff(reason: Error): void {
+    const before = this.#state;
+    if (before === "over") {
+      return;
+    }
+    this.destroy();
+    if (before === "written") {
+      this.#reply.raw.destroy();
+    } else {
+      this.#failed(reason);
+    }
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (this.#reply.raw.destroyed) {
+    if (this.#state === "over" || this.#reply.raw.destroyed) {
       this.destroy();
     }
   }

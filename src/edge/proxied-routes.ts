@@ -6,10 +6,13 @@ import type { SignetServer } from "../api/types.ts";
 import { SignetError } from "../errors.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
+import { rateLimited } from "../rate-limits/rate-limited.ts";
+import type { Admitted } from "./admitted.ts";
 import { PASSAGE, type UpstreamConnections } from "./dispatchers.ts";
 import { forwardedAnswerHeaders, forwardedRequestHeaders } from "./headers.ts";
 import { Passage } from "./passage.ts";
 import { limitedBody } from "./request-checks.ts";
+import type { Shares } from "./shares.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -32,6 +35,12 @@ export interface ProxiedRoutes {
   readonly origin: string;
   readonly connections: UpstreamConnections;
   readonly bodyLimit: number;
+  /** How much of the upstream one caller may have. */
+  readonly shares: Shares;
+  /** Who the caller is: a tenant, or an address where nobody knows whose it is. */
+  readonly callerOf: (request: FastifyRequest) => string;
+  /** Where requests end when their token is revoked; absent where tokens are another's to look at. */
+  readonly admitted?: Admitted | undefined;
   /** Headers of the edge's own for a request, and what of the caller's it keeps. */
   readonly headersFor: (request: FastifyRequest, kept: IncomingHttpHeaders) => IncomingHttpHeaders;
   /** The upstream makes its own request ids, which its problem documents name. */
@@ -42,6 +51,7 @@ export interface ProxiedRoutes {
 type ReplyOptions = NonNullable<FastifyHttpProxyOptions["replyOptions"]>;
 
 const RETRY_AFTER_SECONDS = "1";
+const SHARE_RETRY_MS = 1_000;
 /** The passage has an answer's headers; the library has nothing to copy. */
 const NO_HEADERS: IncomingHttpHeaders = Object.freeze({});
 
@@ -109,6 +119,36 @@ function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
   } as unknown as ReplyOptions;
 }
 
+/**
+ * Makes the passage of a request's answer; with its end the caller has a place again.
+ *
+ * @throws SignetError `RATE_LIMITED` when the caller has its share of the upstream under way
+ */
+function openPassage(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  log: Logger,
+  routes: ProxiedRoutes,
+): Passage {
+  const { shares, callerOf, admitted } = routes;
+  // What breaks off after its headers, before any of it went on to the client, can still be answered otherwise.
+  const passage = new Passage(reply, (error) => failUpstream(reply, error, log));
+  if (reply.raw.destroyed) {
+    // The client has left already; nothing will be sent.
+    return passage;
+  }
+  const caller = callerOf(request);
+  if (!shares.take(caller)) {
+    throw rateLimited("edge_share", SHARE_RETRY_MS, "Too many requests are under way at once.");
+  }
+  admitted?.add(passage, request.identity);
+  reply.raw.once("close", () => {
+    shares.release(caller);
+    admitted?.remove(passage);
+  });
+  return passage;
+}
+
 /** Registers routes of one upstream. */
 export function registerProxiedRoutes(server: SignetServer, log: Logger, routes: ProxiedRoutes): void {
   const { origin, bodyLimit } = routes;
@@ -138,8 +178,7 @@ export function registerProxiedRoutes(server: SignetServer, log: Logger, routes:
       internalRewriteLocationHeader: false,
       replyOptions: replyOptions(log, routes),
       handler: (request, reply, destination, options) => {
-        // What breaks off after its headers, before any of it went on to the client, can still be answered otherwise.
-        request.passage = new Passage(reply, (error) => failUpstream(reply, error, log));
+        request.passage = openPassage(request, reply, log, routes);
         request.log = quietLog;
         // Whoever returns the reply has Fastify wait for its end with listeners of its own.
         reply.from(destination, options);

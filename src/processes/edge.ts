@@ -10,6 +10,7 @@ import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
+import { Admitted } from "../edge/admitted.ts";
 import { openApiConnections } from "../edge/api-connections.ts";
 import { Dispatchers } from "../edge/dispatchers.ts";
 import { createGateway, type GatewayServices, targetOf } from "../edge/gateway.ts";
@@ -37,6 +38,8 @@ const KEEP_ALIVE_MS = 72_000;
 /** A connection may rest so much longer than whatever it waits for. */
 const IDLE_MARGIN_MS = 5_000;
 const DATABASE_CONNECTIONS = 2;
+/** To the api, whose streams each hold one for as long as somebody watches. */
+const API_CONNECTIONS_MAX = 2_048;
 
 export interface EdgeProcessOptions {
   readonly config: Config & { readonly databaseUrl: string };
@@ -94,7 +97,8 @@ async function openApi(config: Config, log: Logger) {
           names: edgeApiNames ?? [],
         };
   try {
-    const opened = await openApiConnections({ development, target: limitsOf(config), files, log });
+    const target = { ...limitsOf(config), connections: API_CONNECTIONS_MAX };
+    const opened = await openApiConnections({ development, target, files, log });
     return { ...opened, origin: new URL(edgeApiUrl).origin };
   } catch (error) {
     throw error instanceof TrustError ? new ConfigError([error.message]) : error;
@@ -157,6 +161,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   const mutualTls = await openMutualTls({ config, clock, log, isDenied: revocation.isDenied });
   const api = await openApi(config, log);
   const dispatchers = new Dispatchers();
+  const admitted = new Admitted((token) => revocation.follower.view.verdict(token) === "revoked");
   const randomBytes = createRandomPool();
   let routes: RouteFile | undefined;
   let gateway: SignetServer | undefined;
@@ -173,6 +178,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     baseUrl: config.publicUrl,
     clients: mutualTls.clients,
     admit: createTokenAdmission(verify, revocation.follower, createStaleReport({ clock, log })),
+    admitted,
     bindingRequired: !config.development,
     dispatchers,
     api,
@@ -210,6 +216,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
       opened.close();
       await measures.stop();
       await Promise.all([mutualTls.close(), plain === undefined ? undefined : closeServer(plain)]);
+      admitted.close();
       await Promise.all([dispatchers.close(), api?.close(), keys.close(), revocation.close()]);
       await pool.end();
     },

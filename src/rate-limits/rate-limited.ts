@@ -10,7 +10,8 @@ export type Limit =
   | "publish"
   | "operator_failures"
   | "codec"
-  | "signature_failures";
+  | "signature_failures"
+  | "edge_share";
 
 /** 429 that says when to come back (RFC 6585 section 4); counted. */
 export function rateLimited(limit: Limit, waitMs: number, detail: string): SignetError {

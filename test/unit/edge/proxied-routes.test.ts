@@ -6,6 +6,7 @@ import { createServer } from "../../../src/api/server.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { connectionsOf, type UpstreamConnections } from "../../../src/edge/dispatchers.ts";
 import { registerProxiedRoutes } from "../../../src/edge/proxied-routes.ts";
+import { Shares } from "../../../src/edge/shares.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 
 /** Connections to an upstream whose answer fails in the turn of the event loop that brought its headers. */
@@ -47,6 +48,8 @@ test("an answer that breaks off before its first byte is a 503, logged, with non
     origin: "http://upstream",
     connections: failing(),
     bodyLimit: 10,
+    shares: new Shares(1),
+    callerOf: () => "somebody",
     headersFor: (_request, kept) => kept,
   });
   const origin = await server.listen({ host: "127.0.0.1", port: 0 });
