@@ -10,6 +10,7 @@ import { createHttpSender } from "../delivery/http-sender.ts";
 import { createSigner } from "../delivery/signer.ts";
 import { systemClock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
+import { CHECK_NAMES } from "../grader/checks.ts";
 import { gradeReceiver } from "../grader/grade.ts";
 import { decodeSecret } from "../receiver/secret.ts";
 import { connectionOf, mendable, type TenantOptions } from "./connection.ts";
@@ -32,8 +33,11 @@ const PATIENCE_MS = 600_000;
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|\[::1\])$/;
 
 /** Without a service, which would have to know who has agreed: a receiver on this machine is the caller's own. */
-async function gradeHere(url: URL, secretFile: string, options: GradeCommandOptions): Promise<GradeReport> {
-  const { headerBrand } = options;
+async function gradeHere(
+  url: URL,
+  { secretFile, headerBrand }: GradeCommandOptions & { readonly secretFile: string },
+  context: CliContext,
+): Promise<GradeReport> {
   if (!LOOPBACK.test(url.hostname)) {
     throw misused(
       "--secret-file is for receivers on loopback: one elsewhere is graded by the service, which knows that it has agreed.",
@@ -54,6 +58,7 @@ async function gradeHere(url: URL, secretFile: string, options: GradeCommandOpti
     ownListeners: [],
   });
   const http = createHttpSender({ policy, clock });
+  const progress = progressOf(context);
   const now = clock.now();
   try {
     return await gradeReceiver(
@@ -63,27 +68,59 @@ async function gradeHere(url: URL, secretFile: string, options: GradeCommandOpti
         endpointId: newId("endpoint", now, randomBytes),
         secrets: { secret },
       },
-      { http, signer, headerBrand, clock, randomBytes, wait: delay },
+      {
+        http,
+        signer,
+        headerBrand,
+        clock,
+        randomBytes,
+        wait: delay,
+        mayGoOn: async (made) => {
+          progress.show(made, CHECK_NAMES.length);
+          return await Promise.resolve(true);
+        },
+      },
     );
   } finally {
+    progress.end();
     await http.close();
   }
+}
+
+/** A line that is written over and over, and gone at the end, where somebody sees it. */
+function progressOf({ stderr, terminal }: CliContext): {
+  show(made: number, total: number): void;
+  end(): void;
+} {
+  const write = (text: string): void => {
+    if (terminal?.progress === true) {
+      stderr(`\r${text}\u001b[K`);
+    }
+  };
+  return { show: (made, total) => write(`${made} of ${total} deliveries made`), end: () => write("") };
 }
 
 async function untilEnded(
   client: SignetClient,
   { endpoint_id: endpointId, id }: Grade,
+  context: CliContext,
 ): Promise<GradeReport> {
+  const progress = progressOf(context);
   const endMs = systemClock.now() + PATIENCE_MS;
-  while (systemClock.now() < endMs) {
-    await delay(POLL_MS);
-    const grade = await client.endpoints.getGrade(endpointId, id);
-    if (grade.report !== null) {
-      return grade.report;
+  try {
+    while (systemClock.now() < endMs) {
+      await delay(POLL_MS);
+      const grade = await client.endpoints.getGrade(endpointId, id);
+      if (grade.report !== null) {
+        return grade.report;
+      }
+      if (grade.state === "FAILED") {
+        throw new CommandError(`grade ${id} has failed: ${grade.failure ?? "no reason"}`);
+      }
+      progress.show(grade.checks_made, grade.checks_total);
     }
-    if (grade.state === "FAILED") {
-      throw new CommandError(`grade ${id} has failed: ${grade.failure ?? "no reason"}`);
-    }
+  } finally {
+    progress.end();
   }
   throw new CommandError(`grade ${id} has not ended yet; is a worker running?`);
 }
@@ -111,12 +148,12 @@ async function gradeThere(
 ): Promise<GradeReport> {
   const client = await clientOf(options, context);
   if (ENDPOINT_ID.test(target)) {
-    return await untilEnded(client, await client.endpoints.grade(target));
+    return await untilEnded(client, await client.endpoints.grade(target), context);
   }
   const { href } = new URL(target);
   for await (const endpoint of client.endpoints.list({ limit: 100 })) {
     if (endpoint.url === href) {
-      return await untilEnded(client, await client.endpoints.grade(endpoint.id));
+      return await untilEnded(client, await client.endpoints.grade(endpoint.id), context);
     }
   }
   throw new CommandError(`There is no endpoint with the URL ${href}: \`signet endpoint list\` shows yours.`, {
@@ -146,10 +183,11 @@ async function runGrade(target: string, options: GradeCommandOptions, context: C
   if (!ENDPOINT_ID.test(target) && !URL.canParse(target)) {
     throw misused(`${target} is neither a URL nor the id of an endpoint.`);
   }
+  const { secretFile } = options;
   const report =
-    options.secretFile === undefined
+    secretFile === undefined
       ? await gradeThere(target, options, context)
-      : await gradeHere(new URL(target), options.secretFile, options);
+      : await gradeHere(new URL(target), { ...options, secretFile }, context);
   print(report, options, context);
   if (report.findings.length > 0) {
     const { length } = report.findings;

@@ -39,6 +39,9 @@ interface GradeBasics {
 }
 
 export interface Grade extends GradeBasics {
+  /** How far it is: requests that were made, of `checks_total`. */
+  readonly checks_made: number;
+  readonly checks_total: number;
   /** Null until it is COMPLETED. */
   readonly report: GradeReport | null;
 }

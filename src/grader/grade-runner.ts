@@ -6,9 +6,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Pool } from "../database/pool.ts";
 import {
+  continueGrade,
   failLostGrades,
   finishGrade,
-  isGradable,
   loadForGrade,
   requeueGrade,
   takeGrade,
@@ -120,8 +120,8 @@ export class GradeRunner {
     const report =
       target === undefined
         ? null
-        : await this.#grade(taken, target, async () => {
-            gradable = gradable && (await isGradable(pool, taken.endpointId, target.url));
+        : await this.#grade(taken, target, async (made) => {
+            gradable = gradable && (await continueGrade(pool, taken, { url: target.url, made }));
             return gradable && !this.#stopping;
           });
     const now = new Date(clock.now());
@@ -134,7 +134,11 @@ export class GradeRunner {
     }
   }
 
-  async #grade(taken: TakenGrade, target: EndpointTarget, mayGoOn: () => Promise<boolean>): Promise<unknown> {
+  async #grade(
+    taken: TakenGrade,
+    target: EndpointTarget,
+    mayGoOn: (made: number) => Promise<boolean>,
+  ): Promise<unknown> {
     const { endpointId } = taken;
     const { url, requestVersion, tenantId, wrappedDataKey } = target;
     const { http, access, openSecrets, signer, headerBrand, clock, randomBytes, limits } = this.#options;

@@ -9,7 +9,7 @@ import type { AttemptError } from "../domain/delivery.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { CHECK_NAMES, type CheckName, Checks, type GradeRequest, type GradeSubject } from "./checks.ts";
 import { COST, type FindingCode, FINDINGS, HOW_TO_OBSERVE, type Severity } from "./findings.ts";
-import { judge, REPETITIONS, RULES, saysProcessed } from "./judge.ts";
+import { judge, REPETITIONS, rootOf, RULES, saysProcessed } from "./judge.ts";
 
 export interface CheckResult {
   readonly name: CheckName;
@@ -66,8 +66,8 @@ export interface GradeOptions {
   readonly randomBytes: RandomBytes;
   readonly wait: (ms: number) => Promise<unknown>;
   readonly limits?: Partial<GradeLimits>;
-  /** Before every request; a grade ends where it says no. */
-  readonly mayGoOn?: () => Promise<boolean>;
+  /** Before every request, with how many were made; a grade ends where it says no. */
+  readonly mayGoOn?: (made: number) => Promise<boolean>;
 }
 
 interface Performed {
@@ -114,12 +114,17 @@ function notObserved(performed: readonly Performed[]): GradeReport["not_observed
   return [...codes].map((code) => ({ code, advice: HOW_TO_OBSERVE }));
 }
 
+/** Nothing that a receiver does well counts when anybody can send to it. */
+function scoreOf(findings: readonly Finding[]): number {
+  const open = findings.some(({ code }) => code === "accepts_wrong_signature");
+  return open ? 0 : findings.reduce((score, { severity }) => Math.max(0, score - COST[severity]), 100);
+}
+
 function reportOf(performed: readonly Performed[]): GradeReport {
   const findings = findingsOf(performed);
-  const cost = findings.reduce((sum, { severity }) => sum + COST[severity], 0);
   const byName = new Map(performed.map((one) => [one.name, one]));
   return {
-    score: performed.length === 0 ? 0 : Math.max(0, 100 - cost),
+    score: performed.length === 0 ? 0 : scoreOf(findings),
     findings,
     not_observed: notObserved(performed),
     checks: CHECK_NAMES.map((name) => checkResult(name, byName.get(name))),
@@ -144,7 +149,7 @@ export async function gradeReceiver(
 
   for (const name of CHECK_NAMES) {
     const nowMs = clock.now();
-    if (nowMs >= endMs || (await options.mayGoOn?.()) === false) {
+    if (nowMs >= endMs || (await options.mayGoOn?.(performed.length)) === false) {
       break;
     }
     const sources = { signer, headerBrand, nowMs, randomBytes, dripMs: limits.dripMs };
@@ -152,7 +157,9 @@ export async function gradeReceiver(
     const result = await send(request);
     const { status, durationMs, error, responseBody: body } = result;
     const slowMs = limits.slowMs + (request.drip === undefined ? 0 : limits.dripMs);
-    const finding = judge(name, { status, error, durationMs, body }, slowMs);
+    const shown = judge(name, { status, error, durationMs, body }, slowMs);
+    const found = performed.flatMap((check) => check.finding ?? []);
+    const finding = shown === null ? null : rootOf(name, shown, found);
     performed.push({ name, result, finding });
     if (name === "valid" && finding !== null && finding !== "slow_answer") {
       // Whether it refuses the bad for what is bad about it cannot be told when it refuses the good.

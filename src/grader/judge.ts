@@ -48,6 +48,19 @@ export const REPETITIONS: Readonly<Partial<Record<CheckName, FindingCode>>> = {
   fresh_id_header: "id_header_trusted",
 };
 
+/** What is no news of a receiver that compares no signature at all; each says how one that does compares them badly. */
+const OF_COMPARING: ReadonlySet<CheckName> = new Set(["truncated_signature", "rewritten_body"]);
+
+/**
+ * The finding that a check's own is a case of, where the checks before it have shown that.
+ *
+ * @param found what the checks before it have found
+ */
+export function rootOf(name: CheckName, finding: FindingCode, found: readonly FindingCode[]): FindingCode {
+  const root = "accepts_wrong_signature";
+  return OF_COMPARING.has(name) && finding === RULES[name].finding && found.includes(root) ? root : finding;
+}
+
 /** What a receiver says of itself in the body of its answer; null when it says nothing. */
 export function saysProcessed(body: string | null): boolean | null {
   let answer: unknown;

@@ -32,12 +32,19 @@ export interface Assets {
   register(scope: SignetServer): void;
 }
 
+/** A file as it is sent: style sheets without the comments and the white space that are for people. */
+function readAsset(name: AssetName): Buffer {
+  const bytes = readFileSync(new URL(name, DIRECTORY));
+  const minified = (text: string): string => text.replace(/\/\*.*?\*\/|\s*\n\s*/gs, "");
+  return name.endsWith(".css") ? Buffer.from(minified(bytes.toString("utf8"))) : bytes;
+}
+
 /** Reads the files. `htmx.min.js` is htmx.org 2.0.11 as it is published (Zero-Clause BSD). */
 export function loadAssets(): Assets {
   const served = new Map<string, Asset>();
   const paths = new Map<AssetName, string>();
   for (const name of FILES) {
-    const plain = readFileSync(new URL(name, DIRECTORY));
+    const plain = readAsset(name);
     const hash = createHash("sha256").update(plain).digest("hex").slice(0, 16);
     const extension = name.slice(name.lastIndexOf(".") + 1) as keyof typeof TYPES;
     const file = `${name.slice(0, name.indexOf("."))}.${hash}.${extension}`;

@@ -22,8 +22,10 @@ const LISTENERS = [
   SETTINGS.metricsListen,
 ] as const;
 
-/** The pause between two health checks. */
-const HEALTH_INTERVAL_MS = 100;
+/** The pause between two looks at a process. */
+const LOOK_INTERVAL_MS = 50;
+/** The pause between two health checks of a process that has not said that it has started: each is a process too. */
+const EARLY_CHECK_INTERVAL_MS = 10_000;
 
 /** What stands for the containers of PostgreSQL and Temporal: nothing is in them yet. */
 export interface Place extends ComposeServers {
@@ -60,6 +62,8 @@ export interface RunOptions {
   readonly place: Place;
   /** How long a service may take to be healthy: in all, and once it has said that it has started. */
   readonly patienceMs: { readonly start: number; readonly health: number };
+  /** What a service says that is not going to start: it gets no more time than one that has started. */
+  readonly hopeless?: RegExp | undefined;
   /** Services that have done their work already. */
   readonly completed?: readonly string[];
 }
@@ -86,8 +90,6 @@ export class ComposeRun {
   readonly #options: RunOptions;
   readonly #ports: ReadonlyMap<string, number>;
   readonly #running: Running[] = [];
-  /** From the start of a service to its health check's first pass, in milliseconds. */
-  readonly healthyAfterMs = new Map<string, number>();
 
   constructor(options: RunOptions, ports: ReadonlyMap<string, number>) {
     this.#options = options;
@@ -219,24 +221,31 @@ export class ComposeRun {
     if (healthcheck === undefined) {
       throw new Error(`${name} has no health check`);
     }
-    const { start, health } = this.#options.patienceMs;
+    const { patienceMs, hopeless } = this.#options;
     const began = performance.now();
-    let deadline = began + start;
-    let started = false;
-    while (!(await this.#passesHealthCheck(name, healthcheck))) {
-      await delay(HEALTH_INTERVAL_MS);
+    let deadline = began + patienceMs.start;
+    let nextCheck = began + EARLY_CHECK_INTERVAL_MS;
+    let decided = false;
+    for (;;) {
       if (process.state() !== undefined) {
         throw new Error(`${name} ended with code ${process.state()?.code}:\n${process.output()}`);
       }
-      if (performance.now() > deadline) {
-        throw new Error(`${name} is not healthy:\n${process.output()}`);
+      const output = process.output();
+      if (!decided && (output.includes(`"${name} started"`) || hopeless?.test(output) === true)) {
+        decided = true;
+        deadline = Math.min(deadline, performance.now() + patienceMs.health);
       }
-      if (!started && process.output().includes(`"${name} started"`)) {
-        started = true;
-        deadline = performance.now() + health;
+      if (decided || performance.now() > nextCheck) {
+        if (await this.#passesHealthCheck(name, healthcheck)) {
+          break;
+        }
+        nextCheck = performance.now() + EARLY_CHECK_INTERVAL_MS;
+        if (performance.now() > deadline) {
+          throw new Error(`${name} is not healthy:\n${process.output()}`);
+        }
       }
+      await delay(LOOK_INTERVAL_MS);
     }
-    this.healthyAfterMs.set(name, performance.now() - began);
   }
 
   async #start(name: string): Promise<void> {

@@ -49,7 +49,12 @@ const summary = {
   finished_at: Nullable(Timestamp),
 };
 
-export const Grade = Type.Object({ ...summary, report: Nullable(Report) });
+export const Grade = Type.Object({
+  ...summary,
+  checks_made: Type.Integer({ description: "How far it is: requests that were made, of `checks_total`" }),
+  checks_total: Type.Integer(),
+  report: Nullable(Report),
+});
 
 /** A grade in a list. */
 export const GradeSummary = Type.Object({
@@ -59,7 +64,7 @@ export const GradeSummary = Type.Object({
   ),
 });
 
-function presentBasics(row: Omit<GradeRow, "report">): Omit<Static<typeof Grade>, "report"> {
+function presentBasics(row: Omit<GradeSummaryRow, "score">): Omit<Static<typeof GradeSummary>, "score"> {
   return {
     id: row.id,
     endpoint_id: row.endpointId,
@@ -75,8 +80,11 @@ export function presentGradeSummary(row: GradeSummaryRow): Static<typeof GradeSu
 }
 
 export function presentGrade(row: GradeRow): Static<typeof Grade> {
+  const report = row.report === null ? null : (JSON.parse(row.report) as Static<typeof Report> & GradeReport);
   return {
     ...presentBasics(row),
-    report: row.report === null ? null : (JSON.parse(row.report) as Static<typeof Report> & GradeReport),
+    checks_made: report?.checks.filter(({ verdict }) => verdict !== "not_performed").length ?? row.checksMade,
+    checks_total: CHECK_NAMES.length,
+    report,
   };
 }

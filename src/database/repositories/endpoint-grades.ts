@@ -19,6 +19,8 @@ export interface Grade {
   readonly endpointId: string;
   readonly state: GradeState;
   readonly failure: GradeFailure | null;
+  /** Requests that were made, until there is a report. */
+  readonly checksMade: number;
   /** JSON text. */
   readonly report: string | null;
   readonly createdAt: Date;
@@ -30,12 +32,13 @@ interface GradeRow {
   endpoint_id: string;
   state: GradeState;
   failure: GradeFailure | null;
+  checks_made: number;
   report: string | null;
   created_at: Date;
   finished_at: Date | null;
 }
 
-const COLUMNS = "id, endpoint_id, state, failure, report, created_at, finished_at";
+const COLUMNS = "id, endpoint_id, state, failure, checks_made, report, created_at, finished_at";
 
 function toGrade(row: GradeRow): Grade {
   return {
@@ -43,6 +46,7 @@ function toGrade(row: GradeRow): Grade {
     endpointId: row.endpoint_id,
     state: row.state,
     failure: row.failure,
+    checksMade: row.checks_made,
     report: row.report,
     createdAt: row.created_at,
     finishedAt: row.finished_at,
@@ -117,7 +121,7 @@ export async function findGrade(
 }
 
 /** A grade in a list: of its report, the score. */
-export interface GradeSummary extends Omit<Grade, "report"> {
+export interface GradeSummary extends Omit<Grade, "report" | "checksMade"> {
   /** Null until there is a report. */
   readonly score: number | null;
 }
@@ -128,7 +132,7 @@ export async function listGrades(
   place: { readonly tenantId: string; readonly endpointId: string },
   { before, limit }: { readonly before: string | null; readonly limit: number },
 ): Promise<GradeSummary[]> {
-  const { rows } = await db.query<Omit<GradeRow, "report"> & { score: number | null }>({
+  const { rows } = await db.query<Omit<GradeRow, "report" | "checks_made"> & { score: number | null }>({
     name: "list-grades",
     text: `SELECT id, endpoint_id, state, failure, created_at, finished_at, (report::json ->> 'score')::int AS score
       FROM endpoint_grades WHERE endpoint_id = $1 AND tenant_id = $2 AND ($3::text IS NULL OR id < $3)
@@ -136,7 +140,7 @@ export async function listGrades(
     values: [place.endpointId, place.tenantId, before, limit],
   });
   return rows.map(({ score, ...row }) => {
-    const { report: _none, ...grade } = toGrade({ ...row, report: null });
+    const { report: _none, checksMade: _some, ...grade } = toGrade({ ...row, report: null, checks_made: 0 });
     return { ...grade, score };
   });
 }
@@ -155,7 +159,7 @@ export async function takeGrade(
 ): Promise<TakenGrade | undefined> {
   const { rows } = await db.query<{ id: string; endpoint_id: string; runs: number }>({
     name: "take-grade",
-    text: `UPDATE endpoint_grades SET state = 'RUNNING', runs = runs + 1, lease_until = $2
+    text: `UPDATE endpoint_grades SET state = 'RUNNING', runs = runs + 1, lease_until = $2, checks_made = 0
       WHERE id = (
         SELECT id FROM endpoint_grades
         WHERE state IN ('QUEUED', 'RUNNING') AND (lease_until IS NULL OR lease_until < $1) AND runs < $3
@@ -184,7 +188,7 @@ export async function failLostGrades(
 export async function requeueGrade(db: Queryable, { id, run }: TakenGrade): Promise<void> {
   await db.query({
     name: "requeue-grade",
-    text: `UPDATE endpoint_grades SET state = 'QUEUED', runs = runs - 1, lease_until = NULL
+    text: `UPDATE endpoint_grades SET state = 'QUEUED', runs = runs - 1, lease_until = NULL, checks_made = 0
       WHERE id = $1 AND state = 'RUNNING' AND runs = $2 RETURNING pg_notify('${GRADES_CHANNEL}', '')`,
     values: [id, run],
   });
@@ -217,12 +221,21 @@ export async function loadForGrade(db: Queryable, id: string): Promise<EndpointT
   return rows[0] === undefined ? undefined : toTarget(rows[0]);
 }
 
-/** Whether the endpoint still is what has agreed to be graded. */
-export async function isGradable(db: Queryable, id: string, url: string): Promise<boolean> {
+/**
+ * Writes down how far a run is.
+ *
+ * @returns whether it may go on: the run is the grade's, and the endpoint still is what has agreed to be graded
+ */
+export async function continueGrade(
+  db: Queryable,
+  { id, endpointId, run }: TakenGrade,
+  { url, made }: { readonly url: string; readonly made: number },
+): Promise<boolean> {
   const { rowCount } = await db.query({
-    name: "is-gradable",
-    text: `SELECT 1 FROM endpoints e JOIN tenants t ON t.id = e.tenant_id WHERE e.id = $1 AND e.url = $2 AND ${GRADABLE}`,
-    values: [id, url],
+    name: "continue-grade",
+    text: `UPDATE endpoint_grades g SET checks_made = $4 FROM endpoints e JOIN tenants t ON t.id = e.tenant_id
+      WHERE g.id = $1 AND g.state = 'RUNNING' AND g.runs = $2 AND e.id = $3 AND e.url = $5 AND ${GRADABLE}`,
+    values: [id, run, endpointId, made, url],
   });
   return rowCount === 1;
 }

@@ -200,7 +200,8 @@ function deletion(visit: Visit, { id }: Endpoint): Part {
       label: "Delete endpoint",
       type: "delete",
       id: "confirm-delete",
-      warning: "Its secrets are erased now, and deliveries that wait are cancelled. This cannot be undone.",
+      warning:
+        "Its secrets are erased at once, and deliveries that wait are cancelled. This cannot be undone.",
     })}
   </section>`;
 }

@@ -95,13 +95,14 @@ async function listPage(
 }
 
 function progressPart(grade: Grade, path: string): Part {
+  const { checks_made: made, checks_total: total } = grade;
   return (
     isOpen(grade) &&
     html`<p class="progress">
         <label for="bar"
-          >${grade.state === "QUEUED" ? "A worker takes it up soon." : "19 deliveries, one after the other."}</label
+          >${grade.state === "QUEUED" ? "A worker takes it up soon." : `${made} of ${total} deliveries made.`}</label
         >
-        <progress id="bar"></progress>
+        <progress id="bar" value="${made}" max="${total}"></progress>
       </p>
       <p class="muted">Two minutes at most. It goes on when this page is closed.</p>
       <noscript

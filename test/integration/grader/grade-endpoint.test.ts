@@ -106,10 +106,18 @@ describe("a grade", () => {
   test(
     "is made by a worker, and says nothing of what the receiver wrote",
     async () => {
-      const { endpoint, start, until, requests, close } = await subject();
+      const progress: unknown[] = [];
+      const { endpoint, start, until, requests, close } = await subject(async () => {
+        const { rows } = await made.current.sql.query<{ checks_made: number }>(
+          "SELECT checks_made FROM endpoint_grades WHERE endpoint_id = $1",
+          [endpoint.id],
+        );
+        progress.push(...rows.map((row) => row.checks_made));
+      });
       const worker = await made.current.startWorker();
       const { id } = await start();
       const grade = await until(id, ended);
+      expect(progress).toEqual(requests.map((_request, index) => index));
       expect(grade).toMatchObject({ state: "COMPLETED", failure: null });
       const report = JSON.parse(grade.report ?? "null") as GradeReport;
       expect(report).toMatchObject({ score: 100, findings: [], not_observed: [] });

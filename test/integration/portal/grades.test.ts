@@ -22,12 +22,12 @@ beforeAll(async () => {
 
 async function insertGrade(endpoint: string, state: string, columns: Readonly<Record<string, unknown>> = {}) {
   const id = newId("grade", Date.now(), randomBytes);
-  const { report = null, failure = null } = columns;
+  const { report = null, failure = null, checks_made: made = 0 } = columns;
   await sql(
     api,
-    `INSERT INTO endpoint_grades (id, tenant_id, endpoint_id, state, report, failure, created_at, finished_at)
-      VALUES ($1, $2, $3, $4, $5, $6, now(), CASE WHEN $4 IN ('COMPLETED', 'FAILED') THEN now() END)`,
-    [id, tenant.tenantId, endpoint, state, report, failure],
+    `INSERT INTO endpoint_grades (id, tenant_id, endpoint_id, state, report, failure, checks_made, created_at, finished_at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $4 IN ('COMPLETED', 'FAILED') THEN now() END)`,
+    [id, tenant.tenantId, endpoint, state, report, failure, made],
   );
   return id;
 }
@@ -54,6 +54,22 @@ const REPORT: GradeReport = {
           },
   ),
 };
+
+test("a grade that is made says how far it is, and one that has ended how far it came", async () => {
+  const { id } = await createEndpoint(api, tenant);
+  const running = await insertGrade(id, "RUNNING", { checks_made: 7 });
+  const page = await visitor.get(`/portal/endpoints/${id}/grades/${running}`);
+  expect(page.text).toContain("7 of 19 deliveries made.");
+  expect(page.text).toContain('<progress id="bar" value="7" max="19">');
+  const progress = { checks_made: 7, checks_total: 19, report: null };
+  expect(await tenant.get(`/v1/webhooks/endpoints/${id}/grades/${running}`)).toMatchObject({
+    body: progress,
+  });
+  const ended = await insertGrade(id, "COMPLETED", { report: JSON.stringify(REPORT) });
+  expect(await tenant.get(`/v1/webhooks/endpoints/${id}/grades/${ended}`)).toMatchObject({
+    body: { checks_made: 18, checks_total: 19 },
+  });
+});
 
 test("a grade is asked for once, and its page waits with who asked", async () => {
   const { id } = await createEndpoint(api, tenant);
