@@ -25,6 +25,14 @@ export interface NoticedVersion extends SecretVersionKey {
   readonly tenantId: string;
 }
 
+/** A use that is not written yet. */
+interface Noticed {
+  readonly use: LateUse;
+  readonly noticed: NoticedVersion;
+  /** When it was used first since the last writing. */
+  readonly usedAtMs: number;
+}
+
 export interface RotationNotices {
   /** This successor was handed out. */
   delivered(version: NoticedVersion): void;
@@ -45,10 +53,10 @@ export interface RotationNoticesOptions {
 /** Makes the recorder. */
 export function createRotationNotices({ pool, clock, append, log }: RotationNoticesOptions): RotationNotices {
   const deliveries = new Map<string, NoticedVersion & { count: number }>();
-  const lateUses = new Map<string, { readonly use: LateUse; readonly noticed: NoticedVersion }>();
+  const lateUses = new Map<string, Noticed>();
   let flushing = Promise.resolve();
 
-  async function reportLate(use: LateUse, noticed: NoticedVersion): Promise<void> {
+  async function reportLate({ use, noticed, usedAtMs }: Noticed): Promise<void> {
     const { tenantId, credentialId, version } = noticed;
     const { type, message } = LATE_USES[use];
     const nowMs = clock.now();
@@ -56,7 +64,9 @@ export function createRotationNotices({ pool, clock, append, log }: RotationNoti
       if (await reportLateUse(db, use, noticed, { nowMs, sinceMs: nowMs - REPORT_EVERY_MS })) {
         metrics.lateSecretUses.inc({ use });
         log.warn({ tenant_id: tenantId, credential_id: credentialId, version }, message);
-        await append(db, { type, tenantId, credentialId, details: { version } });
+        // What is entered in between, a revocation for instance, has a lower number and came later all the same.
+        const details = { version, used_at: new Date(usedAtMs).toISOString() };
+        await append(db, { type, tenantId, credentialId, details });
       }
     });
   }
@@ -70,8 +80,8 @@ export function createRotationNotices({ pool, clock, append, log }: RotationNoti
       if (counted.length > 0) {
         await countDeliveries(pool, counted);
       }
-      for (const { use, noticed } of late) {
-        await reportLate(use, noticed);
+      for (const use of late) {
+        await reportLate(use);
       }
     } catch (error) {
       // The next use is noticed again.
@@ -92,7 +102,10 @@ export function createRotationNotices({ pool, clock, append, log }: RotationNoti
       deliveries.set(key, counted);
     },
     late: (use, noticed) => {
-      lateUses.set(`${use} ${noticed.credentialId} ${noticed.version}`, { use, noticed });
+      const key = `${use} ${noticed.credentialId} ${noticed.version}`;
+      if (!lateUses.has(key)) {
+        lateUses.set(key, { use, noticed, usedAtMs: clock.now() });
+      }
     },
     close: async () => {
       clearInterval(timer);

@@ -185,6 +185,12 @@ describe("section 5.2, errors", () => {
     expectRefusal(await ask(request()), refusal);
   });
 
+  test("the refusal of another type names the types that are taken", async () => {
+    const { body } = await ask({ body: json(), type: "text/plain" });
+    expect(body["error_description"]).toContain(JSON_TYPE);
+    expect(body["error_description"]).toContain(FORM_TYPE);
+  });
+
   test.each(["GET", "PUT", "PATCH", "DELETE", "OPTIONS"])(
     "%s is not allowed, and Allow says what is",
     async (method) => {

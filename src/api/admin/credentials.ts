@@ -17,7 +17,7 @@ import {
   SecretVersions,
 } from "../schemas/credentials.ts";
 import type { SignetServer } from "../types.ts";
-import { found, tenantToChange } from "./found.ts";
+import { found, principalToChange } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 
@@ -56,8 +56,7 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
     async (request, reply) => {
       const { body, params } = request;
       const answer = await commit(request, reply, async (db) => {
-        const principal = found(await findPrincipal(db, params.id), "principal");
-        await tenantToChange(db, principal.tenant_id);
+        const principal = await principalToChange(db, params.id);
         const tools = { db, pepper, rules, clock, randomBytes, certificatesRequired };
         const { row, clientSecret } = await makeCredential(principal, body, tools);
         const { id, client_id, rotation_mode, san_uri, certificate_thumbprints } = row;

@@ -1,3 +1,4 @@
+import { findPrincipal, type PrincipalRow } from "../../database/repositories/principals.ts";
 import { type TenantRow, findTenant } from "../../database/repositories/tenants.ts";
 import type { Queryable } from "../../database/pool.ts";
 import { SignetError } from "../../errors.ts";
@@ -17,4 +18,14 @@ export async function tenantToChange(db: Queryable, id: string): Promise<TenantR
     throw new SignetError("INVALID_STATE", { detail: "The tenant is erased." });
   }
   return tenant;
+}
+
+/** A principal that can still get tokens one day: `NOT_FOUND`, or `INVALID_STATE` once it, or its tenant, is at its end. */
+export async function principalToChange(db: Queryable, id: string): Promise<PrincipalRow> {
+  const principal = found(await findPrincipal(db, id), "principal");
+  await tenantToChange(db, principal.tenant_id);
+  if (principal.state === "REVOKED") {
+    throw new SignetError("INVALID_STATE", { detail: "The principal is revoked." });
+  }
+  return principal;
 }

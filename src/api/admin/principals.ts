@@ -23,7 +23,7 @@ import {
   Timestamp,
 } from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
-import { found, tenantToChange } from "./found.ts";
+import { found, principalToChange, tenantToChange } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 
@@ -133,6 +133,7 @@ function registerReprovision(server: SignetServer, { commit, clock }: AdminServi
     },
     async (request, reply) =>
       await commit(request, reply, async (db) => {
+        await principalToChange(db, request.params.id);
         const { scopes_before: before, ...row } = found(
           await reprovisionPrincipal(db, request.params.id, clock.now()),
           "principal",

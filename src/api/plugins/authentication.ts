@@ -11,6 +11,7 @@ import type { IngressValidator } from "./ingress-validator.ts";
 
 /** A principal without region affinity. */
 const EVERY_REGION = "global";
+const BEARER_SCHEME = /^Bearer(?![!#$%&'*+.^_`|~0-9a-z-])/i;
 const BEARER = /^Bearer +([^ ]+)$/i;
 
 /** The credentials of the request's Authorization header, which must be Bearer. */
@@ -20,7 +21,8 @@ export function bearerToken(request: FastifyRequest): string {
     throw tokenMisplaced();
   }
   const { authorization } = request.headers;
-  if (authorization === undefined) {
+  // Another scheme says nothing about a token: RFC 6750 section 3 has no error for it.
+  if (authorization === undefined || !BEARER_SCHEME.test(authorization)) {
     throw tokenMissing();
   }
   const token = BEARER.exec(authorization)?.[1];

@@ -80,6 +80,20 @@ function guardOf(
   return guard;
 }
 
+/** What its caller alone may read; a cache would keep it beyond a revocation. Routes that allow more say so themselves. */
+function isPrivateReading({ method, config }: RouteOptions): boolean {
+  return (
+    method === "GET" &&
+    config?.proxied !== true &&
+    (config?.scopes !== undefined || config?.operator !== undefined)
+  );
+}
+
+const forbidStoring: onRequestHookHandler = (_request, reply, done) => {
+  reply.header("cache-control", "no-store");
+  done();
+};
+
 /** Where a token is given out or taken: mutual TLS is asked for there (security decisions B). */
 function needsCertificate(route: RouteOptions): boolean {
   return route.config?.scopes !== undefined || OAUTH_PATHS.has(route.url);
@@ -107,6 +121,7 @@ export function installRouteDeclarations(server: SignetServer, guards: RouteGuar
     const own = [
       ...(needsCertificate(route) ? [requireClientCertificate] : []),
       ...(guard === undefined ? [] : [guard]),
+      ...(isPrivateReading(route) ? [forbidStoring] : []),
     ];
     route.onRequest = [...own, ...[route.onRequest ?? []].flat()];
     guardAfterBody(route, guards);

@@ -1,5 +1,6 @@
 /** The OAuth endpoints and documents over HTTP; what they do is in src/oauth. */
 import { Type } from "typebox";
+import { SignetError } from "../../errors.ts";
 import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../oauth/jwks.ts";
 import type { KeyStore } from "../../oauth/key-store.ts";
 import { authorizationServerMetadata, type MetadataOptions } from "../../oauth/metadata.ts";
@@ -67,6 +68,11 @@ export function registerOAuthRoutes(
       { parseAs: "buffer" },
       (_request, body, parsed) => parsed(null, body),
     );
+    child.addContentTypeParser("*", () => {
+      throw new SignetError("UNSUPPORTED_MEDIA_TYPE", {
+        detail: "The body must be application/json or application/x-www-form-urlencoded.",
+      });
+    });
     registerTokenRoute(child, services);
     registerTokenStatusRoutes(child, services, guard);
     done();

@@ -260,6 +260,26 @@ describe("the platform tenant", () => {
 });
 
 describe("scopes are copied at provisioning (specification 2)", () => {
+  test("a principal that is revoked gets no credential and no scopes that it could never use", async () => {
+    const { principalId } = await provision(api);
+    const [credential] = (await api.admin("GET", `/principals/${principalId}/credentials`)).body["data"] as [
+      object,
+    ];
+    expect((await api.admin("POST", `/principals/${principalId}/revoke`, {})).status).toBe(200);
+    for (const [path, body] of [
+      [`/principals/${principalId}/credentials`, {}],
+      [`/principals/${principalId}/reprovision`, undefined],
+    ] as const) {
+      expect(await api.admin("POST", path, body)).toMatchObject({
+        status: 409,
+        body: { code: "INVALID_STATE", detail: "The principal is revoked." },
+      });
+    }
+    expect((await api.admin("GET", `/principals/${principalId}/credentials`)).body["data"]).toMatchObject([
+      { ...credential, state: expect.any(String) as string },
+    ]);
+  });
+
   test("a change of the role changes nobody until the principal is reprovisioned, which is logged", async () => {
     const client = await provision(api, { scopes: ["inference:read"] });
     const scopes = ["inference:read", "pipeline:write"];
@@ -327,7 +347,7 @@ describe("who may call", () => {
     ["another token", bearer("x".repeat(64)), "TOKEN_INVALID"],
     ["the token with more behind it", "more", "TOKEN_INVALID"],
     ["the beginning of the token", "less", "TOKEN_INVALID"],
-    ["Basic", { authorization: "Basic eDp5" }, "TOKEN_INVALID"],
+    ["Basic", { authorization: "Basic eDp5" }, "TOKEN_MISSING"],
     ["a tenant's token", "tenant", "TOKEN_INVALID"],
   ])("%s is refused", async (_name, given, code) => {
     const token = api.operatorToken;

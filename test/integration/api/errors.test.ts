@@ -54,11 +54,20 @@ describe("401", () => {
   });
 
   test.each([
+    ["Basic", () => "Basic YTpi"],
+    ["a scheme that only begins like Bearer", () => `Bearer2 ${token}`],
+    ["the bare token", () => token],
+  ])("with %s: no token came, which is no error of a token (RFC 6750 section 3)", async (_name, value) => {
+    const answer = await api.request(instance, { headers: { authorization: value() } });
+    expect(answer).toMatchObject({ status: 401, body: { code: "TOKEN_MISSING" } });
+    expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="service"');
+  });
+
+  test.each([
     ["a token of nobody", () => bearer("a.b.c")],
     ["an empty token", () => ({ authorization: "Bearer " })],
     ["two tokens", () => bearer(`${token} ${token}`)],
-    ["Basic", () => ({ authorization: "Basic YTpi" })],
-    ["the bare token", () => ({ authorization: token })],
+    ["a tab for the space", () => ({ authorization: `Bearer\t${token}` })],
     [
       "a token with a changed claim",
       () => bearer(token.replace(/\.[^.]+\./, (part) => part.replace(/.\.$/, "x."))),
@@ -177,6 +186,18 @@ describe("the types of problems", () => {
       expect(String(answer.body["description"]).length).toBeGreaterThan(20);
     },
   );
+});
+
+test("what takes a token or an operator to read is not for caches", async () => {
+  const reader = await provision(api, { scopes: ["credentials:read", "webhooks:read", "compliance:read"] });
+  const headers = bearer(await accessToken(api, reader));
+  for (const path of ["/v1/credentials", "/v1/webhooks/endpoints", "/v1/compliance/entries"]) {
+    const answer = await api.request(path, { headers });
+    expect({ path, status: answer.status }).toEqual({ path, status: 200 });
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+  }
+  const tenants = await api.admin("GET", "/tenants");
+  expect(tenants.headers.get("cache-control")).toBe("no-store");
 });
 
 describe("health", () => {

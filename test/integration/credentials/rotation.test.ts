@@ -113,9 +113,17 @@ describe("a client that never changes anything", () => {
       tokens.advance(DAY_MS);
     }
     expect(await tokens.outcome(client)).toBe("INVALID_CLIENT");
+    const usedAt = new Date(tokens.clock.now()).toISOString();
+    // Uses are written later, behind whatever happens meanwhile: the entry says when it was.
+    tokens.advance(60_000);
     await eventually(
       () => logged(client).includes("credential.retired_secret_used"),
       "the use of a secret that is over to be logged",
+    );
+    expect(tokens.entries.findLast(({ credentialId }) => credentialId === client.credentialId)).toMatchObject(
+      {
+        details: { version: 1, used_at: usedAt },
+      },
     );
   });
 
