@@ -127,7 +127,7 @@ async function* exportLines(auditPool: Pool, log: Logger): AsyncGenerator<string
   }
 }
 
-function registerExport(server: SignetServer, { auditPool, access, log }: AdminServices): void {
+function registerExport(server: SignetServer, { auditPool, access, clients, log }: AdminServices): void {
   server.get(
     "/admin/v1/audit/export",
     {
@@ -140,7 +140,7 @@ function registerExport(server: SignetServer, { auditPool, access, log }: AdminS
     },
     async (request, reply) => {
       breakOffUnlessAdmitted(reply, {
-        isAdmitted: async () => await isStillAllowed(request, access, CONFIG.operator),
+        isAdmitted: async () => await isStillAllowed(request, { access, clients }, CONFIG.operator),
         everyMs: LOOK_EVERY_MS,
       });
       const lines = Readable.from(exportLines(auditPool, log), { highWaterMark: 1 });

@@ -1,6 +1,8 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import type { OperatorRole } from "../../domain/operator-roles.ts";
-import type { ErrorCode } from "../../errors.ts";
+import { type ErrorCode, SignetError } from "../../errors.ts";
+import type { ClientCertificate } from "../../mutual-tls/client-certificate.ts";
+import type { ClientIdentification } from "../../mutual-tls/client-identification.ts";
 import type { OperatorAuthentication, OperatorAuthenticator } from "../../operators/authenticate-operator.ts";
 import { roleViolation } from "../../operators/operator-errors.ts";
 import type { OperatorIdentity } from "../../operators/operator-identity.ts";
@@ -20,25 +22,48 @@ export interface OperatorAccess {
 
 type Guard = onRequestAsyncHookHandler;
 
+/**
+ * A browser shows its certificate to whatever page has it send a request, which needs no body and no leave to suspend a
+ * tenant. Whoever is known by the certificate alone must not have been sent here by a page of somebody else's.
+ *
+ * @throws SignetError INVALID_REQUEST
+ */
+function requireNoForeignPage({ headers }: FastifyRequest): void {
+  const site = headers["sec-fetch-site"] ?? (headers.origin === undefined ? "none" : "cross-site");
+  if (site !== "none" && site !== "same-origin") {
+    throw new SignetError("INVALID_REQUEST", {
+      detail: "Pages of other origins cannot use an operator's certificate; they need a token.",
+    });
+  }
+}
+
 /** By the token when one came, else by the certificate. @throws SignetError TOKEN_MISSING without either */
 async function authenticate(
   request: FastifyRequest,
+  certificate: ClientCertificate | undefined,
   authenticator: OperatorAuthenticator,
 ): Promise<OperatorAuthentication> {
-  const { clientCertificate } = request;
-  if (request.headers.authorization === undefined && clientCertificate !== undefined) {
-    return await authenticator.byCertificate(clientCertificate);
+  if (request.headers.authorization === undefined && certificate !== undefined) {
+    requireNoForeignPage(request);
+    return await authenticator.byCertificate(certificate);
   }
   return await authenticator.byToken(bearerToken(request));
 }
 
-/** Whether who sent the request may still do what takes that role: asked while a long answer is under way. */
+/**
+ * Whether who sent the request may still do what takes that role: asked while a long answer is under way. Its certificate
+ * is looked at again too: that one can have been revoked, or be over.
+ */
 export async function isStillAllowed(
   request: FastifyRequest,
-  { authenticator }: Pick<OperatorAccess, "authenticator">,
+  {
+    access: { authenticator },
+    clients,
+  }: { readonly access: Pick<OperatorAccess, "authenticator">; readonly clients: ClientIdentification },
   required: OperatorRole,
 ): Promise<boolean> {
-  const authentication = await authenticate(request, authenticator);
+  const { certificate } = clients.identify(request.raw);
+  const authentication = await authenticate(request, certificate, authenticator);
   return (
     "identity" in authentication &&
     roleViolation(operationOf(request), required, authentication.identity) === undefined
@@ -61,7 +86,7 @@ export function createOperatorGuard(access: OperatorAccess): (required: Operator
       await note(request, "RATE_LIMITED", null);
       throw rateLimited("operator_failures", waitMs, "Too many failed attempts from this address.");
     }
-    const authentication = await authenticate(request, authenticator);
+    const authentication = await authenticate(request, request.clientCertificate, authenticator);
     if ("refusal" in authentication) {
       const { error, operatorId } = authentication.refusal;
       await failures.failed(address);
