@@ -5,6 +5,7 @@ import type { Queryable } from "../pool.ts";
 import {
   type DeliveryFilter,
   type DeliverySelection,
+  partsOf,
   type SelectedDeliveries,
   selectDeliveries,
 } from "./delivery-filter.ts";
@@ -101,9 +102,13 @@ export interface DeliveryPage {
 
 function pageQuery(selection: DeliverySelection, limit: number): SelectedDeliveries {
   const { text, values } = selectDeliveries(selection);
+  const newest = `ORDER BY d.day DESC, d.id DESC LIMIT $${values.length + 1}`;
+  const parts = partsOf(selection.filter).map(
+    (part) => `(SELECT d.* FROM deliveries d WHERE ${text} AND ${part} ${newest})`,
+  );
+  const from = parts.length === 0 ? `deliveries d WHERE ${text}` : `(${parts.join(" UNION ALL ")}) d`;
   return {
-    text: `SELECT ${columns("$2")} FROM deliveries d WHERE ${text}
-      ORDER BY d.day DESC, d.id DESC LIMIT $${values.length + 1}`,
+    text: `SELECT ${columns("$2")} FROM ${from} ${newest}`,
     values: [...values, limit],
   };
 }

@@ -44,6 +44,10 @@ const COLUMNS = [
   ["reason", "reason"],
 ] as const;
 
+/** Each half has an index of its own, small while deliveries flow; together they are every queued one. */
+const QUEUED =
+  "((d.state = 'QUEUED' AND d.carrier IS NULL) OR (d.state = 'QUEUED' AND d.carrier IS NOT NULL))";
+
 function stateCondition(state: DeliveryState, placeholder: (value: unknown) => string): string {
   if (state === "DEAD_LETTERED") {
     return "d.state = 'DEAD_LETTERED' AND d.expires_at > $2";
@@ -52,8 +56,7 @@ function stateCondition(state: DeliveryState, placeholder: (value: unknown) => s
     return "(d.state = 'EXPIRED' OR (d.state = 'DEAD_LETTERED' AND d.expires_at <= $2))";
   }
   if (state === "QUEUED") {
-    // Each half has an index of its own, small while deliveries flow; together they are every queued one.
-    return "((d.state = 'QUEUED' AND d.carrier IS NULL) OR (d.state = 'QUEUED' AND d.carrier IS NOT NULL))";
+    return QUEUED;
   }
   return `d.state = ${placeholder(state)}`;
 }
@@ -98,4 +101,14 @@ export function selectDeliveries({ tenantId, filter, now, onward }: DeliverySele
     conditions.push(`d.created_at < ${placeholder(filter.to)} AND d.day <= ${placeholder(day)}`);
   }
   return { text: conditions.join(" AND "), values };
+}
+
+/**
+ * The parts that a list must be read in, each by its index; empty where one index has all of it. Those by endpoint and by
+ * event type have deliveries from their first outcome on (decision 0024): the ones that wait for it are looked for beside
+ * them.
+ */
+export function partsOf({ endpointId, eventType, eventId, state }: DeliveryFilter): readonly string[] {
+  const split = state === undefined && eventId === undefined && (endpointId ?? eventType) !== undefined;
+  return split ? ["d.state <> 'QUEUED'", QUEUED] : [];
 }

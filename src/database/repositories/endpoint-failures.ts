@@ -74,8 +74,8 @@ export async function forgetFailing(db: Queryable, endpointId: string): Promise<
 }
 
 /**
- * Whether an endpoint took a delivery at or after an instant. Looks through its tenant's deliveries: for the rare
- * endpoint that seems to have failed for days.
+ * Whether an endpoint took a delivery at or after an instant. Looks through all that it took: for the rare endpoint that
+ * seems to have failed for days.
  */
 export async function hasDelivered(
   db: Queryable,
@@ -84,8 +84,8 @@ export async function hasDelivered(
 ): Promise<boolean> {
   const { rows } = await db.query<{ delivered: boolean }>({
     name: "has-delivered",
-    text: `SELECT EXISTS (SELECT FROM deliveries WHERE tenant_id = $1 AND endpoint_id = $2 AND delivered_at >= $3)
-      AS delivered`,
+    text: `SELECT EXISTS (SELECT FROM deliveries WHERE tenant_id = $1 AND endpoint_id = $2 AND state = 'DELIVERED'
+        AND delivered_at >= $3) AS delivered`,
     values: [tenantId, id, since],
   });
   return rows[0]?.delivered === true;

@@ -161,11 +161,11 @@ const LIMITS: readonly Limit[] = [
   { target: "… list of endpoints: p95 ms", atMost: 50, read: found("portal", "endpoints_ms", "p95") },
   { target: "… one endpoint: p95 ms", atMost: 50, read: found("portal", "endpoint_ms", "p95") },
   { target: "… deliveries: p95 ms", atMost: 50, read: found("portal", "deliveries_ms", "p95") },
-  {
-    target: "… deliveries of an endpoint: p95 ms",
+  ...(["endpoint", "rare_endpoint", "rare_type"] as const).map((one) => ({
+    target: `… deliveries of one ${one.replace("_", " ")}: p95 ms`,
     atMost: 50,
-    read: found("portal", "deliveries_of_endpoint_ms", "p95"),
-  },
+    read: found("portal", `deliveries_of_${one}_ms`, "p95"),
+  })),
   ...(["delivered", "queued", "retrying", "cancelled", "expired"] as const).map((state) => ({
     target: `… ${state} deliveries: p95 ms`,
     atMost: 50,

@@ -16,6 +16,10 @@ const MANY = 10_000;
 /** An endpoint that got nothing of all this. */
 const STRANGER = "ep_000000000000000000000000";
 const ENDPOINT = "ep_06h04vws2n7q9t0000000000";
+/** One that few of many deliveries are for, and their type. */
+const RARE_ENDPOINT = "ep_06h04vws2n7q9t0000000001";
+const RARE_TYPE = "rare.type";
+const STATES = ["DELIVERED", "QUEUED", "RETRYING", "QUEUED", "CANCELLED", "DEAD_LETTERED"];
 
 const api = useTestApi();
 let client: Client;
@@ -28,6 +32,26 @@ async function seed({ tenantId }: Provisioned, count: number, daysAgo: number): 
   await seedDeadLetters(client, { tenantId, endpointId: ENDPOINT, count, atMs });
 }
 
+let rare: readonly string[];
+
+/** A delivery in each state, before all the others of the day. */
+async function seedRare({ tenantId }: Provisioned): Promise<void> {
+  const atMs = now.getTime() - 1000;
+  const letters = { tenantId, endpointId: RARE_ENDPOINT, count: STATES.length, atMs };
+  rare = await seedDeadLetters(client, letters);
+  await client.query(
+    "UPDATE events e SET type = $1 FROM deliveries d WHERE e.day = d.day AND e.id = d.event_id AND d.id = ANY ($2)",
+    [RARE_TYPE, rare],
+  );
+  await client.query(
+    `UPDATE deliveries d SET event_type = $1, state = s.state,
+        carrier = CASE WHEN s.n = 2 THEN s.id END,
+        expires_at = CASE WHEN s.state = 'DEAD_LETTERED' THEN d.expires_at END
+      FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS s(id, state, n) WHERE d.id = s.id`,
+    [RARE_TYPE, rare, STATES],
+  );
+}
+
 beforeAll(async () => {
   [few, many] = [await provision(api), await provision(api)];
   client = new Client({ connectionString: api.database.adminUrl });
@@ -36,6 +60,7 @@ beforeAll(async () => {
   for (let day = 0; day < DAYS; day += 1) {
     await seed(few, A_DAY, day);
   }
+  await seedRare(many);
   await seed(many, MANY, 0);
   await client.query("VACUUM (ANALYZE) events, deliveries");
 });
@@ -106,6 +131,57 @@ describe.each(Object.entries(LISTS))("a list of %s", (_, list) => {
     expect(first).toBeGreaterThan(0);
     expect(deep).toBeLessThanOrEqual(first + 20);
   });
+});
+
+describe.each([
+  ["endpoint", { endpointId: RARE_ENDPOINT }],
+  ["event type", { eventType: RARE_TYPE }],
+  ["endpoint and event type", { endpointId: RARE_ENDPOINT, eventType: RARE_TYPE }],
+])("a list of the deliveries of one %s", (_, filter) => {
+  const listRare = async (db: Queryable, before: string | undefined, limit: number): Promise<string[]> => {
+    const page = await listDeliveries(db, { tenantId: many.tenantId, filter, before, limit, now });
+    return page.map(({ id }) => id);
+  };
+
+  test("has them in any state, newest first, in pages of any size", async () => {
+    const newestFirst = rare.toReversed();
+    for (let limit = 1; limit <= rare.length + 1; limit += 1) {
+      for (let start = 0; start < rare.length; start += 1) {
+        const page = await listRare(client, start === 0 ? undefined : newestFirst[start - 1], limit);
+        expect(page).toEqual(newestFirst.slice(start, start + limit));
+      }
+    }
+  });
+
+  test("does not look through the others", async () => {
+    expect(await blocks(async (db) => await listRare(db, undefined, 100))).toBeLessThanOrEqual(100);
+  });
+});
+
+test.each([...new Set(STATES)])(
+  "a list of the %s deliveries of an endpoint does not look through the others",
+  async (state) => {
+    const filter = { endpointId: RARE_ENDPOINT, state: state as "QUEUED" };
+    const read = await blocks(async (db) => {
+      const page = await listDeliveries(db, {
+        tenantId: many.tenantId,
+        filter,
+        before: undefined,
+        limit: 100,
+        now,
+      });
+      expect(page).toHaveLength(STATES.filter((each) => each === state).length);
+    });
+    expect(read).toBeLessThanOrEqual(100);
+  },
+);
+
+test("a list of the events of one type does not look through the others", async () => {
+  const read = await blocks(async (db) => {
+    const query = { filter: { type: RARE_TYPE }, before: undefined, limit: 100 };
+    expect(await listEvents(db, many.tenantId, query)).toHaveLength(rare.length);
+  });
+  expect(read).toBeLessThanOrEqual(100);
 });
 
 interface Explained {
