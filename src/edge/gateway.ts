@@ -11,6 +11,7 @@ import type { SignetServer } from "../api/types.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { createIdentitySigner } from "../edge-identity/sign.ts";
+import { PROBLEM_HEADER } from "../mutual-tls/client-cert-header.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { Logger } from "../observability/logger.ts";
@@ -137,8 +138,14 @@ function registerApi(server: SignetServer, api: ApiLink, log: Logger): void {
     callerOf: ({ clientAddress }) => addressKey(clientAddress),
     headersFor: (request, kept) => {
       kept["x-forwarded-for"] = request.clientAddress;
-      const certificate = request.clientCertificate;
-      return certificate === undefined ? kept : Object.assign(kept, certificateHeaders(certificate));
+      const { clientCertificate: certificate, clientCertificateProblem: problem } = request;
+      if (certificate !== undefined) {
+        return Object.assign(kept, certificateHeaders(certificate));
+      }
+      if (problem !== undefined) {
+        kept[PROBLEM_HEADER] = problem;
+      }
+      return kept;
     },
   });
 }

@@ -3,13 +3,16 @@ import type { X509Certificate } from "node:crypto";
 import { certificateExtensions, type Extension, pathLengthOf } from "./der.ts";
 
 /** Why a certificate does not count; part of the answer, so it says no more than its holder can see. */
-export type CertificateProblem =
-  | "missing"
-  | "expired"
-  | "not valid yet"
-  | "wrong purpose"
-  | "not trusted"
-  | "revoked";
+export const CERTIFICATE_PROBLEMS = [
+  "missing",
+  "expired",
+  "not valid yet",
+  "wrong purpose",
+  "not trusted",
+  "revoked",
+] as const;
+
+export type CertificateProblem = (typeof CERTIFICATE_PROBLEMS)[number];
 
 const CLIENT_AUTH = "1.3.6.1.5.5.7.3.2";
 const BASIC_CONSTRAINTS = "2.5.29.19";

@@ -2,11 +2,24 @@
 import { X509Certificate } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { SignetError } from "../errors.ts";
+import { CERTIFICATE_PROBLEMS, type CertificateProblem } from "./certificate-chain.ts";
 
 /** Certificates between the leaf and the anchor; each costs a signature check. */
 const CHAIN_MAX = 4;
 /** RFC 8941 section 3.3.5, canonical, without the parameters that RFC 9440 does not define. */
 const BYTE_SEQUENCE = /^:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?):$/;
+
+/**
+ * In place of the two: why the edge passes on no certificate. It lets nobody in; who shows one that has expired is not
+ * told that there was none.
+ */
+export const PROBLEM_HEADER = "x-signet-client-cert-problem";
+
+/** Why there is no certificate, as far as whoever stands before us has said. */
+export function forwardedProblem(headers: IncomingHttpHeaders): CertificateProblem {
+  const said = headers[PROBLEM_HEADER];
+  return CERTIFICATE_PROBLEMS.find((problem) => problem === said) ?? "missing";
+}
 
 /** What the headers hold; nothing of it is verified. */
 export interface ForwardedCertificate {

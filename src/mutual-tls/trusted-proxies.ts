@@ -10,7 +10,7 @@ import type { Clock } from "../domain/clock.ts";
 import { putBounded } from "../domain/bounded-map.ts";
 import { findChain, leafProblem, timeProblem } from "./certificate-chain.ts";
 import { describeCertificate, subjectAlternativeNames } from "./client-certificate.ts";
-import { readCertificateHeaders } from "./client-cert-header.ts";
+import { forwardedProblem, readCertificateHeaders } from "./client-cert-header.ts";
 import type { FoundCertificate, TrustedProxies } from "./client-identification.ts";
 import { type ForwardedHeader, forwardedAddress, plainAddress } from "./forwarded-address.ts";
 import type { TrustAnchors } from "./trust.ts";
@@ -85,7 +85,7 @@ export function createTrustedProxies(options: TrustedProxiesOptions): TrustedPro
     certificateOf: ({ headers }) => {
       const forwarded = readCertificateHeaders(headers);
       if (forwarded === undefined) {
-        return "missing";
+        return forwardedProblem(headers);
       }
       const { leaf, intermediates, key } = forwarded;
       return remember(key, () => {

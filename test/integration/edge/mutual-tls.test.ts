@@ -137,6 +137,29 @@ test("a certificate of somebody else's authority counts for nothing", async () =
   });
 });
 
+describe("whose certificate does not count is told why, whoever answers", () => {
+  const hourAgo = (): Date => new Date(Date.now() - 3_600_000);
+  test.each([
+    ["no certificate", async () => await Promise.resolve(undefined), "missing"],
+    ["one that has expired", async () => await clientPair(clients, { notAfter: hourAgo() }), "expired"],
+    ["one of a rogue authority", async () => await clientPair(await newRoot("Clients")), "not trusted"],
+    ["one for servers", async () => await clientPair(clients, { purposes: ["serverAuth"] }), "wrong purpose"],
+  ] as const)("%s", async (_name, made, problem) => {
+    const pair = await made();
+    const options: CallOptions = pair === undefined ? {} : { pair };
+    const headers = { ...bearer(await token()), "x-signet-client-cert-problem": "revoked" };
+    for (const answer of [
+      await ask("/v1/inference/x", { ...options, headers }),
+      await ask("/v1/credentials", { ...options, headers }),
+    ]) {
+      expect(answer).toMatchObject({ status: 401, body: { code: "CLIENT_CERT_REQUIRED" } });
+      expect(answer.body["detail"]).toContain(`(${problem})`);
+    }
+    const refused = await ask("/v1/auth/token", { ...options, json: grant(client) });
+    expect(refused.body["error_description"]).toContain(`(${problem})`);
+  });
+});
+
 test("a revoked certificate is refused at the edge", async () => {
   const pair = await clientPair(clients);
   const doomed = await provision(api, {
