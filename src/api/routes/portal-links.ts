@@ -1,5 +1,6 @@
 /** One-time sign-in links for the portal (docs/portal.md). */
-import { Type } from "typebox";
+import type { FastifyRequest } from "fastify";
+import { type Static, Type } from "typebox";
 import { SCOPES_MAX } from "../../domain/scopes.ts";
 import { scopeViolation } from "../../oauth/bearer-errors.ts";
 import { LINK_LIFE_MAX, type PortalSessions, SIGN_IN_SCOPE } from "../../portal/sessions.ts";
@@ -29,6 +30,31 @@ const Link = Type.Object({
 
 const LIFE_DEFAULT = 300;
 
+/**
+ * Says what the link will carry, before it is asked whether the request came before: the answer to a request of a token
+ * with more scopes is not for one with fewer, also where neither names any.
+ *
+ * @throws SignetError SCOPE_VIOLATION
+ */
+function requireHeldScopes(
+  request: FastifyRequest<{ Body: Static<typeof NewLink> }>,
+  _reply: unknown,
+  done: () => void,
+): void {
+  const { identity, body } = request;
+  body.scopes = (body.scopes ?? [...identity.scopes]).toSorted();
+  const violation = scopeViolation({
+    operation: operationOf(request),
+    required: body.scopes,
+    granted: identity.scopes,
+    detail: "A session cannot hold scopes that the token does not hold.",
+  });
+  if (violation !== undefined) {
+    throw violation;
+  }
+  done();
+}
+
 /** @param portalUrl where browsers find the portal */
 export function registerPortalLinks(server: SignetServer, sessions: PortalSessions, portalUrl: string): void {
   server.post(
@@ -36,19 +62,11 @@ export function registerPortalLinks(server: SignetServer, sessions: PortalSessio
     {
       config: { scopes: [SIGN_IN_SCOPE], optionalBody: true },
       schema: { tags: ["portal"], body: NewLink, response: { 201: Link } },
+      preHandler: requireHeldScopes,
     },
     async (request, reply) => {
       const { identity, body } = request;
-      const { scopes = [...identity.scopes], expires_in_seconds: lifeSeconds = LIFE_DEFAULT } = body;
-      const violation = scopeViolation({
-        operation: operationOf(request),
-        required: scopes,
-        granted: identity.scopes,
-        detail: "A session cannot hold scopes that the token does not hold.",
-      });
-      if (violation !== undefined) {
-        throw violation;
-      }
+      const { scopes = [], expires_in_seconds: lifeSeconds = LIFE_DEFAULT } = body;
       const { secret, expiresAt } = await sessions.mint(identity, { scopes, lifeSeconds }, callerOf(request));
       reply.code(201).header("cache-control", "no-store");
       return { url: `${portalUrl}/portal/sign-in?link=${secret}`, expires_at: expiresAt.toISOString() };

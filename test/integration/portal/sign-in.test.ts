@@ -35,10 +35,14 @@ async function signedIn(): Promise<SignedIn> {
   return { client: made, token, visitor: await signInToPortal(api, token) };
 }
 
-async function links(token: string, body: object): Promise<Answer> {
+async function links(
+  token: string,
+  body: object,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
   return await api.request("/v1/portal/links", {
     method: "POST",
-    headers: { ...bearer(token), "content-type": "application/json" },
+    headers: { ...bearer(token), "content-type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
 }
@@ -74,6 +78,22 @@ describe("a link", () => {
       status: 403,
       body: { code: "SCOPE_VIOLATION", missing_scopes: ["webhooks:write"] },
     });
+  });
+
+  test("with more scopes is not told to a token with fewer that sends the same Idempotency-Key", async () => {
+    const made = await client();
+    const narrow = await accessToken(api, made, "portal:sign_in");
+    const bodies = [{}, { scopes: ["webhooks:write"] }];
+    for (const [index, body] of bodies.entries()) {
+      const key = { "idempotency-key": `link-${index}` };
+      const wide = await links(await tokenOf(made), body, key);
+      expect(wide.status).toBe(201);
+      const told = await links(narrow, body, key);
+      expect(told.status).toBe(index === 0 ? 409 : 403);
+      expect(told.text).not.toContain("sign-in?link=");
+      const again = await links(await tokenOf(made), body, key);
+      expect(again.body).toEqual(wide.body);
+    }
   });
 
   test("is refused with any character changed, and another tenant's id in front", async () => {
