@@ -139,12 +139,13 @@ test("a certificate of somebody else's authority counts for nothing", async () =
 
 describe("whose certificate does not count is told why, whoever answers", () => {
   const hourAgo = (): Date => new Date(Date.now() - 3_600_000);
-  test.each([
+  const cases: readonly [string, () => Promise<typeof leaf | undefined>, string][] = [
     ["no certificate", async () => await Promise.resolve(undefined), "missing"],
     ["one that has expired", async () => await clientPair(clients, { notAfter: hourAgo() }), "expired"],
     ["one of a rogue authority", async () => await clientPair(await newRoot("Clients")), "not trusted"],
     ["one for servers", async () => await clientPair(clients, { purposes: ["serverAuth"] }), "wrong purpose"],
-  ] as const)("%s", async (_name, made, problem) => {
+  ];
+  test.each(cases)("%s", async (_name, made, problem) => {
     const pair = await made();
     const options: CallOptions = pair === undefined ? {} : { pair };
     const headers = { ...bearer(await token()), "x-signet-client-cert-problem": "revoked" };
