@@ -429,11 +429,6 @@ export function loadClientSettings(given: Environment): ClientSettings {
   return { ...settings, production: environment[SETTINGS.env.variable] === "production" };
 }
 
-/** Where this service itself listens: never a target of deliveries. */
-export function ownListeners(config: Config): readonly ListenAddress[] {
-  return [config.apiListen, config.adminListen, config.edgeListen, config.metricsListen];
-}
-
 /** `loadConfig` for the running process. */
 export function configFromProcess(asks?: ConfigFor): Config {
   return loadConfig(process.env, asks);

@@ -1,7 +1,7 @@
 /** The services behind the webhook routes, put together for the api process. */
 import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
-import { type Config, ownListeners } from "../config.ts";
+import type { Config } from "../config.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pepper } from "../crypto/pepper.ts";
@@ -12,6 +12,7 @@ import { DeliveryService } from "../delivery/delivery-service.ts";
 import { DeliveryStreams } from "../delivery/delivery-streams.ts";
 import { EventService } from "../delivery/event-service.ts";
 import { createIngest } from "../delivery/ingest.ts";
+import { ownListeners } from "../delivery/own-listeners.ts";
 import { createPlatformPublishingAudit } from "../delivery/platform-publishing.ts";
 import { Releaser } from "../delivery/release.ts";
 import type { Clock } from "../domain/clock.ts";

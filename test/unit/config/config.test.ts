@@ -7,6 +7,8 @@ import {
   loadOperatorSettings,
   RETRY_WINDOW_MS,
 } from "../../../src/config.ts";
+import { configuredPolicy } from "../../../src/delivery/address-policy.ts";
+import { ownListeners } from "../../../src/delivery/own-listeners.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
 const PRODUCTION = {
@@ -35,6 +37,24 @@ test("development needs no setting at all", () => {
     retryWindowMs: RETRY_WINDOW_MS,
     deadLetterMs: DEAD_LETTER_MS,
   });
+});
+
+test("what development brings along listens for nobody's deliveries either", () => {
+  const moved = { SIGNET_EMBEDDED_TEMPORAL_UI_PORT: "18233" };
+  const config = loadConfig({ SIGNET_ENV: "development", ...moved });
+  const policy = configuredPolicy(config, ownListeners(config));
+  for (const [port, what] of [
+    [8080, "the api"],
+    [8081, "the operators' API"],
+    [54329, "PostgreSQL"],
+    [7233, "Temporal"],
+    [18233, "Temporal's UI"],
+  ] as const) {
+    expect(() => policy.checkUrl(`http://localhost:${port}/`), what).toThrow("not an allowed target");
+  }
+  expect(policy.checkUrl("http://127.0.0.1:8233/").port).toBe("8233");
+  const elsewhere = loadConfig({ ...PRODUCTION, SIGNET_ALLOWED_TARGET_CIDRS: "127.0.0.0/8" });
+  expect(ownListeners(elsewhere)).toHaveLength(4);
 });
 
 test("production is the default, and boots with what it must have", () => {
