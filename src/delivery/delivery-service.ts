@@ -159,7 +159,7 @@ export class DeliveryService {
   /**
    * Gives a dead letter a fresh cycle of 17 attempts.
    *
-   * @throws SignetError NOT_FOUND, INVALID_STATE when it is not in the queue, DLQ_ENTRY_EXPIRED
+   * @throws SignetError NOT_FOUND, INVALID_STATE when it is not in the queue or its endpoint is deleted, DLQ_ENTRY_EXPIRED
    */
   async replay(tenantId: string, id: string, by: By): Promise<Delivery> {
     const replayed = await this.#change(tenantId, async (db, now) => {
@@ -180,7 +180,10 @@ export class DeliveryService {
       throw expired();
     }
     throw new SignetError("INVALID_STATE", {
-      detail: `The delivery is ${delivery.state}: only dead letters can be replayed.`,
+      detail:
+        delivery.state === "DEAD_LETTERED"
+          ? "Its endpoint is deleted: there is nobody to send it to."
+          : `The delivery is ${delivery.state}: only dead letters can be replayed.`,
     });
   }
 

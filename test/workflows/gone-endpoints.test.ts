@@ -67,16 +67,27 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       await published.receiver.close();
     });
 
-    test("gets no dead letter that is replayed", async () => {
+    test("leaves its dead letters in the queue: neither a request nor a signal replays them", async () => {
+      const { deliveries, endpoints, temporal } = made.current;
       const published = await publishFailing();
+      const { tenant, id, receiver } = published;
       await published.setEndpoint("DISABLED");
-      await published.until("DEAD_LETTERED");
-      await made.current.endpoints.remove(published.tenant, published.endpoint, TEST_CALLER);
-      published.receiver.answer([{ kind: "answer" }]);
-      await made.current.deliveries.replay(published.tenant, published.id, TEST_CALLER);
-      expect(await published.until("CANCELLED")).toMatchObject({ cycle: 2, attemptCount: 0 });
+      const letter = await published.until("DEAD_LETTERED");
+      await endpoints.remove(tenant, published.endpoint, TEST_CALLER);
+      receiver.answer([{ kind: "answer" }]);
+      await expect(deliveries.replay(tenant, id, TEST_CALLER)).rejects.toMatchObject({
+        code: "INVALID_STATE",
+        message: expect.stringContaining("endpoint is deleted") as string,
+      });
+      expect(await deliveries.find(tenant, id)).toEqual(letter);
+      const carrier = temporal.workflow.getHandle(letter.carrier ?? "");
+      await carrier.signal("replay");
+      // In the order in which they came: what the first had replayed the second would not find.
+      await carrier.signal("cancel");
+      expect(await carrier.result()).toMatchObject({ replayed: 0, cancelled: 1 });
+      expect(await deliveries.find(tenant, id)).toMatchObject({ state: "CANCELLED", cycle: 1 });
       await expectNoMore(published);
-      await published.receiver.close();
+      await receiver.close();
     });
   });
 

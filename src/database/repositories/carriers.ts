@@ -1,6 +1,7 @@
 /** What a carrier does with its own deliveries: back to the outbox, out of the queue. Each is one guarded UPDATE. */
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
+import { HAS_ENDPOINT } from "./endpoints.ts";
 import { HELD_TENANTS } from "./tenants.ts";
 
 /** Deliveries named together with the fence that their carrier holds. */
@@ -14,7 +15,7 @@ function fencedValues({ carrier, ids, epochs }: Fenced): unknown[] {
   return [ids.map(idDay), ids, epochs, carrier];
 }
 
-/** A carrier's dead letters go back to the outbox with a fresh cycle, unless their tenant is held; returns the ids that did. */
+/** A carrier's dead letters go back to the outbox with a fresh cycle, unless their tenant is held or their endpoint deleted; returns the ids that did. */
 export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>({
     name: "replay-from-carrier",
@@ -23,7 +24,7 @@ export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date
         dead_lettered_at = NULL, expires_at = NULL
       FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
-        AND d.state = 'DEAD_LETTERED' AND d.expires_at > $5 AND d.tenant_id NOT IN ${HELD_TENANTS}
+        AND d.state = 'DEAD_LETTERED' AND d.expires_at > $5 AND d.tenant_id NOT IN ${HELD_TENANTS} AND ${HAS_ENDPOINT}
       RETURNING d.id`,
     values: [...fencedValues(fenced), now],
   });

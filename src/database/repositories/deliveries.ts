@@ -9,6 +9,7 @@ import {
   type SelectedDeliveries,
   selectDeliveries,
 } from "./delivery-filter.ts";
+import { HAS_ENDPOINT } from "./endpoints.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
 import { readOnward } from "./page.ts";
 
@@ -183,8 +184,9 @@ export async function replayDeadLetter(
   const { rows } = await db.query<{ carrier: string | null }>({
     name: "replay-dead-letter",
     text: `WITH dead AS (
-        SELECT day, id, carrier FROM deliveries
-        WHERE day = $1 AND id = $2 AND tenant_id = $3 AND state = 'DEAD_LETTERED' AND expires_at > $4 FOR UPDATE
+        SELECT d.day, d.id, d.carrier FROM deliveries d
+        WHERE d.day = $1 AND d.id = $2 AND d.tenant_id = $3 AND d.state = 'DEAD_LETTERED' AND d.expires_at > $4
+          AND ${HAS_ENDPOINT} FOR UPDATE
       ), queued AS (
         UPDATE deliveries d SET state = 'QUEUED', cycle = d.cycle + 1, epoch = d.epoch + 1, carrier = NULL,
           claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,

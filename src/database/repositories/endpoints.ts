@@ -76,6 +76,14 @@ export interface EndpointRow {
   updated_at: Date;
 }
 
+/**
+ * SQL: whether there is somebody to send a delivery `d` to. What is for a deleted endpoint would end cancelled; a dead letter
+ * can still be read, so it stays one.
+ */
+export const HAS_ENDPOINT = `EXISTS (
+  SELECT FROM endpoints e WHERE e.id = d.endpoint_id AND e.tenant_id = d.tenant_id AND e.state <> 'DELETED'
+)`;
+
 /** The columns of an EndpointRow. */
 export const ENDPOINT_COLUMNS = `id, tenant_id, url, event_types, metadata, description, filter, headers, authentication, request_version,
   require_echo, rate_limit, state, disabled_reason, generation,

@@ -2,6 +2,7 @@
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 import { type DeliveryFilter, selectDeliveries } from "./delivery-filter.ts";
+import { HAS_ENDPOINT } from "./endpoints.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
 
 /** What has become of an item. */
@@ -180,7 +181,7 @@ async function pageItems(db: Queryable, page: ReplayPage): Promise<ItemRow[]> {
 
 /**
  * Sends the dead letters of a page back to the outbox, in the transaction that locks the job (role signet_worker). A letter
- * that has left the queue since the job was made, or died again, stays as it is.
+ * that has left the queue since the job was made, or died again, stays as it is, and so does one whose endpoint is deleted.
  */
 export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise<ReplayedPage> {
   const items = await pageItems(db, page);
@@ -190,7 +191,8 @@ export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise
         SELECT * FROM unnest($3::int[], $4::date[], $5::text[], $6::int[]) AS p(position, day, id, cycle)
       ), locked AS MATERIALIZED (
         -- In the order of every page, so that two jobs over the same letters wait for each other in turn.
-        SELECT p.position, p.cycle AS wanted, d.day, d.id, d.state, d.reason, d.carrier, d.cycle, d.expires_at
+        SELECT p.position, p.cycle AS wanted, d.day, d.id, d.state, d.reason, d.carrier, d.cycle, d.expires_at,
+          ${HAS_ENDPOINT} AS reachable
         FROM page p JOIN deliveries d ON d.day = p.day AND d.id = p.id
         WHERE d.tenant_id = $2 ORDER BY d.day, d.id FOR UPDATE OF d
       ), queued AS (
@@ -198,12 +200,13 @@ export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise
           claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,
           dead_lettered_at = NULL, expires_at = NULL
         FROM locked l WHERE d.day = l.day AND d.id = l.id AND l.state = 'DEAD_LETTERED' AND l.cycle = l.wanted
-          AND l.expires_at > $7
+          AND l.expires_at > $7 AND l.reachable
         RETURNING l.position
       ), judged AS (
         SELECT p.position, l.id, l.carrier, CASE
             WHEN q.position IS NOT NULL THEN 'replayed'
             WHEN l.id IS NULL THEN 'not_found'
+            WHEN l.cycle = l.wanted AND l.state = 'DEAD_LETTERED' AND l.expires_at > $7 THEN 'endpoint_unavailable'
             WHEN l.cycle = l.wanted AND l.state IN ('EXPIRED', 'DEAD_LETTERED') THEN 'expired'
             WHEN l.reason = 'content_erased' THEN 'content_erased'
             ELSE 'not_in_queue' END AS result

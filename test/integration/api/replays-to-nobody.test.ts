@@ -1,0 +1,57 @@
+/** Dead letters of an endpoint that is deleted: they can be read until they expire, and no replay ends them before. */
+import { beforeAll, expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  createEndpoint,
+  createTenant,
+  expectRefusal,
+  publish,
+  rows,
+  type Tenant,
+  WEBHOOK_SCOPES,
+} from "../../support/tenant.ts";
+
+const api = useTestApi({ worker: true });
+const DLQ = "/v1/webhooks/dlq";
+let tenant: Tenant;
+
+beforeAll(async () => {
+  tenant = await createTenant(api, WEBHOOK_SCOPES);
+});
+
+/** A dead letter whose endpoint is deleted. */
+async function letterToNobody(): Promise<{ readonly id: string; readonly letter: unknown }> {
+  const endpoint = await createEndpoint(api, tenant, { state: "DISABLED" });
+  const eventId = await publish(tenant);
+  const [delivery] = rows(await tenant.get(`${DLQ}?event_id=${eventId}&endpoint_id=${endpoint.id}`));
+  const id = String(delivery?.["id"]);
+  expect(await tenant.send("DELETE", `/v1/webhooks/endpoints/${endpoint.id}`)).toMatchObject({ status: 204 });
+  return { id, letter: delivery };
+}
+
+test("a replay of one is refused, and it stays as it is", async () => {
+  const { id, letter } = await letterToNobody();
+  const refused = await tenant.post(`${DLQ}/${id}/replay`);
+  expectRefusal(refused, 409, "INVALID_STATE");
+  expect(refused.body["detail"]).toContain("endpoint is deleted");
+  expect((await tenant.get(`${DLQ}/${id}`)).body).toEqual(letter);
+});
+
+test.each(["ids", "a filter"])("a job over %s says so of them, and leaves them as they are", async (by) => {
+  const { id, letter } = await letterToNobody();
+  const { event_id: eventId } = letter as { event_id: string };
+  const chosen = by === "ids" ? { ids: [id] } : { filter: { event_id: eventId } };
+  const { status, body: job } = await tenant.post(`${DLQ}/replay`, chosen);
+  expect({ status, total: job["total"] }).toEqual({ status: 202, total: 1 });
+  const path = `/v1/webhooks/replays/${String(job["id"])}`;
+  const ended = await eventually(async () => {
+    const { body } = await tenant.get(path);
+    return body["state"] === "COMPLETED" ? body : undefined;
+  }, "the job to end");
+  expect(ended).toMatchObject({ done: 0, failed: 1, skipped: 0 });
+  expect(rows(await tenant.get(`${path}/items`))).toMatchObject([
+    { delivery_id: id, state: "FAILED", reason: "endpoint_unavailable" },
+  ]);
+  expect((await tenant.get(`${DLQ}/${id}`)).body).toEqual(letter);
+});
