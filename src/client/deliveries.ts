@@ -81,6 +81,11 @@ export interface DeliveryHour {
   readonly complete: boolean;
 }
 
+export interface DeliveryStatsOptions extends CallOptions {
+  /** Deliveries to this endpoint alone. */
+  readonly endpoint_id?: string;
+}
+
 export class Deliveries {
   readonly #transport: Transport;
 
@@ -115,12 +120,14 @@ export class Deliveries {
     return new DeliveryStream(this.#transport, options);
   }
 
-  /** The last 24 hours, oldest first; up to 30 seconds old. */
-  async stats(options: CallOptions = {}): Promise<readonly DeliveryHour[]> {
+  /** The last 24 hours, of all endpoints or of one, oldest first; up to 30 seconds old. */
+  async stats(options: DeliveryStatsOptions = {}): Promise<readonly DeliveryHour[]> {
+    const { endpoint_id, ...rest } = options;
     const { data } = await this.#transport.call<{ readonly data: readonly DeliveryHour[] }>({
       method: "GET",
       path: "/v1/webhooks/stats",
-      ...options,
+      query: { endpoint_id },
+      ...rest,
     });
     return data;
   }

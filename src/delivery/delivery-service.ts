@@ -17,7 +17,11 @@ import {
   replayDeadLetter,
   type StoredAttempt,
 } from "../database/repositories/deliveries.ts";
-import { type HourOfDeliveries, readDeliveryHours } from "../database/repositories/delivery-hours.ts";
+import {
+  type CountedDeliveries,
+  type HourOfDeliveries,
+  readDeliveryHours,
+} from "../database/repositories/delivery-hours.ts";
 import type { DeliveryFilter } from "../database/repositories/delivery-filter.ts";
 import { findContentHead, findEvents } from "../database/repositories/events.ts";
 import { tenantHeld } from "../database/repositories/tenants.ts";
@@ -75,8 +79,8 @@ export class DeliveryService {
     this.#options = options;
     this.#stats = new DeliveryStats({
       clock: options.clock,
-      read: async (tenantId, hours) =>
-        await this.#read(tenantId, async (db) => await readDeliveryHours(db, tenantId, hours)),
+      read: async (of, hours) =>
+        await this.#read(of.tenantId, async (db) => await readDeliveryHours(db, of, hours)),
     });
   }
 
@@ -119,8 +123,8 @@ export class DeliveryService {
   }
 
   /** Deliveries of the last 24 hours in numbers, oldest hour first; up to 30 seconds old. */
-  async stats(tenantId: string): Promise<readonly HourOfDeliveries[]> {
-    return await this.#stats.of(tenantId);
+  async stats(of: CountedDeliveries): Promise<readonly HourOfDeliveries[]> {
+    return await this.#stats.of(of);
   }
 
   /** The queue in numbers. */

@@ -1,15 +1,15 @@
-/** The last 24 hours of a tenant's deliveries in numbers, read at most every 30 seconds for each tenant. */
-import type { HourOfDeliveries } from "../database/repositories/delivery-hours.ts";
+/** The last 24 hours of a tenant's or an endpoint's deliveries in numbers, read at most every 30 seconds for each. */
+import type { CountedDeliveries, HourOfDeliveries } from "../database/repositories/delivery-hours.ts";
 import type { Clock } from "../domain/clock.ts";
 
 const HOUR_MS = 3_600_000;
 const HOURS = 24;
 const KEPT_MS = 30_000;
-const TENANTS_MAX = 1_000;
+const KEPT_MAX = 1_000;
 
 export interface DeliveryStatsOptions {
   readonly clock: Clock;
-  readonly read: (tenantId: string, hours: readonly Date[]) => Promise<readonly HourOfDeliveries[]>;
+  readonly read: (of: CountedDeliveries, hours: readonly Date[]) => Promise<readonly HourOfDeliveries[]>;
 }
 
 export class DeliveryStats {
@@ -24,9 +24,10 @@ export class DeliveryStats {
   }
 
   /** The hours, oldest first; the last one is not over. */
-  async of(tenantId: string): Promise<readonly HourOfDeliveries[]> {
+  async of(counted: CountedDeliveries): Promise<readonly HourOfDeliveries[]> {
+    const key = `${counted.tenantId}/${counted.endpointId ?? ""}`;
     const now = this.#options.clock.now();
-    const kept = this.#kept.get(tenantId);
+    const kept = this.#kept.get(key);
     if (kept !== undefined && Math.abs(now - kept.atMs) < KEPT_MS) {
       return await kept.hours;
     }
@@ -35,16 +36,16 @@ export class DeliveryStats {
       { length: HOURS },
       (_, index) => new Date(last - (HOURS - 1 - index) * HOUR_MS),
     );
-    const hours = this.#options.read(tenantId, starts);
+    const hours = this.#options.read(counted, starts);
     // The oldest goes: who asks again is read again.
-    this.#kept.delete(tenantId);
-    const [oldest] = this.#kept.size >= TENANTS_MAX ? this.#kept.keys() : [];
+    this.#kept.delete(key);
+    const [oldest] = this.#kept.size >= KEPT_MAX ? this.#kept.keys() : [];
     this.#kept.delete(oldest ?? "");
-    this.#kept.set(tenantId, { atMs: now, hours });
+    this.#kept.set(key, { atMs: now, hours });
     try {
       return await hours;
     } catch (error) {
-      this.#kept.delete(tenantId);
+      this.#kept.delete(key);
       throw error;
     }
   }

@@ -219,7 +219,7 @@ const DELIVERY_OPERATIONS: OperationTexts = {
     id: "getDeliveryStats",
     summary: "Deliveries of the last 24 hours, by hour",
     description:
-      "Volume, success and latency. Of an hour with more than 1,000 deliveries the newest 1,000 are looked at: then `complete` is false, and its numbers are those of that sample. Up to 30 seconds old.",
+      "Volume, success and latency, of all endpoints or of one. Of an hour with more than 1,000 deliveries the newest 1,000 are looked at: then `complete` is false, and its numbers are those of that sample. Up to 30 seconds old.",
   },
   "GET /v1/webhooks/deliveries/{id}/attempts": {
     id: "listAttempts",

@@ -2,7 +2,8 @@
 import { type Static, Type } from "typebox";
 import type { HourOfDeliveries } from "../../database/repositories/delivery-hours.ts";
 import type { DeliveryService } from "../../delivery/delivery-service.ts";
-import { Nullable, Timestamp } from "../schemas/common.ts";
+import { Closed, Nullable, Timestamp } from "../schemas/common.ts";
+import { DeliveryQuery } from "../schemas/deliveries.ts";
 import type { SignetServer } from "../types.ts";
 
 const Latency = Nullable(
@@ -40,8 +41,14 @@ export function registerDeliveryStats(server: SignetServer, deliveries: Delivery
     "/v1/webhooks/stats",
     {
       config: { scopes: ["webhooks:read"] },
-      schema: { tags: ["deliveries"], response: { 200: Stats } },
+      schema: {
+        tags: ["deliveries"],
+        querystring: Closed({ endpoint_id: DeliveryQuery.endpoint_id }),
+        response: { 200: Stats },
+      },
     },
-    async ({ identity }) => ({ data: (await deliveries.stats(identity.tenantId)).map(presentHour) }),
+    async ({ identity: { tenantId }, query: { endpoint_id: endpointId } }) => ({
+      data: (await deliveries.stats({ tenantId, endpointId })).map(presentHour),
+    }),
   );
 }

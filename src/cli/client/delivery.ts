@@ -1,4 +1,4 @@
-/** `signet delivery list | tail | show | retry | cancel`. */
+/** `signet delivery list | tail | show | stats | retry | cancel`. */
 import { Command, Option } from "commander";
 import type { DeliveryFilter, DeliveryState } from "../../client/deliveries.ts";
 import type { CliContext } from "../context.ts";
@@ -70,6 +70,27 @@ function stateOption(): Option {
   return new Option("--state <state>", "in this state").choices(STATES);
 }
 
+function addStats(delivery: Command, context: CliContext): void {
+  const stats = delivery
+    .command("stats")
+    .description("the last 24 hours in numbers, by hour; up to 30 seconds old")
+    .option("--endpoint <id>", "of deliveries to this endpoint alone");
+  asTenant<ClientOptions & { readonly endpoint?: string }>(stats, context, async ({ signet, options }) => {
+    const data = await signet.deliveries.stats(given({ endpoint_id: options.endpoint }));
+    const columns = [
+      "hour",
+      "total",
+      "delivered",
+      "dead_lettered",
+      "latency_p50_ms",
+      "latency_p95_ms",
+      "complete",
+    ];
+    printPage(context, { data }, columns, options);
+  });
+  withExamples(stats, "signet delivery stats", "signet delivery stats --endpoint ep_… --json");
+}
+
 /** `signet delivery`. */
 export function deliveryCommand(context: CliContext): Command {
   const delivery = new Command("delivery").description("events on their way to endpoints");
@@ -115,6 +136,8 @@ export function deliveryCommand(context: CliContext): Command {
     const columns = ["cycle", "attempt", "started_at", "duration_ms", "status", "error", "response_body"];
     printPage(context, { data: attempts }, columns, options);
   });
+
+  addStats(delivery, context);
 
   const retry = delivery
     .command("retry <id>")

@@ -48,6 +48,9 @@ const COLUMNS = [
 const QUEUED =
   "((d.state = 'QUEUED' AND d.carrier IS NULL) OR (d.state = 'QUEUED' AND d.carrier IS NOT NULL))";
 
+/** What has had an outcome, and what waits for its first. */
+export const SETTLED_AND_QUEUED: readonly string[] = ["d.state <> 'QUEUED'", QUEUED];
+
 function stateCondition(state: DeliveryState, placeholder: (value: unknown) => string): string {
   if (state === "DEAD_LETTERED") {
     return "d.state = 'DEAD_LETTERED' AND d.expires_at > $2";
@@ -110,5 +113,5 @@ export function selectDeliveries({ tenantId, filter, now, onward }: DeliverySele
  */
 export function partsOf({ endpointId, eventType, eventId, state }: DeliveryFilter): readonly string[] {
   const split = state === undefined && eventId === undefined && (endpointId ?? eventType) !== undefined;
-  return split ? ["d.state <> 'QUEUED'", QUEUED] : [];
+  return split ? SETTLED_AND_QUEUED : [];
 }

@@ -1,6 +1,7 @@
 /** Deliveries in numbers, by the hour of their acceptance. Nothing is kept for them: a bounded part of each hour is looked at. */
 import { newId } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
+import { SETTLED_AND_QUEUED } from "./delivery-filter.ts";
 
 /** Deliveries of an hour that are looked at, newest first. */
 const HOUR_SAMPLE = 1_000;
@@ -20,6 +21,13 @@ export interface HourOfDeliveries {
   readonly complete: boolean;
 }
 
+/** Whose deliveries are counted. */
+export interface CountedDeliveries {
+  readonly tenantId: string;
+  /** All of the tenant's without one. */
+  readonly endpointId?: string | undefined;
+}
+
 interface HourRow {
   readonly total: number;
   readonly delivered: number;
@@ -33,14 +41,29 @@ function idFrom(ms: number): string {
   return newId("delivery", ms, (size) => new Uint8Array(size));
 }
 
-/** Reads hours, each by the index over the tenant's ids, which hold the time: an hour costs 1,001 rows at most. */
+/** The newest of an hour, at most one more than are looked at. */
+function newestOf(condition: string): string {
+  return `SELECT d.id, d.state, d.created_at, d.delivered_at FROM deliveries d
+    WHERE d.tenant_id = $1 AND d.day = h.day AND d.id >= h.low COLLATE "C" AND d.id < h.high COLLATE "C" AND ${condition}
+    ORDER BY d.id DESC LIMIT $5`;
+}
+
+const NEWEST_OF_TENANT = newestOf("true");
+const NEWEST_OF_ENDPOINT = `SELECT * FROM (${SETTLED_AND_QUEUED.map(
+  (part) => `(${newestOf(`d.endpoint_id = $6 AND ${part}`)})`,
+).join(" UNION ALL ")}) d ORDER BY d.id DESC LIMIT $5`;
+
+/**
+ * Reads hours, each by the index over the tenant's or the endpoint's ids, which hold the time: an hour costs 1,001 rows at
+ * most.
+ */
 export async function readDeliveryHours(
   db: Queryable,
-  tenantId: string,
+  { tenantId, endpointId }: CountedDeliveries,
   hours: readonly Date[],
 ): Promise<HourOfDeliveries[]> {
   const { rows } = await db.query<HourRow>({
-    name: "read-delivery-hours",
+    name: endpointId === undefined ? "read-delivery-hours" : "read-delivery-hours-of-endpoint",
     text: `SELECT s.total, s.delivered, s.dead, s.p50, s.p95
       FROM unnest($2::date[], $3::text[], $4::text[]) WITH ORDINALITY AS h(day, low, high, ord)
       CROSS JOIN LATERAL (
@@ -53,9 +76,7 @@ export async function readDeliveryHours(
           SELECT d.state,
             CASE WHEN d.delivered_at IS NOT NULL THEN
               greatest(0, round(extract(epoch FROM d.delivered_at - d.created_at) * 1000))::float8 END AS latency
-          FROM deliveries d
-          WHERE d.tenant_id = $1 AND d.day = h.day AND d.id >= h.low COLLATE "C" AND d.id < h.high COLLATE "C"
-          ORDER BY d.id DESC LIMIT $5
+          FROM (${endpointId === undefined ? NEWEST_OF_TENANT : NEWEST_OF_ENDPOINT}) d
         ) n
       ) s ORDER BY h.ord`,
     values: [
@@ -64,6 +85,7 @@ export async function readDeliveryHours(
       hours.map((hour) => idFrom(hour.getTime())),
       hours.map((hour) => idFrom(hour.getTime() + HOUR_MS)),
       HOUR_SAMPLE + 1,
+      ...(endpointId === undefined ? [] : [endpointId]),
     ],
   });
   return rows.map(({ total, delivered, dead, p50, p95 }, index) => ({

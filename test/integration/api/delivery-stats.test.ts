@@ -34,6 +34,31 @@ test("counts volume, success and latency of its own tenant, hour by hour", async
   expect(full[0]?.["hour"]).toBe(new Date(Math.floor(earlier / HOUR_MS) * HOUR_MS).toISOString());
 });
 
+test("counts the deliveries of one endpoint, whatever their state, and none of another tenant's", async () => {
+  const [tenant, other] = [await createTenant(api), await createTenant(api)];
+  const { id: first } = await createEndpoint(api, tenant);
+  await publish(tenant);
+  await sql(
+    api,
+    `UPDATE deliveries SET state = 'DELIVERED', delivered_at = created_at + interval '40 milliseconds'
+      WHERE tenant_id = $1`,
+    [tenant.tenantId],
+  );
+  const { id: second } = await createEndpoint(api, tenant);
+  await publish(tenant);
+  await publish(tenant);
+  await sql(api, "UPDATE deliveries SET carrier = 'claimed' WHERE endpoint_id = $1 AND id = $2", [
+    second,
+    rows(await tenant.get(`/v1/webhooks/deliveries?endpoint_id=${second}`))[0]?.["id"],
+  ]);
+  const now = async (by: typeof tenant, endpointId: string) =>
+    rows(await by.get(`${STATS}?endpoint_id=${endpointId}`)).at(-1);
+  expect(await now(tenant, first)).toMatchObject({ total: 3, delivered: 1, latency_p95_ms: 40 });
+  expect(await now(tenant, second)).toMatchObject({ total: 2, delivered: 0, latency_p50_ms: null });
+  expect(await now(other, first)).toMatchObject({ total: 0 });
+  expect(await tenant.get(`${STATS}?endpoint_id=all`)).toMatchObject({ status: 400 });
+});
+
 test("an hour of more than a thousand says that it was not counted whole", async () => {
   const tenant = await createTenant(api);
   const { id: endpointId } = await createEndpoint(api, tenant);

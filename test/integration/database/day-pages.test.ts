@@ -3,6 +3,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Queryable } from "../../../src/database/pool.ts";
 import { listDeliveries } from "../../../src/database/repositories/deliveries.ts";
+import { readDeliveryHours } from "../../../src/database/repositories/delivery-hours.ts";
 import { listEvents } from "../../../src/database/repositories/events.ts";
 import { findMissedEvents } from "../../../src/database/repositories/missing-deliveries.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -10,6 +11,7 @@ import { provision, type Provisioned } from "../../support/factories.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 
 const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
 const DAYS = 3;
 const A_DAY = 7;
 const MANY = 10_000;
@@ -180,6 +182,16 @@ test("a list of the events of one type does not look through the others", async 
   const read = await blocks(async (db) => {
     const query = { filter: { type: RARE_TYPE }, before: undefined, limit: 100 };
     expect(await listEvents(db, many.tenantId, query)).toHaveLength(rare.length);
+  });
+  expect(read).toBeLessThanOrEqual(100);
+});
+
+test("the hours of an endpoint are counted without a look at the others' deliveries", async () => {
+  const hour = new Date(Math.floor((now.getTime() - 1000) / HOUR_MS) * HOUR_MS);
+  const read = await blocks(async (db) => {
+    const of = { tenantId: many.tenantId, endpointId: RARE_ENDPOINT };
+    const [counted] = await readDeliveryHours(db, of, [hour]);
+    expect(counted).toMatchObject({ total: rare.length, complete: true });
   });
   expect(read).toBeLessThanOrEqual(100);
 });
