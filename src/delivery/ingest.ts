@@ -135,7 +135,7 @@ export function createIngest(options: IngestOptions): Ingest {
         if (flushed !== "key-taken") {
           return flushed;
         }
-        const earlier = await answerOfKey(pool, event, clock.now());
+        const earlier = await answerOfKey(pool, event, { nowMs: clock.now(), refused });
         if (earlier !== undefined) {
           return earlier;
         }
@@ -252,11 +252,14 @@ async function matchAll(
   );
 }
 
-/** What the request that took the key was answered; undefined when the key is free again. */
+/**
+ * What the request that took the key was answered; undefined when the key is free again, or is not this one's and the event
+ * is refused by its schema: that is said of it, as if the key had not been looked at.
+ */
 async function answerOfKey(
   pool: Pool,
   { tenantId, idempotency }: IncomingEvent,
-  nowMs: number,
+  { nowMs, refused }: { readonly nowMs: number; readonly refused: boolean },
 ): Promise<AcceptedEvent | undefined> {
   if (idempotency === null) {
     return undefined;
@@ -266,12 +269,16 @@ async function answerOfKey(
   if (taken === undefined || taken.takenAt.getTime() <= nowMs - keptMs) {
     return undefined;
   }
-  if (!taken.bodyHash.equals(idempotency.bodyHash) && idempotency.signer !== null) {
+  const reused = !taken.bodyHash.equals(idempotency.bodyHash);
+  if (reused && refused) {
+    return undefined;
+  }
+  if (reused && idempotency.signer !== null) {
     throw new SignetError("REPLAY_CONFLICT", {
       detail: "The same key signed another event with this id in the past 15 minutes.",
     });
   }
-  if (!taken.bodyHash.equals(idempotency.bodyHash)) {
+  if (reused) {
     throw new SignetError("IDEMPOTENCY_KEY_REUSED", {
       detail: "This Idempotency-Key was used with a different request body in the past 24 hours.",
     });

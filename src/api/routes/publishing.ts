@@ -228,7 +228,7 @@ class Publisher {
     return accepted;
   }
 
-  /** Items are accepted side by side and share commits; with a key, the first one finds out what the key stands for. */
+  /** Items are accepted side by side and share commits, but for those that find out what a key stands for. */
   async #publishBatch(
     values: readonly unknown[],
     key: string | undefined,
@@ -245,32 +245,56 @@ class Publisher {
         : hash(
             read.map((item, index) => (item instanceof SignetError ? values[index] : canonical(item.event))),
           );
-    const first = prepared.findIndex((item) => !(item instanceof SignetError));
-    const accept = async (item: Prepared | SignetError, index: number): Promise<Accepted | SignetError> => {
-      const itemKey = key === undefined || index === first ? key : `${key}${ITEM_SEPARATOR}${index}`;
-      return item instanceof SignetError
-        ? item
-        : await attemptAsync(async () => await this.#accept(item, itemKey, bodyHash));
-    };
-    const firstItem = prepared[first];
-    const leader = key === undefined || firstItem === undefined ? undefined : await accept(firstItem, first);
-    if (leader instanceof SignetError) {
-      // The key stands for another body, or for events that are gone.
-      throw leader;
-    }
-    const outcomes = await Promise.all(
-      prepared.map(async (item, index) =>
-        leader !== undefined && index === first ? leader : await accept(item, index),
-      ),
+    const led = key === undefined || bodyHash === undefined ? [] : await this.#lead(prepared, key, bodyHash);
+    const rest = await Promise.all(
+      prepared.slice(led.length).map(async (item, index) => {
+        const itemKey = key === undefined ? key : `${key}${ITEM_SEPARATOR}${led.length + index}`;
+        return item instanceof SignetError
+          ? item
+          : await attemptAsync(async () => await this.#accept(item, itemKey, bodyHash));
+      }),
     );
+    const leader = led.at(-1);
     return {
-      items: outcomes.map((outcome, index) =>
+      items: [...led, ...rest].map((outcome, index) =>
         outcome instanceof SignetError
           ? { index, error: itemError(outcome) }
           : { index, ...wireEvent(outcome) },
       ),
-      replayed: leader?.replayed === true,
+      replayed: leader !== undefined && !(leader instanceof SignetError) && leader.replayed,
     };
+  }
+
+  /**
+   * What becomes of a batch's items up to the first that is accepted: that one takes the batch's key. Those before it do not
+   * fit the schemas of their types. When it is not the first that could be, its place is part of what the key stands for: after
+   * a change of a schema the answer to one item must not be given to another.
+   *
+   * @throws SignetError when the key stands for another body, or for events that are gone
+   */
+  async #lead(
+    prepared: readonly (Prepared | SignetError)[],
+    key: string,
+    bodyHash: Buffer,
+  ): Promise<(Accepted | SignetError)[]> {
+    const first = prepared.findIndex((item) => !(item instanceof SignetError));
+    const outcomes: (Accepted | SignetError)[] = [];
+    for (const [index, item] of prepared.entries()) {
+      if (item instanceof SignetError) {
+        outcomes.push(item);
+        continue;
+      }
+      const placedHash = index === first ? bodyHash : hash([index, bodyHash.toString("base64")]);
+      const outcome = await attemptAsync(async () => await this.#accept(item, key, placedHash));
+      outcomes.push(outcome);
+      if (!(outcome instanceof SignetError)) {
+        break;
+      }
+      if (outcome.code !== "VALIDATION_FAILED") {
+        throw outcome;
+      }
+    }
+    return outcomes;
   }
 }
 

@@ -1,6 +1,6 @@
 /** The catalogue of event types, and what its schemas let in. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
 import {
   anInstant,
   createTenant,
@@ -205,6 +205,48 @@ describe("an event of a type with a schema", () => {
       },
       { index: 2, type: "free.type" },
     ]);
+  });
+
+  test("is refused alone in a batch with a key too, wherever it stands", async () => {
+    const { owner, name } = await withSchema();
+    const misfit = { type: name, data: {} };
+    const publish = async (events: readonly unknown[], key: string): Promise<Answer> =>
+      await owner.post("/v1/events", { events }, { "idempotency-key": key });
+    const events = [misfit, { type: "free.type" }, { type: name, data: { amount: 1 } }, misfit];
+    const first = await publish(events, "k");
+    expect(first).toMatchObject({
+      status: 202,
+      body: {
+        data: [
+          { index: 0, error: { code: "VALIDATION_FAILED", errors: [{ pointer: "/data/amount" }] } },
+          { index: 1, error: { code: "VALIDATION_FAILED", errors: [{ pointer: "/data" }] } },
+          { index: 2, type: name },
+          { index: 3, error: { code: "VALIDATION_FAILED" } },
+        ],
+      },
+    });
+    const again = await publish(events, "k");
+    expect(again).toMatchObject({ status: 202, body: first.body });
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expectRefusal(await publish(events.slice(2), "k"), 409, "IDEMPOTENCY_KEY_REUSED");
+    expect(rows(await owner.get("/v1/events"))).toHaveLength(1);
+    // Nothing was accepted: the key stands for nothing.
+    expect(await publish([misfit, misfit], "none")).toMatchObject({ status: 202 });
+    expect(await publish([{ type: "free.type", data: {} }], "none")).toMatchObject({ status: 202 });
+  });
+
+  test("that fits after a change of its schema does not get the answer to another item of its batch", async () => {
+    const { owner, name } = await withSchema();
+    const events = [
+      { type: name, data: {} },
+      { type: name, data: { amount: 1 } },
+    ];
+    const publish = async (): Promise<Answer> =>
+      await owner.post("/v1/events", { events }, { "idempotency-key": "k" });
+    expect(await publish()).toMatchObject({ status: 202 });
+    await owner.send("PATCH", `${PATH}/${name}`, { body: { schema: {} } });
+    expectRefusal(await publish(), 409, "IDEMPOTENCY_KEY_REUSED");
+    expect(rows(await owner.get("/v1/events"))).toHaveLength(1);
   });
 
   test("is checked by the schema that holds at its commit, whichever process changed it", async () => {
