@@ -38,18 +38,26 @@ interface Proof {
   readonly fetch: CliContext["fetch"];
 }
 
-async function certificateFetch(settings: OperatorSettings): Promise<CliContext["fetch"] | undefined> {
-  const { operatorKeyFile, operatorCertFile, adminCaFile } = settings;
-  if (operatorKeyFile === undefined || operatorCertFile === undefined) {
+const hasCertificate = ({ operatorKeyFile, operatorCertFile }: OperatorSettings): boolean =>
+  operatorKeyFile !== undefined && operatorCertFile !== undefined;
+
+/** `fetch` with the operator's certificate and the listener's authority, as far as they are given. */
+async function tlsFetch(
+  settings: OperatorSettings,
+  address: string,
+): Promise<CliContext["fetch"] | undefined> {
+  const { operatorKeyFile: key, operatorCertFile: cert, adminCaFile: ca } = settings;
+  const paths = {
+    ...(key === undefined || cert === undefined ? {} : { key, cert }),
+    ...(ca === undefined ? {} : { ca }),
+  };
+  // An authority alone has nothing to say about an http address.
+  if (!hasCertificate(settings) && (ca === undefined || !/^https:/i.test(address))) {
     return undefined;
   }
   try {
-    const [key, cert, ca] = await Promise.all([
-      readFile(operatorKeyFile),
-      readFile(operatorCertFile),
-      adminCaFile === undefined ? undefined : readFile(adminCaFile),
-    ]);
-    return createTlsFetch({ key, cert, ...(ca === undefined ? {} : { ca }) }) as CliContext["fetch"];
+    const read = Object.entries(paths).map(async ([name, path]) => [name, await readFile(path)] as const);
+    return createTlsFetch(Object.fromEntries(await Promise.all(read))) as CliContext["fetch"];
   } catch (error) {
     throw new CommandError(`The operator's certificate cannot be read: ${(error as Error).message}`, {
       cause: error,
@@ -57,11 +65,15 @@ async function certificateFetch(settings: OperatorSettings): Promise<CliContext[
   }
 }
 
-async function proofOf(settings: OperatorSettings, fetch: CliContext["fetch"]): Promise<Proof> {
+async function proofOf(
+  settings: OperatorSettings,
+  address: string,
+  plain: CliContext["fetch"],
+): Promise<Proof> {
   const { operatorToken: token, home } = settings;
-  const withCertificate = await certificateFetch(settings);
-  if (withCertificate !== undefined && token === undefined) {
-    return { headers: {}, fetch: withCertificate };
+  const fetch = (await tlsFetch(settings, address)) ?? plain;
+  if (hasCertificate(settings) && token === undefined) {
+    return { headers: {}, fetch };
   }
   const found = token ?? (await readKey(join(home, OPERATOR_TOKEN_FILE)));
   if (found === undefined) {
@@ -70,7 +82,7 @@ async function proofOf(settings: OperatorSettings, fetch: CliContext["fetch"]): 
       { exitCode: EXIT.notAllowed },
     );
   }
-  return { headers: { authorization: `Bearer ${found}` }, fetch: withCertificate ?? fetch };
+  return { headers: { authorization: `Bearer ${found}` }, fetch };
 }
 
 function problemText(status: number, problem: Problem): string {
@@ -99,7 +111,7 @@ export function createAdminCall(context: CliContext): AdminCall {
   return async (method, path, body) => {
     const settings = context.settings();
     const address = settings.adminUrl ?? `http://${formatListen(settings.adminListen)}`;
-    const { headers: proof, fetch } = await proofOf(settings, context.fetch);
+    const { headers: proof, fetch } = await proofOf(settings, address, context.fetch);
     const headers = {
       ...proof,
       ...(body === undefined ? {} : { "content-type": "application/json" }),
@@ -141,7 +153,7 @@ export function createAdminCall(context: CliContext): AdminCall {
 export async function openAdminStream(context: CliContext, path: string): Promise<AsyncIterable<Uint8Array>> {
   const settings = context.settings();
   const address = settings.adminUrl ?? `http://${formatListen(settings.adminListen)}`;
-  const { headers, fetch } = await proofOf(settings, context.fetch);
+  const { headers, fetch } = await proofOf(settings, address, context.fetch);
   const response = await fetch(`${address}/admin/v1${path}`, { headers }).catch((error: unknown) => {
     throw noAnswer(address, error);
   });

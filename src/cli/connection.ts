@@ -25,24 +25,28 @@ export async function mendable<T>(what: string, operation: () => T | Promise<T>)
   }
 }
 
-/** What was given of a client certificate: files that are read again and again, as certificates are renewed in place. */
-export function tlsOf({
-  cert,
-  key,
-  ca,
-}: Pick<TenantOptions, "cert" | "key" | "ca">): Pick<ConnectionOptions, "tls"> {
-  if (cert === undefined && key === undefined) {
-    return {};
-  }
-  if (cert === undefined || key === undefined) {
+async function readTls({ cert, key, ca }: TlsOptions): Promise<TlsMaterial> {
+  return {
+    ...(cert === undefined || key === undefined
+      ? {}
+      : { cert: await readFile(cert), key: await readFile(key) }),
+    ...(ca === undefined ? {} : { ca: await readFile(ca) }),
+  };
+}
+
+type TlsOptions = Pick<TenantOptions, "url" | "cert" | "key" | "ca">;
+
+/**
+ * What was given of a client certificate and of the API's authority: files that are read again and again, as
+ * certificates are renewed in place. An authority alone has nothing to say about an http address.
+ */
+export function tlsOf(options: TlsOptions): Pick<ConnectionOptions, "tls"> {
+  const { url, cert, key, ca } = options;
+  if ((cert === undefined) !== (key === undefined)) {
     throw misused("--cert and --key belong together.");
   }
-  const tls = async (): Promise<TlsMaterial> => ({
-    cert: await readFile(cert),
-    key: await readFile(key),
-    ...(ca === undefined ? {} : { ca: await readFile(ca) }),
-  });
-  return { tls };
+  const used = cert !== undefined || (ca !== undefined && /^https:/i.test(url));
+  return used ? { tls: async () => await readTls(options) } : {};
 }
 
 /**

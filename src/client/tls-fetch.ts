@@ -15,9 +15,9 @@ const WITHOUT_BODY = new Set([204, 205, 304]);
 
 /** PEM texts. */
 export interface TlsMaterial {
-  /** The client certificate, with the intermediate ones behind it. */
-  readonly cert: string | Buffer;
-  readonly key: string | Buffer;
+  /** The client certificate, with the intermediate ones behind it; absent, with its key, where none is asked for. */
+  readonly cert?: string | Buffer;
+  readonly key?: string | Buffer;
   /** Authorities that the server's certificate may come from; the system's when absent. */
   readonly ca?: string | Buffer | readonly (string | Buffer)[];
   readonly passphrase?: string;
@@ -28,9 +28,11 @@ export type TlsSource = TlsMaterial | (() => TlsMaterial | Promise<TlsMaterial>)
 
 /** @throws Error when the certificate is none, or the key is not its own */
 function createAgent({ cert, key, ca, passphrase }: TlsMaterial): Agent {
+  if ((cert === undefined) !== (key === undefined)) {
+    throw new TypeError("a client certificate and its key belong together");
+  }
   const options: SecureContextOptions = {
-    cert,
-    key,
+    ...(cert === undefined ? {} : { cert, key }),
     ...(ca === undefined ? {} : { ca: Array.isArray(ca) ? [...(ca as readonly string[])] : (ca as string) }),
     ...(passphrase === undefined ? {} : { passphrase }),
     minVersion: "TLSv1.2",

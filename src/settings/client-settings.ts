@@ -46,7 +46,7 @@ export const CLIENT_SETTINGS = {
     "SIGNET_API_CA_FILE",
     resolve,
     undefined,
-    "command line, with a certificate: root certificates of the API; default: the system's",
+    "command line, for tenants: root certificates of the API, where it speaks TLS; default: the system's",
   ),
   profile: setting(
     "SIGNET_PROFILE",

@@ -61,6 +61,6 @@ export const OPERATOR_SETTINGS = {
     "SIGNET_ADMIN_CA_FILE",
     resolve,
     undefined,
-    "command line, with a certificate: root certificates of the operators' listener; default: the system's",
+    "command line: root certificates of the operators' listener, where it speaks TLS; default: the system's",
   ),
 } as const;

@@ -192,7 +192,7 @@ describe("signet/client", () => {
   });
 
   test("says that a certificate is needed where it has none", async () => {
-    const bare = connect({ fetch: createTlsFetch({ ca: root.cert } as TlsMaterial) });
+    const bare = connect({ fetch: createTlsFetch({ ca: root.cert }) });
     await expect(bare.accessToken()).rejects.toMatchObject({ status: 401, code: "CLIENT_CERT_REQUIRED" });
   });
 });

@@ -76,11 +76,12 @@ function fromEnvironment(settings: ClientSettings): Found | undefined {
   if (clientId === undefined) {
     return undefined;
   }
+  const baseUrl = defaultUrl(settings);
   return {
-    baseUrl: defaultUrl(settings),
+    baseUrl,
     clientId,
     ...(clientSecret === undefined ? {} : { clientSecret }),
-    ...tlsOf(certificateOf(settings)),
+    ...tlsOf({ ...certificateOf(settings), url: baseUrl }),
     identity: "SIGNET_CLIENT_ID",
   };
 }
@@ -91,10 +92,11 @@ async function fromProfile(name: string, settings: ClientSettings, warn: Warn): 
     return undefined;
   }
   const { profile, store } = found;
+  const baseUrl = settings.apiUrl ?? profile.url;
   return {
-    baseUrl: settings.apiUrl ?? profile.url,
+    baseUrl,
     store,
-    ...tlsOf(profile),
+    ...tlsOf({ ...profile, url: baseUrl }),
     identity: `profile ${name}`,
   };
 }

@@ -63,6 +63,9 @@ async function readCredential(
   }
   if (clientId !== undefined) {
     const secret = await readSecret(context);
+    if (secret === "") {
+      throw misused("The client secret is read from standard input, and nothing came.");
+    }
     return parseCredential(JSON.stringify({ client_id: clientId, client_secret: secret, version: null }));
   }
   const path = credentialFile ?? "-";

@@ -146,6 +146,18 @@ test("plain HTTP is not answered where TLS is set", async () => {
   await expect(fetch(`${api.adminUrl}/admin/v1/tenants`)).rejects.toThrow("fetch failed");
 });
 
+test("the command line trusts the listener's authority with a token alone, too", async () => {
+  const environment: Environment = {
+    SIGNET_HOME: files.path("home"),
+    SIGNET_ADMIN_URL: `https://127.0.0.1:${api.adminPort}`,
+    SIGNET_ADMIN_CA_FILE: files.write("ca.crt", root.cert),
+    SIGNET_OPERATOR_TOKEN: api.operatorToken,
+  };
+  const { code, stdout, stderr } = await runSignet(["operator", "show", provisioner, "--json"], environment);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(JSON.parse(stdout)).toMatchObject({ id: provisioner });
+});
+
 test("the command line works with a certificate and no token", async () => {
   const environment: Environment = {
     SIGNET_HOME: files.path("home"),

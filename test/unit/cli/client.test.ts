@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { progressLine } from "../../../src/cli/client/replay.ts";
 import { exitCodeOfError } from "../../../src/cli/exit-codes.ts";
+import { tlsOf } from "../../../src/cli/connection.ts";
 import { printable } from "../../../src/cli/output.ts";
 import type { ReplayJob } from "../../../src/client/replays.ts";
 import { ConfigError, loadClientSettings } from "../../../src/config.ts";
@@ -47,4 +48,11 @@ test("settings that contradict each other are told at once", () => {
 test("an error that nobody expected has no exit code of its own", () => {
   expect(exitCodeOfError(new Error("bug"))).toBeUndefined();
   expect(exitCodeOfError(new TypeError("bug"))).toBeUndefined();
+});
+
+test("an authority counts without a client certificate, and not for an http address", () => {
+  expect(tlsOf({ url: "https://api.example", ca: "/ca" })).toHaveProperty("tls");
+  expect(tlsOf({ url: "http://127.0.0.1:8080", ca: "/ca" })).toEqual({});
+  expect(tlsOf({ url: "https://api.example" })).toEqual({});
+  expect(() => tlsOf({ url: "https://api.example", cert: "/cert" })).toThrow("belong together");
 });

@@ -9,8 +9,8 @@ import { clientPair, newRoot, today } from "../../support/certificates.ts";
 import { testRuntime } from "../../support/client-runtime.ts";
 
 const root = await newRoot();
-const material: TlsMaterial = { ...(await clientPair(root, { subject: "CN=first" })), ca: root.cert };
-const renewed: TlsMaterial = { ...(await clientPair(root, { subject: "CN=second" })), ca: root.cert };
+const material = { ...(await clientPair(root, { subject: "CN=first" })), ca: root.cert };
+const renewed = { ...(await clientPair(root, { subject: "CN=second" })), ca: root.cert };
 const localhost = await root.issue({
   subject: "CN=server",
   names: [{ type: "dns", value: "localhost" }],
@@ -83,6 +83,13 @@ test("it presents the certificate, names the host, sends the body, and keeps the
     expect(response.headers.get("x-twice")).toBe("a, b");
   }
   expect(connections).toBe(1);
+});
+
+test("it trusts an authority without a certificate of its own, and takes no half of one", async () => {
+  expect(await (await createTlsFetch({ ca: root.cert })(url, {})).json()).toMatchObject({ name: null });
+  await expect(createTlsFetch({})(url, {})).rejects.toThrow("certificate");
+  const { cert, ca } = material;
+  await expect(createTlsFetch({ cert, ca })(url, {})).rejects.toThrow("belong together");
 });
 
 test("it sends a form as other OAuth clients do", async () => {
