@@ -54,20 +54,27 @@ function iso(date: Date | null): string | null {
   return date === null ? null : date.toISOString();
 }
 
-/** The wire form of a credential's row. */
+/** The end of a credential that was replaced, once it is over: it yields no tokens from then on. */
+function endOf({ ends_at: endsAt }: CredentialRow, nowMs: number): Date | null {
+  return endsAt !== null && endsAt.getTime() <= nowMs ? endsAt : null;
+}
+
+/** The wire form of a credential's row: its state as it is now, whether or not that is written down yet. */
 export function presentCredential(row: CredentialRow, nowMs: number): Credential {
   const dueAt = row.due_at?.getTime() ?? Number.POSITIVE_INFINITY;
-  const rotates = row.state === "ACTIVE" && row.rotation_mode === "in_band";
+  const revokedAt = row.revoked_at ?? endOf(row, nowMs);
+  const state = revokedAt === null ? row.state : "REVOKED";
+  const rotates = state === "ACTIVE" && row.rotation_mode === "in_band";
   return {
     id: row.id,
     principal_id: row.principal_id,
     client_id: row.client_id,
-    state: row.state,
+    state,
     rotation_mode: row.rotation_mode,
     san_uri: row.san_uri,
     certificate_thumbprints: row.certificate_thumbprints,
     created_at: row.created_at.toISOString(),
-    revoked_at: iso(row.revoked_at),
+    revoked_at: iso(revokedAt),
     ends_at: iso(row.ends_at),
     replaced_by: row.replaced_by,
     signature_required: row.signature_required,

@@ -190,7 +190,7 @@ export interface ReplacedCredential {
 /** Revokes one credential that was replaced and whose time is up; `undefined` when there is none. */
 export async function revokeReplaced(db: Queryable, nowMs: number): Promise<ReplacedCredential | undefined> {
   const { rows } = await db.query<ReplacedCredential>(
-    `UPDATE credentials SET state = 'REVOKED', revoked_at = $1 WHERE id = (
+    `UPDATE credentials SET state = 'REVOKED', revoked_at = ends_at WHERE id = (
        SELECT id FROM credentials WHERE state = 'ACTIVE' AND ends_at <= $1 ORDER BY ends_at LIMIT 1 FOR UPDATE SKIP LOCKED
      ) RETURNING id, tenant_id`,
     [new Date(nowMs)],

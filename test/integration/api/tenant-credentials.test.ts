@@ -2,7 +2,15 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { grant, provision } from "../../support/factories.ts";
-import { createTenant, expectRefusal, type Json, renew, sql, type Tenant } from "../../support/tenant.ts";
+import {
+  anInstant,
+  createTenant,
+  expectRefusal,
+  type Json,
+  renew,
+  sql,
+  type Tenant,
+} from "../../support/tenant.ts";
 
 const api = useTestApi();
 const SCOPES = ["credentials:read", "credentials:write", "events:publish"];
@@ -125,6 +133,10 @@ describe("a credential that is replaced", () => {
     const old = await create();
     const made = await create({ replaces: old["id"], overlap_seconds: 0 });
     expect([await tokenStatus(old), await tokenStatus(made)]).toEqual([401, 200]);
+    // It is what it can do, before the sweep has written that down.
+    const { body } = await tenant.get(`/v1/credentials/${String(old["id"])}`);
+    expect(body).toMatchObject({ state: "REVOKED", replaced_by: made["id"], revoked_at: anInstant() });
+    expect(body["revoked_at"]).toBe(body["ends_at"]);
   });
 
   test("is replaced once, whoever asks at the same time", async () => {

@@ -152,7 +152,13 @@ test("a credential that was replaced is revoked when its overlap is over, and th
   tokens.advance(DAY_MS);
   // At its time, with or without the sweep.
   expect(await tokens.outcome(client)).toBe("INVALID_CLIENT");
+  tokens.advance(60_000);
   expect(await sweep()).toMatchObject({ revoked: 1 });
+  const { rows: credentials } = await tokens.sql.query(
+    "SELECT state, revoked_at = ends_at AS at_its_end FROM credentials WHERE id = $1",
+    [client.credentialId],
+  );
+  expect(credentials).toEqual([{ state: "REVOKED", at_its_end: true }]);
   const { rows } = await tokens.sql.query("SELECT kind, reason, actor FROM revocations WHERE target = $1", [
     client.credentialId,
   ]);
