@@ -13,8 +13,8 @@ const CONDITIONS_MAX = 64;
 const NESTING_MAX = 8;
 const SEGMENTS_MAX = 32;
 const LIST_MAX = 100;
-/** Values looked at for one filter and one event; an event of 256 KiB can hold 130,000. */
-const STEPS_MAX = 100_000;
+/** Values looked at for one event by all filters of its type; an event of 256 KiB can hold 130,000. */
+const STEPS_MAX = 200_000;
 
 /** What a filter is tried on. */
 export interface FilteredEvent {
@@ -27,12 +27,18 @@ export interface FilteredEvent {
  * Whether the endpoint takes the event. True also when the event is too large to tell within the steps of one
  * evaluation: rather one delivery too many than one lost.
  */
-export type EventFilter = (event: FilteredEvent) => boolean;
+export type EventFilter = (event: FilteredEvent, steps?: Steps) => boolean;
 
-/** The steps that are left; undefined values are members that are not there. */
-interface Steps {
+/** The steps that are left to the filters of one event; undefined values are members that are not there. */
+export interface Steps {
   left: number;
 }
+
+/** What the filters of one event share: fifty endpoints cost no more than one. */
+export function stepsOfEvent(): Steps {
+  return { left: STEPS_MAX };
+}
+
 type Test = (value: unknown, steps: Steps) => boolean;
 /** Whether a test passes at any of the values that a path leads to. */
 type Reach = (test: Test) => boolean;
@@ -388,9 +394,9 @@ export function compileFilter(filter: unknown): EventFilter | FieldProblem {
     }
     throw error;
   }
-  return (event) => {
+  return (event, steps = stepsOfEvent()) => {
     try {
-      return test(event, { left: STEPS_MAX });
+      return test(event, steps);
     } catch (error) {
       if (error instanceof TooManySteps) {
         return true;

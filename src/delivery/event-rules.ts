@@ -14,14 +14,19 @@ import {
   type TenantAndType,
 } from "../database/repositories/events.ts";
 import { putBounded } from "../domain/bounded-map.ts";
-import type { FieldProblem } from "../errors.ts";
+import type { FieldProblem, SignetError } from "../errors.ts";
 import { compileSchema, type CheckData } from "../event-types/schema-validator.ts";
-import { compileFilter, type EventFilter } from "./event-filter.ts";
+import { rateLimited } from "../rate-limits/rate-limited.ts";
+import { Slices } from "../slices.ts";
+import { compileFilter, type EventFilter, stepsOfEvent } from "./event-filter.ts";
 
 /** Types remembered; what is forgotten is read again. */
 const TYPES_MAX = 10_000;
 /** Compiled schemas remembered, of all tenants. */
 const SCHEMAS_MAX = 2_000;
+/** Characters of a tenant's events that may wait to be checked: two batches. */
+const WAITING_MAX = 8_388_608;
+const RETRY_AFTER_MS = 1_000;
 /** Of a type without schema and filters. */
 const NO_RULES_KEY = "";
 
@@ -70,8 +75,14 @@ export function rulesKey({ schemaDigest, endpoints }: MatchedType): string {
 function check({ key, check: checkData, filters }: Rules, { type, data }: RuledEvent): Checked {
   const value: unknown = JSON.parse(data);
   const problems = checkData === undefined ? [] : checkData(value);
-  const refusing = problems.length > 0 ? [] : filters.filter(({ admits }) => !admits({ type, data: value }));
+  const steps = stepsOfEvent();
+  const refusing =
+    problems.length > 0 ? [] : filters.filter(({ admits }) => !admits({ type, data: value }, steps));
   return { key, excluded: new Set(refusing.map(({ endpointId }) => endpointId)), problems };
+}
+
+function tooMuchToCheck(): SignetError {
+  return rateLimited("publish", RETRY_AFTER_MS, "Too many events wait to be checked by schemas and filters.");
 }
 
 /** Resolves in a later turn of the event loop: schemas are compiled one in a turn. */
@@ -84,6 +95,7 @@ export class EventRules {
   readonly #known = new Map<string, Rules>();
   readonly #loading = new Map<string, Promise<Rules>>();
   readonly #schemas = new Map<string, CheckData>();
+  readonly #slices = new Slices({ sizeMax: WAITING_MAX, refusal: tooMuchToCheck });
   #compiling: Promise<unknown> = Promise.resolve();
 
   /** @param pool signet_ingest */
@@ -91,16 +103,23 @@ export class EventRules {
     this.#pool = pool;
   }
 
-  /** By the rules seen last; a refusal by them is not the last word, they may be gone. */
-  check(event: RuledEvent): Checked {
+  /**
+   * By the rules seen last; a refusal by them is not the last word, they may be gone. A promise only where the check has
+   * to wait for its turn: a batch of events with many filters is work for minutes.
+   */
+  check(event: RuledEvent): Checked | Promise<Checked> {
     const rules = this.#known.get(`${event.tenantId}/${event.type}`);
-    return rules === undefined ? FREE : check(rules, event);
+    return rules === undefined ? FREE : this.#inTurn(rules, event);
   }
 
   /** By the rules that hold now. */
   async checkAfresh(event: RuledEvent): Promise<Checked> {
     const rules = await this.#load(event);
-    return rules.key === NO_RULES_KEY ? FREE : check(rules, event);
+    return rules.key === NO_RULES_KEY ? FREE : await this.#inTurn(rules, event);
+  }
+
+  #inTurn(rules: Rules, event: RuledEvent): Checked | Promise<Checked> {
+    return this.#slices.run(event.tenantId, () => check(rules, event), event.data.length);
   }
 
   /** Concurrent events of a type share one look. */

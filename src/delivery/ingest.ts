@@ -117,7 +117,8 @@ export function createIngest(options: IngestOptions): Ingest {
 
   return {
     accept: async (event) => {
-      let checked = rules.check(event);
+      const byRulesSeen = rules.check(event);
+      let checked = byRulesSeen instanceof Promise ? await byRulesSeen : byRulesSeen;
       // A key can be forgotten between the insert that met it and the look-up: then it is free again.
       for (;;) {
         if (checked.problems.length > 0) {

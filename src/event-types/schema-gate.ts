@@ -25,7 +25,17 @@ export interface Cost {
   readonly visit: number;
   readonly text: number;
   readonly member: number;
+  /** Instructions of the expressions that a string, and a member's name, are matched with. */
+  readonly pattern: Patterns;
 }
+
+interface Patterns {
+  text: number;
+  name: number;
+}
+
+/** Instructions of a compiled regular expression; undefined for one that cannot be used. */
+export type PatternSize = (pattern: string) => number | undefined;
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -102,12 +112,12 @@ function under(pointer: string, name: string | number): string {
 class Gate {
   /** In-place steps from each subschema, by pointer: what must not go in a circle. */
   readonly #inPlace = new Map<string, string[]>();
-  readonly #checkPattern: (pattern: string) => boolean;
+  readonly #patternSize: PatternSize;
   #subschemas = 0;
   #patterns = 0;
 
-  constructor(checkPattern: (pattern: string) => boolean) {
-    this.#checkPattern = checkPattern;
+  constructor(patternSize: PatternSize) {
+    this.#patternSize = patternSize;
   }
 
   /** @throws SchemaProblem */
@@ -131,9 +141,10 @@ class Gate {
     const steps: string[] = [];
     this.#inPlace.set(pointer, steps);
     const copied: Record<string, unknown> = {};
+    const patterns: Patterns = { text: 0, name: 0 };
     for (const [keyword, value] of Object.entries(schema)) {
       const place = under(pointer, keyword);
-      copied[keyword] = this.#keyword(keyword, value, place);
+      copied[keyword] = this.#keyword(keyword, value, { place, patterns });
       if (IN_PLACE.has(keyword)) {
         steps.push(...partsOf(keyword, value, place));
       }
@@ -141,10 +152,14 @@ class Gate {
         steps.push(String(value).slice(1));
       }
     }
-    return { ...copied, "x-cost": costOf(schema) };
+    return { ...copied, "x-cost": costOf(schema, patterns) };
   }
 
-  #keyword(keyword: string, value: unknown, place: string): unknown {
+  #keyword(
+    keyword: string,
+    value: unknown,
+    { place, patterns }: { readonly place: string; readonly patterns: Patterns },
+  ): unknown {
     if (ONE.has(keyword)) {
       return this.#schema(value, place);
     }
@@ -152,7 +167,7 @@ class Gate {
       return this.#list(value, place);
     }
     if (NAMED.has(keyword)) {
-      return this.#named(keyword, value, place);
+      return this.#named(keyword, value, { place, patterns });
     }
     if (!PLAIN.has(keyword)) {
       throw new SchemaProblem(
@@ -160,6 +175,9 @@ class Gate {
         "unknown_keyword",
         "is no keyword of draft 2020-12 that can be used here",
       );
+    }
+    if (keyword === "pattern") {
+      patterns.text += this.#pattern(value, place);
     }
     this.#plain(keyword, value, place);
     return value;
@@ -172,7 +190,11 @@ class Gate {
     return value.map((part, index) => this.#schema(part, under(place, index)));
   }
 
-  #named(keyword: string, value: unknown, place: string): unknown {
+  #named(
+    keyword: string,
+    value: unknown,
+    { place, patterns }: { readonly place: string; readonly patterns: Patterns },
+  ): unknown {
     if (!isJsonObject(value)) {
       throw new SchemaProblem(place, "type", "must be an object of schemas");
     }
@@ -182,7 +204,7 @@ class Gate {
           throw new SchemaProblem(place, "name", "must not name __proto__");
         }
         if (keyword === "patternProperties") {
-          this.#pattern(name, under(place, name));
+          patterns.name += this.#pattern(name, under(place, name));
         }
         return [name, this.#schema(part, under(place, name))];
       }),
@@ -196,15 +218,13 @@ class Gate {
     if (keyword === "$ref" && (typeof value !== "string" || !/^#(\/\$defs\/[^/%]{1,128})?$/.test(value))) {
       throw new SchemaProblem(place, "reference", "must be # or #/$defs/<name> of the same schema");
     }
-    if (keyword === "pattern") {
-      this.#pattern(value, place);
-    }
     if (keyword === "enum" && sizeOf(value) > ENUM_MAX) {
       throw new SchemaProblem(place, "too_large", `has more than ${ENUM_MAX} values`);
     }
   }
 
-  #pattern(pattern: unknown, place: string): void {
+  /** Instructions of the expression. */
+  #pattern(pattern: unknown, place: string): number {
     this.#patterns += 1;
     if (typeof pattern !== "string" || pattern.length > PATTERN_MAX || this.#patterns > PATTERNS_MAX) {
       throw new SchemaProblem(
@@ -213,13 +233,15 @@ class Gate {
         `must be one of at most ${PATTERNS_MAX} patterns of at most ${PATTERN_MAX} characters`,
       );
     }
-    if (!this.#checkPattern(pattern)) {
+    const size = this.#patternSize(pattern);
+    if (size === undefined) {
       throw new SchemaProblem(
         place,
         "pattern",
         "must be a regular expression of moderate size without look-around and back-references",
       );
     }
+    return size;
   }
 
   #refuseLoops(): void {
@@ -247,7 +269,7 @@ function partsOf(keyword: string, value: unknown, place: string): string[] {
   return ONE.has(keyword) ? [place] : Object.keys(value as object).map((name) => under(place, name));
 }
 
-function costOf(schema: Json): Cost {
+function costOf(schema: Json, pattern: Patterns): Cost {
   const lists = ["dependentRequired", "properties", "required"].map((keyword) => sizeOf(schema[keyword]));
   const patterns = sizeOf(schema["patternProperties"]);
   const perMember = ["additionalProperties", "propertyNames", "unevaluatedProperties"].filter(
@@ -259,16 +281,17 @@ function costOf(schema: Json): Cost {
       (schema["pattern"] === undefined ? 0 : 16) +
       (schema["maxLength"] === undefined && schema["minLength"] === undefined ? 0 : 1),
     member: perMember * (1 + Math.min(sizeOf(schema["properties"]), 8)) + patterns * 16,
+    pattern,
   };
 }
 
 /** A schema that may be compiled, or what is wrong with it. */
 export type Gated = { readonly priced: object | boolean } | { readonly problem: FieldProblem };
 
-/** @param checkPattern whether a regular expression can be used */
-export function gateSchema(schema: unknown, checkPattern: (pattern: string) => boolean): Gated {
+/** Copies a schema with its prices. */
+export function gateSchema(schema: unknown, patternSize: PatternSize): Gated {
   try {
-    return { priced: new Gate(checkPattern).copy(schema) as object | boolean };
+    return { priced: new Gate(patternSize).copy(schema) as object | boolean };
   } catch (error) {
     if (error instanceof SchemaProblem) {
       return { problem: error.problem };

@@ -14,6 +14,8 @@ import { type Cost, DIALECT, gateSchema } from "./schema-gate.ts";
 const STEPS_MAX = 250_000;
 /** Instructions of a compiled regular expression. */
 const PATTERN_PROGRAM_MAX = 1_000;
+/** An instruction for a character, so many to a step. */
+const INSTRUCTIONS_PER_STEP = 32;
 /** Characters of a pointer or a sentence of a problem: both can repeat what the event says. */
 const PROBLEM_TEXT_MAX = 256;
 const PROBLEMS_MAX = 20;
@@ -33,13 +35,23 @@ function spend(steps: number): void {
   }
 }
 
-function charge({ visit, text, member }: Cost, value: unknown): boolean {
+/**
+ * Linear is not quick: of each character an expression may have to follow all of its instructions, some 10 ns each, which
+ * the fixed price is for only where they are few.
+ */
+function matching(instructions: number, { length }: string): number {
+  return Math.floor((instructions * length) / INSTRUCTIONS_PER_STEP);
+}
+
+function charge({ visit, text, member, pattern }: Cost, value: unknown): boolean {
   let steps = visit;
   if (text > 0 && typeof value === "string") {
-    steps += text * (1 + (value.length >> 6));
+    steps += text * (1 + (value.length >> 6)) + matching(pattern.text, value);
   } else if (member > 0 && typeof value === "object" && value !== null && !Array.isArray(value)) {
     // Names are matched with patterns, as texts are.
-    steps += member * Object.keys(value).reduce((sum, name) => sum + 1 + (name.length >> 6), 0);
+    for (const name of Object.keys(value)) {
+      steps += member * (1 + (name.length >> 6)) + matching(pattern.name, name);
+    }
   }
   spend(steps);
   return true;
@@ -90,11 +102,12 @@ function compilePattern(pattern: string): RE2JS {
   return RE2JS.compile(RE2JS.translateRegExp(pattern));
 }
 
-function usablePattern(pattern: string): boolean {
+function usablePattern(pattern: string): number | undefined {
   try {
-    return compilePattern(pattern).programSize() <= PATTERN_PROGRAM_MAX;
+    const size = compilePattern(pattern).programSize();
+    return size <= PATTERN_PROGRAM_MAX ? size : undefined;
   } catch {
-    return false;
+    return undefined;
   }
 }
 
@@ -165,7 +178,8 @@ function unresolved(priced: object | boolean): readonly FieldProblem[] {
  * @throws Error when there is something
  */
 export function compileSchema(schema: unknown): CheckData {
-  const gated = gateSchema(schema, () => true);
+  // Whatever was accepted once.
+  const gated = gateSchema(schema, (pattern) => compilePattern(pattern).programSize());
   if ("problem" in gated) {
     throw new Error(`a schema cannot be used: ${gated.problem.pointer} ${gated.problem.detail}`);
   }

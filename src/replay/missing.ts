@@ -5,6 +5,7 @@ import { findEndpoint, type Endpoint } from "../database/repositories/endpoints.
 import { findMissedEvents, type MissedEvent } from "../database/repositories/missing-deliveries.ts";
 import { findContentRoot, openEventContent } from "../delivery/event-content.ts";
 import { readFilter } from "../delivery/event-rules.ts";
+import { Slices } from "../slices.ts";
 import { SignetError } from "../errors.ts";
 
 /** Read, and with a filter opened, at once. */
@@ -40,6 +41,8 @@ async function requireActive(db: Queryable, tenantId: string, id: string): Promi
   return endpoint;
 }
 
+const slices = new Slices();
+
 /** Those that pass the endpoint's filter. */
 async function passing(
   db: Queryable,
@@ -49,11 +52,19 @@ async function passing(
 ): Promise<MissedEvent[]> {
   const root = await findContentRoot(db, keyring, tenantId);
   const takes = readFilter(filter);
-  return events.filter(({ id, type, data, content }) => {
-    const text =
-      content === null || root === undefined ? data : openEventContent(root, tenantId, id, content);
-    return text !== null && takes({ type, data: JSON.parse(text) as unknown });
-  });
+  const passed: MissedEvent[] = [];
+  for (const event of events) {
+    const { id, type, data, content } = event;
+    const isTaken = await slices.run(tenantId, () => {
+      const text =
+        content === null || root === undefined ? data : openEventContent(root, tenantId, id, content);
+      return text !== null && takes({ type, data: JSON.parse(text) as unknown });
+    });
+    if (isTaken) {
+      passed.push(event);
+    }
+  }
+  return passed;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
+import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { compileSchema, schemaProblems } from "../../../src/event-types/schema-validator.ts";
 
@@ -148,6 +149,21 @@ describe("a hostile schema ends within its steps:", () => {
     });
     expect(timed(() => check({ a: `${"a".repeat(200_000)}!` }))).toMatchObject([{ pointer: "/data/a" }]);
     expect(timed(() => check({ ["a".repeat(200_000)]: 1 }))).toEqual([]);
+  });
+
+  test("expressions that have as many states as there are characters", () => {
+    const pattern = "^(.*[ab].{100}z|.*[bc].{99}y|.*[cd].{98}x)\\d$";
+    const text = [...randomBytes(250_000)].map((byte) => "abzxycd "[byte & 7]).join("");
+    const check = compileSchema({
+      properties: { text: { pattern } },
+      patternProperties: { [pattern]: true },
+    });
+    expect(timed(() => check({ text }))).toEqual(TOO_COMPLEX);
+    expect(timed(() => check({ [text]: 1 }))).toEqual(TOO_COMPLEX);
+    // What people write is affordable, for as much as an event holds of it.
+    const ids = compileSchema({ items: { pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" } });
+    expect(ids(Array.from({ length: 3_000 }, () => randomUUID()))).toEqual([]);
+    expect(compileSchema({ pattern: "^[a-z ]+$" })("a ".repeat(125_000))).toEqual([]);
   });
 
   test("a large enumeration of objects, on many items", () => {

@@ -1,0 +1,42 @@
+/** Rules of one tenant that take long leave the event loop to the others. */
+import { expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { createEndpoint, createTenant } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const ENDPOINTS = 10;
+const EVENTS = 300;
+
+/** Until `work` has ended: how long it took, and the longest time in which nothing else was done; milliseconds. */
+async function longestStall(work: () => Promise<unknown>): Promise<{ took: number; stalled: number }> {
+  const begunAt = performance.now();
+  let [lookedAt, stalled, going] = [begunAt, 0, true];
+  const look = (): void => {
+    const now = performance.now();
+    stalled = Math.max(stalled, now - lookedAt);
+    lookedAt = now;
+    if (going) {
+      setImmediate(look);
+    }
+  };
+  look();
+  await work();
+  going = false;
+  return { took: performance.now() - begunAt, stalled };
+}
+
+test("a batch that takes seconds to check holds nobody up until its end", async () => {
+  const tenant = await createTenant(api);
+  const filter = { $or: Array.from({ length: 60 }, (_, at) => ({ "data.values": `none ${at}` })) };
+  for (let made = 0; made < ENDPOINTS; made += 1) {
+    await createEndpoint(api, tenant, { events: ["a.b"], filter });
+  }
+  const event = { type: "a.b", data: { values: Array.from({ length: 800 }, () => 1) } };
+  // The rules are read with the first.
+  expect(await tenant.post("/v1/events", event)).toMatchObject({ status: 202 });
+  const { took, stalled } = await longestStall(async () => {
+    const answer = await tenant.post("/v1/events", { events: Array.from({ length: EVENTS }, () => event) });
+    expect(answer.status).toBe(202);
+  });
+  expect(stalled).toBeLessThan(took / 4);
+});
