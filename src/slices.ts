@@ -68,7 +68,7 @@ export class Slices {
         try {
           resolve(work());
         } catch (error) {
-          reject(error as Error);
+          reject(error);
         }
       };
       row.waiting.push({ work: settle, size });
