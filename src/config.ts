@@ -24,6 +24,7 @@ import { REVOCATION_SETTINGS, revocationProblems } from "./settings/revocation.t
 import { ROTATION_SETTINGS } from "./settings/rotation-settings.ts";
 import {
   formatListen,
+  furtherProblems,
   integer,
   listen,
   type ListenAddress,
@@ -270,6 +271,8 @@ function parse(environment: Environment, names: readonly string[], problems: str
       values[name] = declared.parse(raw);
     } catch (error) {
       problems.push(`${declared.variable} ${messageOf(error)}`);
+      // Nothing starts with it; the checks that follow have something to look at.
+      values[name] = declared.fallback === undefined ? undefined : declared.parse(declared.fallback);
     }
   }
   return values as Values;
@@ -342,8 +345,9 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
   const values = withDatabaseTls(parsed);
   const development = values.env === "development";
   const mutualTls = resolveMutualTls(values, development);
-  if (problems.length === 0 && !development) {
-    problems.push(...productionProblems(values, asks === "edge"));
+  // Who has misspelt the environment is not told what another one needs.
+  if (!development && !problems.some((problem) => problem.startsWith(`${SETTINGS.env.variable} `))) {
+    problems.push(...furtherProblems(problems, productionProblems(values, asks === "edge")));
   }
   problems.push(
     ...(asks === "edge" ? edgeProblems(values, development) : []),

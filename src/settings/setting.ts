@@ -139,3 +139,10 @@ export function duration(minimum: string, maximum: string): Parser<number> {
     return length;
   };
 }
+
+/** The problems with variables that none of those found before is about. */
+export function furtherProblems(found: readonly string[], further: readonly string[]): string[] {
+  const variableOf = (problem: string): string => /^[A-Z_]+?(?=(?:_FILE)?\b)/.exec(problem)?.[0] ?? problem;
+  const named = new Set(found.map(variableOf));
+  return further.filter((problem) => !named.has(variableOf(problem)));
+}

@@ -87,6 +87,25 @@ test("every problem is named at once", () => {
   ]);
 });
 
+test("what cannot be read hides nothing that production refuses, and is named once", () => {
+  expect(
+    problemsOf({
+      ...PRODUCTION,
+      SIGNET_PEPPER: "c2hvcnQ=",
+      SIGNET_PUBLIC_URL: "",
+      SIGNET_MTLS_MODE: "off",
+      SIGNET_RETRY_WINDOW_MS: "soon",
+      SIGNET_REVOCATION_MODE: "loose",
+    }).map((problem) => problem.split(" ", 1)[0]),
+  ).toEqual([
+    "SIGNET_PEPPER",
+    "SIGNET_RETRY_WINDOW_MS",
+    "SIGNET_REVOCATION_MODE",
+    "SIGNET_PUBLIC_URL",
+    "SIGNET_MTLS_MODE",
+  ]);
+});
+
 test.each(["ledger", "https://ledger.example/#x", "https://ledger.example,two words"])(
   "a resource is an absolute URI without a fragment: %s",
   (resources) => {
