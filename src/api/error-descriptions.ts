@@ -215,7 +215,7 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
   PAYLOAD_TOO_LARGE: {
     meaning: "The body is larger than the address takes.",
     causes: [
-      "An event is larger than 256 KiB, a batch larger than 4 MiB or longer than 1,000 events, another body larger than 64 KiB.",
+      "The `data` of an event is larger than 256 KiB, a batch larger than 4 MiB or longer than 1,000 events, another body larger than 64 KiB.",
     ],
     remedies: ["Put large data elsewhere and send its address.", "Send smaller batches."],
   },

@@ -174,6 +174,8 @@ const SENTENCES: Readonly<Record<string, (fault: ErrorObject, schema: DescribedS
       ? `has a name of more than ${maxLength} characters`
       : `has a name that is not ${wanted(propertyNames)}`;
   },
+  "x-opaque-depth": ({ data }) =>
+    `must be nested at most ${countOf((data as RawJson).exceededDepth ?? 0, "level")} deep`,
   uniqueItems: ({ params }) =>
     `must not have an item twice: those at ${params["i"]} and ${params["j"]} are the same`,
 };

@@ -50,6 +50,13 @@ export function invalid(problem: string, at: number): SignetError {
   });
 }
 
+/** Nesting beyond what is allowed; the text may be JSON all the same. */
+export class NestedTooDeeply extends SignetError {
+  constructor(at: number) {
+    super("INVALID_REQUEST", { detail: `The body is not acceptable JSON: nested too deeply at byte ${at}.` });
+  }
+}
+
 /** Steps over JSON text and throws `INVALID_REQUEST` where it is none. */
 export class JsonCursor {
   protected at = 0;
@@ -87,7 +94,7 @@ export class JsonCursor {
   /** Steps over the opening bracket under the cursor and the space behind it. */
   protected enter(depth: number): void {
     if (depth < 1) {
-      throw invalid("nested too deeply", this.at);
+      throw new NestedTooDeeply(this.at);
     }
     this.at += 1;
     this.skipSpace();

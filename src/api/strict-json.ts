@@ -16,6 +16,7 @@ import {
   COLON,
   JsonCursor,
   MINUS,
+  NestedTooDeeply,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
@@ -32,9 +33,13 @@ export class RawJson {
   /** The text as the caller wrote it, without the white space around it. */
   readonly text: string;
 
-  constructor(kind: JsonKind, text: string) {
+  /** The nesting that is allowed, where the text goes deeper: it is refused then, by the schema of what it is in. */
+  readonly exceededDepth: number | undefined;
+
+  constructor(kind: JsonKind, text: string, exceededDepth?: number) {
     this.kind = kind;
     this.text = text;
+    this.exceededDepth = exceededDepth;
   }
 }
 
@@ -44,7 +49,7 @@ export interface StrictJsonOptions {
   readonly maxDepth: number;
   /**
    * JSON pointers of the opaque members, each with the deepest nesting inside it. A segment `*` stands for
-   * any index or name.
+   * any index or name. One that nests deeper, up to 1,000, is returned and says so (`exceededDepth`).
    */
   readonly opaque?: Readonly<Record<string, number>>;
 }
@@ -57,6 +62,8 @@ interface OpaqueNode {
 
 /** With the `u` flag a pair is one character beyond this range, so only halves without a partner match. */
 const LONE_SURROGATE = /[\ud800-\udfff]/u;
+/** What nests deeper is not walked to its end. */
+const WALKED_DEPTH_MAX = 1_000;
 const KINDS = new Map<number, JsonKind>([
   [OPEN_BRACE, "object"],
   [OPEN_BRACKET, "array"],
@@ -101,8 +108,18 @@ class Reader extends JsonCursor {
   private readRaw(depth: number): RawJson {
     const start = this.at;
     const kind = KINDS.get(this.peek()) ?? "number";
-    this.skipValue(depth);
-    return new RawJson(kind, this.slice(start));
+    try {
+      this.skipValue(depth);
+      return new RawJson(kind, this.slice(start));
+    } catch (error) {
+      if (!(error instanceof NestedTooDeeply)) {
+        throw error;
+      }
+      // One item of a batch must not take the others with it: where it ends is to be found.
+      this.at = start;
+      this.skipValue(WALKED_DEPTH_MAX);
+      return new RawJson(kind, this.slice(start), depth);
+    }
   }
 
   private readObject(depth: number, node: OpaqueNode | undefined): Record<string, unknown> {

@@ -28,6 +28,11 @@ function createAjv(options: Options): Ajv {
       validate: (kinds: string, data: unknown) =>
         data instanceof RawJson && kinds.split(" or ").includes(data.kind),
     })
+    .addKeyword({
+      keyword: "x-opaque-depth",
+      validate: (_limited: boolean, data: unknown) =>
+        !(data instanceof RawJson) || data.exceededDepth === undefined,
+    })
     .addVocabulary(["x-wanted", "x-shown"]);
 }
 
@@ -116,6 +121,7 @@ function escapePointer(member: string): string {
 const CODES: Readonly<Record<string, string>> = {
   additionalProperties: "unknown_member",
   "x-opaque": "type",
+  "x-opaque-depth": "max_depth",
 };
 /** The parameter of a fault that names the member it is about. */
 const MEMBER_OF: Readonly<Record<string, string>> = {

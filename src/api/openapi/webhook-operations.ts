@@ -168,7 +168,7 @@ const EVENT_OPERATIONS: OperationTexts = {
     id: "publishEvents",
     summary: "Publish an event, or up to 1,000",
     description:
-      "202 means that the event is on disk together with its deliveries. An event has at most 256 KiB, a batch 4 MiB; the items of a batch stand for themselves. A request may be signed with a credential's signing secret instead of carrying a token; its repetition is answered with 200 and `duplicate`.",
+      "202 means that the event is on disk together with its deliveries. The `data` of an event has at most 256 KiB, a batch 4 MiB; the items of a batch stand for themselves. A request may be signed with a credential's signing secret instead of carrying a token; its repetition is answered with 200 and `duplicate`.",
     errors: ["SIGNATURE_INVALID", "PAYLOAD_EXPIRED", "TIMESTAMP_MISMATCH", "REPLAY_CONFLICT"],
     requests: {
       "one event": EVENT,

@@ -103,12 +103,17 @@ export const Name = TextLine(128, { description: "A name for people" });
 /**
  * A body member that is carried and not read: the route names it in `config.opaque`, the handler gets a RawJson.
  */
-export const OpaqueObject = Type.Unsafe<RawJson>({ type: "object", "x-opaque": "object" });
+export const OpaqueObject = Type.Unsafe<RawJson>({
+  type: "object",
+  "x-opaque": "object",
+  "x-opaque-depth": true,
+});
 
 /** The same where `null` takes away what was there. */
 export const OpaqueObjectOrNull = Type.Unsafe<RawJson>({
   type: ["object", "null"],
   "x-opaque": "object or null",
+  "x-opaque-depth": true,
 });
 
 /** Items of a page unless `limit` says otherwise. */

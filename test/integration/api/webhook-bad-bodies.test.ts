@@ -104,7 +104,7 @@ describe("POST /v1/webhooks/endpoints", () => {
       422,
       "LIMIT_EXCEEDED",
     ],
-    ["metadata six deep", withSpelling(ENDPOINT, "metadata", nested(6)), 400, "INVALID_REQUEST"],
+    ["metadata six deep", withSpelling(ENDPOINT, "metadata", nested(6)), 422, "VALIDATION_FAILED"],
     ["metadata that is no JSON", withSpelling(ENDPOINT, "metadata", "{1}"), 400, "INVALID_REQUEST"],
     [
       "a member twice",
@@ -271,13 +271,24 @@ describe("POST /v1/events", () => {
     await expectInvalid(EVENTS, withMember(EVENT, "occurred_at", time), "/occurred_at");
   });
 
+  test("refuses an item that is nested too deeply alone", async () => {
+    const event = (data: string): string => withSpelling(EVENT, "data", data);
+    const raw = `{"events":[${event(nested(65))},${event(nested(64))},${event(nested(999))}]}`;
+    const answer = await (await createTenant(api)).send("POST", EVENTS, { raw });
+    const refused = { code: "VALIDATION_FAILED", errors: [{ pointer: "/data", code: "max_depth" }] };
+    expect(answer).toMatchObject({
+      status: 202,
+      body: { data: [{ error: refused }, { index: 1, type: EVENT["type"] }, { index: 2, error: refused }] },
+    });
+  });
+
   test.each<[string, string, number, string]>([
     ["a member twice", withSpelling(EVENT, "type", '"a.b","type":"a.c"'), 400, "INVALID_REQUEST"],
     ["data twice", withSpelling(EVENT, "data", '{},"data":{"a":1}'), 400, "INVALID_REQUEST"],
     ["data that is no JSON", withSpelling(EVENT, "data", "{a:1}"), 400, "INVALID_REQUEST"],
     ["data that is NaN", withSpelling(EVENT, "data", '{"a":NaN}'), 400, "INVALID_REQUEST"],
     ["data with a raw NUL", withSpelling(EVENT, "data", '{"a":"\0"}'), 400, "INVALID_REQUEST"],
-    ["data 65 deep", withSpelling(EVENT, "data", nested(65)), 400, "INVALID_REQUEST"],
+    ["data 65 deep", withSpelling(EVENT, "data", nested(65)), 422, "VALIDATION_FAILED"],
     ["data 100,000 deep", withSpelling(EVENT, "data", nested(100_000)), 400, "INVALID_REQUEST"],
     ["NUL in the id", withSpelling(EVENT, "id", '"\\u0000"'), 400, "INVALID_REQUEST"],
     ["half a surrogate pair in the id", withSpelling(EVENT, "id", '"\\udc00"'), 400, "INVALID_REQUEST"],

@@ -207,10 +207,19 @@ describe("opaque members", () => {
     });
   });
 
-  it("have a depth limit of their own", () => {
-    expect(problemOf('{"data":[[[]]],"metadata":{"a":{}}}', event)).toBeNull();
-    expect(problemOf('{"data":[[[[]]]]}', event)).toContain("nested too deeply");
-    expect(problemOf('{"data":{},"metadata":{"a":{"b":{}}}}', event)).toContain("nested too deeply");
+  it("have a depth limit of their own, and say where they exceed it", () => {
+    expect(event(Buffer.from('{"data":[[[]]],"metadata":{"a":{"b":{}}}}'))).toEqual({
+      data: new RawJson("array", "[[[]]]"),
+      metadata: new RawJson("object", '{"a":{"b":{}}}', 2),
+    });
+    expect(event(Buffer.from('{"data":[[[[]]]],"x":1}'))).toEqual({
+      data: new RawJson("array", "[[[[]]]]", 3),
+      x: 1,
+    });
+    expect(problemOf('{"data":[[[[1 2]]]]}', event)).toContain("unexpected character");
+    expect(problemOf('{"data":[[[["\\x"]]]]}', event)).toContain("at byte");
+    expect(problemOf(`{"data":${"[".repeat(1_001)}${"]".repeat(1_001)}}`, event)).toContain("too deeply");
+    expect(problemOf(`{"data":${'{"a":'.repeat(1_000_000)}`, event)).toContain("too deeply");
   });
 
   it("are found in every item of a list, and nowhere else", () => {
