@@ -23,17 +23,17 @@ describe("work in slices", () => {
 
   test("waits for a later turn when the slice is used up, and lets the event loop go on in between", async () => {
     const { slices, work } = slicesOf();
-    let left = 20;
+    const done: string[] = [];
     const run = () =>
       slices.run(
         "a",
-        work(5, () => (left -= 1)),
+        work(5, () => done.push("done")),
       );
     const [first, ...later] = Array.from({ length: 20 }, run);
     expect(first).toBeUndefined();
     expect(later.every((each) => each instanceof Promise)).toBe(true);
     let turns = 0;
-    while (left > 0) {
+    while (done.length < 20) {
       await nextTurn();
       turns += 1;
     }
