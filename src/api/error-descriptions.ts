@@ -157,8 +157,8 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
     remedies: ["Use the address of the token's region; the claim region names it."],
   },
   TENANT_SUSPENDED: {
-    meaning: "The tenant is suspended.",
-    causes: ["An operator has suspended the tenant."],
+    meaning: "The tenant that events are published for takes none.",
+    causes: ["An operator has suspended the tenant, or erased it."],
     remedies: ["Ask the operator of this service."],
   },
   NOT_FOUND: {

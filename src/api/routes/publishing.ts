@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { Pool } from "../../database/pool.ts";
-import { tenantExists } from "../../database/repositories/events.ts";
+import { findTenantState } from "../../database/repositories/events.ts";
 import type { AcceptedEvent as Accepted, IncomingEvent, Ingest } from "../../delivery/ingest.ts";
 import type { NotePlatformPublishing } from "../../delivery/platform-publishing.ts";
 import type { TenantLimits } from "../../rate-limits/tenant-limits.ts";
@@ -132,7 +132,13 @@ async function permitPublishAny(
       },
     });
   }
-  if (!(await tenantExists(ingestPool, tenantId))) {
+  const state = await findTenantState(ingestPool, tenantId);
+  if (state === "SUSPENDED") {
+    throw new SignetError("TENANT_SUSPENDED", {
+      detail: "The tenant is suspended: until it is resumed it takes no events.",
+    });
+  }
+  if (state !== "ACTIVE") {
     throw validationFailed([{ pointer: "/tenant_id", code: "unknown", detail: "is not a tenant" }]);
   }
   const { principalId, credentialId } = identity;

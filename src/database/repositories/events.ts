@@ -2,6 +2,7 @@
 import { CONTENT_HEAD_BYTES } from "../../crypto/content.ts";
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
+import type { TenantRow } from "./tenants.ts";
 import { readOnward } from "./page.ts";
 
 /** Channel on which workers hear how many deliveries the outbox has got: a hint, never the truth. */
@@ -393,12 +394,15 @@ export async function listEvents(
   });
 }
 
-/** Whether events can be published for a tenant. */
-export async function tenantExists(db: Queryable, tenantId: string): Promise<boolean> {
-  const { rowCount } = await db.query({
-    name: "tenant-exists",
-    text: "SELECT id FROM tenants WHERE id = $1 AND state = 'ACTIVE'",
+/** Events are published for an `ACTIVE` tenant; `undefined`: there is none. */
+export async function findTenantState(
+  db: Queryable,
+  tenantId: string,
+): Promise<TenantRow["state"] | undefined> {
+  const { rows } = await db.query<Pick<TenantRow, "state">>({
+    name: "tenant-state",
+    text: "SELECT state FROM tenants WHERE id = $1",
     values: [tenantId],
   });
-  return rowCount === 1;
+  return rows[0]?.state;
 }

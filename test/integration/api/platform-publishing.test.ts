@@ -69,6 +69,20 @@ describe("publishing for another tenant", () => {
     }
   });
 
+  test("is refused with its reason while that tenant is suspended, and good again when it is resumed", async () => {
+    const { tenantId } = await provision(api);
+    await api.admin("POST", `/tenants/${tenantId}/suspend`, {});
+    const headers = { ...bearer(await accessToken(api, platform)), "content-type": "application/json" };
+    const body = JSON.stringify(event(tenantId));
+    expect(await api.request("/v1/events", { method: "POST", headers, body })).toMatchObject({
+      status: 403,
+      body: { code: "TENANT_SUSPENDED" },
+    });
+    expect(await entriesOf(tenantId)).toEqual([]);
+    await api.admin("POST", `/tenants/${tenantId}/resume`, {});
+    expect(await publish(platform, event(tenantId))).toBe(202);
+  });
+
   test("is not noted when it is refused, nor for one's own tenant", async () => {
     const plain = await provision(api, { scopes: ["events:publish"] });
     const other = await provision(api);
