@@ -42,11 +42,14 @@ export class DeliveryStats {
     const [oldest] = this.#kept.size >= KEPT_MAX ? this.#kept.keys() : [];
     this.#kept.delete(oldest ?? "");
     this.#kept.set(key, { atMs: now, hours });
-    try {
-      return await hours;
-    } catch (error) {
+    // Nothing was cheap to read, and whoever tries things out for the first time looks whether something has come.
+    const worthKeeping = await hours.then(
+      (counted) => counted.some(({ total }) => total > 0),
+      () => false,
+    );
+    if (!worthKeeping) {
       this.#kept.delete(key);
-      throw error;
     }
+    return await hours;
   }
 }

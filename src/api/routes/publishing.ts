@@ -106,7 +106,9 @@ function readEvent(value: unknown, signed?: "signed"): ReadEvent {
     throw validationFailed([{ pointer: "/type", code: "reserved", detail: "is reserved" }]);
   }
   if (Buffer.byteLength(event.data.text) > EVENT_MAX) {
-    throw new SignetError("PAYLOAD_TOO_LARGE", { detail: `The data of an event has at most ${EVENT_MAX} bytes.` });
+    throw new SignetError("PAYLOAD_TOO_LARGE", {
+      detail: `The data of an event has at most ${EVENT_MAX} bytes.`,
+    });
   }
   const { occurred_at: occurredAt } = event;
   return { event, occurredAt: occurredAt === undefined ? null : bodyInstant(occurredAt, "/occurred_at") };
