@@ -458,6 +458,11 @@ export function withoutColour(): boolean {
   return (process.env["NO_COLOR"] ?? "") !== "" || process.env["TERM"] === "dumb";
 }
 
+/** Whether npx has started this: it stands between the command and its terminal. */
+export function startedByNpx(): boolean {
+  return process.env["npm_command"] === "exec";
+}
+
 /** The whole environment, for programs that are started from here and read their own variables. */
 export function processEnvironment(): Environment {
   return process.env;

@@ -12,6 +12,7 @@ import {
   developmentConfigFromProcess,
   operatorSettingsFromProcess,
   processEnvironment,
+  startedByNpx,
   withoutColour,
 } from "./config.ts";
 import { SignetError } from "./errors.ts";
@@ -135,7 +136,12 @@ async function doctor(options: Readonly<Record<string, unknown>>): Promise<void>
  * Runs a process until a signal ends it, also while it is still starting. A failure at the start or beyond repair
  * ends it with exit code 1.
  */
-function untilSignal(start: StartProcess, asks: ConfigFor = "service"): () => Promise<void> {
+function untilSignal(
+  start: StartProcess,
+  asks: ConfigFor = "service",
+  sayEnding: (log: Logger, signal: string | undefined) => void = (log, signal) =>
+    log.info({ signal }, "ending"),
+): () => Promise<void> {
   return async () => {
     const config = configFromProcess(asks);
     const log = createLogger({ level: config.logLevel });
@@ -157,7 +163,7 @@ function untilSignal(start: StartProcess, asks: ConfigFor = "service"): () => Pr
       if (err !== undefined) {
         log.fatal({ err }, "ending after an error that nobody caught");
       } else {
-        log.info({ signal }, "ending");
+        sayEnding(log, signal);
       }
       stopping.abort();
       const started = await starting.catch(() => undefined);
@@ -181,7 +187,10 @@ const PROCESSES: ProcessRunners = {
   api: untilSignal(startApi),
   worker: untilSignal(startWorker),
   edge: untilSignal(startEdge, "edge"),
-  serve: untilSignal(startServe),
+  // It speaks to people at a terminal; its log is a file.
+  serve: untilSignal(startServe, "service", () => {
+    process.stdout.write("Ending: what is under way is finished first.\n");
+  }),
   doctor,
   migrate,
 };
@@ -203,6 +212,7 @@ try {
       stdout: (text) => void process.stdout.write(text),
       stderr: (text) => void process.stderr.write(text),
       fetch,
+      program: startedByNpx() ? "npx signet" : "signet",
       terminal: {
         colour: process.stdout.isTTY && !withoutColour(),
         progress: process.stderr.isTTY,

@@ -19,6 +19,8 @@ export interface CliContext {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
   readonly fetch: typeof fetch;
+  /** What people type for this program; `signet` unless said otherwise. */
+  readonly program?: string | undefined;
   /** Neither unless said otherwise. */
   readonly terminal?: Terminal;
 }

@@ -29,15 +29,17 @@ import { VERSION } from "../version.ts";
 
 export type ProcessRunners = Readonly<Record<ProcessName, RunProcess>>;
 
-function pathOf(command: Command): string {
-  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
+/** As it is typed. */
+function pathOf(command: Command, { program }: Pick<CliContext, "program">): string {
+  const { parent } = command;
+  return parent === null ? (program ?? command.name()) : `${pathOf(parent, { program })} ${command.name()}`;
 }
 
 /** Passes the output settings on to every command: commander copies them only to those it makes itself. */
 function adopt(program: Command, context: CliContext): void {
   program
     .exitOverride()
-    .showHelpAfterError(`\`${pathOf(program)} --help\` says more.`)
+    .showHelpAfterError(`\`${pathOf(program, context)} --help\` says more.`)
     .configureOutput({
       writeOut: context.stdout,
       writeErr: context.stderr,

@@ -14,12 +14,14 @@ import { systemClock } from "../domain/clock.ts";
 import { DATABASE_PASSWORD_FILE, EMBEDDED_LOGIN } from "../embedded/addresses.ts";
 import { lockHome } from "../embedded/lock.ts";
 import { requireFreePort } from "../embedded/ports.ts";
+import { startUpError } from "../embedded/start-up-error.ts";
 import { startEmbeddedPostgres } from "../embedded/postgres.ts";
 import { resolveTemporalBinary } from "../embedded/temporal-binary.ts";
 import { startEmbeddedTemporal } from "../embedded/temporal.ts";
 import { createLogger, fileDestination, type Logger } from "../observability/logger.ts";
 import { startMetricsServer } from "../observability/metrics-server.ts";
 import { exportMetrics } from "../observability/process-metrics.ts";
+import { messageOf } from "../thrown.ts";
 import { VERSION } from "../version.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { startApi } from "./api.ts";
@@ -268,16 +270,25 @@ async function open(
   return { readiness, failed: worker.failed, close: async () => await closers.close() };
 }
 
+/** @throws SignetError `UNAVAILABLE`, one line, where nothing can be written */
+function openLog({ home, logLevel }: Config): Logger {
+  try {
+    return createLogger({ level: logLevel, destination: fileDestination(join(home, "signet.log")) });
+  } catch (error) {
+    throw startUpError(
+      `${home} cannot be written to (${messageOf(error)}): mend that, or set SIGNET_HOME to another directory`,
+      error,
+    );
+  }
+}
+
 /**
  * Starts everything and resolves when the demo has passed; whatever was started is stopped again when it fails.
  *
  * @param stopping ends the start between two steps, as a failure
  */
 export async function startServe(config: Config, stopping: AbortSignal): Promise<ServeProcess> {
-  const log = createLogger({
-    level: config.logLevel,
-    destination: fileDestination(join(config.home, "signet.log")),
-  });
+  const log = openLog(config);
   const closers = new Closers();
   say("Signet");
   try {

@@ -1,6 +1,7 @@
 /** `npm start` from the outside: what it prints, what it leaves behind, and what it says when it cannot. */
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isRunning } from "../../src/embedded/process-identity.ts";
 import { eventually } from "../support/eventually.ts";
@@ -50,6 +51,16 @@ async function expectRefusal(service: NpmStart, line: RegExp): Promise<void> {
   expect((await service.untilEnded()).code).toBe(1);
   expect(service.errorLines()).toEqual([expect.stringMatching(line)]);
   expect(service.stdout()).not.toMatch(/signet ready|^\{|^ +at /m);
+}
+
+/** Endpoints of the demo's tenant: each of its events has deliveries to them too, dead letters at once. */
+async function makeDisabledEndpoints(count: number): Promise<void> {
+  const lines = `signet() { node src/bootstrap.mjs "$@"; }
+    for n in $(seq ${count}); do
+      id=$(signet endpoint create http://127.0.0.1:9000/$n --events "*" --json | grep -o '"ep_[0-9a-z]*"' | head -1 | tr -d '"')
+      signet endpoint disable $id
+    done`;
+  await bash(lines, { cwd: join(import.meta.dirname, "..", ".."), settings });
 }
 
 describe("npm start", { timeout: PATIENCE_MS }, () => {
@@ -169,14 +180,16 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
 
   test("ends at Ctrl-C with exit code 0 within 20 s and leaves no process behind", async () => {
     const pid = await serverPid(home);
+    await makeDisabledEndpoints(3);
     const { code, tookMs } = await service.interrupt();
+    expect(service.stdout()).toMatch(/^Ending: /m);
     expect(code).toBe(0);
     expect(tookMs).toBeLessThan(20_000);
     expect(isRunning(pid)).toBe(false);
     expect(await serversOf(home)).toEqual([]);
   });
 
-  test("finds its data again", async () => {
+  test("finds its data again, and shows the main job beside other endpoints of its tenant", async () => {
     service = start();
     await service.untilPrinted(READY);
     expect(service.stdout()).toMatch(new RegExp(`^ {3}demo tenant ${demoTenant} of an earlier start$`, "m"));

@@ -172,7 +172,10 @@ function announce(
 async function sayWhenActive(
   signet: SignetClient,
   id: string,
-  say: (text: string) => void,
+  {
+    say,
+    program = "signet",
+  }: { readonly say: (text: string) => void; readonly program?: string | undefined },
   signal: AbortSignal,
 ): Promise<void> {
   for (let asked = 0; asked < ASKED_MAX; asked += 1) {
@@ -180,7 +183,7 @@ async function sayWhenActive(
     const { state, verification } = await signet.endpoints.get(id, { signal });
     if (state === "ACTIVE") {
       say(
-        "Ready: publish something, for instance with `signet trigger pipeline.failed` in another terminal.\n\n",
+        `Ready: publish something, for instance with \`${program} trigger pipeline.failed\` in another terminal.\n\n`,
       );
       return;
     }
@@ -216,7 +219,9 @@ async function listen(invocation: Invocation<ListenOptions>, context: CliContext
       announce(context, endpoint, invocation);
       receiver.setSecret(endpoint.secret);
       const say = options.json === true ? context.stderr : context.stdout;
-      sayWhenActive(signet, endpoint.id, say, ended.signal).catch(() => undefined);
+      sayWhenActive(signet, endpoint.id, { say, program: context.program }, ended.signal).catch(
+        () => undefined,
+      );
       await Promise.race([interrupted, counted]);
     } finally {
       ended.abort();

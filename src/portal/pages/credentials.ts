@@ -36,7 +36,9 @@ function listPage({ data, next_cursor: next }: ListAnswer<Credential>): PageCont
                 <p class="muted">
                   ${
                     credential.revoked_at === null
-                      ? html`Next rotation ${moment(credential.due_at)}`
+                      ? credential.due_at === null
+                        ? "No rotation is due."
+                        : html`Next rotation ${moment(credential.due_at)}`
                       : html`Revoked ${moment(credential.revoked_at)}`
                   }
                 </p>

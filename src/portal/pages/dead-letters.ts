@@ -73,7 +73,7 @@ function lettersTable(
           />`,
         ]
       : []),
-    html`<a href="${DELIVERIES}/${letter.id}">${letter.event_type}</a>`,
+    html`<a class="name" href="${DELIVERIES}/${letter.id}">${letter.event_type}</a>`,
     html`<span class="break">${endpoints.get(letter.endpoint_id) ?? letter.endpoint_id}</span>`,
     lastAnswer(letter),
     moment(letter.dead_lettered_at),

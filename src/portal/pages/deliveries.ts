@@ -50,7 +50,9 @@ function deliveriesTable(deliveries: readonly Delivery[], endpoints: ReadonlyMap
     "Deliveries",
     ["Event type", "Endpoint", "State", "Attempts", "Last answer", "Accepted"],
     deliveries.map((delivery) => [
-      html`<a id="${delivery.id}" href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
+      html`<a class="name" id="${delivery.id}" href="${DELIVERIES}/${delivery.id}"
+        >${delivery.event_type}</a
+      >`,
       html`<span class="break">${endpoints.get(delivery.endpoint_id) ?? delivery.endpoint_id}</span>`,
       standing(delivery),
       String(delivery.attempt_count),

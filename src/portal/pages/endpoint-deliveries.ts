@@ -31,7 +31,7 @@ export function deliveriesSection(
   { newest, hours }: EndpointDeliveries,
 ): Html {
   const rows = newest.map((delivery) => [
-    html`<a href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
+    html`<a class="name" href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
     deliveryBadge(delivery),
     lastAnswer(delivery),
     moment(delivery.created_at),

@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../api/schemas/common.ts";
 import type { SignetServer } from "../../api/types.ts";
+import type { AttemptError } from "../../client/deliveries.ts";
 import type { EndpointSecretVersion, EndpointSecretVersions } from "../../client/endpoint-secrets.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
 import type { SignetError } from "../../errors.ts";
@@ -21,6 +22,7 @@ import {
 } from "../parts.ts";
 import type { Visit } from "../visit.ts";
 import { authenticationText } from "./endpoint-authentication.ts";
+import { failureText } from "./delivery-parts.ts";
 import { deliveriesSection, endpointDeliveries } from "./endpoint-deliveries.ts";
 import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
 import { readEndpoint } from "./endpoint-settings.ts";
@@ -45,11 +47,19 @@ interface Shown {
   readonly secrets: EndpointSecretVersions;
 }
 
+/** Why a ping failed, in words; what is not here fails attempts as well. */
+const PING_FAILURES: Readonly<Record<string, string>> = {
+  status: "the answer was not 200",
+  echo: "the answer did not repeat the challenge",
+  limited: "too many pings went to that host",
+};
+
 function lastError({ verification }: Endpoint): Part {
   const { last_error: error, attempts } = verification;
   return error === null
     ? ""
-    : html` The last of ${attempts} ${attempts === 1 ? "ping" : "pings"} failed: <code>${error}</code>.`;
+    : html` The last of ${attempts} ${attempts === 1 ? "ping" : "pings"} failed:
+      ${PING_FAILURES[error] ?? failureText(error as AttemptError)}.`;
 }
 
 /** The state in words, and the next step. */
