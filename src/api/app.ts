@@ -14,6 +14,7 @@ import type { ReadinessCheck } from "../observability/readiness.ts";
 import { createErrorPages } from "../portal/error-pages.ts";
 import { createPortalGuard, registerPortal } from "../portal/portal.ts";
 import { PortalSessions } from "../portal/sessions.ts";
+import { createFruitlessLookups } from "../rate-limits/fruitless-lookups.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import { InProcessCalls } from "./in-process.ts";
 import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
@@ -42,7 +43,13 @@ import type { SignetServer } from "./types.ts";
 export interface ApiServices {
   readonly config: Pick<
     Config,
-    "publicUrl" | "portalUrl" | "headerBrand" | "development" | "temporalUiUrl" | "temporalNamespace"
+    | "publicUrl"
+    | "portalUrl"
+    | "headerBrand"
+    | "development"
+    | "temporalUiUrl"
+    | "temporalNamespace"
+    | "tokenRatePerAddress"
   >;
   readonly clients: ClientIdentification;
   readonly clock: Clock;
@@ -76,7 +83,13 @@ export interface ApiServices {
 function portalOptions(services: ApiServices, calls: InProcessCalls) {
   const { config, pools, tokens, clock, randomBytes } = services;
   return {
-    sessions: new PortalSessions({ pool: pools.api, isAdmitted: tokens.isAdmitted, clock, randomBytes }),
+    sessions: new PortalSessions({
+      pool: pools.api,
+      lookups: createFruitlessLookups(config),
+      isAdmitted: tokens.isAdmitted,
+      clock,
+      randomBytes,
+    }),
     calls,
     exportDeadLetters: services.webhooks.exportDeadLetters,
     streaming: { streams: services.webhooks.streams, clock },

@@ -58,7 +58,7 @@ export function createPortalGuard(
   const { origin } = new URL(portalUrl);
   return (required) => async (request) => {
     const secret = cookie.read(request);
-    const signedIn = await sessions.find(secret);
+    const signedIn = await sessions.find(secret, request.clientAddress);
     if (secret === undefined || signedIn === undefined) {
       throw new SignetError("TOKEN_MISSING", { detail: "Nobody is signed in, or the session is over." });
     }

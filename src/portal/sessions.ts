@@ -21,6 +21,7 @@ import type { Clock } from "../domain/clock.ts";
 import { idPattern, type RandomBytes } from "../domain/ids.ts";
 import { SignetError } from "../errors.ts";
 import type { Identity } from "../oauth/verify-access-token.ts";
+import type { FruitlessLookups } from "../rate-limits/fruitless-lookups.ts";
 
 /** The scope that mints links; no session has it. */
 export const SIGN_IN_SCOPE = "portal:sign_in";
@@ -38,6 +39,7 @@ const SECRET_FORM = new RegExp(PORTAL_SECRET);
 export interface PortalSessionServices {
   /** signet_api */
   readonly pool: Pool;
+  readonly lookups: FruitlessLookups;
   /** Whether what an identity stands for is not revoked. */
   readonly isAdmitted: (identity: Identity) => Promise<boolean>;
   readonly clock: Clock;
@@ -124,12 +126,26 @@ export class PortalSessions {
   /**
    * Takes the link out of use and opens a session.
    *
-   * @throws SignetError TOKEN_INVALID for a link that is none, was used or is over; LIMIT_EXCEEDED with 50 open sessions
+   * @throws SignetError TOKEN_INVALID for a link that is none, was used or is over; LIMIT_EXCEEDED with 50 open sessions;
+   *   RATE_LIMITED when too many links from the address were none
    */
-  async open(link: string, requestId: string): Promise<Issued> {
+  async open(link: string, by: { readonly requestId: string; readonly address: string }): Promise<Issued> {
     if (!SECRET_FORM.test(link)) {
       throw linkRefused();
     }
+    const { lookups } = this.#services;
+    await lookups.admit(by.address);
+    try {
+      return await this.#open(link, by.requestId);
+    } catch (error) {
+      if (error instanceof SignetError && error.code === "TOKEN_INVALID") {
+        await lookups.note(by.address);
+      }
+      throw error;
+    }
+  }
+
+  async #open(link: string, requestId: string): Promise<Issued> {
     const { pool, clock } = this.#services;
     const tenantId = tenantOf(link);
     const now = new Date(clock.now());
@@ -157,12 +173,17 @@ export class PortalSessions {
     return { secret, expiresAt };
   }
 
-  /** The session of a browser, while its credential may still do what it does. */
-  async find(secret: string | undefined): Promise<SignedIn | undefined> {
+  /**
+   * The session of a browser, while its credential may still do what it does.
+   *
+   * @throws SignetError RATE_LIMITED when too many sessions from the address were none
+   */
+  async find(secret: string | undefined, address: string): Promise<SignedIn | undefined> {
     if (secret === undefined || !SECRET_FORM.test(secret)) {
       return undefined;
     }
-    const { pool, clock, isAdmitted } = this.#services;
+    const { pool, clock, isAdmitted, lookups } = this.#services;
+    await lookups.admit(address);
     const tenantId = tenantOf(secret);
     const hash = hashOf(secret);
     const now = new Date(clock.now());
@@ -172,6 +193,7 @@ export class PortalSessions {
       async (db) => await findPortalSession(db, { tenantId, hash, now }),
     );
     if (session === undefined) {
+      await lookups.note(address);
       return undefined;
     }
     const identity = identityOf(session);

@@ -13,6 +13,7 @@ import {
   type ProducerAuthenticator,
 } from "../producers/authenticate-producer.ts";
 import { createFailureLimiter } from "../rate-limits/failure-limiter.ts";
+import { createFruitlessLookups } from "../rate-limits/fruitless-lookups.ts";
 
 export interface ProducerParts {
   readonly config: Config;
@@ -42,6 +43,7 @@ export function openProducers({ config, pool, keyring, isAdmitted, clock, log }:
     keyring,
     admit: isAdmitted,
     failures: createFailureLimiter(config.tokenFailures),
+    lookups: createFruitlessLookups(config),
     lastUsed,
     certificateRequired: !config.development,
     headerBrand: config.headerBrand,

@@ -13,6 +13,7 @@ import type { LastUsedRecorder } from "../oauth/last-used.ts";
 import type { Identity } from "../oauth/verify-access-token.ts";
 import { addressKey } from "../rate-limits/address-key.ts";
 import type { FailureLimiter } from "../rate-limits/failure-limiter.ts";
+import type { FruitlessLookups } from "../rate-limits/fruitless-lookups.ts";
 import { rateLimited } from "../rate-limits/rate-limited.ts";
 import { VerificationError } from "../receiver/errors.ts";
 import { type HeaderSource, readSignedHeaders } from "../receiver/headers.ts";
@@ -30,6 +31,7 @@ export interface ProducerAuthenticatorOptions {
   readonly keyring: Pick<Keyring, "openForTenant">;
   readonly admit: AdmitIdentity;
   readonly failures: FailureLimiter;
+  readonly lookups: FruitlessLookups;
   readonly lastUsed: LastUsedRecorder;
   /** Whether a request must come with a client certificate: as tokens must be bound to one. */
   readonly certificateRequired: boolean;
@@ -194,7 +196,7 @@ class SignatureAuthenticator implements ProducerAuthenticator {
     if (waitMs > 0) {
       throw rateLimited("signature_failures", waitMs, "Too many signatures that were not good.");
     }
-    const producer = await this.#counted(account, async () => await this.#find(keyId, request.certificate));
+    const producer = await this.#counted(account, async () => await this.#find(keyId, request));
     return {
       credentialId: keyId,
       verify: async (body) => {
@@ -218,8 +220,13 @@ class SignatureAuthenticator implements ProducerAuthenticator {
     return keyId;
   }
 
-  async #find(keyId: string, certificate: ClientCertificate | undefined): Promise<Producer> {
-    const producer = await this.#options.find(keyId);
+  async #find(keyId: string, { address, certificate }: SignedRequest): Promise<Producer> {
+    const { find, lookups } = this.#options;
+    await lookups.admit(address);
+    const producer = await find(keyId);
+    if (producer === undefined) {
+      await lookups.note(address);
+    }
     if (
       producer === undefined ||
       (this.#options.certificateRequired && certificate === undefined) ||

@@ -11,7 +11,8 @@ export type Limit =
   | "operator_failures"
   | "codec"
   | "signature_failures"
-  | "edge_share";
+  | "edge_share"
+  | "lookups";
 
 /** 429 that says when to come back (RFC 6585 section 4); counted. */
 export function rateLimited(limit: Limit, waitMs: number, detail: string): SignetError {

@@ -104,7 +104,7 @@ function registerLive(scope: SignetServer, { sessions, cookie, streaming }: Port
           // A browser that connects again says by itself how far it was told.
           sinceMs: positionOf(request.headers),
           isAdmitted: async () => await sessions.isAdmitted(identity),
-          isSignedIn: async () => (await sessions.find(secret)) !== undefined,
+          isSignedIn: async () => (await sessions.find(secret, request.clientAddress)) !== undefined,
         },
         streaming,
       );

@@ -45,7 +45,10 @@ function registerLink(scope: SignetServer, { send, sessions, cookie, portalUrl }
     { config: { public: true }, schema: { hide: true, body: Closed({ link: Link }) } },
     async (request, reply) => {
       requireOwnOrigin(request, origin);
-      const { secret } = await sessions.open(request.body.link, request.id);
+      const { secret } = await sessions.open(request.body.link, {
+        requestId: request.id,
+        address: request.clientAddress,
+      });
       cookie.write(reply, secret);
       return await reply.redirect("/portal", SEE_OTHER);
     },

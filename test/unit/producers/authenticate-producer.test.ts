@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { SignetError } from "../../../src/errors.ts";
 import { createProducerAuthenticator } from "../../../src/producers/authenticate-producer.ts";
 import { createFailureLimiter } from "../../../src/rate-limits/failure-limiter.ts";
+import { createFruitlessLookups } from "../../../src/rate-limits/fruitless-lookups.ts";
 
 const KEY = "crd_000000000000000000000000";
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
@@ -25,6 +26,7 @@ const producers = createProducerAuthenticator({
   keyring: { openForTenant: async () => Buffer.from(SECRET) },
   admit: async () => true,
   failures: createFailureLimiter(0),
+  lookups: createFruitlessLookups({ tokenRatePerAddress: 0 }),
   lastUsed: { note: () => undefined, close: async () => undefined },
   certificateRequired: false,
   headerBrand: "Service",

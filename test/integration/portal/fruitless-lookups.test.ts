@@ -1,0 +1,66 @@
+/** Whoever names what is not there, without any credentials, is looked up for so often and no more. */
+import { randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import { newId } from "../../../src/domain/ids.ts";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { createProducer, seconds, signed } from "../../support/producer.ts";
+
+const LIMIT = 20;
+const api = useTestApi({ environment: { SIGNET_TOKEN_RATE_PER_ADDRESS: String(LIMIT) } });
+const invented = (): string =>
+  `${newId("tenant", api.clock.now(), randomBytes)}.${randomBytes(32).toString("base64url")}`;
+
+const ASKING: readonly [string, number, () => Promise<Answer>][] = [
+  [
+    "links",
+    401,
+    async () =>
+      await api.request("/portal/sign-in", {
+        method: "POST",
+        headers: { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin" },
+        body: `link=${invented()}`,
+      }),
+  ],
+  [
+    "keys",
+    401,
+    async () => {
+      const keyId = newId("credential", api.clock.now(), randomBytes);
+      const { body, headers } = signed(
+        { keyId, secret: `whsec_${randomBytes(32).toString("base64")}` },
+        { id: "one", type: "a.b", data: {} },
+        seconds(api),
+      );
+      return await api.request("/v1/events", { method: "POST", headers, body });
+    },
+  ],
+];
+
+test("what is there costs nothing of it", async () => {
+  const producer = await createProducer(api);
+  for (let asked = 0; asked < LIMIT + 5; asked += 1) {
+    const { body, headers } = signed(producer, { id: `event-${asked}`, type: "a.b", data: {} }, seconds(api));
+    expect((await api.request("/v1/events", { method: "POST", headers, body })).status).toBe(202);
+  }
+});
+
+test.each(ASKING)("%s that are none: 429 beyond the rate of their address", async (_what, status, ask) => {
+  for (let asked = 0; asked < LIMIT; asked += 1) {
+    expect((await ask()).status).toBe(status);
+  }
+  const refused = await ask();
+  expect(refused.status).toBe(429);
+  expect(refused.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
+});
+
+test("sessions that are none: 429 too, and what is there is not looked for either until the minute is over", async () => {
+  const visit = async (): Promise<number> =>
+    (await api.request("/portal", { headers: { cookie: `signet_portal=${invented()}` } })).status;
+  const seen = new Set<number>();
+  for (let asked = 0; asked <= LIMIT; asked += 1) {
+    seen.add(await visit());
+  }
+  expect(seen).toContain(429);
+  // Who brings none is told how to get one, as ever.
+  expect((await api.request("/portal")).status).toBe(401);
+});
