@@ -223,13 +223,14 @@ describe("publishing for another tenant", () => {
     expect(await other.post("/v1/events", event(other.tenantId))).toMatchObject({ status: 202 });
   });
 
-  test("a tenant that does not exist or is suspended is refused", async () => {
+  test("a tenant that does not exist is refused as unknown, one that is suspended as that", async () => {
     const unknown = { status: 422, body: { code: "VALIDATION_FAILED", errors: [{ pointer: "/tenant_id" }] } };
     const absent = event(newId("tenant", Date.now(), randomBytes));
     expect(await platform.post("/v1/events", absent)).toMatchObject(unknown);
     const suspended = await createTenant(api);
     await sql(api, "UPDATE tenants SET state = 'SUSPENDED' WHERE id = $1", [suspended.tenantId]);
-    expect(await platform.post("/v1/events", event(suspended.tenantId))).toMatchObject(unknown);
+    const refused = { status: 403, body: { code: "TENANT_SUSPENDED" } };
+    expect(await platform.post("/v1/events", event(suspended.tenantId))).toMatchObject(refused);
   });
 
   test("no other tenant's role can hold the scope", async () => {
