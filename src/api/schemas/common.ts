@@ -50,13 +50,13 @@ export function OneOf<const Choices extends readonly string[]>(
 
 const METADATA_MEMBERS_MAX = 8;
 
-/** The query `metadata[key]=value`, any number of times up to 8: endpoints whose metadata have these members. */
+/** The query `metadata[key]=value`, any number of times up to 8, or the same as an object in a body: endpoints whose metadata have these members. */
 export const MetadataQuery = {
   metadata: Type.Optional(
     Type.Unsafe<Readonly<Record<string, string>>>({
       type: "object",
       description:
-        "metadata[key]=value: endpoints whose metadata have the member with this value, compared as text",
+        "Endpoints whose metadata have these members with these values, compared as text; metadata[key]=value in a query",
       minProperties: 1,
       maxProperties: METADATA_MEMBERS_MAX,
       propertyNames: { maxLength: 128 },

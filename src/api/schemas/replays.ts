@@ -11,7 +11,7 @@ import {
 } from "../../database/repositories/replay-items.ts";
 import { REPLAY_IDS_MAX, REPLAY_RATE } from "../../replay/replay-service.ts";
 import { Instant } from "../instants.ts";
-import { Closed, Id, Nullable, OneOf, Timestamp } from "./common.ts";
+import { Closed, Id, MetadataQuery, Nullable, OneOf, Timestamp } from "./common.ts";
 import { DeliveryFilters } from "./deliveries.ts";
 
 const Pace = {
@@ -28,7 +28,7 @@ const Pace = {
 /** Dead letters by id or by the filters of the list; one of the two. */
 export const NewReplay = Closed({
   ids: Type.Optional(Type.Array(Id("delivery"), { minItems: 1, maxItems: REPLAY_IDS_MAX })),
-  filter: Type.Optional(Closed(DeliveryFilters)),
+  filter: Type.Optional(Closed({ ...DeliveryFilters, ...MetadataQuery })),
   ...Pace,
 });
 export type NewReplay = Static<typeof NewReplay>;

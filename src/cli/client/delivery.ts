@@ -42,12 +42,8 @@ export function withFilter(command: Command): Command {
         "attempts_exhausted",
         "endpoint_disabled",
       ]),
-    );
-}
-
-/** Adds the choice by what endpoints' metadata hold, which lists have and replays do not. */
-export function withMetadata(command: Command): Command {
-  return command.option("--metadata <key=value...>", "to endpoints whose metadata have this member, as text");
+    )
+    .option("--metadata <key=value...>", "to endpoints whose metadata have this member, as text");
 }
 
 /** The filter of the API that the options stand for. */
@@ -96,10 +92,8 @@ export function deliveryCommand(context: CliContext): Command {
   const delivery = new Command("delivery").description("events on their way to endpoints");
 
   const list = withPages(
-    withMetadata(
-      withFilter(
-        delivery.command("list").description("list deliveries, newest first").addOption(stateOption()),
-      ),
+    withFilter(
+      delivery.command("list").description("list deliveries, newest first").addOption(stateOption()),
     ),
   );
   asTenant<DeliveryListOptions>(list, context, async ({ signet, options }) => {

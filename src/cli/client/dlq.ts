@@ -3,7 +3,7 @@ import { Command } from "commander";
 import type { CliContext } from "../context.ts";
 import { printResource } from "../output.ts";
 import { asTenant, withExamples } from "./command.ts";
-import { filterOf, type FilterOptions, withFilter, withMetadata } from "./delivery.ts";
+import { filterOf, type FilterOptions, withFilter } from "./delivery.ts";
 import { given } from "./given.ts";
 import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
 import { addReplayStart } from "./replay.ts";
@@ -14,9 +14,7 @@ export function dlqCommand(context: CliContext): Command {
     "dead letters: deliveries that have failed for good, for 7 days",
   );
 
-  const list = withPages(
-    withMetadata(withFilter(dlq.command("list").description("list dead letters, newest first"))),
-  );
+  const list = withPages(withFilter(dlq.command("list").description("list dead letters, newest first")));
   asTenant<FilterOptions & PageChoice>(list, context, async ({ signet, options }) => {
     const filter = { ...pageOf(options), ...filterOf(options) };
     const columns = ["id", "event_type", "endpoint_id", "reason", "last_status", "last_error", "expires_at"];
@@ -40,10 +38,8 @@ export function dlqCommand(context: CliContext): Command {
     printResource(context, await signet.deadLetters.get(target), options);
   });
 
-  const exported = withMetadata(
-    withFilter(
-      dlq.command("export").description("print dead letters with their events, a JSON object a line"),
-    ),
+  const exported = withFilter(
+    dlq.command("export").description("print dead letters with their events, a JSON object a line"),
   );
   asTenant<FilterOptions>(exported, context, async ({ signet, options }) => {
     // As they came: numbers and the order of members are the publisher's.

@@ -8,6 +8,8 @@ import {
   type Json,
   listAll,
   publish,
+  rows,
+  sql,
   type Tenant,
 } from "../../support/tenant.ts";
 
@@ -100,6 +102,33 @@ describe.each([
       status: 400,
     });
   });
+});
+
+describe("a replay", () => {
+  const REPLAY = "/v1/webhooks/dlq/replay";
+
+  test("of a filter goes by it as the list does", async () => {
+    await sql(
+      api,
+      `UPDATE deliveries SET state = 'DEAD_LETTERED', expires_at = now() + interval '1 d', reason = 'attempts_exhausted',
+        dead_lettered_at = now() WHERE tenant_id = $1`,
+      [tenant.tenantId],
+    );
+    const choices: Readonly<Record<string, string>>[] = [{ plan: "gold" }, { region: "us" }, { missing: "" }];
+    for (const metadata of choices) {
+      const listed = rows(await tenant.get(`/v1/webhooks/dlq?${query(metadata)}`));
+      const counted = await tenant.post(REPLAY, { filter: { metadata }, dry_run: true });
+      expect(counted.body).toEqual({ dry_run: true, total: listed.length });
+    }
+  });
+
+  test.each([{}, { region: 1 }, { region: null }, "eu", Array.from({ length: 9 })])(
+    "of metadata %j is refused",
+    async (metadata) => {
+      const refused = await tenant.post(REPLAY, { filter: { metadata }, dry_run: true });
+      expect(refused).toMatchObject({ status: 422, body: { code: "VALIDATION_FAILED" } });
+    },
+  );
 });
 
 test("other lists know no metadata", async () => {
