@@ -314,10 +314,9 @@ function productionProblems(values: Values, edge: boolean): string[] {
   if (values.deadLetterMs !== DEAD_LETTER_MS) {
     problems.push(`SIGNET_DEAD_LETTER_MS must be ${DEAD_LETTER_MS} in production`);
   }
-  problems.push(...revocationProblems(values), ...plainDatabaseProblems(values));
   // The edge does not speak to Temporal.
-  problems.push(...(edge ? [] : plainTemporalProblems(values)));
-  return problems;
+  const temporal = edge ? [] : plainTemporalProblems(values);
+  return [...problems, ...revocationProblems(values), ...plainDatabaseProblems(values), ...temporal];
 }
 
 /** Which process asks: the edge needs other things than the processes of the service itself. */
