@@ -28,7 +28,10 @@ export interface Asked {
   /** Which edge, by its place in the list. */
   readonly edge: number;
   readonly outcome: Outcome;
-  /** When the edge let the token in, by its own reading of CLOCK_MONOTONIC; milliseconds, NaN when it did not. */
+  /**
+   * When the edge let the token in, by its own reading of CLOCK_MONOTONIC; milliseconds, NaN when it did not. What a
+   * revocation ends under way was let in too, whatever it is answered.
+   */
   readonly admittedAt: number;
 }
 
@@ -56,13 +59,18 @@ export interface EdgeProcessesOptions {
 }
 
 function asked(edge: number, status: number, stamp: unknown, text: string): Asked {
+  const admittedAt = typeof stamp === "string" ? Number(BigInt(stamp)) / 1e6 : Number.NaN;
   if (typeof stamp === "string" && status === 200) {
-    return { edge, outcome: "admitted", admittedAt: Number(BigInt(stamp)) / 1e6 };
+    return { edge, outcome: "admitted", admittedAt };
   }
   const code = parseObject(text)["code"];
   const statuses: Readonly<Record<string, number>> = { TOKEN_REVOKED: 401, REVOCATION_STALE: 503 };
-  if (stamp === undefined && typeof code === "string" && statuses[code] === status) {
-    return { edge, outcome: code as Outcome, admittedAt: Number.NaN };
+  if (
+    (stamp === undefined || code === "TOKEN_REVOKED") &&
+    typeof code === "string" &&
+    statuses[code] === status
+  ) {
+    return { edge, outcome: code as Outcome, admittedAt };
   }
   throw new Error(`edge ${edge} answered ${status} ${String(stamp)}: ${text}`);
 }
@@ -79,12 +87,16 @@ function ask(edge: number, port: number, agent: Agent, token: string): Question 
     going.once("error", reject);
     going.once("response", (response) => {
       let text = "";
+      const { statusCode = 0, headers } = response;
+      const stamp = headers["x-signet-test-admitted-at"];
       response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-      response.once("error", reject);
+      // Broken off by a revocation behind its headers.
+      response.once("error", (error) =>
+        typeof stamp === "string" ? resolve(asked(edge, statusCode, stamp, text)) : reject(error),
+      );
       response.once("end", () => {
         try {
-          const { statusCode = 0, headers } = response;
-          resolve(asked(edge, statusCode, headers["x-signet-test-admitted-at"], text));
+          resolve(asked(edge, statusCode, stamp, text));
         } catch (error) {
           reject(error);
         }
