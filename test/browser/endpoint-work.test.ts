@@ -67,6 +67,10 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
       "HTTP 200",
     );
     await journey.check("endpoint-with-deliveries");
+    await journey.follow("Its last 24 hours");
+    expect(await page().getByRole("img", { name: "Success by hour: 100 % delivered" }).count()).toBe(1);
+    await journey.check("endpoint-hours");
+    await journey.open(`/endpoints/${endpoint}`);
   });
 
   test("a receiver is graded: the page waits, and says what is wrong and how to mend it", async () => {
@@ -140,6 +144,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
         grade,
         `/portal/endpoints/${endpoint}`,
         `/portal/endpoints/${endpoint}/grades`,
+        `/portal/endpoints/${endpoint}/hours`,
         `/portal/endpoints/${endpoint}/test-event`,
         `/portal/endpoints/${endpoint}/missing`,
       ];

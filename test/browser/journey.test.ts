@@ -159,7 +159,7 @@ describe.skipIf(BROWSER === undefined).each([
       .poll(
         async () => {
           await page.reload();
-          return await page.getByText(/failed: /).count();
+          return await page.getByText(/failed:\s/).count();
         },
         { timeout: 90_000 },
       )

@@ -1,35 +1,28 @@
-/** An endpoint's deliveries on its page: the newest, the ways to all others, and the last 24 hours in pictures. */
+/** An endpoint's deliveries: the newest on its page, the ways to all others, and the last 24 hours in pictures. */
+import { IdParams } from "../../api/schemas/common.ts";
+import type { SignetServer } from "../../api/types.ts";
 import type { Delivery, DeliveryHour } from "../../client/deliveries.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
 import type { ListAnswer } from "../context.ts";
 import { filteredPath } from "../filters.ts";
 import { html, type Html } from "../html.ts";
-import { moment, table } from "../parts.ts";
+import type { PageContent } from "../layout.ts";
+import type { PortalParts } from "../page-parts.ts";
+import { facts, moment, table } from "../parts.ts";
 import type { Visit } from "../visit.ts";
 import { chartsSection } from "./charts.ts";
 import { DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "./delivery-parts.ts";
-import { missingPath } from "./endpoint-parts.ts";
+import { endpointFact, ENDPOINTS, getEndpoint, missingPath } from "./endpoint-parts.ts";
 
 const SHOWN = 5;
-/** The newest ones of an endpoint, and its last 24 hours. */
-export interface EndpointDeliveries {
-  readonly newest: readonly Delivery[];
-  readonly hours: readonly DeliveryHour[];
+
+/** The newest ones of an endpoint. */
+export async function newestDeliveries({ api }: Visit, id: string): Promise<readonly Delivery[]> {
+  const path = `/v1/webhooks/deliveries?endpoint_id=${id}&limit=${SHOWN}`;
+  return (await api.get<ListAnswer<Delivery>>(path)).data;
 }
 
-export async function endpointDeliveries({ api }: Visit, id: string): Promise<EndpointDeliveries> {
-  const [newest, hours] = await Promise.all([
-    api.get<ListAnswer<Delivery>>(`/v1/webhooks/deliveries?endpoint_id=${id}&limit=${SHOWN}`),
-    api.get<{ readonly data: readonly DeliveryHour[] }>(`/v1/webhooks/stats?endpoint_id=${id}`),
-  ]);
-  return { newest: newest.data, hours: hours.data };
-}
-
-export function deliveriesSection(
-  visit: Visit,
-  { id, state }: Endpoint,
-  { newest, hours }: EndpointDeliveries,
-): Html {
+export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest: readonly Delivery[]): Html {
   const rows = newest.map((delivery) => [
     html`<a class="name" href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
     deliveryBadge(delivery),
@@ -37,25 +30,47 @@ export function deliveriesSection(
     moment(delivery.created_at),
   ]);
   return html`<section aria-labelledby="deliveries-heading">
-      <h2 id="deliveries-heading">Newest deliveries</h2>
+    <h2 id="deliveries-heading">Newest deliveries</h2>
+    ${
+      rows.length === 0
+        ? html`<p class="empty">It has got no event yet.</p>`
+        : table(
+            "Newest deliveries of this endpoint",
+            ["Event type", "State", "Last answer", "Accepted"],
+            rows,
+          )
+    }
+    <div class="buttons">
+      <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}">All its deliveries</a>
+      <a class="button" href="${ENDPOINTS}/${id}/hours">Its last 24 hours</a>
+      <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}">Its dead letters</a>
       ${
-        rows.length === 0
-          ? html`<p class="empty">It has got no event yet.</p>`
-          : table(
-              "Newest deliveries of this endpoint",
-              ["Event type", "State", "Last answer", "Accepted"],
-              rows,
-            )
+        visit.can("webhooks:replay") &&
+        state === "ACTIVE" &&
+        html`<a class="button" href="${missingPath(id)}">Send what it never got</a>`
       }
-      <div class="buttons">
-        <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}">All its deliveries</a>
-        <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}">Its dead letters</a>
-        ${
-          visit.can("webhooks:replay") &&
-          state === "ACTIVE" &&
-          html`<a class="button" href="${missingPath(id)}">Send what it never got</a>`
-        }
-      </div>
-    </section>
-    ${hours.some(({ total }) => total > 0) && chartsSection(hours)}`;
+    </div>
+  </section>`;
+}
+
+/** Volume, success and latency of one endpoint: a page of their own, which leaves the endpoint's light. */
+async function hoursPage(visit: Visit, id: string): Promise<PageContent> {
+  const [endpoint, { data }] = await Promise.all([
+    getEndpoint(visit, id),
+    visit.api.get<{ readonly data: readonly DeliveryHour[] }>(`/v1/webhooks/stats?endpoint_id=${id}`),
+  ]);
+  return {
+    title: "Deliveries of an endpoint",
+    place: ENDPOINTS,
+    body: html`<section aria-label="Endpoint">${facts([endpointFact(endpoint)])}</section>
+      ${chartsSection(data)}`,
+  };
+}
+
+export function registerEndpointHours(scope: SignetServer, { send }: PortalParts): void {
+  scope.get(
+    "/endpoints/:id/hours",
+    { config: { portal: ["webhooks:read"] }, schema: { hide: true, params: IdParams("endpoint") } },
+    async ({ visit, params: { id } }, reply) => send(reply, visit, await hoursPage(visit, id)),
+  );
 }

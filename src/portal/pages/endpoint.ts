@@ -23,7 +23,7 @@ import {
 import type { Visit } from "../visit.ts";
 import { authenticationText } from "./endpoint-authentication.ts";
 import { failureText } from "./delivery-parts.ts";
-import { deliveriesSection, endpointDeliveries } from "./endpoint-deliveries.ts";
+import { deliveriesSection, newestDeliveries } from "./endpoint-deliveries.ts";
 import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
 import { readEndpoint } from "./endpoint-settings.ts";
 import { rotationForm, signingFacts } from "./endpoint-signing.ts";
@@ -225,7 +225,7 @@ export async function endpointPage(
   const [{ endpoint, metadata }, secrets, deliveries, grade] = await Promise.all([
     readEndpoint(visit, id),
     visit.api.get<EndpointSecretVersions>(`/v1/webhooks/endpoints/${id}/secret`),
-    endpointDeliveries(visit, id),
+    newestDeliveries(visit, id),
     newestGrade(visit, id),
   ]);
   const shown = { endpoint, metadata, secrets };

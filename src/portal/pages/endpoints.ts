@@ -14,6 +14,7 @@ import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
 import { registerEndpointChanges } from "./endpoint-changes.ts";
 import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint-form.ts";
 import { registerEndpointPage } from "./endpoint.ts";
+import { registerEndpointHours } from "./endpoint-deliveries.ts";
 import { registerGradePages } from "./grades.ts";
 import { registerMissingPages } from "./missing.ts";
 import { registerTestEventPages } from "./test-event.ts";
@@ -108,6 +109,7 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalParts): 
     },
   );
   registerEndpointPage(scope, parts);
+  registerEndpointHours(scope, parts);
   registerEndpointChanges(scope, parts);
   registerTestEventPages(scope, parts);
   registerGradePages(scope, parts);

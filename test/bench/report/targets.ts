@@ -160,6 +160,7 @@ const LIMITS: readonly Limit[] = [
   },
   { target: "… list of endpoints: p95 ms", atMost: 50, read: found("portal", "endpoints_ms", "p95") },
   { target: "… one endpoint: p95 ms", atMost: 50, read: found("portal", "endpoint_ms", "p95") },
+  { target: "… its last 24 hours: p95 ms", atMost: 50, read: found("portal", "endpoint_hours_ms", "p95") },
   { target: "… deliveries: p95 ms", atMost: 50, read: found("portal", "deliveries_ms", "p95") },
   ...(["endpoint", "rare_endpoint", "rare_type"] as const).map((one) => ({
     target: `… deliveries of one ${one.replace("_", " ")}: p95 ms`,

@@ -25,6 +25,7 @@ const PAGES = {
   home: "/portal",
   endpoints: "/portal/endpoints",
   endpoint: "/portal/endpoints/:endpoint",
+  endpoint_hours: "/portal/endpoints/:endpoint/hours",
   deliveries: "/portal/deliveries",
   deliveries_of_endpoint: "/portal/deliveries?endpoint_id=:endpoint",
   deliveries_of_rare_endpoint: "/portal/deliveries?endpoint_id=:rare",

@@ -102,14 +102,14 @@ test("the next attempt is made now, and a delivery is cancelled once", async () 
   expect(again.text).toContain("CANCELLED already");
 });
 
-test("an endpoint's page shows its own newest deliveries and its last day, however much others get", async () => {
+test("an endpoint's pages show its own newest deliveries and its last day, however much others get", async () => {
   const owner = await createTenant(api, SCOPES);
   const follower = await signIn(owner);
   const { id: quiet } = await createEndpoint(api, owner, { events: ["pipeline.failed"] });
   const path = `/portal/endpoints/${quiet}`;
   const empty = (await follower.get(path)).text;
   expect(empty).toContain("It has got no event yet");
-  expect(empty).not.toContain("The last 24 hours");
+  expect((await follower.get(`${path}/hours`)).text).toContain("No deliveries.");
   const { id: busy } = await createEndpoint(api, owner);
   const first = await deliveryOf(owner, "pipeline.failed");
   const events = Array.from({ length: 55 }, () => ({ type: "inference.completed", data: {} }));
@@ -117,10 +117,12 @@ test("an endpoint's page shows its own newest deliveries and its last day, howev
   const { text } = await follower.get(path);
   expect(text).toContain(`/portal/deliveries/${first}"`);
   expect(text).toContain(`/portal/deliveries?endpoint_id=${quiet}"`);
-  expect(text).toContain('aria-label="Volume by hour: 1 delivery"');
+  expect(text).toContain(`${path}/hours"`);
+  expect((await follower.get(`${path}/hours`)).text).toContain('aria-label="Volume by hour: 1 delivery"');
   const others = (await follower.get(`/portal/endpoints/${busy}`)).text;
   expect(others.match(/\/portal\/deliveries\/dlv_/g)).toHaveLength(5);
-  expect(others).toContain('aria-label="Volume by hour: 55 deliveries"');
+  const hours = (await follower.get(`/portal/endpoints/${busy}/hours`)).text;
+  expect(hours).toContain('aria-label="Volume by hour: 55 deliveries"');
 });
 
 test("another tenant's delivery is not there, and fewer scopes see and do less", async () => {
