@@ -14,9 +14,15 @@ interface UnderWay {
   breakOff(reason: Error): void;
 }
 
+/**
+ * Places in two arrays, taken and given back: a Map that every request goes into and out of made its requests outlive
+ * three times as many garbage collections, which cost the edge a third of its throughput.
+ */
 export class Admitted {
   readonly #isRevoked: (token: RevocableToken) => boolean;
-  readonly #underWay = new Map<UnderWay, RevocableToken>();
+  readonly #requests: (UnderWay | undefined)[] = [];
+  readonly #tokens: (RevocableToken | undefined)[] = [];
+  readonly #free: number[] = [];
   readonly #timer: NodeJS.Timeout;
 
   /** @param isRevoked whether it is known that the token is revoked; what nobody can say yet ends nothing */
@@ -25,13 +31,19 @@ export class Admitted {
     this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
   }
 
-  add(request: UnderWay, token: RevocableToken): void {
-    this.#underWay.set(request, token);
+  /** The place of the request, until it is over. */
+  add(request: UnderWay, token: RevocableToken): number {
+    const place = this.#free.pop() ?? this.#requests.length;
+    this.#requests[place] = request;
+    this.#tokens[place] = token;
+    return place;
   }
 
-  /** It is over. */
-  remove(request: UnderWay): void {
-    this.#underWay.delete(request);
+  /** It is over; its place is another's from now on. */
+  remove(place: number): void {
+    this.#requests[place] = undefined;
+    this.#tokens[place] = undefined;
+    this.#free.push(place);
   }
 
   close(): void {
@@ -39,9 +51,11 @@ export class Admitted {
   }
 
   #look(): void {
-    for (const [request, token] of this.#underWay) {
-      if (this.#isRevoked(token)) {
-        this.#underWay.delete(request);
+    for (const [place, request] of this.#requests.entries()) {
+      const token = this.#tokens[place];
+      if (request !== undefined && token !== undefined && this.#isRevoked(token)) {
+        // Once; the place is its own until it is over.
+        this.#requests[place] = undefined;
         request.breakOff(
           new Error("revoked under way", {
             cause: tokenRefused("TOKEN_REVOKED", "The access token was revoked."),

@@ -141,10 +141,12 @@ function openPassage(
   if (!shares.take(caller)) {
     throw rateLimited("edge_share", SHARE_RETRY_MS, "Too many requests are under way at once.");
   }
-  admitted?.add(passage, request.identity);
+  const place = admitted?.add(passage, request.identity);
   reply.raw.once("close", () => {
     shares.release(caller);
-    admitted?.remove(passage);
+    if (place !== undefined) {
+      admitted?.remove(place);
+    }
   });
   return passage;
 }
