@@ -1,5 +1,6 @@
 /** The last 24 hours of a tenant's or an endpoint's deliveries in numbers, read at most every 30 seconds for each. */
 import type { CountedDeliveries, HourOfDeliveries } from "../database/repositories/delivery-hours.ts";
+import { putBounded } from "../domain/bounded-map.ts";
 import type { Clock } from "../domain/clock.ts";
 
 const HOUR_MS = 3_600_000;
@@ -37,14 +38,10 @@ export class DeliveryStats {
       (_, index) => new Date(last - (HOURS - 1 - index) * HOUR_MS),
     );
     const hours = this.#options.read(counted, starts);
-    // The oldest goes: who asks again is read again.
-    this.#kept.delete(key);
-    const [oldest] = this.#kept.size >= KEPT_MAX ? this.#kept.keys() : [];
-    this.#kept.delete(oldest ?? "");
-    this.#kept.set(key, { atMs: now, hours });
+    putBounded(this.#kept, key, { atMs: now, hours }, KEPT_MAX);
     // Nothing was cheap to read, and whoever tries things out for the first time looks whether something has come.
     const worthKeeping = await hours.then(
-      (counted) => counted.some(({ total }) => total > 0),
+      (found) => found.some(({ total }) => total > 0),
       () => false,
     );
     if (!worthKeeping) {

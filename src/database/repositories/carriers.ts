@@ -15,7 +15,11 @@ function fencedValues({ carrier, ids, epochs }: Fenced): unknown[] {
   return [ids.map(idDay), ids, epochs, carrier];
 }
 
-/** A carrier's dead letters go back to the outbox with a fresh cycle, unless their tenant is held or their endpoint deleted; returns the ids that did. */
+/**
+ * A carrier's dead letters go back to the outbox with a fresh cycle, unless their tenant is held or their endpoint deleted.
+ *
+ * @returns the ids of those that did
+ */
 export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>({
     name: "replay-from-carrier",

@@ -2,6 +2,7 @@
 import type { DeliveryHour } from "../../client/deliveries.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { table } from "../parts.ts";
+import type { Visit } from "../visit.ts";
 
 const [WIDTH, HEIGHT] = [320, 80];
 /** Of an hour's width; the rest is the gap to the next. */
@@ -144,8 +145,7 @@ function row(hour: DeliveryHour): Part[] {
   ];
 }
 
-/** Volume, success and latency by hour. */
-export function chartsSection(hours: readonly DeliveryHour[]): Html {
+function chartsSection(hours: readonly DeliveryHour[]): Html {
   const busy = hours.filter(({ total }) => total > 0);
   return html`<section aria-labelledby="hours">
     <h2 id="hours">The last 24 hours</h2>
@@ -171,4 +171,11 @@ export function chartsSection(hours: readonly DeliveryHour[]): Html {
             </details>`
     }
   </section>`;
+}
+
+/** Volume, success and latency by hour, of all deliveries or of those to one endpoint. */
+export async function hourCharts({ api }: Visit, endpointId?: string): Promise<Html> {
+  const of = endpointId === undefined ? "" : `?endpoint_id=${endpointId}`;
+  const { data } = await api.get<{ readonly data: readonly DeliveryHour[] }>(`/v1/webhooks/stats${of}`);
+  return chartsSection(data);
 }

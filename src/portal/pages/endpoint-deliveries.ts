@@ -1,7 +1,7 @@
 /** An endpoint's deliveries: the newest on its page, the ways to all others, and the last 24 hours in pictures. */
 import { IdParams } from "../../api/schemas/common.ts";
 import type { SignetServer } from "../../api/types.ts";
-import type { Delivery, DeliveryHour } from "../../client/deliveries.ts";
+import type { Delivery } from "../../client/deliveries.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
 import type { ListAnswer } from "../context.ts";
 import { filteredPath } from "../filters.ts";
@@ -10,7 +10,7 @@ import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { facts, moment, table } from "../parts.ts";
 import type { Visit } from "../visit.ts";
-import { chartsSection } from "./charts.ts";
+import { hourCharts } from "./charts.ts";
 import { DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "./delivery-parts.ts";
 import { endpointFact, ENDPOINTS, getEndpoint, missingPath } from "./endpoint-parts.ts";
 
@@ -55,15 +55,12 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
 
 /** Volume, success and latency of one endpoint: a page of their own, which leaves the endpoint's light. */
 async function hoursPage(visit: Visit, id: string): Promise<PageContent> {
-  const [endpoint, { data }] = await Promise.all([
-    getEndpoint(visit, id),
-    visit.api.get<{ readonly data: readonly DeliveryHour[] }>(`/v1/webhooks/stats?endpoint_id=${id}`),
-  ]);
+  const [endpoint, charts] = await Promise.all([getEndpoint(visit, id), hourCharts(visit, id)]);
   return {
     title: "Deliveries of an endpoint",
     place: ENDPOINTS,
     body: html`<section aria-label="Endpoint">${facts([endpointFact(endpoint)])}</section>
-      ${chartsSection(data)}`,
+      ${charts}`,
   };
 }
 

@@ -2,12 +2,11 @@
 import type { SignetServer } from "../../api/types.ts";
 import type { Credential } from "../../client/credentials.ts";
 import type { DeadLetterGroup } from "../../client/dead-letters.ts";
-import type { DeliveryHour } from "../../client/deliveries.ts";
 import type { Endpoint } from "../../client/endpoints.ts";
 import type { ListAnswer as List } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { html, type Html } from "../html.ts";
-import { chartsSection } from "./charts.ts";
+import { hourCharts } from "./charts.ts";
 import type { Visit } from "../visit.ts";
 
 async function endpointItems({ api }: Visit): Promise<Html[]> {
@@ -55,11 +54,6 @@ async function credentialItems({ api }: Visit): Promise<Html[]> {
         html`<a href="/portal/credentials/${id}">${client}</a>: rotation is overdue, its successor is not in
           use.`,
     );
-}
-
-async function hourCharts({ api }: Visit): Promise<Html> {
-  const { data } = await api.get<{ readonly data: readonly DeliveryHour[] }>("/v1/webhooks/stats");
-  return chartsSection(data);
 }
 
 export function registerHomePage(scope: SignetServer, { send }: PortalParts): void {

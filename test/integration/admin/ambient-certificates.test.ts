@@ -4,34 +4,13 @@ import type { IncomingMessage } from "node:http";
 import { get } from "node:https";
 import { text } from "node:stream/consumers";
 import { Client } from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { certificateFiles, clientPair, newRoot, serverPair, thumbprint } from "../../support/certificates.ts";
-import { call, type CallOptions } from "../../support/https-request.ts";
+import { beforeAll, expect, test } from "vitest";
+import { clientPair, thumbprint } from "../../support/certificates.ts";
+import { useTlsAdmin } from "../../support/tls-admin.ts";
 
-const root = await newRoot();
-const server = await serverPair(root);
-const files = certificateFiles();
-
-const api = useTestApi({
-  environment: {
-    SIGNET_ADMIN_TLS_KEY_FILE: files.write("server.key", server.key),
-    SIGNET_ADMIN_TLS_CERT_FILE: files.write("server.crt", server.cert),
-    SIGNET_ADMIN_TLS_CLIENT_CA_FILE: files.write("operators.crt", root.cert),
-  },
-});
-afterAll(() => files.remove());
+const { api, root, ask, asBootstrap } = await useTlsAdmin();
 
 const pair = await clientPair(root);
-
-async function ask(path: string, options: CallOptions = {}) {
-  return await call(`/admin/v1${path}`, { port: api.adminPort, ca: root.cert, ...options });
-}
-
-const asBootstrap = (json: unknown): CallOptions => ({
-  json,
-  headers: { authorization: `Bearer ${api.operatorToken}` },
-});
 
 let tenant: string;
 beforeAll(async () => {

@@ -1,46 +1,19 @@
 /** Operators who prove themselves by a certificate, on a listener of real TLS. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { Environment } from "../../../src/config.ts";
-import { useTestApi } from "../../support/api.ts";
-import {
-  certificateFiles,
-  clientPair,
-  newRoot,
-  serverPair,
-  thumbprint,
-  today,
-} from "../../support/certificates.ts";
+import { clientPair, newRoot, thumbprint, today } from "../../support/certificates.ts";
 import { runSignet } from "../../support/command-line.ts";
-import { call, type CallOptions } from "../../support/https-request.ts";
+import type { CallOptions } from "../../support/https-request.ts";
+import { useTlsAdmin } from "../../support/tls-admin.ts";
 
 const SAN_URI = "spiffe://service.example/operator/ann";
 const DAY_MS = 86_400_000;
 
-const root = await newRoot();
+const { api, root, files, ask, asBootstrap } = await useTlsAdmin();
 const rogue = await newRoot();
-const server = await serverPair(root);
-const files = certificateFiles();
-
-const api = useTestApi({
-  environment: {
-    SIGNET_ADMIN_TLS_KEY_FILE: files.write("server.key", server.key),
-    SIGNET_ADMIN_TLS_CERT_FILE: files.write("server.crt", server.cert),
-    SIGNET_ADMIN_TLS_CLIENT_CA_FILE: files.write("operators.crt", root.cert),
-  },
-});
-afterAll(() => files.remove());
 
 const byThumbprint = await clientPair(root);
 const byName = await clientPair(root, { sanUri: SAN_URI });
-
-async function ask(path: string, options: CallOptions = {}) {
-  return await call(`/admin/v1${path}`, { port: api.adminPort, ca: root.cert, ...options });
-}
-
-const asBootstrap = (json: unknown): CallOptions => ({
-  json,
-  headers: { authorization: `Bearer ${api.operatorToken}` },
-});
 
 let reader: string;
 let provisioner: string;

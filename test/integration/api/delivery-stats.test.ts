@@ -2,11 +2,24 @@
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
-import { createEndpoint, createTenant, publish, rows, sql } from "../../support/tenant.ts";
+import { createEndpoint, createTenant, publish, rows, sql, type Tenant } from "../../support/tenant.ts";
 
 const api = useTestApi();
 const STATS = "/v1/webhooks/stats";
 const HOUR_MS = 3_600_000;
+const database = {
+  query: async (text: string, values: unknown[]): Promise<unknown> => await sql(api, text, values),
+};
+
+/** Everything that the tenant has so far is delivered, each after as long. */
+async function deliver({ tenantId }: Pick<Tenant, "tenantId">, latencyMs: number): Promise<void> {
+  await sql(
+    api,
+    `UPDATE deliveries SET state = 'DELIVERED', delivered_at = created_at + $2 * interval '1 millisecond'
+      WHERE tenant_id = $1`,
+    [tenantId, latencyMs],
+  );
+}
 
 test("counts volume, success and latency of its own tenant, hour by hour", async () => {
   const [tenant, other] = [await createTenant(api), await createTenant(api)];
@@ -15,15 +28,9 @@ test("counts volume, success and latency of its own tenant, hour by hour", async
   const { id: endpointId } = await createEndpoint(api, tenant);
   await publish(tenant);
   await publish(tenant);
-  await sql(
-    api,
-    `UPDATE deliveries SET state = 'DELIVERED', delivered_at = created_at + interval '250 milliseconds'
-      WHERE tenant_id = $1`,
-    [tenant.tenantId],
-  );
+  await deliver(tenant, 250);
   const earlier = Date.now() - 2 * HOUR_MS;
-  const query = async (text: string, values: unknown[]): Promise<unknown> => await sql(api, text, values);
-  await seedDeadLetters({ query }, { tenantId: tenant.tenantId, endpointId, count: 3, atMs: earlier });
+  await seedDeadLetters(database, { tenantId: tenant.tenantId, endpointId, count: 3, atMs: earlier });
   const hours = rows(await tenant.get(STATS));
   expect(hours).toHaveLength(24);
   const full = hours.filter(({ total }) => total !== 0);
@@ -38,12 +45,7 @@ test("counts the deliveries of one endpoint, whatever their state, and none of a
   const [tenant, other] = [await createTenant(api), await createTenant(api)];
   const { id: first } = await createEndpoint(api, tenant);
   await publish(tenant);
-  await sql(
-    api,
-    `UPDATE deliveries SET state = 'DELIVERED', delivered_at = created_at + interval '40 milliseconds'
-      WHERE tenant_id = $1`,
-    [tenant.tenantId],
-  );
+  await deliver(tenant, 40);
   const { id: second } = await createEndpoint(api, tenant);
   await publish(tenant);
   await publish(tenant);
@@ -51,7 +53,7 @@ test("counts the deliveries of one endpoint, whatever their state, and none of a
     second,
     rows(await tenant.get(`/v1/webhooks/deliveries?endpoint_id=${second}`))[0]?.["id"],
   ]);
-  const now = async (by: typeof tenant, endpointId: string) =>
+  const now = async (by: Tenant, endpointId: string) =>
     rows(await by.get(`${STATS}?endpoint_id=${endpointId}`)).at(-1);
   expect(await now(tenant, first)).toMatchObject({ total: 3, delivered: 1, latency_p95_ms: 40 });
   expect(await now(tenant, second)).toMatchObject({ total: 2, delivered: 0, latency_p50_ms: null });
@@ -62,7 +64,6 @@ test("counts the deliveries of one endpoint, whatever their state, and none of a
 test("an hour of more than a thousand says that it was not counted whole", async () => {
   const tenant = await createTenant(api);
   const { id: endpointId } = await createEndpoint(api, tenant);
-  const query = async (text: string, values: unknown[]): Promise<unknown> => await sql(api, text, values);
-  await seedDeadLetters({ query }, { tenantId: tenant.tenantId, endpointId, count: 1_001 });
+  await seedDeadLetters(database, { tenantId: tenant.tenantId, endpointId, count: 1_001 });
   expect(rows(await tenant.get(STATS)).at(-1)).toMatchObject({ total: 1_000, complete: false });
 });
