@@ -40,12 +40,11 @@ import {
   TEMPORAL_TLS_SETTINGS,
   temporalTlsProblems,
 } from "./settings/temporal-tls.ts";
+import { RETRY_WINDOW_MS } from "./domain/retry-schedule.ts";
 import { readSecretFiles } from "./settings/secret-files.ts";
 import { TRACING_SETTINGS } from "./settings/tracing-settings.ts";
 import { messageOf } from "./thrown.ts";
 
-/** The schedule's real length: 72 hours (specification 8). */
-export const RETRY_WINDOW_MS = 259_200_000;
 /** How long a dead letter can be replayed: 7 days (specification 8). */
 export const DEAD_LETTER_MS = 604_800_000;
 

@@ -6,8 +6,8 @@
 
 /** Failures in a row before an event becomes a dead letter (specification 6). */
 export const ATTEMPT_MAX = 17;
-/** The window that the fixed times below belong to; a scaled window scales them too. */
-const FULL_WINDOW_MS = 259_200_000;
+/** The real window: 72 hours (specification 8). A scaled window scales the fixed times below too. */
+export const RETRY_WINDOW_MS = 259_200_000;
 /** Timers fire late, never early: this keeps the last attempt inside the window. */
 const EARLY_MS = 1_000;
 const JITTER_SHARE = 0.1;
@@ -29,7 +29,7 @@ function gridMs(windowMs: number, attempt: number): number {
  * @param windowMs time from the first to the last attempt, in milliseconds
  */
 export function drawOffsets(windowMs: number, random: Random): number[] {
-  const scale = windowMs / FULL_WINDOW_MS;
+  const scale = windowMs / RETRY_WINDOW_MS;
   const offsets = [0];
   for (let attempt = 2; attempt <= ATTEMPT_MAX; attempt += 1) {
     const grid = gridMs(windowMs, attempt);
@@ -91,7 +91,7 @@ export function shiftForLateness(offsets: readonly number[], attempt: number, la
 
 /** Members of one list whose attempts are due within this many milliseconds of each other are attempted together. */
 export function togetherMs(offsets: readonly number[], attempt: number): number {
-  const scale = offsetOf(offsets, ATTEMPT_MAX) / FULL_WINDOW_MS;
+  const scale = offsetOf(offsets, ATTEMPT_MAX) / RETRY_WINDOW_MS;
   const share = attempt > 1 ? TOGETHER_SHARE * gapBefore(offsets, attempt) : 0;
   return Math.max(TOGETHER_MIN_MS * Math.min(1, scale), share);
 }

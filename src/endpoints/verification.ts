@@ -14,16 +14,45 @@ import {
 import type { WantedVerification } from "../database/repositories/endpoint-verifications.ts";
 import type { Random } from "../domain/retry-schedule.ts";
 
-/** Pings of one run after the first, which is at 0: 10 s to 24 h, then the window of 72 h is over. */
-const PING_OFFSETS_MS = [10, 30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400].map(
-  (seconds) => seconds * 1_000,
-);
+const MINUTE_S = 60;
+const HOUR_S = 3_600;
+/** When the pings of one run are due after its start, in seconds: the last one ends the window of 72 hours. */
+const PING_OFFSETS_S = [
+  0,
+  10,
+  30,
+  2 * MINUTE_S,
+  10 * MINUTE_S,
+  30 * MINUTE_S,
+  ...[1, 3, 6, 12, 24, 36, 48, 60, 72].map((hours) => hours * HOUR_S),
+] as const;
+/** A ping is sent earlier than that, by up to this share of the gap before it. */
 const JITTER = 0.2;
 
-/** Offsets of the pings of one run, ±20 % so that endpoints of one receiver do not come together. */
-function drawPingOffsets(random: Random): number[] {
-  return [0, ...PING_OFFSETS_MS.map((offset) => Math.round(offset * (1 + JITTER * (2 * random() - 1))))];
+/**
+ * Draws the offsets of the pings of one run, in milliseconds from its start. They rise, and none lies beyond 72 hours.
+ * The jitter keeps the endpoints of one receiver apart.
+ */
+export function drawPingOffsets(random: Random): number[] {
+  return PING_OFFSETS_S.map((offset, index) => {
+    const gap = offset - (PING_OFFSETS_S[index - 1] ?? 0);
+    return Math.round(1_000 * (offset - JITTER * gap * random()));
+  });
 }
+
+function inWords(seconds: number): string {
+  if (seconds < MINUTE_S) {
+    return `${seconds} s`;
+  }
+  return seconds < HOUR_S ? `${seconds / MINUTE_S} min` : `${seconds / HOUR_S} h`;
+}
+
+/** What Temporal's page of a run says of its schedule. */
+export const PING_SCHEDULE = [
+  `Pings the endpoint until it answers the challenge: at once, then ${PING_OFFSETS_S.slice(1, -1).map(inWords).join(", ")}`,
+  `and ${PING_OFFSETS_S.slice(-1).map(inWords).join("")} after the start of this run,`,
+  `each up to ${100 * JITTER} % of the gap before it earlier. The last ping ends the run.`,
+].join(" ");
 
 /** Counts the endpoint's generation up in its row; undefined when it does not wait for verification any more. */
 export type NextGeneration = () => Promise<number | undefined>;
@@ -54,8 +83,7 @@ export function createVerification(client: Client, random: Random): Verification
         workflowIdReusePolicy: "REJECT_DUPLICATE",
         workflowIdConflictPolicy: "FAIL",
         staticSummary: `verification of ${id}${generation > 1 ? `, run ${generation}` : ""}`,
-        staticDetails:
-          "Pings the endpoint until it answers the challenge: at once, then 10 s to 24 h apart, for 72 hours at most.",
+        staticDetails: PING_SCHEDULE,
         typedSearchAttributes: [
           { key: SEARCH_ATTRIBUTES.tenant, value: [tenantId] },
           { key: SEARCH_ATTRIBUTES.endpoint, value: [id] },

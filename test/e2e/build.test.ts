@@ -10,7 +10,7 @@ const REPOSITORY = join(import.meta.dirname, "..", "..");
 const MIGRATIONS = join("src", "database", "migrations");
 /** What browsers load, as it is. */
 const SERVED = ["src/portal/assets/", "src/api/vendor/"];
-const LIBRARY = /^src\/(client|receiver)\//;
+const LIBRARY = /^src\/(client|edge-identity|receiver)\//;
 const MEBIBYTE = 1_048_576;
 
 let directory: string;
@@ -139,44 +139,48 @@ describe("dist", () => {
   });
 });
 
-test("other programs import the client and the receiver by the package's name, with their types", async () => {
+/** The package as it is handed on: what `npm pack` makes of it, unpacked where a program looks for it. */
+async function installPacked(consumer: string): Promise<void> {
+  const environment = { ...IMAGE_ENVIRONMENT, PATH: process.env["PATH"] ?? "" };
+  const pack = ["npm", "pack", "--ignore-scripts", "--silent", "--pack-destination", scratch];
+  const name = await runProcess({ command: pack, cwd: directory, environment });
+  const target = join(consumer, "node_modules", "signet");
+  await mkdir(target, { recursive: true });
+  const unpack = ["tar", "-xzf", join(scratch, name.trim()), "-C", target, "--strip-components=1"];
+  await runProcess({ command: unpack, cwd: scratch, environment });
+}
+
+test("other programs import every library from the packed package, with its types and no further package", async () => {
   const consumer = join(scratch, "consumer");
   await mkdir(join(consumer, "node_modules", "@types"), { recursive: true });
-  await symlink(directory, join(consumer, "node_modules", "signet"));
-  await symlink(
-    join(REPOSITORY, "node_modules", "@types", "node"),
-    join(consumer, "node_modules", "@types", "node"),
-  );
+  await installPacked(consumer);
+  for (const name of ["@types/node", "undici-types"]) {
+    await symlink(join(REPOSITORY, "node_modules", name), join(consumer, "node_modules", name));
+  }
   await writeFile(join(consumer, "package.json"), '{"type":"module"}');
   await writeFile(
     join(consumer, "program.mts"),
     `import { SignetClient } from "signet/client";
+    import { createEdgeIdentityVerifier } from "signet/edge-identity";
     import { verify } from "signet/receiver";
     const client: SignetClient = new SignetClient({ baseUrl: "https://example.com", clientId: "cl_1", scopes: [] });
+    const whoCalls = createEdgeIdentityVerifier({ keys: ["${Buffer.alloc(32, 7).toString("base64")}"] });
     // @ts-expect-error: an event has data
     export const wrong = () => client.events.publish({ type: "a.b" });
-    console.log(typeof client.events.publish, typeof verify);`,
+    // @ts-expect-error: a tenant is a text
+    export const alsoWrong = (request: Parameters<typeof whoCalls>[0]): number => whoCalls(request).tenant;
+    console.log(typeof client.events.publish, typeof whoCalls, typeof verify);`,
   );
   const environment = IMAGE_ENVIRONMENT;
   const tsc = join(REPOSITORY, "node_modules", "typescript", "bin", "tsc");
+  const options = ["--strict", "--module", "nodenext", "--target", "es2023", "--types", "node"];
   await runProcess({
-    command: [
-      "node",
-      tsc,
-      "--strict",
-      "--module",
-      "nodenext",
-      "--target",
-      "es2023",
-      "--types",
-      "node",
-      "program.mts",
-    ],
+    command: ["node", tsc, ...options, "program.mts"],
     cwd: consumer,
     environment,
   });
   const printed = await runProcess({ command: ["node", "program.mjs"], cwd: consumer, environment });
-  expect(printed).toBe("function function\n");
+  expect(printed).toBe("function function function\n");
 });
 
 test("a build leaves nothing of an earlier one behind", async () => {

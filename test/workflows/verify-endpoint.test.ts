@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Endpoint } from "../../src/database/repositories/endpoints.ts";
+import { PING_SCHEDULE } from "../../src/endpoints/verification.ts";
 import { takeHostPing } from "../../src/database/repositories/endpoint-verifications.ts";
 import {
   attemptNowSignal,
@@ -128,6 +129,7 @@ describe.concurrent("an endpoint that does not", () => {
     const { receiver, id, until } = await register({ kind: "answer", status: 500 });
     await until(pinged(1));
     const handle = made.current.temporal.workflow.getHandle(verifyWorkflowId(id, 1));
+    expect(await (await handle.describe()).staticDetails()).toBe(PING_SCHEDULE);
     const { next_ping_at: next } = await handle.query(verifyStatusQuery);
     await handle.signal(attemptNowSignal);
     await until(pinged(2));

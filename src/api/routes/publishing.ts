@@ -6,6 +6,7 @@ import type { Pool } from "../../database/pool.ts";
 import { findTenantState } from "../../database/repositories/events.ts";
 import type { AcceptedEvent as Accepted, IncomingEvent, Ingest } from "../../delivery/ingest.ts";
 import type { NotePlatformPublishing } from "../../delivery/platform-publishing.ts";
+import { scopeViolation } from "../../oauth/bearer-errors.ts";
 import type { TenantLimits } from "../../rate-limits/tenant-limits.ts";
 import { type FieldProblem, SignetError, validationFailed } from "../../errors.ts";
 import { bodyInstant } from "../instants.ts";
@@ -120,19 +121,13 @@ async function permitPublishAny(
   { identity, id: requestId }: Caller,
   tenantId: string,
 ): Promise<void> {
-  if (!identity.scopes.has(PUBLISH_ANY)) {
-    throw new SignetError("SCOPE_VIOLATION", {
-      detail: `Publishing for another tenant requires scope ${PUBLISH_ANY}.`,
-      extensions: {
-        missing_permission: PUBLISH_ANY,
-        missing_scopes: [PUBLISH_ANY],
-        required_scopes: [PUBLISH_ANY],
-        granted_scopes: [...identity.scopes],
-      },
-      headers: {
-        "www-authenticate": `Bearer realm="service", error="insufficient_scope", scope="${PUBLISH_ANY}"`,
-      },
-    });
+  const violation = scopeViolation({
+    operation: "Publishing for another tenant",
+    required: [PUBLISH_ANY],
+    granted: identity.scopes,
+  });
+  if (violation !== undefined) {
+    throw violation;
   }
   const state = await findTenantState(ingestPool, tenantId);
   if (state === "SUSPENDED") {

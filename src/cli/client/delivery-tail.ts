@@ -3,6 +3,7 @@ import type { Command, Option } from "commander";
 import type { Delivery } from "../../client/deliveries.ts";
 import { systemClock } from "../../domain/clock.ts";
 import type { CliContext } from "../context.ts";
+import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
 import { printable } from "../output.ts";
 import { asTenant, type Invocation, wholeNumber, withExamples } from "./command.ts";
 import { untilInterrupted } from "./interrupted.ts";
@@ -15,9 +16,6 @@ interface TailOptions extends ClientOptions {
   readonly count?: string;
 }
 
-/** Attempts of a cycle. */
-const ATTEMPTS_MAX = 17;
-
 function answerOf({ last_status: status, last_error: error }: Delivery): string {
   return status === null ? (error ?? "-") : String(status);
 }
@@ -26,7 +24,7 @@ function lineOf(delivery: Delivery, now: Date): string {
   const { id, event_type: type, endpoint_id: endpoint, state, attempt_count: attempts } = delivery;
   const next = delivery.next_attempt_at === null ? "" : `  next ${delivery.next_attempt_at}`;
   const at = now.toISOString().slice(11, 19);
-  const told = `attempts ${attempts}/${ATTEMPTS_MAX}  last ${answerOf(delivery)}`;
+  const told = `attempts ${attempts}/${ATTEMPT_MAX}  last ${answerOf(delivery)}`;
   return printable(`${at}  ${id}  ${state.padEnd(13)}  ${type}  to ${endpoint}  ${told}${next}`);
 }
 

@@ -5,9 +5,9 @@ import {
   formatListen,
   loadConfig,
   loadOperatorSettings,
-  RETRY_WINDOW_MS,
 } from "../../../src/config.ts";
 import { configuredPolicy } from "../../../src/delivery/address-policy.ts";
+import { RETRY_WINDOW_MS } from "../../../src/domain/retry-schedule.ts";
 import { ownListeners } from "../../../src/delivery/own-listeners.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");

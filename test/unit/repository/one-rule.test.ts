@@ -1,0 +1,25 @@
+/** A rule that is written twice drifts: these are written in one file each. */
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+
+const ROOT = join(import.meta.dirname, "..", "..", "..");
+
+const RULES = [
+  ["the retry window of 72 hours", /\b259_?200_?000\b/, ["src/domain/retry-schedule.ts"]],
+  ["the 17 attempts", /= 17;/, ["src/domain/retry-schedule.ts"]],
+  ["the answer to a missing scope", /error="insufficient_scope"/, ["src/oauth/bearer-errors.ts"]],
+] as const;
+
+it.each(RULES)("%s: one file states the rule", async (_rule, pattern, files) => {
+  const names = (await readdir(join(ROOT, "src"), { recursive: true })).filter((name) =>
+    name.endsWith(".ts"),
+  );
+  const found: string[] = [];
+  for (const name of names) {
+    if (pattern.test(await readFile(join(ROOT, "src", name), "utf8"))) {
+      found.push(`src/${name}`);
+    }
+  }
+  expect(found).toEqual(files);
+});
