@@ -32,11 +32,8 @@ export async function introspectToken(
   bearer: Identity | undefined,
   services: IntrospectServices,
 ): Promise<Introspection> {
-  if (bearer === undefined) {
-    await services.limits.admitAddress(request.address);
-  }
-  const { token, parameters } = readTokenParameter(request);
   if (bearer !== undefined) {
+    const { token, parameters } = readTokenParameter(request);
     if (parameters["client_secret"] !== undefined || parameters["client_assertion"] !== undefined) {
       throw new SignetError("INVALID_REQUEST", {
         detail: "The caller is authenticated in two ways at once; use one.",
@@ -44,7 +41,7 @@ export async function introspectToken(
     }
     return await introspect(token, services.admit, ({ tenantId }) => tenantId === bearer.tenantId);
   }
-  const client = await authenticateClient(request, parameters, services);
+  const { token, client } = await authenticateClient(request, services);
   return await introspect(token, services.admit, ({ credentialId }) => credentialId === client.credentialId);
 }
 

@@ -1,10 +1,5 @@
 /** `POST /v1/auth/revoke`: token revocation (RFC 7009). */
-import {
-  authenticateClient,
-  type ClientServices,
-  readTokenParameter,
-  saysNotGood,
-} from "./token-parameter.ts";
+import { authenticateClient, type ClientServices, saysNotGood } from "./token-parameter.ts";
 import type { TokenRequest } from "./token.ts";
 import type { Identity, VerifyToken } from "./verify-access-token.ts";
 
@@ -24,9 +19,7 @@ export async function revokeToken(
   requestId: string,
   services: RevokeServices,
 ): Promise<void> {
-  await services.limits.admitAddress(request.address);
-  const { token, parameters } = readTokenParameter(request);
-  const client = await authenticateClient(request, parameters, services);
+  const { token, client } = await authenticateClient(request, services);
   await services.limits.admitClient(client.clientId);
   const identity = await identityIfGood(token, services.verify);
   if (identity?.credentialId === client.credentialId) {

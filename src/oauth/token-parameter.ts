@@ -38,19 +38,21 @@ export interface ClientServices {
   readonly limits: TokenLimits;
 }
 
-/** Authenticates the client of the request as the token endpoint does, within the same limits. */
+/** Reads the token, and authenticates the client as the token endpoint does, within the same limits. */
 export async function authenticateClient(
   request: TokenRequest,
-  parameters: RequestParameters,
   { authenticator, limits }: ClientServices,
-): Promise<ClientRecord> {
-  const presented = presentedCredentials(request.authorization, parameters, request.clientCertificate);
-  const { client } = await limits.authenticate(
-    request.address,
-    presented.clientId,
-    async () => await authenticator.authenticate(presented, request.clientCertificate),
-  );
-  return client;
+): Promise<{ readonly token: string; readonly client: ClientRecord }> {
+  return await limits.identify(request.address, async () => {
+    const { token, parameters } = readTokenParameter(request);
+    const presented = presentedCredentials(request.authorization, parameters, request.clientCertificate);
+    const { client } = await limits.authenticate(
+      request.address,
+      presented.clientId,
+      async () => await authenticator.authenticate(presented, request.clientCertificate),
+    );
+    return { token, client };
+  });
 }
 
 /** Whether the error says that a token is not good, and not that this could not be found out. */

@@ -81,16 +81,10 @@ export interface TokenServices {
 
 /** Answers a token request; rejects with a SignetError whose code names the OAuth error. */
 export async function issueToken(request: TokenRequest, services: TokenServices): Promise<TokenResponse> {
-  const { authenticator, limits } = services;
-  await limits.admitAddress(request.address);
-  refuseQueryParameters(request.query);
-  const parameters = readParameters(request.body, request.contentType, PARAMETERS);
-  requireClientCredentialsGrant(parameters);
-  const presented = presentedCredentials(request.authorization, parameters, request.clientCertificate);
-  const authenticated = await limits.authenticate(
+  const { limits } = services;
+  const { parameters, presented, authenticated } = await limits.identify(
     request.address,
-    presented.clientId,
-    async () => await authenticator.authenticate(presented, request.clientCertificate),
+    async () => await identifyClient(request, services),
   );
   await limits.admitClient(authenticated.client.clientId);
   const audience = grantedAudience(parameters, services);
@@ -113,6 +107,20 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
     token,
     ...(credentialRotation === undefined ? {} : { credential_rotation: credentialRotation }),
   };
+}
+
+/** Reads the request, and authenticates the client that it names. */
+async function identifyClient(request: TokenRequest, { authenticator, limits }: TokenServices) {
+  refuseQueryParameters(request.query);
+  const parameters = readParameters(request.body, request.contentType, PARAMETERS);
+  requireClientCredentialsGrant(parameters);
+  const presented = presentedCredentials(request.authorization, parameters, request.clientCertificate);
+  const authenticated = await limits.authenticate(
+    request.address,
+    presented.clientId,
+    async () => await authenticator.authenticate(presented, request.clientCertificate),
+  );
+  return { parameters, presented, authenticated };
 }
 
 /**

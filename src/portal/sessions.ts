@@ -4,14 +4,15 @@
  */
 import { createHash } from "node:crypto";
 import { appendEntry, type By } from "../compliance/append-entry.ts";
-import type { Pool } from "../database/pool.ts";
+import type { Pool, Queryable } from "../database/pool.ts";
 import {
+  comparePortalSession,
   consumePortalLink,
-  countPortalRows,
   endPortalSession,
   findPortalSession,
   insertPortalRow,
   listPortalSessions,
+  makeRoomForPortalRow,
   type OpenSession,
   type PortalGrant,
   type PortalSession,
@@ -53,6 +54,14 @@ export interface SignedIn {
   readonly hash: Buffer;
 }
 
+/** A browser that signs in. */
+export interface SignInBy {
+  readonly requestId: string;
+  readonly address: string;
+  /** The session that it had, which the new one replaces. */
+  readonly replaces: string | undefined;
+}
+
 /** What a browser is given. */
 export interface Issued {
   readonly secret: string;
@@ -84,7 +93,7 @@ export class PortalSessions {
     return `${tenantId}.${Buffer.from(this.#services.randomBytes(SECRET_BYTES)).toString("base64url")}`;
   }
 
-  /** @throws SignetError LIMIT_EXCEEDED with 100 open links of the credential */
+  /** Makes a link; of more than 100 open ones of the credential, the oldest is no longer good. */
   async mint(
     identity: Identity,
     { scopes, lifeSeconds }: { readonly scopes: readonly string[]; readonly lifeSeconds: number },
@@ -97,11 +106,7 @@ export class PortalSessions {
     const secret = this.#newSecret(tenantId);
     const grant = { ...identity, scopes: scopes.filter((scope) => scope !== SIGN_IN_SCOPE) };
     await tenantTransaction(pool, tenantId, async (db) => {
-      if ((await countPortalRows(db, "portal_links", { tenantId, credentialId, now })) >= LINKS_MAX) {
-        throw new SignetError("LIMIT_EXCEEDED", {
-          detail: `A credential has at most ${LINKS_MAX} sign-in links that are not used or over.`,
-        });
-      }
+      await makeRoomForPortalRow(db, "portal_links", { tenantId, credentialId, now, max: LINKS_MAX });
       await insertPortalRow(db, "portal_links", {
         ...grant,
         hash: hashOf(secret),
@@ -124,28 +129,43 @@ export class PortalSessions {
   }
 
   /**
-   * Takes the link out of use and opens a session.
+   * Takes the link out of use and opens a session. It replaces the browser's own session; of more than 50 open ones of the
+   * credential, the oldest ends.
    *
-   * @throws SignetError TOKEN_INVALID for a link that is none, was used or is over; LIMIT_EXCEEDED with 50 open sessions;
-   *   RATE_LIMITED when too many links from the address were none
+   * @throws SignetError TOKEN_INVALID for a link that is none, was used or is over; RATE_LIMITED when, besides, too many
+   *   links from the address were none
    */
-  async open(link: string, by: { readonly requestId: string; readonly address: string }): Promise<Issued> {
+  async open(link: string, by: SignInBy): Promise<Issued> {
     if (!SECRET_FORM.test(link)) {
       throw linkRefused();
     }
-    const { lookups } = this.#services;
-    await lookups.admit(by.address);
-    try {
-      return await this.#open(link, by.requestId);
-    } catch (error) {
-      if (error instanceof SignetError && error.code === "TOKEN_INVALID") {
-        await lookups.note(by.address);
+    const issued = await this.#services.lookups.find(by.address, async () => {
+      try {
+        return await this.#open(link, by);
+      } catch (error) {
+        if (error instanceof SignetError && error.code === "TOKEN_INVALID") {
+          return undefined;
+        }
+        throw error;
       }
-      throw error;
+    });
+    if (issued === undefined) {
+      throw linkRefused();
     }
+    const { replaces } = by;
+    if (replaces !== undefined && SECRET_FORM.test(replaces) && tenantOf(replaces) !== tenantOf(link)) {
+      // Row-level security keeps the tenants apart: a session of another one has a transaction of its own.
+      const other = tenantOf(replaces);
+      await tenantTransaction(
+        this.#services.pool,
+        other,
+        async (db) => await this.#endReplaced(db, other, by),
+      );
+    }
+    return issued;
   }
 
-  async #open(link: string, requestId: string): Promise<Issued> {
+  async #open(link: string, by: SignInBy): Promise<Issued> {
     const { pool, clock } = this.#services;
     const tenantId = tenantOf(link);
     const now = new Date(clock.now());
@@ -158,10 +178,11 @@ export class PortalSessions {
         throw linkRefused();
       }
       const { credentialId } = grant;
-      if ((await countPortalRows(db, "portal_sessions", { tenantId, credentialId, now })) >= SESSIONS_MAX) {
-        throw new SignetError("LIMIT_EXCEEDED", {
-          detail: `A credential has at most ${SESSIONS_MAX} open sessions: end one of them.`,
-        });
+      const { requestId } = by;
+      await this.#endReplaced(db, tenantId, by);
+      const of = { tenantId, credentialId, now, max: SESSIONS_MAX };
+      for (let ended = await makeRoomForPortalRow(db, "portal_sessions", of); ended > 0; ended -= 1) {
+        await this.#log(db, "portal.session_ended", grant, { actor: "system:portal", requestId });
       }
       await insertPortalRow(db, "portal_sessions", { ...grant, hash, createdAt: now, expiresAt });
       const session = await findPortalSession(db, { tenantId, hash, now });
@@ -171,6 +192,18 @@ export class PortalSessions {
       await this.#log(db, "portal.signed_in", grant, { actor: `credential:${credentialId}`, requestId });
     });
     return { secret, expiresAt };
+  }
+
+  /** Ends the session that the browser had, where it belongs to the tenant. */
+  async #endReplaced(db: Queryable, tenantId: string, { replaces, requestId }: SignInBy): Promise<void> {
+    if (replaces === undefined || !SECRET_FORM.test(replaces) || tenantOf(replaces) !== tenantId) {
+      return;
+    }
+    const ended = await endPortalSession(db, { tenantId, hash: hashOf(replaces) });
+    if (ended !== undefined) {
+      const actor = `credential:${ended.credentialId}` as const;
+      await this.#log(db, "portal.session_ended", ended, { actor, requestId });
+    }
   }
 
   /**
@@ -183,17 +216,19 @@ export class PortalSessions {
       return undefined;
     }
     const { pool, clock, isAdmitted, lookups } = this.#services;
-    await lookups.admit(address);
     const tenantId = tenantOf(secret);
     const hash = hashOf(secret);
     const now = new Date(clock.now());
-    const session = await tenantTransaction(
-      pool,
-      tenantId,
-      async (db) => await findPortalSession(db, { tenantId, hash, now }),
+    const session = await lookups.find(
+      address,
+      async () =>
+        await tenantTransaction(
+          pool,
+          tenantId,
+          async (db) => await findPortalSession(db, { tenantId, hash, now }),
+        ),
     );
     if (session === undefined) {
-      await lookups.note(address);
       return undefined;
     }
     const identity = identityOf(session);
@@ -205,22 +240,32 @@ export class PortalSessions {
     return await this.#services.isAdmitted(identity);
   }
 
-  /** The open sessions of the credential, newest first. */
-  async list({ tenantId, credentialId }: Identity): Promise<OpenSession[]> {
+  /** The open sessions of the session's credential, newest first. */
+  async list({ identity: { tenantId }, hash: asking }: SignedIn): Promise<OpenSession[]> {
     const now = new Date(this.#services.clock.now());
     return await tenantTransaction(
       this.#services.pool,
       tenantId,
-      async (db) => await listPortalSessions(db, { tenantId, credentialId, now, limit: SESSIONS_MAX }),
+      async (db) => await listPortalSessions(db, { tenantId, asking, now, limit: SESSIONS_MAX }),
     );
   }
 
-  /** Ends a session of the credential; one that is over already stays so. */
-  async end(identity: Identity, hash: Buffer, by: By): Promise<void> {
-    const { tenantId, credentialId } = identity;
+  /**
+   * Ends a session of the same credential; does nothing when it has ended already.
+   *
+   * @throws SignetError SCOPE_VIOLATION for a session whose scopes are wider than those of the session that asks
+   */
+  async end({ identity: { tenantId }, hash: asking }: SignedIn, hash: Buffer, by: By): Promise<void> {
     await tenantTransaction(this.#services.pool, tenantId, async (db) => {
-      if (await endPortalSession(db, { tenantId, credentialId, hash })) {
-        await this.#log(db, "portal.session_ended", identity, by);
+      const compared = await comparePortalSession(db, { tenantId, asking, hash });
+      if (compared === "wider") {
+        throw new SignetError("SCOPE_VIOLATION", {
+          detail: "A session can end only sessions whose scopes are no wider than its own.",
+        });
+      }
+      const ended = compared && (await endPortalSession(db, { tenantId, hash }));
+      if (ended !== undefined) {
+        await this.#log(db, "portal.session_ended", ended, by);
       }
     });
   }

@@ -48,7 +48,11 @@ export async function openOperatorAccess(parts: Parts): Promise<OperatorAccess> 
       bootstrapToken: await bootstrapToken(parts),
       clock,
     }),
-    failures: createFailureLimiter(FAILURES_MAX),
+    failures: createFailureLimiter({
+      count: FAILURES_MAX,
+      limit: "operator_failures",
+      detail: "Too many failed attempts from this address.",
+    }),
     noteRefusal: createRefusalAudit({ pool, clock, randomBytes, log }),
   };
 }

@@ -42,7 +42,11 @@ export function openProducers({ config, pool, keyring, isAdmitted, clock, log }:
     find: createProducerLookup(pool, clock),
     keyring,
     admit: isAdmitted,
-    failures: createFailureLimiter(config.tokenFailures),
+    failures: createFailureLimiter({
+      count: config.tokenFailures,
+      limit: "signature_failures",
+      detail: "Too many signatures that were not good.",
+    }),
     lookups: createFruitlessLookups(config),
     lastUsed,
     certificateRequired: !config.development,

@@ -14,7 +14,6 @@ import type { Identity } from "../oauth/verify-access-token.ts";
 import { addressKey } from "../rate-limits/address-key.ts";
 import type { FailureLimiter } from "../rate-limits/failure-limiter.ts";
 import type { FruitlessLookups } from "../rate-limits/fruitless-lookups.ts";
-import { rateLimited } from "../rate-limits/rate-limited.ts";
 import { VerificationError } from "../receiver/errors.ts";
 import { type HeaderSource, readSignedHeaders } from "../receiver/headers.ts";
 import { type VerifiedPayload, verify } from "../receiver/verify.ts";
@@ -192,10 +191,6 @@ class SignatureAuthenticator implements ProducerAuthenticator {
       throw asRefusal(error);
     }
     const account = `${addressKey(request.address)} ${keyId}`;
-    const waitMs = await failures.refuse(account);
-    if (waitMs > 0) {
-      throw rateLimited("signature_failures", waitMs, "Too many signatures that were not good.");
-    }
     const producer = await this.#counted(account, async () => await this.#find(keyId, request));
     return {
       credentialId: keyId,
@@ -222,11 +217,7 @@ class SignatureAuthenticator implements ProducerAuthenticator {
 
   async #find(keyId: string, { address, certificate }: SignedRequest): Promise<Producer> {
     const { find, lookups } = this.#options;
-    await lookups.admit(address);
-    const producer = await find(keyId);
-    if (producer === undefined) {
-      await lookups.note(address);
-    }
+    const producer = await lookups.find(address, async () => await find(keyId));
     if (
       producer === undefined ||
       (this.#options.certificateRequired && certificate === undefined) ||
@@ -254,13 +245,12 @@ class SignatureAuthenticator implements ProducerAuthenticator {
 
   /** Runs a check; what it refuses counts against the address and the key that it named. */
   async #counted<T>(account: string, work: () => Promise<T>): Promise<T> {
+    const { failures } = this.#options;
     try {
-      return await work();
+      return await failures.check(account, work);
     } catch (error) {
-      if (error instanceof SignetError && error.code === "SIGNATURE_INVALID") {
-        await this.#options.failures.failed(account);
-      }
-      throw error;
+      const failed = error instanceof SignetError && error.code === "SIGNATURE_INVALID";
+      throw (failed ? await failures.failed(account) : undefined) ?? error;
     }
   }
 }

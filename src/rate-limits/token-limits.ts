@@ -1,11 +1,12 @@
 /**
- * What the OAuth endpoints take (security decisions I). A client id alone locks nobody out: it is public, so requests
- * that only name it count against their address, and a client's own rate counts what it has authenticated for.
+ * What the OAuth endpoints take (security decisions I). Limits by address refuse only what failed: a good credential is
+ * never refused for what others at its address sent. A client's own rate counts what it has authenticated for.
  */
 import type { Config } from "../config.ts";
 import { SignetError } from "../errors.ts";
 import { addressKey } from "./address-key.ts";
 import { createFailureLimiter } from "./failure-limiter.ts";
+import { NarrowGate } from "./narrow-gate.ts";
 import { createRateLimiter } from "./rate-limiter.ts";
 import { rateLimited } from "./rate-limited.ts";
 
@@ -14,11 +15,15 @@ const PER_MINUTE = 60;
 const CLIENT_KEY_LENGTH = 64;
 
 export interface TokenLimits {
-  /** Counts a request of an address. @throws SignetError RATE_LIMITED */
-  admitAddress(address: string): Promise<void>;
+  /**
+   * Counts a request of an address and runs what finds out who sent it.
+   *
+   * @throws SignetError RATE_LIMITED in place of a refusal once the address is beyond its rate
+   */
+  identify<T>(address: string, identify: () => Promise<T>): Promise<T>;
   /** Counts a request of a client that has authenticated. @throws SignetError RATE_LIMITED */
   admitClient(clientId: string): Promise<void>;
-  /** Runs an authentication; @throws SignetError RATE_LIMITED after too many failures of the client from there */
+  /** Runs an authentication; @throws SignetError RATE_LIMITED in place of one failure too many of the client from there */
   authenticate<T>(address: string, clientId: string, authenticate: () => Promise<T>): Promise<T>;
 }
 
@@ -28,12 +33,26 @@ type LimitSettings = Pick<Config, "tokenRatePerClient" | "tokenRatePerAddress" |
 export function createTokenLimits(config: LimitSettings): TokenLimits {
   const addresses = createRateLimiter({ count: config.tokenRatePerAddress, perSeconds: PER_MINUTE });
   const clients = createRateLimiter({ count: config.tokenRatePerClient, perSeconds: PER_MINUTE });
-  const failures = createFailureLimiter(config.tokenFailures);
+  const gate = new NarrowGate("token_address");
+  const failures = createFailureLimiter({
+    count: config.tokenFailures,
+    limit: "token_failures",
+    detail: "Too many failed authentications.",
+  });
   return {
-    admitAddress: async (address) => {
-      const waitMs = await addresses.take(addressKey(address));
-      if (waitMs > 0) {
-        throw rateLimited("token_address", waitMs, "Too many token requests from this address.");
+    identify: async (address, identify) => {
+      const key = addressKey(address);
+      const waitMs = await addresses.take(key);
+      if (waitMs === 0) {
+        return await identify();
+      }
+      try {
+        return await gate.run(key, identify);
+      } catch (error) {
+        if (error instanceof SignetError && error.status < 500 && error.code !== "RATE_LIMITED") {
+          throw rateLimited("token_address", waitMs, "Too many token requests from this address.");
+        }
+        throw error;
       }
     },
     admitClient: async (clientId) => {
@@ -48,19 +67,13 @@ export function createTokenLimits(config: LimitSettings): TokenLimits {
     },
     authenticate: async (address, clientId, authenticate) => {
       const key = `${addressKey(address)} ${clientId.slice(0, CLIENT_KEY_LENGTH)}`;
-      const waitMs = await failures.refuse(key);
-      if (waitMs > 0) {
-        throw rateLimited("token_failures", waitMs, "Too many failed authentications.");
-      }
       try {
-        const client = await authenticate();
+        const client = await failures.check(key, authenticate);
         await failures.succeeded(key);
         return client;
       } catch (error) {
-        if (error instanceof SignetError && error.code === "INVALID_CLIENT") {
-          await failures.failed(key);
-        }
-        throw error;
+        const failed = error instanceof SignetError && error.code === "INVALID_CLIENT";
+        throw (failed ? await failures.failed(key) : undefined) ?? error;
       }
     },
   };

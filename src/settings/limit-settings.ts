@@ -15,7 +15,7 @@ export const LIMIT_SETTINGS = {
     "SIGNET_TOKEN_RATE_PER_ADDRESS",
     rate,
     "300",
-    "token requests per minute from one address",
+    "token requests per minute from one address; beyond it, bad credentials get 429 and good ones are still accepted",
   ),
   tokenFailures: setting(
     "SIGNET_TOKEN_FAILURES",

@@ -160,7 +160,7 @@ function createServices(
     }),
     // A client that asks once a day for years asks within seconds here.
     limits: {
-      admitAddress: async () => await Promise.resolve(),
+      identify: async (_address, identify) => await identify(),
       admitClient: async () => await Promise.resolve(),
       authenticate: async (_address, _client, authenticate) => await authenticate(),
     },

@@ -9,7 +9,6 @@ import type { OperatorIdentity } from "../../operators/operator-identity.ts";
 import type { NoteRefusal } from "../../operators/refusal-audit.ts";
 import { addressKey } from "../../rate-limits/address-key.ts";
 import type { FailureLimiter } from "../../rate-limits/failure-limiter.ts";
-import { rateLimited } from "../../rate-limits/rate-limited.ts";
 import { bearerToken, operationOf } from "../plugins/authentication.ts";
 
 /** How operators are told from everybody else. */
@@ -81,15 +80,14 @@ export function createOperatorGuard(access: OperatorAccess): (required: Operator
 
   async function identify(request: FastifyRequest): Promise<OperatorIdentity> {
     const address = addressKey(request.clientAddress);
-    const waitMs = await failures.refuse(address);
-    if (waitMs > 0) {
-      await note(request, "RATE_LIMITED", null);
-      throw rateLimited("operator_failures", waitMs, "Too many failed attempts from this address.");
-    }
-    const authentication = await authenticate(request, request.clientCertificate, authenticator);
+    const authentication = await failures.check(
+      address,
+      async () => await authenticate(request, request.clientCertificate, authenticator),
+    );
     if ("refusal" in authentication) {
-      const { error, operatorId } = authentication.refusal;
-      await failures.failed(address);
+      const { operatorId } = authentication.refusal;
+      // Judged first: whoever shares an address with somebody who guesses must still get in.
+      const error = (await failures.failed(address)) ?? authentication.refusal.error;
       await note(request, error.code, operatorId);
       throw error;
     }

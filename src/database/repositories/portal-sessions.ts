@@ -34,6 +34,8 @@ export interface PortalSession extends PortalGrant {
 /** One of a credential's open sessions. */
 export interface OpenSession {
   readonly hash: Buffer;
+  /** Whether its scopes are no wider than those of the session that asks. */
+  readonly within: boolean;
   readonly createdAt: Date;
   readonly expiresAt: Date;
 }
@@ -91,18 +93,30 @@ export async function insertPortalRow(db: Queryable, table: PortalTable, row: Ne
   );
 }
 
-/** How many of a credential's links or sessions are not over; who asks next waits until this one has committed. */
-export async function countPortalRows(
+/**
+ * Deletes a credential's oldest links or sessions, so that one more makes `max`. Another transaction that asks for the same
+ * waits until this one has committed.
+ *
+ * @returns how many open ones were deleted
+ */
+export async function makeRoomForPortalRow(
   db: Queryable,
   table: PortalTable,
-  of: { readonly tenantId: string; readonly credentialId: string; readonly now: Date },
+  of: {
+    readonly tenantId: string;
+    readonly credentialId: string;
+    readonly now: Date;
+    readonly max: number;
+  },
 ): Promise<number> {
   await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`${table} ${of.credentialId}`]);
-  const { rows } = await db.query<{ count: number }>(
-    `SELECT count(*)::int FROM ${table} WHERE tenant_id = $1 AND credential_id = $2 AND expires_at > $3`,
-    [of.tenantId, of.credentialId, of.now],
+  const { rowCount } = await db.query(
+    `DELETE FROM ${table} WHERE tenant_id = $1 AND hash IN (
+       SELECT hash FROM ${table} WHERE tenant_id = $1 AND credential_id = $2 AND expires_at > $3
+       ORDER BY created_at DESC, hash OFFSET $4)`,
+    [of.tenantId, of.credentialId, of.now, of.max - 1],
   );
-  return rows[0]?.count ?? 0;
+  return rowCount ?? 0;
 }
 
 /** Takes a link out of use: of many who come with it, one gets what it carries. */
@@ -157,32 +171,51 @@ export async function findPortalSession(
   );
 }
 
-/** A credential's open sessions, newest first. */
+/** The open sessions of the asking session's credential, newest first. */
 export async function listPortalSessions(
   db: Queryable,
-  of: {
-    readonly tenantId: string;
-    readonly credentialId: string;
-    readonly now: Date;
-    readonly limit: number;
-  },
+  of: { readonly tenantId: string; readonly asking: Buffer; readonly now: Date; readonly limit: number },
 ): Promise<OpenSession[]> {
-  const { rows } = await db.query<{ hash: Buffer; created_at: Date; expires_at: Date }>(
-    `SELECT hash, created_at, expires_at FROM portal_sessions
-      WHERE tenant_id = $1 AND credential_id = $2 AND expires_at > $3 ORDER BY created_at DESC, hash LIMIT $4`,
-    [of.tenantId, of.credentialId, of.now, of.limit],
+  const { rows } = await db.query<{ hash: Buffer; within: boolean; created_at: Date; expires_at: Date }>(
+    `SELECT s.hash, s.scopes <@ asking.scopes AS within, s.created_at, s.expires_at
+      FROM portal_sessions asking
+      JOIN portal_sessions s ON s.tenant_id = asking.tenant_id AND s.credential_id = asking.credential_id
+      WHERE asking.tenant_id = $1 AND asking.hash = $2 AND s.expires_at > $3
+      ORDER BY s.created_at DESC, s.hash LIMIT $4`,
+    [of.tenantId, of.asking, of.now, of.limit],
   );
-  return rows.map((row) => ({ hash: row.hash, createdAt: row.created_at, expiresAt: row.expires_at }));
+  return rows.map(({ hash, within, created_at: createdAt, expires_at: expiresAt }) => ({
+    hash,
+    within,
+    createdAt,
+    expiresAt,
+  }));
 }
 
-/** Ends one of a credential's sessions; false when there is none. */
+/** Ends a session; whose it was, or undefined when there is none. */
 export async function endPortalSession(
   db: Queryable,
-  of: { readonly tenantId: string; readonly credentialId: string; readonly hash: Buffer },
-): Promise<boolean> {
-  const { rowCount } = await db.query(
-    "DELETE FROM portal_sessions WHERE tenant_id = $1 AND credential_id = $2 AND hash = $3",
-    [of.tenantId, of.credentialId, of.hash],
+  of: { readonly tenantId: string; readonly hash: Buffer },
+): Promise<Pick<PortalGrant, "tenantId" | "credentialId"> | undefined> {
+  const { rows } = await db.query<{ credential_id: string }>(
+    "DELETE FROM portal_sessions WHERE tenant_id = $1 AND hash = $2 RETURNING credential_id",
+    [of.tenantId, of.hash],
   );
-  return rowCount === 1;
+  const [row] = rows;
+  return row && { tenantId: of.tenantId, credentialId: row.credential_id };
+}
+
+/** How a session stands to another one that would end it; undefined where the credential has no such session. */
+export async function comparePortalSession(
+  db: Queryable,
+  of: { readonly tenantId: string; readonly asking: Buffer; readonly hash: Buffer },
+): Promise<"wider" | "within" | undefined> {
+  const { rows } = await db.query<{ within: boolean }>(
+    `SELECT s.scopes <@ asking.scopes AS within FROM portal_sessions asking
+      JOIN portal_sessions s ON s.tenant_id = asking.tenant_id AND s.credential_id = asking.credential_id
+      WHERE asking.tenant_id = $1 AND asking.hash = $2 AND s.hash = $3`,
+    [of.tenantId, of.asking, of.hash],
+  );
+  const [row] = rows;
+  return row && (row.within ? "within" : "wider");
 }

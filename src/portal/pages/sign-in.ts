@@ -48,6 +48,7 @@ function registerLink(scope: SignetServer, { send, sessions, cookie, portalUrl }
       const { secret } = await sessions.open(request.body.link, {
         requestId: request.id,
         address: request.clientAddress,
+        replaces: cookie.read(request),
       });
       cookie.write(reply, secret);
       return await reply.redirect("/portal", SEE_OTHER);
@@ -63,13 +64,13 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
     { config: { portal: [] }, schema: { hide: true, body: Form({}) } },
     async (request, reply) => {
       const { visit } = request;
-      await sessions.end(visit.identity, visit.hash, callerOfVisit(request));
+      await sessions.end(visit, visit.hash, callerOfVisit(request));
       cookie.clear(reply);
       return await reply.redirect("/portal/sign-in", SEE_OTHER);
     },
   );
   scope.get("/sessions", { config: { portal: [] }, schema: { hide: true } }, async ({ visit }, reply) => {
-    const open = await sessions.list(visit.identity);
+    const open = await sessions.list(visit);
     return send(reply, visit, {
       title: "Sessions",
       body: html`<p>
@@ -77,7 +78,7 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
         </p>
         <ul class="cards">
           ${open.map(
-            ({ hash, createdAt, expiresAt }) =>
+            ({ hash, within, createdAt, expiresAt }) =>
               html`<li class="card row">
                 <div>
                   <strong>${hash.equals(visit.hash) ? "This session" : "Another session"}</strong>
@@ -85,11 +86,15 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
                     Signed in ${moment(createdAt.toISOString())}, ends ${moment(expiresAt.toISOString())}
                   </p>
                 </div>
-                <form method="post" action="/portal/sessions/${hash.toString("hex")}/end">
-                  ${formFields(visit)}<button>
-                    End<span class="hidden"> the session of ${createdAt.toISOString()}</span>
-                  </button>
-                </form>
+                ${
+                  within
+                    ? html`<form method="post" action="/portal/sessions/${hash.toString("hex")}/end">
+                        ${formFields(visit)}<button>
+                          End<span class="hidden"> the session of ${createdAt.toISOString()}</span>
+                        </button>
+                      </form>`
+                    : html`<p class="muted">Has more scopes than this session, which cannot end it.</p>`
+                }
               </li>`,
           )}
         </ul>`,
@@ -103,7 +108,7 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
     },
     async (request, reply) => {
       const { visit, params } = request;
-      await sessions.end(visit.identity, Buffer.from(params.hash, "hex"), callerOfVisit(request));
+      await sessions.end(visit, Buffer.from(params.hash, "hex"), callerOfVisit(request));
       return await reply.redirect("/portal/sessions", SEE_OTHER);
     },
   );

@@ -1,7 +1,8 @@
 /** Guessing at the operators' door over HTTP. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
-import { askAs } from "../../support/operators.ts";
+import { eventually } from "../../support/eventually.ts";
+import { askAs, createOperator } from "../../support/operators.ts";
 import { sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
@@ -13,14 +14,14 @@ test("a request without any token is no guess", async () => {
   expect(await api.admin("GET", "/tenants")).toMatchObject({ status: 200 });
 });
 
-test("an address that failed ten times has to wait, twice as long whenever it asks too early, and that is noted once", async () => {
+test("after ten failures of its address a wrong token has to wait, twice as long whenever it asks too early, and that is noted once", async () => {
   const guess = async () => await askAs(api, "x".repeat(64), "GET", "/tenants");
   for (let count = 0; count < 10; count += 1) {
     expect(await guess()).toMatchObject({ status: 401, body: { code: "TOKEN_INVALID" } });
   }
   const waits: number[] = [];
   for (let round = 0; round < 3; round += 1) {
-    const refused = await api.admin("GET", "/tenants");
+    const refused = await guess();
     expect(refused).toMatchObject({ status: 429, body: { code: "RATE_LIMITED" } });
     waits.push(Number(refused.headers.get("retry-after")));
   }
@@ -32,4 +33,14 @@ test("an address that failed ten times has to wait, twice as long whenever it as
     { type: "operator.refused", actor: "system:admin-api", details: { code: "RATE_LIMITED" } },
   ]);
   expect(JSON.stringify(noted)).not.toMatch(/127\.0\.0\.1|xxxx/);
+});
+
+test("a good operator token is never refused for the failures of others at its address", async () => {
+  const { token } = await createOperator(api, "security");
+  const guess = async (): Promise<number> => (await askAs(api, "y".repeat(64), "GET", "/tenants")).status;
+  await eventually(async () => (await guess()) === 429, "the address to be beyond its limit");
+  expect(await askAs(api, token, "GET", "/tenants")).toMatchObject({ status: 200 });
+  // The success cleared the account of the address.
+  await eventually(async () => (await guess()) === 429, "the address to be beyond its limit again");
+  expect(await api.admin("GET", "/tenants")).toMatchObject({ status: 200 });
 });

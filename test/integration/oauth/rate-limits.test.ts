@@ -74,24 +74,36 @@ describe("with 5 tokens a minute and client, and 3 failures", () => {
     });
   }
 
-  test("the wait doubles for who does not wait, also with the right secret, and says nothing of it", async () => {
+  test("the wait doubles with each wrong secret that comes too early", async () => {
     const client = await provision(api);
     for (let request = 0; request < 3; request += 1) {
       expect(await api.token(wrong(client))).toMatchObject({ status: 401 });
     }
     const waits: number[] = [];
-    for (const parameters of [wrong(client), grant(client), wrong(client), grant(client)]) {
-      waits.push(expectOAuthRefusal(await api.token(parameters)));
+    for (let request = 0; request < 4; request += 1) {
+      waits.push(expectOAuthRefusal(await api.token(wrong(client))));
     }
     expect(waits).toEqual([10, 20, 40, 80]);
-    await accessToken(api, await provision(api));
+  });
+
+  test("the right secret is never refused for the failures of others at its address", async () => {
+    const client = await provision(api);
+    for (let request = 0; request < 8; request += 1) {
+      await api.token(wrong(client));
+    }
+    expectOAuthRefusal(await api.token(wrong(client)));
+    const [answers] = await Promise.all([
+      Promise.all([1, 2, 3].map(async () => await api.token(grant(client)))),
+      ...Array.from({ length: 20 }, async () => await api.token(wrong(client))),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
   });
 });
 
 describe("with 20 token requests a minute and address", () => {
   const api = useTestApi({ environment: { SIGNET_TOKEN_RATE_PER_ADDRESS: "20" } });
 
-  test("whatever the requests say, the address gets 429 with the end of its minute", async () => {
+  test("whatever is wrong with the requests, they get 429 with the end of the address's minute", async () => {
     const client = await provision(api);
     const requests = [
       async () => await api.token(grant(client)),
@@ -107,8 +119,18 @@ describe("with 20 token requests a minute and address", () => {
     for (let request = 0; request < 20; request += 1) {
       expect((await requests[request % 4]?.())?.status).not.toBe(429);
     }
-    for (const request of requests) {
+    for (const request of requests.slice(1)) {
       expect(expectOAuthRefusal(await request())).toBeLessThanOrEqual(60);
+    }
+    // A good credential is not refused for what others at its address sent.
+    const token = await accessToken(api, client);
+    for (const path of ["/v1/auth/introspect", "/v1/auth/revoke"]) {
+      const { clientId, clientSecret } = client;
+      const body = new URLSearchParams({ token, client_id: clientId, client_secret: clientSecret });
+      const headers = { "content-type": "application/x-www-form-urlencoded" };
+      expect(await api.request(path, { method: "POST", headers, body: body.toString() })).toMatchObject({
+        status: 200,
+      });
     }
     // The other documents are nobody's secret and stay.
     expect(await api.request("/.well-known/jwks.json")).toMatchObject({ status: 200 });

@@ -3,6 +3,8 @@ import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
+import { accessToken, provision } from "../../support/factories.ts";
+import { signInToPortal } from "../../support/portal.ts";
 import { createProducer, seconds, signed } from "../../support/producer.ts";
 
 const LIMIT = 20;
@@ -53,7 +55,10 @@ test.each(ASKING)("%s that are none: 429 beyond the rate of their address", asyn
   expect(refused.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
 });
 
-test("sessions that are none: 429 too, and what is there is not looked for either until the minute is over", async () => {
+test("sessions that are none: 429 too; those that are there are found all the same", async () => {
+  const client = await provision(api, { scopes: ["portal:sign_in", "webhooks:read"] });
+  const visitor = await signInToPortal(api, await accessToken(api, client));
+
   const visit = async (): Promise<number> =>
     (await api.request("/portal", { headers: { cookie: `signet_portal=${invented()}` } })).status;
   const seen = new Set<number>();
@@ -61,6 +66,11 @@ test("sessions that are none: 429 too, and what is there is not looked for eithe
     seen.add(await visit());
   }
   expect(seen).toContain(429);
+  expect((await visitor.get("/portal")).status).toBe(200);
+  expect((await signInToPortal(api, await accessToken(api, client))).cookie).toContain("signet_portal=");
+  const producer = await createProducer(api);
+  const { body, headers } = signed(producer, { id: "late", type: "a.b", data: {} }, seconds(api));
+  expect((await api.request("/v1/events", { method: "POST", headers, body })).status).toBe(202);
   // Who brings none is told how to get one, as ever.
   expect((await api.request("/portal")).status).toBe(401);
 });

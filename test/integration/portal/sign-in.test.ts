@@ -112,6 +112,19 @@ describe("a link", () => {
     }
   });
 
+  test("is the 101st that waits: the oldest is no longer good, nobody is refused", async () => {
+    const token = await tokenOf(await client());
+    const oldest = await mintLink(api, token);
+    api.clock.advance(1);
+    const minted = [];
+    for (let count = 0; count < 100; count += 1) {
+      minted.push(await mintLink(api, token));
+    }
+    expect(await openLink(api, oldest)).toMatchObject({ status: 401 });
+    expect(await openLink(api, minted[0] ?? "")).toMatchObject({ status: 303 });
+    expect(await openLink(api, minted.at(-1) ?? "")).toMatchObject({ status: 303 });
+  });
+
   test("opens nothing for a page of another site, nor without a word about where it was pressed", async () => {
     const url = await mintLink(api, await tokenOf(await client()));
     for (const headers of [
@@ -170,6 +183,64 @@ describe("a session", () => {
     }
     expect(await other.get("/portal")).toMatchObject({ status: 401 });
     expect(await visitor.get("/portal")).toMatchObject({ status: 401 });
+  });
+
+  test("is replaced when its browser signs in again, also as somebody of another tenant", async () => {
+    const { token, visitor } = await signedIn();
+    const again = await openLink(api, await mintLink(api, token), { cookie: visitor.cookie });
+    expect(again).toMatchObject({ status: 303 });
+    expect(await visitor.get("/portal")).toMatchObject({ status: 401 });
+    const elsewhere = await signedIn();
+    const [cookie = ""] = (again.headers.get("set-cookie") ?? "").split(";");
+    expect((await api.request("/portal", { headers: { cookie } })).status).toBe(200);
+    await openLink(api, await mintLink(api, elsewhere.token), { cookie });
+    expect((await api.request("/portal", { headers: { cookie } })).status).toBe(401);
+    expect((await elsewhere.visitor.get("/portal")).status).toBe(200);
+  });
+
+  test("is not replaced by a link that is none", async () => {
+    const { token, visitor } = await signedIn();
+    const link = await mintLink(api, token);
+    await openLink(api, link);
+    expect(await openLink(api, link, { cookie: visitor.cookie })).toMatchObject({ status: 401 });
+    expect((await visitor.get("/portal")).status).toBe(200);
+  });
+
+  test("is the 51st of its credential: the oldest ends, nobody is refused", async () => {
+    const { token, visitor: oldest } = await signedIn();
+    api.clock.advance(1);
+    const visitors = [];
+    for (let count = 0; count < 49; count += 1) {
+      visitors.push(await signInToPortal(api, token));
+    }
+    expect((await oldest.get("/portal")).status).toBe(200);
+    api.clock.advance(1);
+    const last = await signInToPortal(api, token);
+    expect((await last.get("/portal")).status).toBe(200);
+    expect((await oldest.get("/portal")).status).toBe(401);
+    for (const visitor of visitors) {
+      expect((await visitor.get("/portal")).status).toBe(200);
+    }
+  });
+
+  test("ends only sessions whose scopes are no wider than its own", async () => {
+    const { token, visitor: wide } = await signedIn();
+    const narrow = await signInToPortal(api, token, { scopes: ["webhooks:read"] });
+    const endsOf = async (visitor: PortalVisitor): Promise<string[]> =>
+      [
+        ...(await visitor.get("/portal/sessions")).text.matchAll(
+          /action="(\/portal\/sessions\/[0-9a-f]{64}\/end)"/g,
+        ),
+      ].map(([, action = ""]) => action);
+    const own = await endsOf(narrow);
+    expect(own).toHaveLength(1);
+    const all = await endsOf(wide);
+    expect(all).toHaveLength(2);
+    const [ofWide = ""] = all.filter((end) => !own.includes(end));
+    expect(await narrow.post(ofWide)).toMatchObject({ status: 403 });
+    expect((await wide.get("/portal")).status).toBe(200);
+    await wide.post(own[0] ?? "");
+    expect((await narrow.get("/portal")).status).toBe(401);
   });
 
   test.each([

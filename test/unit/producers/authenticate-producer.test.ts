@@ -25,7 +25,7 @@ const producers = createProducerAuthenticator({
   }),
   keyring: { openForTenant: async () => Buffer.from(SECRET) },
   admit: async () => true,
-  failures: createFailureLimiter(0),
+  failures: createFailureLimiter({ count: 0, limit: "signature_failures", detail: "" }),
   lookups: createFruitlessLookups({ tokenRatePerAddress: 0 }),
   lastUsed: { note: () => undefined, close: async () => undefined },
   certificateRequired: false,
