@@ -58,6 +58,8 @@ export function createDeliverySender({
         attempt,
         endpointId: delivery.endpointId,
         deliveryId: delivery.deliveryId,
+        sourceId: delivery.sourceId,
+        own: delivery.own,
         metadataJson: delivery.metadata,
         dataJson,
       });

@@ -12,6 +12,10 @@ export interface EnvelopeParts {
   readonly attempt: number;
   readonly endpointId: string;
   readonly deliveryId: string;
+  /** The publisher's own id of the event; the member is absent where it gave none. */
+  readonly sourceId?: string | null;
+  /** Whether the service says it itself: only then the body has `"source":"service"`. */
+  readonly own?: boolean;
   /** The endpoint's metadata as the tenant wrote it. */
   readonly metadataJson: string | null;
   /** The event's data as the publisher wrote it. */
@@ -24,10 +28,12 @@ export interface EnvelopeParts {
  */
 export function buildEnvelope(parts: EnvelopeParts): Buffer {
   const text = JSON.stringify;
+  const sourceId = typeof parts.sourceId === "string" ? `,"source_id":${text(parts.sourceId)}` : "";
+  const source = parts.own === true ? ',"source":"service"' : "";
   return Buffer.from(
     `{"id":${text(parts.eventId)},"type":${text(parts.type)},"timestamp":${text(parts.timestamp)}` +
       `,"sent_at":${parts.sentAt},"attempt":${parts.attempt}` +
       `,"endpoint_id":${text(parts.endpointId)},"delivery_id":${text(parts.deliveryId)}` +
-      `,"metadata":${parts.metadataJson ?? "null"},"data":${parts.dataJson}}`,
+      `${sourceId}${source},"metadata":${parts.metadataJson ?? "null"},"data":${parts.dataJson}}`,
   );
 }

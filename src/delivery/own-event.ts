@@ -28,9 +28,14 @@ interface OwnEventContent {
 
 export type OwnEvent = OwnEventContent &
   (
-    | { readonly type: OwnEventType; readonly to?: undefined }
-    /** The one endpoint that gets it, whatever it takes; it is ACTIVE. */
-    | { readonly type: string; readonly to: string }
+    | { readonly type: OwnEventType; readonly to?: undefined; readonly madeBy?: undefined }
+    | {
+        readonly type: string;
+        /** The one endpoint that gets it, whatever it takes; it is ACTIVE. */
+        readonly to: string;
+        /** Whose words `data` is: receivers read in the envelope what the service says itself. */
+        readonly madeBy: "service" | "tenant";
+      }
   );
 
 export interface PublishedOwnEvent {
@@ -72,7 +77,7 @@ async function takingEndpoints(
  */
 export async function publishOwnEvent(
   db: Queryable,
-  { tenantId, type, data, to, except, onlyIfTaken }: OwnEvent,
+  { tenantId, type, data, to, madeBy, except, onlyIfTaken }: OwnEvent,
   { keyring, clock, randomBytes, deadLetterMs }: OwnEventSources,
 ): Promise<PublishedOwnEvent> {
   const nowMs = clock.now();
@@ -105,6 +110,7 @@ export async function publishOwnEvent(
       type,
       content: content as Buffer,
       sourceId: null,
+      own: madeBy !== "tenant",
       occurredAt: now,
       idempotency: null,
       deliveries: matching.map(({ endpointId, state }) => ({

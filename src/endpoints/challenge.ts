@@ -61,6 +61,7 @@ export function createChallenge(options: ChallengeOptions): Challenge {
       attempt: ping.attempt,
       endpointId: ping.endpointId,
       deliveryId,
+      own: true,
       metadataJson: target.metadata,
       dataJson: JSON.stringify({ endpoint_id: ping.endpointId, challenge }),
     });

@@ -171,6 +171,7 @@ export class Checks {
       attempt,
       endpointId,
       deliveryId,
+      own: true,
       // Without the endpoint's metadata: its spelling is the tenant's, and only one check is about spellings.
       metadataJson: null,
       dataJson: variant.dataJson ?? JSON.stringify({ grade_id: gradeId }),

@@ -8,6 +8,8 @@ import { type VerifiedPayload, verify } from "./verify.ts";
 export interface WebhookEvent extends VerifiedPayload {
   /** The `type` of the body; null when it has none. */
   readonly type: string | null;
+  /** The service says it itself, not a tenant that publishes: `"source":"service"` in the signed body. */
+  readonly fromService: boolean;
 }
 
 export interface ReceiverOptions {
@@ -50,6 +52,8 @@ export interface WebhookReceiver {
   receive(rawBody: Uint8Array, headers: HeaderSource): Promise<WebhookAnswer>;
 }
 
+/** Sent by the service to grade a receiver (its documentation, Grades). */
+const GRADE_TYPE = "signet.grade";
 const REMEMBER_SECONDS = 864_000;
 
 function answer(status: WebhookAnswer["status"], body: Readonly<Record<string, unknown>>): WebhookAnswer {
@@ -96,7 +100,7 @@ export function createReceiver(options: ReceiverOptions): WebhookReceiver {
       return false;
     }
     try {
-      if (type !== "signet.grade") {
+      if (type !== GRADE_TYPE || !event.fromService) {
         await onEvent(event);
       }
     } catch (error) {
@@ -130,10 +134,11 @@ export function createReceiver(options: ReceiverOptions): WebhookReceiver {
     const verified = verify({ rawBody, headers, secrets: known, now: now(), ...limits });
     const named = memberOf(verified.payload, "type");
     const type = typeof named === "string" ? named : null;
+    const fromService = memberOf(verified.payload, "source") === "service";
     if (type === "ping") {
       return answer(200, { challenge: memberOf(memberOf(verified.payload, "data"), "challenge") });
     }
-    return answer(200, { processed: await once({ ...verified, type }) });
+    return answer(200, { processed: await once({ ...verified, type, fromService }) });
   }
 
   return {

@@ -48,6 +48,7 @@ describe("a worker", () => {
     const [told] = await watcher.waitFor(1);
     expect(JSON.parse(told?.rawBody.toString() ?? "")).toMatchObject({
       type: "endpoint.disabled",
+      source: "service",
       data: { endpoint_id: id, reason: "failing" },
     });
     expect(receiver.requests).toHaveLength(17);

@@ -99,6 +99,21 @@ const ENVELOPE = {
   data: { ...data, examples: [{ run: 7, result: "ok" }] },
 } as const satisfies Readonly<Record<string, DocumentedSchema>>;
 
+const SOURCE_ID = {
+  type: "string",
+  description: "The publisher's own `id` of the event; absent when it gave none",
+  examples: ["order-7"],
+} as const satisfies DocumentedSchema;
+
+/** What tells an event of the service from one that has only its type. */
+const SOURCE = {
+  type: "string",
+  enum: ["service"],
+  description: "The service says it itself. Events of tenants never have this member",
+} as const satisfies DocumentedSchema;
+
+const TEST_TYPE = "endpoint.test";
+
 interface Webhook {
   readonly type: string;
   readonly summary: string;
@@ -119,9 +134,10 @@ const OWN: readonly Webhook[] = [
     }),
   },
   {
-    type: "endpoint.test",
+    type: TEST_TYPE,
     summary: "Test event",
-    description: "What `POST /v1/webhooks/endpoints/{id}/test` sends unless its body says otherwise.",
+    description:
+      "What `POST /v1/webhooks/endpoints/{id}/test` sends unless its body says otherwise. With `data` of one's own it has no `source`.",
     data: object({ message: { type: "string", examples: ["This is a test event."] } }),
   },
   {
@@ -182,11 +198,15 @@ const EVENT: Webhook = {
 
 function operation({ type, summary, description, data: eventData }: Webhook): object {
   const own = type !== EVENT.type;
-  const properties = {
-    ...ENVELOPE,
-    ...(own ? { type: { type: "string", enum: [type] }, data: eventData } : {}),
+  const properties = own
+    ? { ...ENVELOPE, type: { type: "string", enum: [type] }, source: SOURCE, data: eventData }
+    : { ...ENVELOPE, source_id: SOURCE_ID };
+  const { required = [], ...described } = object(properties);
+  const schema = {
+    ...described,
+    // A test event has its source only with the content that it has by default.
+    required: required.filter((name) => name !== "source_id" && (name !== "source" || type !== TEST_TYPE)),
   };
-  const schema = object(properties);
   return {
     post: {
       operationId: `on${type.replaceAll(/(?:^|[._])([a-z])/g, (_all, letter: string) => letter.toUpperCase())}`,

@@ -1,6 +1,7 @@
 /** The catalogue of event types (docs/event-types.md). */
 import { type Static, Type } from "typebox";
 import type { EventTypeChange, EventTypeService } from "../../event-types/event-type-service.ts";
+import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
 import { SCHEMA_DEPTH } from "../../event-types/schema-gate.ts";
 import { validationFailed } from "../../errors.ts";
 import { readPage, toPage } from "../pagination.ts";
@@ -23,8 +24,6 @@ const PATH = "/v1/webhooks/event-types";
 /** A schema of 64 KiB and examples. */
 const BODY_MAX = 262_144;
 const OPAQUE = { "/schema": SCHEMA_DEPTH, "/examples/*": SCHEMA_DEPTH };
-/** Nobody can publish it. */
-const RESERVED = "ping";
 
 function changeOf(body: Static<typeof EventTypePatch>): EventTypeChange {
   const { description, schema, schema_version: schemaVersion, examples, deprecated, archived } = body;
@@ -55,8 +54,8 @@ function registerChanges(server: SignetServer, eventTypes: EventTypeService): vo
     },
     async ({ identity: { tenantId }, body }, reply) => {
       const { name, ...content } = body;
-      if (name === RESERVED) {
-        throw validationFailed([{ pointer: "/name", code: "reserved", detail: "is reserved" }]);
+      if (isReservedType(name)) {
+        throw validationFailed([{ pointer: "/name", ...RESERVED_TYPE_PROBLEM }]);
       }
       const row = await eventTypes.create({ tenantId, type: name }, changeOf(content));
       return await reply

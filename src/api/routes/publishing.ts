@@ -7,6 +7,7 @@ import { findTenantState } from "../../database/repositories/events.ts";
 import type { AcceptedEvent as Accepted, IncomingEvent, Ingest } from "../../delivery/ingest.ts";
 import type { NotePlatformPublishing } from "../../delivery/platform-publishing.ts";
 import { scopeViolation } from "../../oauth/bearer-errors.ts";
+import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
 import type { TenantLimits } from "../../rate-limits/tenant-limits.ts";
 import { type FieldProblem, SignetError, validationFailed } from "../../errors.ts";
 import { bodyInstant } from "../instants.ts";
@@ -24,8 +25,6 @@ import type { SignetServer } from "../types.ts";
 import { compileValidator, createValueCheck } from "../validation.ts";
 
 const PUBLISH_ANY = "events:publish_any";
-/** Nobody can publish what only we send (specification 6). */
-const RESERVED = "ping";
 /** Between a batch's key and an item's number: no key can hold it, keys are printable. */
 const ITEM_SEPARATOR = "\u001f";
 
@@ -103,8 +102,8 @@ function readEvent(value: unknown, signed?: "signed"): ReadEvent {
     const detail = "belongs to a signed body only";
     throw validationFailed([{ pointer: "/sent_at", code: "not_applicable", detail }]);
   }
-  if (event.type === RESERVED) {
-    throw validationFailed([{ pointer: "/type", code: "reserved", detail: "is reserved" }]);
+  if (isReservedType(event.type)) {
+    throw validationFailed([{ pointer: "/type", ...RESERVED_TYPE_PROBLEM }]);
   }
   if (Buffer.byteLength(event.data.text) > EVENT_MAX) {
     throw new SignetError("PAYLOAD_TOO_LARGE", {

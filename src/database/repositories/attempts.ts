@@ -30,6 +30,10 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
   readonly eventId: string;
   readonly eventType: string;
   readonly occurredAt: Date;
+  /** The publisher's own id of the event. */
+  readonly sourceId: string | null;
+  /** The service says it, not its tenant. */
+  readonly own: boolean;
   readonly endpointId: string;
   readonly endpointState: EndpointState;
   readonly disabledReason: DisabledReason | null;
@@ -64,6 +68,8 @@ interface LoadedRow extends SecretColumns {
   event_id: string;
   event_type: string;
   occurred_at: Date;
+  source_id: string | null;
+  own: boolean | null;
   data: string | null;
   content: Buffer | null;
   endpoint_id: string;
@@ -97,7 +103,7 @@ export async function loadForAttempt(
   const { rows } = await db.query<LoadedRow>({
     name: traced ? "load-for-traced-attempt" : "load-for-attempt",
     text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
-        e.occurred_at, e.data, e.content, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata, p.request_version, p.rate_limit,
+        e.occurred_at, e.source_id, e.own, e.data, e.content, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata, p.request_version, p.rate_limit,
         p.disabled_reason,
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS verifying_since,
@@ -136,6 +142,8 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
     eventId: row.event_id,
     eventType: row.event_type,
     occurredAt: row.occurred_at,
+    sourceId: row.source_id,
+    own: row.own === true,
     data: row.data,
     content: row.content,
     endpointId: row.endpoint_id,

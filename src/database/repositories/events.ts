@@ -123,6 +123,8 @@ export interface NewEvent {
   /** `data`, sealed (crypto/content.ts). */
   readonly content: Buffer;
   readonly sourceId: string | null;
+  /** The service says it, not its tenant; absent: the tenant does. */
+  readonly own?: boolean;
   readonly occurredAt: Date;
   readonly idempotency: EventKey | null;
   /** Null where traces are off. */
@@ -157,12 +159,50 @@ function traceparentsOf(events: readonly NewEvent[]): readonly (string | null)[]
     : [];
 }
 
+/** As {@link traceparentsOf}: few commits have an event of the service. */
+function ownOf(events: readonly NewEvent[]): readonly (true | null)[] {
+  return events.some(({ own }) => own === true) ? events.map(({ own }) => (own === true ? true : null)) : [];
+}
+
 const EVENTS_ROUTE = "POST /v1/events";
 
 /** Signed events are known by their ids, for each signer apart from Idempotency-Keys and from other signers'. */
 function routeOf({ signer }: Pick<EventKey, "signer">): string {
   return signer === null ? EVENTS_ROUTE : `${EVENTS_ROUTE} signed by ${signer}`;
 }
+
+const INSERT_EVENTS = `WITH input AS (
+    SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $6::text[], $7::timestamptz[], $8::int[],
+      $9::text[], $10::bytea[], $18::text[], $19::int[], $20::int[], $21::text[], $23::text[], $24::boolean[])
+    AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, key, body_hash, key_tenant_id, start, length, key_route, traceparent, own)
+  ), keyed AS (
+    INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
+    SELECT key_tenant_id, key_route, key, body_hash, id, $11 FROM input WHERE key IS NOT NULL
+    ORDER BY key_tenant_id, key_route, key
+    ON CONFLICT (tenant_id, route, key) DO UPDATE
+      SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = excluded.created_at
+      WHERE k.created_at <= CASE WHEN k.route = '${EVENTS_ROUTE}' THEN $12::timestamptz ELSE $22::timestamptz END
+    RETURNING resource_id
+  ), accepted AS (
+    INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at, traceparent, own)
+    -- One value for all contents: an array of them would travel in hexadecimal.
+    SELECT i.day, i.id, i.tenant_id, i.type, substr($5::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, $11, i.traceparent, i.own
+    FROM input i WHERE i.key IS NULL OR i.id IN (SELECT resource_id FROM keyed)
+    RETURNING day, id, tenant_id, type
+  ), outbox AS (
+    INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at,
+      expires_at, created_at)
+    SELECT a.day, d.id, a.tenant_id, a.id, a.type, d.endpoint_id, d.state,
+      CASE WHEN d.state = 'DEAD_LETTERED' THEN 'endpoint_disabled' END,
+      CASE WHEN d.state = 'DEAD_LETTERED' THEN $11::timestamptz END,
+      CASE WHEN d.state = 'DEAD_LETTERED' THEN $13::timestamptz END, $11
+    FROM unnest($14::text[], $15::text[], $16::text[], $17::text[]) AS d(id, event_id, endpoint_id, state)
+    JOIN accepted a ON a.id = d.event_id
+    RETURNING state
+  ), queued AS (
+    SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED'
+  )
+  SELECT id, (SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM queued WHERE n > 0) FROM accepted`;
 
 /**
  * Inserts events with their deliveries in one statement, hence one commit. An event whose idempotency key is taken is
@@ -180,38 +220,7 @@ export async function insertEvents(
   const { starts, lengths } = placesOf(contents);
   const { rows } = await db.query<{ id: string }>({
     name: "insert-events",
-    text: `WITH input AS (
-        SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $6::text[], $7::timestamptz[], $8::int[],
-          $9::text[], $10::bytea[], $18::text[], $19::int[], $20::int[], $21::text[], $23::text[])
-        AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, key, body_hash, key_tenant_id, start, length, key_route, traceparent)
-      ), keyed AS (
-        INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
-        SELECT key_tenant_id, key_route, key, body_hash, id, $11 FROM input WHERE key IS NOT NULL
-        ORDER BY key_tenant_id, key_route, key
-        ON CONFLICT (tenant_id, route, key) DO UPDATE
-          SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = excluded.created_at
-          WHERE k.created_at <= CASE WHEN k.route = '${EVENTS_ROUTE}' THEN $12::timestamptz ELSE $22::timestamptz END
-        RETURNING resource_id
-      ), accepted AS (
-        INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at, traceparent)
-        -- One value for all contents: an array of them would travel in hexadecimal.
-        SELECT i.day, i.id, i.tenant_id, i.type, substr($5::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, $11, i.traceparent
-        FROM input i WHERE i.key IS NULL OR i.id IN (SELECT resource_id FROM keyed)
-        RETURNING day, id, tenant_id, type
-      ), outbox AS (
-        INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at,
-          expires_at, created_at)
-        SELECT a.day, d.id, a.tenant_id, a.id, a.type, d.endpoint_id, d.state,
-          CASE WHEN d.state = 'DEAD_LETTERED' THEN 'endpoint_disabled' END,
-          CASE WHEN d.state = 'DEAD_LETTERED' THEN $11::timestamptz END,
-          CASE WHEN d.state = 'DEAD_LETTERED' THEN $13::timestamptz END, $11
-        FROM unnest($14::text[], $15::text[], $16::text[], $17::text[]) AS d(id, event_id, endpoint_id, state)
-        JOIN accepted a ON a.id = d.event_id
-        RETURNING state
-      ), queued AS (
-        SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED'
-      )
-      SELECT id, (SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM queued WHERE n > 0) FROM accepted`,
+    text: INSERT_EVENTS,
     values: [
       events.map((event) => idDay(event.id)),
       events.map((event) => event.id),
@@ -237,6 +246,7 @@ export async function insertEvents(
       signedKeysAfter,
       // Without traces an empty array, which is filled up with nulls.
       traceparentsOf(events),
+      ownOf(events),
     ],
   });
   return new Set(rows.map((row) => row.id));

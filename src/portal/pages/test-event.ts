@@ -1,4 +1,5 @@
 /** A test event to one endpoint: the greeting at a click, or an event of one's own that begins as an example of its type. */
+import { isReservedType } from "../../domain/own-event-types.ts";
 import { Type } from "typebox";
 import { JsonText } from "../../api/in-process.ts";
 import { spliceMember } from "../../api/raw-json.ts";
@@ -63,14 +64,15 @@ async function eventPage(
   const [endpoint, types] = await Promise.all([getEndpoint(visit, id), catalogue(visit)]);
   // One that the endpoint takes, and that has an example.
   const takes = (name: string): boolean => endpoint.events.includes("*") || endpoint.events.includes(name);
-  const first = types.find(({ name, examples }) => takes(name) && examples.length > 0)?.name;
-  const chosen = first ?? endpoint.events.find((name) => name !== "*") ?? TEST_TYPE;
+  const sendable = (name: string): boolean => name !== "*" && !isReservedType(name);
+  const first = types.find(
+    ({ name, examples }) => takes(name) && sendable(name) && examples.length > 0,
+  )?.name;
+  const chosen = first ?? endpoint.events.find(sendable) ?? TEST_TYPE;
   const { type, data } = fields ?? { type: chosen, data: await exampleOf(visit, chosen) };
   const errors = fieldErrors(error);
-  const names = new Set([TEST_TYPE, ...endpoint.events.filter((name) => name !== "*")]);
-  for (const { name } of types) {
-    names.add(name);
-  }
+  const offered = [...endpoint.events, ...types.map(({ name }) => name)].filter(sendable);
+  const names = new Set([TEST_TYPE, ...offered]);
   return {
     title: "Send a test event",
     place: ENDPOINTS,

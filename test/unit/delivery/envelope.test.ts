@@ -20,6 +20,15 @@ describe("buildEnvelope", () => {
     );
   });
 
+  it("names the publisher's own id, and the service where it speaks itself, and neither otherwise", () => {
+    const built = (more: object): unknown =>
+      JSON.parse(buildEnvelope({ ...parts, ...more, metadataJson: null, dataJson: "{}" }).toString());
+    expect(built({ sourceId: 'a"b', own: false })).toMatchObject({ source_id: 'a"b', metadata: null });
+    expect(built({ sourceId: 'a"b', own: false })).not.toHaveProperty("source");
+    expect(built({ sourceId: null, own: true })).toMatchObject({ source: "service", metadata: null });
+    expect(built({ sourceId: null, own: true })).not.toHaveProperty("source_id");
+  });
+
   it("keeps 1.0, 2^60, member order, spaces and repeated names of data and metadata", () => {
     const dataJson = '{ "b": 1.0, "a": 1152921504606846977, "a": 1e2, "é": "\\u00e9" }';
     const text = buildEnvelope({ ...parts, metadataJson: '{"z":-0,"y":[ ]}', dataJson }).toString();

@@ -13,10 +13,11 @@ const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 function delivery({
   id = "evt_1",
   type = "a.b",
+  source,
   data = {},
-}: { id?: string; type?: string; data?: object } = {}) {
+}: { id?: string; type?: string; source?: string; data?: object } = {}) {
   const timestampSeconds = NOW_MS / 1_000;
-  const body = Buffer.from(JSON.stringify({ id, type, sent_at: timestampSeconds, data }));
+  const body = Buffer.from(JSON.stringify({ id, type, source, sent_at: timestampSeconds, data }));
   const { sha256, v1 } = signDelivery({ secret, body, id, timestampSeconds });
   const headers = {
     "x-service-signature-256": sha256,
@@ -115,10 +116,24 @@ describe("a receiver", () => {
     const { receive, events } = receiver();
     const ping = delivery({ id: "evt_p", type: "ping", data: { challenge: "c" } });
     expect(await receive(ping)).toEqual({ status: 200, challenge: "c" });
-    const grade = delivery({ id: "evt_g", type: "signet.grade" });
+    const grade = delivery({ id: "evt_g", type: "signet.grade", source: "service" });
     expect(await receive(grade)).toEqual({ status: 200, processed: true });
     expect(await receive(grade)).toEqual({ status: 200, processed: false });
     expect(events).toEqual([]);
+  });
+
+  it("hands on an event with the type of a grade that the service does not say is one", async () => {
+    const { receive, events } = receiver();
+    expect(await receive(delivery({ type: "signet.grade" }))).toEqual({ status: 200, processed: true });
+    expect(events).toMatchObject([{ type: "signet.grade", fromService: false }]);
+  });
+
+  it("says which events are the service's own", async () => {
+    const { receive, events } = receiver();
+    await receive(delivery({ id: "evt_1", type: "endpoint.disabled", source: "service" }));
+    await receive(delivery({ id: "evt_2", type: "endpoint.disabled" }));
+    await receive(delivery({ id: "evt_3", type: "endpoint.disabled", source: "tenant" }));
+    expect(events.map(({ fromService }) => fromService)).toEqual([true, false, false]);
   });
 
   it("answers 400 to malformed headers, 401 to wrong signatures and 500 to its own mistakes", async () => {
