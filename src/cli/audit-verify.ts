@@ -6,6 +6,7 @@ import { NoteError, parseVerifierKey } from "../client/signed-note.ts";
 import { decodeItem, type LogItem } from "../compliance/log-items.ts";
 import { readLog } from "../compliance/read-log.ts";
 import { type KeptNote, LogProblem, verifyLog } from "../compliance/verify-log.ts";
+import { LONG_STATEMENT_TIMEOUT_MS } from "../database/bounded-client.ts";
 import { createPool } from "../database/pool.ts";
 import { createLogger } from "../observability/logger.ts";
 import { messageOf } from "../thrown.ts";
@@ -56,7 +57,9 @@ function isOfNetwork(error: unknown): boolean {
 }
 
 async function* readDatabase(url: string): AsyncGenerator<readonly LogItem[]> {
-  const pool = createPool({ url, role: "signet_audit", max: 2, log: createLogger({ level: "silent" }) });
+  const log = createLogger({ level: "silent" });
+  const statementMs = LONG_STATEMENT_TIMEOUT_MS;
+  const pool = createPool({ url, role: "signet_audit", max: 2, log, statementMs });
   try {
     yield* readLog(pool);
   } catch (error) {

@@ -2,6 +2,10 @@
  * Group commit: concurrent callers share one statement. Items that come in while earlier statements are under way
  * wait together, so the batch grows with the load and a lone item never waits (architecture 3).
  */
+import { DatabaseBusyError } from "./errors.ts";
+
+/** What may wait while flushes are under way, where nothing else is said. */
+const WAITING_ITEMS_MAX = 10_000;
 
 export interface BatcherOptions<Item, Result> {
   /** Handles many items in one go; results in the order of the items. */
@@ -11,7 +15,9 @@ export interface BatcherOptions<Item, Result> {
   /** Most flushes under way at once. */
   readonly maxInFlight: number;
   /** Keeps a flush from growing in bytes too; an item that is larger than `max` alone goes alone. */
-  readonly size?: { readonly of: (item: Item) => number; readonly max: number };
+  readonly size?: { readonly of: (item: Item) => number; readonly max: number; readonly maxWaiting?: number };
+  /** Most items that wait; 10,000 by default. Infinity only where something else bounds them. */
+  readonly maxWaiting?: number;
 }
 
 interface Waiting<Item, Result> {
@@ -21,33 +27,46 @@ interface Waiting<Item, Result> {
 }
 
 export interface Batcher<Item, Result> {
-  /** Resolves with the item's own result, rejects with the flush's error. */
+  /**
+   * Resolves with the item's own result, rejects with the flush's error.
+   *
+   * @throws DatabaseBusyError at once when too much waits already: a database that is away must not fill the memory
+   */
   add(item: Item): Promise<Result>;
   /** Resolves when nothing waits and nothing is under way. */
   drain(): Promise<void>;
 }
 
+/** How many of those that wait the next flush takes: at least one, and no more than its limits hold. */
+function countNext<Item, Result>(
+  waiting: readonly Waiting<Item, Result>[],
+  { maxItems, size }: BatcherOptions<Item, Result>,
+): { readonly count: number; readonly total: number } {
+  const most = Math.min(maxItems, waiting.length);
+  if (size === undefined) {
+    return { count: most, total: 0 };
+  }
+  let total = 0;
+  for (let count = 0; count < most; count += 1) {
+    const more = size.of((waiting[count] as Waiting<Item, Result>).item);
+    if (count > 0 && total + more > size.max) {
+      return { count, total };
+    }
+    total += more;
+  }
+  return { count: most, total };
+}
+
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
+  const { maxWaiting = WAITING_ITEMS_MAX, size: limit } = options;
   const waiting: Waiting<Item, Result>[] = [];
+  let waitingSize = 0;
   const drained: (() => void)[] = [];
   let inFlight = 0;
   let scheduled = false;
 
-  /** The next flush: at least one item, and no more than its limits hold. */
-  function takeNext(): Waiting<Item, Result>[] {
-    const { maxItems, size } = options;
-    if (size === undefined) {
-      return waiting.splice(0, maxItems);
-    }
-    let count = 1;
-    let total = size.of((waiting[0] as Waiting<Item, Result>).item);
-    for (; count < Math.min(maxItems, waiting.length); count += 1) {
-      total += size.of((waiting[count] as Waiting<Item, Result>).item);
-      if (total > size.max) {
-        break;
-      }
-    }
-    return waiting.splice(0, count);
+  function isFull(): boolean {
+    return waiting.length >= maxWaiting || waitingSize >= (limit?.maxWaiting ?? Number.POSITIVE_INFINITY);
   }
 
   async function run(batch: readonly Waiting<Item, Result>[]): Promise<void> {
@@ -70,7 +89,9 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   function pump(): void {
     while (inFlight < options.maxInFlight && waiting.length > 0) {
       inFlight += 1;
-      void run(takeNext());
+      const { count, total } = countNext(waiting, options);
+      waitingSize -= total;
+      void run(waiting.splice(0, count));
     }
     if (inFlight === 0) {
       for (const done of drained.splice(0)) {
@@ -93,7 +114,12 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   return {
     add: async (item) =>
       await new Promise<Result>((resolve, reject) => {
+        if (isFull()) {
+          reject(new DatabaseBusyError("too much waits to be written or read"));
+          return;
+        }
         waiting.push({ item, resolve, reject });
+        waitingSize += limit?.of(item) ?? 0;
         schedule();
       }),
     drain: async () => {

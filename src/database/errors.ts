@@ -8,8 +8,16 @@ export function isDataError(error: unknown): boolean {
   return error instanceof DatabaseError && error.code !== undefined && /^2[123]/.test(error.code);
 }
 
-/** Connection exceptions, too many connections, a database that takes none, shutdown, crash, start-up. */
-const AWAY = /^(?:08...|53300|55000|57P0[1-5])$/;
+/** More wait for the database than may; what was asked for has not begun. */
+export class DatabaseBusyError extends Error {
+  override readonly name = "DatabaseBusyError";
+}
+
+/**
+ * Connection exceptions; no disk, memory or connection left; a standby; a database that takes no connections; a statement
+ * over its time; shutdown, crash, start-up; a disk that fails.
+ */
+const AWAY = /^(?:08...|53...|25006|55000|57014|57P0[1-5]|58030)$/;
 const NO_CONNECTION: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
@@ -22,7 +30,7 @@ const NO_CONNECTION: ReadonlySet<string> = new Set([
 ]);
 /** What `pg` and its pool say without a code. */
 const LOST =
-  /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/;
+  /^(?:Connection terminated|timeout ex(?:ceeded|pired)|Client has encountered a connection error|Client was closed)/;
 
 /** Whether a query failed because the database is away, so that the same query may succeed when it is back. */
 export function isDatabaseAway(error: unknown): boolean {
@@ -35,6 +43,9 @@ export function isDatabaseAway(error: unknown): boolean {
   }
   if (!(error instanceof Error)) {
     return false;
+  }
+  if (error instanceof DatabaseBusyError) {
+    return true;
   }
   const { code } = error as NodeJS.ErrnoException;
   return code === undefined ? LOST.test(error.message) : NO_CONNECTION.has(code);

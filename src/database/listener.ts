@@ -1,8 +1,12 @@
 /** LISTEN on a connection of its own. Notifications are hints: when the connection breaks, polling goes on. */
-import { Client } from "pg";
+import type { Client } from "pg";
 import type { Logger } from "pino";
+import { BoundedClient } from "./bounded-client.ts";
 
 const RECONNECT_MS = 1_000;
+/** A connection that only listens would never notice that nothing can arrive: it is asked so often. */
+const ASK_EVERY_MS = 2_000;
+const ANSWER_MS = 3_000;
 
 export interface Listener {
   stop(): Promise<void>;
@@ -26,14 +30,20 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
   let timer: NodeJS.Timeout | undefined;
 
   async function connect(): Promise<void> {
-    const fresh = new Client({ connectionString: url, application_name: "signet_listener", keepAlive: true });
+    const fresh: Client = new BoundedClient({
+      connectionString: url,
+      application_name: "signet_listener",
+      answerMs: ANSWER_MS,
+    });
     client = fresh;
+    let asking: NodeJS.Timeout | undefined;
     let lost = false;
     const lose = (error?: Error): void => {
       if (lost || stopped) {
         return;
       }
       lost = true;
+      clearInterval(asking);
       log.warn({ err: error, channel: names.join(" ") }, "notifications interrupted");
       fresh.end().catch(() => undefined);
       timer = setTimeout(() => void connect(), RECONNECT_MS);
@@ -44,6 +54,10 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
     try {
       await fresh.connect();
       await fresh.query(names.map((name) => `LISTEN ${name}`).join("; "));
+      asking = setInterval(() => {
+        // A failure is an error of the connection as well.
+        fresh.query("SELECT").catch(() => undefined);
+      }, ASK_EVERY_MS).unref();
       for (const hear of Object.values(channels)) {
         hear(undefined);
       }

@@ -4,8 +4,9 @@
  */
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
-import { Client, escapeIdentifier, escapeLiteral } from "pg";
+import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { Logger } from "pino";
+import { BoundedClient } from "./bounded-client.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
 import { type Queryable, SERVICE_ROLES, type ServiceRole } from "./pool.ts";
 
@@ -145,7 +146,12 @@ async function applyMigrations(client: Client, nowMs: number, log?: Logger): Pro
  * @returns how many migrations were applied; 0 when the schema was up to date
  */
 export async function migrateDatabase(options: MigrateOptions): Promise<number> {
-  const client = new Client({ connectionString: options.adminUrl, application_name: "signet_migrate" });
+  // A migration takes the time of its tables; only a host that is gone ends it.
+  const client: Client = new BoundedClient({
+    connectionString: options.adminUrl,
+    application_name: "signet_migrate",
+    answerMs: Number.POSITIVE_INFINITY,
+  });
   await client.connect();
   try {
     await client.query("SELECT pg_advisory_lock($1)", [LOCK_KEY.toString()]);

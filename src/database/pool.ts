@@ -1,6 +1,13 @@
 /** Connections: one pool per database role, so that what a piece of code may touch is PostgreSQL's to say. */
-import { type ClientBase, Pool, type PoolClient, types } from "pg";
+import { type ClientBase, Pool, type PoolClient, type PoolConfig, types } from "pg";
 import type { Logger } from "pino";
+import {
+  BoundedClient,
+  type BoundedClientConfig,
+  CONNECT_TIMEOUT_MS,
+  STATEMENT_TIMEOUT_MS,
+} from "./bounded-client.ts";
+import { DatabaseBusyError } from "./errors.ts";
 import { createInstantParser } from "./instants.ts";
 
 /** The roles that the service's login may take; none bypasses row-level security (migration 0001). */
@@ -34,6 +41,8 @@ export interface PoolOptions {
   /** Most connections. */
   readonly max: number;
   readonly log: Logger;
+  /** The server's limit on one statement, milliseconds; 8,000 by default. The answer may take 2 s longer. */
+  readonly statementMs?: number;
 }
 
 /** A role's connections in this process. */
@@ -74,21 +83,57 @@ export function poolStatistics(): readonly PoolStatistics[] {
   return [...byRole.values()];
 }
 
+/** Who waits for a connection at once; more are refused. Each wait ends after {@link CONNECT_TIMEOUT_MS}. */
+const WAITING_MAX = 1_000;
+/** Time for those who hold a connection when the pool ends. */
+const END_MS = 5_000;
+
+type Connected = (error: Error | undefined, client: PoolClient | undefined, done: () => void) => void;
+
+/** A pool that keeps no endless queue, and whose end does not wait for connections that are not given back. */
+class BoundedPool extends Pool {
+  readonly #open = new Set<PoolClient>();
+
+  constructor(options: PoolConfig & BoundedClientConfig) {
+    super({ ...options, Client: BoundedClient as unknown as NonNullable<PoolConfig["Client"]> });
+    this.on("connect", (client) => this.#open.add(client));
+    this.on("remove", (client) => this.#open.delete(client));
+  }
+
+  override connect(): Promise<PoolClient>;
+  override connect(callback: Connected): void;
+  override connect(callback?: Connected): Promise<PoolClient> | void {
+    if (this.waitingCount < WAITING_MAX) {
+      return callback === undefined ? super.connect() : super.connect(callback);
+    }
+    const error = new DatabaseBusyError(`${WAITING_MAX} wait for a database connection`);
+    return callback === undefined ? Promise.reject(error) : callback(error, undefined, () => undefined);
+  }
+
+  override end(): Promise<void>;
+  override end(callback: () => void): void;
+  override end(callback?: () => void): Promise<void> | void {
+    const timer = setTimeout(() => {
+      this.#open.forEach((client) => client.connection.stream.destroy());
+    }, END_MS).unref();
+    const ended = super.end().finally(() => clearTimeout(timer));
+    return callback === undefined ? ended : void ended.then(callback);
+  }
+}
+
 /**
  * A pool whose connections act as `role` from their first statement on. RESET ROLE falls back to the same role,
  * since it is given with the start of the session.
  */
-export function createPool({ url, role, max, log }: PoolOptions): Pool {
-  const pool = new Pool({
+export function createPool({ url, role, max, log, statementMs = STATEMENT_TIMEOUT_MS }: PoolOptions): Pool {
+  const pool = new BoundedPool({
     connectionString: url,
     max,
     options: `-c role=${role} -c TimeZone=UTC`,
     application_name: role,
-    connectionTimeoutMillis: 5_000,
-    // A query that takes longer than this is stuck; nothing here is meant to run for more than a second or two.
-    statement_timeout: 15_000,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: statementMs,
     idle_in_transaction_session_timeout: 15_000,
-    keepAlive: true,
   });
   forgetEnded();
   openPools.set(pool, role);

@@ -1,6 +1,7 @@
 /** A connection of its own that LISTENs and answers queries: what is notified and what is read come over one line. */
-import { Client } from "pg";
+import type { Client } from "pg";
 import { withinLoopTime } from "../loop-time.ts";
+import { BoundedClient } from "./bounded-client.ts";
 import type { Queryable, ServiceRole } from "./pool.ts";
 
 /** Opening takes several turns of the event loop, each of which may be late. */
@@ -30,13 +31,12 @@ export interface Subscription {
 /** Opens the connection and listens; rejects when that fails. */
 export async function subscribe(options: SubscriptionOptions): Promise<Subscription> {
   const { url, role, channel, idleMs, onNotification, onLost } = options;
-  const client = new Client({
+  const client: Client = new BoundedClient({
     connectionString: url,
     // What is written over it can be written anew: nobody waits for the disk.
     options: `-c role=${role} -c TimeZone=UTC -c idle_session_timeout=${idleMs} -c synchronous_commit=off`,
     application_name: role,
     connectionTimeoutMillis: CONNECT_MS,
-    keepAlive: true,
   });
   let started = false;
   let over = false;

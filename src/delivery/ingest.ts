@@ -31,6 +31,9 @@ const COMMIT_EVENTS_MAX = 1_000;
 /** Characters of `data`: a small event must not wait for hundreds of large ones to be written. */
 const COMMIT_SIZE_MAX = 4_194_304;
 const COMMITS_IN_FLIGHT_MAX = 2;
+/** What waits for a commit while the database is slow or away; what comes then is asked to come again. */
+const WAITING_EVENTS_MAX = 10_000;
+const WAITING_SIZE_MAX = 33_554_432;
 
 export interface IncomingEvent {
   readonly tenantId: string;
@@ -96,7 +99,12 @@ export function createIngest(options: IngestOptions): Ingest {
 
   const commits = createBatcher<CheckedEvent, Flushed>({
     maxItems: COMMIT_EVENTS_MAX,
-    size: { of: ({ event }) => event.data.length, max: COMMIT_SIZE_MAX },
+    maxWaiting: WAITING_EVENTS_MAX,
+    size: {
+      of: ({ event }) => event.data.length,
+      max: COMMIT_SIZE_MAX,
+      maxWaiting: WAITING_SIZE_MAX,
+    },
     maxInFlight: COMMITS_IN_FLIGHT_MAX,
     flush: async (items) => {
       const done = metrics.ingestCommit.startTimer();

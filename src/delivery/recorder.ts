@@ -73,6 +73,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
   const { pool, log } = options;
 
   const outcomes: Batcher<AttemptOutcome, boolean> = createBatcher<AttemptOutcome, boolean>({
+    // As many as there are attempts under way, which hold their places until their outcomes are written.
+    maxWaiting: Number.POSITIVE_INFINITY,
     maxItems: STATEMENT_ITEMS_MAX,
     maxInFlight: STATEMENTS_IN_FLIGHT_MAX,
     flush: async (items) => {

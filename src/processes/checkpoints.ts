@@ -8,6 +8,7 @@ import { createFileSink } from "../compliance/checkpoint-sink.ts";
 import { loadCheckpointKey } from "../compliance/load-checkpoint-key.ts";
 import type { CheckpointSigner } from "../compliance/sign-checkpoint.ts";
 import { type Config, ConfigError } from "../config.ts";
+import { LONG_STATEMENT_TIMEOUT_MS } from "../database/bounded-client.ts";
 import { listen } from "../database/listener.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import { isSigningKey } from "../database/repositories/signing-keys.ts";
@@ -80,7 +81,13 @@ export async function openCheckpointSigner(
   if (await isSigningKey(operatorPool, key.publicKey)) {
     throw new Error("the checkpoint key must not be one of the keys that sign tokens");
   }
-  const auditPool = createPool({ url: config.databaseUrl, role: "signet_audit", max: CONNECTIONS_MAX, log });
+  const auditPool = createPool({
+    url: config.databaseUrl,
+    role: "signet_audit",
+    max: CONNECTIONS_MAX,
+    log,
+    statementMs: LONG_STATEMENT_TIMEOUT_MS,
+  });
   log.info({ verifier_key: key.verifierKey, directory }, "signing the compliance log");
   const sink = createFileSink(directory, randomBytes);
   return { key, trusted, sink, auditPool, pool, clock, close: async () => await auditPool.end() };

@@ -6,14 +6,22 @@ export interface TcpProxy {
   readonly port: number;
   /** Nothing gets through any more, in either direction; nothing is closed, and new connections open and stay silent. */
   freeze(): void;
-  /** Everything that was held back arrives. */
+  /** Everything that was held back arrives, except what a black hole took. */
   thaw(): void;
+  /**
+   * Every connection that is open now goes dead in both directions for ever: no data, no FIN, no RST. New connections
+   * work. This is what a fail-over behind a virtual address, or a NAT that forgets, leaves behind.
+   *
+   * @returns how many connections went dead
+   */
+  blackHole(): number;
   close(): Promise<void>;
 }
 
 /** Starts a proxy to a port of 127.0.0.1. */
 export async function startTcpProxy(target: number): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
+  const dead = new Set<Socket>();
   let frozen = false;
   const carry = (from: Socket, to: Socket): void => {
     sockets.add(from);
@@ -45,9 +53,19 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
       frozen = false;
       sockets.forEach((socket) => socket.resume());
     },
+    blackHole: () => {
+      const taken = sockets.size / 2;
+      for (const socket of sockets) {
+        // What is not read is not seen to close either.
+        socket.pause();
+        dead.add(socket);
+      }
+      sockets.clear();
+      return taken;
+    },
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      sockets.forEach((socket) => socket.destroy());
+      [...sockets, ...dead].forEach((socket) => socket.destroy());
       await closed;
     },
   };

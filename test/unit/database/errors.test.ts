@@ -1,6 +1,6 @@
 import { DatabaseError } from "pg";
 import { describe, expect, it } from "vitest";
-import { isDatabaseAway } from "../../../src/database/errors.ts";
+import { DatabaseBusyError, isDatabaseAway } from "../../../src/database/errors.ts";
 
 function refused(code: string): DatabaseError {
   const error = new DatabaseError("refused", 7, "error");
@@ -19,6 +19,11 @@ describe("a database that is away", () => {
     ["that starts", refused("57P03")],
     ["that has no connection left", refused("53300")],
     ["that takes no connections", refused("55000")],
+    ["whose disk is full", refused("53100")],
+    ["that is a standby now", refused("25006")],
+    ["that cancelled a statement over its time", refused("57014")],
+    ["that too many wait for", new DatabaseBusyError("1000 wait")],
+    ["that does not finish a handshake", new Error("timeout expired")],
     ["nobody listens for", failed("ECONNREFUSED")],
     ["that hangs up", failed("ECONNRESET")],
     [

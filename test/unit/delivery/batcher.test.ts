@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { DatabaseBusyError } from "../../../src/database/errors.ts";
 import { type Batcher, createBatcher } from "../../../src/database/batcher.ts";
 
 interface Flush {
@@ -78,6 +79,38 @@ describe("group commit", () => {
     const results = await Promise.allSettled([1, 2].map(async (item) => await batcher.add(item)));
     expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   });
+
+  test.each([
+    ["items", { maxWaiting: 2 }],
+    ["bytes", { size: { of: () => 10, max: 10, maxWaiting: 20 } }],
+  ])(
+    "refuses at once what would wait beyond its limit of %s, and takes more when there is room",
+    async (_, limits) => {
+      const flushes: (() => void)[] = [];
+      const batcher = createBatcher<number, number>({
+        maxItems: 1,
+        maxInFlight: 1,
+        ...limits,
+        flush: async (items) =>
+          await new Promise((resolve) => {
+            flushes.push(() => resolve(items));
+          }),
+      });
+      const first = batcher.add(1);
+      await turn();
+      const waiting = [2, 3].map(async (item) => await batcher.add(item));
+      await expect(batcher.add(4)).rejects.toThrow(DatabaseBusyError);
+      flushes[0]?.();
+      await first;
+      await turn();
+      const next = batcher.add(5);
+      for (let index = 1; index <= 3; index += 1) {
+        flushes[index]?.();
+        await turn();
+      }
+      expect(await Promise.all([...waiting, next])).toEqual([2, 3, 5]);
+    },
+  );
 
   test("drains: resolves once nothing waits and nothing is under way, at once when idle", async () => {
     const { batcher, flushes } = underTest(1, 1);
