@@ -14,6 +14,7 @@ import type { Pepper } from "../crypto/pepper.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
+import { databaseReadiness } from "../database/readiness.ts";
 import {
   createClientLookup,
   createRetiredClientLookup,
@@ -174,9 +175,14 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
   };
 }
 
-function readinessChecks(db: Pool, temporal: Client, keys: KeyStore): readonly ReadinessCheck[] {
+function readinessChecks(pools: Pools, temporal: Client, keys: KeyStore): readonly ReadinessCheck[] {
+  const { api, ingest, issuer } = pools;
   return [
-    { name: "database", check: async () => await requireCurrentSchema(db) },
+    databaseReadiness({
+      pools: [api, ingest, issuer],
+      writes: true,
+      monotonic: () => performance.now(),
+    }),
     { name: "temporal", check: async () => await checkNamespace(temporal) },
     { name: "keys", check: async () => keys.signingKey() },
   ];
@@ -227,7 +233,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const producers = openProducers({ config, pool: pools.issuer, keyring, isAdmitted, clock, log });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
-  const readiness = [...readinessChecks(pools.api, temporal, keys), revocation.readiness];
+  const readiness = [...readinessChecks(pools, temporal, keys), revocation.readiness];
 
   const api = await createApi({
     ...shared,

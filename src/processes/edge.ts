@@ -8,6 +8,7 @@ import { createRandomPool } from "../crypto/random-pool.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "../database/edge-login.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
+import { databaseReadiness } from "../database/readiness.ts";
 import { type Clock, systemClock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { Admitted } from "../edge/admitted.ts";
@@ -167,7 +168,8 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   let gateway: SignetServer | undefined;
 
   const readiness: readonly ReadinessCheck[] = [
-    { name: "database", check: async () => await requireCurrentSchema(pool) },
+    // Nothing of an edge's work is written, but its own lease.
+    databaseReadiness({ pools: [pool], writes: false, monotonic: () => performance.now() }),
     { name: "keys", check: async () => await requireKeys(keys) },
     revocation.readiness,
     routesReadiness(() => routes),

@@ -15,6 +15,7 @@ import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { type Listener, listen } from "../database/listener.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
+import { databaseReadiness } from "../database/readiness.ts";
 import { GRADES_CHANNEL } from "../database/repositories/endpoint-grades.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
@@ -195,7 +196,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   log.info({ temporal: config.temporalAddress }, "worker started");
   return {
     readiness: [
-      { name: "database", check: async () => await requireCurrentSchema(pool) },
+      databaseReadiness({ pools: [pool], writes: true, monotonic: () => performance.now() }),
       { name: "temporal", check: async () => await checkNamespace(temporal) },
     ],
     failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),

@@ -1,8 +1,14 @@
 /** Connections that went dead without a word: what waits on them fails in bounded time, and new ones take their place. */
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { execFile } from "node:child_process";
+import { chown, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { Client, type QueryResult } from "pg";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Listener, listen } from "../../../src/database/listener.ts";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { isDatabaseAway } from "../../../src/database/errors.ts";
+import { databaseReadiness } from "../../../src/database/readiness.ts";
 import { transaction } from "../../../src/database/transaction.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -10,6 +16,7 @@ import { useTestDatabase } from "../../support/services.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import { execute } from "../../support/test-database.ts";
 
+const run = promisify(execFile);
 const PATIENCE_MS = 60_000;
 const log = createLogger({ level: "silent" });
 const database = useTestDatabase();
@@ -34,6 +41,16 @@ afterEach(async () => {
   }
   await proxy.close();
 });
+
+async function askAdmin(sql: string): Promise<QueryResult> {
+  const client = new Client({ connectionString: database.adminUrl });
+  await client.connect();
+  try {
+    return await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
 
 async function fill(): Promise<void> {
   const held = await Promise.all(Array.from({ length: 4 }, async () => await pool.connect()));
@@ -118,4 +135,81 @@ test("a pool refuses who would be too many to wait, at once and as a database th
   await expect(refused).resolves.toEqual(Array.from({ length: 50 }, () => true));
   proxy.thaw();
   await all;
+});
+
+describe("readiness", () => {
+  const ready = async (): Promise<void> => {
+    await databaseReadiness({ pools: [pool], writes: true, monotonic: () => performance.now() }).check();
+  };
+
+  test("every role that a process writes with may try out whether it can", async () => {
+    for (const role of ["signet_ingest", "signet_worker"] as const) {
+      const own = createPool({ url, role, max: 1, log });
+      try {
+        await databaseReadiness({ pools: [own], writes: true, monotonic: () => 0 }).check();
+        // Not passed because it cannot be told.
+        await expect(own.query("SELECT pg_logical_emit_message(true, 'signet', '')")).resolves.toBeDefined();
+      } finally {
+        await own.end();
+      }
+    }
+  });
+
+  test("fails within 2 s on dead connections, and passes over new ones at once", async () => {
+    await fill();
+    proxy.blackHole();
+    // Each look takes two of the four.
+    for (let look = 0; look < 2; look += 1) {
+      const asked = performance.now();
+      await expect(ready()).rejects.toThrow(/no answer/);
+      expect(performance.now() - asked).toBeLessThan(5_000);
+    }
+    await ready();
+  });
+
+  test("fails where transactions are read-only, as managed servers make them before their disk is full", async () => {
+    await execute(
+      database.adminUrl,
+      `ALTER DATABASE ${database.name} SET default_transaction_read_only = on`,
+    );
+    try {
+      await expect(ready()).rejects.toThrow(/read-only/);
+    } finally {
+      await execute(
+        database.adminUrl,
+        `BEGIN READ WRITE; ALTER DATABASE ${database.name} RESET default_transaction_read_only; COMMIT`,
+      );
+    }
+  });
+
+  test("fails while the disk is full, and passes when there is room again", async ({ skip }) => {
+    const { rows } = await askAdmin("SHOW data_directory");
+    const { uid, gid } = await stat(rows[0].data_directory);
+    const directory = await mkdtemp("/tmp/signet-small-disk-");
+    const ballast = join(directory, "ballast");
+    const options = `size=2m,uid=${uid},gid=${gid},mode=0700`;
+    const mounted = await run("mount", ["-t", "tmpfs", "-o", options, "tmpfs", directory]).then(
+      () => true,
+      () => false,
+    );
+    skip(!mounted, "a disk can be mounted by root only");
+    try {
+      await mkdir(join(directory, "space"));
+      await chown(join(directory, "space"), uid, gid);
+      await execute(database.adminUrl, `CREATE TABLESPACE small_disk LOCATION '${directory}/space'`);
+      await execute(database.adminUrl, "GRANT CREATE ON TABLESPACE small_disk TO PUBLIC");
+      await execute(database.adminUrl, `ALTER DATABASE ${database.name} SET temp_tablespaces = small_disk`);
+      await ready();
+      await expect(writeFile(ballast, Buffer.alloc(4_194_304))).rejects.toThrow(/ENOSPC/);
+      await expect(ready()).rejects.toMatchObject({ code: "53100" });
+      await rm(ballast);
+      await ready();
+    } finally {
+      await pool.end();
+      await execute(database.adminUrl, `ALTER DATABASE ${database.name} RESET temp_tablespaces`);
+      await execute(database.adminUrl, "DROP TABLESPACE IF EXISTS small_disk");
+      await run("umount", ["--lazy", directory]);
+      await rm(directory, { recursive: true });
+    }
+  });
 });

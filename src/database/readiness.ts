@@ -1,0 +1,92 @@
+/** Whether PostgreSQL is of use to this process: over each of its pools, with the schema of this build, and for writing. */
+import { DatabaseError } from "pg";
+import type { ReadinessCheck } from "../observability/readiness.ts";
+import { within } from "../within.ts";
+import { requireCurrentSchema } from "./migrate.ts";
+import type { Pool, PoolClient, Queryable } from "./pool.ts";
+
+/** A connection that answers a question of no effort later than this is not used again. */
+const ANSWER_MS = 2_000;
+/** Whoever may ask for `/readyz` does not decide how often the disk is written to. */
+const FRESH_MS = 1_000;
+/**
+ * A sort beyond its memory writes a file of some 300 kB: that needs the room a growing table needs. The message is a
+ * record of the write-ahead log, whose commit waits for the disk. Neither leaves anything behind.
+ */
+const WRITE = `SELECT current_setting('transaction_read_only') AS read_only, set_config('work_mem', '64kB', true);
+  SELECT count(*) FROM (SELECT n FROM generate_series(1, 20000) AS n ORDER BY n DESC) AS sorted;
+  SELECT pg_logical_emit_message(true, 'signet', '')`;
+/** The login may not try it out: no permission, no such function, temporary files limited. */
+const CANNOT_TELL = /^(?:42501|42883|53400)$/;
+
+export interface DatabaseReadinessOptions {
+  /** Each must answer; the first says whether the schema is current. */
+  readonly pools: readonly [Pool, ...Pool[]];
+  /** Whether the process is of no use where nothing can be written. */
+  readonly writes: boolean;
+  readonly monotonic: () => number;
+}
+
+async function connect(pool: Pool): Promise<PoolClient> {
+  const connecting = pool.connect();
+  try {
+    return await within(ANSWER_MS, connecting);
+  } catch (error) {
+    connecting.then(
+      (late) => late.release(),
+      () => undefined,
+    );
+    throw error;
+  }
+}
+
+/** Asks over one of the pool's connections, which ends here when it does not answer in time. */
+async function ask(pool: Pool, question: (db: Queryable) => Promise<unknown>): Promise<void> {
+  const client = await connect(pool);
+  let broken = true;
+  try {
+    await within(ANSWER_MS, question(client));
+    broken = false;
+  } finally {
+    client.release(broken);
+  }
+}
+
+/** @throws when nothing can be written: the disk is full or fails, or this is a standby */
+async function requireWritable(db: Queryable): Promise<void> {
+  try {
+    const results: unknown = await db.query(WRITE);
+    const [first] = results as readonly [{ readonly rows: readonly { readonly read_only: string }[] }];
+    if (first.rows[0]?.read_only === "on") {
+      throw new Error("PostgreSQL takes no writes: its transactions are read-only");
+    }
+  } catch (error) {
+    if (!(error instanceof DatabaseError && CANNOT_TELL.test(error.code ?? ""))) {
+      throw error;
+    }
+  }
+}
+
+/** The check; what it finds holds for a second. */
+export function databaseReadiness({ pools, writes, monotonic }: DatabaseReadinessOptions): ReadinessCheck {
+  const [first, ...others] = pools;
+  let found: Promise<unknown> | undefined;
+  let askedAt = 0;
+  const look = async (): Promise<void> => {
+    await Promise.all([
+      ask(first, requireCurrentSchema),
+      ...others.map(async (pool) => await ask(pool, async (db) => await db.query("SELECT"))),
+      ...(writes ? [ask(others[0] ?? first, requireWritable)] : []),
+    ]);
+  };
+  return {
+    name: "database",
+    check: async () => {
+      if (found === undefined || monotonic() - askedAt >= FRESH_MS) {
+        askedAt = monotonic();
+        found = look();
+      }
+      await found;
+    },
+  };
+}
