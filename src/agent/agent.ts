@@ -9,6 +9,7 @@ import { unlink } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, connect as connectSocket } from "node:net";
 import type { Connection } from "../client/token-sources.ts";
+import { limitPipelining } from "../pipelined-requests.ts";
 import type { AgentAddress } from "./listen-address.ts";
 import { type Guard, hostNames, type Refusal, refuseForeign, refuseUnauthorized } from "./request-guard.ts";
 import { readScopes, tokenRefusal, TokenRequests } from "./token-requests.ts";
@@ -157,6 +158,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       handler.handle(request, response).catch(() => request.socket.destroy());
     },
   );
+  limitPipelining(server);
   server.maxConnections = MAX_CONNECTIONS;
   await listen(server, address);
   let name = address.kind === "unix" ? `unix:${address.path}` : "";

@@ -10,6 +10,7 @@ import {
 } from "../mutual-tls/client-identification.ts";
 import { answerAll } from "../http-server.ts";
 import type { Logger } from "../observability/logger.ts";
+import { limitPipelining } from "../pipelined-requests.ts";
 import { collectAllowedMethods } from "./plugins/allowed-methods.ts";
 import { BODY_LIMIT, installBodyParsing } from "./plugins/body-parsing.ts";
 import { installClientCertificates } from "./plugins/client-certificates.ts";
@@ -17,7 +18,6 @@ import { createClientErrorHandler } from "./plugins/client-errors.ts";
 import { failRequest, installErrorHandling } from "./plugins/error-handling.ts";
 import { type IdempotencyServices, installIdempotency } from "./plugins/idempotency.ts";
 import { decorateSignedRequests } from "./plugins/ingress-validator.ts";
-import { installPipelinedAnswers } from "./plugins/pipelined-answers.ts";
 import { installRequestHygiene, parseQueryString } from "./plugins/request-hygiene.ts";
 import { installRouteDeclarations, type RouteGuards } from "./plugins/route-declarations.ts";
 import type { SignetServer } from "./types.ts";
@@ -75,6 +75,7 @@ export function createServer(options: ServerOptions): SignetServer {
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
   answerAll(server.server, refuse);
+  limitPipelining(server.server);
   server.decorateRequest("identity");
   server.decorateRequest("operator");
   decorateSignedRequests(server);
@@ -84,7 +85,6 @@ export function createServer(options: ServerOptions): SignetServer {
   if (options.idempotency !== undefined) {
     installIdempotency(server, options.idempotency);
   }
-  installPipelinedAnswers(server);
   installRequestHygiene(server);
   installClientCertificates(server, clients);
   installBodyParsing(server);

@@ -10,6 +10,7 @@ import {
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
 import { answerAll } from "../http-server.ts";
+import { limitPipelining } from "../pipelined-requests.ts";
 
 /** A handshake that takes longer is given up: it holds memory and has sent nothing yet. */
 const HANDSHAKE_TIMEOUT_MS = 5_000;
@@ -58,6 +59,7 @@ export function createTlsServer(material: TlsMaterial, handler: ListenerHandler)
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket) => socket.destroy());
   server.on("clientError", handler.clientError);
   answerAll(server, handler.clientError);
+  limitPipelining(server);
   server.timeout = handler.idleTimeoutMs ?? 0;
   const timer = setInterval(
     () => server.setTicketKeys(randomBytes(TICKET_KEYS_BYTES)),
@@ -82,6 +84,7 @@ export function createPlainServer(handler: ListenerHandler): Server {
   const server = createHttpServer(handler.timeouts, handler.request);
   server.on("clientError", handler.clientError);
   answerAll(server, handler.clientError);
+  limitPipelining(server);
   server.timeout = handler.idleTimeoutMs ?? 0;
   return server;
 }

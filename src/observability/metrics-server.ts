@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { register } from "prom-client";
 import { formatListen, type ListenAddress } from "../config.ts";
 import { closeAtOnce, listenOn } from "../http-server.ts";
+import { limitPipelining } from "../pipelined-requests.ts";
 import { messageOf } from "../thrown.ts";
 import type { Logger } from "./logger.ts";
 import { metrics } from "./metrics.ts";
@@ -116,6 +117,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
       response.destroy();
     });
   });
+  limitPipelining(server);
   server.maxConnections = MAX_CONNECTIONS;
   const address = await listenOn(server, options.listen);
   const watched = watchChecks(options);
