@@ -1,16 +1,27 @@
 /** Activities of the `verifyEndpoint` workflow. */
+import { ApplicationFailure } from "@temporalio/common";
+import { SignetError } from "../src/errors.ts";
+import { messageOf } from "../src/thrown.ts";
 import type { Challenge } from "../src/endpoints/challenge.ts";
 import type { VerifyActivities } from "./types.ts";
 
 export function createVerifyActivities(challenge: Challenge): VerifyActivities {
   return {
-    ping: async (input) => ({
-      outcome: await challenge.ping({
-        endpointId: input.endpoint_id,
-        generation: input.generation,
-        attempt: input.attempt,
-        nextAttemptMs: input.next_attempt_ms,
-      }),
-    }),
+    ping: async (input) => {
+      try {
+        const outcome = await challenge.ping({
+          endpointId: input.endpoint_id,
+          generation: input.generation,
+          attempt: input.attempt,
+          nextAttemptMs: input.next_attempt_ms,
+        });
+        return { outcome };
+      } catch (error) {
+        // The schedule of pings goes on; only a clock that is wrong is waited for.
+        throw error instanceof SignetError && error.code === "CLOCK_SKEWED"
+          ? error
+          : ApplicationFailure.create({ message: messageOf(error), nonRetryable: true });
+      }
+    },
   };
 }

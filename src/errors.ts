@@ -41,6 +41,7 @@ export const ERROR_CATALOGUE = {
   HEADERS_TOO_LARGE: { status: 431, title: "Headers too large" },
   INTERNAL: { status: 500, title: "Internal error" },
   UNAVAILABLE: { status: 503, title: "Unavailable" },
+  CLOCK_SKEWED: { status: 503, title: "Clock skewed" },
   REVOCATION_STALE: { status: 503, title: "Revocation stale" },
 } as const satisfies Record<string, { status: number; title: string }>;
 

@@ -17,9 +17,10 @@ import {
 } from "./messages.ts";
 
 // One try: a ping that our own outage swallowed counts as unanswered and the next one follows soon.
+// The activity lets nothing be retried but what kept it from sending: a wrong clock, or the end of its worker.
 const { ping } = proxyActivities<VerifyActivities>({
   startToCloseTimeout: "8 seconds",
-  retry: { maximumAttempts: 1 },
+  retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
 });
 
 /** Attempt-now signals are answered with pings of their own, up to this many in one run. */

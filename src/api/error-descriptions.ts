@@ -284,6 +284,11 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
       "Wait as long as Retry-After says, then send the request again with the same Idempotency-Key.",
     ],
   },
+  CLOCK_SKEWED: {
+    meaning: "The clock of the process is wrong, so it issues no tokens; Retry-After says when to try again.",
+    causes: ["The machine's clock and the database's are more than 30 seconds apart."],
+    remedies: ["Send the request again: another process may answer it.", "If it stays, tell the operator."],
+  },
   REVOCATION_STALE: {
     meaning:
       "Whether the access token was revoked cannot be told at the moment, so it is refused; Retry-After says when to try again.",

@@ -13,7 +13,7 @@ import {
   claimRetries,
   reclaimUnstarted,
 } from "../database/repositories/claims.ts";
-import type { Clock } from "../domain/clock.ts";
+import type { GuardedClock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
 import { byCarrier } from "./by-carrier.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
@@ -42,7 +42,7 @@ export interface DispatcherOptions {
   readonly pool: Pool;
   readonly starter: CarrierStarter;
   readonly health: EndpointHealth;
-  readonly clock: Clock;
+  readonly clock: GuardedClock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
   /** Workflow starts per second of all live workers together. */
@@ -109,7 +109,9 @@ export class Dispatcher {
     while (!this.#sleeper.stopped) {
       try {
         await this.#sleeper.sleep(this.#starts.pauseMs, { soundly: true });
-        if (this.#isFull()) {
+        if (!this.#options.clock.isRight) {
+          await this.#sleeper.sleep(POLL_MS, { soundly: true });
+        } else if (this.#isFull()) {
           await this.#sleeper.sleep(FULL_MS, { soundly: true });
         } else {
           await this.#sleeper.sleep(await this.#claimFirst());
@@ -235,7 +237,9 @@ export class Dispatcher {
   async #every(ms: number, name: string, round: () => Promise<void>): Promise<void> {
     while (!this.#sleeper.stopped) {
       try {
-        await round();
+        if (this.#options.clock.isRight) {
+          await round();
+        }
       } catch (error) {
         this.#options.log.warn({ err: error }, `${name} failed`);
       }

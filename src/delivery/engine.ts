@@ -17,7 +17,7 @@ import {
 } from "../database/repositories/attempts.ts";
 import { loadRequestSettings } from "../database/repositories/endpoint-authentications.ts";
 import { takeTurns } from "../database/repositories/endpoint-lines.ts";
-import type { Clock } from "../domain/clock.ts";
+import type { GuardedClock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
 import { tracer } from "../observability/tracing.ts";
@@ -56,7 +56,7 @@ export interface EngineOptions {
   /** signet_worker */
   readonly pool: Pool;
   readonly keyring: Keyring;
-  readonly clock: Clock;
+  readonly clock: GuardedClock;
   readonly log: Logger;
 }
 
@@ -114,7 +114,7 @@ function createOutbound(options: EngineOptions): Outbound {
       open: async ({ wrappedDataKey, tenantId }, aad, sealed) =>
         (await keyring.openForTenant(wrappedDataKey, tenantId, aad, sealed)).toString("utf8"),
     }),
-    signer: createSigner({ headerBrand: config.headerBrand, docsUrl: `${config.publicUrl}/docs` }),
+    signer: createSigner({ headerBrand: config.headerBrand, docsUrl: `${config.publicUrl}/docs`, clock }),
     openSecrets: createSecretOpener(keyring, clock),
   };
 }

@@ -1,4 +1,5 @@
 /** Builds the header object of an outgoing delivery (wire.md, Events) on top of the receiver's `sign.ts`. */
+import type { GuardedClock } from "../domain/clock.ts";
 import { signAsymmetric } from "../receiver/ed25519.ts";
 import { signDelivery } from "../receiver/sign.ts";
 
@@ -26,7 +27,11 @@ interface SignedRequest extends SigningSecrets {
 
 /** Signs requests. */
 export interface Signer {
-  /** Every header of the request but those of the connection (Host, Content-Length, Connection). */
+  /**
+   * Every header of the request but those of the connection (Host, Content-Length, Connection).
+   *
+   * @throws SignetError `CLOCK_SKEWED`: receivers would have to refuse the timestamp
+   */
   headers(request: SignedRequest): Record<string, string>;
 }
 
@@ -38,8 +43,13 @@ const DOCS_URL_FORMAT = /^[\x21-\x27\x2a-\x7e]+$/;
  * @param options.docsUrl where a receiver finds out who is calling; part of the User-Agent
  * @throws TypeError when one of them cannot stand in a header
  */
-export function createSigner(options: { readonly headerBrand: string; readonly docsUrl: string }): Signer {
-  const { headerBrand, docsUrl } = options;
+export function createSigner(options: {
+  readonly headerBrand: string;
+  readonly docsUrl: string;
+  /** Absent: nobody asks whether the time is right. */
+  readonly clock?: Pick<GuardedClock, "requireRight">;
+}): Signer {
+  const { headerBrand, docsUrl, clock } = options;
   if (!BRAND_FORMAT.test(headerBrand)) {
     throw new TypeError("headerBrand must be a header name part");
   }
@@ -51,6 +61,7 @@ export function createSigner(options: { readonly headerBrand: string; readonly d
 
   return {
     headers(request) {
+      clock?.requireRight();
       const { body, eventId: id, timestampSeconds, signingKeys } = request;
       const current = signDelivery({ secret: request.secret, body, id, timestampSeconds });
       const alternate =

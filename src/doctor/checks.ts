@@ -1,19 +1,18 @@
 /** What `signet doctor` looks at: each check says what it found, or what is wrong and what to mend. */
 import type { Client } from "@temporalio/client";
 import type { Keyring } from "../crypto/keyring.ts";
+import { CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../database/database-clock.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import type { Pool } from "../database/pool.ts";
-import { databaseClockMs } from "../database/repositories/doctor.ts";
 import { CLAIM_SETTLES_MS } from "../delivery/reconciler.ts";
 import { findOverdue, readLag } from "../database/repositories/reconciliation.ts";
 import type { Clock } from "../domain/clock.ts";
 import { openKeyStore } from "../oauth/key-store.ts";
+import { CLOCK_SKEW_NOTED_MS } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import { checkNamespace } from "../temporal/client.ts";
 import { messageOf } from "../thrown.ts";
 
-/** Tokens and signatures carry times: receivers and verifiers allow a few seconds. */
-const CLOCK_SKEW_MAX_MS = 2_000;
 const DAY_MS = 86_400_000;
 /** A key signs for 30 days; the schedule may be late by one. */
 const SIGNING_AGE_MAX_MS = 31 * DAY_MS;
@@ -76,11 +75,14 @@ const CHECKS: readonly Check[] = [
   {
     name: "clock",
     mend: "check the database first",
-    look: async ({ pool, clock }) => {
-      const skewMs = Math.round(Math.abs((await databaseClockMs(pool)) - clock.now()));
-      return skewMs <= CLOCK_SKEW_MAX_MS
+    look: async ({ pool }) => {
+      const skewMs = Math.round(Math.abs((await openDatabaseClock(pool)).skewMs));
+      return skewMs <= CLOCK_SKEW_NOTED_MS
         ? { ok: true, detail: `within ${skewMs} ms of the database's` }
-        : { ok: false, detail: `${skewMs} ms from the database's: run NTP on both machines` };
+        : {
+            ok: false,
+            detail: `${skewMs} ms from the database's: run NTP on both machines; beyond ${CLOCK_SKEW_MAX_MS / 1_000} s processes sign nothing`,
+          };
     },
   },
   {

@@ -19,7 +19,7 @@ import type { HttpSender } from "../delivery/http-sender.ts";
 import type { OpenSecrets } from "../delivery/open-secrets.ts";
 import type { ReceiverAccess } from "../delivery/receiver-access.ts";
 import type { Signer } from "../delivery/signer.ts";
-import type { Clock } from "../domain/clock.ts";
+import type { GuardedClock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { type GradeLimits, GRADE_LIMITS, gradeReceiver } from "./grade.ts";
 
@@ -37,7 +37,7 @@ export interface GradeRunnerOptions {
   readonly signer: Signer;
   readonly openSecrets: OpenSecrets;
   readonly headerBrand: string;
-  readonly clock: Clock;
+  readonly clock: GuardedClock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
   readonly limits?: Partial<GradeLimits>;
@@ -80,10 +80,10 @@ export class GradeRunner {
   }
 
   async #look(): Promise<void> {
-    if (this.#stopping) {
+    const { pool, clock } = this.#options;
+    if (this.#stopping || !clock.isRight) {
       return;
     }
-    const { pool, clock } = this.#options;
     const now = new Date(clock.now());
     await failLostGrades(pool, { now, runsMax: RUNS_MAX });
     while (!this.#stopping && this.#running.size < AT_ONCE_MAX) {

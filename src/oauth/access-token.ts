@@ -1,5 +1,5 @@
 /** The access token: a JWT of RFC 9068 with the members that wire.md names. */
-import type { Clock } from "../domain/clock.ts";
+import type { GuardedClock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import type { SigningKey } from "./signing-key.ts";
 
@@ -31,7 +31,7 @@ export interface MintedToken {
 }
 
 export interface TokenMint {
-  /** A signed token for the subject, good from now for 900 seconds. */
+  /** A signed token for the subject, good from now for 900 seconds. @throws SignetError `CLOCK_SKEWED` */
   mint(subject: TokenSubject): Promise<MintedToken>;
 }
 
@@ -39,7 +39,7 @@ export interface TokenMintOptions {
   readonly issuer: string;
   readonly audience: string;
   readonly signingKey: () => SigningKey;
-  readonly clock: Clock;
+  readonly clock: Pick<GuardedClock, "now" | "requireRight">;
   readonly randomBytes: RandomBytes;
 }
 
@@ -52,6 +52,7 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
   const { issuer, audience, signingKey, clock, randomBytes } = options;
   return {
     mint: async (subject) => {
+      clock.requireRight();
       const key = signingKey();
       const jti = Buffer.from(randomBytes(JTI_BYTES)).toString("base64url");
       const issuedAt = Math.floor(clock.now() / 1_000);

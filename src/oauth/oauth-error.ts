@@ -13,6 +13,7 @@ const OAUTH_NAMES: Partial<Readonly<Record<ErrorCode, string>>> = {
   TOKEN_REVOKED: "invalid_token",
   CERT_BINDING_MISMATCH: "invalid_token",
   SCOPE_VIOLATION: "insufficient_scope",
+  CLOCK_SKEWED: "temporarily_unavailable",
   REVOCATION_STALE: "temporarily_unavailable",
   RATE_LIMITED: "temporarily_unavailable",
   UNAVAILABLE: "temporarily_unavailable",

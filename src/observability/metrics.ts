@@ -88,7 +88,7 @@ export const metrics = {
   clockSkew: gauge(
     EVERYWHERE,
     "signet_clock_skew_seconds",
-    "How far this process's clock is ahead of PostgreSQL's; negative when it is behind",
+    "How far the machine's clock is ahead of PostgreSQL's; negative when it is behind; beyond 30 the process signs nothing",
   ),
   poolConnections: gauge(
     EVERYWHERE,

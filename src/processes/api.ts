@@ -12,6 +12,7 @@ import { appendIssuedTokens } from "../compliance/issued-tokens-log.ts";
 import { type Config, formatListen, type ListenAddress } from "../config.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
+import { openProcessClock } from "../database/database-clock.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
 import { databaseReadiness } from "../database/readiness.ts";
@@ -22,8 +23,8 @@ import {
   touchVersions,
 } from "../database/repositories/clients.ts";
 import { useAssertion } from "../database/repositories/workload-credentials.ts";
-import { type Clock, systemClock } from "../domain/clock.ts";
-import { clockSkewJob } from "../observability/clock-skew.ts";
+import type { Clock, GuardedClock } from "../domain/clock.ts";
+import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import { createTokenMint } from "../oauth/access-token.ts";
@@ -59,6 +60,7 @@ import type { RunningProcess } from "./with-metrics.ts";
 export interface ApiProcessOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
   readonly log: Logger;
+  /** Instead of the database's: for tests. */
   readonly clock?: Clock;
   /** Where the mutual TLS listener goes, if an edge of this deployment is at SIGNET_EDGE_LISTEN. */
   readonly mutualTlsListen?: ListenAddress | undefined;
@@ -105,7 +107,7 @@ interface OAuthParts {
   readonly pools: Pools;
   readonly pepper: Pepper;
   readonly keys: Omit<KeyStore, "close">;
-  readonly clock: Clock;
+  readonly clock: GuardedClock;
   readonly log: Logger;
   readonly view: Pick<RevocationView, "issuableFrom">;
 }
@@ -175,7 +177,9 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
   };
 }
 
-function readinessChecks(pools: Pools, temporal: Client, keys: KeyStore): readonly ReadinessCheck[] {
+type Needs = Pick<OAuthParts, "pools" | "clock"> & { readonly temporal: Client; readonly keys: KeyStore };
+
+function readinessChecks({ pools, clock, temporal, keys }: Needs): readonly ReadinessCheck[] {
   const { api, ingest, issuer } = pools;
   return [
     databaseReadiness({
@@ -185,6 +189,7 @@ function readinessChecks(pools: Pools, temporal: Client, keys: KeyStore): readon
     }),
     { name: "temporal", check: async () => await checkNamespace(temporal) },
     { name: "keys", check: async () => keys.signingKey() },
+    clockReadiness(clock),
   ];
 }
 
@@ -214,26 +219,26 @@ async function createOperatorsApi({ config, pools, ...parts }: OperatorsApiParts
 
 /** Starts the api process and resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
-  const { config, log, clock = systemClock } = options;
-  const shared = { clock, randomBytes, log };
+  const { config, log } = options;
   const { pepper, keyring } = await loadServiceSecrets(config, randomBytes);
   const pools = openPools(options);
   await requireCurrentSchema(pools.api);
+  const clock = await openProcessClock(options.clock, pools.api);
+  const shared = { clock, randomBytes, log };
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });
   const revocation = await followRevocations({ config, clock, log });
-  const { follower } = revocation;
-  const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view: follower.view });
+  const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view: revocation.follower.view });
   const receipts = createReceipts({ pool: pools.issuer, monotonic: () => performance.now(), ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   const temporal = openTemporal(config, { keyring, clock, randomBytes });
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
-  const tokens = createTokens({ config, keys, clock, log, receipts, pools, follower });
+  const tokens = createTokens({ config, keys, clock, log, receipts, pools, follower: revocation.follower });
   const { isAdmitted } = tokens;
   const producers = openProducers({ config, pool: pools.issuer, keyring, isAdmitted, clock, log });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
-  const readiness = [...readinessChecks(pools, temporal, keys), revocation.readiness];
+  const readiness = [...readinessChecks({ pools, clock, temporal, keys }), revocation.readiness];
 
   const api = await createApi({
     ...shared,
@@ -265,9 +270,8 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);
-  const measures = startUpkeep([clockSkewJob(pools.api, clock), historyAudit.job], log);
+  const measures = startUpkeep([clockSkewJob(clock, log), historyAudit.job], log);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
-
   return {
     publicAddress,
     adminAddress,

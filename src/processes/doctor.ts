@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { lookup } from "node:dns/promises";
 import type { Config } from "../config.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
+import { openDatabaseClock } from "../database/database-clock.ts";
 import { createPool } from "../database/pool.ts";
 import { systemClock } from "../domain/clock.ts";
 import { examine, type Finding } from "../doctor/checks.ts";
@@ -46,7 +47,8 @@ export async function runDoctor({ config, replay }: DoctorOptions): Promise<Find
       issuer,
       temporal,
       keyring,
-      clock: systemClock,
+      // Where the database does not answer, its check says so.
+      clock: await openDatabaseClock(pool).catch(() => systemClock),
       log,
       names: namesOf(config),
       resolve: lookup,

@@ -5,11 +5,12 @@ import { HTTP_TIMEOUTS } from "../api/server.ts";
 import type { SignetServer } from "../api/types.ts";
 import { type Config, ConfigError, type Environment, formatListen, type ListenAddress } from "../config.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
+import { openProcessClock } from "../database/database-clock.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "../database/edge-login.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import { databaseReadiness } from "../database/readiness.ts";
-import { type Clock, systemClock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { Admitted } from "../edge/admitted.ts";
 import { openApiConnections } from "../edge/api-connections.ts";
@@ -21,7 +22,7 @@ import { type RouteTable, RouteTableError } from "../edge/route-table.ts";
 import { listenOn } from "../http-server.ts";
 import { closeServer, createPlainServer, type ListenerHandler } from "../mutual-tls/tls-listener.ts";
 import { TrustError } from "../mutual-tls/trust.ts";
-import { clockSkewJob } from "../observability/clock-skew.ts";
+import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
@@ -47,6 +48,7 @@ export interface EdgeProcessOptions {
   /** For keys that the route table names by variable. */
   readonly environment: Environment;
   readonly log: Logger;
+  /** Instead of the database's: for tests. */
   readonly clock?: Clock;
 }
 
@@ -153,9 +155,10 @@ async function requireKeys(keys: FollowingKeyStore): Promise<void> {
 
 /** Starts the edge process and resolves when it listens. */
 export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProcess> {
-  const { config, log, clock = systemClock } = options;
+  const { config, log } = options;
   const pool = createPool({ url: config.databaseUrl, role: EDGE_ROLE, max: DATABASE_CONNECTIONS, log });
   await requireCurrentSchema(pool);
+  const clock = await openProcessClock(options.clock, pool);
   await warnOfPowers(pool, config, log);
   const keys = await followKeys(config, { db: pool, clock, log });
   const revocation = await followRevocations({ process: "edge", config, clock, log });
@@ -172,6 +175,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     databaseReadiness({ pools: [pool], writes: false, monotonic: () => performance.now() }),
     { name: "keys", check: async () => await requireKeys(keys) },
     revocation.readiness,
+    clockReadiness(clock),
     routesReadiness(() => routes),
   ];
   const { publicUrl: issuer, audience } = config;
@@ -208,14 +212,13 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     address = await listenOn(plain, config.edgeListen);
   }
   log.info({ edge: formatListen(address), routes: routes.table.length }, "edge started");
-  const opened = routes;
-  const measures = startUpkeep([clockSkewJob(pool, clock)], log);
+  const measures = startUpkeep([clockSkewJob(clock, log)], log);
   return {
     address,
     readiness,
-    reload: async () => await opened.reload(),
+    reload: async () => await routes?.reload(),
     close: async () => {
-      opened.close();
+      routes?.close();
       await measures.stop();
       await Promise.all([mutualTls.close(), plain === undefined ? undefined : closeServer(plain)]);
       admitted.close();

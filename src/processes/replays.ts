@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
 import type { Pool } from "../database/pool.ts";
 import { Releaser } from "../delivery/release.ts";
-import { systemClock } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { createReplayRunner, type ReplayRunner } from "../replay/replay-runner.ts";
 
@@ -16,16 +16,23 @@ export interface WorkerReplays {
 export interface WorkerReplaysOptions {
   /** Role signet_worker. */
   readonly pool: Pool;
+  readonly clock: Clock;
   readonly temporal: Client;
   readonly log: Logger;
   /** Wakes the dispatcher: the outbox has something. */
   readonly onQueued: () => void;
 }
 
-export function createWorkerReplays({ pool, temporal, log, onQueued }: WorkerReplaysOptions): WorkerReplays {
+export function createWorkerReplays({
+  pool,
+  clock,
+  temporal,
+  log,
+  onQueued,
+}: WorkerReplaysOptions): WorkerReplays {
   const releaser = new Releaser(temporal, log);
   return {
-    runner: createReplayRunner({ pool, releaser, clock: systemClock, randomBytes, log, onQueued }),
+    runner: createReplayRunner({ pool, releaser, clock, randomBytes, log, onQueued }),
     drain: async () => await releaser.drain(),
   };
 }

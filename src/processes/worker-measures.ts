@@ -2,8 +2,9 @@
 import { measureOverdue } from "../credentials/rotation-sweep.ts";
 import type { Pool } from "../database/pool.ts";
 import { isSigningKeyOlder, oldestUnsigned, readCensus } from "../database/repositories/census.ts";
-import type { Clock } from "../domain/clock.ts";
+import type { GuardedClock } from "../domain/clock.ts";
 import { clockSkewJob } from "../observability/clock-skew.ts";
+import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { UpkeepJob } from "../upkeep.ts";
 
@@ -22,7 +23,7 @@ export interface MeasureParts {
   readonly operatorPool: Pool;
   /** Role signet_audit. */
   readonly auditPool: Pool;
-  readonly clock: Clock;
+  readonly clock: GuardedClock;
 }
 
 async function measureCensus({ pool, clock }: Pick<MeasureParts, "pool" | "clock">): Promise<void> {
@@ -51,11 +52,11 @@ async function measureRotations({ rotatorPool, operatorPool, clock }: MeasurePar
 }
 
 /** The jobs that measure. */
-export function openMeasures(parts: MeasureParts): readonly UpkeepJob[] {
+export function openMeasures(parts: MeasureParts, log: Logger): readonly UpkeepJob[] {
   return [
     { name: "census", everyMs: CENSUS_MS, run: async () => await measureCensus(parts) },
     { name: "checkpoint age", everyMs: CHECKPOINT_MS, run: async () => await measureCheckpoint(parts) },
     { name: "overdue rotations", everyMs: OVERDUE_MS, run: async () => await measureRotations(parts) },
-    clockSkewJob(parts.pool, parts.clock),
+    clockSkewJob(parts.clock, log),
   ];
 }

@@ -10,13 +10,14 @@ import type { Dispatcher } from "../delivery/dispatcher.ts";
 import type { Engine } from "../delivery/engine.ts";
 import { Reconciler } from "../delivery/reconciler.ts";
 import { Releaser } from "../delivery/release.ts";
-import type { Clock } from "../domain/clock.ts";
+import type { GuardedClock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { disableFailing, writeFailures } from "../endpoints/disable-failing.ts";
 import { createVerification } from "../endpoints/verification.ts";
 import { rotateOnSchedule } from "../endpoints/scheduled-rotation.ts";
 import { sweepSecrets } from "../endpoints/secret-sweep.ts";
 import { sweepVerifications } from "../endpoints/verification-sweep.ts";
+import { whileRight } from "../observability/clock-skew.ts";
 import { metrics } from "../observability/metrics.ts";
 import { foldDeadLetters, publishNotices } from "../delivery/dead-letter-notices.ts";
 import { createReplayStarter } from "../replay/replay-starter.ts";
@@ -57,7 +58,7 @@ export interface UpkeepParts {
   /** Role signet_audit. */
   readonly auditPool: Pool;
   readonly keyring: Keyring;
-  readonly clock: Clock;
+  readonly clock: GuardedClock;
   readonly connection: NativeConnection;
   readonly codec: PayloadCodec | undefined;
   readonly engine: Engine;
@@ -199,8 +200,8 @@ function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepPar
   ];
 }
 
-/** Starts the jobs. */
-export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> } {
+/** What is done when it is due. */
+function dueWork(parts: UpkeepParts): readonly UpkeepJob[] {
   const {
     pool,
     clock,
@@ -212,43 +213,53 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
     createNativeClient(connection, config.temporalNamespace, codec),
     Math.random,
   );
+  return [
+    reconciliation(parts),
+    erasure(parts),
+    {
+      name: "schedules",
+      everyMs: SCHEDULES_MS,
+      run: async () => await ensureSchedules(createNativeClient(connection, config.temporalNamespace, codec)),
+    },
+    healthExchange(parts),
+    ...endpointFailures(parts),
+    {
+      name: "verification sweep",
+      everyMs: VERIFICATION_SWEEP_MS,
+      run: async () => await sweepVerifications({ pool, verification, clock, log }),
+    },
+    replaySweep(parts),
+    grading(parts),
+    ...deadLetterNews(parts),
+    {
+      name: "endpoint secrets",
+      everyMs: SECRET_SWEEP_MS,
+      run: async () => {
+        const services = { pool, keyring: parts.keyring, clock, randomBytes, log };
+        await sweepSecrets(services);
+        await rotateOnSchedule({ ...services, deadLetterMs: config.deadLetterMs });
+      },
+    },
+    {
+      name: "partitions",
+      everyMs: PARTITIONS_MS,
+      run: async () => await ensurePartitions(pool, clock.now()),
+    },
+  ];
+}
+
+/** Starts the jobs. */
+export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> } {
+  const {
+    clock,
+    options: { log },
+  } = parts;
   return startUpkeep(
     [
       presence(parts),
-      reconciliation(parts),
-      erasure(parts),
       lag(parts),
-      {
-        name: "schedules",
-        everyMs: SCHEDULES_MS,
-        run: async () =>
-          await ensureSchedules(createNativeClient(connection, config.temporalNamespace, codec)),
-      },
-      healthExchange(parts),
-      ...endpointFailures(parts),
-      ...openMeasures(parts),
-      {
-        name: "verification sweep",
-        everyMs: VERIFICATION_SWEEP_MS,
-        run: async () => await sweepVerifications({ pool, verification, clock, log }),
-      },
-      replaySweep(parts),
-      grading(parts),
-      ...deadLetterNews(parts),
-      {
-        name: "endpoint secrets",
-        everyMs: SECRET_SWEEP_MS,
-        run: async () => {
-          const services = { pool, keyring: parts.keyring, clock, randomBytes, log };
-          await sweepSecrets(services);
-          await rotateOnSchedule({ ...services, deadLetterMs: config.deadLetterMs });
-        },
-      },
-      {
-        name: "partitions",
-        everyMs: PARTITIONS_MS,
-        run: async () => await ensurePartitions(pool, clock.now()),
-      },
+      ...openMeasures(parts, log),
+      ...dueWork(parts).map((job) => whileRight(clock, job)),
     ],
     log,
   );

@@ -12,6 +12,7 @@ import { createVerifyActivities } from "../../activities/verify.ts";
 import type { CheckpointSigner } from "../compliance/sign-checkpoint.ts";
 import type { Config } from "../config.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
+import { openDatabaseClock } from "../database/database-clock.ts";
 import { type Listener, listen } from "../database/listener.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
@@ -20,7 +21,8 @@ import { GRADES_CHANNEL } from "../database/repositories/endpoint-grades.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
 import { createEngine, type Engine } from "../delivery/engine.ts";
-import { systemClock } from "../domain/clock.ts";
+import type { GuardedClock } from "../domain/clock.ts";
+import { clockReadiness } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import { type WorkerReplays, createWorkerReplays } from "./replays.ts";
 import type { SigningKeyServices } from "../signing-keys/rotate.ts";
@@ -70,6 +72,7 @@ async function connect({ config, log, stopping }: WorkerProcessOptions): Promise
 }
 
 interface WorkerParts {
+  readonly clock: GuardedClock;
   readonly engine: Engine;
   readonly pool: Pool;
   readonly rotatorPool: Pool;
@@ -80,9 +83,22 @@ interface WorkerParts {
   readonly replays: WorkerReplays;
 }
 
+/** Activities that fail at once while the clock is wrong: Temporal offers them again, also to other workers. */
+function guarded<T extends object>(activities: T, clock: GuardedClock): T {
+  return Object.fromEntries(
+    Object.entries(activities).map(([name, activity]: [string, (...input: unknown[]) => unknown]) => [
+      name,
+      (...input: unknown[]) => {
+        clock.requireRight();
+        return activity(...input);
+      },
+    ]),
+  ) as T;
+}
+
 async function runWorkers(
   { config, log }: WorkerProcessOptions,
-  { engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays }: WorkerParts,
+  { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays }: WorkerParts,
 ): Promise<Workers> {
   const { attemptFirst, attempt, settle, replay, cancel, expire } = createDeliverActivities({
     attempts: engine.attempts,
@@ -94,27 +110,30 @@ async function runWorkers(
     bundle: await loadWorkflowBundle(codec !== undefined),
     codec,
     activities: {
-      deliveries: { attemptFirst },
-      slow: { attempt, settle },
-      control: {
-        replay,
-        cancel,
-        expire,
-        ...createVerifyActivities(engine.challenge),
-        ...createReplayActivities(replays.runner),
-        ...createSigningKeyActivities(signingKeys),
-        ...createCheckpointActivities(checkpoints, log),
-        ...createPurgeActivities({ pool, clock: systemClock, log, retentionDays: config.retentionDays }),
-        ...createRotateActivities({
-          pool: rotatorPool,
-          keyring: signingKeys.keyring,
-          deadLetterMs: config.deadLetterMs,
-          rules: rotationRules(config),
-          clock: systemClock,
-          randomBytes,
-          log,
-        }),
-      },
+      deliveries: guarded({ attemptFirst }, clock),
+      slow: guarded({ attempt, settle }, clock),
+      control: guarded(
+        {
+          replay,
+          cancel,
+          expire,
+          ...createVerifyActivities(engine.challenge),
+          ...createReplayActivities(replays.runner),
+          ...createSigningKeyActivities(signingKeys),
+          ...createCheckpointActivities(checkpoints, log),
+          ...createPurgeActivities({ pool, clock, log, retentionDays: config.retentionDays }),
+          ...createRotateActivities({
+            pool: rotatorPool,
+            keyring: signingKeys.keyring,
+            deadLetterMs: config.deadLetterMs,
+            rules: rotationRules(config),
+            clock,
+            randomBytes,
+            log,
+          }),
+        },
+        clock,
+      ),
     },
   });
 }
@@ -148,7 +167,6 @@ function listenForWork(
 /** Starts a worker process and resolves when it polls. */
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
   const { config, log } = options;
-  const clock = systemClock;
   await installTemporalRuntime(log);
   const { keyring } = await loadServiceSecrets(config, randomBytes);
   const means = await loadCheckpointMeans(config, randomBytes);
@@ -161,6 +179,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   });
   const rotatorPool = openRotatorPool(options);
   await requireCurrentSchema(pool);
+  const clock = await openDatabaseClock(pool);
   const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
   const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, alg: config.jwtAlg };
   const checkpoints = await openCheckpointSigner(means, {
@@ -176,8 +195,8 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   const connection = await connect(options);
   const codec = codecOf(config, { keyring, clock, randomBytes });
   const temporal = createNativeClient(connection, config.temporalNamespace, codec);
-  const replays = createWorkerReplays({ pool, temporal, log, onQueued: () => hint(1) });
-  const parts = { engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays };
+  const replays = createWorkerReplays({ pool, clock, temporal, log, onQueued: () => hint(1) });
+  const parts = { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays };
   const workers = await runWorkers(options, parts);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
@@ -189,7 +208,6 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     operatorPool,
     auditPool: checkpoints.auditPool,
     keyring,
-    clock,
     dispatcher,
   });
   dispatcher.start();
@@ -198,6 +216,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     readiness: [
       databaseReadiness({ pools: [pool], writes: true, monotonic: () => performance.now() }),
       { name: "temporal", check: async () => await checkNamespace(temporal) },
+      clockReadiness(clock),
     ],
     failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),
     close: async () => {

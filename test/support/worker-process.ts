@@ -1,5 +1,6 @@
 /** Worker processes of a world: what a deployment runs, to be killed by tests. */
 import { join } from "node:path";
+import type { Environment } from "../../src/config.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
 import { type SpawnedProcess, spawnProcess } from "./processes.ts";
@@ -9,16 +10,25 @@ import type { World } from "./world.ts";
 const PATIENCE_MS = 180_000;
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 
-/** Starts `signet worker` from the sources and resolves when it is ready. */
-export async function startWorkerProcess(world: World): Promise<SpawnedProcess> {
+/** A worker, and where its metrics and its readiness are asked for. */
+export interface WorkerProcessUnderTest extends SpawnedProcess {
+  readonly metricsUrl: string;
+}
+
+/** Starts `signet worker` from the sources and resolves when it is ready; `settings` come on top of the world's. */
+export async function startWorkerProcess(
+  world: World,
+  settings: Environment = {},
+): Promise<WorkerProcessUnderTest> {
   const port = await freePort();
+  const metricsUrl = `http://127.0.0.1:${port}`;
   const worker = spawnProcess({
     command: ["node", "--import", "tsx", "src/main.ts", "worker"],
     cwd: REPOSITORY,
-    environment: { ...world.environment, SIGNET_METRICS_LISTEN: `127.0.0.1:${port}` },
+    environment: { ...world.environment, SIGNET_METRICS_LISTEN: `127.0.0.1:${port}`, ...settings },
   });
   const isReady = async (): Promise<boolean> =>
-    worker.state() !== undefined || (await fetch(`http://127.0.0.1:${port}/readyz`)).ok;
+    worker.state() !== undefined || (await fetch(`${metricsUrl}/readyz`)).ok;
   try {
     await eventually(isReady, "the worker process to be ready", PATIENCE_MS);
   } catch (error) {
@@ -29,5 +39,5 @@ export async function startWorkerProcess(world: World): Promise<SpawnedProcess> 
   if (end !== undefined) {
     throw new Error(`the worker ended (${end.code ?? end.signal}):\n${worker.output()}`);
   }
-  return worker;
+  return { ...worker, metricsUrl };
 }

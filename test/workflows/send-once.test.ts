@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { createPool } from "../../src/database/pool.ts";
 import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import { unguardedClock } from "../../src/domain/clock.ts";
 import type { AttemptRun } from "../../src/delivery/attempt-service.ts";
 import { createEngine, type Engine } from "../../src/delivery/engine.ts";
 import { idDay } from "../../src/domain/ids.ts";
@@ -26,7 +27,7 @@ function startSender(aheadMs = 0): Engine {
   const log = createLogger({ level: config.logLevel });
   const pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
-  const clock = { now: () => Date.now() + aheadMs };
+  const clock = unguardedClock({ now: () => Date.now() + aheadMs });
   const engine = createEngine({ config, pool, keyring, clock, log }, () => undefined);
   processes.push(async () => {
     await engine.drain();

@@ -50,6 +50,7 @@ export const TOKEN_OPERATIONS: OperationTexts = {
       "UNAUTHORIZED_CLIENT",
       "CLIENT_CERT_REQUIRED",
       "TENANT_SUSPENDED",
+      "CLOCK_SKEWED",
     ],
     body: TokenRequest,
     requests: {

@@ -7,8 +7,11 @@ import { requestPath } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
 import type { AllowedMethods } from "./allowed-methods.ts";
 
-/** A state and no failure of one request: its beginning and its end are in the log (revocation/stale-report.ts). */
-const TOLD_ELSEWHERE = "REVOCATION_STALE";
+/**
+ * States and no failures of one request: their beginnings and ends are in the log (revocation/stale-report.ts,
+ * observability/clock-skew.ts).
+ */
+const TOLD_ELSEWHERE: ReadonlySet<string> = new Set(["REVOCATION_STALE", "CLOCK_SKEWED"]);
 
 /** A request that failed early has no identity, whatever its type says. */
 function tenantOf({ identity }: { readonly identity?: FastifyRequest["identity"] }): string | undefined {
@@ -26,7 +29,7 @@ function logFailure(request: FastifyRequest, error: SignetError): void {
     code: error.code,
     err: error.cause ?? error,
   };
-  if (error.status >= 500 && error.code !== TOLD_ELSEWHERE) {
+  if (error.status >= 500 && !TOLD_ELSEWHERE.has(error.code)) {
     request.log.error(fields, "request failed");
   } else {
     request.log.debug(fields, "request refused");

@@ -1,7 +1,9 @@
 import type { Queryable } from "../pool.ts";
 
-/** The database's time, Unix milliseconds. */
+/** The database's time, Unix milliseconds with a fraction. */
 export async function databaseClockMs(db: Queryable): Promise<number> {
-  const { rows } = await db.query<{ now: Date }>("SELECT clock_timestamp() AS now");
-  return rows[0]?.now.getTime() ?? 0;
+  const { rows } = await db.query<{ now: number }>(
+    "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now",
+  );
+  return rows[0]?.now ?? 0;
 }

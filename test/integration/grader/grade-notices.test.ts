@@ -8,7 +8,7 @@ import {
   requeueGrade,
   takeGrade,
 } from "../../../src/database/repositories/endpoint-grades.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { systemClock, unguardedClock } from "../../../src/domain/clock.ts";
 import { GradeRunner } from "../../../src/grader/grade-runner.ts";
 import { GradeService } from "../../../src/grader/grade-service.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
@@ -49,7 +49,9 @@ async function ask(): Promise<() => Promise<string>> {
 
 /** No more than what a grade of a disabled endpoint needs. */
 function createRunner(pool: Pool): GradeRunner {
-  return new GradeRunner({ pool, clock: systemClock, log } as ConstructorParameters<typeof GradeRunner>[0]);
+  return new GradeRunner({ pool, clock: unguardedClock(systemClock), log } as ConstructorParameters<
+    typeof GradeRunner
+  >[0]);
 }
 
 test("a grade that is asked for, or given back, is told of", async () => {

@@ -2,6 +2,7 @@
 import { constants, createHmac, createPrivateKey, randomBytes, sign } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { NewSigningKey, SigningAlgorithm } from "../../../src/database/repositories/signing-keys.ts";
+import { unguardedClock } from "../../../src/domain/clock.ts";
 import type { SignetError } from "../../../src/errors.ts";
 import { createTokenMint } from "../../../src/oauth/access-token.ts";
 import { jsonWebKeySet } from "../../../src/oauth/jwks.ts";
@@ -50,7 +51,7 @@ async function mintWith(key: SigningKey): Promise<string> {
     issuer: ISSUER,
     audience: "signet",
     signingKey: () => key,
-    clock: { now: () => NOW_MS },
+    clock: unguardedClock({ now: () => NOW_MS }),
     randomBytes,
   }).mint({
     clientId: "cl_000000000000000000000000",

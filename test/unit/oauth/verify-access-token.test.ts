@@ -2,6 +2,7 @@
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { SignetError } from "../../../src/errors.ts";
+import { unguardedClock } from "../../../src/domain/clock.ts";
 import { createTokenMint } from "../../../src/oauth/access-token.ts";
 import {
   generateSigningKey,
@@ -33,7 +34,7 @@ const { token } = await createTokenMint({
   issuer: ISSUER,
   audience: "signet",
   signingKey: () => signingKey,
-  clock: { now: () => NOW_MS },
+  clock: unguardedClock({ now: () => NOW_MS }),
   randomBytes,
 }).mint(subject);
 

@@ -1,0 +1,103 @@
+/** A process's time is the database's, whatever happens to the machine's clock. */
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+import { CLOCK_SKEW_MAX_MS, DatabaseClock, openDatabaseClock } from "../../../src/database/database-clock.ts";
+import type { Pool, Queryable } from "../../../src/database/pool.ts";
+import { createPool } from "../../../src/database/pool.ts";
+import { databaseClockMs } from "../../../src/database/repositories/doctor.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { createTestDatabase } from "../../support/services.ts";
+import { useStarted } from "../../support/started.ts";
+
+const DAY_MS = 86_400_000;
+
+const made = useStarted("a pool", async () => {
+  const database = await createTestDatabase();
+  const pool: Pool = createPool({
+    url: database.url,
+    role: "signet_worker",
+    max: 1,
+    log: createLogger({ level: "silent" }),
+  });
+  return {
+    pool,
+    close: async () => {
+      await pool.end();
+      await database.drop();
+    },
+  };
+});
+
+test("a machine's clock that jumps moves no instant and is refused until it is right again", async () => {
+  const { pool } = made.current;
+  let wallOffsetMs = 0;
+  const clock = await openDatabaseClock(pool, {
+    wall: () => Date.now() + wallOffsetMs,
+    monotonic: () => performance.now(),
+  });
+
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: -400 * DAY_MS, max: 400 * DAY_MS }),
+      fc.boolean(),
+      async (jump, ask) => {
+        wallOffsetMs = jump;
+        if (ask) {
+          await clock.measure();
+        }
+        const before = Math.floor(await databaseClockMs(pool));
+        const now = clock.now();
+        const after = await databaseClockMs(pool);
+        // The bounds of the first answers: a few milliseconds, on a busy machine more.
+        expect(now).toBeGreaterThan(before - 1_000);
+        expect(now).toBeLessThan(after + 1_000);
+        expect(clock.skewMs).toBeGreaterThan(jump - 1_000);
+        expect(clock.skewMs).toBeLessThan(jump + 1_000);
+        const borderline = Math.abs(Math.abs(jump) - CLOCK_SKEW_MAX_MS) < 1_000;
+        expect(borderline || clock.isRight === Math.abs(jump) < CLOCK_SKEW_MAX_MS).toBe(true);
+      },
+    ),
+  );
+
+  wallOffsetMs = -DAY_MS;
+  expect(() => clock.requireRight()).toThrow(expect.objectContaining({ code: "CLOCK_SKEWED" }));
+  wallOffsetMs = 0;
+  expect(() => clock.requireRight()).not.toThrow();
+});
+
+test("answers that come late say no less than they can and no more", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(
+        fc.record({
+          there: fc.nat(5_000),
+          back: fc.nat(5_000),
+          databaseJump: fc.constantFrom(0, 0, -60_000, 90_000),
+        }),
+        {
+          minLength: 1,
+        },
+      ),
+      async (answers) => {
+        let monotonic = 1_000;
+        let databaseAhead = 1_700_000_000_000;
+        const slow = { there: 0, back: 0 };
+        const db = {
+          query: async () => {
+            monotonic += slow.there;
+            const now = monotonic + databaseAhead;
+            monotonic += slow.back;
+            return { rows: [{ now }] };
+          },
+        } as unknown as Queryable;
+        const clock = new DatabaseClock(db, { wall: () => 0, monotonic: () => monotonic });
+        for (const { there, back, databaseJump } of answers) {
+          databaseAhead += databaseJump;
+          Object.assign(slow, { there, back });
+          await clock.measure();
+          expect(Math.abs(clock.now() - (monotonic + databaseAhead))).toBeLessThanOrEqual(there + back + 1);
+        }
+      },
+    ),
+  );
+});
