@@ -1,5 +1,6 @@
 /** Whether a client's certificate is good: chain, time, purpose (RFC 5280 section 6, as far as client certificates go). */
 import type { X509Certificate } from "node:crypto";
+import { isWeakCertificate } from "./certificate-strength.ts";
 import { certificateExtensions, type Extension, pathLengthOf } from "./der.ts";
 
 /** Why a certificate does not count; part of the answer, so it says no more than its holder can see. */
@@ -8,6 +9,7 @@ export const CERTIFICATE_PROBLEMS = [
   "expired",
   "not valid yet",
   "wrong purpose",
+  "too weak",
   "not trusted",
   "revoked",
 ] as const;
@@ -30,11 +32,17 @@ export function timeProblem(
   return nowMs < notBefore ? "not valid yet" : undefined;
 }
 
-/** A client certificate says that it is one, and an authority is no client: whoever can sign names must not use one. */
-export function leafProblem(leaf: X509Certificate): "wrong purpose" | undefined {
+/**
+ * A client certificate says that it is one, and an authority is no client: whoever can sign names must not use one. Its key
+ * and signature must be strong.
+ */
+export function leafProblem(leaf: X509Certificate): "too weak" | "wrong purpose" | undefined {
   // Node calls the extended key usage `keyUsage`.
   const purposes = leaf.keyUsage as readonly string[] | undefined;
-  return leaf.ca || purposes?.includes(CLIENT_AUTH) !== true ? "wrong purpose" : undefined;
+  if (leaf.ca || purposes?.includes(CLIENT_AUTH) !== true) {
+    return "wrong purpose";
+  }
+  return isWeakCertificate(leaf) ? "too weak" : undefined;
 }
 
 /** What OpenSSL has taken and our reader does not understand is not good; it must not become an error of ours. */
@@ -55,7 +63,12 @@ function isUnderstood(certificate: X509Certificate): boolean {
 /** @param below how many authorities stand between this one and the leaf */
 function mayIssue(authority: X509Certificate, below: number): boolean {
   const constraints = extensionsOf(authority)?.find(({ oid }) => oid === BASIC_CONSTRAINTS);
-  return authority.ca && constraints !== undefined && below <= pathLengthOf(constraints.value);
+  return (
+    authority.ca &&
+    constraints !== undefined &&
+    below <= pathLengthOf(constraints.value) &&
+    !isWeakCertificate(authority)
+  );
 }
 
 function isIssuedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {

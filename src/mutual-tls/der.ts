@@ -1,6 +1,6 @@
 /**
- * The little of DER (X.690) that is needed to see a certificate's extensions (RFC 5280 section 4.2): Node reads the
- * certificate and checks its signature, but keeps path lengths and critical extensions to itself.
+ * The little of DER (X.690) that is needed to see a certificate's extensions (RFC 5280 section 4.2) and how it is signed:
+ * Node reads the certificate and checks its signature, but keeps path lengths, critical extensions and digests to itself.
  */
 
 /** One extension of a certificate. */
@@ -79,6 +79,49 @@ export function certificateExtensions(der: Buffer): Extension[] {
   const [tbs] = elements(elements(der)[0]?.content ?? der);
   const wrapped = elements(tbs?.content ?? der).find((part) => part.tag === EXTENSIONS)?.content;
   return wrapped === undefined ? [] : elements(elements(wrapped)[0]?.content ?? wrapped).map(extensionOf);
+}
+
+/** How a certificate is signed. */
+export interface SignatureAlgorithm {
+  /** Dotted decimal. */
+  readonly oid: string;
+  /** The digests that the parameters of RSASSA-PSS name, of the message and of its mask; none for other algorithms. */
+  readonly digests: readonly string[];
+}
+
+function nameOf(algorithm: Element | undefined): string {
+  const [oid] = algorithm?.tag === SEQUENCE ? elements(algorithm.content) : [];
+  if (oid?.tag !== OBJECT_IDENTIFIER) {
+    throw new RangeError("an algorithm without a name");
+  }
+  return dotted(oid.content);
+}
+
+/** The digests of RSASSA-PSS-params (RFC 4055 section 3.1): `[0]` names one, `[1]` a mask function with its own. */
+function pssDigests({ content }: Element): string[] {
+  const parts = elements(content);
+  const digests: string[] = [];
+  for (const { tag, content: explicit } of parts) {
+    const [algorithm] = elements(explicit);
+    if (tag === 0xa0) {
+      digests.push(nameOf(algorithm));
+    } else if (tag === 0xa1) {
+      digests.push(nameOf(elements(algorithm?.content ?? explicit)[1]));
+    }
+  }
+  return digests;
+}
+
+/**
+ * How a certificate is signed (RFC 5280 section 4.1.1.2).
+ *
+ * @throws RangeError for what is no certificate
+ */
+export function signatureAlgorithmOf(der: Buffer): SignatureAlgorithm {
+  const [, algorithm] = elements(elements(der)[0]?.content ?? der);
+  const oid = nameOf(algorithm);
+  const [, parameters] = elements(algorithm?.content ?? der);
+  return { oid, digests: parameters?.tag === SEQUENCE ? pssDigests(parameters) : [] };
 }
 
 /** `pathLenConstraint` of a BasicConstraints value (RFC 5280 section 4.2.1.9); infinite when there is none. */

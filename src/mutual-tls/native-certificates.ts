@@ -1,6 +1,7 @@
 /** The certificate of a client that connects by TLS itself. */
 import type { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
+import { isWeakCertificate } from "./certificate-strength.ts";
 import { type CertificateProblem, findChain, leafProblem } from "./certificate-chain.ts";
 import { describeCertificate } from "./client-certificate.ts";
 import type { FoundCertificate } from "./client-identification.ts";
@@ -32,10 +33,12 @@ function inspect(socket: TLSSocket): FoundCertificate {
   if (leaf === undefined) {
     return "missing";
   }
+  const issuers = issuersOf(leaf);
+  const weak = [leaf, ...issuers].some(isWeakCertificate);
   if (!socket.authorized) {
-    return PROBLEMS[String(socket.authorizationError)] ?? "not trusted";
+    return PROBLEMS[String(socket.authorizationError)] ?? (weak ? "too weak" : "not trusted");
   }
-  return leafProblem(leaf) ?? describeCertificate(leaf, issuersOf(leaf));
+  return leafProblem(leaf) ?? (weak ? "too weak" : describeCertificate(leaf, issuers));
 }
 
 interface Inspected {

@@ -9,6 +9,7 @@ import {
 } from "node:http";
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
+import { DEFAULT_CIPHERS } from "node:tls";
 import { answerAll } from "../http-server.ts";
 import { limitPipelining } from "../pipelined-requests.ts";
 
@@ -21,6 +22,8 @@ const CLOSE_PATIENCE_MS = 12_000;
 /** OpenSSL's session tickets: name, key and MAC key. */
 const TICKET_KEYS_BYTES = 48;
 const TICKET_KEYS_MS = 3_600_000;
+/** OpenSSL refuses keys below 112 bits of security and SHA-1 at this level, which not every Node sets by itself. */
+const CIPHERS = `${DEFAULT_CIPHERS}:@SECLEVEL=2`;
 
 /** What serves a listener: the same routes, and the same answer to what is no request. */
 export interface ListenerHandler {
@@ -74,6 +77,7 @@ export function tlsContext(material: TlsMaterial) {
   return {
     ...material,
     minVersion: "TLSv1.2",
+    ciphers: CIPHERS,
     sessionTimeout: SESSION_TIMEOUT_S,
     ticketKeys: randomBytes(TICKET_KEYS_BYTES),
   } as const;

@@ -1,6 +1,7 @@
 /** PEM files: the authorities that are trusted, and our own key and certificate. */
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { isWeakCertificate } from "./certificate-strength.ts";
 
 /** The subject of an authority that `signet dev-ca` has made: its key lies in a directory, so production refuses it. */
 export const DEVELOPMENT_CA_ORGANIZATION = "Signet development - do not trust";
@@ -40,7 +41,7 @@ export async function readPem(path: string): Promise<string> {
 /**
  * The authorities of a PEM file, one or more.
  *
- * @throws TrustError for a file without any, with what is no authority, and in production with a development CA
+ * @throws TrustError for a file without any, with what is no authority or too weak, and in production with a development CA
  */
 export async function readTrustAnchors(
   path: string,
@@ -55,6 +56,12 @@ export async function readTrustAnchors(
   }
   if (certificates.length === 0 || !certificates.every(({ ca }) => ca)) {
     throw new TrustError(`${path} must hold CA certificates and nothing else`);
+  }
+  const weak = certificates.find(isWeakCertificate);
+  if (weak !== undefined) {
+    throw new TrustError(
+      `${path} holds a CA that is too weak (${weak.subject.replaceAll("\n", ", ")}): its key must be RSA of 2,048 bits or more, P-256, P-384, P-521 or Ed25519, and its signature must use SHA-256, SHA-384 or SHA-512`,
+    );
   }
   if (!development && certificates.some(({ subject }) => subject.includes(DEVELOPMENT_CA_ORGANIZATION))) {
     throw new TrustError(`${path} holds a development CA, which production does not trust`);

@@ -15,6 +15,7 @@ import {
 } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
 import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { issueWith } from "../../support/weak-certificates.ts";
 import { call, type CallOptions } from "../../support/https-request.ts";
 
 const HOUR_MS = 3_600_000;
@@ -90,6 +91,28 @@ describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED in the form of OAu
       async () => ({ pair: await clientPair(rogue) }),
       "not trusted",
     ],
+    [
+      "to one with a weak key",
+      async () => ({ pair: await issueWith({ ...root, subject: "CN=Test CA" }, { key: "RSA-1024" }) }),
+      "too weak",
+    ],
+    [
+      "to one signed with SHA-1",
+      async () => ({ pair: await issueWith({ ...root, subject: "CN=Test CA" }, { hash: "SHA-1" }) }),
+      "too weak",
+    ],
+    [
+      "to one of an intermediate that is signed with SHA-1",
+      async () => {
+        const weak = await issueWith(
+          { ...root, subject: "CN=Test CA" },
+          { hash: "SHA-1", subject: "CN=Weak", authority: true },
+        );
+        const leaf = await issueWith({ ...weak, subject: "CN=Weak" }, {});
+        return { pair: { key: leaf.key, cert: leaf.cert + weak.cert } };
+      },
+      "too weak",
+    ],
     ["to an authority's own", async () => ({ pair: intermediate }), "wrong purpose"],
     [
       "to one whose intermediate is missing",
@@ -109,6 +132,12 @@ describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED in the form of OAu
       challenge: undefined,
     });
   });
+});
+
+test.each(["RSA-2048", "P-256", "P-384", "P-521", "Ed25519"] as const)("a key of %s is good", async (key) => {
+  const pair = await issueWith({ ...root, subject: "CN=Test CA" }, { key });
+  const client = await provision(api, { environment: "development" });
+  expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
 });
 
 test("a chain over an intermediate that the client sends along is good", async () => {

@@ -11,6 +11,7 @@ import {
   x5t,
 } from "../../support/certificates.ts";
 import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { issueWith } from "../../support/weak-certificates.ts";
 import { call, type CallAnswer, type CallOptions } from "../../support/https-request.ts";
 
 const EDGE = "spiffe://service.example/edge";
@@ -95,6 +96,29 @@ test("a trusted proxy's request id is taken over if it has the form of ours, and
     const id = await idWith(given, stranger).catch(() => "refused");
     expect(id).not.toBe(given);
   }
+});
+
+test.each([
+  ["with a weak key", { key: "RSA-1024" }],
+  ["signed with SHA-1", { hash: "SHA-1" }],
+] as const)("a certificate %s does not count, whatever the proxy took", async (_what, request) => {
+  const weak = await issueWith({ ...clients, subject: "CN=Clients" }, request);
+  expect(await forwarded(header(weak))).toMatchObject({
+    status: 401,
+    body: { code: "CLIENT_CERT_REQUIRED", error_description: expect.stringContaining("(too weak)") },
+  });
+});
+
+test("a chain over a weak intermediate leads nowhere", async () => {
+  const weak = await issueWith(
+    { ...clients, subject: "CN=Clients" },
+    { hash: "SHA-1", subject: "CN=Weak", authority: true },
+  );
+  const below = await issueWith({ ...weak, subject: "CN=Weak" }, {});
+  expect(await forwarded({ ...header(below), "client-cert-chain": headerValue(weak) })).toMatchObject({
+    status: 401,
+    body: { error_description: expect.stringContaining("(not trusted)") },
+  });
 });
 
 test("a chain over intermediates is good with all of it, in any order", async () => {

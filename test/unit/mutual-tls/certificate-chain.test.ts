@@ -4,7 +4,10 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { Authority } from "../../../src/mutual-tls/authority.ts";
 import { findChain, leafProblem, timeProblem } from "../../../src/mutual-tls/certificate-chain.ts";
 import { certificateExtensions, pathLengthOf } from "../../../src/mutual-tls/der.ts";
-import { clientPair, newRoot, today } from "../../support/certificates.ts";
+import { isWeakCertificate } from "../../../src/mutual-tls/certificate-strength.ts";
+import { readTrustAnchors } from "../../../src/mutual-tls/trust.ts";
+import { certificateFiles, clientPair, newRoot, today } from "../../support/certificates.ts";
+import { issueWith, selfSigned, type WeakRequest } from "../../support/weak-certificates.ts";
 
 const open = ({ cert }: { readonly cert: string }) => new X509Certificate(cert);
 
@@ -133,5 +136,64 @@ describe("DER", () => {
     hold(
       property(uint8Array({ maxLength: 200 }), (bytes) => thrownBy(Buffer.from(bytes)) instanceof RangeError),
     );
+  });
+});
+
+describe("strength", () => {
+  const issuer = () => ({ ...root, subject: "CN=Root" });
+  const problemOf = async (request: WeakRequest) => leafProblem(open(await issueWith(issuer(), request)));
+
+  test.each([
+    ["RSA-1024", "too weak"],
+    ["RSA-2048", undefined],
+    ["P-256", undefined],
+    ["P-384", undefined],
+    ["P-521", undefined],
+    ["Ed25519", undefined],
+  ] as const)("of a key of %s: %s", async (key, problem) => {
+    expect(await problemOf({ key })).toBe(problem);
+  });
+
+  test("of a signature with SHA-1: too weak, also of an intermediate", async () => {
+    expect(await problemOf({ hash: "SHA-1" })).toBe("too weak");
+    const weak = await issueWith(issuer(), { hash: "SHA-1", subject: "CN=Weak", authority: true });
+    const leaf = await issueWith({ ...weak, subject: "CN=Weak" }, {});
+    expect(
+      findChain({ leaf: open(leaf), intermediates: [open(weak)], anchors: [open(root)] }),
+    ).toBeUndefined();
+  });
+
+  test.each([
+    ["RSASSA-PKCS1-v1_5", "SHA-1", true],
+    ["RSASSA-PKCS1-v1_5", "SHA-512", false],
+    ["RSA-PSS", "SHA-1", true],
+    ["RSA-PSS", "SHA-256", false],
+  ] as const)("of a signature by %s with %s: too weak is %s", async (name, hash, weak) => {
+    expect(isWeakCertificate(open({ cert: await selfSigned(name, hash) }))).toBe(weak);
+  });
+
+  // Nothing here makes such signatures: the name of the algorithm is written over.
+  test.each([
+    ["MD2", "02"],
+    ["MD5", "04"],
+    ["SHA-224", "0e"],
+  ])("of a signature with %s: too weak", async (_digest, last) => {
+    const { raw } = open({ cert: await selfSigned("RSASSA-PKCS1-v1_5", "SHA-256") });
+    const der = raw.toString("hex").replaceAll("2a864886f70d01010b", `2a864886f70d0101${last}`);
+    expect(der).not.toBe(raw.toString("hex"));
+    expect(isWeakCertificate(new X509Certificate(Buffer.from(der, "hex")))).toBe(true);
+  });
+
+  test("of an authority that a service is to trust: refused when its file is read", async () => {
+    const files = certificateFiles();
+    try {
+      const good = files.write("good.crt", root.cert);
+      const weak = files.write("weak.crt", root.cert + (await selfSigned("RSASSA-PKCS1-v1_5", "SHA-1")));
+      const development = { development: true };
+      expect((await readTrustAnchors(good, development)).certificates).toHaveLength(1);
+      await expect(readTrustAnchors(weak, development)).rejects.toThrow(/too weak \(CN=self\)/);
+    } finally {
+      files.remove();
+    }
   });
 });

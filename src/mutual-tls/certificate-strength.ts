@@ -1,0 +1,54 @@
+/** Whether a certificate's key and signature are strong enough to count: 112 bits of security and more (NIST SP 800-57). */
+import type { X509Certificate } from "node:crypto";
+import { signatureAlgorithmOf } from "./der.ts";
+
+const RSA_BITS_MIN = 2_048;
+/** P-256, P-384, P-521 as OpenSSL calls them; curves without a name are none of these. */
+const CURVES: ReadonlySet<string> = new Set(["prime256v1", "secp384r1", "secp521r1"]);
+/** SHA-256, SHA-384, SHA-512. */
+const DIGESTS: ReadonlySet<string> = new Set([
+  "2.16.840.1.101.3.4.2.1",
+  "2.16.840.1.101.3.4.2.2",
+  "2.16.840.1.101.3.4.2.3",
+]);
+/** RSA (PKCS #1 v1.5) and ECDSA, each with those digests, and Ed25519. */
+const SIGNATURES: ReadonlySet<string> = new Set([
+  "1.2.840.113549.1.1.11",
+  "1.2.840.113549.1.1.12",
+  "1.2.840.113549.1.1.13",
+  "1.2.840.10045.4.3.2",
+  "1.2.840.10045.4.3.3",
+  "1.2.840.10045.4.3.4",
+  "1.3.101.112",
+]);
+const RSASSA_PSS = "1.2.840.113549.1.1.10";
+
+function hasStrongKey({ publicKey }: X509Certificate): boolean {
+  const { modulusLength = 0, namedCurve = "" } = publicKey.asymmetricKeyDetails ?? {};
+  const type = publicKey.asymmetricKeyType;
+  return (
+    type === "ed25519" ||
+    ((type === "rsa" || type === "rsa-pss") && modulusLength >= RSA_BITS_MIN) ||
+    (type === "ec" && CURVES.has(namedCurve))
+  );
+}
+
+function hasStrongSignature({ raw }: X509Certificate): boolean {
+  const { oid, digests } = signatureAlgorithmOf(raw);
+  // RSASSA-PSS (RFC 4055 section 3.1): a digest that is left out is SHA-1. One is for the message, one for the mask.
+  return oid === RSASSA_PSS
+    ? digests.length === 2 && digests.every((digest) => DIGESTS.has(digest))
+    : SIGNATURES.has(oid);
+}
+
+/**
+ * Whether the certificate is too weak: RSA below 2,048 bits, a curve other than P-256, P-384, P-521 and Ed25519, or a
+ * signature over another digest than SHA-256, SHA-384 and SHA-512. What cannot be read is weak.
+ */
+export function isWeakCertificate(certificate: X509Certificate): boolean {
+  try {
+    return !hasStrongKey(certificate) || !hasStrongSignature(certificate);
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,86 @@
+/** Client certificates that are well formed, trusted, and too weak; and strong ones of every kind that counts. */
+import "reflect-metadata";
+import { createPrivateKey, KeyObject, type webcrypto } from "node:crypto";
+import {
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  X509CertificateGenerator,
+} from "@peculiar/x509";
+import type { KeyPair } from "../../src/mutual-tls/authority.ts";
+import { today } from "./certificates.ts";
+
+const EXPONENT = new Uint8Array([1, 0, 1]);
+const rsa = (modulusLength: number, name = "RSASSA-PKCS1-v1_5") => ({
+  name,
+  modulusLength,
+  publicExponent: EXPONENT,
+  hash: "SHA-256",
+});
+
+/** Keys by what they are called in the tests. */
+export const KEYS = {
+  "RSA-1024": rsa(1_024),
+  "RSA-2048": rsa(2_048),
+  "P-256": { name: "ECDSA", namedCurve: "P-256" },
+  "P-384": { name: "ECDSA", namedCurve: "P-384" },
+  "P-521": { name: "ECDSA", namedCurve: "P-521" },
+  Ed25519: { name: "Ed25519" },
+} as const;
+
+export interface WeakRequest {
+  readonly key?: keyof typeof KEYS;
+  /** Of the issuer's signature. */
+  readonly hash?: "SHA-1" | "SHA-256";
+  readonly subject?: string;
+  /** Whether it is an authority itself. */
+  readonly authority?: boolean;
+}
+
+/** A certificate of an authority whose key is P-256. */
+export async function issueWith(
+  issuer: KeyPair & { readonly subject: string },
+  { key = "P-256", hash = "SHA-256", subject = "CN=client", authority = false }: WeakRequest,
+): Promise<KeyPair> {
+  const keys = (await crypto.subtle.generateKey(KEYS[key], true, [
+    "sign",
+    "verify",
+  ])) as webcrypto.CryptoKeyPair;
+  const signingKey = await crypto.subtle.importKey(
+    "jwk",
+    createPrivateKey(issuer.key).export({ format: "jwk" }),
+    KEYS["P-256"],
+    true,
+    ["sign"],
+  );
+  const made = await X509CertificateGenerator.create({
+    subject,
+    issuer: issuer.subject,
+    ...today(),
+    signingAlgorithm: { name: "ECDSA", hash },
+    publicKey: keys.publicKey,
+    signingKey,
+    extensions: [
+      new BasicConstraintsExtension(authority, undefined, true),
+      ...(authority ? [] : [new ExtendedKeyUsageExtension([ExtendedKeyUsage.clientAuth])]),
+    ],
+  });
+  return {
+    key: KeyObject.from(keys.privateKey).export({ format: "pem", type: "pkcs8" }) as string,
+    cert: `${made.toString("pem")}\n`,
+  };
+}
+
+/** A certificate that an RSA key of 2,048 bits has signed for itself. */
+export async function selfSigned(name: "RSA-PSS" | "RSASSA-PKCS1-v1_5", hash: string): Promise<string> {
+  const algorithm = { ...rsa(2_048, name), hash };
+  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+  const made = await X509CertificateGenerator.createSelfSigned({
+    name: "CN=self",
+    keys,
+    ...today(),
+    signingAlgorithm: { name, hash, saltLength: 32 },
+    extensions: [new BasicConstraintsExtension(true, undefined, true)],
+  });
+  return `${made.toString("pem")}\n`;
+}
