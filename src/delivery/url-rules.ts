@@ -5,6 +5,7 @@
  */
 import { isIP } from "node:net";
 import { SignetError } from "../errors.ts";
+import { isValidALabel } from "./a-label.ts";
 
 /** What the settings allow beyond public https hosts. */
 export interface UrlRules {
@@ -29,6 +30,8 @@ const SHAPE =
   /^(?<scheme>https?):\/\/(?<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?<port>[1-9][0-9]{0,4}))?(?:[/?][^#\\]*)?$/i;
 const HOSTNAME =
   /^(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
+/** What parsers take for a part of an IPv4 address. */
+const NUMBER = /^(?:[0-9]+|0x[0-9a-f]*)$/;
 /** Names that only a private network answers for (RFC 6761, 6762, 7686, 8375, and what clusters use). */
 const PRIVATE_SUFFIX = /(?:^|\.)(?:localhost|local|internal|home\.arpa|svc|onion)$/;
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { "https:": 443, "http:": 80 };
@@ -73,6 +76,13 @@ function checkName(host: string, rules: UrlRules): void {
   if (!HOSTNAME.test(host)) {
     throw forbiddenUrl("The host is not a valid name; a dot at the end is not allowed.");
   }
+  const labels = host.split(".");
+  if (labels.some((label) => label.startsWith("xn--") && !isValidALabel(label))) {
+    throw forbiddenUrl("The host has a label that begins with xn-- and is not valid punycode.");
+  }
+  if (NUMBER.test(labels.at(-1) ?? "")) {
+    throw forbiddenUrl("The host ends in a number and is not an address.");
+  }
   if (!host.includes(".") || PRIVATE_SUFFIX.test(host)) {
     throw forbiddenUrl("The host is not a public name.");
   }
@@ -94,6 +104,11 @@ function checkPort(url: URL): number {
  */
 export function parseTargetUrl(raw: string, rules: UrlRules): TargetUrl {
   const { host, rawHost } = matchShape(raw, rules);
+  const literal = isIP(host) !== 0;
+  // Before the parser: what it makes of a name differs between versions of Node.
+  if (!literal) {
+    checkName(host, rules);
+  }
   if (!URL.canParse(raw)) {
     throw forbiddenUrl("The URL is not valid.");
   }
@@ -102,9 +117,7 @@ export function parseTargetUrl(raw: string, rules: UrlRules): TargetUrl {
   if (url.hostname !== rawHost) {
     throw forbiddenUrl("The host is not in its normal form.");
   }
-  const literal = isIP(host) !== 0;
-  if (!literal) {
-    checkName(host, rules);
-  }
+  // Newer parsers encode it, older ones do not.
+  url.pathname = url.pathname.replaceAll("^", "%5E");
   return { url, hostname: host, port: checkPort(url), literal };
 }
