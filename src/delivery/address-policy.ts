@@ -4,14 +4,12 @@
  * at registration, before each send and at each connect, with the address that is really connected to.
  */
 import { type AddressSet, type AddressWords, addressSet, addressWords } from "../address-set.ts";
+import type { OwnTargets } from "./own-listeners.ts";
 import type { TargetUrl } from "./url-rules.ts";
 import { forbiddenUrl, parseTargetUrl } from "./url-rules.ts";
 
 /** A host and a port that this service itself listens on. */
-interface OwnListener {
-  readonly host: string;
-  readonly port: number;
-}
+type OwnListener = OwnTargets["listeners"][number];
 
 /** Settings of the policy. */
 export interface AddressPolicyOptions {
@@ -26,6 +24,10 @@ export interface AddressPolicyOptions {
   readonly allowHttp: boolean;
   /** Host and port pairs that must not become a target whatever the ranges say. */
   readonly ownListeners: readonly OwnListener[];
+  /** Names of the deployment's own URLs: no targets at any port. */
+  readonly ownNames?: readonly string[];
+  /** The addresses that a wildcard listener answers at, besides loopback. */
+  readonly localAddresses?: OwnTargets["localAddresses"];
 }
 
 /** Where a connection is about to go, or went. */
@@ -110,15 +112,30 @@ const OPENABLE_IPV6 = [
 
 const LOOPBACK_SET = addressSet(LOOPBACK);
 
-/** A listener that answers on loopback: every spelling of loopback, and the wildcards, are the same to it. */
-function isLocal(host: string): boolean {
-  return host === "localhost" || host === "0.0.0.0" || host === "::" || LOOPBACK_SET.has(host);
+function isWildcard(host: string): boolean {
+  return host === "0.0.0.0" || host === "::";
 }
 
-function isOwn(listeners: readonly OwnListener[], host: string, port: number): boolean {
-  return listeners.some((listener) => {
+/** A listener that answers on loopback: every spelling of loopback, and the wildcards, are the same to it. */
+function isLocal(host: string): boolean {
+  return host === "localhost" || isWildcard(host) || LOOPBACK_SET.has(host);
+}
+
+function isOwn(
+  { ownListeners, localAddresses }: Pick<AddressPolicyOptions, "localAddresses" | "ownListeners">,
+  host: string,
+  port: number,
+): boolean {
+  return ownListeners.some((listener) => {
+    if (listener.port !== port) {
+      return false;
+    }
     const own = listener.host.toLowerCase().replace(/^\[|\]$/g, "");
-    return listener.port === port && (own === host || (isLocal(own) && isLocal(host)));
+    return (
+      own === host ||
+      (isLocal(own) && isLocal(host)) ||
+      (isWildcard(own) && localAddresses?.().includes(host) === true)
+    );
   });
 }
 
@@ -145,7 +162,8 @@ function allowedTargets(cidrs: readonly string[]): AddressSet {
  * @throws TypeError for a malformed range
  */
 export function createAddressPolicy(options: AddressPolicyOptions): AddressPolicy {
-  const { allowHttp, ownListeners } = options;
+  const { allowHttp } = options;
+  const ownNames = new Set(options.ownNames);
   const allowed = allowedTargets(options.allowedCidrs);
   const denied = addressSet(options.deniedCidrs ?? []);
   const special = addressSet([...DENIED_IPV4, ...DENIED_IPV6]);
@@ -167,7 +185,11 @@ export function createAddressPolicy(options: AddressPolicyOptions): AddressPolic
     const target = parseTargetUrl(raw, rules);
     const { hostname, port, literal } = target;
     // Public services are named; a literal is allowed only where the operator opened its range.
-    if ((literal && !(allowed.has(hostname) && allows(hostname))) || isOwn(ownListeners, hostname, port)) {
+    if (
+      (literal && !(allowed.has(hostname) && allows(hostname))) ||
+      ownNames.has(hostname) ||
+      isOwn(options, hostname, port)
+    ) {
       throw forbiddenUrl("The host and port are not an allowed target.");
     }
     return target;
@@ -181,7 +203,7 @@ export function createAddressPolicy(options: AddressPolicyOptions): AddressPolic
       if (hostname === "localhost" && !LOOPBACK_SET.has(address)) {
         return false;
       }
-      return allows(address) && !isOwn(ownListeners, address, port);
+      return allows(address) && !isOwn(options, address, port);
     },
   };
 }
@@ -196,12 +218,14 @@ interface PolicySettings {
 /** The one policy of a deployment: the api asks it at registration, the worker at each ping and delivery. */
 export function configuredPolicy(
   config: PolicySettings,
-  ownListeners: AddressPolicyOptions["ownListeners"],
+  { listeners, urls, localAddresses }: OwnTargets,
 ): AddressPolicy {
   return createAddressPolicy({
     allowedCidrs: config.allowedTargetCidrs,
     deniedCidrs: config.deniedTargetCidrs,
     allowHttp: config.allowHttpTargets,
-    ownListeners,
+    ownListeners: listeners,
+    ownNames: urls.map(({ host }) => host),
+    localAddresses,
   });
 }

@@ -43,7 +43,7 @@ import { createHostResolver } from "./http-resolver.ts";
 import { createHttpSender, type HttpSender } from "./http-sender.ts";
 import { createSecretOpener, type OpenSecrets } from "./open-secrets.ts";
 import { createReceiverAccess, type ReceiverAccess } from "./receiver-access.ts";
-import { ownListeners } from "./own-listeners.ts";
+import { createOwnAddresses, ownTargets } from "./own-listeners.ts";
 import { createRecorder } from "./recorder.ts";
 import { createSigner, type Signer } from "./signer.ts";
 import { loadTargetAuthorities } from "./target-authorities.ts";
@@ -90,11 +90,16 @@ function createHttp({ config, clock, log }: EngineOptions): HttpSender {
       "everything to receivers leaves through the proxy: which addresses it connects to is the proxy's to check",
     );
   }
+  const own = ownTargets(config);
+  // Names of /etc/hosts are for trying things out on one machine.
+  const resolver = createHostResolver({ hostsFile: config.development });
   return createHttpSender({
-    policy: configuredPolicy(config, ownListeners(config)),
+    policy: configuredPolicy(config, own),
     clock,
-    // Names of /etc/hosts are for trying things out on one machine.
-    resolver: createHostResolver({ hostsFile: config.development }),
+    resolver,
+    ...(config.ownAddressesShared === "true"
+      ? undefined
+      : { isOwnAddress: createOwnAddresses(own.urls, { resolve: resolver, clock }) }),
     proxy: proxy ?? null,
     ...(targetCaFile === undefined
       ? undefined

@@ -15,6 +15,8 @@ import { ConnectFailure, encrypt, ignoreError, type Origin } from "./http-tls.ts
 export interface ConnectDependencies {
   readonly policy: AddressPolicy;
   readonly resolve: HostResolver;
+  /** Whether one of our own URLs is at this address and port. */
+  readonly isOwnAddress?: (address: string, port: number) => Promise<boolean>;
   readonly secureContext: SecureContext;
   /** Resolves and connects in our place; the addresses are its to check then. */
   readonly proxy: OutboundProxy | null;
@@ -42,6 +44,11 @@ async function allowedAddresses(
   }
   // One address of ours in the answer condemns all: whoever put it there controls the others as well.
   if (!addresses.every((address) => dependencies.policy.allowsConnection({ hostname, address, port }))) {
+    throw new ConnectFailure("refused");
+  }
+  const { isOwnAddress } = dependencies;
+  const own = addresses.map(async (address) => (await isOwnAddress?.(address, port)) === true);
+  if ((await Promise.all(own)).includes(true)) {
     throw new ConnectFailure("refused");
   }
   return addresses.slice(0, MAX_ADDRESSES);

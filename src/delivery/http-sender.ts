@@ -27,6 +27,7 @@ import type { Connection, ConnectionStatistics, Connections } from "./http-conne
 import { createConnections } from "./http-connections.ts";
 import type { ExchangeEnd } from "./http-exchange.ts";
 import { Exchange } from "./http-exchange.ts";
+import type { ConnectDependencies } from "./http-connect.ts";
 import type { HostResolver } from "./http-resolver.ts";
 import { createHostResolver } from "./http-resolver.ts";
 import { KEPT_BODY_BYTES, responseText, retryAfterMs } from "./http-response.ts";
@@ -95,6 +96,8 @@ export interface HttpSenderOptions {
   readonly policy: AddressPolicy;
   readonly clock: Clock;
   readonly resolver?: HostResolver;
+  /** Whether an address and port are those of our own URLs; none are unless given. */
+  readonly isOwnAddress?: ConnectDependencies["isOwnAddress"];
   /** Certificate authorities (PEM) that receivers' certificates are checked against instead of the public ones. */
   readonly certificateAuthorities?: readonly string[];
   /** Such as are trusted beside the public ones. */
@@ -174,6 +177,7 @@ function openConnections(options: HttpSenderOptions): Connections {
     {
       policy: options.policy,
       resolve: options.resolver ?? createHostResolver(),
+      ...(options.isOwnAddress === undefined ? undefined : { isOwnAddress: options.isOwnAddress }),
       secureContext: createSecureContext(trusted(options)),
       proxy: options.proxy ?? null,
     },

@@ -12,7 +12,7 @@ import { DeliveryService } from "../delivery/delivery-service.ts";
 import { DeliveryStreams } from "../delivery/delivery-streams.ts";
 import { EventService } from "../delivery/event-service.ts";
 import { createIngest } from "../delivery/ingest.ts";
-import { ownListeners } from "../delivery/own-listeners.ts";
+import { ownTargets } from "../delivery/own-listeners.ts";
 import { createPlatformPublishingAudit } from "../delivery/platform-publishing.ts";
 import { Releaser } from "../delivery/release.ts";
 import type { Clock } from "../domain/clock.ts";
@@ -40,7 +40,7 @@ export interface WebhookParts {
 
 export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
   const { config, pools, keyring, pepper, temporal, tenantLimits, clock, log } = parts;
-  const policy = configuredPolicy(config, ownListeners(config));
+  const policy = configuredPolicy(config, ownTargets(config));
   const endpoints = new EndpointService({
     pool: pools.api,
     keyring,

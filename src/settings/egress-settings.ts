@@ -62,6 +62,12 @@ export const EGRESS_SETTINGS = {
     "",
     "further ranges that endpoints must not live in, for instance your own public addresses; they win over those allowed",
   ),
+  ownAddressesShared: setting(
+    "SIGNET_OWN_ADDRESSES_SHARED",
+    oneOf("true", "false"),
+    "false",
+    "`true` where a CDN or an ingress serves receivers at the addresses of SIGNET_PUBLIC_URL: then our own URLs are refused by name only",
+  ),
   targetCaFile: setting(
     "SIGNET_TARGET_CA_FILE",
     resolve,

@@ -1,7 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
 import type { AddressPolicy } from "../../../src/delivery/address-policy.ts";
 import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
 import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import { createOwnAddresses } from "../../../src/delivery/own-listeners.ts";
+import { eventually } from "../../support/eventually.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import vectors from "../../support/vectors/targets.json" with { type: "json" };
@@ -127,6 +129,59 @@ describe("a target that the policy refuses", () => {
     });
     expect(receiver.connections).toBe(0);
   });
+});
+
+describe("a name of somebody's own that leads to one of our URLs", () => {
+  const urls = (port: number) => [{ host: "signet.example.com", port }];
+  const senderBeside = (answers: () => Promise<readonly string[]>) => {
+    const clock = { now: () => performance.timeOrigin + performance.now() };
+    const sender = createTestSender({
+      policy: developmentPolicy,
+      resolver: async (name) => (name === "signet.example.com" ? await answers() : ["127.0.0.1"]),
+      isOwnAddress: createOwnAddresses(urls(receiver.port), { resolve: answers, clock }),
+    });
+    senders.push(sender);
+    return sender;
+  };
+
+  it("is refused at the address and port of that URL, before a packet leaves", async () => {
+    const sender = senderBeside(async () => await Promise.resolve(["127.0.0.9", "127.0.0.1"]));
+    const url = `http://hooks.example.com:${receiver.port}/`;
+    expect(await sender.send(requestTo(url))).toMatchObject({ status: null, error: "refused" });
+    expect(receiver.connections).toBe(0);
+  });
+
+  it("is no reason to refuse what is at other addresses, nor while our own name leads nowhere", async () => {
+    const url = `http://hooks.example.com:${receiver.port}/`;
+    const elsewhere = senderBeside(async () => await Promise.resolve(["192.0.2.1"]));
+    expect(await elsewhere.send(requestTo(url))).toMatchObject({ status: 200 });
+    const nowhere = senderBeside(async () => await Promise.reject(new Error("no such name")));
+    expect(await nowhere.send(requestTo(url))).toMatchObject({ status: 200 });
+  });
+});
+
+test("the addresses of our own names are looked up again, and kept while they cannot be", async () => {
+  let now = 0;
+  let answer: () => Promise<readonly string[]> = async () => await Promise.resolve(["192.0.2.1"]);
+  let asked = 0;
+  const isOwn = createOwnAddresses([{ host: "signet.example.com", port: 443 }], {
+    clock: { now: () => now },
+    resolve: async () => {
+      asked += 1;
+      return await answer();
+    },
+  });
+  expect(await isOwn("192.0.2.1", 443)).toBe(true);
+  expect(await isOwn("192.0.2.1", 8_443)).toBe(false);
+  expect(await isOwn("192.0.2.2", 443)).toBe(false);
+  expect(asked).toBe(1);
+  answer = async () => await Promise.reject(new Error("away"));
+  now += 31_000;
+  expect(await isOwn("192.0.2.1", 443)).toBe(true);
+  answer = async () => await Promise.resolve(["192.0.2.2"]);
+  now += 31_000;
+  await eventually(async () => await isOwn("192.0.2.2", 443), "the new address");
+  expect(await isOwn("192.0.2.1", 443)).toBe(false);
 });
 
 describe("a target that the policy allows", () => {

@@ -1,3 +1,4 @@
+import { networkInterfaces } from "node:os";
 import { expect, test } from "vitest";
 import {
   ConfigError,
@@ -8,7 +9,7 @@ import {
 } from "../../../src/config.ts";
 import { configuredPolicy } from "../../../src/delivery/address-policy.ts";
 import { RETRY_WINDOW_MS } from "../../../src/domain/retry-schedule.ts";
-import { ownListeners } from "../../../src/delivery/own-listeners.ts";
+import { ownTargets } from "../../../src/delivery/own-listeners.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
 const PRODUCTION = {
@@ -42,7 +43,7 @@ test("development needs no setting at all", () => {
 test("what development brings along listens for nobody's deliveries either", () => {
   const moved = { SIGNET_EMBEDDED_TEMPORAL_UI_PORT: "18233" };
   const config = loadConfig({ SIGNET_ENV: "development", ...moved });
-  const policy = configuredPolicy(config, ownListeners(config));
+  const policy = configuredPolicy(config, ownTargets(config));
   for (const [port, what] of [
     [8080, "the api"],
     [8081, "the operators' API"],
@@ -54,7 +55,43 @@ test("what development brings along listens for nobody's deliveries either", () 
   }
   expect(policy.checkUrl("http://127.0.0.1:8233/").port).toBe("8233");
   const elsewhere = loadConfig({ ...PRODUCTION, SIGNET_ALLOWED_TARGET_CIDRS: "127.0.0.0/8" });
-  expect(ownListeners(elsewhere)).toHaveLength(4);
+  expect(ownTargets(elsewhere).listeners).toHaveLength(4);
+});
+
+test("no URL of the deployment is a target by its name, at any port", () => {
+  const config = loadConfig({
+    ...PRODUCTION,
+    SIGNET_PUBLIC_URL: "https://signet.example.com",
+    SIGNET_PORTAL_URL: "https://portal.example.com",
+    SIGNET_MTLS_URL: "https://mtls.example.com:8443",
+    SIGNET_ADMIN_URL: "https://admin.example.com:8081",
+  });
+  const policy = configuredPolicy(config, ownTargets(config));
+  for (const host of ["signet", "portal", "mtls", "admin"]) {
+    for (const rest of ["/v1/events", ":8443/", ":8081/admin/v1/tenants"]) {
+      const target = `https://${host}.example.com${rest}`;
+      expect(() => policy.checkUrl(target), target).toThrow("not an allowed target");
+    }
+  }
+  expect(policy.checkUrl("https://hooks.signet.example.com/").hostname).toBe("hooks.signet.example.com");
+});
+
+test("a listener on a wildcard is no target at any address of this machine, whatever range is open", () => {
+  const [address] = Object.values(networkInterfaces())
+    .flatMap((found) => found ?? [])
+    .filter(({ family, internal }) => family === "IPv4" && !internal)
+    .map((found) => found.address);
+  const own = { ...ownTargets(loadConfig({ ...PRODUCTION, SIGNET_ADMIN_LISTEN: "0.0.0.0:8081" })) };
+  // A machine without a network has no such address: then one is made up.
+  const local = address ?? "10.0.0.5";
+  if (address === undefined) {
+    Object.assign(own, { localAddresses: () => [local] });
+  }
+  const config = { allowedTargetCidrs: [`${local}/32`], deniedTargetCidrs: [], allowHttpTargets: false };
+  const policy = configuredPolicy(config, own);
+  expect(() => policy.checkUrl(`https://${local}:8081/`)).toThrow("not an allowed target");
+  expect(policy.allowsConnection({ hostname: "a.example", address: local, port: 8081 })).toBe(false);
+  expect(policy.checkUrl(`https://${local}:9999/`).port).toBe("9999");
 });
 
 test("production is the default, and boots with what it must have", () => {
