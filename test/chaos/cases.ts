@@ -1,42 +1,56 @@
 /** What goes wrong in the middle of the events, and what must come of it. */
-import type { Behaviour } from "../bench/load/behaviour.ts";
+import type { Settings, Shape } from "../bench/environment/signet.ts";
+import { namespaceMissing, postgresOlder, temporalDeleted, temporalOlder } from "./copies.ts";
+import { apiDescriptorsTaken, diskFull, supervised } from "./exhaustion.ts";
+import { type Fault, kill, stop, type VictimName } from "./faults.ts";
+import type { CaseOutcome } from "./result.ts";
+import { type FaultCase, runCase } from "./run-case.ts";
+import { backlog } from "./scenarios/backlog.ts";
+import { hangingNeighbour, registrations } from "./scenarios/neighbours.ts";
+import { rollingRestart } from "./scenarios/rolling-restart.ts";
+import { soak } from "./scenarios/soak.ts";
+import { type HostileEndpoint, type Length, sizeOf } from "./traffic.ts";
+import type { Scene } from "./trial.ts";
+import type { SmallDisk } from "./small-disk.ts";
 
-export type VictimName = "api" | "worker" | "temporal" | "postgres";
+/** What a case has to itself. */
+export interface Setting {
+  readonly shape?: Shape;
+  readonly settings?: Settings;
+  /** What is on a disk that can be filled. */
+  readonly smallDisk?: "postgres" | "log";
+}
 
-/** A fault of ours, in the middle of publishing. */
-export type Fault =
-  /** SIGKILL; started again a second later. */
-  | { readonly kind: "kill"; readonly victim: VictimName }
-  /** SIGSTOP for a while. */
-  | { readonly kind: "stop"; readonly victim: "api" | "worker" };
-
-/** An endpoint with bad manners. */
-export interface HostileEndpoint {
-  readonly behaviour: Behaviour;
-  /** Requests that each of its events takes when nothing else goes wrong. */
-  readonly requests: number;
+/** A scene with what {@link Setting} asked for. */
+export interface SetScene extends Scene {
+  readonly disk: SmallDisk | undefined;
+  /** Of a soak. */
+  readonly minutes: number;
 }
 
 export interface ChaosCase {
   readonly name: string;
   readonly about: string;
-  readonly pace: "steady" | "saturation";
-  readonly faults: readonly Fault[];
-  readonly hostile: readonly HostileEndpoint[];
-  /** Within so many seconds of a restart deliveries flow again. */
-  readonly flowSeconds: number;
+  readonly setting?: Setting;
+  run(scene: SetScene): Promise<CaseOutcome>;
 }
 
-/** Svix took 45 s, Outpost up to 6 s, Convoy 100 s. */
-const OWN_FLOW_SECONDS = 10;
-const TEMPORAL_FLOW_SECONDS = 45;
+/** How soon deliveries flow again after what failed is back (docs/guarantees.md). */
+const FLOW_SECONDS = 10;
+/** The same where another process of its kind goes on. */
+const OTHERS_FLOW_SECONDS = 5;
+/** Workflows that are gone are missed within a minute. */
+const MISSED_SECONDS = 60;
+const DRAINED_SECONDS = 180;
+
+const TWO: Setting = { shape: { apis: 2, workers: 2 } };
 
 /** Resets, hangs, answers just within and just beyond the sender's limit of 10 s. */
 const HOSTILE: readonly HostileEndpoint[] = [
-  { behaviour: { kind: "reset", attempts: 1 }, requests: 2 },
-  { behaviour: { kind: "hang", attempts: 1 }, requests: 2 },
-  { behaviour: { kind: "delay", ms: 9_900 }, requests: 1 },
-  { behaviour: { kind: "delay", ms: 10_100, attempts: 1 }, requests: 2 },
+  { behaviour: { kind: "reset", attempts: 1 }, punctual: false },
+  { behaviour: { kind: "hang", attempts: 1 }, punctual: false },
+  { behaviour: { kind: "delay", ms: 9_900 }, punctual: true },
+  { behaviour: { kind: "delay", ms: 10_100, attempts: 1 }, punctual: false },
 ];
 
 const PACES = ["steady", "saturation"] as const;
@@ -50,54 +64,217 @@ const VICTIMS: readonly (readonly [VictimName, string])[] = [
   ["postgres", "PostgreSQL"],
 ];
 
+interface FaultSpec extends Partial<FaultCase> {
+  readonly name: string;
+  readonly about: string;
+  readonly setting?: Setting;
+  readonly length?: Length;
+}
+
+/** A case at a steady pace whose faults pass, unless it says otherwise. */
+function faultCase({ name, about, setting, length = "short", ...own }: FaultSpec): ChaosCase {
+  const chaos: FaultCase = { pace: "steady", hostile: [], faults: [], flowSeconds: FLOW_SECONDS, ...own };
+  return {
+    name,
+    about,
+    ...(setting === undefined ? {} : { setting }),
+    run: async (scene) => await runCase(scene, chaos, sizeOf(length, scene.quick)),
+  };
+}
+
 function kills(): ChaosCase[] {
   return VICTIMS.flatMap(([victim, words]) =>
-    PACES.map((pace) => ({
-      name: `kill-${victim}-${PACE_NAMES[pace]}`,
-      about: `kill -9 of ${words} ${PACE_WORDS[pace]}, started again after 1 s`,
-      pace,
-      faults: [{ kind: "kill" as const, victim }],
-      hostile: [],
-      flowSeconds: victim === "temporal" ? TEMPORAL_FLOW_SECONDS : OWN_FLOW_SECONDS,
-    })),
+    PACES.map((pace) =>
+      faultCase({
+        name: `kill-${victim}-${PACE_NAMES[pace]}`,
+        about: `kill -9 of ${words} ${PACE_WORDS[pace]}, started again after 1 s`,
+        pace,
+        faults: [kill(victim)],
+      }),
+    ),
   );
 }
 
 function stops(): ChaosCase[] {
-  return (["worker", "api"] as const).flatMap((victim) =>
-    PACES.map((pace) => ({
-      name: `stop-${victim}-${PACE_NAMES[pace]}`,
-      about: `SIGSTOP of the ${victim} for 15 s ${PACE_WORDS[pace]}`,
-      pace,
-      faults: [{ kind: "stop" as const, victim }],
-      hostile: [],
-      flowSeconds: OWN_FLOW_SECONDS,
-    })),
+  return VICTIMS.flatMap(([victim, words]) =>
+    PACES.map((pace) =>
+      faultCase({
+        name: `stop-${victim}-${PACE_NAMES[pace]}`,
+        about: `SIGSTOP of ${words} for 15 s ${PACE_WORDS[pace]}`,
+        pace,
+        faults: [stop(victim)],
+      }),
+    ),
   );
 }
 
 function receivers(): ChaosCase[] {
-  return PACES.map((pace) => ({
-    name: `receivers-${PACE_NAMES[pace]}`,
-    about: `receivers that reset, hang, answer after 9.9 s and after 10.1 s beside healthy ones, ${PACE_WORDS[pace]}`,
-    pace,
-    faults: [],
-    hostile: HOSTILE,
-    flowSeconds: OWN_FLOW_SECONDS,
-  }));
+  return PACES.map((pace) =>
+    faultCase({
+      name: `receivers-${PACE_NAMES[pace]}`,
+      about: `receivers that reset, hang, answer after 9.9 s and after 10.1 s beside healthy ones, ${PACE_WORDS[pace]}`,
+      pace,
+      hostile: HOSTILE,
+    }),
+  );
 }
 
-export const CASES: readonly ChaosCase[] = [...kills(), ...stops(), ...receivers()];
+/** All at once; and single ones where another of their kind goes on. */
+function together(): ChaosCase[] {
+  return [
+    faultCase({ name: "kill-all", about: "kill -9 of every process at once", faults: [kill("all")] }),
+    faultCase({ name: "stop-all", about: "SIGSTOP of every process at once", faults: [stop("all")] }),
+    ...(["worker", "api"] as const).flatMap((victim) =>
+      ([kill, stop] as const).map((act) =>
+        faultCase({
+          name: `two-${act.name}-${victim}`,
+          about: `${act === kill ? "kill -9" : "SIGSTOP"} of one ${victim} of two`,
+          faults: [act(victim)],
+          setting: TWO,
+          flowSeconds: OTHERS_FLOW_SECONDS,
+          // Events go to the first api: while it is away nothing is accepted.
+          ...(victim === "worker" ? { gapSeconds: OTHERS_FLOW_SECONDS } : {}),
+        }),
+      ),
+    ),
+    ...([kill, stop] as const).map((act) =>
+      faultCase({
+        name: `two-${act.name}-all`,
+        about: `${act === kill ? "kill -9" : "SIGSTOP"} of every process at once, two apis and two workers`,
+        faults: [act("all")],
+        setting: TWO,
+      }),
+    ),
+  ];
+}
 
-/** What `npm test` runs. */
-export const SHORT_CASE: ChaosCase = {
-  name: "short",
-  about: "kill -9 of the worker, then of PostgreSQL, with hostile receivers",
+/** Data that are lost, or older than the rest. */
+function copies(): ChaosCase[] {
+  const lost = { length: "long", flowSeconds: MISSED_SECONDS, drainedSeconds: DRAINED_SECONDS } as const;
+  return [
+    faultCase({
+      ...lost,
+      name: "temporal-deleted",
+      about: "Temporal's databases are deleted; it starts with empty ones",
+      faults: [temporalDeleted],
+    }),
+    faultCase({
+      ...lost,
+      name: "temporal-older",
+      about: "Temporal is put back to a backup one minute older than PostgreSQL",
+      faults: [temporalOlder],
+    }),
+    faultCase({
+      ...lost,
+      name: "namespace-missing",
+      about: "Temporal's namespace is deleted, and made again after 40 s",
+      faults: [namespaceMissing],
+    }),
+    faultCase({
+      ...lost,
+      name: "postgres-older",
+      about: "PostgreSQL is put back to a backup one minute older than Temporal; publishers publish again",
+      faults: [postgresOlder],
+    }),
+  ];
+}
+
+/** A fault on the disk that the case has to itself. */
+function onSmallDisk(name: string, under: "postgres" | "log", about: string): ChaosCase {
+  return {
+    name,
+    about,
+    setting: { smallDisk: under, settings: under === "log" ? { SIGNET_LOG_LEVEL: "debug" } : {} },
+    run: async (scene) => {
+      const fault: Fault = diskFull(() => {
+        if (scene.disk === undefined) {
+          throw new Error("this case needs a disk of its own");
+        }
+        return scene.disk;
+      }, under);
+      const chaos: FaultCase = { pace: "steady", hostile: [], faults: [fault], flowSeconds: FLOW_SECONDS };
+      return await runCase(scene, chaos, sizeOf("long", scene.quick));
+    },
+  };
+}
+
+const LARGE_BYTES = 200_000;
+
+function exhausted(): ChaosCase[] {
+  return [
+    onSmallDisk("disk-full-postgres", "postgres", "the disk under PostgreSQL is full for 40 s"),
+    onSmallDisk("disk-full-log", "log", "the disk under the processes' logs is full for 40 s"),
+    faultCase({
+      name: "descriptors-api",
+      about: "400 idle connections take the 256 descriptors of the api",
+      setting: { shape: { api: { descriptors: 256 } } },
+      faults: [apiDescriptorsTaken],
+    }),
+    faultCase({
+      name: "descriptors-worker",
+      about: "a worker of 96 descriptors, receivers that take 2 s, at saturation",
+      setting: { shape: { worker: { descriptors: 96 } } },
+      pace: "saturation",
+      manners: { kind: "delay", ms: 2_000 },
+      faults: [supervised],
+    }),
+    ...(["api", "worker"] as const).map((victim) =>
+      faultCase({
+        name: `memory-${victim}`,
+        about: `a heap of ${victim === "api" ? 64 : 80} MiB for the ${victim}, events of 200 kB at saturation`,
+        setting: { shape: { [victim]: { node: [`--max-old-space-size=${victim === "api" ? 64 : 80}`] } } },
+        pace: "saturation",
+        payloadBytes: LARGE_BYTES,
+        faults: [supervised],
+      }),
+    ),
+  ];
+}
+
+const SCENARIOS: readonly ChaosCase[] = [
+  {
+    name: "rolling-restart",
+    about: "two apis behind a balancer and two workers end by SIGTERM one after the other, twice, at 60/s",
+    setting: TWO,
+    run: rollingRestart,
+  },
+  {
+    name: "backlog",
+    about: "50,000 events while every receiver is down, then all are up",
+    run: backlog,
+  },
+  {
+    name: "hanging-neighbour",
+    about: "1,000 endpoints of one tenant hang, beside a healthy tenant and one whose first attempts fail",
+    run: hangingNeighbour,
+  },
+  {
+    name: "registrations",
+    about: "two tenants register 50 silent endpoints each while a third verifies its own",
+    run: registrations,
+  },
+  {
+    name: "soak",
+    about:
+      "60 minutes (--minutes) at 30/s, three in ten attempts fail: memory, descriptors, bytes per delivery",
+    run: soak,
+  },
+];
+
+export const CASES: readonly ChaosCase[] = [
+  ...kills(),
+  ...stops(),
+  ...receivers(),
+  ...together(),
+  ...copies(),
+  ...exhausted(),
+  ...SCENARIOS,
+];
+
+/** What `npm test` runs: kill -9 of the worker, then of PostgreSQL, with hostile receivers. */
+export const SHORT_CASE: FaultCase = {
   pace: "steady",
-  faults: [
-    { kind: "kill", victim: "worker" },
-    { kind: "kill", victim: "postgres" },
-  ],
+  faults: [kill("worker"), kill("postgres")],
   hostile: HOSTILE,
-  flowSeconds: OWN_FLOW_SECONDS,
+  flowSeconds: FLOW_SECONDS,
 };

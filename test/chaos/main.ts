@@ -1,4 +1,5 @@
-/** `npm run test:chaos`: kills and stops the service's processes in the middle of events. docs/benchmarks.md says how. */
+/** `npm run test:chaos`: breaks what the service stands on in the middle of events. docs/benchmarks.md says how. */
+import { join } from "node:path";
 import {
   type CommonOptions,
   describeCommit,
@@ -11,44 +12,106 @@ import {
   withTimeout,
   writeJson,
 } from "../bench/command-line.ts";
-import { startStack } from "../bench/environment/stack.ts";
+import { startPostgres } from "../bench/environment/postgres.ts";
+import { type Stack, startStack } from "../bench/environment/stack.ts";
 import { World } from "../bench/environment/world.ts";
 import { LoadGenerator } from "../bench/load/load-generator.ts";
 import { describeMachine } from "../bench/report/machine.ts";
 import { type ChaosCase, CASES } from "./cases.ts";
-import { type CaseResult, resultLine } from "./result.ts";
-import { runCase, type Scene } from "./run-case.ts";
-import { FULL, QUICK } from "./traffic.ts";
+import { type CaseResult, describeResult, problemsOf, resultLines } from "./result.ts";
+import { mountSmallDisk } from "./small-disk.ts";
 
 const USAGE = `npm run test:chaos -- [options]
 
   --only NAMES        cases by name or beginning of a name, comma-separated (--list shows them)
-  --quick             a fifth of the events, and stops of 6 s instead of 15 s
+  --quick             a fifth of the events, shorter outages
+  --minutes N         how long the soak lasts (default 60)
   --list              names the cases and ends
   --out FILE          where the JSON goes (default bench-results/chaos-<time>.json)
   --postgres KIND     system (Debian's packages, where installed; default) or embedded
   --no-build          takes dist/ as it is
 `;
-const CASE_TIMEOUT_MS = 8 * 60_000;
+const CASE_TIMEOUT_MS = 12 * 60_000;
+const MINUTE_MS = 60_000;
+const SOAK_MINUTES = 60;
+/** A cluster, its write-ahead log, and room for some thousand events. */
+const POSTGRES_DISK_MIB = 320;
+const LOG_DISK_MIB = 4;
+const SMALL_POSTGRES = {
+  shared_buffers: "64MB",
+  min_wal_size: "32MB",
+  max_wal_size: "64MB",
+  wal_keep_size: "0",
+};
+
+interface ChaosOptions extends CommonOptions {
+  readonly minutes: number;
+}
+
+interface Common {
+  readonly stack: Stack;
+  readonly load: LoadGenerator;
+  readonly options: ChaosOptions;
+}
+
+function parse(args: readonly string[]): ChaosOptions {
+  const { common, values } = parseCommandLine(args, { minutes: { type: "string" } });
+  const minutes = Number(values.minutes ?? SOAK_MINUTES);
+  if (!(minutes > 0)) {
+    throw new Error("--minutes must be a number above 0");
+  }
+  return { ...common, minutes };
+}
 
 /** A world of its own for each case: what one leaves behind is no other's. */
-async function runAlone(
-  scene: Omit<Scene, "world">,
-  chaos: ChaosCase,
-  { quick }: CommonOptions,
-): Promise<CaseResult> {
-  const { stack, load } = scene;
-  const world = await World.create({ name: chaos.name, stack, load, raised: {}, profiles: undefined });
+async function runAlone(common: Common, chaos: ChaosCase): Promise<CaseResult> {
+  const { stack, load, options } = common;
+  const { smallDisk, shape = {}, settings = {} } = chaos.setting ?? {};
+  const began = performance.now();
+  const seconds = (): number => (performance.now() - began) / 1_000;
+  const directory = join(stack.directory, `disk-${chaos.name}`);
+  const disk =
+    smallDisk === undefined
+      ? undefined
+      : await mountSmallDisk(
+          directory,
+          smallDisk === "postgres" ? POSTGRES_DISK_MIB : LOG_DISK_MIB,
+          stack.janitor,
+        );
+  if (smallDisk !== undefined && disk === undefined) {
+    return describeResult(chaos, { skipped: "nothing can be mounted here" }, seconds());
+  }
+  const { janitor } = stack;
+  const postgres =
+    smallDisk === "postgres"
+      ? await startPostgres({ directory, janitor, kind: options.postgres, log, settings: SMALL_POSTGRES })
+      : stack.postgres;
+  const own = { ...stack, postgres };
+  const world = await World.create({
+    name: chaos.name,
+    stack: own,
+    load,
+    raised: {},
+    profiles: undefined,
+    shape: { ...shape, ...(smallDisk === "log" ? { logs: directory } : {}) },
+  });
   try {
-    await world.run({});
-    const result = runCase({ ...scene, world }, chaos, quick ? QUICK : FULL);
-    return await withTimeout(result, chaos.name, CASE_TIMEOUT_MS);
+    await world.run(settings);
+    const { quick, minutes } = options;
+    const outcome = chaos.run({ stack: own, world, load, quick, disk, minutes });
+    const patience = CASE_TIMEOUT_MS + minutes * MINUTE_MS;
+    return describeResult(chaos, await withTimeout(outcome, chaos.name, patience), seconds());
   } finally {
+    await disk?.free();
     await world.drop();
+    if (postgres !== stack.postgres) {
+      await postgres.stop();
+    }
+    await disk?.unmount();
   }
 }
 
-async function run(chosen: readonly ChaosCase[], options: CommonOptions): Promise<number> {
+async function run(chosen: readonly ChaosCase[], options: ChaosOptions): Promise<number> {
   const startedAt = new Date();
   const out = outputPath(options, startedAt, "chaos-");
   const stack = await startStack({ postgres: options.postgres, pruneIndexes: true, log });
@@ -58,12 +121,12 @@ async function run(chosen: readonly ChaosCase[], options: CommonOptions): Promis
   try {
     const results: CaseResult[] = [];
     const failures = await runEach(chosen, async (chaos) => {
-      const result = await runAlone({ stack, load }, chaos, options);
+      const result = await runAlone({ stack, load, options }, chaos);
       results.push(result);
-      log(resultLine(result));
+      resultLines(result).forEach(log);
     });
     await writeJson(out, {
-      format: 1,
+      format: 2,
       started_at: startedAt.toISOString(),
       ended_at: new Date().toISOString(),
       commit: describeCommit(),
@@ -72,7 +135,7 @@ async function run(chosen: readonly ChaosCase[], options: CommonOptions): Promis
       cases: results,
       failures,
     });
-    const broken = results.filter(({ problems }) => problems.length > 0).length;
+    const broken = results.filter((result) => problemsOf(result).length > 0).length;
     const failed = Object.keys(failures).length;
     log(`${results.length - broken} of ${results.length + failed} cases held; written to ${out}`);
     return broken + failed > 0 ? 1 : 0;
@@ -84,4 +147,4 @@ async function run(chosen: readonly ChaosCase[], options: CommonOptions): Promis
   }
 }
 
-await runCommand({ usage: USAGE, all: CASES, parse: (args) => parseCommandLine(args, {}).common, run });
+await runCommand({ usage: USAGE, all: CASES, parse, run });

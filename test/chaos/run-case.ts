@@ -1,153 +1,187 @@
 /** Carries out one case: publish, break something in the middle, wait until all is quiet, sum up. */
-import { randomBytes } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
-import type { Restartable } from "../bench/environment/restartable.ts";
-import type { Stack } from "../bench/environment/stack.ts";
-import type { World } from "../bench/environment/world.ts";
-import { RUN_LENGTH } from "../bench/load/event-id.ts";
-import type { LoadGenerator } from "../bench/load/load-generator.ts";
-import { monotonicMs } from "../bench/load/monotonic.ts";
-import type { ChaosCase, Fault, VictimName } from "./cases.ts";
-import {
-  oldestUnattempted,
-  openCarriers,
-  recordedAttempts,
-  timedOutAttempts,
-  undelivered,
-  untilNone,
-  watchOldest,
-} from "./observe.ts";
-import { type CaseResult, describeResult, type PassedFault } from "./result.ts";
-import { type Part, planTraffic, publishParts, punctualUrls, type Size } from "./traffic.ts";
+import { round } from "../bench/report/measurement.ts";
+import type { Fault, PassedFault } from "./faults.ts";
+import { countLedger, type Fate } from "./ledger.ts";
+import { timedOutAttempts } from "./observe.ts";
+import { atMost, type CaseOutcome, type Target } from "./result.ts";
+import { type Part, planTraffic, repeatedAnswers, type Size, type TrafficShape } from "./traffic.ts";
+import { type Scene, type Settled, Trial } from "./trial.ts";
 
-const RESTART_AFTER_MS = 1_000;
-/** What a killed process had handed to the kernel still gets to where it goes. */
-const ECHO_MS = 200;
-const POLL_MS = 5;
-const FAULT_TIMEOUT_MS = 120_000;
-const DRAIN = { idleMs: 60_000, maxMs: 180_000 };
-const SETTLE_MS = 60_000;
-
-/** What a case happens to. */
-export interface Scene {
-  readonly stack: Stack;
-  readonly world: World;
-  readonly load: LoadGenerator;
+/** A case of events in whose middle something fails. */
+export interface FaultCase extends TrafficShape {
+  readonly faults: readonly Fault[];
+  /** Within so many seconds of the return deliveries flow again. */
+  readonly flowSeconds: number;
+  /** The longest time without an arrival, from the fault on: where others go on. */
+  readonly gapSeconds?: number;
+  /** Events accepted before the return have arrived within so many seconds of it. */
+  readonly drainedSeconds?: number;
+  /** Requests that may come twice beside those in flight. */
+  readonly mayRepeat?: "what was made after the backup";
 }
 
-function victimOf({ stack, world }: Scene, name: VictimName): Restartable {
-  const victims = {
-    api: world.signet.api,
-    worker: world.signet.worker,
-    temporal: stack.temporal.process,
-    postgres: stack.postgres.process,
-  };
-  const victim = victims[name];
-  if (victim === undefined) {
-    throw new Error(`${name} is not ours to kill`);
+/** Makes the faults, spread over the arrivals of the first part. */
+async function breakThings(
+  trial: Trial,
+  faults: readonly Fault[],
+  main: Part | undefined,
+  size: Size,
+): Promise<PassedFault[]> {
+  const passed: PassedFault[] = [];
+  for (const [index, fault] of faults.entries()) {
+    const share = fault.share ?? (index + 1) / (faults.length + 1);
+    await trial.untilArrived(share * (main?.count ?? 0));
+    passed.push(await fault.strike(trial, size));
   }
-  return victim;
+  return passed;
 }
 
-class Experiment {
-  readonly #scene: Scene;
-  readonly #size: Size;
-  #recordedBefore = 0;
+const firstOf = ({ requestsMs }: Fate): number => requestsMs[0] ?? Number.NaN;
 
-  constructor(scene: Scene, size: Size) {
-    this.#scene = scene;
-    this.#size = size;
+/**
+ * Seconds until something arrived after the instant, and something that was accepted after it, if anything was. 0 when
+ * everything had arrived by then: nothing was left to flow.
+ */
+export function flowsAgain(fates: readonly Fate[], backAtMs: number): number {
+  const late = fates.filter((fate) => !(firstOf(fate) < backAtMs));
+  if (late.length === 0) {
+    return 0;
   }
+  const fresh = late.filter(({ acceptedMs }) => acceptedMs >= backAtMs);
+  const counted = fresh.length > 0 ? fresh : late;
+  const soonest = counted.reduce(
+    (least, fate) => Math.min(least, firstOf(fate) || Number.POSITIVE_INFINITY),
+    Number.POSITIVE_INFINITY,
+  );
+  return (soonest - backAtMs) / 1_000;
+}
 
-  async begin(run: string, events: number): Promise<void> {
-    const { world, load } = this.#scene;
-    this.#recordedBefore = await recordedAttempts(world);
-    await load.begin(run, events);
-  }
+/** The longest time in seconds without an arrival, from the instant to the last event that was sent. */
+function longestGap(fates: readonly Fate[], fromMs: number): number {
+  const untilMs = fates.reduce((last, { sentMs }) => Math.max(last, sentMs || 0), 0);
+  const arrivals = fates
+    .flatMap(({ requestsMs }) => requestsMs)
+    .filter((atMs) => atMs > fromMs && atMs < untilMs)
+    .sort((a, b) => a - b);
+  const instants = [fromMs, ...arrivals, Math.max(fromMs, untilMs)];
+  return (
+    instants.reduce((most, atMs, index) => Math.max(most, atMs - (instants[index - 1] ?? atMs)), 0) / 1e3
+  );
+}
 
-  async recorded(): Promise<number> {
-    return (await recordedAttempts(this.#scene.world)) - this.#recordedBefore;
-  }
+/** Seconds from the return until everything accepted by then had arrived. */
+function drainedAfter(fates: readonly Fate[], backAtMs: number): number {
+  const before = fates.filter(({ acceptedMs }) => acceptedMs < backAtMs);
+  const lastMs = before.reduce((last, fate) => Math.max(last, firstOf(fate) || 0), backAtMs);
+  return (lastMs - backAtMs) / 1_000;
+}
 
-  /** Makes the faults, spread over the arrivals of the first part. */
-  async breakThings(faults: readonly Fault[], { count }: Part): Promise<PassedFault[]> {
-    const passed: PassedFault[] = [];
-    for (const [index, fault] of faults.entries()) {
-      await this.#untilArrived(((index + 1) / (faults.length + 1)) * count);
-      passed.push(await this.#commit(fault));
-    }
-    return passed;
-  }
+/** What every case promises. */
+export function promises(accepted: number, lost: number, events: number, settled: Settled): Target[] {
+  return [
+    atMost("events never accepted", events - accepted, 0),
+    atMost("lost", lost, 0),
+    atMost("deliveries open at the end", settled.undelivered, 0),
+    atMost("workflows open at the end", settled.openWorkflows, 0),
+    atMost("gauge of the oldest delivery at the end, s", settled.oldest.end, 0),
+  ];
+}
 
-  async #untilArrived(enough: number): Promise<void> {
-    const deadline = performance.now() + FAULT_TIMEOUT_MS;
-    while ((await this.#scene.load.progress()).attempts < enough) {
-      if (performance.now() > deadline) {
-        throw new Error(`fewer than ${enough} requests arrived`);
-      }
-      await delay(POLL_MS);
-    }
-  }
+interface Passed {
+  readonly fates: readonly Fate[];
+  readonly faults: readonly PassedFault[];
+}
 
-  async #commit(fault: Fault): Promise<PassedFault> {
-    const victim = victimOf(this.#scene, fault.victim);
-    if (fault.kind === "stop") {
-      const inFlight = await this.#inFlight();
-      victim.pause();
-      await delay(this.#size.stopMs);
-      victim.resume();
-      const backAtMs = monotonicMs();
-      return { inFlight, backAtMs, takesWorkMs: backAtMs };
-    }
-    // Of the worker, afterwards: what it had sent and not written by its end.
-    const before = fault.victim === "worker" ? undefined : await this.#inFlight();
-    await victim.kill();
-    await delay(ECHO_MS);
-    const inFlight = before ?? (await this.#inFlight());
-    await delay(RESTART_AFTER_MS - ECHO_MS);
-    const backAtMs = monotonicMs();
-    await victim.restart();
-    return { inFlight, backAtMs, takesWorkMs: monotonicMs() };
-  }
+/** Requests that may come twice: those in flight, and those that a database put back older forgot. */
+function repeatable({ fates, faults }: Passed): number {
+  const forgotten = faults.flatMap(({ gone }) => (gone === undefined ? [] : [gone]));
+  const inFlight = faults.reduce((sum, fault) => sum + fault.inFlight, 0);
+  const after = ({ requestsMs }: Fate): boolean =>
+    forgotten.some(([fromMs, toMs]) => requestsMs.some((atMs) => atMs >= fromMs && atMs <= toMs));
+  return inFlight + fates.filter(after).length;
+}
 
-  /** Requests that have arrived and are not on record. */
-  async #inFlight(): Promise<number> {
-    const recorded = await this.recorded();
-    return Math.max(0, (await this.#scene.load.progress()).attempts - recorded);
-  }
+function seconds(faults: readonly PassedFault[], of: (fault: PassedFault) => number): number[] {
+  return faults.map((fault) => round(of(fault), 2));
+}
+
+function faultTargets(chaos: FaultCase, { fates, faults }: Passed, late: number): Target[] {
+  const { flowSeconds, gapSeconds, drainedSeconds } = chaos;
+  const worst = (of: (fault: PassedFault) => number): number => Math.max(0, ...faults.map(of));
+  const { duplicated } = countLedger(fates);
+  return [
+    atMost("acknowledged twice", duplicated, repeatable({ fates, faults }) + late),
+    atMost(
+      "flows again after s",
+      worst(({ takesWorkMs }) => flowsAgain(fates, takesWorkMs)),
+      flowSeconds,
+    ),
+    ...(gapSeconds === undefined
+      ? []
+      : [
+          atMost(
+            "longest time without an arrival, s",
+            worst(({ struckAtMs }) => longestGap(fates, struckAtMs)),
+            gapSeconds,
+          ),
+        ]),
+    ...(drainedSeconds === undefined
+      ? []
+      : [
+          atMost(
+            "everything accepted before has arrived after s",
+            worst(({ takesWorkMs }) => drainedAfter(fates, takesWorkMs)),
+            drainedSeconds,
+          ),
+        ]),
+  ];
 }
 
 /** Runs a case on a quiet system; leaves it quiet, unless something is stuck. */
-export async function runCase(scene: Scene, chaos: ChaosCase, size: Size): Promise<CaseResult> {
-  const { world, load } = scene;
-  const began = performance.now();
-  const parts = await planTraffic(world, load, chaos, size);
-  const run = randomBytes(RUN_LENGTH / 2).toString("hex");
-  const experiment = new Experiment(scene, size);
-  await experiment.begin(run, size.events);
-  const watch = watchOldest(world);
-  const publishing = publishParts(world, load, run, parts);
-  const [main] = parts;
-  const [published, faults] = await Promise.all([
-    publishing,
-    main === undefined ? [] : experiment.breakThings(chaos.faults, main),
-  ]);
-  await load.drain(({ ok }) => ok >= size.events, DRAIN);
-  const left = await untilNone(async () => await undelivered(world), SETTLE_MS);
-  const openWorkflows = await untilNone(async () => await openCarriers(world), SETTLE_MS);
-  // The gauge follows within seconds.
-  await untilNone(async () => ((await oldestUnattempted(world)) === 0 ? 0 : 1), SETTLE_MS);
-  const oldest = { end: await oldestUnattempted(world), max: await watch.end() };
-  return describeResult({
-    chaos,
-    parts: published,
-    arrivals: await load.report(),
-    faults,
-    recorded: await experiment.recorded(),
-    late: await timedOutAttempts(world, punctualUrls(parts, chaos)),
-    oldest,
-    undelivered: left,
-    openWorkflows,
-    seconds: (performance.now() - began) / 1_000,
-  });
+export async function runCase(scene: Scene, chaos: FaultCase, size: Size): Promise<CaseOutcome> {
+  const { parts, punctualUrls } = await planTraffic(scene, chaos, size);
+  const trial = await Trial.begin(scene, size.events);
+  try {
+    const [published, faults] = await Promise.all([
+      trial.publish(parts),
+      breakThings(trial, chaos.faults, parts[0], size),
+    ]);
+    const repeated = repeatedAnswers(published);
+    // What was lost with the database is published again, as docs/operations.md says.
+    if (faults.some(({ gone }) => gone !== undefined)) {
+      await trial.publish(parts.map((part) => ({ ...part, pace: { ...SWIFT } })));
+    }
+    const settled = await trial.settle();
+    const fates = await trial.fates();
+    const ledger = countLedger(fates);
+    const late = await timedOutAttempts(scene.world, punctualUrls);
+    const unrecorded = ledger.requests - (await trial.recorded());
+    const passed = { fates, faults };
+    return {
+      ledger,
+      findings: {
+        events: size.events,
+        sent_again: repeated,
+        in_flight: faults.map(({ inFlight }) => inFlight),
+        flows_again_s: seconds(faults, ({ takesWorkMs }) => flowsAgain(fates, takesWorkMs)),
+        server_took_s: seconds(faults, ({ backAtMs, takesWorkMs }) => (takesWorkMs - backAtMs) / 1_000),
+        longest_gap_s: seconds(faults, ({ struckAtMs }) => longestGap(fates, struckAtMs)),
+        drained_s: seconds(faults, ({ takesWorkMs }) => drainedAfter(fates, takesWorkMs)),
+        unrecorded,
+        late_answers: late,
+        oldest_unattempted_max_s: round(settled.oldest.max, 2),
+        ...Object.assign({}, ...faults.map(({ findings }) => findings ?? {})),
+      },
+      targets: [
+        ...promises(ledger.accepted, ledger.lost, size.events, settled),
+        ...faultTargets(chaos, passed, late),
+        atMost("requests not on record", unrecorded, repeatable(passed)),
+      ],
+    };
+  } finally {
+    await trial.end();
+  }
 }
+
+/** Publishing again what is known to be lost. */
+const SWIFT = { kind: "closed", connections: 16, batch: 1 } as const;

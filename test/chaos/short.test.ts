@@ -10,6 +10,7 @@ import { World } from "../bench/environment/world.ts";
 import { LoadGenerator } from "../bench/load/load-generator.ts";
 import { IMAGE_ENVIRONMENT, productionImage } from "../support/processes.ts";
 import { SHORT_CASE } from "./cases.ts";
+import { problemsOf } from "./result.ts";
 import { runCase } from "./run-case.ts";
 import { SHORT } from "./traffic.ts";
 
@@ -53,7 +54,7 @@ afterAll(async () => {
 });
 
 test("what was accepted arrives when worker and PostgreSQL are killed and receivers reset, hang and dawdle", async () => {
-  const result = await runCase({ stack, world, load }, SHORT_CASE, SHORT);
-  expect(result.problems, JSON.stringify(result)).toEqual([]);
-  expect(result).toMatchObject({ accepted: SHORT.events, arrived: SHORT.events, lost: 0, undelivered: 0 });
+  const result = await runCase({ stack, world, load, quick: true }, SHORT_CASE, SHORT);
+  expect(problemsOf(result), JSON.stringify(result)).toEqual([]);
+  expect(result.ledger).toMatchObject({ accepted: SHORT.events, arrived: SHORT.events, lost: 0 });
 });

@@ -1,9 +1,9 @@
 /** The events of a case: a flow to break, a trickle that goes on afterwards, and those for hostile receivers. */
 import { accessToken } from "../bench/environment/provision.ts";
 import type { TenantGroup, World } from "../bench/environment/world.ts";
+import type { Behaviour } from "../bench/load/behaviour.ts";
 import type { LoadGenerator } from "../bench/load/load-generator.ts";
 import type { ClosedLoop, OpenLoop, Published } from "../bench/load/publish-plan.ts";
-import type { ChaosCase } from "./cases.ts";
 
 const PAYLOAD_BYTES = 500;
 /** Connections at saturation. */
@@ -12,7 +12,7 @@ const CONNECTIONS = 64;
 const TRICKLE = 0.1;
 const HOSTILE = 0.08;
 /** What is not accepted is sent again for so long: longer than any outage here. */
-const PERSIST_MS = 90_000;
+const PERSIST_MS = 240_000;
 /** Receivers answer after a moment, so that requests are in flight whenever something dies. */
 const ANSWER_MS = 20;
 
@@ -22,13 +22,41 @@ export interface Size {
   readonly perSecond: number;
   /** How long the trickle lasts: past the restart. */
   readonly trickleSeconds: number;
-  readonly stopMs: number;
+  /** How long something is stopped, full or away. */
+  readonly outageMs: number;
+  /** How much older a backup is. */
+  readonly olderMs: number;
 }
 
-export const FULL: Size = { events: 2_000, perSecond: 200, trickleSeconds: 25, stopMs: 15_000 };
-export const QUICK: Size = { events: 400, perSecond: 200, trickleSeconds: 10, stopMs: 6_000 };
+const FULL: Size = { events: 2_000, perSecond: 200, trickleSeconds: 25, outageMs: 15_000, olderMs: 60_000 };
+const QUICK: Size = { events: 400, perSecond: 200, trickleSeconds: 10, outageMs: 6_000, olderMs: 10_000 };
+const LONG: Size = { events: 3_000, perSecond: 30, trickleSeconds: 130, outageMs: 40_000, olderMs: 60_000 };
+const LONG_QUICK: Size = { events: 600, perSecond: 30, trickleSeconds: 30, outageMs: 8_000, olderMs: 10_000 };
+
+/** `long`: what is broken stays so for most of a minute, and events go on meanwhile. */
+export type Length = "short" | "long";
+
+export function sizeOf(length: Length, quick: boolean): Size {
+  return { short: [FULL, QUICK], long: [LONG, LONG_QUICK] }[length][quick ? 1 : 0] ?? FULL;
+}
+
 /** Within `npm test`. */
-export const SHORT: Size = { events: 200, perSecond: 40, trickleSeconds: 6, stopMs: 0 };
+export const SHORT: Size = { events: 200, perSecond: 40, trickleSeconds: 6, outageMs: 0, olderMs: 0 };
+
+/** An endpoint with bad manners. */
+export interface HostileEndpoint {
+  readonly behaviour: Behaviour;
+  /** Whether it answers within the sender's limit of 10 s. */
+  readonly punctual: boolean;
+}
+
+export interface TrafficShape {
+  readonly pace: "steady" | "saturation";
+  readonly hostile: readonly HostileEndpoint[];
+  readonly payloadBytes?: number;
+  /** How the healthy ones answer, where not after a moment. */
+  readonly manners?: Behaviour;
+}
 
 /** Events of one kind; they have consecutive indexes within the run. */
 export interface Part {
@@ -36,19 +64,7 @@ export interface Part {
   readonly count: number;
   readonly group: TenantGroup;
   readonly pace: ClosedLoop | OpenLoop;
-  /** Requests that the event of that index takes when nothing goes wrong. */
-  readonly requestsOf: (index: number) => number;
-}
-
-/** Endpoints that answer within the sender's limit of 10 s: with a machine that is busy beside us, some answers are late. */
-export function punctualUrls(parts: readonly Part[], chaos: ChaosCase): string[] {
-  return parts.flatMap(({ group }, index) =>
-    index < 2
-      ? group.endpoints.map(({ url }) => url)
-      : group.endpoints.flatMap(({ url }, endpoint) =>
-          chaos.hostile[endpoint]?.requests === 1 ? [url] : [],
-        ),
-  );
+  readonly payloadBytes?: number | undefined;
 }
 
 export interface PublishedPart {
@@ -56,75 +72,82 @@ export interface PublishedPart {
   readonly published: Published;
 }
 
-async function hostileGroup(world: World, load: LoadGenerator, chaos: ChaosCase): Promise<TenantGroup> {
+async function hostileGroup(
+  { world, load }: Publishers,
+  hostile: TrafficShape["hostile"],
+): Promise<TenantGroup> {
   const group = await world.group({
     name: "hostile",
     tenants: 1,
-    endpointsPerTenant: chaos.hostile.length,
+    endpointsPerTenant: hostile.length,
     fanOut: "one",
   });
-  for (const [index, { behaviour }] of chaos.hostile.entries()) {
+  for (const [index, { behaviour }] of hostile.entries()) {
     await load.behave(group.endpoints.slice(index, index + 1), behaviour);
   }
   return group;
 }
 
-/** What is published in a case; the first part is the one that is to be broken. */
-export async function planTraffic(
-  world: World,
-  load: LoadGenerator,
-  chaos: ChaosCase,
-  size: Size,
-): Promise<Part[]> {
+/** Four tenants with two endpoints each that answer after a moment. */
+export async function healthyGroup({ world, load }: Publishers, manners?: Behaviour): Promise<TenantGroup> {
+  const group = await world.group({ name: "healthy", tenants: 4, endpointsPerTenant: 2, fanOut: "one" });
+  await load.behave(group.endpoints, manners ?? { kind: "delay", ms: ANSWER_MS });
+  return group;
+}
+
+export interface Traffic {
+  /** The first one is the one that is to be broken. */
+  readonly parts: readonly Part[];
+  /** Endpoints that answer within the sender's limit of 10 s: on a busy machine some answers are late all the same. */
+  readonly punctualUrls: readonly string[];
+}
+
+/** What is published in a case. */
+export async function planTraffic(scene: Publishers, shape: TrafficShape, size: Size): Promise<Traffic> {
   const { events, perSecond, trickleSeconds } = size;
-  const healthy = await world.group({ name: "healthy", tenants: 4, endpointsPerTenant: 2, fanOut: "one" });
-  await load.behave(healthy.endpoints, { kind: "delay", ms: ANSWER_MS });
+  const { payloadBytes } = shape;
+  const healthy = await healthyGroup(scene, shape.manners);
   const trickle = Math.round(events * TRICKLE);
-  const hostile = chaos.hostile.length === 0 ? 0 : Math.round(events * HOSTILE);
+  const hostile = shape.hostile.length === 0 ? 0 : Math.round(events * HOSTILE);
   const main = events - trickle - hostile;
   const steady = (rate: number): OpenLoop => ({ kind: "open", perSecond: rate });
+  const saturation: ClosedLoop = { kind: "closed", connections: CONNECTIONS, batch: 1 };
+  const pace = shape.pace === "steady" ? steady(perSecond) : saturation;
   const parts: Part[] = [
-    {
-      from: 0,
-      count: main,
-      group: healthy,
-      pace:
-        chaos.pace === "steady" ? steady(perSecond) : { kind: "closed", connections: CONNECTIONS, batch: 1 },
-      requestsOf: () => 1,
-    },
-    {
-      from: main,
-      count: trickle,
-      group: healthy,
-      pace: steady(trickle / trickleSeconds),
-      requestsOf: () => 1,
-    },
+    { from: 0, count: main, group: healthy, pace, payloadBytes },
+    { from: main, count: trickle, group: healthy, pace: steady(trickle / trickleSeconds), payloadBytes },
   ];
+  const punctual = healthy.endpoints.map(({ url }) => url);
   if (hostile > 0) {
-    parts.push({
-      from: main + trickle,
-      count: hostile,
-      group: await hostileGroup(world, load, chaos),
-      pace: steady((hostile * perSecond) / main),
-      requestsOf: (index) => chaos.hostile[index % chaos.hostile.length]?.requests ?? 1,
-    });
+    const group = await hostileGroup(scene, shape.hostile);
+    const hostilePace = steady((hostile * perSecond) / main);
+    parts.push({ from: main + trickle, count: hostile, group, pace: hostilePace });
+    const polite = group.endpoints.filter((_, index) => shape.hostile[index]?.punctual === true);
+    punctual.push(...polite.map(({ url }) => url));
   }
-  return parts;
+  return { parts, punctualUrls: punctual };
+}
+
+export interface Publishers {
+  readonly world: World;
+  readonly load: LoadGenerator;
+  /** Where events go, when not to the first api. */
+  readonly apiUrl?: string | undefined;
 }
 
 /** Publishes the parts beside each other; resolves when each event was accepted or given up. */
 export async function publishParts(
-  world: World,
-  load: LoadGenerator,
-  run: string,
+  { world, load, apiUrl = world.signet.apiUrl }: Publishers,
   parts: readonly Part[],
+  { run, ledger }: { readonly run: string; readonly ledger: string },
 ): Promise<PublishedPart[]> {
-  const { signet } = world;
-  const { hostname: host, port } = new URL(signet.apiUrl);
+  const { hostname: host, port } = new URL(apiUrl);
   const plans = await Promise.all(
     parts.map(async (part) => ({
       part,
-      tokens: await Promise.all(part.group.tenants.map(async (tenant) => await accessToken(signet, tenant))),
+      tokens: await Promise.all(
+        part.group.tenants.map(async (tenant) => await accessToken(world.signet, tenant)),
+      ),
     })),
   );
   return await Promise.all(
@@ -138,10 +161,22 @@ export async function publishParts(
         count: part.count,
         tokens,
         types: part.group.types,
-        payloadBytes: PAYLOAD_BYTES,
+        payloadBytes: part.payloadBytes ?? PAYLOAD_BYTES,
         pace: part.pace,
         persistMs: PERSIST_MS,
+        ledger,
       }),
     })),
   );
+}
+
+/** Answers other than 202, by status; 0: the connection broke. Each was sent again with its key. */
+export function repeatedAnswers(parts: readonly PublishedPart[]): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const { published } of parts) {
+    for (const [status, times] of Object.entries(published.repeated)) {
+      sum[status] = (sum[status] ?? 0) + times;
+    }
+  }
+  return sum;
 }

@@ -1,5 +1,7 @@
 /** Outlives the bench, however that ends: stops the servers that it may have left behind, removes its directory. */
+import { execFile } from "node:child_process";
 import { rm } from "node:fs/promises";
+import { promisify } from "node:util";
 import { processIdentity } from "../../../src/embedded/process-identity.ts";
 import { stopProcess } from "../../../src/embedded/server-process.ts";
 
@@ -10,18 +12,26 @@ interface Charge {
   readonly signal: NodeJS.Signals;
 }
 
-export type JanitorOrder = { readonly mind: Charge } | { readonly remove: string };
+export type JanitorOrder =
+  | { readonly mind: Charge }
+  | { readonly remove: string }
+  | { readonly unmount: string };
+
+const run = promisify(execFile);
 
 const PATIENCE_MS = 10_000;
 const KILL_PATIENCE_MS = 5_000;
 
 const charges: Charge[] = [];
 const directories: string[] = [];
+const mounts: string[] = [];
 
 process.on("message", (message) => {
   const order = message as JanitorOrder;
   if ("mind" in order) {
     charges.push(order.mind);
+  } else if ("unmount" in order) {
+    mounts.push(order.unmount);
   } else {
     directories.push(order.remove);
   }
@@ -36,11 +46,17 @@ async function stop({ pid, identity, signal }: Charge): Promise<void> {
   }
 }
 
+async function unmount(directory: string): Promise<void> {
+  // One that was unmounted before is no mount any more.
+  await run("umount", ["--lazy", directory]).catch(() => undefined);
+}
+
 async function tidy(): Promise<void> {
   // What was started last depends on what was started before it.
   for (const charge of charges.toReversed()) {
     await stop(charge);
   }
+  await Promise.all(mounts.map(unmount));
   await Promise.all(directories.map(async (path) => await rm(path, { recursive: true, force: true })));
   process.exit(0);
 }

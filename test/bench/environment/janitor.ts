@@ -24,6 +24,11 @@ export class Janitor {
     this.#order({ remove: directory });
   }
 
+  /** Unmounts it before anything is removed. */
+  unmount(directory: string): void {
+    this.#order({ unmount: directory });
+  }
+
   /** It does what is left to do and ends. So it does when the bench is gone without a word. */
   end(): void {
     this.#child.disconnect();

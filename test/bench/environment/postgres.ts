@@ -35,6 +35,8 @@ export interface PostgresOptions {
   readonly janitor: Janitor;
   readonly kind: "system" | "embedded";
   readonly log: (line: string) => void;
+  /** Beside, or in place of, those of the bench. */
+  readonly settings?: Readonly<Record<string, string>>;
 }
 
 function databaseUrl(adminUrl: string, database: string): string {
@@ -72,11 +74,15 @@ export function foreignPostgres(adminUrl: string, serviceUrl: string): Postgres 
   return describe({ adminUrl, serviceUrl });
 }
 
-async function startEmbedded({ directory, janitor, log }: PostgresOptions, port: number): Promise<Postgres> {
+async function startEmbedded(
+  { directory, janitor, log, settings: own }: PostgresOptions,
+  port: number,
+): Promise<Postgres> {
+  const settings = { ...POSTGRES_SETTINGS, ...own };
   log("starting the embedded PostgreSQL");
   let adminUrl = "";
   const process = await Restartable.start(async () => {
-    const server = await startEmbeddedPostgres({ home: directory, port, log, settings: POSTGRES_SETTINGS });
+    const server = await startEmbeddedPostgres({ home: directory, port, log, settings });
     janitor.mind(server.pid, "SIGINT");
     adminUrl = databaseUrl(server.url, "postgres");
     return server;
@@ -97,7 +103,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     programs,
     directory,
     port,
-    settings: POSTGRES_SETTINGS,
+    settings: { ...POSTGRES_SETTINGS, ...options.settings },
   });
   const process = await Restartable.start(async () => {
     const server = await launch();

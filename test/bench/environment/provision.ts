@@ -93,14 +93,30 @@ export async function registerEndpoints(
   }
 }
 
+interface EndpointPage {
+  readonly data: readonly { readonly state: string }[];
+  readonly next_cursor: string | null;
+}
+
+async function countActive({ apiUrl }: Signet, token: string): Promise<number> {
+  let active = 0;
+  let cursor: string | null = "";
+  while (cursor !== null) {
+    const from: string = cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+    const url = `${apiUrl}/v1/webhooks/endpoints?limit=${PAGE}${from}`;
+    const page = (await requestJson("GET", url, token)) as unknown as EndpointPage;
+    active += page.data.filter(({ state }) => state === "ACTIVE").length;
+    cursor = page.next_cursor;
+  }
+  return active;
+}
+
 /** Waits until so many endpoints of the tenant have answered their ping. */
 export async function untilActive(signet: Signet, tenant: Tenant, count: number): Promise<void> {
   const token = await accessToken(signet, tenant);
   const deadline = performance.now() + ACTIVE_TIMEOUT_MS;
   for (;;) {
-    const url = `${signet.apiUrl}/v1/webhooks/endpoints?limit=${PAGE}`;
-    const { data } = (await requestJson("GET", url, token)) as unknown as { data: { state: string }[] };
-    const active = data.filter(({ state }) => state === "ACTIVE").length;
+    const active = await countActive(signet, token);
     if (active === count) {
       return;
     }

@@ -51,15 +51,29 @@ export class Restartable {
     }
   }
 
+  /** Stops it and everything below it for a while, as when the machine does not get to run. */
   pause(): void {
-    send(this.pid, "SIGSTOP");
+    for (const pid of processTree(this.pid)) {
+      send(pid, "SIGSTOP");
+    }
   }
 
   resume(): void {
-    send(this.pid, "SIGCONT");
+    for (const pid of processTree(this.pid)) {
+      send(pid, "SIGCONT");
+    }
   }
 
-  /** Starts it again, after {@link Restartable.kill}. */
+  get isRunning(): boolean {
+    return isRunning(this.pid);
+  }
+
+  /** Ends it in order; {@link Restartable.restart} starts it again. */
+  async end(): Promise<void> {
+    await this.#current.stop();
+  }
+
+  /** Starts it again, after it has ended. */
   async restart(): Promise<void> {
     this.#current = await this.#launch();
   }

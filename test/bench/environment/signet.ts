@@ -29,6 +29,25 @@ export interface SignetOptions {
   readonly settings: Settings;
   /** Where each process leaves a CPU profile when it ends. */
   readonly profiles: string | undefined;
+  readonly shape?: Shape;
+}
+
+/** What a process is started with beside its settings. */
+export interface Tuning {
+  /** `ulimit -n`. */
+  readonly descriptors?: number;
+  /** Arguments of Node. */
+  readonly node?: readonly string[];
+}
+
+/** How many processes there are, one of each by default, and how they are started. */
+export interface Shape {
+  readonly apis?: number;
+  readonly workers?: number;
+  readonly api?: Tuning;
+  readonly worker?: Tuning;
+  /** Directory of their logs. */
+  readonly logs?: string;
 }
 
 export interface Signet {
@@ -37,11 +56,26 @@ export interface Signet {
   /** Where mutual TLS is, if a scenario's settings switch it on. */
   readonly edgeUrl: string;
   readonly pids: { readonly signet_api: number; readonly signet_worker: number };
+  /** The first of each; all of them. */
   readonly api: Restartable;
   readonly worker: Restartable;
-  /** Of the worker's metrics listener. */
+  readonly apis: readonly Process[];
+  readonly workers: readonly Process[];
+  /** Of the first worker's metrics listener. */
   readonly workerMetricsUrl: string;
   stop(): Promise<void>;
+}
+
+/** One of several processes. */
+export interface Process {
+  readonly server: Restartable;
+  /** Of its metrics listener. */
+  readonly metricsUrl: string;
+  /** Of its public listener; an api's. */
+  readonly url: string;
+  readonly logFile: string;
+  /** Resolves when it does its work. */
+  untilReady(): Promise<void>;
 }
 
 /** What the image starts Node with. @throws when the Dockerfile does not say */
@@ -60,13 +94,38 @@ function profileFlags(directory: string | undefined, name: string): string[] {
     : ["--cpu-prof", `--cpu-prof-dir=${join(directory, name)}`, "--cpu-prof-interval=500"];
 }
 
-async function launch(options: SignetOptions, command: string, env: Settings): Promise<ServerProcess> {
+interface Launch {
+  readonly command: string;
+  /** Tells several of one command apart. */
+  readonly name?: string;
+  readonly env: Settings;
+  readonly tuning?: Tuning | undefined;
+}
+
+function logFileOf({ directory, shape }: SignetOptions, { command, name = command }: Launch): string {
+  return join(shape?.logs ?? directory, `${name}.log`);
+}
+
+async function launch(options: SignetOptions, what: Launch): Promise<ServerProcess> {
+  const { command, env, tuning } = what;
+  const node = [
+    process.execPath,
+    ...(tuning?.node ?? []),
+    ...profileFlags(options.profiles, command),
+    join(options.dist, "src", "main.js"),
+    command,
+  ];
+  const limited =
+    tuning?.descriptors === undefined
+      ? node
+      : ["/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', String(tuning.descriptors), ...node];
+  const [program = "", ...args] = limited;
   const server = await startServer({
-    command: process.execPath,
-    args: [...profileFlags(options.profiles, command), join(options.dist, "src", "main.js"), command],
+    command: program,
+    args,
     cwd: options.directory,
     env: { NODE_OPTIONS: await nodeOptions(), ...env },
-    logFile: join(options.directory, `${command}.log`),
+    logFile: logFileOf(options, what),
   });
   options.janitor.mind(server.pid, "SIGTERM");
   return server;
@@ -74,8 +133,9 @@ async function launch(options: SignetOptions, command: string, env: Settings): P
 
 /** Runs `signet migrate`: schema and Temporal namespace. */
 export async function migrate(options: SignetOptions): Promise<void> {
-  const server = await launch(options, "migrate", { ...options.base, ...options.settings });
-  const logFile = join(options.directory, "migrate.log");
+  const what = { command: "migrate", env: { ...options.base, ...options.settings } };
+  const server = await launch(options, what);
+  const logFile = logFileOf(options, what);
   let how = server.ended();
   while (how === undefined) {
     await delay(50);
@@ -99,27 +159,25 @@ const STOP: readonly StopStep[] = [
 
 async function startProcess(
   options: SignetOptions,
-  command: string,
-  env: Settings,
+  what: Launch,
   ready: () => Promise<boolean>,
-): Promise<Restartable> {
-  let server: ServerProcess | undefined;
-  const started = await Restartable.start(async () => {
-    const launched = await launch(options, command, env);
-    server = launched;
+): Promise<Omit<Process, "metricsUrl" | "url">> {
+  let current: ServerProcess | undefined;
+  const server = await Restartable.start(async () => {
+    const launched = await launch(options, what);
+    current = launched;
     return { pid: launched.pid, stop: async () => await launched.stop(STOP) };
   });
+  const logFile = logFileOf(options, what);
+  const until = async (): Promise<void> =>
+    await untilReady(`signet ${what.name ?? what.command}`, { server: current, logFile }, ready);
   try {
-    await untilReady(
-      `signet ${command}`,
-      { server, logFile: join(options.directory, `${command}.log`) },
-      ready,
-    );
+    await until();
   } catch (error) {
-    await started.stop();
+    await server.stop();
     throw error;
   }
-  return started;
+  return { server, logFile, untilReady: until };
 }
 
 /** Starts an edge of its own directory, so that several have a log each; resolves when it admits tokens. */
@@ -137,48 +195,82 @@ export async function startEdge(
     SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
   };
   const ready = async (): Promise<boolean> => await isReady(`http://127.0.0.1:${metricsPort}`);
-  return { port: port ?? 0, server: await startProcess(own, "edge", env, ready) };
+  const { server } = await startProcess(own, { command: "edge", env }, ready);
+  return { port: port ?? 0, server };
 }
 
-/** Starts both processes and resolves when they do their work. */
-export async function startSignet(options: SignetOptions): Promise<Signet> {
-  const [apiPort, adminPort, edgePort, apiMetrics, workerMetrics] = await freePorts(5);
+/** The n-th process of a kind, on ports of its own. */
+async function startNumbered(
+  options: SignetOptions,
+  command: "api" | "worker",
+  number: number,
+): Promise<Process & { readonly adminUrl: string; readonly edgeUrl: string }> {
+  const [apiPort, adminPort, edgePort, metricsPort] = await freePorts(4);
   const env = {
     ...options.base,
     ...options.settings,
     SIGNET_API_LISTEN: `127.0.0.1:${apiPort}`,
     SIGNET_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
     SIGNET_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
+    SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
   };
-  const apiUrl = `http://127.0.0.1:${apiPort}`;
-  const workerMetricsUrl = `http://127.0.0.1:${workerMetrics}`;
-  const api = await startProcess(
+  const url = `http://127.0.0.1:${apiPort}`;
+  const metricsUrl = `http://127.0.0.1:${metricsPort}`;
+  const name = number === 1 ? command : `${command}-${number}`;
+  const started = await startProcess(
     options,
-    "api",
-    { ...env, SIGNET_METRICS_LISTEN: `127.0.0.1:${apiMetrics}` },
-    async () => await isReady(apiUrl),
+    { command, name, env, tuning: options.shape?.[command] },
+    async () => await isReady(command === "api" ? url : metricsUrl),
   );
-  const worker = await startProcess(
-    options,
-    "worker",
-    { ...env, SIGNET_METRICS_LISTEN: `127.0.0.1:${workerMetrics}` },
-    async () => await isReady(workerMetricsUrl),
-  ).catch(async (error: unknown) => {
-    await api.stop();
-    throw error;
-  });
   return {
-    apiUrl,
+    ...started,
+    url,
+    metricsUrl,
     adminUrl: `http://127.0.0.1:${adminPort}/admin/v1`,
     edgeUrl: `https://127.0.0.1:${edgePort}`,
-    get pids() {
-      return { signet_api: api.pid, signet_worker: worker.pid };
-    },
-    api,
-    worker,
-    workerMetricsUrl,
-    stop: async () => {
-      await Promise.all([api.stop(), worker.stop()]);
-    },
   };
+}
+
+type Numbered = Awaited<ReturnType<typeof startNumbered>>;
+type NonEmpty = [Numbered, ...Numbered[]];
+
+/** Starts all processes and resolves when they do their work. */
+export async function startSignet(options: SignetOptions): Promise<Signet> {
+  const { apis: apiCount = 1, workers: workerCount = 1 } = options.shape ?? {};
+  const started: Numbered[] = [];
+  const stop = async (): Promise<void> => {
+    await Promise.all(started.map(async ({ server }) => await server.stop()));
+  };
+  const startAll = async (command: "api" | "worker", count: number): Promise<NonEmpty> => {
+    const all: Numbered[] = [];
+    for (let number = 1; number <= count; number += 1) {
+      const one = await startNumbered(options, command, number);
+      started.push(one);
+      all.push(one);
+    }
+    return all as NonEmpty;
+  };
+  try {
+    const apis = await startAll("api", apiCount);
+    const workers = await startAll("worker", workerCount);
+    const [{ server: api, url: apiUrl, adminUrl, edgeUrl }] = apis;
+    const [{ server: worker, metricsUrl: workerMetricsUrl }] = workers;
+    return {
+      apiUrl,
+      adminUrl,
+      edgeUrl,
+      get pids() {
+        return { signet_api: api.pid, signet_worker: worker.pid };
+      },
+      api,
+      worker,
+      apis,
+      workers,
+      workerMetricsUrl,
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
 }

@@ -25,6 +25,10 @@ export interface Temporal {
   readonly address: string;
   /** Undefined where the server is not ours. */
   readonly process: Restartable | undefined;
+  /** Names of its databases; none where they are not ours. */
+  readonly databases: readonly string[];
+  /** Makes empty databases in place of those that there are. For a server that does not run. */
+  makeDatabases(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -39,7 +43,13 @@ export interface TemporalOptions {
 
 /** A server that somebody else runs. */
 export function foreignTemporal(address: string): Temporal {
-  return { address, process: undefined, stop: async () => undefined };
+  return {
+    address,
+    process: undefined,
+    databases: [],
+    makeDatabases: async () => await Promise.reject(new Error("this Temporal is not ours")),
+    stop: async () => undefined,
+  };
 }
 
 async function createSchema(
@@ -57,6 +67,14 @@ async function createSchema(
   await sql("create-database");
   await sql("setup-schema", "-v", "0.0");
   await sql("update-schema", "-d", versions);
+}
+
+async function dropDatabases(postgres: Postgres): Promise<void> {
+  await withClient(postgres.adminUrl, async (client) => {
+    for (const database of Object.values(DATABASES)) {
+      await client.query(`DROP DATABASE IF EXISTS ${database} WITH (FORCE)`);
+    }
+  });
 }
 
 /** Drops the visibility indexes that nothing here searches by. */
@@ -97,12 +115,16 @@ async function writeConfig(directory: string, adminUrl: string, ports: TemporalP
 export async function startTemporal(options: TemporalOptions): Promise<Temporal> {
   const { cache, directory, postgres, janitor, log } = options;
   const programs = await temporalPrograms(cache, log);
+  const makeDatabases = async (): Promise<void> => {
+    await dropDatabases(postgres);
+    await createSchema(programs, postgres.adminUrl, "store");
+    await createSchema(programs, postgres.adminUrl, "visibility");
+    if (options.pruneIndexes) {
+      await pruneIndexes(postgres);
+    }
+  };
   log("making Temporal's databases");
-  await createSchema(programs, postgres.adminUrl, "store");
-  await createSchema(programs, postgres.adminUrl, "visibility");
-  if (options.pruneIndexes) {
-    await pruneIndexes(postgres);
-  }
+  await makeDatabases();
   const ports = await choosePorts();
   const config = await writeConfig(directory, postgres.adminUrl, ports);
   log("starting Temporal's server");
@@ -114,6 +136,8 @@ export async function startTemporal(options: TemporalOptions): Promise<Temporal>
   return {
     address: `127.0.0.1:${ports.frontend}`,
     process,
+    databases: Object.values(DATABASES),
+    makeDatabases,
     stop: async () => await process.stop(),
   };
 }

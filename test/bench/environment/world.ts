@@ -7,7 +7,7 @@ import type { LoadGenerator, SinkEndpoint } from "../load/load-generator.ts";
 import type { Roots } from "../measure/meter.ts";
 import { withClient } from "./postgres.ts";
 import { provisionTenant, registerEndpoints, type Tenant, untilActive } from "./provision.ts";
-import { DIST, migrate, type Settings, type Signet, startEdge, startSignet } from "./signet.ts";
+import { DIST, migrate, type Settings, type Shape, type Signet, startEdge, startSignet } from "./signet.ts";
 import type { Stack } from "./stack.ts";
 
 export interface WorldOptions {
@@ -20,6 +20,9 @@ export interface WorldOptions {
   /** Set for every scenario: what the bench raises above the defaults. */
   readonly raised: Settings;
   readonly profiles: string | undefined;
+  readonly shape?: Shape;
+  /** A port that leads to PostgreSQL, for api and worker. */
+  readonly databasePort?: number;
 }
 
 /** Tenants that are alike. */
@@ -142,6 +145,11 @@ export class World {
     this.#signet = await startSignet(this.#signetOptions(settings));
   }
 
+  /** Runs `signet migrate` again, which makes what is missing. */
+  async migrate(): Promise<void> {
+    await migrate(this.#signetOptions({}));
+  }
+
   /** The group of that name, made when it is asked for first: each endpoint registered and verified. */
   async group(shape: GroupShape): Promise<TenantGroup> {
     const known = this.#groups.get(shape.name);
@@ -196,14 +204,17 @@ export class World {
   }
 
   #signetOptions(settings: Settings): Parameters<typeof startSignet>[0] {
-    const { stack, raised, profiles, dist = DIST } = this.#options;
+    const { stack, raised, profiles, dist = DIST, shape, databasePort } = this.#options;
+    const serviceUrl = new URL(this.serviceDatabaseUrl);
+    serviceUrl.port = String(databasePort ?? serviceUrl.port);
     return {
       dist,
       directory: this.#directory,
       janitor: stack.janitor,
-      base: this.#base,
+      base: { ...this.#base, SIGNET_DATABASE_URL: serviceUrl.href },
       settings: { ...raised, ...settings },
       profiles,
+      ...(shape === undefined ? {} : { shape }),
     };
   }
 }

@@ -38,6 +38,31 @@ export class LoadGenerator {
     await this.#sink.call("begin", { run, events, slots });
   }
 
+  /** As {@link begin}, and each arrival is on disk in that file before it is answered. */
+  async beginLedger(run: string, events: number, ledger: string): Promise<void> {
+    await this.#sink.call("begin", { run, events, slots: 1, ledger });
+  }
+
+  /** Resolves when every line of the ledger is on disk. */
+  async settleLedger(): Promise<void> {
+    await this.#sink.call("settle");
+  }
+
+  /** Refuses connections to these endpoints until {@link bringUp}. */
+  async takeDown(endpoints: readonly SinkEndpoint[]): Promise<void> {
+    await this.#sink.call(
+      "down",
+      endpoints.map(({ number }) => number),
+    );
+  }
+
+  async bringUp(endpoints: readonly SinkEndpoint[]): Promise<void> {
+    await this.#sink.call(
+      "up",
+      endpoints.map(({ number }) => number),
+    );
+  }
+
   async behave(endpoints: readonly SinkEndpoint[], behaviour: Behaviour): Promise<void> {
     await this.#sink.call("behave", { endpoints: endpoints.map(({ number }) => number), behaviour });
   }

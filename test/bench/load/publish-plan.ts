@@ -37,6 +37,8 @@ export interface PublishPlan {
    * since it was sent first; single events only. Undefined: each is sent once, without a key.
    */
   readonly persistMs?: number;
+  /** File in which each 202 is written down. */
+  readonly ledger?: string;
 }
 
 /** Per event of a plan, in order; milliseconds of the common clock. */

@@ -1,4 +1,5 @@
 /** Publishes events over the public API, in a process of its own. */
+import { LedgerWriter } from "./ledger-writer.ts";
 import { monotonicMs } from "./monotonic.ts";
 import {
   ACCEPTED,
@@ -19,9 +20,11 @@ class Publication {
   readonly writer: RequestWriter;
   readonly published: Published;
   readonly repeated: Record<number, number> = {};
+  readonly ledger: LedgerWriter | undefined;
 
   constructor(plan: PublishPlan) {
     this.plan = plan;
+    this.ledger = plan.ledger === undefined ? undefined : new LedgerWriter(plan.ledger);
     this.writer = new RequestWriter(plan);
     this.published = {
       started: new Float64Array(plan.count).fill(Number.NaN),
@@ -41,8 +44,13 @@ class Publication {
   }
 
   acked(offset: number, status: number): void {
-    this.published.acked[offset] = monotonicMs();
+    const atMs = monotonicMs();
+    this.published.acked[offset] = atMs;
     this.published.status[offset] = status;
+    if (status === ACCEPTED) {
+      const sent_ms = this.published.started[offset] ?? Number.NaN;
+      this.ledger?.append({ accepted: this.plan.from + offset, sent_ms, at_ms: atMs });
+    }
   }
 }
 
@@ -228,6 +236,7 @@ serve({
     } else {
       await openLoop(publication, plan.pace.perSecond);
     }
+    await publication.ledger?.settled();
     return publication.published;
   },
 });

@@ -1,8 +1,9 @@
 /** The receiver of all deliveries, in a process of its own: an endpoint is a listener, so that each has its own origin. */
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { Arrivals } from "./arrivals.ts";
 import type { Behaviour, BehaviourChange } from "./behaviour.ts";
 import { findIndex } from "./event-id.ts";
+import { LedgerWriter } from "./ledger-writer.ts";
 import { monotonicMs } from "./monotonic.ts";
 import { serve } from "./rpc.ts";
 import { answerBytes, readRequests } from "./sink-requests.ts";
@@ -11,7 +12,25 @@ const OK = answerBytes(200);
 const FAILED = answerBytes(500);
 
 const behaviours: Behaviour[] = [];
+const listeners: { readonly server: Server; readonly port: number }[] = [];
+const sockets = new Map<Socket, number>();
 let arrivals = new Arrivals("00000000", 0, 1);
+let ledger: LedgerWriter | undefined;
+
+/** Goes on when the line is on disk; at once where no ledger is kept. */
+function note(entry: Readonly<Record<string, number>>, next: () => void): void {
+  if (ledger === undefined) {
+    next();
+  } else {
+    ledger.append(entry, next);
+  }
+}
+
+/** Whether that attempt of a flaky endpoint fails: spread over events, and the same in every run. */
+function isUnlucky(index: number, attempt: number, percent: number): boolean {
+  const mixed = Math.imul(index + 1, 0x9e_37_79_b1) ^ Math.imul(attempt, 0x85_eb_ca_6b);
+  return (Math.imul(mixed ^ (mixed >>> 15), 0x2c_1b_3c_6d) >>> 8) % 100 < percent;
+}
 
 function answer(socket: Socket, bytes: Buffer): void {
   if (socket.writable) {
@@ -32,9 +51,21 @@ function receive(endpoint: number, socket: Socket, body: { buffer: Buffer; at: n
   const acknowledge = (): void => {
     if (socket.writable) {
       current.acknowledged(slot, nowMs);
-      answer(socket, OK);
+      note({ acknowledged: index, at_ms: nowMs }, () => answer(socket, OK));
     }
   };
+  note({ arrived: index, endpoint, at_ms: nowMs }, () => {
+    behave(socket, { endpoint, index, attempt }, acknowledge);
+  });
+}
+
+interface Attempt {
+  readonly endpoint: number;
+  readonly index: number;
+  readonly attempt: number;
+}
+
+function behave(socket: Socket, { endpoint, index, attempt }: Attempt, acknowledge: () => void): void {
   const behaviour = behaviours[endpoint] ?? { kind: "ok" };
   if (behaviour.kind === "ok" || attempt > (behaviour.attempts ?? Number.POSITIVE_INFINITY)) {
     acknowledge();
@@ -43,6 +74,13 @@ function receive(endpoint: number, socket: Socket, body: { buffer: Buffer; at: n
   switch (behaviour.kind) {
     case "fail":
       answer(socket, FAILED);
+      break;
+    case "flaky":
+      if (isUnlucky(index, attempt, behaviour.percent)) {
+        answer(socket, FAILED);
+      } else {
+        acknowledge();
+      }
       break;
     case "delay":
       setTimeout(acknowledge, behaviour.ms);
@@ -57,13 +95,54 @@ function receive(endpoint: number, socket: Socket, body: { buffer: Buffer; at: n
 async function openEndpoint(): Promise<string> {
   const endpoint = behaviours.push({ kind: "ok" }) - 1;
   const server = createServer({ noDelay: true }, (socket) => {
+    sockets.set(socket, endpoint);
     socket.on("error", () => socket.destroy());
+    socket.once("close", () => sockets.delete(socket));
     readRequests(socket, (from, buffer, at) => receive(endpoint, from, { buffer, at }));
   });
+  await listen(server, 0);
+  const { port } = server.address() as AddressInfo;
+  listeners[endpoint] = { server, port };
+  return `http://127.0.0.1:${port}/hook`;
+}
+
+async function listen(server: Server, port: number): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen(0, "127.0.0.1", resolve);
+    server.once("error", reject).listen(port, "127.0.0.1", () => {
+      server.off("error", reject);
+      resolve();
+    });
   });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+}
+
+/** Refuses connections, and breaks those that are open. */
+function takeDown(endpoints: readonly number[]): void {
+  const down = new Set(endpoints);
+  for (const endpoint of down) {
+    listeners[endpoint]?.server.close();
+  }
+  for (const [socket, endpoint] of sockets) {
+    if (down.has(endpoint)) {
+      socket.destroy();
+    }
+  }
+}
+
+async function bringUp(endpoints: readonly number[]): Promise<void> {
+  for (const endpoint of endpoints) {
+    const { server, port } = listeners[endpoint] ?? {};
+    if (server !== undefined && port !== undefined) {
+      await listen(server, port);
+    }
+  }
+}
+
+interface BeginOrder {
+  readonly run: string;
+  readonly events: number;
+  readonly slots: number;
+  /** Where each arrival is written down before it is answered. */
+  readonly ledger?: string;
 }
 
 serve({
@@ -75,9 +154,13 @@ serve({
     }
     return urls.map((url, index) => ({ url, number: first + index }));
   },
-  begin: ({ run, events, slots }: { run: string; events: number; slots: number }) => {
+  begin: ({ run, events, slots, ledger: path }: BeginOrder) => {
     arrivals = new Arrivals(run, events, slots);
+    ledger = path === undefined ? undefined : new LedgerWriter(path);
   },
+  down: takeDown,
+  up: bringUp,
+  settle: async () => await ledger?.settled(),
   behave: ({ endpoints, behaviour }: BehaviourChange) => {
     for (const endpoint of endpoints) {
       behaviours[endpoint] = behaviour;

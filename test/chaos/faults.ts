@@ -1,0 +1,107 @@
+/** What goes wrong in the middle of the events: a process is killed or stopped, alone or with others. */
+import { setTimeout as delay } from "node:timers/promises";
+import type { Restartable } from "../bench/environment/restartable.ts";
+import { monotonicMs } from "../bench/load/monotonic.ts";
+import type { Size } from "./traffic.ts";
+import type { Scene, Trial } from "./trial.ts";
+
+const RESTART_AFTER_MS = 1_000;
+/** What a killed process had handed to the kernel still gets to where it goes. */
+const ECHO_MS = 200;
+
+export type VictimName = "api" | "worker" | "temporal" | "postgres";
+
+/** A fault that was made and has passed; instants are milliseconds of the common clock. */
+export interface PassedFault {
+  /** Requests that had been sent and were not on record. */
+  readonly inFlight: number;
+  readonly struckAtMs: number;
+  /** When what failed was started again or went on. */
+  readonly backAtMs: number;
+  /** When PostgreSQL or Temporal took connections; of a process of Signet, when it was started. */
+  readonly takesWorkMs: number;
+  /** Events that were accepted within these instants may be gone: the database was put back older. */
+  readonly gone?: readonly [fromMs: number, toMs: number];
+  readonly findings?: Readonly<Record<string, unknown>>;
+}
+
+/** A fault of ours, in the middle of publishing. */
+export interface Fault {
+  /** Which share of the first part has arrived by then; by default faults are spread over it. */
+  readonly share?: number;
+  strike(trial: Trial, size: Size): Promise<PassedFault>;
+}
+
+export function victimsOf({ stack, world }: Scene, name: VictimName): readonly Restartable[] {
+  const { apis, workers } = world.signet;
+  const victims: readonly (Restartable | undefined)[] = {
+    api: apis.map(({ server }) => server),
+    worker: workers.map(({ server }) => server),
+    temporal: [stack.temporal.process],
+    postgres: [stack.postgres.process],
+  }[name];
+  const ours = victims.filter((victim): victim is Restartable => victim !== undefined);
+  if (ours.length < victims.length) {
+    throw new Error(`${name} is not ours to kill`);
+  }
+  return ours;
+}
+
+/** One process of that name. */
+export function victimOf(scene: Scene, name: VictimName): Restartable {
+  const [first] = victimsOf(scene, name);
+  if (first === undefined) {
+    throw new Error(`there is no ${name}`);
+  }
+  return first;
+}
+
+/** In the order in which they are started: the servers first. */
+const EVERYTHING = ["postgres", "temporal", "api", "worker"] as const;
+
+/** The first process of that name, or each process of each name. */
+function chosen(scene: Scene, victim: VictimName | "all"): readonly Restartable[] {
+  return victim === "all" ? EVERYTHING.flatMap((name) => victimsOf(scene, name)) : [victimOf(scene, victim)];
+}
+
+/** SIGKILL, for all at once; started again a second later. */
+export function kill(victim: VictimName | "all"): Fault {
+  return {
+    strike: async (trial) => {
+      const victims = chosen(trial.scene, victim);
+      const isDatabaseDead = victim === "postgres" || victim === "all";
+      // Of the others, afterwards: what they had sent and not written by their end.
+      const before = isDatabaseDead ? await trial.inFlight() : undefined;
+      const struckAtMs = monotonicMs();
+      await Promise.all(victims.map(async (each) => await each.kill()));
+      await delay(ECHO_MS);
+      const inFlight = before ?? (await trial.inFlight());
+      await delay(RESTART_AFTER_MS - ECHO_MS);
+      const backAtMs = monotonicMs();
+      for (const each of victims) {
+        await each.restart();
+      }
+      return { inFlight, struckAtMs, backAtMs, takesWorkMs: monotonicMs() };
+    },
+  };
+}
+
+/** SIGSTOP for a while, for all at once. */
+export function stop(victim: VictimName | "all"): Fault {
+  return {
+    strike: async (trial, { outageMs }) => {
+      const victims = chosen(trial.scene, victim);
+      const inFlight = await trial.inFlight();
+      const struckAtMs = monotonicMs();
+      for (const each of victims) {
+        each.pause();
+      }
+      await delay(outageMs);
+      for (const each of victims) {
+        each.resume();
+      }
+      const backAtMs = monotonicMs();
+      return { inFlight, struckAtMs, backAtMs, takesWorkMs: backAtMs };
+    },
+  };
+}

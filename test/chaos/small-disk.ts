@@ -1,0 +1,55 @@
+/** A disk that can be filled: a tmpfs of a few MiB, which needs the right to mount. */
+import { execFile } from "node:child_process";
+import { open, mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { Janitor } from "../bench/environment/janitor.ts";
+
+const run = promisify(execFile);
+const CHUNK = Buffer.alloc(64 * 1_024);
+
+export interface SmallDisk {
+  readonly directory: string;
+  /** Takes all the room that is left. */
+  fill(): Promise<void>;
+  /** Gives it back. */
+  free(): Promise<void>;
+  unmount(): Promise<void>;
+}
+
+/** Mounts one; undefined where that is not allowed. */
+export async function mountSmallDisk(
+  directory: string,
+  mebibytes: number,
+  janitor: Janitor,
+): Promise<SmallDisk | undefined> {
+  await mkdir(directory, { recursive: true });
+  const options = `size=${mebibytes}m,mode=0777`;
+  const mounted = await run("mount", ["-t", "tmpfs", "-o", options, "tmpfs", directory]).then(
+    () => true,
+    () => false,
+  );
+  if (!mounted) {
+    return undefined;
+  }
+  janitor.unmount(directory);
+  const ballast = join(directory, "ballast");
+  return {
+    directory,
+    fill: async () => {
+      const file = await open(ballast, "a");
+      try {
+        // Ends with ENOSPC.
+        for (;;) {
+          await file.write(CHUNK);
+        }
+      } catch {
+        // A last bit that is smaller than the piece stays free: whoever writes more fails.
+      } finally {
+        await file.close();
+      }
+    },
+    free: async () => await rm(ballast, { force: true }),
+    unmount: async () => void (await run("umount", ["--lazy", directory])),
+  };
+}
