@@ -87,6 +87,16 @@ export function promises(accepted: number, lost: number, events: number, settled
   ];
 }
 
+/** The api was not able to, or the connection broke: with its key, a client sends it again. */
+const MAY_REPEAT: ReadonlySet<string> = new Set(["0", "503"]);
+
+/** Answers to events that tell a client something else than to send it again. */
+export function fatalAnswers(answers: Readonly<Record<string, number>>): Target {
+  const fatal = Object.entries(answers).filter(([status]) => !MAY_REPEAT.has(status));
+  const times = fatal.reduce((sum, [, each]) => sum + each, 0);
+  return atMost("answers that a client cannot repeat", times, 0);
+}
+
 interface Passed {
   readonly fates: readonly Fate[];
   readonly faults: readonly PassedFault[];
@@ -174,6 +184,7 @@ export async function runCase(scene: Scene, chaos: FaultCase, size: Size): Promi
       },
       targets: [
         ...promises(ledger.accepted, ledger.lost, size.events, settled),
+        fatalAnswers(repeated),
         ...faultTargets(chaos, passed, late),
         atMost("requests not on record", unrecorded, repeatable(passed)),
       ],

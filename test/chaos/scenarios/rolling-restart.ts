@@ -5,7 +5,7 @@ import { round } from "../../bench/report/measurement.ts";
 import type { SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
-import { promises } from "../run-case.ts";
+import { fatalAnswers, promises } from "../run-case.ts";
 import { healthyGroup, repeatedAnswers } from "../traffic.ts";
 import { Trial } from "../trial.ts";
 import { startBalancer } from "./balancer.ts";
@@ -16,8 +16,6 @@ const ROUNDS = { full: 2, quick: 1 } as const;
 const SECONDS_EACH = 15;
 const BETWEEN_MS = 2_000;
 const P99_MS = 5_000;
-/** The api was not able to; with Retry-After, and the key makes repeating harmless. */
-const MAY_REPEAT = ["0", "503"];
 
 /** Restarts it as a deployment does; how long its end took, in seconds. */
 async function roll(one: Process): Promise<number> {
@@ -55,16 +53,13 @@ export async function rollingRestart(scene: SetScene): Promise<CaseOutcome> {
     const answers = repeatedAnswers(await publishing);
     const settled = await trial.settle();
     const ledger = countLedger(await trial.fates());
-    const fatal = Object.entries(answers)
-      .filter(([status]) => !MAY_REPEAT.includes(status))
-      .reduce((sum, [, times]) => sum + times, 0);
     return {
       ledger,
       findings: { events, sent_again: answers, ended_in_s: ended },
       targets: [
         ...promises(ledger.accepted, ledger.lost, events, settled),
         atMost("acknowledged twice", ledger.duplicated, 0),
-        atMost("answers that a client cannot repeat", fatal, 0),
+        fatalAnswers(answers),
         atMost("publish to arrival, p99 ms", ledger.p99_ms, P99_MS),
       ],
     };
