@@ -7,6 +7,10 @@
 import { createRequire } from "node:module";
 import type { Worker, WorkerOptions } from "node:worker_threads";
 
+/** Limits of the heap or stack of the whole process. A thread follows them, and refuses them as arguments of its own. */
+const PROCESS_LIMIT =
+  /^--(?:(?:max|min|initial)[-_](?:old[-_]|semi[-_])?(?:space|heap)[-_]size|stack[-_]size)\b/;
+
 const THREAD_FILE = /[\\/]workflow-worker-thread\.js$/;
 const BEAT_MS = 1_000;
 /** Longer than any honest workflow task, and than a machine that swaps. */
@@ -68,6 +72,10 @@ function watch(beats: Int32Array, options: LeanThreadsOptions): NodeJS.Timeout {
 
 let installed: LeanThreadsOptions | undefined;
 
+function threadArguments(): string[] {
+  return process.execArgv.filter((argument) => !PROCESS_LIMIT.test(argument));
+}
+
 /** From now on, workflow threads of this process are started lean. Other threads are started as ever. */
 export function useLeanWorkflowThreads(options: LeanThreadsOptions): void {
   const first = installed === undefined;
@@ -87,7 +95,7 @@ export function useLeanWorkflowThreads(options: LeanThreadsOptions): void {
       super(file, {
         ...given,
         workerData: { signetBeats },
-        execArgv: [...(given.execArgv ?? process.execArgv), "--import", PRELOAD],
+        execArgv: [...(given.execArgv ?? threadArguments()), "--import", PRELOAD],
       });
       const timer = watch(new Int32Array(signetBeats), installed ?? options);
       this.once("exit", () => clearInterval(timer));

@@ -1,8 +1,8 @@
 /** What goes wrong in the middle of the events, and what must come of it. */
-import type { Settings, Shape } from "../bench/environment/signet.ts";
 import { namespaceMissing, postgresOlder, temporalDeleted, temporalOlder } from "./copies.ts";
 import { apiDescriptorsTaken, diskFull, supervised } from "./exhaustion.ts";
-import { type Fault, kill, stop, type VictimName } from "./faults.ts";
+import { type Fault, kill, silence, stop, type VictimName } from "./faults.ts";
+import type { Setting } from "./place.ts";
 import type { CaseOutcome } from "./result.ts";
 import { type FaultCase, runCase } from "./run-case.ts";
 import { backlog } from "./scenarios/backlog.ts";
@@ -11,19 +11,8 @@ import { rollingRestart } from "./scenarios/rolling-restart.ts";
 import { soak } from "./scenarios/soak.ts";
 import { type HostileEndpoint, type Length, sizeOf } from "./traffic.ts";
 import type { Scene } from "./trial.ts";
-import type { SmallDisk } from "./small-disk.ts";
 
-/** What a case has to itself. */
-export interface Setting {
-  readonly shape?: Shape;
-  readonly settings?: Settings;
-  /** What is on a disk that can be filled. */
-  readonly smallDisk?: "postgres" | "log";
-}
-
-/** A scene with what {@link Setting} asked for. */
 export interface SetScene extends Scene {
-  readonly disk: SmallDisk | undefined;
   /** Of a soak. */
   readonly minutes: number;
 }
@@ -44,6 +33,9 @@ const OTHERS_FLOW_SECONDS = 5;
 /** Workflows that are gone are missed within a minute. */
 const MISSED_SECONDS = 60;
 const DRAINED_SECONDS = 180;
+
+/** After connections that say nothing any more. */
+const SILENT_FLOW_SECONDS = 15;
 
 const TWO: Setting = { shape: { apis: 2, workers: 2 } };
 
@@ -147,6 +139,20 @@ function together(): ChaosCase[] {
         setting: TWO,
       }),
     ),
+  ];
+}
+
+/** Connections and clocks. */
+function deceptions(): ChaosCase[] {
+  return [
+    faultCase({
+      name: "half-open",
+      about: "every connection to PostgreSQL goes silent, twice; new ones work",
+      length: "long",
+      setting: { throughProxy: true },
+      faults: [silence, silence],
+      flowSeconds: SILENT_FLOW_SECONDS,
+    }),
   ];
 }
 
@@ -268,6 +274,7 @@ export const CASES: readonly ChaosCase[] = [
   ...stops(),
   ...receivers(),
   ...together(),
+  ...deceptions(),
   ...copies(),
   ...exhausted(),
   ...SCENARIOS,

@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { logTail } from "../../src/embedded/server-process.ts";
 import type { Process } from "../bench/environment/signet.ts";
 import { monotonicMs } from "../bench/load/monotonic.ts";
-import { type Fault, victimOf } from "./faults.ts";
+import { type Fault, readiness, victimOf } from "./faults.ts";
 import type { SmallDisk } from "./small-disk.ts";
 import type { Scene } from "./trial.ts";
 
@@ -49,19 +49,12 @@ function supervise(processes: readonly Process[]): { readonly seen: Ends; end():
   };
 }
 
-/** What the process says of itself: the status of its /readyz; 0 without an answer. */
-async function readiness({ metricsUrl }: Process): Promise<number> {
-  return await fetch(`${metricsUrl}/readyz`, { signal: AbortSignal.timeout(WATCH_MS * 8) })
-    .then(({ status }) => status)
-    .catch(() => 0);
-}
-
 async function describe({ world }: Scene): Promise<Readonly<Record<string, number>>> {
   const [api] = world.signet.apis;
   const [worker] = world.signet.workers;
   return {
-    ready_api: api === undefined ? 0 : await readiness(api),
-    ready_worker: worker === undefined ? 0 : await readiness(worker),
+    ready_api: api === undefined ? 0 : await readiness(api.metricsUrl),
+    ready_worker: worker === undefined ? 0 : await readiness(worker.metricsUrl),
   };
 }
 

@@ -8,6 +8,7 @@ import type { Scene, Trial } from "./trial.ts";
 const RESTART_AFTER_MS = 1_000;
 /** What a killed process had handed to the kernel still gets to where it goes. */
 const ECHO_MS = 200;
+const READY_TIMEOUT_MS = 2_000;
 
 export type VictimName = "api" | "worker" | "temporal" | "postgres";
 
@@ -64,6 +65,13 @@ function chosen(scene: Scene, victim: VictimName | "all"): readonly Restartable[
   return victim === "all" ? EVERYTHING.flatMap((name) => victimsOf(scene, name)) : [victimOf(scene, victim)];
 }
 
+/** What a process says of itself: the status of its /readyz; 0 without an answer. */
+export async function readiness(metricsUrl: string): Promise<number> {
+  return await fetch(`${metricsUrl}/readyz`, { signal: AbortSignal.timeout(READY_TIMEOUT_MS) })
+    .then(({ status }) => status)
+    .catch(() => 0);
+}
+
 /** SIGKILL, for all at once; started again a second later. */
 export function kill(victim: VictimName | "all"): Fault {
   return {
@@ -105,3 +113,32 @@ export function stop(victim: VictimName | "all"): Fault {
     },
   };
 }
+
+/** How long a process may take to see that PostgreSQL is silent, and to say so. */
+const NOTICE_MS = 5_000;
+
+/** Every connection to PostgreSQL goes dead without a FIN or RST; new ones work. */
+export const silence: Fault = {
+  strike: async (trial) => {
+    const { proxy, world } = trial.scene;
+    if (proxy === undefined) {
+      throw new Error("this case needs a proxy before PostgreSQL");
+    }
+    const inFlight = await trial.inFlight();
+    const struckAtMs = monotonicMs();
+    const connections = proxy.blackHole();
+    await delay(NOTICE_MS);
+    const ready = await Promise.all(
+      [...world.signet.apis, ...world.signet.workers].map(
+        async ({ metricsUrl }) => await readiness(metricsUrl),
+      ),
+    );
+    return {
+      inFlight,
+      struckAtMs,
+      backAtMs: struckAtMs,
+      takesWorkMs: struckAtMs,
+      findings: { silent_connections: connections, ready_after_5_s: ready },
+    };
+  },
+};

@@ -1,5 +1,4 @@
 /** `npm run test:chaos`: breaks what the service stands on in the middle of events. docs/benchmarks.md says how. */
-import { join } from "node:path";
 import {
   type CommonOptions,
   describeCommit,
@@ -12,14 +11,12 @@ import {
   withTimeout,
   writeJson,
 } from "../bench/command-line.ts";
-import { startPostgres } from "../bench/environment/postgres.ts";
-import { type Stack, startStack } from "../bench/environment/stack.ts";
-import { World } from "../bench/environment/world.ts";
+import { startStack } from "../bench/environment/stack.ts";
 import { LoadGenerator } from "../bench/load/load-generator.ts";
 import { describeMachine } from "../bench/report/machine.ts";
 import { type ChaosCase, CASES } from "./cases.ts";
 import { type CaseResult, describeResult, problemsOf, resultLines } from "./result.ts";
-import { mountSmallDisk } from "./small-disk.ts";
+import { type Common, preparePlace } from "./place.ts";
 
 const USAGE = `npm run test:chaos -- [options]
 
@@ -34,24 +31,9 @@ const USAGE = `npm run test:chaos -- [options]
 const CASE_TIMEOUT_MS = 12 * 60_000;
 const MINUTE_MS = 60_000;
 const SOAK_MINUTES = 60;
-/** A cluster, its write-ahead log, and room for some thousand events. */
-const POSTGRES_DISK_MIB = 320;
-const LOG_DISK_MIB = 4;
-const SMALL_POSTGRES = {
-  shared_buffers: "64MB",
-  min_wal_size: "32MB",
-  max_wal_size: "64MB",
-  wal_keep_size: "0",
-};
 
 interface ChaosOptions extends CommonOptions {
   readonly minutes: number;
-}
-
-interface Common {
-  readonly stack: Stack;
-  readonly load: LoadGenerator;
-  readonly options: ChaosOptions;
 }
 
 function parse(args: readonly string[]): ChaosOptions {
@@ -64,50 +46,20 @@ function parse(args: readonly string[]): ChaosOptions {
 }
 
 /** A world of its own for each case: what one leaves behind is no other's. */
-async function runAlone(common: Common, chaos: ChaosCase): Promise<CaseResult> {
-  const { stack, load, options } = common;
-  const { smallDisk, shape = {}, settings = {} } = chaos.setting ?? {};
+async function runAlone(common: Common, chaos: ChaosCase, options: ChaosOptions): Promise<CaseResult> {
+  const { quick, minutes } = options;
   const began = performance.now();
   const seconds = (): number => (performance.now() - began) / 1_000;
-  const directory = join(stack.directory, `disk-${chaos.name}`);
-  const disk =
-    smallDisk === undefined
-      ? undefined
-      : await mountSmallDisk(
-          directory,
-          smallDisk === "postgres" ? POSTGRES_DISK_MIB : LOG_DISK_MIB,
-          stack.janitor,
-        );
-  if (smallDisk !== undefined && disk === undefined) {
+  const place = await preparePlace(common, chaos.name, chaos.setting ?? {});
+  if (place === undefined) {
     return describeResult(chaos, { skipped: "nothing can be mounted here" }, seconds());
   }
-  const { janitor } = stack;
-  const postgres =
-    smallDisk === "postgres"
-      ? await startPostgres({ directory, janitor, kind: options.postgres, log, settings: SMALL_POSTGRES })
-      : stack.postgres;
-  const own = { ...stack, postgres };
-  const world = await World.create({
-    name: chaos.name,
-    stack: own,
-    load,
-    raised: {},
-    profiles: undefined,
-    shape: { ...shape, ...(smallDisk === "log" ? { logs: directory } : {}) },
-  });
   try {
-    await world.run(settings);
-    const { quick, minutes } = options;
-    const outcome = chaos.run({ stack: own, world, load, quick, disk, minutes });
+    const outcome = chaos.run({ ...place.scene, quick, minutes });
     const patience = CASE_TIMEOUT_MS + minutes * MINUTE_MS;
     return describeResult(chaos, await withTimeout(outcome, chaos.name, patience), seconds());
   } finally {
-    await disk?.free();
-    await world.drop();
-    if (postgres !== stack.postgres) {
-      await postgres.stop();
-    }
-    await disk?.unmount();
+    await place.close();
   }
 }
 
@@ -116,12 +68,13 @@ async function run(chosen: readonly ChaosCase[], options: ChaosOptions): Promise
   const out = outputPath(options, startedAt, "chaos-");
   const stack = await startStack({ postgres: options.postgres, pruneIndexes: true, log });
   const load = new LoadGenerator();
+  const common: Common = { stack, load, postgres: options.postgres, log };
   // The janitor ends what runs.
   stopOnSignals(async () => {});
   try {
     const results: CaseResult[] = [];
     const failures = await runEach(chosen, async (chaos) => {
-      const result = await runAlone({ stack, load, options }, chaos);
+      const result = await runAlone(common, chaos, options);
       results.push(result);
       resultLines(result).forEach(log);
     });

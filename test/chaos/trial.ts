@@ -6,6 +6,7 @@ import type { Stack } from "../bench/environment/stack.ts";
 import type { World } from "../bench/environment/world.ts";
 import { RUN_LENGTH } from "../bench/load/event-id.ts";
 import type { LoadGenerator } from "../bench/load/load-generator.ts";
+import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { type Fate, type LedgerFiles, ledgerFiles, readLedger } from "./ledger.ts";
 import {
   oldestUnattempted,
@@ -15,6 +16,7 @@ import {
   untilNone,
   watchOldest,
 } from "./observe.ts";
+import type { SmallDisk } from "./small-disk.ts";
 import { type Part, publishParts, type PublishedPart } from "./traffic.ts";
 
 const POLL_MS = 5;
@@ -28,6 +30,10 @@ export interface Scene {
   readonly world: World;
   readonly load: LoadGenerator;
   readonly quick: boolean;
+  /** What a case put on it, where it asked for one. */
+  readonly disk?: SmallDisk | undefined;
+  /** Between the processes of Signet and PostgreSQL, where a case asked for it. */
+  readonly proxy?: TcpProxy | undefined;
 }
 
 /** How things are when nothing more comes. */

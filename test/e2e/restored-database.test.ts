@@ -73,10 +73,9 @@ test("after PostgreSQL came back older than Temporal, the runbook's steps lead t
   await here.untilDelivery(tenant, letter.delivery, ({ state }) => state === "DELIVERED", PATIENCE_MS);
   const lost = await publish("lost.one");
   await here.untilDelivery(tenant, lost.delivery, ({ state }) => state === "RETRYING", PATIENCE_MS);
-  const { rows } = await here.sql.query<{ carrier: string }>(
-    "SELECT carrier FROM deliveries WHERE id = $1",
-    [lost.delivery],
-  );
+  const { rows } = await here.sql.query<{ carrier: string }>("SELECT carrier FROM deliveries WHERE id = $1", [
+    lost.delivery,
+  ]);
   const carrier = rows[0]?.carrier ?? "";
   const keptBefore = arrivedOf(kept.event);
 

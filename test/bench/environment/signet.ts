@@ -203,7 +203,7 @@ export async function startEdge(
 async function startNumbered(
   options: SignetOptions,
   command: "api" | "worker",
-  number: number,
+  { number, publicUrl }: { readonly number: number; readonly publicUrl: string | undefined },
 ): Promise<Process & { readonly adminUrl: string; readonly edgeUrl: string }> {
   const [apiPort, adminPort, edgePort, metricsPort] = await freePorts(4);
   const env = {
@@ -213,6 +213,8 @@ async function startNumbered(
     SIGNET_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
     SIGNET_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
     SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
+    // The issuer of tokens: what one process has issued, the others admit.
+    ...(publicUrl === undefined ? {} : { SIGNET_PUBLIC_URL: publicUrl }),
   };
   const url = `http://127.0.0.1:${apiPort}`;
   const metricsUrl = `http://127.0.0.1:${metricsPort}`;
@@ -244,7 +246,8 @@ export async function startSignet(options: SignetOptions): Promise<Signet> {
   const startAll = async (command: "api" | "worker", count: number): Promise<NonEmpty> => {
     const all: Numbered[] = [];
     for (let number = 1; number <= count; number += 1) {
-      const one = await startNumbered(options, command, number);
+      const publicUrl = started[0]?.url;
+      const one = await startNumbered(options, command, { number, publicUrl });
       started.push(one);
       all.push(one);
     }

@@ -73,6 +73,22 @@ describe("a workflow thread", () => {
     expect(await ask(ASYNC_LOCAL_STORAGE)).toBe("kept");
   });
 
+  test("starts in a process whose heap is limited on the command line", async () => {
+    const before = process.execArgv;
+    process.execArgv = [
+      ...before,
+      "--max-old-space-size=512",
+      "--max-semi-space-size=16",
+      "--stack-size=900",
+    ];
+    try {
+      const ask = await start();
+      expect(await ask("1 + 1")).toBe("2");
+    } finally {
+      process.execArgv = before;
+    }
+  });
+
   test("that never comes to itself is reported, once", async () => {
     const ask = await start();
     void ask("while (true);");

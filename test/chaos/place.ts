@@ -1,0 +1,105 @@
+/** What a case has to itself: its world, a disk that can be filled, a proxy that can fall silent. */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { type Postgres, startPostgres } from "../bench/environment/postgres.ts";
+import type { Settings, Shape } from "../bench/environment/signet.ts";
+import type { Stack } from "../bench/environment/stack.ts";
+import { World } from "../bench/environment/world.ts";
+import type { LoadGenerator } from "../bench/load/load-generator.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
+import { mountSmallDisk, type SmallDisk } from "./small-disk.ts";
+import type { Scene } from "./trial.ts";
+
+/** A cluster, its write-ahead log, and room for some thousand events. */
+const POSTGRES_DISK_MIB = 320;
+const LOG_DISK_MIB = 4;
+const SMALL_POSTGRES = { shared_buffers: "64MB", min_wal_size: "32MB", max_wal_size: "64MB" };
+
+export interface Setting {
+  readonly shape?: Shape;
+  readonly settings?: Settings;
+  /** What is on a disk that can be filled. */
+  readonly smallDisk?: "postgres" | "log";
+  /** Api and worker reach PostgreSQL through a proxy that can fall silent. */
+  readonly throughProxy?: boolean;
+}
+
+export interface Common {
+  readonly stack: Stack;
+  readonly load: LoadGenerator;
+  readonly postgres: "system" | "embedded";
+  readonly log: (line: string) => void;
+}
+
+export interface Place {
+  readonly scene: Omit<Scene, "quick">;
+  close(): Promise<void>;
+}
+
+async function startOwnPostgres(
+  { stack, postgres: kind, log }: Common,
+  directory: string,
+): Promise<Postgres> {
+  const { janitor } = stack;
+  return await startPostgres({ directory, janitor, kind, log, settings: SMALL_POSTGRES });
+}
+
+/** Runs the closers from the last to the first, each whatever became of the others. */
+async function closeAll(closers: readonly (() => Promise<unknown>)[]): Promise<void> {
+  for (const close of closers.toReversed()) {
+    await close().catch(() => undefined);
+  }
+}
+
+/** Starts Signet as the case wants it; undefined where this machine cannot mount a disk. */
+export async function preparePlace(
+  common: Common,
+  name: string,
+  setting: Setting,
+): Promise<Place | undefined> {
+  const { stack, load } = common;
+  const { smallDisk, shape = {}, settings = {}, throughProxy = false } = setting;
+  const directory = join(stack.directory, `disk-${name}`);
+  await mkdir(directory, { recursive: true });
+  const closers: (() => Promise<unknown>)[] = [];
+  try {
+    let disk: SmallDisk | undefined;
+    if (smallDisk !== undefined) {
+      const size = smallDisk === "postgres" ? POSTGRES_DISK_MIB : LOG_DISK_MIB;
+      disk = await mountSmallDisk(directory, size, stack.janitor);
+      if (disk === undefined) {
+        return undefined;
+      }
+      const mounted = disk;
+      closers.push(async () => await mounted.unmount());
+    }
+    const { postgres } =
+      smallDisk === "postgres" ? { postgres: await startOwnPostgres(common, directory) } : stack;
+    if (postgres !== stack.postgres) {
+      closers.push(async () => await postgres.stop());
+    }
+    const proxy = throughProxy ? await startTcpProxy(Number(new URL(postgres.adminUrl).port)) : undefined;
+    closers.push(async () => await proxy?.close());
+    const world = await World.create({
+      name,
+      stack: { ...stack, postgres },
+      load,
+      raised: {},
+      profiles: undefined,
+      shape: { ...shape, ...(smallDisk === "log" ? { logs: directory } : {}) },
+      ...(proxy === undefined ? {} : { databasePort: proxy.port }),
+    });
+    closers.push(
+      async () => await world.drop(),
+      async () => await disk?.free(),
+    );
+    await world.run(settings);
+    return {
+      scene: { stack: { ...stack, postgres }, world, load, disk, proxy },
+      close: async () => await closeAll(closers),
+    };
+  } catch (error) {
+    await closeAll(closers);
+    throw error;
+  }
+}
