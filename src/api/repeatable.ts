@@ -17,6 +17,7 @@ import type { Queryable } from "../database/pool.ts";
 import {
   type AnswerPlace,
   claimAnswer,
+  findAnswer,
   freeAnswer,
   keepAnswer,
 } from "../database/repositories/idempotent-answers.ts";
@@ -35,6 +36,8 @@ export interface RepeatableServices {
 export interface RepeatableRequest {
   /** Tenant or operator: keys of others are other keys. */
   readonly ownerId: string;
+  /** Of a tenant, the principal: keys of others are other keys too. */
+  readonly author?: string | undefined;
   /** Method and path template. */
   readonly route: string;
   readonly key: string;
@@ -61,6 +64,7 @@ export function repeatableRequest(
   }
   return {
     ownerId,
+    author,
     route: `${method} ${routeOptions.url ?? ""}`,
     key,
     content: [params ?? null, body ?? null, author ?? null],
@@ -69,6 +73,11 @@ export function repeatableRequest(
 
 function sha256(text: string): Buffer {
   return createHash("sha256").update(text).digest();
+}
+
+/** The digest under which a key is kept; version 0.2 makes it of the key alone, for all principals of a tenant. */
+function keyDigest(key: string, author?: string): Buffer {
+  return sha256(author === undefined ? key : JSON.stringify([author, key]));
 }
 
 /** What an envelope is bound to besides its key: the request and what was asked for. */
@@ -118,20 +127,22 @@ type Claim =
 /** @throws SignetError `IDEMPOTENCY_KEY_REUSED`; `CONFLICT` while the first request is still carried out */
 async function claim(
   db: Queryable,
-  { ownerId, route, key, content }: RepeatableRequest,
+  { ownerId, author, route, key, content }: RepeatableRequest,
   nowMs: number,
 ): Promise<Claim> {
   const bodyHash = sha256(JSON.stringify(content));
-  const place = { ownerId, route, keyDigest: sha256(key) };
-  const aad = aadOf(place);
   const takenAt = new Date(nowMs);
-  const kept = await claimAnswer(db, {
-    ...place,
-    bodyHash,
+  const ages = {
     now: takenAt,
     forgetBefore: new Date(nowMs - IDEMPOTENCY_MS),
     abandonedBefore: new Date(nowMs - ABANDONED_MS),
-  });
+  };
+  // Processes of version 0.2 run beside this one during an upgrade: what they have taken counts as it does there.
+  const former = { ownerId, route, keyDigest: keyDigest(key) };
+  const formerAnswer = author === undefined ? undefined : await findAnswer(db, former, ages);
+  const place = formerAnswer === undefined ? { ownerId, route, keyDigest: keyDigest(key, author) } : former;
+  const kept = formerAnswer ?? (await claimAnswer(db, { ...place, bodyHash, ...ages }));
+  const aad = aadOf(place);
   if (kept === undefined) {
     return { claimed: { place, key, aad, takenAt } };
   }

@@ -12,7 +12,7 @@ export interface NewEvent {
   readonly type: string;
   /** At most 256 KiB of JSON; {@link RawJson} goes out as it was written. */
   readonly data: object | RawJson;
-  /** The publisher's own id. */
+  /** The publisher's own id: the same event sent again with it within 24 hours is published once. */
   readonly id?: string;
   readonly occurred_at?: string | Date;
   /** For whom, where that is not oneself; needs `events:publish_any`. */
@@ -32,6 +32,8 @@ export interface AcceptedEvent {
 export interface AcceptedItem extends AcceptedEvent {
   readonly index: number;
   readonly error?: never;
+  /** The answer to an earlier event with the same id. */
+  readonly replayed?: true;
 }
 
 /** An item of a batch that was not; the others were, all the same. */
@@ -57,6 +59,8 @@ export interface StoredEvent {
 }
 
 export interface EventFilter extends PageOptions {
+  /** The publisher's own id. */
+  readonly id?: string;
   readonly event_type?: string;
   readonly from?: string | Date;
   readonly to?: string | Date;

@@ -7,13 +7,17 @@ import { createBatcher } from "../database/batcher.ts";
 import {
   type EventKey,
   findEvent,
-  findEventKey,
   insertEvents,
   matchEndpoints,
   type MatchedType,
   type NewEvent,
   type TenantAndType,
 } from "../database/repositories/events.ts";
+import {
+  findIdempotencyKey,
+  freeIdempotencyKey,
+  type TakenKey,
+} from "../database/repositories/idempotency.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
 import { SignetError, validationFailed } from "../errors.ts";
@@ -43,7 +47,8 @@ export interface IncomingEvent {
   readonly sourceId: string | null;
   /** Null: the time of acceptance. */
   readonly occurredAt: Date | null;
-  readonly idempotency: EventKey | null;
+  /** By which it is known when it comes again. */
+  readonly keys: readonly EventKey[];
   /** Of the request; undefined where traces are off. */
   readonly traceparent?: string | undefined;
 }
@@ -56,15 +61,15 @@ export interface AcceptedEvent {
   readonly deliveries: number;
   /** When its type was deprecated; null when it was not, and in the answer to an earlier request. */
   readonly deprecatedAt: Date | null;
-  /** The answer to an earlier request with the same key. */
-  readonly replayed: boolean;
+  /** The answer to an earlier request, and which of its keys it was known by; undefined when it is new. */
+  readonly knownBy?: EventKey["kind"];
 }
 
 export interface Ingest {
   /**
    * Resolves when the event is durable.
    *
-   * @throws SignetError IDEMPOTENCY_KEY_REUSED when the key stands for another body, CONFLICT when its event is gone,
+   * @throws SignetError IDEMPOTENCY_KEY_REUSED when a key stands for another body, CONFLICT when its event is gone,
    *   TENANT_SUSPENDED when the tenant is erased, VALIDATION_FAILED when `data` does not fit the schema of its type
    */
   accept(event: IncomingEvent): Promise<AcceptedEvent>;
@@ -144,7 +149,7 @@ export function createIngest(options: IngestOptions): Ingest {
         if (flushed !== "key-taken") {
           return flushed;
         }
-        const earlier = await answerOfKey(pool, event, { nowMs: clock.now(), refused });
+        const earlier = await answerOfKeys(pool, event, { nowMs: clock.now(), refused });
         if (earlier !== undefined) {
           return earlier;
         }
@@ -180,20 +185,18 @@ async function commit(items: readonly CheckedEvent[], options: IngestOptions): P
     if (match === undefined || match.rulesKey !== checked.key) {
       return "other-rules";
     }
-    const { idempotency } = event;
-    const key =
-      idempotency === null ? null : `${idempotency.tenantId}/${idempotency.signer ?? ""}/${idempotency.key}`;
-    if (key !== null && keys.has(key)) {
+    const own = event.keys.map(({ tenantId, route, key }) => `${tenantId}/${route}/${key}`);
+    if (own.some((key) => keys.has(key))) {
       return "key-taken";
     }
-    if (key !== null) {
+    for (const key of own) {
       keys.add(key);
     }
     const taken = newEvent(event, { match, checked, nowMs, randomBytes: options.randomBytes });
     events.push(taken);
     const { id, type, deliveries } = taken;
     const { deprecatedAt } = match;
-    return { id, type, createdAt: now, deliveries: deliveries.length, deprecatedAt, replayed: false };
+    return { id, type, createdAt: now, deliveries: deliveries.length, deprecatedAt };
   });
   const contents = sealNewContents(events, (tenantId) => roots.get(tenantId) as Buffer, options.keyBytes);
   const sealed = events.map((event, index) => ({ ...event, content: contents[index] as Buffer }));
@@ -235,7 +238,7 @@ function newEvent(
     data: event.data,
     sourceId: event.sourceId,
     occurredAt: event.occurredAt ?? new Date(nowMs),
-    idempotency: event.idempotency,
+    keys: event.keys,
     traceparent: event.traceparent ?? null,
     deliveries: taking.map((endpoint) => ({
       id: newId("delivery", nowMs, randomBytes),
@@ -261,41 +264,86 @@ async function matchAll(
   );
 }
 
+/** A key of an event that came, and what it stands for. */
+interface MetKey {
+  readonly key: EventKey;
+  readonly taken: TakenKey;
+}
+
+async function findKeys(pool: Pool, { keys }: IncomingEvent, nowMs: number): Promise<MetKey[]> {
+  const met: MetKey[] = [];
+  for (const key of keys) {
+    const forgetBefore = new Date(nowMs - (key.kind === "signed" ? REPLAY_MS : IDEMPOTENCY_MS));
+    const taken = await findIdempotencyKey(pool, key, forgetBefore);
+    if (taken !== undefined) {
+      met.push({ key, taken });
+    }
+  }
+  return met;
+}
+
 /**
- * What the request that took the key was answered; undefined when the key is free again, or is not this one's and the event
- * is refused by its schema: that is said of it, as if the key had not been looked at.
+ * What the request that took a key was answered; undefined when the keys are free again, or are not this event's and it
+ * is refused by its schema: that is said of it, as if the keys had not been looked at.
  */
-async function answerOfKey(
+async function answerOfKeys(
   pool: Pool,
-  { tenantId, idempotency }: IncomingEvent,
+  event: IncomingEvent,
   { nowMs, refused }: { readonly nowMs: number; readonly refused: boolean },
 ): Promise<AcceptedEvent | undefined> {
-  if (idempotency === null) {
-    return undefined;
+  const met = await findKeys(pool, event, nowMs);
+  const same = met.filter(({ key, taken }) => taken.bodyHash.equals(key.bodyHash));
+  for (const { key, taken } of same) {
+    const earlier = await findEvent(pool, event.tenantId, taken.resourceId);
+    if (earlier !== undefined) {
+      const { id, type, createdAt, deliveries } = earlier;
+      return { id, type, createdAt, deliveries, deprecatedAt: null, knownBy: key.kind };
+    }
   }
-  const taken = await findEventKey(pool, idempotency);
-  const keptMs = idempotency.signer === null ? IDEMPOTENCY_MS : REPLAY_MS;
-  if (taken === undefined || taken.takenAt.getTime() <= nowMs - keptMs) {
-    return undefined;
+  const others = met.filter((one) => !same.includes(one));
+  const [other] = others;
+  if (other !== undefined) {
+    if (refused) {
+      return undefined;
+    }
+    // A batch's key stands for an event of the batch. One whose id is of an event from before is refused alone.
+    const known = others.find(({ taken }) => taken.resourceId !== other.taken.resourceId);
+    throw reused((known ?? other).key);
   }
-  const reused = !taken.bodyHash.equals(idempotency.bodyHash);
-  if (reused && refused) {
-    return undefined;
+  if (same.some(({ key }) => key.kind !== "id")) {
+    throw new SignetError("CONFLICT", { detail: "The event that this request made is gone." });
   }
-  if (reused && idempotency.signer !== null) {
-    throw new SignetError("REPLAY_CONFLICT", {
+  // The publisher's own id was taken with another key, which someone else had at the same moment.
+  for (const { key, taken } of same) {
+    await freeIdempotencyKey(pool, key, taken.resourceId);
+  }
+  return undefined;
+}
+
+function reused({ kind }: EventKey): SignetError {
+  if (kind === "signed") {
+    return new SignetError("REPLAY_CONFLICT", {
       detail: "The same key signed another event with this id in the past 15 minutes.",
     });
   }
-  if (reused) {
-    throw new SignetError("IDEMPOTENCY_KEY_REUSED", {
+  if (kind === "request") {
+    return new SignetError("IDEMPOTENCY_KEY_REUSED", {
       detail: "This Idempotency-Key was used with a different request body in the past 24 hours.",
     });
   }
-  const event = await findEvent(pool, tenantId, taken.eventId);
-  if (event === undefined) {
-    throw new SignetError("CONFLICT", { detail: "The event that this request made is gone." });
-  }
-  const { id, type, createdAt, deliveries } = event;
-  return { id, type, createdAt, deliveries, deprecatedAt: null, replayed: true };
+  return new SignetError("IDEMPOTENCY_KEY_REUSED", {
+    detail: "This id was used with a different event in the past 24 hours.",
+    extensions: { errors: [ID_REUSED] },
+  });
+}
+
+const ID_REUSED = {
+  pointer: "/id",
+  code: "reused",
+  detail: "was used with a different event in the past 24 hours",
+};
+
+/** Whether an event was refused for its own id, not for the key of its request. */
+export function isIdReused({ extensions }: SignetError): boolean {
+  return Array.isArray(extensions["errors"]) && extensions["errors"].includes(ID_REUSED);
 }

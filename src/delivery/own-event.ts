@@ -112,7 +112,7 @@ export async function publishOwnEvent(
       sourceId: null,
       own: madeBy !== "tenant",
       occurredAt: now,
-      idempotency: null,
+      keys: [],
       deliveries: matching.map(({ endpointId, state }) => ({
         id: newId("delivery", nowMs, randomBytes),
         endpointId,

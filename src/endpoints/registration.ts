@@ -10,7 +10,7 @@ import {
   insertEndpoint,
   loadFirstSecret,
 } from "../database/repositories/endpoints.ts";
-import { takeIdempotencyKey } from "../database/repositories/idempotency.ts";
+import { principalKey, takeIdempotencyKey, type TakenKey } from "../database/repositories/idempotency.ts";
 import { IDEMPOTENCY_MS } from "../delivery/ingest.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
@@ -22,7 +22,11 @@ import { sealAuthentication, type SettingsInput } from "./settings.ts";
 const ROUTE = "POST /v1/webhooks/endpoints";
 
 export interface Registration extends SettingsInput {
-  readonly idempotency: { readonly key: string; readonly bodyHash: Buffer } | null;
+  readonly idempotency: {
+    readonly principalId: string;
+    readonly key: string;
+    readonly bodyHash: Buffer;
+  } | null;
 }
 
 export interface Registered {
@@ -57,9 +61,8 @@ export async function registerEndpoint(
   const id = newId("endpoint", now.getTime(), randomBytes);
   if (idempotency !== null) {
     const taken = await takeIdempotencyKey(db, {
-      ...idempotency,
-      tenantId,
-      route: ROUTE,
+      place: principalKey({ tenantId, principalId: idempotency.principalId }, ROUTE, idempotency.key),
+      bodyHash: idempotency.bodyHash,
       resourceId: id,
       now,
       forgetBefore: new Date(now.getTime() - IDEMPOTENCY_MS),
@@ -88,7 +91,7 @@ export async function registerEndpoint(
 async function answerAgain(
   db: Queryable,
   { tenantId, idempotency }: TenantRegistration,
-  { keyring, taken }: { keyring: Keyring; taken: { readonly bodyHash: Buffer; readonly resourceId: string } },
+  { keyring, taken }: { keyring: Keyring; taken: TakenKey },
 ): Promise<Registered> {
   if (idempotency === null || !taken.bodyHash.equals(idempotency.bodyHash)) {
     throw new SignetError("IDEMPOTENCY_KEY_REUSED", {

@@ -232,7 +232,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
         data: JSON.stringify(data),
         sourceId: null,
         occurredAt: null,
-        idempotency: null,
+        keys: [],
       });
       const page = await deliveries.list(tenantId, {
         filter: { eventId: event.id },

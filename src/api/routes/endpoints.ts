@@ -138,7 +138,8 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
         authentication: body.authentication ?? null,
         requireEcho: body.require_echo ?? false,
         rateLimit: body.rate_limit ?? null,
-        idempotency: key === undefined ? null : { key, bodyHash: bodyHash(body) },
+        idempotency:
+          key === undefined ? null : { principalId: identity.principalId, key, bodyHash: bodyHash(body) },
       };
       const { endpoint, secret, replayed } = await endpoints.register(
         identity.tenantId,

@@ -7,7 +7,7 @@ import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
 import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
 import { EventType } from "../schemas/endpoints.ts";
-import { StoredEvent as StoredEventSchema } from "../schemas/events.ts";
+import { SourceId, StoredEvent as StoredEventSchema } from "../schemas/events.ts";
 import type { SignetServer } from "../types.ts";
 import { type PublishingServices, registerPublishing } from "./publishing.ts";
 
@@ -68,6 +68,7 @@ function registerReads(server: SignetServer, events: EventService): void {
       schema: {
         tags: TAGS,
         querystring: Closed({
+          id: Type.Optional(SourceId),
           event_type: Type.Optional(EventType),
           from: Type.Optional(Instant),
           to: Type.Optional(Instant),
@@ -79,10 +80,11 @@ function registerReads(server: SignetServer, events: EventService): void {
     async (request, reply) => {
       const { tenantId } = request.identity;
       const page = readPage(request);
-      const { event_type: type } = request.query;
+      const { event_type: type, id: sourceId } = request.query;
       const { from, to } = querySpan(request.query);
       const rows = await events.list(tenantId, {
         filter: {
+          ...(sourceId === undefined ? {} : { sourceId }),
           ...(type === undefined ? {} : { type }),
           ...(from === undefined ? {} : { from }),
           ...(to === undefined ? {} : { to }),

@@ -3,8 +3,14 @@ import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { Pool } from "../../database/pool.ts";
-import { findTenantState } from "../../database/repositories/events.ts";
-import type { AcceptedEvent as Accepted, IncomingEvent, Ingest } from "../../delivery/ingest.ts";
+import { type EventKey, EVENTS_ROUTE, findTenantState } from "../../database/repositories/events.ts";
+import { principalKey, signedKey, sourceKey } from "../../database/repositories/idempotency.ts";
+import {
+  type AcceptedEvent as Accepted,
+  type IncomingEvent,
+  type Ingest,
+  isIdReused,
+} from "../../delivery/ingest.ts";
 import type { NotePlatformPublishing } from "../../delivery/platform-publishing.ts";
 import { scopeViolation } from "../../oauth/bearer-errors.ts";
 import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
@@ -40,7 +46,16 @@ type NewEvent = Static<typeof NewEvent>;
 type WireEvent = Static<typeof AcceptedEvent>;
 
 const BatchItem = Type.Union([
-  Type.Object({ index: Type.Integer(), ...AcceptedEvent.properties }),
+  Type.Object({
+    index: Type.Integer(),
+    ...AcceptedEvent.properties,
+    replayed: Type.Optional(
+      Type.Literal(true, {
+        description:
+          "The answer to an earlier event with the same `id`; a batch of its own has `Idempotent-Replayed`",
+      }),
+    ),
+  }),
   Type.Object({
     index: Type.Integer(),
     error: Type.Unsafe<unknown>({ type: "object", additionalProperties: true }),
@@ -65,7 +80,10 @@ interface ReadEvent {
 }
 
 /** What may be published, but for the key. */
-type Prepared = Omit<IncomingEvent, "idempotency">;
+type Prepared = Omit<IncomingEvent, "keys"> & {
+  /** The publisher's own id, with what it stands for. */
+  readonly sourceKey: EventKey | undefined;
+};
 
 /** What makes two requests the same, however they are spaced. */
 function canonical({ type, data, id, occurred_at: occurredAt, tenant_id: tenantId }: NewEvent): unknown {
@@ -184,57 +202,73 @@ class Publisher {
   async answer(
     body: unknown,
     key: string | undefined,
-  ): Promise<{ readonly answer: unknown; readonly replayed: boolean }> {
+  ): Promise<{ readonly answer: unknown; readonly knownBy: EventKey["kind"] | undefined }> {
     if (isBatch(body)) {
       const problems = [...checkBatch(body), ...unsignedMembers(body, this.#caller)];
       if (problems.length > 0) {
         throw validationFailed(problems);
       }
       this.#services.tenantLimits.chargeEvents(this.#caller.identity.tenantId, body.events.length - 1);
-      const { items, replayed } = await this.#publishBatch(body.events, key);
-      return { answer: { data: items }, replayed };
+      const { items, knownBy } = await this.#publishBatch(body.events, key);
+      return { answer: { data: items }, knownBy };
     }
     const read = readEvent(body, this.#caller.signed === undefined ? undefined : "signed");
     const prepared = await this.#prepare(read);
     const bodyHash = key === undefined ? undefined : hash(canonical(read.event));
     const accepted = await this.#accept(prepared, key, bodyHash);
-    return { answer: wireEvent(accepted), replayed: accepted.replayed };
+    return { answer: wireEvent(accepted), knownBy: accepted.knownBy };
   }
 
   /** @throws SignetError when the caller may not publish for the tenant that it names */
   async #prepare({ event, occurredAt }: ReadEvent): Promise<Prepared> {
-    const tenantId = event.tenant_id ?? this.#caller.identity.tenantId;
-    if (tenantId !== this.#caller.identity.tenantId) {
+    const { tenantId: own } = this.#caller.identity;
+    const tenantId = event.tenant_id ?? own;
+    if (tenantId !== own) {
       const permission =
         this.#permissions.get(tenantId) ?? permitPublishAny(this.#services, this.#caller, tenantId);
       this.#permissions.set(tenantId, permission);
       await permission;
     }
+    const { id } = event;
+    const place = id === undefined ? undefined : sourceKey(own, EVENTS_ROUTE, { tenantId, id });
     return {
       tenantId,
       type: event.type,
       data: event.data.text,
-      sourceId: event.id ?? null,
+      sourceId: id ?? null,
+      sourceKey: place === undefined ? undefined : { ...place, kind: "id", bodyHash: hash(canonical(event)) },
       occurredAt,
       traceparent: this.#caller.span?.traceparent,
     };
   }
 
-  async #accept(event: Prepared, key: string | undefined, bodyHash: Buffer | undefined): Promise<Accepted> {
-    const { tenantId } = this.#caller.identity;
-    const signer = this.#caller.signed?.credentialId ?? null;
-    const idempotency =
-      key === undefined || bodyHash === undefined ? null : { tenantId, key, bodyHash, signer };
-    const accepted = await this.#services.ingest.accept({ ...event, idempotency });
+  async #accept(
+    { sourceKey: source, ...event }: Prepared,
+    key: string | undefined,
+    bodyHash: Buffer | undefined,
+  ): Promise<Accepted> {
+    const request = key === undefined || bodyHash === undefined ? [] : [this.#requestKey(key, bodyHash)];
+    const keys = source === undefined ? request : [...request, source];
+    const accepted = await this.#services.ingest.accept({ ...event, keys });
     this.deprecation.note(accepted);
     return accepted;
+  }
+
+  #requestKey(key: string, bodyHash: Buffer): EventKey {
+    const { identity, signed } = this.#caller;
+    return signed === undefined
+      ? { ...principalKey(identity, EVENTS_ROUTE, key), kind: "request", bodyHash }
+      : { ...signedKey({ ...identity, ...signed }, EVENTS_ROUTE, key), kind: "signed", bodyHash };
   }
 
   /** Items are accepted side by side and share commits, but for those that find out what a key stands for. */
   async #publishBatch(
     values: readonly unknown[],
     key: string | undefined,
-  ): Promise<{ readonly items: Static<typeof BatchItem>[]; readonly replayed: boolean }> {
+  ): Promise<{
+    readonly items: Static<typeof BatchItem>[];
+    readonly knownBy: EventKey["kind"] | undefined;
+  }> {
     const read = values.map((value) => attempt(() => readEvent(value)));
     const prepared = await Promise.all(
       read.map(async (item) =>
@@ -261,15 +295,15 @@ class Publisher {
       items: [...led, ...rest].map((outcome, index) =>
         outcome instanceof SignetError
           ? { index, error: itemError(outcome) }
-          : { index, ...wireEvent(outcome) },
+          : { index, ...wireEvent(outcome), ...(outcome.knownBy === "id" ? { replayed: true } : {}) },
       ),
-      replayed: leader !== undefined && !(leader instanceof SignetError) && leader.replayed,
+      knownBy: leader instanceof SignetError || leader?.knownBy === "id" ? undefined : leader?.knownBy,
     };
   }
 
   /**
    * What becomes of a batch's items up to the first that is accepted: that one takes the batch's key. Those before it do not
-   * fit the schemas of their types. When it is not the first that could be, its place is part of what the key stands for: after
+   * fit the schemas of their types, or are known by their own ids. When it is not the first that could be, its place is part of what the key stands for: after
    * a change of a schema the answer to one item must not be given to another.
    *
    * @throws SignetError when the key stands for another body, or for events that are gone
@@ -289,11 +323,12 @@ class Publisher {
       const placedHash = index === first ? bodyHash : hash([index, bodyHash.toString("base64")]);
       const outcome = await attemptAsync(async () => await this.#accept(item, key, placedHash));
       outcomes.push(outcome);
-      if (!(outcome instanceof SignetError)) {
+      if (outcome instanceof SignetError) {
+        if (outcome.code !== "VALIDATION_FAILED" && !isIdReused(outcome)) {
+          throw outcome;
+        }
+      } else if (outcome.knownBy !== "id") {
         break;
-      }
-      if (outcome.code !== "VALIDATION_FAILED") {
-        throw outcome;
       }
     }
     return outcomes;
@@ -362,11 +397,11 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
     async (request, reply) => {
       const { body, headers, signed } = request;
       const publisher = new Publisher(services, request);
-      const { answer, replayed } = await publisher.answer(body, onceBy(headers, signed));
-      if (replayed && signed !== undefined) {
+      const { answer, knownBy } = await publisher.answer(body, onceBy(headers, signed));
+      if (knownBy === "signed") {
         return await reply.code(200).send({ duplicate: true });
       }
-      if (replayed) {
+      if (knownBy !== undefined) {
         reply.header("idempotent-replayed", "true");
       }
       const { header: deprecation } = publisher.deprecation;

@@ -15,10 +15,16 @@ const SentAt = Type.Integer({
   description: "Unix seconds, as in the header X-Service-Timestamp; in a signed body only",
 });
 
+/** What a publisher calls its event. */
+export const SourceId = TextLine(128, {
+  description: "The publisher's own id: the same event sent again with it within 24 hours is published once",
+  examples: ["order-7"],
+});
+
 export const NewEvent = Closed({
   type: EventType,
   data: OpaqueObject,
-  id: Type.Optional(TextLine(128, { description: "The caller's own id" })),
+  id: Type.Optional(SourceId),
   occurred_at: Type.Optional(Instant),
   tenant_id: Type.Optional(Id("tenant")),
   sent_at: Type.Optional(SentAt),

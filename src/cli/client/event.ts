@@ -20,6 +20,7 @@ interface PublishOptions extends ClientOptions {
 }
 
 interface EventListOptions extends PageChoice {
+  readonly id?: string;
   readonly eventType?: string;
   readonly from?: string;
   readonly to?: string;
@@ -37,7 +38,7 @@ export function eventCommand(context: CliContext): Command {
     .command("publish <type>")
     .description("publish an event to every endpoint that takes it")
     .requiredOption("--data <json>", "JSON object, sent as it stands; @file, or - for standard input")
-    .option("--id <id>", "your own id of it")
+    .option("--id <id>", "your own id of it; with it the same event is published once within 24 hours")
     .option("--occurred-at <time>", "when it happened, RFC 3339")
     .option("--idempotency-key <key>", "publish it once, however often this is run within 24 hours");
   asTenant<PublishOptions>(publish, context, async ({ signet, target, options }) => {
@@ -59,13 +60,14 @@ export function eventCommand(context: CliContext): Command {
     event
       .command("list")
       .description("list events, newest first")
+      .option("--id <id>", "of which this is the publisher's own id")
       .option("--event-type <type>", "of this type")
       .option("--from <time>", "not before this time, RFC 3339")
       .option("--to <time>", "before this time, RFC 3339"),
   );
   asTenant<EventListOptions>(list, context, async ({ signet, options }) => {
-    const { eventType, from, to } = options;
-    const filter = given({ ...pageOf(options), event_type: eventType, from, to });
+    const { id, eventType, from, to } = options;
+    const filter = given({ ...pageOf(options), id, event_type: eventType, from, to });
     const columns = ["id", "type", "deliveries", "source_id", "created_at"];
     await printList(context, signet.events.list(filter), columns, options);
   });

@@ -2,6 +2,7 @@
 import { CONTENT_HEAD_BYTES } from "../../crypto/content.ts";
 import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
+import type { KeyPlace } from "./idempotency.ts";
 import type { TenantRow } from "./tenants.ts";
 import { readOnward } from "./page.ts";
 
@@ -106,14 +107,11 @@ export interface NewDelivery {
   readonly state: "QUEUED" | "DEAD_LETTERED";
 }
 
-/** An Idempotency-Key and the body it came with. */
-export interface EventKey {
-  /** Whose key it is: the publisher's tenant, which need not be the event's. */
-  readonly tenantId: string;
-  readonly key: string;
+/** A key under which an event is published once, and the body it came with. */
+export interface EventKey extends KeyPlace {
+  /** Of an Idempotency-Key, of a signed id, or the publisher's own id of the event. */
+  readonly kind: "request" | "signed" | "id";
   readonly bodyHash: Buffer;
-  /** The credential that signed the request, whose own the key is; null for an Idempotency-Key. */
-  readonly signer: string | null;
 }
 
 export interface NewEvent {
@@ -126,7 +124,7 @@ export interface NewEvent {
   /** The service says it, not its tenant; absent: the tenant does. */
   readonly own?: boolean;
   readonly occurredAt: Date;
-  readonly idempotency: EventKey | null;
+  readonly keys: readonly EventKey[];
   /** Null where traces are off. */
   readonly traceparent?: string | null;
   readonly deliveries: readonly NewDelivery[];
@@ -164,30 +162,39 @@ function ownOf(events: readonly NewEvent[]): readonly (true | null)[] {
   return events.some(({ own }) => own === true) ? events.map(({ own }) => (own === true ? true : null)) : [];
 }
 
-const EVENTS_ROUTE = "POST /v1/events";
-
-/** Signed events are known by their ids, for each signer apart from Idempotency-Keys and from other signers'. */
-function routeOf({ signer }: Pick<EventKey, "signer">): string {
-  return signer === null ? EVENTS_ROUTE : `${EVENTS_ROUTE} signed by ${signer}`;
-}
+export const EVENTS_ROUTE = "POST /v1/events";
 
 const INSERT_EVENTS = `WITH input AS (
     SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $6::text[], $7::timestamptz[], $8::int[],
-      $9::text[], $10::bytea[], $18::text[], $19::int[], $20::int[], $21::text[], $23::text[], $24::boolean[])
-    AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, key, body_hash, key_tenant_id, start, length, key_route, traceparent, own)
+      $9::int[], $10::int[], $18::text[], $19::boolean[])
+    AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, start, length, traceparent, own)
+  ), wanted AS (
+    SELECT *, CASE WHEN signed THEN $21::timestamptz ELSE $12::timestamptz END AS forget_before
+    FROM unnest($20::text[], $22::text[], $23::text[], $24::text[], $25::bytea[], $26::boolean[], $27::text[], $28::text[])
+    AS w(event_id, tenant_id, route, key, body_hash, signed, former_route, former_key)
+  ), taken AS (
+    SELECT w.event_id FROM wanted w
+    WHERE EXISTS (SELECT FROM idempotency_keys k
+        WHERE k.tenant_id = w.tenant_id AND k.route = w.route AND k.key = w.key AND k.created_at > w.forget_before)
+      OR EXISTS (SELECT FROM idempotency_keys k
+        WHERE k.tenant_id = w.tenant_id AND k.route = w.former_route AND k.key = w.former_key AND k.created_at > w.forget_before)
   ), keyed AS (
+    -- Without the keys of events that are left out anyway. Whoever takes one of an event's keys meanwhile leaves the
+    -- others to stand for an event that does not exist, which those who find them see.
     INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
-    SELECT key_tenant_id, key_route, key, body_hash, id, $11 FROM input WHERE key IS NOT NULL
-    ORDER BY key_tenant_id, key_route, key
+    SELECT tenant_id, route, key, body_hash, event_id, $11 FROM wanted WHERE event_id NOT IN (SELECT event_id FROM taken)
+    ORDER BY tenant_id, route, key
     ON CONFLICT (tenant_id, route, key) DO UPDATE
       SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = excluded.created_at
-      WHERE k.created_at <= CASE WHEN k.route = '${EVENTS_ROUTE}' THEN $12::timestamptz ELSE $22::timestamptz END
-    RETURNING resource_id
+      WHERE k.created_at <= CASE WHEN k.route LIKE '% signed by %' THEN $21::timestamptz ELSE $12::timestamptz END
+    RETURNING tenant_id, route, key
+  ), refused AS (
+    SELECT event_id FROM wanted WHERE (tenant_id, route, key) NOT IN (SELECT tenant_id, route, key FROM keyed)
   ), accepted AS (
     INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at, traceparent, own)
     -- One value for all contents: an array of them would travel in hexadecimal.
     SELECT i.day, i.id, i.tenant_id, i.type, substr($5::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, $11, i.traceparent, i.own
-    FROM input i WHERE i.key IS NULL OR i.id IN (SELECT resource_id FROM keyed)
+    FROM input i WHERE i.id NOT IN (SELECT event_id FROM refused)
     RETURNING day, id, tenant_id, type
   ), outbox AS (
     INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at,
@@ -205,8 +212,8 @@ const INSERT_EVENTS = `WITH input AS (
   SELECT id, (SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM queued WHERE n > 0) FROM accepted`;
 
 /**
- * Inserts events with their deliveries in one statement, hence one commit. An event whose idempotency key is taken is
- * left out; no two events of one call may have the same key.
+ * Inserts events with their deliveries in one statement, hence one commit. An event one of whose keys is taken is left
+ * out; no two events of one call may have the same key.
  *
  * @returns the ids that were inserted
  */
@@ -218,6 +225,7 @@ export async function insertEvents(
   const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
   const contents = events.map((event) => event.content);
   const { starts, lengths } = placesOf(contents);
+  const keys = events.flatMap((event) => event.keys.map((key) => ({ event, key })));
   const { rows } = await db.query<{ id: string }>({
     name: "insert-events",
     text: INSERT_EVENTS,
@@ -230,8 +238,8 @@ export async function insertEvents(
       events.map((event) => event.sourceId),
       events.map((event) => event.occurredAt),
       events.map((event) => event.deliveries.length),
-      events.map((event) => event.idempotency?.key ?? null),
-      events.map((event) => event.idempotency?.bodyHash ?? null),
+      starts,
+      lengths,
       now,
       keysAfter,
       expiresAt,
@@ -239,38 +247,21 @@ export async function insertEvents(
       deliveries.map(({ event }) => event.id),
       deliveries.map(({ delivery }) => delivery.endpointId),
       deliveries.map(({ delivery }) => delivery.state),
-      events.map((event) => event.idempotency?.tenantId ?? null),
-      starts,
-      lengths,
-      events.map((event) => (event.idempotency === null ? null : routeOf(event.idempotency))),
-      signedKeysAfter,
       // Without traces an empty array, which is filled up with nulls.
       traceparentsOf(events),
       ownOf(events),
+      keys.map(({ event }) => event.id),
+      signedKeysAfter,
+      keys.map(({ key }) => key.tenantId),
+      keys.map(({ key }) => key.route),
+      keys.map(({ key }) => key.key),
+      keys.map(({ key }) => key.bodyHash),
+      keys.map(({ key }) => key.kind === "signed"),
+      keys.map(({ key }) => key.former?.route ?? null),
+      keys.map(({ key }) => key.former?.key ?? null),
     ],
   });
   return new Set(rows.map((row) => row.id));
-}
-
-/** What an idempotency key stands for. */
-export interface TakenEventKey {
-  readonly bodyHash: Buffer;
-  readonly eventId: string;
-  readonly takenAt: Date;
-}
-
-/** Undefined when the key is not taken (any more). */
-export async function findEventKey(db: Queryable, key: EventKey): Promise<TakenEventKey | undefined> {
-  const { rows } = await db.query<{ body_hash: Buffer; resource_id: string; created_at: Date }>({
-    name: "find-event-key",
-    text: `SELECT body_hash, resource_id, created_at FROM idempotency_keys
-      WHERE tenant_id = $1 AND route = $2 AND key = $3`,
-    values: [key.tenantId, routeOf(key), key.key],
-  });
-  const row = rows[0];
-  return row === undefined
-    ? undefined
-    : { bodyHash: row.body_hash, eventId: row.resource_id, takenAt: row.created_at };
 }
 
 /** `data` of an event as it is kept; neither once it is erased. */
@@ -369,6 +360,8 @@ export async function findEvents(
 
 export interface EventFilter {
   readonly type?: string;
+  /** The publisher's own id. */
+  readonly sourceId?: string;
   /** Only what was accepted at or after this instant. */
   readonly from?: Date;
   /** Only what was accepted before this instant. */
@@ -389,6 +382,7 @@ export async function listEvents(
           AND ($4::text IS NULL OR type = $4)
           AND ($5::timestamptz IS NULL OR (day >= ($5::timestamptz AT TIME ZONE 'UTC')::date AND created_at >= $5))
           AND ($6::timestamptz IS NULL OR (day <= ($6::timestamptz AT TIME ZONE 'UTC')::date AND created_at < $6))
+        AND ($8::text IS NULL OR source_id = $8)
         ORDER BY day DESC, id DESC LIMIT $7`,
       values: [
         tenantId,
@@ -398,6 +392,7 @@ export async function listEvents(
         filter.from ?? null,
         filter.to ?? null,
         most,
+        filter.sourceId ?? null,
       ],
     });
     return rows.map(toEvent);

@@ -7,23 +7,44 @@ export interface AnswerPlace {
   readonly ownerId: string;
   /** Method and path template. */
   readonly route: string;
-  /** SHA-256 of the Idempotency-Key. */
+  /** SHA-256 of the Idempotency-Key, and of the principal whose it is. */
   readonly keyDigest: Buffer;
 }
 
-export interface AnswerClaim extends AnswerPlace {
-  readonly bodyHash: Buffer;
-  readonly now: Date;
+/** How long a key stays taken. */
+export interface AnswerAges {
   /** Keys of this age or older are free again. */
   readonly forgetBefore: Date;
   /** So are keys of this age without an answer: whoever took them is gone. */
   readonly abandonedBefore: Date;
 }
 
+export interface AnswerClaim extends AnswerPlace, AnswerAges {
+  readonly bodyHash: Buffer;
+  readonly now: Date;
+}
+
 export interface KeptAnswer {
   readonly bodyHash: Buffer;
   /** An envelope; null while the request is carried out. */
   readonly answer: string | null;
+}
+
+/** What was answered under a key; undefined when it is free. */
+export async function findAnswer(
+  db: Queryable,
+  { ownerId, route, keyDigest }: AnswerPlace,
+  { forgetBefore, abandonedBefore }: AnswerAges,
+): Promise<KeptAnswer | undefined> {
+  const { rows } = await db.query<{ body_hash: Buffer; answer: string | null }>({
+    name: "find-answer",
+    text: `SELECT body_hash, answer FROM idempotent_answers
+      WHERE owner_id = $1 AND route = $2 AND key_digest = $3
+        AND created_at > $4 AND (answer IS NOT NULL OR created_at > $5)`,
+    values: [ownerId, route, keyDigest, forgetBefore, abandonedBefore],
+  });
+  const [row] = rows;
+  return row === undefined ? undefined : { bodyHash: row.body_hash, answer: row.answer };
 }
 
 /**
@@ -44,16 +65,11 @@ export async function claimAnswer(db: Queryable, claim: AnswerClaim): Promise<Ke
   if (rowCount === 1) {
     return undefined;
   }
-  const { rows } = await db.query<{ body_hash: Buffer; answer: string | null }>({
-    name: "find-answer",
-    text: "SELECT body_hash, answer FROM idempotent_answers WHERE owner_id = $1 AND route = $2 AND key_digest = $3",
-    values: [ownerId, route, keyDigest],
-  });
-  const row = rows[0];
-  if (row === undefined) {
+  const kept = await findAnswer(db, claim, claim);
+  if (kept === undefined) {
     throw new Error("an idempotency key was taken and is not there");
   }
-  return { bodyHash: row.body_hash, answer: row.answer };
+  return kept;
 }
 
 /** Keeps the answer of the request whose key the transaction has taken. */

@@ -73,7 +73,7 @@ function newEvents(targets: readonly Target[], now: Date): NewEvent[] {
       content: randomBytes(PAYLOAD_BYTES),
       sourceId: null,
       occurredAt: now,
-      idempotency: null,
+      keys: [],
       deliveries: [{ id: newId("delivery", now.getTime(), randomBytes), endpointId, state: "QUEUED" }],
     };
   });

@@ -225,7 +225,12 @@ describe("a tenant's credential", () => {
     const first = await tenant.post(PATH, {}, withKey("mine"));
     const client = await provision(api, { scopes: SCOPES, tenantId: tenant.tenantId });
     const colleague = asTenant(api, client, await accessToken(api, client));
-    expect(await colleague.post(PATH, {}, withKey("mine"))).toMatchObject(REUSED);
+    const own = await colleague.post(PATH, {}, withKey("mine"));
+    expect(own).toMatchObject({ status: 201, body: { principal_id: client.principalId } });
+    expect([isReplay(own), own.body["client_secret"] === first.body["client_secret"]]).toEqual([
+      false,
+      false,
+    ]);
     const { body: narrow } = await api.token(grant(tenant, { scope: "credentials:write" }));
     const narrowly = { ...withKey("mine"), authorization: `Bearer ${String(narrow["access_token"])}` };
     expect(await tenant.post(PATH, {}, narrowly)).toMatchObject({ status: 403 });
