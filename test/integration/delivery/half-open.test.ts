@@ -1,0 +1,175 @@
+/**
+ * Every connection of the api, the worker and the edge to PostgreSQL, or to Temporal, goes dead without FIN or RST, and
+ * new ones work: a fail-over behind a virtual address, a NAT that forgets. Processes of their own, from the sources.
+ */
+import { expect, test } from "vitest";
+import type { ProcessName } from "../../../src/observability/metrics.ts";
+import { type Answer, readAnswer } from "../../support/answer.ts";
+import { eventually } from "../../support/eventually.ts";
+import { bearer, grant, provision } from "../../support/factories.ts";
+import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
+import { type ScrapedProcesses, startScrapedProcesses } from "../../support/scraped-processes.ts";
+import { useStarted } from "../../support/started.ts";
+import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
+import { useWorld } from "../../support/world.ts";
+
+const PATIENCE_MS = 240_000;
+const PROCESSES: readonly ProcessName[] = ["api", "worker", "edge"];
+const TYPE = "inference.completed";
+/** As the documentation says, with as much again for a machine with other work. */
+const READY_LIES_MS = 5_000 + 5_000;
+const FLOWS_MS = 15_000 + 15_000;
+const LARGE = "x".repeat(100_000);
+const FLOOD = 600;
+const MEBIBYTE = 1_048_576;
+
+interface Line {
+  readonly postgres: TcpProxy;
+  readonly temporal: TcpProxy;
+  readonly processes: ScrapedProcesses;
+  readonly receiver: Receiver;
+  readonly token: string;
+  close(): Promise<void>;
+}
+
+const world = useWorld();
+
+async function admin(baseUrl: string, method: string, path: string, body?: unknown): Promise<Answer> {
+  const headers = {
+    authorization: `Bearer ${world.current.config.operatorToken ?? ""}`,
+    "content-type": "application/json",
+  };
+  const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+  return await readAnswer(await fetch(`${baseUrl}${path}`, init));
+}
+
+async function openLine(): Promise<Line> {
+  const { config } = world.current;
+  const database = new URL(config.databaseUrl);
+  const postgres = await startTcpProxy(Number(database.port));
+  database.port = String(postgres.port);
+  const temporal = await startTcpProxy(Number(config.temporalAddress.split(":")[1]));
+  const processes = await startScrapedProcesses(world.current, {
+    SIGNET_DATABASE_URL: database.href,
+    TEMPORAL_ADDRESS: `127.0.0.1:${temporal.port}`,
+  });
+  const receiver = await startReceiver();
+  const client = await provision(
+    {
+      admin: async (method, path, body) => await admin(processes.adminUrl, method, `/admin/v1${path}`, body),
+    },
+    { scopes: ["events:publish"] },
+  );
+  await world.current.createEndpoint(client.tenantId, receiver.url, [TYPE]);
+  const issued = await readAnswer(
+    await fetch(`${processes.apiUrl}/v1/auth/token`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(grant(client)),
+    }),
+  );
+  return {
+    postgres,
+    temporal,
+    processes,
+    receiver,
+    token: String(issued.body["access_token"]),
+    close: async () => {
+      await processes.close();
+      await Promise.all([receiver.close(), postgres.close(), temporal.close()]);
+    },
+  };
+}
+
+const line = useStarted("the processes", openLine);
+
+async function publish(data: unknown, at: "api" | "edge" = "api"): Promise<Answer> {
+  const { processes, token } = line.current;
+  return await readAnswer(
+    await fetch(`${at === "api" ? processes.apiUrl : processes.edgeUrl}/v1/events`, {
+      method: "POST",
+      headers: { ...bearer(token), "content-type": "application/json" },
+      body: JSON.stringify({ type: TYPE, data }),
+    }),
+  );
+}
+
+/** Publishes until one is accepted and waits until it has arrived; milliseconds from the call. */
+async function untilItFlows(at: "api" | "edge"): Promise<{ acceptedMs: number; arrivedMs: number }> {
+  const began = performance.now();
+  const accepted = await eventually(async () => {
+    const answer = await publish({ at }, at);
+    if (answer.status >= 400 && answer.status < 500) {
+      throw new Error(answer.text);
+    }
+    return answer.status === 202 ? answer : undefined;
+  }, `an event to be accepted over the ${at}`);
+  const acceptedMs = performance.now() - began;
+  const { receiver } = line.current;
+  await eventually(
+    () => receiver.requests.some(({ rawBody }) => rawBody.includes(String(accepted.body["id"]))),
+    "the event to arrive",
+  );
+  return { acceptedMs, arrivedMs: performance.now() - began };
+}
+
+/** Asks what the process says of itself until it is not ready; milliseconds from the call. */
+async function untilNotReady(name: ProcessName): Promise<number> {
+  const began = performance.now();
+  const url = `http://${line.current.processes.metricsAddress(name)}/readyz`;
+  await eventually(async () => (await fetch(url)).status === 503, `the ${name} to be not ready`);
+  return performance.now() - began;
+}
+
+async function untilReady(): Promise<void> {
+  for (const name of PROCESSES) {
+    const url = `http://${line.current.processes.metricsAddress(name)}/readyz`;
+    await eventually(async () => (await fetch(url)).ok, `the ${name} to be ready`);
+  }
+}
+
+async function residentBytes(name: ProcessName): Promise<number> {
+  const text = await line.current.processes.scrape(name);
+  return Number(/^process_resident_memory_bytes(?:\{[^}]*\})? (\S+)$/m.exec(text)?.[1]);
+}
+
+test(
+  "dead connections to PostgreSQL: not ready within 5 s, accepts and delivers again within 15 s, in bounded memory",
+  async () => {
+    await untilItFlows("api");
+    await untilItFlows("edge");
+    await untilReady();
+    const before = await residentBytes("api");
+    line.current.postgres.blackHole();
+    const flood = Promise.all(Array.from({ length: FLOOD }, async () => await publish({ LARGE })));
+    const unready = Promise.all(PROCESSES.map(untilNotReady));
+    const flows = await Promise.all([untilItFlows("api"), untilItFlows("edge")]);
+    const unreadyMs = await unready;
+    const answers = await flood;
+    const grown = (await residentBytes("api")) - before;
+    console.info({ flows, unreadyMs, grownMib: grown / MEBIBYTE });
+    unreadyMs.forEach((ms) => expect(ms).toBeLessThan(READY_LIES_MS));
+    flows.forEach(({ arrivedMs }) => expect(arrivedMs).toBeLessThan(FLOWS_MS));
+    for (const { status, headers } of answers) {
+      expect([202, 503]).toContain(status);
+      expect(status === 202 || headers.has("retry-after")).toBe(true);
+    }
+    expect(grown).toBeLessThan(400 * MEBIBYTE);
+    await untilReady();
+  },
+  PATIENCE_MS,
+);
+
+test(
+  "dead connections to Temporal: what is accepted meanwhile is delivered within a minute",
+  async () => {
+    await untilReady();
+    await untilItFlows("api");
+    line.current.temporal.blackHole();
+    const flow = await untilItFlows("api");
+    console.info({ flow });
+    expect(flow.arrivedMs).toBeLessThan(60_000 + 30_000);
+    await untilReady();
+  },
+  PATIENCE_MS,
+);
