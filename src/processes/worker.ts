@@ -32,12 +32,14 @@ import { temporalOptions } from "../temporal/client.ts";
 import type { PayloadCodec } from "@temporalio/common";
 import { codecOf } from "./codec.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
+import { ReplacedConnection } from "../temporal/replaced-connection.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 import { useLeanWorkflowThreads } from "../temporal/workflow-threads.ts";
 import { startWorkers, type Workers } from "../temporal/workers.ts";
 import { rotationRules } from "../settings/rotation-settings.ts";
 import { loadCheckpointMeans, openCheckpointSigner, requestCheckpoints } from "./checkpoints.ts";
 import { openRotatorPool } from "./rotation.ts";
+import { startUpkeep } from "../upkeep.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorkerUpkeep } from "./worker-upkeep.ts";
 
@@ -69,6 +71,16 @@ async function connect({ config, log, stopping }: WorkerProcessOptions): Promise
       await delay(CONNECT_RETRY_MS, undefined, stopping === undefined ? {} : { signal: stopping });
     }
   }
+}
+
+/** The same, replaced when it goes dead. */
+async function connectReplaced(options: WorkerProcessOptions): Promise<ReplacedConnection> {
+  const { namespace, ...address } = temporalOptions(options.config);
+  return new ReplacedConnection(await connect(options), {
+    namespace,
+    connect: async () => await connectNative(address),
+    log: options.log,
+  });
 }
 
 interface WorkerParts {
@@ -192,12 +204,14 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   });
   let hint: (count: number) => void = () => undefined;
   const engine = createEngine({ config, pool, keyring, clock, log }, () => hint(1));
-  const connection = await connect(options);
+  const replaced = await connectReplaced(options);
+  const { connection } = replaced;
   const codec = codecOf(config, { keyring, clock, randomBytes });
   const temporal = createNativeClient(connection, config.temporalNamespace, codec);
   const replays = createWorkerReplays({ pool, clock, temporal, log, onQueued: () => hint(1) });
   const parts = { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays };
   const workers = await runWorkers(options, parts);
+  const watching = startUpkeep([replaced.watch(workers)], log);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
   const listener = listenForWork(options, dispatcher, engine);
@@ -221,7 +235,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),
     close: async () => {
       await Promise.all([listener.stop(), revocations.stop()]);
-      await upkeep.stop();
+      await Promise.all([upkeep.stop(), watching.stop()]);
       await dispatcher.stop();
       await workers.stop();
       await Promise.all([engine.drain(), replays.drain()]);

@@ -42,6 +42,8 @@ export interface WorkersOptions {
 export interface Workers {
   /** Rejects when a worker fails; resolves after {@link Workers.stop}. */
   readonly run: Promise<void>;
+  /** Asks over another connection from now on; what was asked before is not asked again. */
+  use(connection: NativeConnection): void;
   /** Stops polling, lets what is under way end, resolves when all is quiet. */
   stop(): Promise<void>;
 }
@@ -91,6 +93,11 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   run.catch(() => undefined);
   return {
     run,
+    use: (connection) => {
+      for (const worker of workers) {
+        worker.connection = connection;
+      }
+    },
     stop: async () => {
       for (const worker of workers) {
         if (worker.getState() === "RUNNING") {

@@ -147,7 +147,6 @@ test(
     const unreadyMs = await unready;
     const answers = await flood;
     const grown = (await residentBytes("api")) - before;
-    console.info({ flows, unreadyMs, grownMib: grown / MEBIBYTE });
     unreadyMs.forEach((ms) => expect(ms).toBeLessThan(READY_LIES_MS));
     flows.forEach(({ arrivedMs }) => expect(arrivedMs).toBeLessThan(FLOWS_MS));
     for (const { status, headers } of answers) {
@@ -161,14 +160,13 @@ test(
 );
 
 test(
-  "dead connections to Temporal: what is accepted meanwhile is delivered within a minute",
+  "dead connections to Temporal: what is accepted meanwhile is delivered within 15 s",
   async () => {
     await untilReady();
     await untilItFlows("api");
     line.current.temporal.blackHole();
     const flow = await untilItFlows("api");
-    console.info({ flow });
-    expect(flow.arrivedMs).toBeLessThan(60_000 + 30_000);
+    expect(flow.arrivedMs).toBeLessThan(FLOWS_MS);
     await untilReady();
   },
   PATIENCE_MS,

@@ -1,0 +1,88 @@
+/**
+ * A worker process's connection to Temporal, replaced when it goes dead without a word. The SDK's core asks an idle
+ * connection after 30 s and waits 15 s more, which nothing can set; until then no workflow starts.
+ */
+import type { NativeConnection } from "@temporalio/worker";
+import type { Logger } from "pino";
+import type { UpkeepJob } from "../upkeep.ts";
+import { within } from "../within.ts";
+import { checkNamespace } from "./client.ts";
+import { createNativeClient } from "./native-client.ts";
+import type { Workers } from "./workers.ts";
+
+const LOOK_EVERY_MS = 2_000;
+/** Looks without an answer, each of 2 s, before another connection is tried. */
+const MISSES = 2;
+const CONNECT_MS = 3_000;
+
+export interface ReplacedConnectionOptions {
+  readonly namespace: string;
+  /** Opens another connection; rejects when Temporal is away. */
+  readonly connect: () => Promise<NativeConnection>;
+  readonly log: Logger;
+}
+
+export class ReplacedConnection {
+  /** Stands for the connection in use: each call goes over the newest. */
+  readonly connection: NativeConnection;
+  readonly #options: ReplacedConnectionOptions;
+  #current: NativeConnection;
+  #misses = 0;
+
+  constructor(first: NativeConnection, options: ReplacedConnectionOptions) {
+    this.#current = first;
+    this.#options = options;
+    this.connection = new Proxy({} as NativeConnection, {
+      get: (_target, name) => {
+        const value: unknown = Reflect.get(this.#current, name, this.#current);
+        return typeof value === "function" ? (value.bind(this.#current) as unknown) : value;
+      },
+    });
+  }
+
+  /** Looks whether the connection answers; replaces it when it does not and another one does. */
+  watch(workers: Pick<Workers, "use">): UpkeepJob {
+    return {
+      name: "connection to Temporal",
+      everyMs: LOOK_EVERY_MS,
+      run: async () => {
+        if (await this.#answers(this.#current)) {
+          this.#misses = 0;
+          return;
+        }
+        this.#misses += 1;
+        if (this.#misses >= MISSES) {
+          await this.#replace(workers);
+        }
+      },
+    };
+  }
+
+  async #answers(connection: NativeConnection): Promise<boolean> {
+    const client = createNativeClient(connection, this.#options.namespace, undefined);
+    return await checkNamespace(client).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  async #replace(workers: Pick<Workers, "use">): Promise<void> {
+    const connecting = this.#options.connect();
+    const fresh = await within(CONNECT_MS, connecting).catch(() => undefined);
+    if (fresh === undefined || !(await this.#answers(fresh))) {
+      // Temporal itself is away: the connection is as good as any.
+      connecting.then(
+        async (late) => await late.close(),
+        () => undefined,
+      );
+      return;
+    }
+    const dead = this.#current;
+    this.#options.log.warn("the connection to Temporal does not answer; it is replaced");
+    // Workers first: they compare what they are given with what they have.
+    workers.use(fresh);
+    this.#current = fresh;
+    this.#misses = 0;
+    await dead.close().catch((error: unknown) => this.#options.log.debug({ err: error }, "not closed"));
+  }
+}
