@@ -1,7 +1,7 @@
 /** What goes wrong in the middle of the events, and what must come of it. */
 import { namespaceMissing, postgresOlder, temporalDeleted, temporalOlder } from "./copies.ts";
 import { apiDescriptorsTaken, diskFull, supervised } from "./exhaustion.ts";
-import { type Fault, kill, silence, stop, type VictimName } from "./faults.ts";
+import { type Fault, kill, silence, stop, type VictimName, wrongClock } from "./faults.ts";
 import type { Setting } from "./place.ts";
 import type { CaseOutcome } from "./result.ts";
 import { type FaultCase, runCase } from "./run-case.ts";
@@ -152,6 +152,15 @@ function deceptions(): ChaosCase[] {
       setting: { throughProxy: true },
       faults: [silence, silence],
       flowSeconds: SILENT_FLOW_SECONDS,
+    }),
+    faultCase({
+      name: "wrong-clock",
+      about: "the worker's clock is 10 minutes ahead for 40 s, then 10 minutes behind",
+      length: "long",
+      setting: { wrongClock: true },
+      faults: [wrongClock],
+      flowSeconds: MISSED_SECONDS,
+      drainedSeconds: MISSED_SECONDS,
     }),
   ];
 }

@@ -142,3 +142,25 @@ export const silence: Fault = {
     };
   },
 };
+
+const WRONG_MS = 600_000;
+
+/** The workers' clock is ten minutes ahead for a while, then ten minutes behind, then right again. */
+export const wrongClock: Fault = {
+  share: 0.1,
+  strike: async (trial, { outageMs }) => {
+    const { clock } = trial.scene;
+    if (clock === undefined) {
+      throw new Error("this case needs a clock to set");
+    }
+    const inFlight = await trial.inFlight();
+    const struckAtMs = monotonicMs();
+    for (const offsetMs of [WRONG_MS, -WRONG_MS]) {
+      await clock.jump(offsetMs);
+      await delay(outageMs);
+    }
+    await clock.jump(0);
+    const backAtMs = monotonicMs();
+    return { inFlight, struckAtMs, backAtMs, takesWorkMs: backAtMs };
+  },
+};

@@ -6,6 +6,7 @@ import type { Settings, Shape } from "../bench/environment/signet.ts";
 import type { Stack } from "../bench/environment/stack.ts";
 import { World } from "../bench/environment/world.ts";
 import type { LoadGenerator } from "../bench/load/load-generator.ts";
+import { createJumpingClock } from "../support/jumping-clock.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 import { mountSmallDisk, type SmallDisk } from "./small-disk.ts";
 import type { Scene } from "./trial.ts";
@@ -22,6 +23,8 @@ export interface Setting {
   readonly smallDisk?: "postgres" | "log";
   /** Api and worker reach PostgreSQL through a proxy that can fall silent. */
   readonly throughProxy?: boolean;
+  /** The workers' clock can be set wrong. */
+  readonly wrongClock?: boolean;
 }
 
 export interface Common {
@@ -51,53 +54,73 @@ async function closeAll(closers: readonly (() => Promise<unknown>)[]): Promise<v
   }
 }
 
+type Tools = Pick<Scene, "disk" | "proxy" | "clock"> & { readonly postgres: Postgres };
+
+/** What the case breaks, each with its closer; undefined where nothing can be mounted. */
+async function openTools(
+  common: Common,
+  directory: string,
+  { smallDisk, throughProxy = false, wrongClock = false }: Setting,
+  closers: (() => Promise<unknown>)[],
+): Promise<Tools | undefined> {
+  const { stack } = common;
+  let disk: SmallDisk | undefined;
+  if (smallDisk !== undefined) {
+    const size = smallDisk === "postgres" ? POSTGRES_DISK_MIB : LOG_DISK_MIB;
+    const mounted = await mountSmallDisk(directory, size, stack.janitor);
+    if (mounted === undefined) {
+      return undefined;
+    }
+    closers.push(async () => await mounted.unmount());
+    disk = mounted;
+  }
+  const postgres = smallDisk === "postgres" ? await startOwnPostgres(common, directory) : stack.postgres;
+  if (postgres !== stack.postgres) {
+    closers.push(async () => await postgres.stop());
+  }
+  const proxy = throughProxy ? await startTcpProxy(Number(new URL(postgres.adminUrl).port)) : undefined;
+  closers.push(async () => await proxy?.close());
+  return { disk, postgres, proxy, clock: wrongClock ? await createJumpingClock(directory) : undefined };
+}
+
 /** Starts Signet as the case wants it; undefined where this machine cannot mount a disk. */
 export async function preparePlace(
   common: Common,
   name: string,
   setting: Setting,
 ): Promise<Place | undefined> {
-  const { stack, load } = common;
-  const { smallDisk, shape = {}, settings = {}, throughProxy = false } = setting;
-  const directory = join(stack.directory, `disk-${name}`);
+  const { load } = common;
+  const { shape = {}, settings = {} } = setting;
+  const directory = join(common.stack.directory, `own-${name}`);
   await mkdir(directory, { recursive: true });
   const closers: (() => Promise<unknown>)[] = [];
   try {
-    let disk: SmallDisk | undefined;
-    if (smallDisk !== undefined) {
-      const size = smallDisk === "postgres" ? POSTGRES_DISK_MIB : LOG_DISK_MIB;
-      disk = await mountSmallDisk(directory, size, stack.janitor);
-      if (disk === undefined) {
-        return undefined;
-      }
-      const mounted = disk;
-      closers.push(async () => await mounted.unmount());
+    const tools = await openTools(common, directory, setting, closers);
+    if (tools === undefined) {
+      return undefined;
     }
-    const { postgres } =
-      smallDisk === "postgres" ? { postgres: await startOwnPostgres(common, directory) } : stack;
-    if (postgres !== stack.postgres) {
-      closers.push(async () => await postgres.stop());
-    }
-    const proxy = throughProxy ? await startTcpProxy(Number(new URL(postgres.adminUrl).port)) : undefined;
-    closers.push(async () => await proxy?.close());
+    const { postgres, disk, proxy, clock } = tools;
+    const { NODE_OPTIONS: preload = "", ...clockSettings } = clock?.environment ?? {};
+    const stack = { ...common.stack, postgres };
     const world = await World.create({
       name,
-      stack: { ...stack, postgres },
+      stack,
       load,
       raised: {},
       profiles: undefined,
-      shape: { ...shape, ...(smallDisk === "log" ? { logs: directory } : {}) },
+      shape: {
+        ...shape,
+        ...(clock === undefined ? {} : { worker: { node: [preload] } }),
+        ...(setting.smallDisk === "log" ? { logs: directory } : {}),
+      },
       ...(proxy === undefined ? {} : { databasePort: proxy.port }),
     });
     closers.push(
       async () => await world.drop(),
       async () => await disk?.free(),
     );
-    await world.run(settings);
-    return {
-      scene: { stack: { ...stack, postgres }, world, load, disk, proxy },
-      close: async () => await closeAll(closers),
-    };
+    await world.run({ ...settings, ...clockSettings } as Settings);
+    return { scene: { stack, world, load, disk, proxy, clock }, close: async () => await closeAll(closers) };
   } catch (error) {
     await closeAll(closers);
     throw error;

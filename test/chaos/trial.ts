@@ -6,6 +6,7 @@ import type { Stack } from "../bench/environment/stack.ts";
 import type { World } from "../bench/environment/world.ts";
 import { RUN_LENGTH } from "../bench/load/event-id.ts";
 import type { LoadGenerator } from "../bench/load/load-generator.ts";
+import type { JumpingClock } from "../support/jumping-clock.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { type Fate, type LedgerFiles, ledgerFiles, readLedger } from "./ledger.ts";
 import {
@@ -34,6 +35,8 @@ export interface Scene {
   readonly disk?: SmallDisk | undefined;
   /** Between the processes of Signet and PostgreSQL, where a case asked for it. */
   readonly proxy?: TcpProxy | undefined;
+  /** The workers', where a case asked for it. */
+  readonly clock?: JumpingClock | undefined;
 }
 
 /** How things are when nothing more comes. */

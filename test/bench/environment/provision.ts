@@ -12,6 +12,8 @@ const SCOPES = [
   "portal:sign_in",
 ];
 const REQUEST_TIMEOUT_MS = 30_000;
+const REPEAT_MS = 500;
+const REPEATS_MAX = 20;
 const ACTIVE_TIMEOUT_MS = 120_000;
 const PAGE = 100;
 
@@ -30,15 +32,23 @@ export async function requestJson(
   token: string | undefined,
   body?: Json,
 ): Promise<Json> {
-  const response = await fetch(url, {
-    method,
-    signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
-    headers: {
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-      ...(body === undefined ? {} : { "content-type": "application/json" }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
+  const ask = async (): Promise<Response> =>
+    await fetch(url, {
+      method,
+      signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
+      headers: {
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  let response = await ask();
+  // Nothing was done: on a busy machine the lease on revocations runs out now and then.
+  for (let repeat = 0; response.status === 503 && repeat < REPEATS_MAX; repeat += 1) {
+    await response.body?.cancel();
+    await delay(REPEAT_MS);
+    response = await ask();
+  }
   const text = await response.text();
   if (!response.ok) {
     throw new Error(`${method} ${url}: ${response.status} ${text.slice(0, 500)}`);
