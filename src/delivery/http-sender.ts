@@ -23,6 +23,7 @@ import type { Clock } from "../domain/clock.ts";
 import type { AttemptError } from "../domain/delivery.ts";
 import type { OutboundProxy } from "../settings/egress-settings.ts";
 import type { AddressPolicy } from "./address-policy.ts";
+import { ConnectFailure } from "./http-tls.ts";
 import type { Connection, ConnectionStatistics, Connections } from "./http-connections.ts";
 import { createConnections } from "./http-connections.ts";
 import type { ExchangeEnd } from "./http-exchange.ts";
@@ -116,6 +117,15 @@ const BODY_MS = 2_000;
 const BODY_BYTES = 65_536;
 const MAX_IDLE = 1_024;
 const MAX_IDLE_PER_ORIGIN = 256;
+
+/** The machine or the process has no more descriptors or memory for a socket. */
+const OWN_LACK: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
+
+function isOwnLack(error: Error | null): error is ConnectFailure {
+  return (
+    error instanceof ConnectFailure && OWN_LACK.has((error.cause as { code?: unknown } | undefined)?.code)
+  );
+}
 
 function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
@@ -252,8 +262,8 @@ export function createHttpSender(options: HttpSenderOptions): HttpSender {
       const deadlineMs = Math.max(1, request.deadlineMs - (end.at - startedAt));
       end = await exchange(connections.open(target.key, target), target, { ...request, deadlineMs });
     }
-    if (end.cause instanceof errors.InvalidArgumentError) {
-      // A header that cannot be sent is a defect of ours and no outcome of the receiver's.
+    if (end.cause instanceof errors.InvalidArgumentError || isOwnLack(end.cause)) {
+      // A header that cannot be sent, or a socket that we cannot open, is no outcome of the receiver's.
       throw end.cause;
     }
     return resultOf(request, startedAt, end);

@@ -233,6 +233,7 @@ function exhausted(): ChaosCase[] {
       setting: { shape: { worker: { descriptors: 96 } } },
       pace: "saturation",
       manners: { kind: "delay", ms: 2_000 },
+      everyAttemptArrives: true,
       faults: [supervised],
     }),
     ...(["api", "worker"] as const).map((victim) =>

@@ -16,8 +16,8 @@ export interface FaultCase extends TrafficShape {
   readonly gapSeconds?: number;
   /** Events accepted before the return have arrived within so many seconds of it. */
   readonly drainedSeconds?: number;
-  /** Requests that may come twice beside those in flight. */
-  readonly mayRepeat?: "what was made after the backup";
+  /** No attempt is on record that did not arrive: nothing keeps a receiver from being reached. */
+  readonly everyAttemptArrives?: true;
 }
 
 /** Makes the faults, spread over the arrivals of the first part. */
@@ -187,6 +187,9 @@ export async function runCase(scene: Scene, chaos: FaultCase, size: Size): Promi
         fatalAnswers(repeated),
         ...faultTargets(chaos, passed, late),
         atMost("requests not on record", unrecorded, repeatable(passed)),
+        ...(chaos.everyAttemptArrives === true
+          ? [atMost("attempts on record that did not arrive", -unrecorded, 0)]
+          : []),
       ],
     };
   } finally {

@@ -1,11 +1,15 @@
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { buildEnvelope } from "../../../src/delivery/envelope.ts";
 import type { HttpSender } from "../../../src/delivery/http-sender.ts";
 import { createSigner } from "../../../src/delivery/signer.ts";
 import { generateSecret } from "../../../src/receiver/secret.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
+import { runProcess } from "../../support/processes.ts";
 import { startReceiver, verifyReceived } from "../../support/receiver-server.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 
 let receiver: Receiver;
 let sender: HttpSender;
@@ -187,4 +191,28 @@ describe("closing the sender", () => {
     expect(receiver.requests).toHaveLength(1);
     expect(sender.statistics()).toMatchObject({ idle: 0, inUse: 0 });
   });
+});
+
+/** Prints what becomes of a request when the process has used up its descriptors. */
+const WITHOUT_DESCRIPTORS = `
+  import { openSync } from "node:fs";
+  const { createTestSender, requestTo } = await import(process.env.FIXTURES);
+  const sender = createTestSender();
+  const url = process.env.RECEIVER;
+  const first = await sender.send(requestTo(url + "/first"));
+  try { for (;;) openSync("/dev/null"); } catch {}
+  const other = url.replace("127.0.0.1", "127.0.0.2");
+  const second = await sender.send(requestTo(other + "/second")).then(({ error }) => error, ({ cause }) => cause.code);
+  process.stdout.write(JSON.stringify([first.status, second]), () => process.exit());
+`;
+
+it("blames no receiver when the process has no descriptor left for a socket", async () => {
+  const fixtures = new URL("http-fixtures.ts", import.meta.url).href;
+  const node = ["node", "--import", "tsx", "--input-type=module", "-e", WITHOUT_DESCRIPTORS];
+  const printed = await runProcess({
+    command: ["/bin/sh", "-c", 'ulimit -n 128 && exec "$@"', "sh", ...node],
+    cwd: REPOSITORY,
+    environment: { FIXTURES: fixtures, RECEIVER: receiver.url },
+  });
+  expect(JSON.parse(printed)).toEqual([200, "EMFILE"]);
 });
