@@ -55,6 +55,7 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
   const failed: IndexedDelay[] = [];
   const postponed: IndexedDelay[] = [];
   const places: IndexedPlace[] = [];
+  const notEarlier: number[] = [];
   const lists = { dead: [] as number[], moved: [] as number[], unsettled: [] as number[] };
   outcomes.forEach((outcome, index) => {
     switch (outcome.kind) {
@@ -62,6 +63,9 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
         break;
       case "failed":
         failed.push([index, outcome.dueMs - endedAtMs]);
+        if (outcome.asked) {
+          notEarlier.push(index);
+        }
         break;
       case "postponed":
         postponed.push([index, outcome.dueMs - endedAtMs]);
@@ -80,6 +84,7 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
     started_at: startedAtMs,
     ended_at: endedAtMs,
     ...(failed.length > 0 ? { failed } : {}),
+    ...(notEarlier.length > 0 ? { not_earlier: notEarlier } : {}),
     ...(postponed.length > 0 ? { postponed } : {}),
     ...(places.length > 0 ? { places } : {}),
     ...(lists.dead.length > 0 ? { dead: lists.dead } : {}),

@@ -45,6 +45,8 @@ export interface AttemptResult {
   readonly ended_at: number;
   /** Failed; the next attempt is due so long after `ended_at`. */
   readonly failed?: readonly IndexedDelay[];
+  /** Of those that failed: who may not be attempted before it is due, because its receiver asked to wait. */
+  readonly not_earlier?: readonly number[];
   /** Failed for the 17th time, or parked because the tenant disabled the endpoint; dead letters now. */
   readonly dead?: readonly number[];
   /** Not this carrier's any more: replayed, cancelled or moved. */

@@ -8,6 +8,7 @@ import {
   continueAsNew,
   isCancellation,
   log,
+  patched,
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
@@ -62,6 +63,7 @@ const { replay, cancel, expire } = proxyActivities<DeliverActivities>({
 /** Attempts at which the search attributes follow; each upsert costs a write in Temporal's visibility store. */
 const UPSERT_AT: ReadonlySet<number> = new Set([2, 5, 9, 13, 17]);
 const POSTPONE_MS = 30_000;
+const WAITS_PATCH = "retry-after-is-not-brought-forward";
 /** Most carriers are never described in any other way. */
 const FIRST_UNDER_WAY = "The first attempts are under way.";
 /** A run longer than this is continued as new before the quiet week, so that little history is kept. */
@@ -78,6 +80,7 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
   let waves = 0;
   let landed = 0;
   listen(inbox, ledger);
+  decideWaits(ledger);
   const fresh = input.progress === undefined;
   if (fresh) {
     setCurrentDetails(FIRST_UNDER_WAY);
@@ -211,23 +214,39 @@ async function carryOut(wave: Wave, ledger: DeliveryLedger, slow: boolean): Prom
         return undefined;
       });
       if (first === undefined) {
-        ledger.apply(wave, await settleWave(wave));
+        book(ledger, wave, await settleWave(wave));
         return;
       }
       const rest = ledger.unsettled(wave, first);
-      ledger.apply(wave, first);
+      book(ledger, wave, first);
       if (rest !== undefined) {
         current = rest;
-        ledger.apply(rest, await settleWave(rest));
+        book(ledger, rest, await settleWave(rest));
       }
     } else {
-      ledger.apply(wave, await attempt.executeWithOptions({ summary: summaryOf(wave) }, [wave.input]));
+      book(ledger, wave, await attempt.executeWithOptions({ summary: summaryOf(wave) }, [wave.input]));
     }
   } catch (error) {
     if (!isCancellation(error)) {
       log.warn("attempt could not be carried out", { attempt: wave.input.attempt });
     }
     ledger.postpone(current.entries, Date.now() + POSTPONE_MS);
+  }
+}
+
+/** Books what came of a wave. */
+function book(ledger: DeliveryLedger, wave: Wave, result: AttemptResult): void {
+  ledger.apply(wave, result);
+  decideWaits(ledger);
+}
+
+/**
+ * Runs of 0.2.0 brought attempts forward that their receiver had asked to put off. Whether this run does so is decided
+ * once, when it first has such a member, and holds until it ends.
+ */
+function decideWaits(ledger: DeliveryLedger): void {
+  if (ledger.waits === undefined && ledger.askedToWait) {
+    ledger.waits = patched(WAITS_PATCH);
   }
 }
 

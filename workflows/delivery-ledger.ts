@@ -18,6 +18,8 @@ interface Entry {
   busy: boolean;
   /** In the line of an endpoint with a rate limit: Unix milliseconds, and the limit per second. */
   place: readonly [atMs: number, rateLimit: number] | undefined;
+  /** Its receiver asked to wait until it is due. */
+  notEarlier: boolean;
   /** When an attempt was last asked for while one was under way; Unix milliseconds. */
   askedMs: number;
 }
@@ -44,6 +46,8 @@ const PLACES_TOGETHER_MS = 1_000;
 const NOTHING_DONE: DeliverResult = { delivered: 0, replayed: 0, cancelled: 0, moved: 0, expired: 0 };
 
 export class DeliveryLedger {
+  /** Whether members whose receiver asked to wait are kept out of earlier waves; undefined: nobody has asked yet. */
+  waits: boolean | undefined;
   readonly #offsets: readonly number[];
   readonly #deadLetterMs: number;
   readonly #mixed: boolean;
@@ -68,9 +72,15 @@ export class DeliveryLedger {
         dueMs: progress?.due_ms ?? nowMs,
         busy: false,
         askedMs: 0,
+        notEarlier: progress?.not_earlier === true,
         place: progress?.place,
       };
     });
+  }
+
+  /** Whether some receiver of an open member asked to wait. */
+  get askedToWait(): boolean {
+    return this.#entries.some((entry) => entry.notEarlier);
   }
 
   get open(): number {
@@ -120,10 +130,9 @@ export class DeliveryLedger {
     const horizonMs = nowMs + togetherMs(this.#offsets, attempt);
     const entries = this.#idle("RETRYING").filter((index) => {
       const entry = this.#at(index);
-      return (
-        entry.attempts === attempts &&
-        entry.dueMs <= (entry.place === undefined ? horizonMs : nowMs + PLACES_TOGETHER_MS)
-      );
+      const latestMs = entry.place === undefined ? horizonMs : nowMs + PLACES_TOGETHER_MS;
+      const waits = this.waits === true && entry.notEarlier;
+      return entry.attempts === attempts && entry.dueMs <= (waits ? nowMs : latestMs);
     });
     return this.#wave(entries, attempt, attempt === 1 ? null : dueMs);
   }
@@ -155,6 +164,7 @@ export class DeliveryLedger {
     const failed = new Map(result.failed);
     const dead = new Set(result.dead);
     const moved = new Set(result.moved);
+    const notEarlier = new Set(result.not_earlier);
     const postponed = new Map(result.postponed);
     const places = new Map(result.places?.map(([index, ...place]) => [index, place]));
     wave.entries.forEach((entryIndex, index) => {
@@ -164,6 +174,7 @@ export class DeliveryLedger {
       }
       entry.busy = false;
       entry.place = places.get(index);
+      entry.notEarlier = notEarlier.has(index);
       const postponedMs = postponed.get(index);
       if (postponedMs !== undefined) {
         entry.dueMs = result.ended_at + postponedMs;
@@ -247,6 +258,7 @@ export class DeliveryLedger {
       phase: entry.phase === "DEAD_LETTERED" ? "DEAD_LETTERED" : "RETRYING",
       due_ms: entry.dueMs,
       ...(entry.place === undefined ? {} : { place: entry.place }),
+      ...(entry.notEarlier ? { not_earlier: true } : {}),
     }));
     return {
       v: 1,

@@ -73,6 +73,8 @@ export interface MemberProgress {
   readonly phase: "RETRYING" | "DEAD_LETTERED";
   /** Unix milliseconds: of the next attempt, or of the end of the dead-letter week. */
   readonly due_ms: number;
+  /** Its receiver asked to wait until then. */
+  readonly not_earlier?: boolean;
   /** Place in the line of an endpoint with a rate limit: Unix milliseconds, and the limit per second. */
   readonly place?: readonly [atMs: number, rateLimit: number];
 }

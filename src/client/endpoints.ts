@@ -93,8 +93,8 @@ export interface Endpoint {
   /** Deliveries per second at most; null for no limit. */
   readonly rate_limit: number | null;
   readonly state: "PENDING" | "ACTIVE" | "DISABLED";
-  /** `failing`: nothing has reached it for too long. */
-  readonly disabled_reason: "tenant" | "failing" | null;
+  /** `failing`: nothing has reached it for too long; `gone`: it answered 410 Gone. */
+  readonly disabled_reason: "tenant" | "failing" | "gone" | null;
   readonly created_at: string;
   readonly updated_at: string;
   readonly verification: {

@@ -18,6 +18,7 @@ import {
 import { loadRequestSettings } from "../database/repositories/endpoint-authentications.ts";
 import { takeTurns } from "../database/repositories/endpoint-lines.ts";
 import type { GuardedClock } from "../domain/clock.ts";
+import { createGoneDisabler } from "../endpoints/disable-failing.ts";
 import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
 import { tracer } from "../observability/tracing.ts";
@@ -132,7 +133,8 @@ interface Lessons {
 
 function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Lessons): AttemptService {
   const { health, failures } = lessons;
-  const { config, pool, clock, log } = options;
+  const { config, pool, keyring, clock, log } = options;
+  const { deadLetterMs } = config;
   const { http, access, signer, openSecrets } = outbound;
   const recorder = createRecorder({ pool, log, wait: delay });
   const loads = createBatcher({
@@ -145,7 +147,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Les
     access,
     signer,
     clock,
-    openContent: createDeliveryOpener(options.keyring, createRandomPool()),
+    openContent: createDeliveryOpener(keyring, createRandomPool()),
     openSecrets,
   });
   const idBytes = createRandomPool();
@@ -167,7 +169,16 @@ function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Les
     },
     defer: async (key, dueMs) => await deferDelivery(pool, key, new Date(dueMs)),
     deferForPlaces: async (waiting) => await deferForPlaces(pool, waiting),
-    flights: new Flights({ sender, recorder, health, failures, clock, newAttemptId, log }),
+    flights: new Flights({
+      sender,
+      recorder,
+      health,
+      failures,
+      clock,
+      disableGone: createGoneDisabler({ pool, keyring, clock, randomBytes, deadLetterMs, log }),
+      newAttemptId,
+      log,
+    }),
     health,
     slots: new EndpointSlots(config.endpointConcurrency),
     pace: new EndpointPace(config.failingEndpointRate),

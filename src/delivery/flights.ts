@@ -14,6 +14,8 @@ import type { Recorder } from "./recorder.ts";
 
 /** Landed flights are remembered for one to two times this: longer than any look into the database takes. */
 const REMEMBER_MS = 5_000;
+/** The receiver wants no more deliveries (RFC 9110 section 15.5.11, Standard Webhooks). */
+const GONE = 410;
 /** A request lives 10 s to its headers and 2 s to the end of its body; then it has certainly ended. */
 const LEASE_MS = 15_000;
 
@@ -39,6 +41,12 @@ export interface FlightsOptions {
   readonly health: EndpointHealth;
   readonly failures: EndpointFailures;
   readonly clock: Clock;
+  /** Disables an endpoint whose receiver has answered 410 Gone. */
+  readonly disableGone: (endpoint: {
+    readonly tenantId: string;
+    readonly endpointId: string;
+    readonly url: string;
+  }) => Promise<void>;
   readonly newAttemptId: () => string;
   readonly log: Logger;
 }
@@ -200,7 +208,20 @@ export class Flights {
     if (outcome.kind !== "failed") {
       countEnded(NEXT_STATES[outcome.kind]);
     }
+    if (sent.status === GONE) {
+      await this.#disableGone(delivery);
+    }
     return leaves ? { kind: "moved" } : outcome;
+  }
+
+  /** The outcome of the attempt stands in any case: where this fails, the next 410 disables the endpoint. */
+  async #disableGone({ tenantId, endpointId, url }: LoadedDelivery): Promise<void> {
+    try {
+      await this.#options.disableGone({ tenantId, endpointId, url });
+    } catch (error) {
+      const ids = { tenant_id: tenantId, endpoint_id: endpointId };
+      this.#options.log.error({ err: error, ...ids }, "an endpoint that answered 410 could not be disabled");
+    }
   }
 }
 
@@ -218,19 +239,21 @@ function flightKey({ deliveryId, attempt }: AttemptKey): string {
 function judge(
   plan: AttemptPlan,
   sent: SentAttempt,
-): { readonly kind: "delivered" | "dead" } | { readonly kind: "failed"; readonly dueMs: number } {
+):
+  | { readonly kind: "delivered" | "dead" }
+  | { readonly kind: "failed"; readonly dueMs: number; readonly asked: boolean } {
   if (sent.error === null) {
     return { kind: "delivered" };
   }
   if (plan.attempt >= ATTEMPT_MAX) {
     return { kind: "dead" };
   }
-  const dueMs = nextDueMs({
+  const due = nextDueMs({
     offsets: plan.offsetsMs,
     anchorMs: plan.anchorMs ?? sent.startedAtMs,
     attempt: plan.attempt,
     endedAtMs: sent.startedAtMs + sent.durationMs,
     retryAfterMs: sent.retryAfterMs,
   });
-  return { kind: "failed", dueMs };
+  return { kind: "failed", ...due };
 }

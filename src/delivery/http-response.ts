@@ -36,19 +36,15 @@ export function responseText(
 
 /** IMF-fixdate, the one date format that senders may use (RFC 9110, 5.6.7). */
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
-/** Nobody's wish counts for longer than a dead letter lives; this keeps the numbers small. */
+/** What exceeds the bounds of a number of seconds is no wait that anybody means; this keeps the numbers small. */
 const MAX_RETRY_AFTER_MS = 604_800_000;
 
 /**
- * Milliseconds that the receiver asks us to wait (RFC 9110, 10.2.3; statuses 429 and 503), at most 7 days; null when
- * it does not ask, or not intelligibly.
+ * Milliseconds that the receiver asks us to wait (RFC 9110 section 10.2.3), at most 7 days, whatever the status of its
+ * answer; null when the header is absent or invalid.
  */
-export function retryAfterMs(
-  status: number,
-  header: string | string[] | undefined,
-  nowMs: number,
-): number | null {
-  if ((status !== 429 && status !== 503) || typeof header !== "string") {
+export function retryAfterMs(header: string | string[] | undefined, nowMs: number): number | null {
+  if (typeof header !== "string") {
     return null;
   }
   const value = header.trim();

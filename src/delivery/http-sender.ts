@@ -149,7 +149,7 @@ function resultOf(request: SendRequest, startedAt: number, end: ExchangeEnd): Se
     durationMs: Math.max(0, end.at - startedAt),
     status,
     error: succeeded ? null : "status",
-    retryAfterMs: retryAfterMs(status, response.retryAfter, end.at),
+    retryAfterMs: retryAfterMs(response.retryAfter, end.at),
     responseBody: responseText(response.body, response.truncated, request.keptBodyBytes),
   };
 }

@@ -6,6 +6,8 @@ import { shiftForLateness } from "../domain/retry-schedule.ts";
 
 /** Members of a run that fall due within this time of each other again are tried again together: timers are no finer. */
 const ALIGN_MS = 50;
+/** The same where the receiver asked for a wait, which it states in seconds. */
+const ALIGN_ASKED_MS = 1_000;
 const PAUSE_MAX_MS = 900_000;
 
 /** The schedule as the workflow passes it; instants are Unix milliseconds. */
@@ -22,9 +24,9 @@ export interface AttemptPlan {
 /** What became of one member. */
 export type MemberOutcome =
   | { readonly kind: "delivered" | "dead" | "moved" | "unsettled" }
-  /** The next attempt is due, or a postponed one is to be tried again, at this instant: Unix milliseconds. */
-  | { readonly kind: "failed"; readonly dueMs: number }
-  /** With its place, if it waits for one. */
+  /** The next attempt is due at this instant, Unix milliseconds; `asked`: the receiver asked to wait until then. */
+  | { readonly kind: "failed"; readonly dueMs: number; readonly asked: boolean }
+  /** It is to be tried again at this instant, Unix milliseconds; with its place, if it waits for one. */
   | { readonly kind: "postponed"; readonly dueMs: number; readonly place?: Place };
 
 /** Whether there is nothing to send, or no key to open it with. */
@@ -37,17 +39,27 @@ export function isErased({ data, content, wrappedDataKey }: LoadedDelivery): boo
  * together: an activity of its own for each would cost Temporal more than the attempt.
  */
 export function aligned(outcomes: readonly MemberOutcome[]): readonly MemberOutcome[] {
-  const latestMs = { failed: 0, postponed: 0 };
+  const latestMs = { failed: 0, asked: 0, postponed: 0 };
   for (const outcome of outcomes) {
     if ("dueMs" in outcome) {
-      latestMs[outcome.kind] = Math.max(latestMs[outcome.kind], outcome.dueMs);
+      const kind = alignedAs(outcome);
+      latestMs[kind] = Math.max(latestMs[kind], outcome.dueMs);
     }
   }
-  return outcomes.map((outcome) =>
-    "dueMs" in outcome && latestMs[outcome.kind] - outcome.dueMs <= ALIGN_MS
-      ? { ...outcome, dueMs: latestMs[outcome.kind] }
-      : outcome,
-  );
+  return outcomes.map((outcome) => {
+    if (!("dueMs" in outcome)) {
+      return outcome;
+    }
+    const kind = alignedAs(outcome);
+    const withinMs = kind === "asked" ? ALIGN_ASKED_MS : ALIGN_MS;
+    return latestMs[kind] - outcome.dueMs <= withinMs ? { ...outcome, dueMs: latestMs[kind] } : outcome;
+  });
+}
+
+function alignedAs(
+  outcome: Extract<MemberOutcome, { readonly dueMs: number }>,
+): "failed" | "asked" | "postponed" {
+  return outcome.kind === "failed" && outcome.asked ? "asked" : outcome.kind;
 }
 
 /** When to look again at a delivery that waits for something other than its receiver: seldom, if that takes long. */
@@ -77,5 +89,9 @@ export function outcomeOf(delivery: LoadedDelivery | undefined, clock: Clock): M
   if (delivery.state !== "QUEUED" && delivery.state !== "RETRYING") {
     return { kind: "moved" };
   }
-  return attempted ? { kind: "failed", dueMs: delivery.nextAttemptAt?.getTime() ?? clock.now() } : undefined;
+  if (!attempted) {
+    return undefined;
+  }
+  // The row does not say why it is due then; to wait is right in either case.
+  return { kind: "failed", dueMs: delivery.nextAttemptAt?.getTime() ?? clock.now(), asked: true };
 }

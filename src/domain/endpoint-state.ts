@@ -8,8 +8,8 @@ export const ENDPOINT_STATES = ["PENDING", "ACTIVE", "DISABLED"] as const;
 /** With that of a tombstone, which answers 404. */
 export type EndpointState = (typeof ENDPOINT_STATES)[number] | "DELETED";
 
-/** Why an endpoint is DISABLED: its tenant wished so, or nothing has reached it for too long. */
-export const DISABLED_REASONS = ["tenant", "failing"] as const;
+/** Why an endpoint is DISABLED: its tenant disabled it, nothing has reached it for too long, or it answered 410 Gone. */
+export const DISABLED_REASONS = ["tenant", "failing", "gone"] as const;
 export type DisabledReason = (typeof DISABLED_REASONS)[number];
 
 /** Where an endpoint stands. */
@@ -46,6 +46,8 @@ export const ENDPOINT_MOVES = {
   },
   /** No 2xx for so long that nobody can be there. */
   fail: { from: ["ACTIVE"], to: { state: "DISABLED", disabledReason: "failing" }, newGeneration: false },
+  /** Its receiver answered a delivery with 410 Gone. */
+  gone: { from: ["ACTIVE"], to: { state: "DISABLED", disabledReason: "gone" }, newGeneration: false },
   /** A tombstone stays for a while. */
   delete: {
     from: ["PENDING", "ACTIVE", "DISABLED"],
@@ -68,7 +70,7 @@ export type DueStep = "send" | "wait" | "dead-letter" | "cancel";
 
 /**
  * What to do with a delivery to an endpoint. One that was disabled for failing still gets what was begun for it, all 17
- * attempts; a tenant's own wish counts at once.
+ * attempts; a tenant's own wish counts at once, and so does a receiver's 410.
  *
  * @param verifying whether pings of the endpoint are still to come
  * @param attempt from 1

@@ -15,6 +15,10 @@ const JITTER_MAX_MS = 900_000;
 const TOGETHER_MIN_MS = 1_000;
 const TOGETHER_SHARE = 0.02;
 const LATE_SHARE = 0.1;
+/** The longest wait that a receiver is granted: 24 hours. */
+export const RETRY_AFTER_MAX_MS = 86_400_000;
+/** What an attempt takes of the last slot, in gaps before the second attempt: 10 s for its request, then a rest. */
+const LAST_SLOT_GAPS = 2;
 
 /** A number in [0, 1). */
 export type Random = () => number;
@@ -61,24 +65,40 @@ export interface FailedAttempt {
   /** The attempt that failed, 1 to 16. */
   readonly attempt: number;
   readonly endedAtMs: number;
-  /** The receiver's Retry-After (429 and 503), counted from the end of the attempt. */
+  /** The receiver's Retry-After, counted from the end of the attempt. */
   readonly retryAfterMs: number | null;
 }
 
+/** When the next attempt is due. */
+export interface NextDue {
+  /** Unix milliseconds. */
+  readonly dueMs: number;
+  /** Retry-After has moved it: nothing may bring it forward but an operator. */
+  readonly asked: boolean;
+}
+
 /**
- * When the next attempt is due: its point of the grid, but not sooner after the end of this one than half the gap
- * (a receiver that hangs still gets a pause). Retry-After moves it later, at most to the middle of the gap after it,
- * and never the 17th.
+ * When the next attempt is due: at its point of the grid, but not sooner after the end of this one than half the gap, so
+ * that a receiver that hangs still gets a pause. Retry-After moves it later, by 24 hours at most.
+ *
+ * Nothing moves an attempt past the last slot, the point of the 17th. What is moved there leaves room for the attempts
+ * that are still to come after it, so that all 17 lie within the window (docs/decisions/0025).
  */
-export function nextDueMs(failed: FailedAttempt): number {
-  const { offsets, anchorMs, endedAtMs, retryAfterMs } = failed;
-  const next = failed.attempt + 1;
-  const due = Math.max(anchorMs + offsetOf(offsets, next), endedAtMs + gapBefore(offsets, next) / 2);
-  if (retryAfterMs === null || next >= ATTEMPT_MAX) {
-    return Math.ceil(due);
+export function nextDueMs({ offsets, anchorMs, attempt, endedAtMs, retryAfterMs }: FailedAttempt): NextDue {
+  const next = attempt + 1;
+  const gridMs = anchorMs + offsetOf(offsets, next);
+  const plannedMs = Math.max(gridMs, endedAtMs + gapBefore(offsets, next) / 2);
+  const askedMs = retryAfterMs === null ? 0 : endedAtMs + Math.min(retryAfterMs, RETRY_AFTER_MAX_MS);
+  const roomMs = (ATTEMPT_MAX - next) * LAST_SLOT_GAPS * gapBefore(offsets, 2);
+  const latestMs = Math.max(gridMs, anchorMs + offsetOf(offsets, ATTEMPT_MAX) - roomMs);
+  if (endedAtMs >= latestMs) {
+    // A scaled window that requests outlive: nothing fits into it any more, pauses still count.
+    return { dueMs: Math.ceil(plannedMs), asked: false };
   }
-  const latest = anchorMs + offsetOf(offsets, next) + gapBefore(offsets, next + 1) / 2;
-  return Math.ceil(Math.max(due, Math.min(endedAtMs + retryAfterMs, latest)));
+  return {
+    dueMs: Math.ceil(Math.min(Math.max(plannedMs, askedMs), latestMs)),
+    asked: askedMs > plannedMs && plannedMs < latestMs,
+  };
 }
 
 /**

@@ -110,6 +110,16 @@ describe.runIf(RECORDING)("histories of deliver", () => {
     await save(world, "deliver-dead-letter-replayed", id, last);
   });
 
+  test("a receiver that asks to wait", async () => {
+    const world = made.current;
+    const asks: Behaviour = { kind: "answer", status: 503, headers: { "Retry-After": "3600" } };
+    const { tenant, id } = await publish(world, [asks, OK]);
+    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+    await world.temporal.workflow.getHandle(id).signal("attemptNow", {});
+    await closed(world, id);
+    await save(world, "deliver-asked-to-wait", id);
+  });
+
   test("a signal during the first attempt, attempt now, and cancel", async () => {
     const world = made.current;
     const { id, target } = await publish(world, [{ kind: "answer", status: 200, delayMs: 700 }]);

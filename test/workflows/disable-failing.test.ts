@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import { EndpointFailures } from "../../src/delivery/endpoint-failures.ts";
 import { systemClock } from "../../src/domain/clock.ts";
-import { disableFailing, writeFailures } from "../../src/endpoints/disable-failing.ts";
+import { createGoneDisabler, disableFailing, writeFailures } from "../../src/endpoints/disable-failing.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { eventually } from "../support/eventually.ts";
 import { createGate } from "../support/gate.ts";
@@ -25,7 +25,7 @@ describe("a worker", () => {
   test("disables an endpoint after its time, tells the tenant's others and the log, and sends it nothing new", async () => {
     const world = made.current;
     const [receiver, watcher] = [
-      await startReceiver({ script: [{ kind: "answer", status: 410 }] }),
+      await startReceiver({ script: [{ kind: "answer", status: 404 }] }),
       await startReceiver(),
     ];
     const tenant = await world.createTenant();
@@ -37,7 +37,6 @@ describe("a worker", () => {
       deliveries[0]?.id ?? "",
       ({ state }) => state === "DEAD_LETTERED",
     );
-    // 410 is a failure like any other.
     expect(exhausted).toMatchObject({ attemptCount: 17, reason: "attempts_exhausted" });
     const disabled = await eventually(async () => {
       const current = await world.endpoints.find(tenant, id);
@@ -78,6 +77,79 @@ describe("a worker", () => {
     ]);
     return rows;
   }
+});
+
+describe("an endpoint that answers 410 Gone", () => {
+  const made = useWorld();
+
+  beforeAll(async () => {
+    await made.current.startWorker();
+  });
+
+  test("is disabled at once, says why, is announced, gets nothing more, and comes back when it is enabled", async () => {
+    const world = made.current;
+    const receiver = await startReceiver({ script: [{ kind: "answer", status: 410 }] });
+    const watcher = await startReceiver();
+    const tenant = await world.createTenant();
+    const { id } = await world.createEndpoint(tenant, receiver.url, ["*"]);
+    await world.createEndpoint(tenant, watcher.url, ["endpoint.disabled"]);
+    const [delivery] = (await world.publish(tenant)).deliveries;
+    const disabled = await eventually(async () => {
+      const current = await world.endpoints.find(tenant, id);
+      return current.state === "DISABLED" ? current : undefined;
+    }, "the endpoint to be disabled");
+    expect(disabled).toMatchObject({ disabledReason: "gone", generation: 1 });
+
+    const [told] = await watcher.waitFor(1);
+    expect(JSON.parse(told?.rawBody.toString() ?? "")).toMatchObject({
+      type: "endpoint.disabled",
+      data: { endpoint_id: id, reason: "gone", disabled_at: expect.any(String) },
+    });
+    const { rows } = await world.sql.query<{ entry: unknown }>(
+      "SELECT convert_from(entry, 'UTF8')::json AS entry FROM clog WHERE type = 'endpoint.disabled' AND tenant_id = $1",
+      [tenant],
+    );
+    expect(rows).toMatchObject([
+      { entry: { actor: "system:worker", target: id, details: { reason: "gone" } } },
+    ]);
+    // What had begun is a dead letter when its next attempt is due, what comes now is one at once.
+    const after = await world.publish(tenant);
+    expect(after.deliveries).toMatchObject([{ state: "DEAD_LETTERED", reason: "endpoint_disabled" }]);
+    const begun = await world.untilDelivery(
+      tenant,
+      delivery?.id ?? "",
+      ({ state }) => state === "DEAD_LETTERED",
+    );
+    expect(begun).toMatchObject({ attemptCount: 1, reason: "endpoint_disabled" });
+    expect(receiver.requests).toHaveLength(1);
+
+    receiver.answer([{ kind: "answer" }]);
+    await world.endpoints.enable(tenant, id, TEST_CALLER);
+    await eventually(
+      async () => (await world.endpoints.find(tenant, id)).state === "ACTIVE",
+      "the endpoint to be verified",
+    );
+    await Promise.all([receiver.close(), watcher.close()]);
+  });
+
+  test("stays as it is when it has another address by then", async () => {
+    const world = made.current;
+    const tenant = await world.createTenant();
+    const receiver = await startReceiver();
+    const { id } = await world.createEndpoint(tenant, receiver.url, ["*"]);
+    const pool = createPool({ url: world.config.databaseUrl, role: "signet_worker", max: 1, log });
+    const disableGone = createGoneDisabler({
+      pool,
+      keyring: testKeyring(world.config.kek ?? Buffer.alloc(0)),
+      clock: systemClock,
+      randomBytes,
+      deadLetterMs: HOUR_MS,
+      log,
+    });
+    await disableGone({ tenantId: tenant, endpointId: id, url: "https://before.example/" });
+    expect(await world.endpoints.find(tenant, id)).toMatchObject({ state: "ACTIVE", disabledReason: null });
+    await Promise.all([receiver.close(), pool.end()]);
+  });
 });
 
 describe("the verdict", () => {

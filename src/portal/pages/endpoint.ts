@@ -62,6 +62,13 @@ function lastError({ verification }: Endpoint): Part {
       ${PING_FAILURES[error] ?? failureText(error as AttemptError)}.`;
 }
 
+const DISABLED_BECAUSE = {
+  tenant: "It was disabled by you.",
+  failing:
+    "It was disabled because nothing could be delivered for too long. Fix the receiver, then enable the endpoint.",
+  gone: "It was disabled because it answered a delivery with 410 Gone. Fix the receiver, then enable the endpoint.",
+} as const;
+
 /** The state in words, and the next step. */
 function standing(visit: Visit, endpoint: Endpoint): Part {
   const { state, disabled_reason: reason, verification } = endpoint;
@@ -93,11 +100,7 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
       }`;
   }
   return html`<p>
-      ${
-        reason === "failing"
-          ? "It was disabled because nothing could be delivered for too long. Mend the receiver, then enable it."
-          : "It was disabled by you. Events for it become dead letters, which can be replayed for 7 days."
-      }
+      ${DISABLED_BECAUSE[reason ?? "tenant"]} Events for it become dead letters, which can be replayed for 7 days.
     </p>
     ${
       may &&

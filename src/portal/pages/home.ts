@@ -9,6 +9,13 @@ import { html, type Html } from "../html.ts";
 import { hourCharts } from "./charts.ts";
 import type { Visit } from "../visit.ts";
 
+/** What was disabled by the tenant itself needs no attention. */
+const DISABLED = {
+  tenant: undefined,
+  failing: "was disabled because it failed for too long.",
+  gone: "was disabled because it answered 410 Gone.",
+} as const;
+
 async function endpointItems({ api }: Visit): Promise<Html[]> {
   const { data } = await api.get<List<Endpoint>>("/v1/webhooks/endpoints?limit=100");
   if (data.length === 0) {
@@ -17,16 +24,10 @@ async function endpointItems({ api }: Visit): Promise<Html[]> {
         events.`,
     ];
   }
-  return data
-    .filter(({ state, disabled_reason: reason }) => state === "PENDING" || reason === "failing")
-    .map(
-      ({ id, url, state }) =>
-        html`<a href="/portal/endpoints/${id}">${url}</a> ${
-            state === "PENDING"
-              ? "is not verified: it gets no events."
-              : "was disabled because it failed for too long."
-          }`,
-    );
+  return data.flatMap(({ id, url, state, disabled_reason: reason }) => {
+    const attention = state === "PENDING" ? "is not verified: it gets no events." : DISABLED[reason ?? "tenant"];
+    return attention === undefined ? [] : [html`<a href="/portal/endpoints/${id}">${url}</a> ${attention}`];
+  });
 }
 
 /** By the counts that are kept: a queue of any length costs the same. */

@@ -13,6 +13,7 @@ const PLACES = {
   ACTIVE: { state: "ACTIVE", disabledReason: null },
   "DISABLED by its tenant": { state: "DISABLED", disabledReason: "tenant" },
   "DISABLED for failing": { state: "DISABLED", disabledReason: "failing" },
+  "DISABLED as gone": { state: "DISABLED", disabledReason: "gone" },
   DELETED: { state: "DELETED", disabledReason: null },
 } as const satisfies Readonly<Record<string, EndpointPlace>>;
 type Place = keyof typeof PLACES;
@@ -21,10 +22,14 @@ type Place = keyof typeof PLACES;
 const DESIGN: Readonly<Record<EndpointMoveName, readonly [Place, readonly Place[]]>> = {
   verify: ["ACTIVE", ["PENDING"]],
   redirect: ["PENDING", ["PENDING", "ACTIVE"]],
-  enable: ["PENDING", ["DISABLED by its tenant", "DISABLED for failing"]],
-  disable: ["DISABLED by its tenant", ["PENDING", "ACTIVE", "DISABLED for failing"]],
+  enable: ["PENDING", ["DISABLED by its tenant", "DISABLED for failing", "DISABLED as gone"]],
+  disable: ["DISABLED by its tenant", ["PENDING", "ACTIVE", "DISABLED for failing", "DISABLED as gone"]],
   fail: ["DISABLED for failing", ["ACTIVE"]],
-  delete: ["DELETED", ["PENDING", "ACTIVE", "DISABLED by its tenant", "DISABLED for failing"]],
+  gone: ["DISABLED as gone", ["ACTIVE"]],
+  delete: [
+    "DELETED",
+    ["PENDING", "ACTIVE", "DISABLED by its tenant", "DISABLED for failing", "DISABLED as gone"],
+  ],
 };
 
 describe("the life of an endpoint", () => {

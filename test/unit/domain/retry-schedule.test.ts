@@ -38,6 +38,11 @@ function offset(offsets: readonly number[], attempt: number): number {
   return offsets[attempt - 1] ?? Number.NaN;
 }
 
+/** What the attempts after this one need of the last slot: each its 10 seconds and a rest. */
+function roomMs(offsets: readonly number[], attempt: number): number {
+  return (ATTEMPT_MAX - attempt) * 2 * gapBefore(offsets, 2);
+}
+
 /** An attempt that ended so many milliseconds after its point of the grid. */
 function failed(
   offsets: readonly number[],
@@ -126,51 +131,77 @@ describe("the next attempt", () => {
     fc.assert(
       fc.property(schedule, retried, anchor, chance, (offsets, attempt, anchorMs, share) => {
         const tookMs = Math.floor((share * gapBefore(offsets, attempt + 1)) / 2);
-        const due = nextDueMs(failed(offsets, attempt, { anchorMs, tookMs }));
-        expect(due).toBe(anchorMs + offset(offsets, attempt + 1));
+        const { dueMs } = nextDueMs(failed(offsets, attempt, { anchorMs, tookMs }));
+        expect(dueMs).toBe(anchorMs + offset(offsets, attempt + 1));
       }),
     );
   });
 
-  test("comes half a gap after the end of one that hung, however long it hung", () => {
+  test("comes half a gap after the end of one that hung, unless the window ends before", () => {
     fc.assert(
       fc.property(schedule, retried, anchor, fc.nat(20 * HOUR_MS), (offsets, attempt, anchorMs, tookMs) => {
         const attempted = failed(offsets, attempt, { anchorMs, tookMs });
-        const pauseMs = nextDueMs(attempted) - attempted.endedAtMs;
-        expect(pauseMs).toBeGreaterThanOrEqual(gapBefore(offsets, attempt + 1) / 2);
+        const { dueMs } = nextDueMs(attempted);
+        const pauseMs = dueMs - attempted.endedAtMs;
+        const latest = anchorMs + offset(offsets, 17) - roomMs(offsets, attempt + 1);
+        expect(pauseMs).toBeGreaterThanOrEqual(
+          Math.min(gapBefore(offsets, attempt + 1) / 2, latest - attempted.endedAtMs),
+        );
         // A receiver that hangs for its 10 seconds gets 3 seconds of rest before the second attempt.
         expect(pauseMs).toBeGreaterThan(3_000);
       }),
     );
   });
 
-  test("is only ever moved later by Retry-After, and never past the middle of the gap after it", () => {
-    const early = retried.filter((attempt) => attempt + 1 < ATTEMPT_MAX);
+  test("waits as long as Retry-After asks, for 24 hours at most, where the window has the room", () => {
     fc.assert(
       fc.property(
         schedule,
-        early,
+        retried,
         anchor,
         fc.nat(100 * HOUR_MS),
         (offsets, attempt, anchorMs, retryAfterMs) => {
           const without = nextDueMs(failed(offsets, attempt, { anchorMs, tookMs: 100 }));
           const attempted = failed(offsets, attempt, { anchorMs, tookMs: 100, retryAfterMs });
-          const due = nextDueMs(attempted);
-          const middle = anchorMs + offset(offsets, attempt + 1) + gapBefore(offsets, attempt + 2) / 2;
-          expect(due).toBeGreaterThanOrEqual(without);
-          expect(due).toBeLessThanOrEqual(Math.ceil(Math.max(without, middle)));
-          const asked = attempted.endedAtMs + retryAfterMs;
-          expect(due).toBe(Math.ceil(Math.max(without, Math.min(asked, middle))));
+          const wished = attempted.endedAtMs + Math.min(retryAfterMs, 24 * HOUR_MS);
+          const latest = Math.ceil(anchorMs + offset(offsets, 17) - roomMs(offsets, attempt + 1));
+          const { dueMs, asked } = nextDueMs(attempted);
+          expect(without.asked).toBe(false);
+          expect(dueMs).toBe(Math.max(without.dueMs, Math.min(wished, latest)));
+          expect(asked).toBe(dueMs > without.dueMs);
         },
       ),
     );
   });
 
-  test("ignores Retry-After when it is the 17th", () => {
+  test("is one of 17 within the window, each after the one before, whatever receivers ask for", () => {
+    const wishes = fc.array(fc.option(fc.nat(200 * HOUR_MS), { nil: null }), { minLength: 16, maxLength: 16 });
+    const lives = fc.array(fc.nat(10_000), { minLength: 16, maxLength: 16 });
     fc.assert(
-      fc.property(schedule, anchor, fc.nat(100 * HOUR_MS), (offsets, anchorMs, retryAfterMs) => {
-        const due = nextDueMs(failed(offsets, 16, { anchorMs, tookMs: 100, retryAfterMs }));
-        expect(due).toBe(anchorMs + offset(offsets, 17));
+      fc.property(schedule, anchor, wishes, lives, (offsets, anchorMs, retryAfters, tookMs) => {
+        let dueMs = anchorMs;
+        for (let attempt = 1; attempt < ATTEMPT_MAX; attempt += 1) {
+          const endedAtMs = dueMs + (tookMs[attempt - 1] ?? 0);
+          const retryAfterMs = retryAfters[attempt - 1] ?? null;
+          dueMs = nextDueMs({ offsets, anchorMs, attempt, endedAtMs, retryAfterMs }).dueMs;
+          expect(dueMs - endedAtMs).toBeGreaterThan(2_000);
+          expect(dueMs).toBeLessThanOrEqual(anchorMs + offset(offsets, 17));
+        }
+        expect(dueMs).toBe(anchorMs + offset(offsets, 17));
+      }),
+    );
+  });
+
+  test("keeps its pauses in a scaled window that requests outlive, which has no room for a wish", () => {
+    fc.assert(
+      fc.property(windows, chances, retried, anchor, (windowMs, values, attempt, anchorMs) => {
+        const offsets = drawOffsets(windowMs, randomOf(values));
+        const tookMs = windowMs;
+        const attempted = failed(offsets, attempt, { anchorMs, tookMs, retryAfterMs: 9_000 });
+        expect(nextDueMs(attempted)).toEqual({
+          dueMs: Math.ceil(attempted.endedAtMs + gapBefore(offsets, attempt + 1) / 2),
+          asked: false,
+        });
       }),
     );
   });

@@ -157,3 +157,29 @@ describe("attempt now, asked for while an attempt is under way,", () => {
     }
   });
 });
+
+describe("a member whose receiver asked to wait", () => {
+  test("is not attempted with those that fall due shortly before, nor after the run was continued", () => {
+    for (const continued of [false, true]) {
+      const fresh = new DeliveryLedger(carrier(2), START_MS);
+      fresh.waits = true;
+      const wave = take(fresh, START_MS);
+      const ended = START_MS + 10;
+      fresh.apply(wave, {
+        started_at: START_MS,
+        ended_at: ended,
+        failed: [
+          [0, 20_000],
+          [1, 20_500],
+        ],
+        not_earlier: [1],
+      });
+      const ledger = continued ? new DeliveryLedger(fresh.successor(), ended) : fresh;
+      ledger.waits = true;
+      expect(ledger.askedToWait).toBe(true);
+      expect(take(ledger, ended + 20_000).input.members).toEqual([{ id: "dlv_0", epoch: 1 }]);
+      expect(ledger.takeDueWave(ended + 20_499)).toBeUndefined();
+      expect(take(ledger, ended + 20_500).input.members).toEqual([{ id: "dlv_1", epoch: 2 }]);
+    }
+  });
+});

@@ -30,6 +30,8 @@ interface ExpectedMember {
   phase: "RETRYING" | "DEAD_LETTERED" | "DONE";
   dueMs: number;
   busy: boolean;
+  /** Its receiver asked to wait. */
+  waits: boolean;
   /** When an attempt was last asked for while one was under way. */
   askedMs: number;
 }
@@ -142,7 +144,8 @@ class TakeWaves implements Step {
     for (const id of ids) {
       assert.ok(idle(model, "RETRYING").includes(id));
       assert.equal(member(model, id).attempts + 1, input.attempt);
-      assert.ok(member(model, id).dueMs <= horizonMs);
+      const { waits, dueMs } = member(model, id);
+      assert.ok(dueMs <= (waits ? model.nowMs : horizonMs));
     }
     const dues = ids.map((id) => member(model, id).dueMs);
     const earliest = Math.min(...idle(model, "RETRYING").map((id) => member(model, id).dueMs));
@@ -150,8 +153,8 @@ class TakeWaves implements Step {
     assert.ok(earliest <= model.nowMs);
     // And nobody is left out who could have come along.
     for (const id of idle(model, "RETRYING").filter((each) => !ids.includes(each))) {
-      const { attempts, dueMs } = member(model, id);
-      assert.ok(attempts + 1 !== input.attempt || dueMs > model.nowMs + togetherMs(OFFSETS, input.attempt));
+      const { attempts, dueMs, waits } = member(model, id);
+      assert.ok(attempts + 1 !== input.attempt || dueMs > (waits ? model.nowMs : horizonMs));
     }
   }
   toString(): string {
@@ -159,7 +162,7 @@ class TakeWaves implements Step {
   }
 }
 
-type Fate = "delivered" | "failed" | "postponed" | "dead" | "moved" | "unsettled";
+type Fate = "delivered" | "failed" | "asked" | "postponed" | "dead" | "moved" | "unsettled";
 
 /** An activity comes back. */
 class Land implements Step {
@@ -184,10 +187,12 @@ class Land implements Step {
     model.nowMs += this.tookMs;
     const delays = { failed: [] as IndexedDelay[], postponed: [] as IndexedDelay[] };
     const lists = { dead: [] as number[], moved: [] as number[], unsettled: [] as number[] };
+    const notEarlier: number[] = [];
     members.forEach(({ id }, index) => {
       const fate = this.#fate(attempt, index);
-      if (fate === "failed" || fate === "postponed") {
-        delays[fate].push([index, (index + 1) * this.tookMs]);
+      if (fate === "failed" || fate === "asked" || fate === "postponed") {
+        delays[fate === "postponed" ? fate : "failed"].push([index, (index + 1) * this.tookMs]);
+        notEarlier.push(...(fate === "asked" ? [index] : []));
       } else if (fate !== "delivered") {
         lists[fate].push(index);
       }
@@ -197,7 +202,13 @@ class Land implements Step {
         model,
       );
     });
-    const result: AttemptResult = { started_at: startedAt, ended_at: model.nowMs, ...delays, ...lists };
+    const result: AttemptResult = {
+      started_at: startedAt,
+      ended_at: model.nowMs,
+      ...delays,
+      ...lists,
+      not_earlier: notEarlier,
+    };
     const rest = real.ledger.unsettled(wave, result);
     real.ledger.apply(wave, result);
     if (rest !== undefined) {
@@ -215,7 +226,7 @@ class Land implements Step {
     if (fate === "unsettled" && attempt > 1) {
       return "failed";
     }
-    return fate === "failed" && attempt === ATTEMPT_MAX ? "dead" : fate;
+    return (fate === "failed" || fate === "asked") && attempt === ATTEMPT_MAX ? "dead" : fate;
   }
   #expect(
     expected: ExpectedMember,
@@ -226,12 +237,13 @@ class Land implements Step {
       return;
     }
     expected.busy = false;
+    expected.waits = fate === "asked";
     if (fate === "postponed") {
       expected.dueMs = dueMs;
       return;
     }
     expected.attempts = attempt;
-    if (fate === "failed") {
+    if (fate === "failed" || fate === "asked") {
       expected.dueMs = expected.askedMs + ASKED_SLACK_MS >= nowMs ? nowMs : dueMs;
     } else if (fate === "dead") {
       expected.phase = "DEAD_LETTERED";
@@ -351,6 +363,7 @@ class Continue implements Step {
   run(model: Model, real: Real): void {
     const input = JSON.parse(JSON.stringify(real.ledger.successor())) as DeliverInput;
     const continued = new DeliveryLedger(input, model.nowMs + 12_345);
+    continued.waits = true;
     assert.deepEqual(
       continued.status(),
       real.ledger.status().filter(({ state }) => state !== "DONE"),
@@ -368,7 +381,7 @@ class Continue implements Step {
 
 const named = fc.uniqueArray(fc.nat(7), { maxLength: 8 });
 const fates = fc.array(
-  fc.constantFrom<Fate>("delivered", "failed", "failed", "failed", "postponed", "dead", "moved", "unsettled"),
+  fc.constantFrom<Fate>("delivered", "failed", "failed", "asked", "asked", "postponed", "dead", "moved", "unsettled"),
   { minLength: 1, maxLength: 8 },
 );
 /** Anything that a workflow may do with its ledger, in any order. */
@@ -396,10 +409,12 @@ export function atTheStart(members: number): { model: Model; real: Real } {
   const input = carrier(members);
   const expected = input.members.map(({ id }): [string, ExpectedMember] => [
     id,
-    { attempts: 0, phase: "RETRYING", dueMs: START_MS, busy: false, askedMs: 0 },
+    { attempts: 0, phase: "RETRYING", dueMs: START_MS, busy: false, waits: false, askedMs: 0 },
   ]);
+  const ledger = new DeliveryLedger(input, START_MS);
+  ledger.waits = true;
   return {
     model: { nowMs: START_MS, members: new Map(expected), waves: [] },
-    real: { ledger: new DeliveryLedger(input, START_MS) },
+    real: { ledger },
   };
 }
