@@ -2,14 +2,20 @@
  * The parts of documents that are made from code. They stand between `<!-- generated: … -->` and
  * `<!-- end of generated -->`; `npm run docs` makes them anew, and a test fails where they are stale.
  */
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { SignetClient } from "../src/client/index.ts";
 import { SETTINGS } from "../src/config.ts";
 import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
 import { describedApi } from "./described-api.ts";
 
 /** Documents that have such parts. */
-export const GENERATED_DOCUMENTS = ["README.md", "docs/observability.md"] as const;
+export const GENERATED_DOCUMENTS = [
+  "README.md",
+  "docs/architecture.md",
+  "docs/client.md",
+  "docs/observability.md",
+] as const;
 
 const ROOT = join(import.meta.dirname, "..");
 const PART = /(<!-- generated: ([^>]+) -->\n)[\s\S]*?(<!-- end of generated -->)/g;
@@ -87,12 +93,48 @@ function operationsTable({ paths }: Pick<Described, "paths">): string {
   return ["| Request | Scope |", "| --- | --- |", ...rows].join("\n");
 }
 
+/** Public methods of an object of the client library, and below it those of its own objects. */
+function methodsBelow(name: string, object: object): string[] {
+  const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(object)).filter(
+    (method) => method !== "constructor" && typeof (object as Record<string, unknown>)[method] === "function",
+  );
+  const row = `| \`${name}\` | ${methods.map((method) => `\`${method}\``).join(", ")} |`;
+  const below = Object.entries(object).filter(
+    (entry): entry is [string, object] => typeof entry[1] === "object" && entry[1] !== null,
+  );
+  return [row, ...below.flatMap(([member, value]) => methodsBelow(`${name}.${member}`, value))];
+}
+
+/** The table of everything that a client has, in the order of src/client/signet-client.ts. */
+function clientTable(): string {
+  const client = new SignetClient({ baseUrl: "https://signet.example", clientId: "cl_1", clientSecret: "-" });
+  const rows = Object.entries(client).flatMap(([name, value]) => methodsBelow(name, value as object));
+  return ["| Member | Calls |", "| --- | --- |", ...rows].join("\n");
+}
+
+/** The list of decisions, by number. */
+async function decisionList(): Promise<string> {
+  const names = await readdir(join(ROOT, "docs", "decisions"));
+  const lines = names.toSorted().map(async (name) => {
+    const text = await readFile(join(ROOT, "docs", "decisions", name), "utf8");
+    const [, number = "", title = ""] = /^# (\d+)\. (.*)$/m.exec(text) ?? [];
+    return `${number}. [${title}](decisions/${name})`;
+  });
+  return (await Promise.all(lines)).join("\n");
+}
+
 async function part(name: string): Promise<string> {
   if (name === "operations") {
     return operationsTable((await describedApi()) as unknown as Described);
   }
   if (name === "settings") {
     return settingsTable(Object.values(SETTINGS));
+  }
+  if (name === "client") {
+    return clientTable();
+  }
+  if (name === "decisions") {
+    return await decisionList();
   }
   if (name === "metrics") {
     return metricsTable(OWN_METRICS);

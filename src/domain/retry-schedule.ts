@@ -16,7 +16,7 @@ const TOGETHER_MIN_MS = 1_000;
 const TOGETHER_SHARE = 0.02;
 const LATE_SHARE = 0.1;
 /** The longest wait that a receiver is granted: 24 hours. */
-export const RETRY_AFTER_MAX_MS = 86_400_000;
+const RETRY_AFTER_MAX_MS = 86_400_000;
 /** What an attempt takes of the last slot, in gaps before the second attempt: 10 s for its request, then a rest. */
 const LAST_SLOT_GAPS = 2;
 
@@ -82,7 +82,7 @@ export interface NextDue {
  * that a receiver that hangs still gets a pause. Retry-After moves it later, by 24 hours at most.
  *
  * Nothing moves an attempt past the last slot, the point of the 17th. What is moved there leaves room for the attempts
- * that are still to come after it, so that all 17 lie within the window (docs/decisions/0025).
+ * that are still to come after it, so that all 17 lie within the window (docs/decisions/0026).
  */
 export function nextDueMs({ offsets, anchorMs, attempt, endedAtMs, retryAfterMs }: FailedAttempt): NextDue {
   const next = attempt + 1;

@@ -84,7 +84,12 @@ async function disable(
     if (await hasDelivered(db, current, failingSince)) {
       return false;
     }
-    await move(db, current, { name: "fail", details: { failing_since: failingSince.toISOString() } }, options);
+    await move(
+      db,
+      current,
+      { name: "fail", details: { failing_since: failingSince.toISOString() } },
+      options,
+    );
     return true;
   });
 }
@@ -108,7 +113,10 @@ export function createGoneDisabler(options: DisableOptions): (endpoint: GoneEndp
   };
 }
 
-async function disableGone({ tenantId, endpointId, url }: GoneEndpoint, options: DisableOptions): Promise<void> {
+async function disableGone(
+  { tenantId, endpointId, url }: GoneEndpoint,
+  options: DisableOptions,
+): Promise<void> {
   await transaction(options.pool, async (db) => {
     const current = await lockEndpoint(db, tenantId, endpointId);
     // What an earlier address answered says nothing about the present one.
@@ -122,7 +130,10 @@ async function disableGone({ tenantId, endpointId, url }: GoneEndpoint, options:
 async function move(
   db: Queryable,
   { tenantId, id }: Endpoint,
-  { name, details: further }: { readonly name: "fail" | "gone"; readonly details: Readonly<Record<string, string>> },
+  {
+    name,
+    details: further,
+  }: { readonly name: "fail" | "gone"; readonly details: Readonly<Record<string, string>> },
   options: DisableOptions,
 ): Promise<void> {
   const { clock, log } = options;

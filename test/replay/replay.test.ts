@@ -28,6 +28,7 @@ test("there is a history of every shape", () => {
   expect(names.sort()).toEqual([
     "deliver-17-failures-described.json",
     "deliver-17-failures.json",
+    "deliver-asked-to-wait.json",
     "deliver-at-once.json",
     "deliver-attempt-now-cancelled.json",
     "deliver-dead-letter-replayed.json",

@@ -143,7 +143,8 @@ const OWN: readonly Webhook[] = [
   {
     type: "endpoint.disabled",
     summary: "Another endpoint was disabled",
-    description: "By its tenant, since it failed for 120 hours, or since it answered 410 Gone. The endpoint itself gets no event.",
+    description:
+      "By its tenant, since it failed for 120 hours, or since it answered 410 Gone. The endpoint itself gets no event.",
     data: object({
       endpoint_id: id("ep"),
       reason: { type: "string", enum: [...DISABLED_REASONS] },

@@ -5,7 +5,7 @@ const PIN = "signet.log-key";
 /** `{key, from: "service" | "viewer", since, note}`: the key that this browser keeps, and the last note it checked with it. */
 function readPin() {
   try {
-    const pin = JSON.parse(localStorage.getItem(PIN));
+    const pin = JSON.parse(localStorage.getItem(PIN) ?? "null");
     return typeof pin?.key === "string" ? pin : undefined;
   } catch {
     return undefined;
@@ -109,6 +109,13 @@ async function ask(url, place) {
   return undefined;
 }
 
+/** What the browser keeps after a check: a key that the viewer has typed counts from then on. */
+function nextPin(pin, { key, viewers, note }) {
+  const keptSince = pin !== undefined && (pin.from === "viewer" || !viewers);
+  const since = keptSince ? pin.since : new Date().toISOString();
+  return { key, from: viewers ? "viewer" : (pin?.from ?? "service"), since, note };
+}
+
 async function check({ proof, section, field, place, keyChanged }) {
   const { index, url } = section.dataset;
   const pin = readPin();
@@ -136,10 +143,7 @@ async function check({ proof, section, field, place, keyChanged }) {
   }
   try {
     const checked = await proof.checkEntry(Number(index), answer, { key, earlier: pin?.note });
-    const viewers = typed !== "";
-    const since =
-      pin !== undefined && (pin.from === "viewer" || !viewers) ? pin.since : new Date().toISOString();
-    const next = { key, from: viewers ? "viewer" : (pin?.from ?? "service"), since, note: checked.note };
+    const next = nextPin(pin, { key, viewers: typed !== "", note: checked.note });
     sayHolds(place, next, writePin(next), checked);
     keyChanged();
   } catch (error) {

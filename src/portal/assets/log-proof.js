@@ -80,7 +80,8 @@ export async function ability() {
     return "yes";
   } catch (error) {
     // A browser that knows the algorithm may refuse the point; one that does not says so.
-    return error.name === "NotSupportedError" || error instanceof TypeError ? "no" : "yes";
+    const unknown = error instanceof DOMException && error.name === "NotSupportedError";
+    return unknown || error instanceof TypeError ? "no" : "yes";
   }
 }
 
@@ -127,6 +128,7 @@ function parseSignature(line) {
 export async function openNote(note, keys) {
   const end = note.lastIndexOf("\n\n");
   const lines = note.slice(end + 2).split("\n");
+  // oxlint-disable-next-line no-control-regex -- that is what the form forbids
   if (end === -1 || lines.pop() !== "" || lines.length > SIGNATURES_MAX || /[\0-\x09\x0b-\x1f]/.test(note)) {
     throw new ProofError("the note is malformed");
   }

@@ -12,9 +12,10 @@ function offerCopying(root) {
     button.type = "button";
     button.className = "quiet";
     button.textContent = "Copy";
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(field.textContent.trim());
-      button.textContent = "Copied";
+    button.addEventListener("click", () => {
+      void navigator.clipboard.writeText(field.textContent.trim()).then(() => {
+        button.textContent = "Copied";
+      });
     });
     field.after(button);
   }
@@ -47,12 +48,14 @@ function localTimes(root) {
 /** "in 2 min 5 s" */
 function remaining(milliseconds) {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));
-  const parts = [
+  /** @type {[number, string][]} */
+  const all = [
     [Math.floor(seconds / 86400), "d"],
     [Math.floor((seconds % 86400) / 3600), "h"],
     [Math.floor((seconds % 3600) / 60), "min"],
     [seconds % 60, "s"],
-  ].filter(([count]) => count > 0);
+  ];
+  const parts = all.filter(([count]) => count > 0);
   return parts.length === 0
     ? "now"
     : `in ${parts
@@ -62,8 +65,10 @@ function remaining(milliseconds) {
 }
 
 function countDown() {
-  for (const place of document.querySelectorAll("[data-countdown]")) {
-    place.textContent = remaining(new Date(place.dataset.countdown) - Date.now());
+  /** @type {NodeListOf<HTMLElement>} */
+  const places = document.querySelectorAll("[data-countdown]");
+  for (const place of places) {
+    place.textContent = remaining(Date.parse(place.dataset.countdown ?? "") - Date.now());
   }
 }
 
@@ -97,12 +102,14 @@ const LOOK_AGAIN_MS = 2000;
 
 /** Looks at a list again when the service says that something in it has changed, at most every two seconds. */
 function followChanges() {
+  /** @type {HTMLElement | null} */
   const list = document.querySelector("[data-live]");
   if (!list || !window.EventSource) {
     return;
   }
-  const stream = new EventSource(list.dataset.live);
+  const stream = new EventSource(list.dataset.live ?? "");
   let waiting = false;
+  /** @type {HTMLElement | null} */
   const mark = document.querySelector("[data-live-mark]");
   const show = (live) => {
     if (mark) {
@@ -112,6 +119,7 @@ function followChanges() {
   stream.addEventListener("error", () => show(false));
   const lookAgain = () => {
     const target = `#${list.id}`;
+    // @ts-expect-error: htmx.min.js defines it, without types
     window.htmx.ajax("GET", location.href, { target, select: target, swap: "outerHTML" });
   };
   // What changed between the page and its stream was told to nobody.

@@ -100,7 +100,8 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
       }`;
   }
   return html`<p>
-      ${DISABLED_BECAUSE[reason ?? "tenant"]} Events for it become dead letters, which can be replayed for 7 days.
+      ${DISABLED_BECAUSE[reason ?? "tenant"]} Events for it become dead letters, which can be replayed for 7
+      days.
     </p>
     ${
       may &&

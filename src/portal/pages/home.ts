@@ -25,7 +25,8 @@ async function endpointItems({ api }: Visit): Promise<Html[]> {
     ];
   }
   return data.flatMap(({ id, url, state, disabled_reason: reason }) => {
-    const attention = state === "PENDING" ? "is not verified: it gets no events." : DISABLED[reason ?? "tenant"];
+    const attention =
+      state === "PENDING" ? "is not verified: it gets no events." : DISABLED[reason ?? "tenant"];
     return attention === undefined ? [] : [html`<a href="/portal/endpoints/${id}">${url}</a> ${attention}`];
   });
 }

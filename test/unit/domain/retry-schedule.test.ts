@@ -175,7 +175,10 @@ describe("the next attempt", () => {
   });
 
   test("is one of 17 within the window, each after the one before, whatever receivers ask for", () => {
-    const wishes = fc.array(fc.option(fc.nat(200 * HOUR_MS), { nil: null }), { minLength: 16, maxLength: 16 });
+    const wishes = fc.array(fc.option(fc.nat(200 * HOUR_MS), { nil: null }), {
+      minLength: 16,
+      maxLength: 16,
+    });
     const lives = fc.array(fc.nat(10_000), { minLength: 16, maxLength: 16 });
     fc.assert(
       fc.property(schedule, anchor, wishes, lives, (offsets, anchorMs, retryAfters, tookMs) => {

@@ -83,6 +83,25 @@ describe("the README's ways to verify a webhook", () => {
   });
 });
 
+describe("the architecture", () => {
+  it("names every directory of src in its layout", async () => {
+    const [, layout = ""] = /## Layout\n([\s\S]*?)\n## /.exec(await read("docs/architecture.md")) ?? [];
+    const entries = await readdir(join(REPOSITORY, "src"), { withFileTypes: true });
+    const directories = entries.filter((entry) => entry.isDirectory()).map(({ name }) => `\`src/${name}/\``);
+    expect(directories.filter((name) => !layout.includes(name))).toEqual([]);
+  });
+});
+
+describe("the supported versions", () => {
+  it("are not denied once there are releases", async () => {
+    const releases = (await read("CHANGELOG.md")).match(/^## \[\d+\.\d+\.\d+\]/gm) ?? [];
+    const [, supported = ""] = /## Supported versions\n([\s\S]*?)\n## /.exec(await read("SECURITY.md")) ?? [];
+    expect(releases.length).toBeGreaterThan(0);
+    expect(supported).toContain("CHANGELOG.md");
+    expect(supported).not.toMatch(/no release/i);
+  });
+});
+
 describe("every document", () => {
   it("links only to files that are there", async () => {
     const dead: string[] = [];

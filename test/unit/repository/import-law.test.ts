@@ -93,6 +93,16 @@ const LAW: Readonly<
     ],
     allowed: [`import "./sign.ts";`, `import "node:crypto";`],
   },
+  "src/edge-identity": {
+    refused: [
+      `import "../errors.ts";`,
+      `import "../domain/ids.ts";`,
+      `import "../receiver/verify.ts";`,
+      `import "jose";`,
+      `export const name = process.env["NAME"];`,
+    ],
+    allowed: [`import "./errors.ts";`, `import "node:crypto";`],
+  },
   "src/api": {
     refused: [
       `import "../processes/api.ts";`,

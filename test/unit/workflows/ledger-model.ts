@@ -381,7 +381,17 @@ class Continue implements Step {
 
 const named = fc.uniqueArray(fc.nat(7), { maxLength: 8 });
 const fates = fc.array(
-  fc.constantFrom<Fate>("delivered", "failed", "failed", "asked", "asked", "postponed", "dead", "moved", "unsettled"),
+  fc.constantFrom<Fate>(
+    "delivered",
+    "failed",
+    "failed",
+    "asked",
+    "asked",
+    "postponed",
+    "dead",
+    "moved",
+    "unsettled",
+  ),
   { minLength: 1, maxLength: 8 },
 );
 /** Anything that a workflow may do with its ledger, in any order. */
