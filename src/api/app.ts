@@ -156,6 +156,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     pool: pools.api,
     keyring: services.keyring,
     pepper: services.credentials.pepper,
+    receipts: services.revocation.receipts,
     clock,
     randomBytes,
   });

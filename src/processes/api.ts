@@ -226,12 +226,12 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const clock = await openProcessClock(options.clock, pools.api);
   const shared = { clock, randomBytes, log };
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });
-  const revocation = await followRevocations({ config, clock, log });
+  const tenantLimits = openTenantLimits(config, pools.issuer, clock);
+  const revocation = await followRevocations({ onPolicyChange: tenantLimits.forget, config, clock, log });
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view: revocation.follower.view });
   const receipts = createReceipts({ pool: pools.issuer, monotonic: () => performance.now(), ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   const temporal = openTemporal(config, { keyring, clock, randomBytes });
-  const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
   const tokens = createTokens({ config, keys, clock, log, receipts, pools, follower: revocation.follower });
   const { isAdmitted } = tokens;

@@ -23,6 +23,8 @@ const SILENT_MIN_MS = 5_000;
 export interface RevocationParts {
   /** What kind of process it is, for those who look who follows. */
   readonly process?: string;
+  /** The policy of a tenant has changed. */
+  readonly onPolicyChange?: (tenantId: string) => void;
   readonly config: Pick<Config, "revocationMode"> & { readonly databaseUrl: string };
   readonly clock: Clock;
   readonly log: Logger;
@@ -48,6 +50,7 @@ function reportEvery(follower: RevocationFollower, bounded: boolean): NodeJS.Tim
 /** Starts to follow and resolves when everything was read once, or could not be; then no token is admitted. */
 export async function followRevocations({
   process = "api",
+  onPolicyChange,
   config,
   clock,
   log,
@@ -61,6 +64,7 @@ export async function followRevocations({
     other,
     identity: { lockKey: randomInt(LOCK_KEYS), process },
     leaseMs: mode.boundMs - QUESTION_MS,
+    onPolicyChange,
     clock,
     monotonic: () => performance.now(),
     log,

@@ -17,6 +17,8 @@ import {
 import { secretFingerprint } from "../endpoints/endpoint-secret.ts";
 import { SignetError } from "../errors.ts";
 import { generateSecret } from "../receiver/secret.ts";
+import { publishPolicyChange } from "../revocation/policy-change.ts";
+import type { Acknowledged } from "../revocation/receipts.ts";
 
 /** Versions that are good at once: a third would leave it open which of them producers may forget. */
 const GOOD_MAX = 2;
@@ -138,6 +140,7 @@ export async function revokeSigningSecrets(
 /**
  * Says whether a token of the credential alone is enough to publish.
  *
+ * @returns what to wait for after the commit: every process goes by it then; undefined when nothing was changed
  * @throws SignetError `INVALID_STATE` for a revoked credential, and for one that has nothing to sign with
  */
 export async function setSignatureRequired(
@@ -145,7 +148,7 @@ export async function setSignatureRequired(
   credential: Credential,
   { required, by }: { readonly required: boolean; readonly by: By },
   services: EntrySources,
-): Promise<void> {
+): Promise<Acknowledged | undefined> {
   requireActive(credential);
   const { id, tenant_id: tenantId } = credential;
   await lockCredential(db, tenantId, id);
@@ -156,12 +159,14 @@ export async function setSignatureRequired(
       detail: "The credential has no signing secret: make one first, or it could not publish at all.",
     });
   }
-  if (await requireSignatures(db, tenantId, id, required)) {
-    const details = { signature_required: required };
-    await appendEntry(
-      db,
-      { ...by, type: "credential.signing_changed", tenant: tenantId, target: id, details },
-      services,
-    );
+  if (!(await requireSignatures(db, tenantId, id, required))) {
+    return undefined;
   }
+  const details = { signature_required: required };
+  await appendEntry(
+    db,
+    { ...by, type: "credential.signing_changed", tenant: tenantId, target: id, details },
+    services,
+  );
+  return await publishPolicyChange(db, { tenantId, actor: by.actor }, services);
 }

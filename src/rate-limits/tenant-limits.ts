@@ -19,6 +19,8 @@ interface Answer {
 export interface TenantLimits {
   /** The tenant's policy; a promise only where it has to be read. */
   policyOf(tenantId: string): TenantPolicy | Promise<TenantPolicy>;
+  /** The tenant's policy has changed: the one that is known here holds no longer. */
+  readonly forget: (tenantId: string) => void;
   /** Counts a request, and says in the answer what is left. @throws SignetError RATE_LIMITED */
   admit(tenantId: string, policy: TenantPolicy, rate: TenantRate, answer: Answer): void;
   /** Counts the events of a batch beyond the first: whoever comes next waits for them. */
@@ -36,6 +38,7 @@ export function createTenantLimits({ policies, monotonic }: TenantLimitsOptions)
   const buckets = { api: new TokenBuckets(), publish: new TokenBuckets() };
   return {
     policyOf: (tenantId) => policies.known(tenantId) ?? policies.read(tenantId),
+    forget: (tenantId) => policies.forget(tenantId),
     admit: (tenantId, { limits }, rate, answer) => {
       const perSecond = limits[RATES[rate]];
       if (perSecond === 0) {

@@ -1,11 +1,14 @@
-/** Tenants' policies in the memory of a process: what an operator or a tenant changes counts within seconds. */
+/**
+ * Tenants' policies in the memory of a process. A change is published in the sequence of revocations, and forgets the
+ * policy here before it is answered.
+ */
 import { createBatcher } from "../database/batcher.ts";
 import type { TenantPolicyRow } from "../database/repositories/tenant-policies.ts";
 import { putBounded } from "../domain/bounded-map.ts";
 import type { Clock } from "../domain/clock.ts";
 import { effectiveLimits, type LimitDefaults, type TenantLimitValues } from "../settings/tenant-limits.ts";
 
-/** How long a policy is gone by before it is read again. */
+/** How long a policy is gone by before it is read again, whatever this process hears. */
 export const POLICY_LIFE_MS = 5_000;
 const TENANTS_MAX = 10_000;
 const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 2 };
@@ -24,6 +27,8 @@ export interface TenantPolicies {
    * tenant that is not known yet it rejects.
    */
   read(tenantId: string): Promise<TenantPolicy>;
+  /** The policy has changed: it is read before the next request, and no read that began before is kept. */
+  forget(tenantId: string): void;
 }
 
 export interface TenantPoliciesOptions {
@@ -40,10 +45,13 @@ interface Kept {
 /** Makes the memory of one process. */
 export function createTenantPolicies({ find, defaults, clock }: TenantPoliciesOptions): TenantPolicies {
   const kept = new Map<string, Kept>();
+  /** How many policies were forgotten: what was being read meanwhile may be the policy of before. */
+  let forgotten = 0;
   const lookup = createBatcher<string, TenantPolicy>({
     ...LOOKUP_BATCH,
     flush: async (tenantIds) => {
       const until = clock.now() + POLICY_LIFE_MS;
+      const forgottenBefore = forgotten;
       const rows = new Map((await find([...new Set(tenantIds)])).map((row) => [row.id, row]));
       return tenantIds.map((tenantId) => {
         const row = rows.get(tenantId);
@@ -51,7 +59,9 @@ export function createTenantPolicies({ find, defaults, clock }: TenantPoliciesOp
           limits: effectiveLimits(defaults, row?.limits),
           signing: new Set(row?.signing),
         };
-        putBounded(kept, tenantId, { policy, until }, TENANTS_MAX);
+        if (forgotten === forgottenBefore) {
+          putBounded(kept, tenantId, { policy, until }, TENANTS_MAX);
+        }
         return policy;
       });
     },
@@ -72,6 +82,10 @@ export function createTenantPolicies({ find, defaults, clock }: TenantPoliciesOp
         }
         return found.policy;
       }
+    },
+    forget: (tenantId) => {
+      forgotten += 1;
+      kept.delete(tenantId);
     },
   };
 }

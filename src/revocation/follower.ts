@@ -48,6 +48,8 @@ export interface FollowerOptions {
   /** How it is known to those who wait for its acknowledgements. */
   readonly identity: FollowerRow;
   readonly leaseMs: number;
+  /** The policy of a tenant has changed: what this process knows of it holds no longer. */
+  readonly onPolicyChange?: ((tenantId: string) => void) | undefined;
   readonly clock: Clock;
   readonly monotonic: Monotonic;
   readonly log: Logger;

@@ -6,6 +6,9 @@ export const REVOCATION_KINDS = ["credential", "principal", "tenant", "jti", "ki
 
 export type RevocationKind = (typeof REVOCATION_KINDS)[number];
 
+/** In the same sequence: the policy of a tenant has changed, by the tenant's id. */
+export const POLICY_CHANGE = "policy";
+
 /** A token's 900 seconds, 60 for a token request under way, 5 of skew, and time to spare (security decisions D). */
 const TOKENS_GONE_MS = 1_200_000;
 

@@ -1,7 +1,7 @@
 /** What one process knows of the revocations, and whether that is recent enough to admit tokens by. Pure: no I/O. */
 import type { FollowedRevocation, RevocationNews } from "../database/repositories/revocations.ts";
 import { DenyList, type RevocableToken } from "./deny-list.ts";
-import { isRevocationKind, REVOCATION_LIFE_MS } from "./kinds.ts";
+import { isRevocationKind, POLICY_CHANGE, REVOCATION_LIFE_MS } from "./kinds.ts";
 import { Lease, type LeaseOptions, type Moment } from "./lease.ts";
 
 export type Verdict = "admit" | "revoked" | "stale";
@@ -25,15 +25,20 @@ export interface Question {
   readonly sent: Moment;
 }
 
+export interface ViewOptions extends LeaseOptions {
+  /** Called before a change of a tenant's policy counts as obeyed: what is known of that policy holds no longer. */
+  readonly onPolicyChange?: ((tenantId: string) => void) | undefined;
+}
+
 export class RevocationView {
   readonly #denied = new DenyList();
   readonly #lease: Lease;
-  readonly #options: LeaseOptions;
+  readonly #options: ViewOptions;
   #sequence = 0;
   #applied = 0;
   #epoch: string | undefined;
 
-  constructor(options: LeaseOptions) {
+  constructor(options: ViewOptions) {
     this.#options = options;
     this.#lease = new Lease(options);
   }
@@ -125,10 +130,13 @@ export class RevocationView {
       // An answer was quicker, and may have told what became of it.
       return true;
     }
-    if (!isRevocationKind(kind)) {
+    if (kind === POLICY_CHANGE) {
+      this.#options.onPolicyChange?.(target);
+    } else if (isRevocationKind(kind)) {
+      this.#deny(kind, target, REVOCATION_LIFE_MS[kind]);
+    } else {
       return false;
     }
-    this.#deny(kind, target, REVOCATION_LIFE_MS[kind]);
     if (sequence !== this.#applied + 1) {
       return false;
     }
@@ -142,7 +150,9 @@ export class RevocationView {
   }
 
   #take({ kind, target, lifeMs, atMs, issuedBefore }: FollowedRevocation): void {
-    if (issuedBefore === null) {
+    if (kind === POLICY_CHANGE) {
+      this.#options.onPolicyChange?.(target);
+    } else if (issuedBefore === null) {
       this.#deny(kind, target, lifeMs, atMs);
     } else {
       this.#denied.liftTenant(target, atMs, issuedBefore);

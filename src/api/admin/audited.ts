@@ -5,6 +5,8 @@ import type { CanonicalValue } from "../../compliance/canonical-json.ts";
 import type { PoolClient } from "../../database/pool.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { operatorActor } from "../../operators/operator-identity.ts";
+import { publishPolicyChange } from "../../revocation/policy-change.ts";
+import type { Acknowledged, Receipts } from "../../revocation/receipts.ts";
 import { changeOnce, type OnceServices } from "./once.ts";
 
 /** What a change has done. */
@@ -19,6 +21,8 @@ export interface AuditedChange<Answer> {
     readonly reason?: string | undefined;
     readonly details?: { readonly [name: string]: CanonicalValue };
   };
+  /** Whose policy the change is: every process goes by it once it is answered. */
+  readonly policyOf?: string;
 }
 
 /**
@@ -32,11 +36,12 @@ export type CommitChange = <Answer>(
 ) => Promise<Answer>;
 
 export interface CommitChangeOptions extends OnceServices {
+  readonly revocation: { readonly receipts: Pick<Receipts, "of"> };
   readonly log: Logger;
 }
 
 /** Makes the committing of changes. */
-export function createCommitChange({ log, ...services }: CommitChangeOptions): CommitChange {
+export function createCommitChange({ log, revocation, ...services }: CommitChangeOptions): CommitChange {
   return async (request, reply, work) => {
     const { audits: type } = request.routeOptions.config;
     if (typeof type !== "string") {
@@ -44,6 +49,7 @@ export function createCommitChange({ log, ...services }: CommitChangeOptions): C
     }
     const by = { type, actor: operatorActor(request.operator.id) };
     let entry: AuditedChange<unknown>["entry"];
+    let published: Acknowledged | undefined;
     const answer = await changeOnce(request, reply, services, async (db) => {
       const change = await work(db);
       if (change.entry !== undefined) {
@@ -51,8 +57,14 @@ export function createCommitChange({ log, ...services }: CommitChangeOptions): C
         await appendEntry(db, { ...by, requestId: request.id, ...change.entry }, services);
       }
       ({ entry } = change);
+      if (change.policyOf !== undefined) {
+        published = await publishPolicyChange(db, { tenantId: change.policyOf, actor: by.actor }, services);
+      }
       return change.answer;
     });
+    if (published !== undefined) {
+      await revocation.receipts.of(published);
+    }
     if (entry !== undefined) {
       log.info({ request_id: request.id, ...by, ...entry }, "change by an operator");
     }

@@ -74,7 +74,8 @@ export function registerTenantLimitRoutes(
         const before = found(await findTenantLimits(db, id), "tenant");
         const own = changed(before, request.body);
         await setTenantLimits(db, id, own);
-        return { answer: present(own), entry: { tenant: id, target: id, details: { limits: own } } };
+        const entry = { tenant: id, target: id, details: { limits: own } };
+        return { answer: present(own), entry, policyOf: id };
       });
     },
   );

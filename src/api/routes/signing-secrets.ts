@@ -29,6 +29,7 @@ import {
   Timestamp,
 } from "../schemas/common.ts";
 import { Credential, presentCredential } from "../schemas/credentials.ts";
+import type { Receipts } from "../../revocation/receipts.ts";
 import type { SignetServer } from "../types.ts";
 
 /** As long as that of an endpoint's secret: a week. */
@@ -40,6 +41,7 @@ export interface SigningSecretRoutes extends SigningSecretServices {
   /** Role signet_api. */
   readonly pool: Pool;
   readonly pepper: Pepper;
+  readonly receipts: Pick<Receipts, "of">;
 }
 
 const Version = Type.Object({
@@ -121,7 +123,7 @@ async function requireScopes(db: PoolClient, request: FastifyRequest, row: Crede
 }
 
 export function registerSigningSecretRoutes(server: SignetServer, services: SigningSecretRoutes): void {
-  const { pool, clock } = services;
+  const { pool, receipts, clock } = services;
   registerMaking(server, services);
 
   server.get(
@@ -173,14 +175,19 @@ export function registerSigningSecretRoutes(server: SignetServer, services: Sign
         response: { 200: Credential },
       },
     },
-    async (request) =>
-      await tenantTransaction(pool, request.identity.tenantId, async (db) => {
-        const row = await credentialOf(db, request);
-        await requireScopes(db, request, row);
-        const required = request.body.signature_required;
-        await setSignatureRequired(db, row, { required, by: byOf(request) }, services);
-        return presentCredential({ ...row, signature_required: required }, clock.now());
-      }),
+    async (request) => {
+      const required = request.body.signature_required;
+      const { row, change } = await tenantTransaction(pool, request.identity.tenantId, async (db) => {
+        const found = await credentialOf(db, request);
+        await requireScopes(db, request, found);
+        const settings = { required, by: byOf(request) };
+        return { row: found, change: await setSignatureRequired(db, found, settings, services) };
+      });
+      if (change !== undefined) {
+        await receipts.of(change);
+      }
+      return presentCredential({ ...row, signature_required: required }, clock.now());
+    },
   );
 }
 

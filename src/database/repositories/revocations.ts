@@ -111,9 +111,34 @@ export async function readRevocationNews(db: Queryable, after: number): Promise<
   };
 }
 
+/** A change of a tenant's policy. */
+export interface PolicyChangeRow {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly actor: string;
+  readonly lifeMs: number;
+}
+
 /**
- * Forgets revocations of single tokens that have been over for a day: there may be many, and the compliance log keeps
- * what they were (role signet_worker, whose policy shows it no others).
+ * Publishes that a tenant's policy has changed; refers to the newest compliance entry (role signet_operator, or
+ * signet_api for its tenant).
+ *
+ * @returns its number in the sequence
+ */
+export async function publishPolicyChange(
+  db: Queryable,
+  { id, tenantId, actor, lifeMs }: PolicyChangeRow,
+): Promise<number> {
+  const { rows } = await db.query<{ seq: number }>(
+    "SELECT publish_policy_change($1, $2, $3, $4::float8 * interval '1 millisecond') AS seq",
+    [id, tenantId, actor, lifeMs],
+  );
+  return rows[0]?.seq ?? 0;
+}
+
+/**
+ * Forgets revocations of single tokens, and changes of policies, that have been over for a day: there may be many, and
+ * the compliance log keeps what they were (role signet_worker, whose policy shows it no others).
  *
  * @returns how many
  */
@@ -121,7 +146,7 @@ export async function forgetTokenRevocations(db: Queryable, most: number): Promi
   const { rowCount } = await db.query(
     `DELETE FROM revocations WHERE seq IN (
        SELECT seq FROM revocations
-        WHERE kind = 'jti' AND expires_at < now() - interval '1 day' ORDER BY expires_at LIMIT $1)`,
+        WHERE kind IN ('jti', 'policy') AND expires_at < now() - interval '1 day' ORDER BY expires_at LIMIT $1)`,
     [most],
   );
   return rowCount ?? 0;

@@ -1,5 +1,5 @@
 import { array, assert, integer, property } from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { createTenantPolicies, POLICY_LIFE_MS } from "../../../src/rate-limits/tenant-policies.ts";
 import { TokenBuckets } from "../../../src/rate-limits/token-buckets.ts";
 
@@ -87,4 +87,36 @@ test("a tenant's policy is read once in five seconds, for all that ask at once",
   nowMs = POLICY_LIFE_MS;
   expect(policies.known("ten_a")).toBeUndefined();
   expect(asked.length).toBe(before);
+});
+
+test("a policy that was being read when it changed is not kept", async () => {
+  const answers: ((signing: readonly string[]) => void)[] = [];
+  const policies = createTenantPolicies({
+    find: async () =>
+      await new Promise((resolve) => {
+        answers.push((signing) => resolve([{ id: "ten_a", limits: {}, signing }]));
+      }),
+    defaults: {
+      apiRatePerTenant: 1,
+      publishRatePerTenant: 2,
+      endpointsPerTenant: 3,
+      eventTypesPerTenant: 4,
+      credentialsPerPrincipal: 5,
+    },
+    clock: { now: () => 0 },
+  });
+  const reading = policies.read("ten_a");
+  await vi.waitFor(() => expect(answers).toHaveLength(1));
+  policies.forget("ten_a");
+  answers[0]?.([]);
+  await reading;
+  expect(policies.known("ten_a")).toBeUndefined();
+
+  const again = policies.read("ten_a");
+  await vi.waitFor(() => expect(answers).toHaveLength(2));
+  answers[1]?.(["crd_a"]);
+  await again;
+  expect(policies.known("ten_a")?.signing).toEqual(new Set(["crd_a"]));
+  policies.forget("ten_a");
+  expect(policies.known("ten_a")).toBeUndefined();
 });

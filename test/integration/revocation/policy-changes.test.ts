@@ -1,0 +1,106 @@
+/** A change of a tenant's policy counts from its answer on, in every process; no request after it goes by the one before. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { type Answer, useTestApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
+import { bearer } from "../../support/factories.ts";
+import { createProducer, type Producer } from "../../support/producer.ts";
+import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
+import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
+import { createTenant, expectRefusal, type Tenant } from "../../support/tenant.ts";
+
+const ROUNDS = 5;
+const EVENT = { type: "a.b", data: {} };
+const api = useTestApi();
+let proxy: TcpProxy;
+let second: SecondApi;
+
+beforeAll(async () => {
+  proxy = await startTcpProxy(Number(new URL(api.database.url).port));
+  second = await startSecondApi(api, proxy.port);
+});
+afterAll(async () => {
+  await second.close();
+  await proxy.close();
+});
+afterEach(() => {
+  proxy.thaw();
+});
+
+async function askSecond({ token }: Tenant, path: string, body?: unknown): Promise<Answer> {
+  const headers = { ...bearer(token), "content-type": "application/json" };
+  return await second.request(
+    path,
+    body === undefined ? { headers: bearer(token) } : { method: "POST", headers, body: JSON.stringify(body) },
+  );
+}
+
+/** Publishes with the token alone at both processes, at once. */
+async function publishAtBoth({ tenant }: Producer): Promise<readonly Answer[]> {
+  return await Promise.all([tenant.post("/v1/events", EVENT), askSecond(tenant, "/v1/events", EVENT)]);
+}
+
+async function require(own: Producer, required: boolean): Promise<void> {
+  const body = { signature_required: required };
+  expect(await own.tenant.send("PATCH", `/v1/credentials/${own.keyId}`, { body })).toMatchObject({
+    status: 200,
+    body,
+  });
+}
+
+/** Both processes know the tenant's policy, and admit by it. */
+async function bothAdmit(own: Producer): Promise<void> {
+  await eventually(
+    async () => (await publishAtBoth(own)).every(({ status }) => status === 202),
+    "both processes to take events",
+  );
+}
+
+describe("signature_required", () => {
+  test("refuses an unsigned event in every process from its answer on, and takes it again when it is undone", async () => {
+    const own = await createProducer(api);
+    for (let round = 0; round < ROUNDS; round += 1) {
+      await bothAdmit(own);
+      await require(own, true);
+      for (const answer of await publishAtBoth(own)) {
+        expectRefusal(answer, 401, "SIGNATURE_INVALID");
+      }
+      await require(own, false);
+      expect(await publishAtBoth(own)).toMatchObject([{ status: 202 }, { status: 202 }]);
+    }
+  });
+
+  test("is not passed by in a process that cannot hear of it", async () => {
+    const own = await createProducer(api);
+    await bothAdmit(own);
+    proxy.freeze();
+    await require(own, true);
+    const deaf = askSecond(own.tenant, "/v1/events", EVENT);
+    expectRefusal(await own.tenant.post("/v1/events", EVENT), 401, "SIGNATURE_INVALID");
+    // It answers nobody by what it knew: it refuses now, or once it hears again.
+    proxy.thaw();
+    expect([401, 503]).toContain((await deaf).status);
+    await eventually(
+      async () => (await askSecond(own.tenant, "/v1/events", EVENT)).status === 401,
+      "the process to hear again",
+    );
+  });
+});
+
+describe("a limit that an operator lowers", () => {
+  test("holds in every process from the answer on", async () => {
+    const tenant = await createTenant(api);
+    const list = "/v1/webhooks/endpoints";
+    const policies = async (): Promise<readonly (string | null)[]> => {
+      const answers = await Promise.all([tenant.get(list), askSecond(tenant, list)]);
+      return answers.map(({ headers }) => headers.get("ratelimit-policy"));
+    };
+    for (const rate of [50, 40, 30, 20, 10]) {
+      await policies();
+      const changed = await api.admin("PATCH", `/tenants/${tenant.tenantId}/limits`, {
+        api_requests_per_second: rate,
+      });
+      expect(changed).toMatchObject({ status: 200 });
+      expect(await policies()).toEqual([`"api";q=${rate};w=1`, `"api";q=${rate};w=1`]);
+    }
+  });
+});
