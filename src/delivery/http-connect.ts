@@ -51,6 +51,9 @@ async function allowedAddresses(
   if ((await Promise.all(own)).includes(true)) {
     throw new ConnectFailure("refused");
   }
+  if ((await origin.admitAddresses?.(addresses)) === false) {
+    throw new ConnectFailure("refused");
+  }
   return addresses.slice(0, MAX_ADDRESSES);
 }
 

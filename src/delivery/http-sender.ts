@@ -50,6 +50,8 @@ export interface SendRequest {
   readonly successStatus?: (status: number) => boolean;
   /** Bytes of the answer that are wanted; 4,096. */
   readonly keptBodyBytes?: number;
+  /** Asked with the addresses of the host; false refuses the request. It is sent on a connection of its own then. */
+  readonly admitAddresses?: NonNullable<Target["admitAddresses"]>;
   /** The certificate that the receiver is shown. */
   readonly identity?: ClientIdentity;
 }
@@ -256,7 +258,11 @@ export function createHttpSender(options: HttpSenderOptions): HttpSender {
   }
 
   async function perform(request: SendRequest, target: Target, startedAt: number): Promise<SendResult> {
-    const connection = connections.acquire(target.key, target);
+    const { admitAddresses } = request;
+    const connection =
+      admitAddresses === undefined
+        ? connections.acquire(target.key, target)
+        : connections.open(target.key, { ...target, admitAddresses });
     let end = await exchange(connection, target, request);
     if (end.failure === "unsent" && connection.reused) {
       const deadlineMs = Math.max(1, request.deadlineMs - (end.at - startedAt));

@@ -13,6 +13,8 @@ export interface Origin {
   readonly secure: boolean;
   /** Whether the host is an address already. */
   readonly literal: boolean;
+  /** Asked with all addresses of the host before one is connected to; false refuses. Not asked where a proxy connects. */
+  readonly admitAddresses?: (addresses: readonly string[]) => Promise<boolean>;
   /** Trust and client certificate of this receiver alone; the sender's own otherwise. */
   readonly secureContext?: SecureContext;
 }

@@ -23,33 +23,48 @@ const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
 const ANSWERED = "expect";
 /** Claims about the client that only the edge may make, under the names that are in use. */
 const CLAIMS: ReadonlySet<string> = new Set([
-  "forwarded",
-  "true-client-ip",
+  "cf-pseudo-ipv4",
+  "coming-from",
   "via",
-  "x-client-ip",
-  "x-cluster-client-ip",
+  "x-coming-from",
   "x-http-method",
   "x-http-method-override",
   "x-method-override",
-  "x-original-host",
-  "x-original-url",
-  "x-real-ip",
   "x-request-id",
   "x-rewrite-url",
 ]);
+/** Of proxies and content networks: everything under these names is their word about the client or the request. */
 const CLAIM_PREFIXES = [
+  "akamai-",
   "client-cert",
+  "cloudfront-",
+  "fastly-",
+  "fly-",
+  "x-akamai-",
   "x-amzn-mtls-",
+  "x-appengine-",
+  "x-arr-",
+  "x-azure-",
   "x-client-cert",
-  "x-forwarded-",
+  "x-envoy-",
+  "x-original-",
+  "x-qrator-",
   "x-signet-",
   "x-ssl-",
+  "x-sucuri-",
+  "x-vercel-",
 ] as const;
+/**
+ * What any of them calls a client's address: `CF-Connecting-IP`, `True-Client-IP`, `X-Real-IP`, `X-NF-Client-Connection-IP`,
+ * `Ali-CDN-Real-IP`, `WL-Proxy-Client-IP`, `X-ProxyUser-Ip`, `REMOTE_ADDR`, and whatever has been forwarded.
+ */
+const ADDRESS =
+  /forwarded|(?:client|connect(?:ing|ion)|real|remote|viewer|peer|src|source|origin(?:al|ating)|socket|external|user)-?(?:ip(?:v[46])?|addr(?:ess)?|host)(?:-|$)/;
 
 type Headers = IncomingHttpHeaders;
 
 function isClaim(name: string): boolean {
-  return CLAIMS.has(name) || CLAIM_PREFIXES.some((prefix) => name.startsWith(prefix));
+  return CLAIMS.has(name) || ADDRESS.test(name) || CLAIM_PREFIXES.some((prefix) => name.startsWith(prefix));
 }
 
 /** Names in `Connection`, lowercase. */

@@ -51,6 +51,16 @@ function openLog(logFile: string): number {
   return openSync(logFile, "a", 0o600);
 }
 
+/** What the server keeps is its owner's: the child inherits the mask, which is put back before anything else runs. */
+function withPrivateFiles<T>(start: () => T): T {
+  const before = process.umask(0o077);
+  try {
+    return start();
+  } finally {
+    process.umask(before);
+  }
+}
+
 /**
  * Starts a server and does not wait for it to be ready.
  *
@@ -58,13 +68,15 @@ function openLog(logFile: string): number {
  */
 export async function startServer(server: ServerCommand): Promise<ServerProcess> {
   const log = openLog(server.logFile);
-  const child = spawn(server.command, server.args, {
-    cwd: server.cwd,
-    env: { ...server.env },
-    stdio: ["ignore", log, log],
-    detached: true,
-    ...(server.runAs === undefined ? {} : { uid: server.runAs.uid, gid: server.runAs.gid }),
-  });
+  const child = withPrivateFiles(() =>
+    spawn(server.command, server.args, {
+      cwd: server.cwd,
+      env: { ...server.env },
+      stdio: ["ignore", log, log],
+      detached: true,
+      ...(server.runAs === undefined ? {} : { uid: server.runAs.uid, gid: server.runAs.gid }),
+    }),
+  );
   closeSync(log);
   let how: string | undefined;
   let stopping = false;

@@ -1,5 +1,5 @@
 /** The embedded Temporal: the CLI's development server as a process of ours (architecture 1). */
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Connection } from "@temporalio/client";
@@ -64,6 +64,17 @@ export async function stopLeftOverTemporal(home: string, log: (line: string) => 
   await rm(pidFile(home), { force: true });
 }
 
+/** An earlier version left its database readable by everybody; SQLite's other files have names that begin with its own. */
+async function closeToOthers(dbFilename: string): Promise<void> {
+  for (const path of [dbFilename, `${dbFilename}-wal`, `${dbFilename}-shm`]) {
+    await chmod(path, 0o600).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") {
+        throw error;
+      }
+    });
+  }
+}
+
 function serverArguments(options: EmbeddedTemporalOptions): string[] {
   const { port, uiPort, namespaces, dbFilename, dynamicConfig = {} } = options;
   return [
@@ -112,7 +123,7 @@ async function prepareNamespaces(connection: Connection, namespaces: readonly st
  * @throws SignetError `UNAVAILABLE` with a line that says what to do
  */
 export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): Promise<EmbeddedTemporal> {
-  const { home, port, uiPort, log } = options;
+  const { home, port, uiPort, dbFilename, log } = options;
   const logFile = join(home, "temporal.log");
   await stopLeftOverTemporal(home, log);
   const what = "the embedded Temporal";
@@ -122,6 +133,9 @@ export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): P
     const uiSetting = SETTINGS.embeddedTemporalUiPort.variable;
     await requireFreePort({ what: `${what}'s UI`, host: HOST, port: uiPort, setting: uiSetting });
   }
+  if (dbFilename !== null) {
+    await closeToOthers(dbFilename);
+  }
   const server = await startServer({
     command: options.binary,
     args: serverArguments(options),
@@ -130,7 +144,7 @@ export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): P
     env: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: home },
     logFile,
   });
-  await writeFile(pidFile(home), processIdentity(server.pid) ?? "");
+  await writeFile(pidFile(home), processIdentity(server.pid) ?? "", { mode: 0o600 });
   const stop = async (): Promise<void> => {
     await server.stop(STOP_TEMPORAL);
     await rm(pidFile(home), { force: true });

@@ -9,15 +9,18 @@ import {
 } from "../database/repositories/endpoint-verifications.ts";
 import { transaction } from "../database/transaction.ts";
 import { buildEnvelope } from "../delivery/envelope.ts";
-import type { HttpSender } from "../delivery/http-sender.ts";
+import type { HttpSender, SendRequest } from "../delivery/http-sender.ts";
 import type { ReceiverAccess } from "../delivery/receiver-access.ts";
 import { type OwnEventSources, publishOwnEvent } from "../delivery/own-event.ts";
 import type { Signer, SigningSecrets } from "../delivery/signer.ts";
 import { newId } from "../domain/ids.ts";
+import { addressKey } from "../rate-limits/address-key.ts";
 
 const PING_DEADLINE_MS = 5_000;
 const MINUTE_MS = 60_000;
 const CHALLENGE_BYTES = 32;
+/** Addresses of one name that are counted; no more of them are connected to. */
+const ADDRESSES_MAX = 8;
 const PING_EVENT_TYPE = "ping";
 
 export interface Ping {
@@ -26,6 +29,14 @@ export interface Ping {
   readonly attempt: number;
   readonly nextAttemptMs: number | null;
 }
+
+/** What came of a ping. */
+interface PingEnd {
+  readonly error: string | null;
+  readonly echoed: boolean;
+}
+
+type AdmitAddresses = NonNullable<SendRequest["admitAddresses"]>;
 
 export interface Challenge {
   /** Sends one ping and books the answer; `superseded` when the endpoint does not wait for it any more. */
@@ -38,7 +49,7 @@ export interface ChallengeOptions extends OwnEventSources {
   /** For endpoints with headers or an authentication of their own. */
   readonly access: ReceiverAccess;
   readonly signer: Signer;
-  /** Most pings a minute to one host; 0: no limit. */
+  /** Most pings a minute to one name, and to one address; 0: no limit. */
   readonly pingsPerHost: number;
   readonly openSecrets: (endpointId: string, target: PingTarget) => Promise<SigningSecrets>;
 }
@@ -46,7 +57,7 @@ export interface ChallengeOptions extends OwnEventSources {
 export function createChallenge(options: ChallengeOptions): Challenge {
   const { pool, http, access, signer, clock, randomBytes } = options;
 
-  async function send(ping: Ping, target: PingTarget): Promise<{ error: string | null; echoed: boolean }> {
+  async function send(ping: Ping, target: PingTarget, admitAddresses: AdmitAddresses): Promise<PingEnd> {
     const nowMs = clock.now();
     const challenge = Buffer.from(randomBytes(CHALLENGE_BYTES)).toString("base64url");
     const timestampSeconds = Math.floor(nowMs / 1_000);
@@ -74,7 +85,7 @@ export function createChallenge(options: ChallengeOptions): Challenge {
       attempt: ping.attempt,
       timestampSeconds,
     });
-    const request = { url: target.url, headers, body, deadlineMs: PING_DEADLINE_MS };
+    const request = { url: target.url, headers, body, deadlineMs: PING_DEADLINE_MS, admitAddresses };
     const { requestVersion, tenantId, wrappedDataKey } = target;
     const result =
       requestVersion === null
@@ -94,9 +105,11 @@ export function createChallenge(options: ChallengeOptions): Challenge {
       if (target === undefined) {
         return "superseded";
       }
-      const { error, echoed } = (await mayPing(target.url, options))
-        ? await send(ping, target)
-        : { error: "limited", echoed: false };
+      const { error, echoed } = await sendWithinQuota(
+        target.url,
+        options,
+        async (admitAddresses) => await send(ping, target, admitAddresses),
+      );
       const record = {
         id: ping.endpointId,
         generation: ping.generation,
@@ -114,12 +127,35 @@ export function createChallenge(options: ChallengeOptions): Challenge {
   };
 }
 
-/** Whether the host may be pinged now: endpoints are a way to have us send requests to hosts that never asked. */
-async function mayPing(url: string, { pool, clock, pingsPerHost }: ChallengeOptions): Promise<boolean> {
+/** Many names may lead to one address: the quota counts both, the addresses as they are connected to. */
+async function sendWithinQuota(
+  url: string,
+  options: ChallengeOptions,
+  send: (admitAddresses: AdmitAddresses) => Promise<PingEnd>,
+): Promise<PingEnd> {
+  const limited: PingEnd = { error: "limited", echoed: false };
+  const host = new URL(url).hostname.replaceAll(/^\[|\]$/g, "");
+  if (!(await mayPing(host, options))) {
+    return limited;
+  }
+  let refused = false;
+  const sent = await send(async (addresses) => {
+    const others = new Set(addresses.slice(0, ADDRESSES_MAX).map(addressKey));
+    // Of a literal address, which has been counted.
+    others.delete(host);
+    const admitted = await Promise.all([...others].map(async (address) => await mayPing(address, options)));
+    refused = admitted.includes(false);
+    return !refused;
+  });
+  return refused ? limited : sent;
+}
+
+/** Whether a name or address may be pinged now: endpoints are a way to have us send requests to hosts that never asked. */
+async function mayPing(host: string, { pool, clock, pingsPerHost }: ChallengeOptions): Promise<boolean> {
   const nowMs = clock.now();
   return (
     pingsPerHost === 0 ||
-    (await takeHostPing(pool, new URL(url).hostname, {
+    (await takeHostPing(pool, host, {
       now: new Date(nowMs),
       since: new Date(nowMs - MINUTE_MS),
       max: pingsPerHost,

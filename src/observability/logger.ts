@@ -2,6 +2,7 @@
  * The log: JSON lines on standard output. Two walls keep secrets out of it: named members are censored, and
  * whatever still looks like a secret or a token is masked in the finished line.
  */
+import { chmodSync } from "node:fs";
 import { destination as pinoDestination, type DestinationStream, type Logger, pino } from "pino";
 
 export type { Logger };
@@ -53,7 +54,10 @@ export function createLogger({ level, destination }: LoggerOptions): Logger {
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
-/** A log file; its directory is made. Lines are written as they come, so that none is missing after a crash. */
+/** A log file that only its owner may read; its directory is made. Lines are written as they come, so that none is missing after a crash. */
 export function fileDestination(path: string): DestinationStream {
-  return pinoDestination({ dest: path, mkdir: true, sync: true });
+  const destination = pinoDestination({ dest: path, mkdir: true, sync: true, mode: 0o600 });
+  // The mode is that of a new file; an earlier version left others.
+  chmodSync(path, 0o600);
+  return destination;
 }

@@ -15,6 +15,7 @@ import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { openProcessClock } from "../database/database-clock.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
+import { requireRowSecurity } from "../database/row-security.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import {
   createClientLookup,
@@ -222,7 +223,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const { config, log } = options;
   const { pepper, keyring } = await loadServiceSecrets(config, randomBytes);
   const pools = openPools(options);
-  await requireCurrentSchema(pools.api);
+  await Promise.all([requireCurrentSchema(pools.api), requireRowSecurity(pools.api, config)]);
   const clock = await openProcessClock(options.clock, pools.api);
   const shared = { clock, randomBytes, log };
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });

@@ -9,6 +9,7 @@ import { openProcessClock } from "../database/database-clock.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "../database/edge-login.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
+import { requireRowSecurity } from "../database/row-security.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
@@ -132,12 +133,13 @@ function routesReadiness(routes: () => RouteFile | undefined): ReadinessCheck {
   };
 }
 
-/** An edge is what the world reaches: production is told when it could do more than it has to. */
-async function warnOfPowers(
+/** An edge is what the world reaches: production refuses a login that could do anything, and warns of one that could do more. */
+async function checkPowers(
   pool: Pool,
   { development, databaseUrl }: EdgeProcessOptions["config"],
   log: Logger,
 ) {
+  await requireRowSecurity(pool, { development });
   const roles = await rolesBeyondEdge(pool, decodeURIComponent(new URL(databaseUrl).username));
   if (roles.length > 0 && !development) {
     log.warn({ roles }, "the edge's database login may act as other roles: set SIGNET_EDGE_DATABASE_URL");
@@ -159,7 +161,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   const pool = createPool({ url: config.databaseUrl, role: EDGE_ROLE, max: DATABASE_CONNECTIONS, log });
   await requireCurrentSchema(pool);
   const clock = await openProcessClock(options.clock, pool);
-  await warnOfPowers(pool, config, log);
+  await checkPowers(pool, config, log);
   const keys = await followKeys(config, { db: pool, clock, log });
   const revocation = await followRevocations({ process: "edge", config, clock, log });
   const mutualTls = await openMutualTls({ config, clock, log, isDenied: revocation.isDenied });

@@ -16,6 +16,7 @@ import { openDatabaseClock } from "../database/database-clock.ts";
 import { type Listener, listen } from "../database/listener.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
+import { requireRowSecurity } from "../database/row-security.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import { GRADES_CHANNEL } from "../database/repositories/endpoint-grades.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
@@ -191,6 +192,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   });
   const rotatorPool = openRotatorPool(options);
   await requireCurrentSchema(pool);
+  await requireRowSecurity(pool, config);
   const clock = await openDatabaseClock(pool);
   const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
   const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, alg: config.jwtAlg };

@@ -12,13 +12,13 @@ export const ENDPOINT_SETTINGS = {
     "SIGNET_PINGS_PER_HOST",
     integer(0, 1_000_000),
     undefined,
-    "pings a minute to one host, of all tenants; 0: no limit; 10, in development 0",
+    "pings a minute to one host name, and to one address, of all tenants; 0: no limit; 10, in development 0",
   ),
 } as const;
 
 const PINGS_PER_HOST = 10;
 
-/** Most pings a minute to one host; 0: no limit. */
+/** Most pings a minute to one host name, and to one address; 0: no limit. */
 export function pingsPerHost({
   pingsPerHost: given,
   development,

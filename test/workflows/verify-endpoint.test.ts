@@ -290,3 +290,33 @@ describe.concurrent("a schedule that has come to its end", () => {
     return await eventually(async () => await resultOf(id, 2).catch(() => undefined), "the second run");
   }
 });
+
+describe("one address", () => {
+  const limited = useWorld({ environment: { SIGNET_PINGS_PER_HOST: "1" } });
+
+  test("is pinged so often within a minute, under whatever names", async () => {
+    const world = limited.current;
+    await world.startWorker();
+    const receiver = await startReceiver();
+    const { port } = new URL(receiver.url);
+    const states: unknown[] = [];
+    for (const host of ["127.0.0.1", "localhost"]) {
+      const tenant = await world.createTenant();
+      const { id } = await world.createEndpoint(tenant, `http://${host}:${port}/`);
+      await world.endpoints.disable(tenant, id, TEST_CALLER);
+      await world.endpoints.enable(tenant, id, TEST_CALLER);
+      states.push(
+        await eventually(async () => {
+          const current = await world.endpoints.find(tenant, id);
+          return pinged(1)(current) ? current : undefined;
+        }, `a ping of ${id}`),
+      );
+    }
+    expect(states).toMatchObject([
+      { state: "ACTIVE" },
+      { state: "PENDING", verificationLastError: "limited" },
+    ]);
+    expect(receiver.requests).toHaveLength(1);
+    await receiver.close();
+  });
+});

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { Client, Connection } from "@temporalio/client";
@@ -78,6 +78,18 @@ it("what was started is still open after a restart, and the UI answers", async (
   expect(await workflowStatus(second.address)).toBe("RUNNING");
   expect((await fetch(`http://127.0.0.1:${uiPort}/`)).status).toBe(200);
   expect(await isListening("127.0.0.2", port)).toBe(false);
+});
+
+it("what it keeps is readable by its owner alone, also what an earlier version left open", async () => {
+  await (await start()).stop();
+  await chmod(join(home, "temporal.db"), 0o644);
+  await start();
+  const names = await readdir(home);
+  expect(names).toEqual(expect.arrayContaining(["temporal.db", "temporal.log", "temporal.pid"]));
+  for (const name of names) {
+    const { mode } = await stat(join(home, name));
+    expect({ name, others: mode & 0o077 }).toEqual({ name, others: 0 });
+  }
 });
 
 describe("after a crash", () => {
