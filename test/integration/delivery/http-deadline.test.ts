@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { HttpSender } from "../../../src/delivery/http-sender.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
+import { startTcpProxy } from "../../support/tcp-proxy.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 
 const DEADLINE_MS = 250;
@@ -188,4 +189,20 @@ describe("a connect that takes seconds", () => {
       await Promise.all([once(child, "exit"), impatient.close()]);
     }
   });
+});
+
+it("loses one attempt to a kept connection that went dead, and sends the next one over another", async () => {
+  const proxy = await startTcpProxy(receiver.port);
+  const url = `http://127.0.0.1:${proxy.port}/`;
+  try {
+    expect(await sender.send(requestTo(url))).toMatchObject({ status: 200 });
+    expect(sender.statistics()).toMatchObject({ idle: 1 });
+    proxy.blackHole();
+    await expectTimeout(url);
+    expect(await sender.send(requestTo(url))).toMatchObject({ status: 200 });
+    expect(sender.statistics()).toMatchObject({ opened: 2, reused: 1 });
+  } finally {
+    await sender.close();
+    await proxy.close();
+  }
 });
