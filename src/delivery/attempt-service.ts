@@ -4,6 +4,7 @@
  * for the same attempt, also beside itself.
  */
 import type { Logger } from "pino";
+import { CLOCK_SKEW_MAX_MS } from "../database/database-clock.ts";
 import type { AttemptKey, LoadedDelivery, ParkedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import { stepWhenDue } from "../domain/endpoint-state.ts";
@@ -12,7 +13,7 @@ import type { EndpointHealth } from "./endpoint-health.ts";
 import { type EndpointLines, LINE_HURRY_MAX_MS, LINE_WAIT_MAX_MS, nextLooks } from "./endpoint-lines.ts";
 import { type EndpointPace, PACE_WAIT_MAX_MS } from "./endpoint-pace.ts";
 import type { EndpointSlots } from "./endpoint-slots.ts";
-import type { Flight, Flights } from "./flights.ts";
+import { type Flight, type Flights, LEASE_MS } from "./flights.ts";
 import {
   aligned,
   anchored,
@@ -245,7 +246,7 @@ export class AttemptService {
         return known ?? { kind: "moved" };
       }
       watch.flight = flights.join(key, delivery.cycle);
-      const leaseMs = (delivery.leaseUntil?.getTime() ?? 0) - clock.now();
+      const leaseMs = leftOf(delivery.leaseUntil, clock.now());
       if (watch.flight === undefined && leaseMs > 0) {
         await wait(Math.min(LEASE_POLL_MS, leaseMs + 1));
         continue;
@@ -369,6 +370,12 @@ export class AttemptService {
     }
     return undefined;
   }
+}
+
+/** How long a lease lasts, milliseconds; one that ends later than any can was stamped by a wrong clock and is none. */
+function leftOf(leaseUntil: Date | null, nowMs: number): number {
+  const leftMs = (leaseUntil?.getTime() ?? 0) - nowMs;
+  return leftMs > LEASE_MS + CLOCK_SKEW_MAX_MS ? 0 : leftMs;
 }
 
 function attemptKey({ carrier, plan }: AttemptRequest, { id, epoch }: Member): AttemptKey {

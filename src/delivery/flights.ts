@@ -17,7 +17,7 @@ const REMEMBER_MS = 5_000;
 /** The receiver wants no more deliveries (RFC 9110 section 15.5.11, Standard Webhooks). */
 const GONE = 410;
 /** A request lives 10 s to its headers and 2 s to the end of its body; then it has certainly ended. */
-const LEASE_MS = 15_000;
+export const LEASE_MS = 15_000;
 
 export interface Flight {
   readonly carrier: string;

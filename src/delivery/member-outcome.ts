@@ -67,11 +67,14 @@ export function pauseMs(forMs: number, minimumMs: number): number {
   return Math.min(Math.max(forMs / 2, minimumMs), PAUSE_MAX_MS);
 }
 
-/** The plan with its anchor: the first attempt sets it, an attempt that an outage made late moves it. */
+/**
+ * The plan with its anchor: the first attempt sets it, an attempt that an outage made late moves it. An anchor in the
+ * future was stamped by a wrong clock: the schedule goes on from the present.
+ */
 export function anchored(plan: AttemptPlan, startedAtMs: number): AttemptPlan {
   const { offsetsMs, attempt, dueMs } = plan;
   const shiftMs = dueMs === null ? 0 : shiftForLateness(offsetsMs, attempt, startedAtMs - dueMs);
-  return { ...plan, anchorMs: (plan.anchorMs ?? startedAtMs) + shiftMs };
+  return { ...plan, anchorMs: Math.min(plan.anchorMs ?? startedAtMs, startedAtMs) + shiftMs };
 }
 
 /** The outcome that an earlier run wrote, or that the delivery's state dictates; undefined: to be attempted. */

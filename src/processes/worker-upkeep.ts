@@ -2,8 +2,10 @@
 import { randomBytes } from "node:crypto";
 import type { NativeConnection } from "@temporalio/worker";
 import type { Keyring } from "../crypto/keyring.ts";
+import { CLOCK_SKEW_MAX_MS } from "../database/database-clock.ts";
 import type { Pool } from "../database/pool.ts";
 import { beatWorker, readHealth, removeWorker, writeHealth } from "../database/repositories/health.ts";
+import { bringBackCycles, bringBackInstants } from "../database/repositories/future-instants.ts";
 import { ensurePartitions } from "../database/repositories/partitions.ts";
 import { readLag } from "../database/repositories/reconciliation.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
@@ -44,6 +46,7 @@ const DISABLE_FAILING_MS = 60_000;
 const SCHEDULES_MS = 600_000;
 const RECONCILE_MS = 5_000;
 const LAG_MS = 2_000;
+const FUTURE_INSTANTS_MS = 20_000;
 const PRESENCE_MS = 2_000;
 const ERASURE_MS = 5_000;
 const WORKER_DEAD_AFTER_MS = 6_000;
@@ -200,6 +203,27 @@ function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepPar
   ];
 }
 
+/** Instants that cannot be are brought back; retries only when they may have come into being: it reads them all. */
+function futureInstants({ pool, clock, options: { log } }: UpkeepParts): UpkeepJob {
+  let offsetMs = Number.POSITIVE_INFINITY;
+  return {
+    name: "future instants",
+    everyMs: FUTURE_INSTANTS_MS,
+    run: async () => {
+      const nowMs = clock.now();
+      let count = await bringBackInstants(pool, nowMs);
+      const before = offsetMs;
+      offsetMs = nowMs - performance.now();
+      if (offsetMs < before - CLOCK_SKEW_MAX_MS) {
+        count += await bringBackCycles(pool, nowMs);
+      }
+      if (count > 0) {
+        log.warn({ count }, "instants that a wrong clock had put into the future were brought back");
+      }
+    },
+  };
+}
+
 /** What is done when it is due. */
 function dueWork(parts: UpkeepParts): readonly UpkeepJob[] {
   const {
@@ -214,6 +238,7 @@ function dueWork(parts: UpkeepParts): readonly UpkeepJob[] {
     Math.random,
   );
   return [
+    futureInstants(parts),
     reconciliation(parts),
     erasure(parts),
     {

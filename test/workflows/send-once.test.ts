@@ -142,6 +142,19 @@ describe.concurrent("one attempt that is run more than once", () => {
     await receiver.close();
   });
 
+  test("does not wait for a lease that ends later than any can: a wrong clock has stamped it", async () => {
+    const { receiver, run, tenant, id } = await publishTo({ kind: "answer" });
+    const leaseUntil = Date.now() + 600_000;
+    await made.current.sql.query(
+      `INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, lease_until)
+        VALUES ($1, $2, 1, 1, 'att_of_a_wrong_clock', $3, $4, $4)`,
+      [idDay(id), id, tenant, new Date(leaseUntil)],
+    );
+    expect(kinds(await run(startSender()))).toEqual(["delivered"]);
+    expect(receiver.requests[0]?.receivedAt).toBeLessThan(leaseUntil);
+    await receiver.close();
+  });
+
   test("that two processes made after all has one outcome, the first recorded, which both go on with", async () => {
     const slowFailure: Behaviour = { kind: "answer", status: 500, delayMs: 2_000 };
     const { receiver, run, find } = await publishTo(slowFailure, { kind: "answer", delayMs: 4_000 });

@@ -59,7 +59,9 @@ export async function claimAnswer(db: Queryable, claim: AnswerClaim): Promise<Ke
       VALUES ($1, $2, $3, $4, $5)
       ON CONFLICT (owner_id, route, key_digest) DO UPDATE
         SET body_hash = excluded.body_hash, answer = NULL, created_at = excluded.created_at
-        WHERE a.created_at <= $6 OR (a.answer IS NULL AND a.created_at <= $7)`,
+        WHERE a.created_at <= $6
+          -- Nobody has taken it in the future: a wrong clock has stamped it.
+          OR (a.answer IS NULL AND (a.created_at <= $7 OR a.created_at > $5::timestamptz + interval '30 seconds'))`,
     values: [ownerId, route, keyDigest, bodyHash, now, forgetBefore, abandonedBefore],
   });
   if (rowCount === 1) {

@@ -125,7 +125,7 @@ export async function consumePortalLink(
   { tenantId, hash, now }: { readonly tenantId: string; readonly hash: Buffer; readonly now: Date },
 ): Promise<PortalGrant | undefined> {
   const { rows } = await db.query<GrantRow & { live: boolean }>(
-    `DELETE FROM portal_links WHERE tenant_id = $1 AND hash = $2 RETURNING ${COLUMNS}, expires_at > $3 AS live`,
+    `DELETE FROM portal_links WHERE tenant_id = $1 AND hash = $2 RETURNING ${COLUMNS}, expires_at > $3 AND created_at <= $3::timestamptz + interval '1 minute' AS live`,
     [tenantId, hash, now],
   );
   const [row] = rows;
@@ -155,7 +155,9 @@ export async function findPortalSession(
         AND (c.ends_at IS NULL OR c.ends_at > $3)
       JOIN principals p ON p.id = s.principal_id AND p.tenant_id = s.tenant_id AND p.state = 'ACTIVE'
       JOIN tenants t ON t.id = s.tenant_id AND t.state = 'ACTIVE'
-      WHERE s.tenant_id = $1 AND s.hash = $2 AND s.expires_at > $3`,
+      WHERE s.tenant_id = $1 AND s.hash = $2 AND s.expires_at > $3
+        -- One of the future was stamped by a wrong clock, and would live too long.
+        AND s.created_at <= $3::timestamptz + interval '1 minute'`,
     values: [tenantId, hash, now],
   });
   const [row] = rows;
