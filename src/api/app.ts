@@ -27,6 +27,7 @@ import { registerCredentialRevocation } from "./routes/credential-revocation.ts"
 import { registerCredentialRoutes } from "./routes/credentials.ts";
 import { registerSigningSecretRoutes } from "./routes/signing-secrets.ts";
 import { registerDeliveryStream } from "./routes/delivery-stream.ts";
+import { registerEndpointKeyRoutes } from "./routes/endpoint-keys.ts";
 import { registerErrorTypeRoutes } from "./routes/error-types.ts";
 import { registerHealthRoutes } from "./routes/health.ts";
 import { type OAuthServices, registerOAuthRoutes } from "./routes/oauth.ts";
@@ -59,6 +60,8 @@ export interface ApiServices {
   readonly pools: {
     /** signet_api, with row-level security by tenant. */
     readonly api: Pool;
+    /** signet_issuer: of endpoints it sees the public keys. */
+    readonly issuer: Pool;
   };
   readonly oauth: OAuthServices;
   /** How credentials are made. */
@@ -144,6 +147,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server, createErrorPages());
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
+  registerEndpointKeyRoutes(server, { pool: pools.issuer, lookups: createFruitlessLookups(config), clock });
   registerCredentialRoutes(server, {
     ...services.credentials,
     pool: pools.api,

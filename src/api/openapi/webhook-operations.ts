@@ -24,6 +24,30 @@ const ENDPOINT_OPERATIONS: OperationTexts = {
       },
     },
   },
+  "GET /.well-known/webhooks/{id}/jwks.json": {
+    id: "endpointKeySet",
+    summary: "Read the Ed25519 keys that deliveries are signed with",
+    description:
+      "RFC 7517, of one endpoint or of all endpoints of a tenant (the newest 1,000): the key that signs, the one before while its overlap lasts, and the next one. `kid` is the endpoint and the version of its secret. Send `If-None-Match`: 304 while nothing has changed.",
+    errors: ["NOT_FOUND", "RATE_LIMITED"],
+    answer: {
+      type: "object",
+      required: ["keys"],
+      properties: { keys: { type: "array", items: { type: "object", additionalProperties: true } } },
+    },
+    answered: {
+      keys: [
+        {
+          kty: "OKP",
+          crv: "Ed25519",
+          alg: "EdDSA",
+          use: "sig",
+          kid: "ep_01jd3c5xq8m2v7k9r4t6w0zy.1",
+          x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+        },
+      ],
+    },
+  },
   "GET /v1/webhooks/endpoints": {
     id: "listEndpoints",
     summary: "List the tenant's endpoints",

@@ -288,3 +288,37 @@ export async function postponeMoves(
     values: [tenantId, heldAt, releasedAt],
   });
 }
+
+/** A public key of an endpoint. */
+export interface EndpointPublicKey {
+  readonly endpointId: string;
+  readonly version: number;
+  /** `whpk_…` */
+  readonly publicKey: string;
+}
+
+/**
+ * Public keys that sign, signed a moment ago or will sign next, of one endpoint or of all endpoints of one tenant (role
+ * signet_issuer, which sees nothing else of secrets).
+ *
+ * @param id of an endpoint or a tenant
+ */
+export async function findPublicKeys(
+  db: Queryable,
+  id: string,
+  { now, limit }: { readonly now: Date; readonly limit: number },
+): Promise<EndpointPublicKey[]> {
+  const { rows } = await db.query<{ endpoint_id: string; version: number; public_key: string }>({
+    name: "find-public-keys",
+    text: `SELECT endpoint_id, version, public_key FROM endpoint_secrets
+      WHERE (endpoint_id = $1 OR tenant_id = $1) AND public_key IS NOT NULL AND state <> 'RETIRED'
+        AND (overlap_ends_at IS NULL OR overlap_ends_at > $2)
+      ORDER BY endpoint_id, version DESC LIMIT $3`,
+    values: [id, now, limit],
+  });
+  return rows.map((row) => ({
+    endpointId: row.endpoint_id,
+    version: row.version,
+    publicKey: row.public_key,
+  }));
+}

@@ -1,5 +1,11 @@
 /** Ed25519 as an option of an endpoint, and secrets that are replaced on a schedule. */
-import { generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
+import {
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  verify as verifyBytes,
+} from "node:crypto";
 import { compactDecrypt } from "jose";
 import { describe, expect, test } from "vitest";
 import { createPool } from "../../../src/database/pool.ts";
@@ -201,5 +207,62 @@ describe("a rotation on schedule", () => {
     await change({ recipient: { kty: "OKP", crv: "X25519" } });
     const { privateKey } = generateKeyPairSync("x25519");
     await change({ recipient: privateKey.export({ format: "jwk" }) });
+  });
+});
+
+describe("the public key set", () => {
+  const read = async (id: string, headers: Record<string, string> = {}) =>
+    await api.request(`/.well-known/webhooks/${id}/jwks.json`, { headers });
+
+  function keyIds(body: Json): string[] {
+    return (body["keys"] as { kid: string }[]).map(({ kid }) => kid);
+  }
+
+  test("has the keys of an endpoint and of its tenant for everybody, as jose understands them, and nothing private", async () => {
+    const endpoint = await makeRotatingEndpoint(api);
+    expectRefusal(await read(endpoint.id), 404, "NOT_FOUND");
+    await set(endpoint, { signing: "ed25519" });
+    const [publicKey = ""] = await publicKeys(endpoint);
+    const answer = await read(endpoint.id);
+    expect(answer).toMatchObject({
+      status: 200,
+      body: { keys: [{ kty: "OKP", crv: "Ed25519", alg: "EdDSA", use: "sig", kid: `${endpoint.id}.1` }] },
+    });
+    const [key] = answer.body["keys"] as (Json & { x: string })[];
+    expect(Object.keys(key ?? {}).toSorted()).toEqual(["alg", "crv", "kid", "kty", "use", "x"]);
+    expect(`whpk_${Buffer.from(key?.x ?? "", "base64url").toString("base64")}`).toBe(publicKey);
+    const { body, headers } = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
+    const signature = String(headers["webhook-signature"])
+      .split(" ")
+      .find((value) => value.startsWith("v1a,"));
+    const imported = createPublicKey({ key: { ...key }, format: "jwk" });
+    const text = Buffer.concat([
+      Buffer.from(`${headers["webhook-id"]}.${headers["webhook-timestamp"]}.`),
+      Buffer.from(body),
+    ]);
+    expect(verifyBytes(null, text, imported, Buffer.from(signature?.slice(4) ?? "", "base64"))).toBe(true);
+    expect(keyIds((await read(endpoint.tenant.tenantId)).body)).toEqual([`${endpoint.id}.1`]);
+  });
+
+  test("keeps the key before while its overlap lasts, answers 304 to who has it, and forgets what is gone", async () => {
+    const endpoint = await makeRotatingEndpoint(api);
+    await set(endpoint, { signing: "ed25519" });
+    const first = await read(endpoint.id);
+    const etag = first.headers.get("etag") ?? "";
+    expect(first.headers.get("cache-control")).toBe("public, max-age=300");
+    expect((await read(endpoint.id, { "if-none-match": `W/${etag}` })).status).toBe(304);
+    await rotate(endpoint);
+    api.clock.advance(10_000);
+    const both = await read(endpoint.id, { "if-none-match": etag });
+    expect(both.status).toBe(200);
+    expect(keyIds(both.body)).toEqual([`${endpoint.id}.2`, `${endpoint.id}.1`]);
+    expect(await endpoint.tenant.send("DELETE", `/v1/webhooks/endpoints/${endpoint.id}`)).toMatchObject({
+      status: 204,
+    });
+    api.clock.advance(10_000);
+    expectRefusal(await read(endpoint.id), 404, "NOT_FOUND");
+    for (const id of ["ep_000000000000000000000000", "abc", "whsec_x"]) {
+      expectRefusal(await read(id), 404, "NOT_FOUND");
+    }
   });
 });

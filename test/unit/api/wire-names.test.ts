@@ -222,6 +222,7 @@ test("routes that anyone may ask are there", () => {
     "POST /v1/auth/introspect",
     "GET /.well-known/oauth-authorization-server",
     "GET /.well-known/jwks.json",
+    "GET /.well-known/webhooks/{id}/jwks.json",
   ]) {
     expect(operation(route).responses["200"]).toBeDefined();
   }

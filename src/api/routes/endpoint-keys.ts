@@ -1,0 +1,111 @@
+/**
+ * `/.well-known/webhooks/{id}/jwks.json` (RFC 7517, RFC 8037): the Ed25519 keys that an endpoint's deliveries are signed
+ * with, or those of all endpoints of a tenant. Public: whoever has the id may read them.
+ */
+import { createHash } from "node:crypto";
+import type { FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import type { Pool } from "../../database/pool.ts";
+import { type EndpointPublicKey, findPublicKeys } from "../../database/repositories/endpoint-secrets.ts";
+import { putBounded } from "../../domain/bounded-map.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { SignetError } from "../../errors.ts";
+import { JWKS_MAX_AGE_SECONDS } from "../../oauth/jwks.ts";
+import type { FruitlessLookups } from "../../rate-limits/fruitless-lookups.ts";
+import { Closed } from "../schemas/common.ts";
+import type { SignetServer } from "../types.ts";
+
+const ID = /^(?:ep|ten)_[0-9a-z]{24}$/;
+/** Of a tenant with more, each endpoint has a document of its own. */
+const KEYS_MAX = 1_000;
+/** A document is made anew after this: a key is published for longer before it signs. */
+const KEPT_MS = 10_000;
+const DOCUMENTS_MAX = 1_000;
+const RAW_KEY = "whpk_".length;
+
+export interface EndpointKeyServices {
+  /** Role signet_issuer. */
+  readonly pool: Pool;
+  readonly lookups: FruitlessLookups;
+  readonly clock: Clock;
+}
+
+interface KeyDocument {
+  readonly body: Buffer;
+  readonly etag: string;
+  readonly untilMs: number;
+}
+
+function jsonWebKey({ endpointId, version, publicKey }: EndpointPublicKey): Readonly<Record<string, string>> {
+  return {
+    kty: "OKP",
+    crv: "Ed25519",
+    alg: "EdDSA",
+    use: "sig",
+    kid: `${endpointId}.${version}`,
+    x: Buffer.from(publicKey.slice(RAW_KEY), "base64").toString("base64url"),
+  };
+}
+
+async function makeDocument(
+  id: string,
+  { pool, clock }: EndpointKeyServices,
+): Promise<KeyDocument | undefined> {
+  const nowMs = clock.now();
+  const keys = await findPublicKeys(pool, id, { now: new Date(nowMs), limit: KEYS_MAX });
+  if (keys.length === 0) {
+    return undefined;
+  }
+  const body = Buffer.from(JSON.stringify({ keys: keys.map(jsonWebKey) }));
+  const digest = createHash("sha256").update(body).digest("base64url");
+  return { body, etag: `"${digest}"`, untilMs: nowMs + KEPT_MS };
+}
+
+function isKnown({ headers }: FastifyRequest, etag: string): boolean {
+  const known = headers["if-none-match"]?.split(",").map((tag) => tag.trim().replace(/^W\//, "")) ?? [];
+  return known.includes(etag) || known.includes("*");
+}
+
+export function registerEndpointKeyRoutes(server: SignetServer, services: EndpointKeyServices): void {
+  const { lookups, clock } = services;
+  const documents = new Map<string, KeyDocument>();
+
+  async function documentOf(id: string, address: string): Promise<KeyDocument | undefined> {
+    const kept = documents.get(id);
+    if (kept !== undefined && clock.now() < kept.untilMs) {
+      return kept;
+    }
+    documents.delete(id);
+    const made = await lookups.find(address, async () =>
+      ID.test(id) ? await makeDocument(id, services) : undefined,
+    );
+    if (made !== undefined) {
+      putBounded(documents, id, made, DOCUMENTS_MAX);
+    }
+    return made;
+  }
+
+  server.get(
+    "/.well-known/webhooks/:id/jwks.json",
+    {
+      config: { public: true },
+      schema: {
+        tags: ["endpoints"],
+        params: Closed({ id: Type.String({ description: "Id of an endpoint or a tenant" }) }),
+      },
+    },
+    async (request, reply) => {
+      const found = await documentOf(request.params.id, request.ip);
+      if (found === undefined) {
+        throw new SignetError("NOT_FOUND", {
+          detail: "There is no such endpoint or tenant, or it has no public keys.",
+        });
+      }
+      reply.header("cache-control", `public, max-age=${JWKS_MAX_AGE_SECONDS}`).header("etag", found.etag);
+      if (isKnown(request, found.etag)) {
+        return await reply.code(304).send();
+      }
+      return await reply.type("application/json; charset=utf-8").send(found.body);
+    },
+  );
+}
