@@ -1,6 +1,7 @@
 /**
- * What operators may do. Whoever may change something may also look at it; those who provision and those who see to
- * security do not do each other's work, so that one stolen token is not all of them.
+ * What operators may do. Whoever may change something may also look at it. Those who provision and those who see to security
+ * have different routes, but not different reach: a credential reads a tenant's data, and `security` makes operators of any
+ * role (docs/security-model.md).
  */
 
 export const OPERATOR_ROLES = ["read", "provision", "security"] as const;
