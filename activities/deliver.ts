@@ -1,7 +1,10 @@
 /** Activities of the `deliver` workflow: ids in, outcomes by index out. */
-import { activityInfo } from "@temporalio/activity";
+import { activityInfo, ApplicationFailure } from "@temporalio/activity";
+import { ApplicationFailureCategory } from "@temporalio/common";
 import type { AttemptRun, AttemptService } from "../src/delivery/attempt-service.ts";
+import type { AttemptRequest } from "../src/delivery/member-outcome.ts";
 import type { CarrierService } from "../src/delivery/carrier-service.ts";
+import { WorkerEndsError } from "../src/delivery/taken.ts";
 import { heartbeating } from "./heartbeating.ts";
 import type { AttemptInput, AttemptResult, DeliverActivities, IndexedDelay, IndexedPlace } from "./types.ts";
 
@@ -12,7 +15,7 @@ export interface DeliverDependencies {
 
 export function createDeliverActivities({ attempts, carriers }: DeliverDependencies): DeliverActivities {
   async function run(input: AttemptInput, hurry: boolean): Promise<AttemptResult> {
-    const outcome = await attempts.run({
+    const request: AttemptRequest = {
       carrier: carrier(),
       members: input.members,
       plan: {
@@ -27,8 +30,8 @@ export function createDeliverActivities({ attempts, carriers }: DeliverDependenc
       ...(input.places === undefined
         ? undefined
         : { places: new Map(input.places.map(([index, atMs, rateLimit]) => [index, { atMs, rateLimit }])) }),
-    });
-    return exceptions(outcome);
+    };
+    return exceptions(await attempts.run(request).catch(handOver));
   }
 
   return {
@@ -39,6 +42,15 @@ export function createDeliverActivities({ attempts, carriers }: DeliverDependenc
     cancel: async ({ members, by }) => ({ changed: await carriers.cancel(carrier(), members, by) }),
     expire: async ({ members }) => await carriers.expire(carrier(), members),
   };
+}
+
+/** That a worker ends is no failure: Temporal gives the attempt to another one, and logs nothing. */
+function handOver(error: unknown): never {
+  if (error instanceof WorkerEndsError) {
+    const { message, name: type } = error;
+    throw ApplicationFailure.create({ message, type, category: ApplicationFailureCategory.BENIGN });
+  }
+  throw error;
 }
 
 /** The carrier is the workflow that runs the activity: nobody can name another one. */

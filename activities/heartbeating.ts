@@ -1,7 +1,7 @@
 import { Context } from "@temporalio/activity";
 
-/** A third of the shortest heartbeat timeout in workflows/. */
-const HEARTBEAT_MS = 2_000;
+/** A quarter of the shortest heartbeat timeout in workflows/. */
+const HEARTBEAT_MS = 1_000;
 
 /**
  * Beats until the work ends, so that a worker that dies is noticed within seconds. Called in the activity's first turn,

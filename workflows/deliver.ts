@@ -49,7 +49,7 @@ const { attemptFirst } = proxyLocalActivities<DeliverActivities>({
 const { attempt, settle } = proxyActivities<DeliverActivities>({
   taskQueue: TASK_QUEUES.slow,
   startToCloseTimeout: "60 seconds",
-  heartbeatTimeout: "6 seconds",
+  heartbeatTimeout: "4 seconds",
   retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
 });
 

@@ -13,17 +13,20 @@ import type { EndpointHealth } from "./endpoint-health.ts";
 import { type EndpointLines, LINE_HURRY_MAX_MS, LINE_WAIT_MAX_MS, nextLooks } from "./endpoint-lines.ts";
 import { type EndpointPace, PACE_WAIT_MAX_MS } from "./endpoint-pace.ts";
 import type { EndpointSlots } from "./endpoint-slots.ts";
-import { type Flight, type Flights, LEASE_MS } from "./flights.ts";
+import { attemptName, type Flight, type Flights, LEASE_MS } from "./flights.ts";
 import {
   aligned,
   anchored,
+  attemptKey,
   type AttemptPlan,
+  type AttemptRequest,
   isErased,
   type MemberOutcome,
   outcomeOf,
   pauseMs,
 } from "./member-outcome.ts";
 import type { Recorder } from "./recorder.ts";
+import { Taken } from "./taken.ts";
 
 /** First attempts are waited for so long; the rest is `settle`'s. */
 const FIRST_WAIT_MS = 1_000;
@@ -40,22 +43,11 @@ export interface AttemptRun {
   readonly outcomes: readonly MemberOutcome[];
 }
 
-interface Member {
-  readonly id: string;
-  readonly epoch: number;
-}
-
-export interface AttemptRequest {
-  readonly carrier: string;
-  readonly members: readonly Member[];
-  readonly plan: AttemptPlan;
-  /** Return after a second what is known by then; otherwise wait until every outcome is known. */
-  readonly hurry: boolean;
-  /** Of members that waited for a rate limit, by index. */
-  readonly places?: ReadonlyMap<number, Place>;
-}
-
 export interface AttemptServiceOptions {
+  /** This worker's id, as claims have it. */
+  readonly worker: string;
+  /** Takes over the claim of a first attempt; false: its carrier has lost the delivery. */
+  readonly adopt: (key: AttemptKey) => Promise<boolean>;
   readonly load: (key: AttemptKey) => Promise<LoadedDelivery | undefined>;
   /** Takes a delivery that cannot be sent out of the schedule. */
   readonly park: (key: AttemptKey, where: Parking, plan: AttemptPlan) => Promise<void>;
@@ -100,6 +92,7 @@ interface Watch {
 
 export class AttemptService {
   readonly #options: AttemptServiceOptions;
+  readonly #taken = new Taken<AttemptRequest>();
   #firstUnderWay = 0;
 
   constructor(options: AttemptServiceOptions) {
@@ -111,11 +104,22 @@ export class AttemptService {
     return this.#firstUnderWay;
   }
 
-  /** @throws when the database cannot be read; nothing was sent twice then */
+  /**
+   * @throws WorkerEndsError after {@link endTaking}
+   * @throws when the database cannot be read; nothing was sent twice then
+   */
   async run(request: AttemptRequest): Promise<AttemptRun> {
-    if (!request.hurry) {
-      return await this.#run(request);
-    }
+    const run = async () => await (request.hurry ? this.#runFirst(request) : this.#run(request));
+    return await this.#taken.during(request, run);
+  }
+
+  /** Takes no further request. @returns the deliveries of those under way, which end here */
+  endTaking(): string[] {
+    const running = this.#taken.end().flatMap(({ members }) => members.map(({ id }) => id));
+    return [...running, ...this.#options.flights.deliveries()];
+  }
+
+  async #runFirst(request: AttemptRequest): Promise<AttemptRun> {
     // Who joins what is under way adds nothing to it.
     const fresh = request.members.filter(
       (member) => this.#options.flights.joinOwn(attemptKey(request, member)) === undefined,
@@ -251,11 +255,24 @@ export class AttemptService {
         await wait(Math.min(LEASE_POLL_MS, leaseMs + 1));
         continue;
       }
-      const outcome = await (watch.flight?.outcome ?? this.#attempt(watch, delivery));
+      const outcome = await (watch.flight?.outcome ?? this.#begin(watch, delivery));
       if (outcome !== undefined) {
         return outcome;
       }
     }
+  }
+
+  /** Adopts the claim first: what another worker claimed is handed back when that one ends, also in mid-request. */
+  async #begin(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
+    const { flights, worker, adopt } = this.#options;
+    if (delivery.state === "QUEUED" && delivery.claimedBy !== worker) {
+      const adopted = await adopt(watch.key);
+      watch.flight = flights.join(watch.key, delivery.cycle);
+      if (!adopted || watch.flight !== undefined) {
+        return await watch.flight?.outcome;
+      }
+    }
+    return await this.#attempt(watch, delivery);
   }
 
   /** What becomes of a delivery to an endpoint that is not ACTIVE, or of a tenant that is held; undefined: it is sent. */
@@ -282,7 +299,7 @@ export class AttemptService {
     return undefined;
   }
 
-  /** Nobody has attempted it, or whoever did is gone. Undefined: somebody's outcome came first and is in the row. */
+  /** Nobody has attempted it, or whoever did is gone. Undefined: the row says what came between. */
   async #attempt(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
     const { clock } = this.#options;
     const { key, plan, hurry } = watch;
@@ -328,7 +345,8 @@ export class AttemptService {
     if (rateLimit !== null && !health.isSlow(endpointId, clock.now())) {
       return await this.#send(watch, delivery);
     }
-    const postponeMs = await slots.acquire(endpointId, health.latencyMs(endpointId), clock.now());
+    const latencyMs = health.latencyMs(endpointId);
+    const postponeMs = await slots.acquire(endpointId, attemptName(watch.key), latencyMs, clock.now());
     if (postponeMs > 0) {
       return { kind: "postponed", dueMs: clock.now() + postponeMs };
     }
@@ -355,8 +373,7 @@ export class AttemptService {
       return undefined;
     }
     const { clock, flights, lines, wait } = this.#options;
-    const attempt = `${key.deliveryId}/${key.epoch}/${key.attempt}`;
-    const place = await lines.place({ endpointId, rateLimit, attempt, kept });
+    const place = await lines.place({ endpointId, rateLimit, attempt: attemptName(key), kept });
     const waitMs = place.atMs - clock.now();
     if (waitMs > (hurry ? LINE_HURRY_MAX_MS : LINE_WAIT_MAX_MS)) {
       return { kind: "postponed", dueMs: place.atMs, place };
@@ -376,8 +393,4 @@ export class AttemptService {
 function leftOf(leaseUntil: Date | null, nowMs: number): number {
   const leftMs = (leaseUntil?.getTime() ?? 0) - nowMs;
   return leftMs > LEASE_MS + CLOCK_SKEW_MAX_MS ? 0 : leftMs;
-}
-
-function attemptKey({ carrier, plan }: AttemptRequest, { id, epoch }: Member): AttemptKey {
-  return { deliveryId: id, epoch, carrier, attempt: plan.attempt };
 }

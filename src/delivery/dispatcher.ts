@@ -39,6 +39,8 @@ const BURST = 3;
 const FULL_MS = 5;
 
 export interface DispatcherOptions {
+  /** This worker's id, as claims have it. */
+  readonly worker: string;
   readonly pool: Pool;
   readonly starter: CarrierStarter;
   readonly health: EndpointHealth;
@@ -162,6 +164,7 @@ export class Dispatcher {
       carrier: this.#newCarrier(now),
       exceptEndpoints: health.slow(now),
       afterTenant: this.#afterTenant,
+      worker: this.#options.worker,
       now: new Date(now),
     });
     this.#afterTenant = nextTenant;
@@ -176,7 +179,7 @@ export class Dispatcher {
   }
 
   async #slowLane(): Promise<void> {
-    const { pool, clock, health, starter, batchMax } = this.#options;
+    const { worker, pool, clock, health, starter, batchMax } = this.#options;
     const now = clock.now();
     const slow = health.slow(now);
     for (let from = 0; from < slow.length && this.#starts.pauseMs === 0; from += SLOW_LISTS_MAX) {
@@ -185,6 +188,7 @@ export class Dispatcher {
         endpointIds,
         carriers: endpointIds.map(() => this.#newCarrier(now)),
         listMax: batchMax,
+        worker,
         now: new Date(now),
       });
       await this.#startAll(
@@ -195,7 +199,7 @@ export class Dispatcher {
   }
 
   async #retryLane(): Promise<void> {
-    const { pool, clock, starter, batchMax } = this.#options;
+    const { worker, pool, clock, starter, batchMax } = this.#options;
     const now = clock.now();
     if (this.#starts.pauseMs > 0) {
       return;
@@ -203,6 +207,7 @@ export class Dispatcher {
     const claimed = await claimRetries(pool, {
       carriers: Array.from({ length: RETRY_LISTS_MAX }, () => this.#newCarrier(now)),
       listMax: batchMax,
+      worker,
       spreadSeconds: RETRY_SPREAD_SECONDS,
       now: new Date(now),
     });

@@ -15,6 +15,7 @@ import {
   loadForAttempt,
   parkDelivery,
 } from "../database/repositories/attempts.ts";
+import { adoptClaims } from "../database/repositories/claims.ts";
 import { loadRequestSettings } from "../database/repositories/endpoint-authentications.ts";
 import { takeTurns } from "../database/repositories/endpoint-lines.ts";
 import type { GuardedClock } from "../domain/clock.ts";
@@ -53,6 +54,8 @@ const LOADS_MAX = 256;
 const LOADS_IN_FLIGHT_MAX = 2;
 
 export interface EngineOptions {
+  /** This worker's id: claims have it. */
+  readonly worker: string;
   readonly config: Config;
   /** signet_worker */
   readonly pool: Pool;
@@ -133,7 +136,7 @@ interface Lessons {
 
 function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Lessons): AttemptService {
   const { health, failures } = lessons;
-  const { config, pool, keyring, clock, log } = options;
+  const { worker, config, pool, keyring, clock, log } = options;
   const { deadLetterMs } = config;
   const { http, access, signer, openSecrets } = outbound;
   const recorder = createRecorder({ pool, log, wait: delay });
@@ -151,8 +154,15 @@ function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Les
     openSecrets,
   });
   const idBytes = createRandomPool();
+  const adoptions = createBatcher({
+    maxItems: LOADS_MAX,
+    maxInFlight: LOADS_IN_FLIGHT_MAX,
+    flush: async (keys: readonly AttemptKey[]) => await adoptClaims(pool, keys, worker),
+  });
   const newAttemptId = (): string => newId("attempt", clock.now(), idBytes);
   return new AttemptService({
+    worker,
+    adopt: async (key) => await adoptions.add(key),
     load: async (key) => await loads.add(key),
     park: async (key, { to, reason }, plan) => {
       const now = clock.now();
@@ -245,6 +255,7 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
       const { startsPerSecond, batchMax, sendConcurrency: underWayMax } = config;
       const underWay = (): number => attempts.firstUnderWay;
       return new Dispatcher({
+        worker: options.worker,
         pool,
         starter,
         health,

@@ -1,6 +1,6 @@
 /** The first attempts of a carrier, as its workflow will ask for them. */
 import type { DeliverInput } from "../../workflows/messages.ts";
-import type { AttemptRequest } from "./attempt-service.ts";
+import type { AttemptRequest } from "./member-outcome.ts";
 
 /** What `deliver` passes to its first activity, before it does. */
 export function firstAttempts(carrier: string, input: DeliverInput): AttemptRequest {

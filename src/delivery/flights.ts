@@ -20,6 +20,7 @@ const GONE = 410;
 export const LEASE_MS = 15_000;
 
 export interface Flight {
+  readonly deliveryId: string;
   readonly carrier: string;
   readonly epoch: number;
   readonly cycle: number;
@@ -109,6 +110,7 @@ export class Flights {
       },
     );
     const flight: Flight = {
+      deliveryId: key.deliveryId,
       carrier: key.carrier,
       epoch: key.epoch,
       cycle: delivery.cycle,
@@ -128,6 +130,11 @@ export class Flights {
     };
     this.#flying.set(flightId, flight);
     return flight;
+  }
+
+  /** Deliveries whose request is under way. */
+  deliveries(): string[] {
+    return [...this.#flying.values()].map(({ deliveryId }) => deliveryId);
   }
 
   /** Resolves when nothing is under way. */
@@ -233,6 +240,11 @@ const NEXT_STATES = { delivered: "DELIVERED", failed: "RETRYING", dead: "DEAD_LE
 /** A delivery's cycles follow each other: the same attempt of two cycles is never under way at once. */
 function flightKey({ deliveryId, attempt }: AttemptKey): string {
   return `${deliveryId}/${attempt}`;
+}
+
+/** Names an attempt as long as its carrier has it. */
+export function attemptName({ deliveryId, epoch, attempt }: AttemptKey): string {
+  return `${deliveryId}/${epoch}/${attempt}`;
 }
 
 /** What an answer means for the delivery. */

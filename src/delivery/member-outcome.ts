@@ -1,5 +1,5 @@
 /** What comes of the members of a run: their schedule, their outcomes, and what follows from the rows that were read. */
-import type { LoadedDelivery } from "../database/repositories/attempts.ts";
+import type { AttemptKey, LoadedDelivery } from "../database/repositories/attempts.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Place } from "../domain/place.ts";
 import { shiftForLateness } from "../domain/retry-schedule.ts";
@@ -19,6 +19,25 @@ export interface AttemptPlan {
   readonly deadLetterMs: number;
   /** Who fails leaves the carrier, for a list of its own endpoint. */
   readonly part: boolean;
+}
+
+interface Member {
+  readonly id: string;
+  readonly epoch: number;
+}
+
+export interface AttemptRequest {
+  readonly carrier: string;
+  readonly members: readonly Member[];
+  readonly plan: AttemptPlan;
+  /** Return after a second what is known by then; otherwise wait until every outcome is known. */
+  readonly hurry: boolean;
+  /** Of members that waited for a rate limit, by index. */
+  readonly places?: ReadonlyMap<number, Place>;
+}
+
+export function attemptKey({ carrier, plan }: AttemptRequest, { id, epoch }: Member): AttemptKey {
+  return { deliveryId: id, epoch, carrier, attempt: plan.attempt };
 }
 
 /** What became of one member. */

@@ -32,14 +32,18 @@ export class Starts {
   readonly #sleeper = new Sleeper();
   #members = 0;
   #pauseMs = 0;
+  #pausedUntil = 0;
 
   constructor(options: StartsOptions) {
     this.#options = options;
   }
 
-  /** How long to claim nothing more; 0 while Temporal answers. */
+  /**
+   * How long to claim nothing more; 0 while Temporal answers. Ends by itself: the start that caused it may have been given
+   * up, and no other one follows while nothing is claimed.
+   */
   get pauseMs(): number {
-    return this.#pauseMs;
+    return performance.now() < this.#pausedUntil ? this.#pauseMs : 0;
   }
 
   /** Members of the carriers that are being started. */
@@ -83,6 +87,7 @@ export class Starts {
       } catch (error) {
         // Claiming more meanwhile would only make the sweep's list longer.
         this.#pauseMs = pauseMs;
+        this.#pausedUntil = performance.now() + pauseMs + TRY_MS;
         log.warn({ err: error, carrier, pause_ms: pauseMs }, "workflow could not be started");
         await this.#sleeper.sleep(pauseMs);
         if (this.#sleeper.stopped || isHopeless(error) || performance.now() - began > GIVE_UP_MS) {

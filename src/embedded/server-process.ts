@@ -61,8 +61,30 @@ function withPrivateFiles<T>(start: () => T): T {
   }
 }
 
+/** Asks a server to end with this process, however that ends: nobody is left to stop it then. */
+function interruptAtExit(pid: number, hasEnded: () => boolean): () => void {
+  const interrupt = (): void => {
+    if (!hasEnded()) {
+      // One that was stopped takes the interrupt only when it goes on.
+      for (const signal of ["SIGINT", "SIGCONT"] as const) {
+        trySignal(pid, signal);
+      }
+    }
+  };
+  process.once("exit", interrupt);
+  return () => void process.off("exit", interrupt);
+}
+
+function trySignal(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended.
+  }
+}
+
 /**
- * Starts a server and does not wait for it to be ready.
+ * Starts a server and does not wait for it to be ready. It is interrupted when this process exits.
  *
  * @throws SignetError `UNAVAILABLE` when the program cannot be run at all
  */
@@ -87,6 +109,10 @@ export async function startServer(server: ServerCommand): Promise<ServerProcess>
   });
   // What keeps the process alive is its work, not the servers beside it.
   child.unref();
+  child.once(
+    "exit",
+    interruptAtExit(pid, () => how !== undefined),
+  );
   return {
     pid,
     ended: () => how,

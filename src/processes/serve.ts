@@ -23,6 +23,7 @@ import { startMetricsServer } from "../observability/metrics-server.ts";
 import { exportMetrics } from "../observability/process-metrics.ts";
 import { messageOf } from "../thrown.ts";
 import { VERSION } from "../version.ts";
+import { within } from "../within.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { startApi } from "./api.ts";
 import { DEMO_SPIFFE_ID, openDevelopmentCertificates } from "./development-certificates.ts";
@@ -39,17 +40,31 @@ export interface ServeProcess extends RunningProcess {
   readonly failed: Promise<never>;
 }
 
+/** What is under way may take so long to end; the embedded servers stop within what is left of the process's 18 s. */
+const GRACE_MS = 12_000;
+
 /** Things to close, last opened first. */
 class Closers {
-  readonly #closers: Closer[] = [];
+  readonly #closers: { readonly close: Closer; readonly always: boolean }[] = [];
 
-  add(closer: Closer): void {
-    this.#closers.push(closer);
+  /** @param always it is begun, and waited for, also when the grace has passed */
+  add(close: Closer, always = false): void {
+    this.#closers.push({ close, always });
   }
 
+  /** @throws the first failure, after everything was begun to close */
   async close(): Promise<void> {
+    const deadline = performance.now() + GRACE_MS;
+    const failures: unknown[] = [];
     for (let closer = this.#closers.pop(); closer !== undefined; closer = this.#closers.pop()) {
-      await closer();
+      const { close, always } = closer;
+      const closed = close();
+      await (always ? closed : within(Math.max(1, deadline - performance.now()), closed)).catch(
+        (error: unknown) => failures.push(error),
+      );
+    }
+    if (failures.length > 0) {
+      throw failures[0];
     }
   }
 }
@@ -77,7 +92,7 @@ async function openPostgres(
   }
   const { home, embeddedDatabasePort: port } = config;
   const postgres = await startEmbeddedPostgres({ home, port, log: say });
-  closers.add(async () => await postgres.stop());
+  closers.add(async () => await postgres.stop(), true);
   const url = new URL(postgres.url);
   url.username = EMBEDDED_LOGIN;
   url.password = await readOrCreateKey(home, DATABASE_PASSWORD_FILE, randomBytes);
@@ -113,7 +128,7 @@ async function openTemporal(config: Config, closers: Closers, signal: AbortSigna
     dbFilename: join(home, "temporal.db"),
     log: say,
   });
-  closers.add(async () => await temporal.stop());
+  closers.add(async () => await temporal.stop(), true);
   const cli = await linkTemporalCli(binary.path, home);
   say(`   Temporal    ${temporal.address}, UI http://127.0.0.1:${uiPort}, CLI ${cli}`);
   return temporal.address;
@@ -232,7 +247,7 @@ async function open(
   { closers, stopping }: { readonly closers: Closers; readonly stopping: AbortSignal },
 ): Promise<ServeProcess> {
   const lock = await lockHome(config.home);
-  closers.add(async () => await lock.release());
+  closers.add(async () => await lock.release(), true);
   await checkPorts(config);
   const ready = await openServers(config, closers, stopping);
   stopping.throwIfAborted();

@@ -4,16 +4,16 @@ import type { NativeConnection } from "@temporalio/worker";
 import type { Keyring } from "../crypto/keyring.ts";
 import { CLOCK_SKEW_MAX_MS } from "../database/database-clock.ts";
 import type { Pool } from "../database/pool.ts";
-import { beatWorker, readHealth, removeWorker, writeHealth } from "../database/repositories/health.ts";
+import { beatWorker, readHealth, writeHealth } from "../database/repositories/health.ts";
 import { bringBackCycles, bringBackInstants } from "../database/repositories/future-instants.ts";
 import { ensurePartitions } from "../database/repositories/partitions.ts";
 import { readLag } from "../database/repositories/reconciliation.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
 import type { Engine } from "../delivery/engine.ts";
+import { handBackOfDead } from "../delivery/hand-back.ts";
 import { Reconciler } from "../delivery/reconciler.ts";
 import { Releaser } from "../delivery/release.ts";
 import type { GuardedClock } from "../domain/clock.ts";
-import { newId } from "../domain/ids.ts";
 import { disableFailing, writeFailures } from "../endpoints/disable-failing.ts";
 import { createVerification } from "../endpoints/verification.ts";
 import { rotateOnSchedule } from "../endpoints/scheduled-rotation.ts";
@@ -47,11 +47,13 @@ const SCHEDULES_MS = 600_000;
 const RECONCILE_MS = 5_000;
 const LAG_MS = 2_000;
 const FUTURE_INSTANTS_MS = 20_000;
-const PRESENCE_MS = 2_000;
+const PRESENCE_MS = 1_000;
+const WORKER_DEAD_AFTER_MS = 3_500;
 const ERASURE_MS = 5_000;
-const WORKER_DEAD_AFTER_MS = 6_000;
 
 export interface UpkeepParts {
+  /** This worker's id. */
+  readonly worker: string;
   readonly options: WorkerProcessOptions;
   readonly pool: Pool;
   /** Role signet_rotator. */
@@ -68,18 +70,18 @@ export interface UpkeepParts {
   readonly dispatcher: Dispatcher;
 }
 
-/** Live workers share the rate of workflow starts. */
-function presence({ pool, clock, dispatcher }: UpkeepParts): UpkeepJob {
-  const id = newId("key", clock.now(), randomBytes);
+/** Live workers share the rate of workflow starts, and what the dead have claimed. */
+function presence({ pool, clock, worker, dispatcher, options: { log } }: UpkeepParts): UpkeepJob {
   return {
     name: "presence",
     everyMs: PRESENCE_MS,
     run: async () => {
       const now = clock.now();
       const deadBefore = new Date(now - WORKER_DEAD_AFTER_MS);
-      dispatcher.shareWith(await beatWorker(pool, { id, now: new Date(now), deadBefore }));
+      const { live, dead } = await beatWorker(pool, { id: worker, now: new Date(now), deadBefore });
+      dispatcher.shareWith(live);
+      await handBackOfDead({ pool, log }, dead);
     },
-    end: async () => await removeWorker(pool, id),
   };
 }
 

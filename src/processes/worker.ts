@@ -22,7 +22,9 @@ import { GRADES_CHANNEL } from "../database/repositories/endpoint-grades.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/events.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
 import { createEngine, type Engine } from "../delivery/engine.ts";
+import { handBackOwn } from "../delivery/hand-back.ts";
 import type { GuardedClock } from "../domain/clock.ts";
+import { newId } from "../domain/ids.ts";
 import { clockReadiness } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import { type WorkerReplays, createWorkerReplays } from "./replays.ts";
@@ -177,6 +179,31 @@ function listenForWork(
   });
 }
 
+interface Work {
+  readonly pool: Pool;
+  readonly log: Logger;
+  readonly worker: string;
+  readonly dispatcher: Dispatcher;
+  readonly workers: Workers;
+  readonly engine: Engine;
+  readonly replays: WorkerReplays;
+  readonly upkeep: { stop(): Promise<void> };
+}
+
+/** Lets what is under way end; what has not begun goes to another worker at once. */
+async function endWork(work: Work): Promise<void> {
+  const { worker, dispatcher, workers, engine, replays, upkeep } = work;
+  await dispatcher.stop();
+  const stopped = workers.stop();
+  // Before what is under way has ended: a request may hang for as long as it is allowed to.
+  await handBackOwn(work, worker, engine.attempts.endTaking());
+  await stopped;
+  await Promise.all([engine.drain(), replays.drain()]);
+  // It beats until here: others take the claims of a worker that is silent.
+  await upkeep.stop();
+  await handBackOwn(work, worker);
+}
+
 /** Starts a worker process and resolves when it polls. */
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
   const { config, log } = options;
@@ -205,7 +232,8 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     log,
   });
   let hint: (count: number) => void = () => undefined;
-  const engine = createEngine({ config, pool, keyring, clock, log }, () => hint(1));
+  const worker = newId("key", clock.now(), randomBytes);
+  const engine = createEngine({ worker, config, pool, keyring, clock, log }, () => hint(1));
   const replaced = await connectReplaced(options);
   const { connection } = replaced;
   const codec = codecOf(config, { keyring, clock, randomBytes });
@@ -219,6 +247,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   const listener = listenForWork(options, dispatcher, engine);
   const revocations = requestCheckpoints(config.databaseUrl, temporal, log);
   const upkeep = startWorkerUpkeep({
+    worker,
     options,
     ...parts,
     operatorPool,
@@ -236,11 +265,8 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     ],
     failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),
     close: async () => {
-      await Promise.all([listener.stop(), revocations.stop()]);
-      await Promise.all([upkeep.stop(), watching.stop()]);
-      await dispatcher.stop();
-      await workers.stop();
-      await Promise.all([engine.drain(), replays.drain()]);
+      await Promise.all([listener.stop(), revocations.stop(), watching.stop()]);
+      await endWork({ pool, log, worker, dispatcher, workers, engine, replays, upkeep });
       await connection.close();
       await Promise.all([pool.end(), rotatorPool.end(), operatorPool.end(), checkpoints.close()]);
     },

@@ -22,6 +22,11 @@ const LOCAL_ACTIVITY_SLOTS = 256;
 /** Lists of slow and failing endpoints under way; each endpoint has its own limit besides. */
 const SLOW_SLOTS = 256;
 
+/** Longer than a live worker takes for its own; the workflows of one that has ended wait for so long. */
+const STICKY_WAIT = "3 seconds";
+/** The SDK would pass on a beat only after 80 % of its timeout, which a busy machine misses. */
+const HEARTBEATS_APART = "1 second";
+
 /** Activities by the queue that runs them; `object` since each workflow's module types its own. */
 export interface QueueActivities {
   /** Local activities of `deliver`. */
@@ -53,6 +58,8 @@ function queueOptions({ connection, namespace, bundle, activities, codec }: Work
     connection,
     namespace,
     shutdownGraceTime: SHUTDOWN_GRACE_MS,
+    stickyQueueScheduleToStartTimeout: STICKY_WAIT,
+    maxHeartbeatThrottleInterval: HEARTBEATS_APART,
     ...dataConverterOf(codec),
   };
   return [

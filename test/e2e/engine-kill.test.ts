@@ -16,7 +16,7 @@ const OK: Behaviour = { kind: "answer" };
 const FAILURE: Behaviour = { kind: "answer", status: 500 };
 const GROUP = 4;
 /** Timeouts of ours that tell a killed process from a slow one: workflow task, activity heartbeat. */
-const TASK_TIMEOUT_MS = 5_000;
+const TASK_TIMEOUT_MS = 4_000;
 const PATIENCE_MS = 120_000;
 
 let worker: SpawnedProcess;

@@ -231,6 +231,16 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     }
   });
 
+  test("leaves no server behind when what is under way does not end in time", async () => {
+    service = start();
+    await service.untilPrinted(READY);
+    const temporal = (await serversOf(home)).find((line) => line.includes("start-dev"));
+    process.kill(Number.parseInt(temporal ?? "", 10), "SIGSTOP");
+    const { code } = await service.interrupt();
+    expect(code).not.toBe(0);
+    await eventually(async () => (await serversOf(home)).length === 0, "the embedded servers to be gone");
+  });
+
   test("ends when only npm is told to", async () => {
     service = start({ SIGNET_DEMO: "off" });
     await service.untilPrinted(READY);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Environment } from "../../src/config.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
-import { type SpawnedProcess, spawnProcess } from "./processes.ts";
+import { IMAGE_ENVIRONMENT, type SpawnedProcess, spawnProcess } from "./processes.ts";
 import type { World } from "./world.ts";
 
 /** Its start compiles the sources and bundles the workflows: a minute on a busy machine. */
@@ -15,17 +15,32 @@ export interface WorkerProcessUnderTest extends SpawnedProcess {
   readonly metricsUrl: string;
 }
 
-/** Starts `signet worker` from the sources and resolves when it is ready; `settings` come on top of the world's. */
+/** The sources; {@link productionImage}, which starts in a second or two, where a test starts many. */
+const FROM_SOURCES = { command: ["node", "--import", "tsx", "src/main.ts", "worker"], cwd: REPOSITORY };
+
+/**
+ * Starts `signet worker` and resolves when it is ready.
+ *
+ * @param settings on top of the world's
+ * @param image what {@link productionImage} made; the sources unless given
+ */
 export async function startWorkerProcess(
   world: World,
   settings: Environment = {},
+  image?: string,
 ): Promise<WorkerProcessUnderTest> {
   const port = await freePort();
   const metricsUrl = `http://127.0.0.1:${port}`;
+  const from =
+    image === undefined ? FROM_SOURCES : { command: ["node", "dist/src/main.js", "worker"], cwd: image };
   const worker = spawnProcess({
-    command: ["node", "--import", "tsx", "src/main.ts", "worker"],
-    cwd: REPOSITORY,
-    environment: { ...world.environment, SIGNET_METRICS_LISTEN: `127.0.0.1:${port}`, ...settings },
+    ...from,
+    environment: {
+      ...world.environment,
+      ...(image === undefined ? undefined : IMAGE_ENVIRONMENT),
+      SIGNET_METRICS_LISTEN: `127.0.0.1:${port}`,
+      ...settings,
+    },
   });
   const isReady = async (): Promise<boolean> =>
     worker.state() !== undefined || (await fetch(`${metricsUrl}/readyz`)).ok;

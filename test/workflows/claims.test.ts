@@ -98,6 +98,7 @@ describe("a claim of first attempts", () => {
         carrier: newId("batch", Date.now(), randomBytes),
         exceptEndpoints: [],
         afterTenant: "",
+        worker: "wrk",
         now: new Date(),
       });
       expect(claimed.map(({ deliveryId }) => deliveryId)).toContain(deliveries[0]?.id);

@@ -28,7 +28,7 @@ function startSender(aheadMs = 0): Engine {
   const pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
   const clock = unguardedClock({ now: () => Date.now() + aheadMs });
-  const engine = createEngine({ config, pool, keyring, clock, log }, () => undefined);
+  const engine = createEngine({ worker: "wrk", config, pool, keyring, clock, log }, () => undefined);
   processes.push(async () => {
     await engine.drain();
     await pool.end();

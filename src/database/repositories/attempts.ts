@@ -49,6 +49,8 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
   readonly wrappedDataKey: string;
   /** Since when the tenant's deliveries wait. */
   readonly heldAt: Date | null;
+  /** The worker that holds the claim; null where an earlier version claimed it. */
+  readonly claimedBy: string | null;
   /** Set while the request is under way somewhere. */
   readonly leaseUntil: Date | null;
   /** Null while it is under way. */
@@ -82,6 +84,7 @@ interface LoadedRow extends SecretColumns {
   rate_limit: number | null;
   data_key: string;
   held_at: Date | null;
+  claimed_by: string | null;
   lease_until: Date | null;
   duration_ms: number | null;
   error: AttemptError | null;
@@ -107,7 +110,7 @@ export async function loadForAttempt(
         p.disabled_reason,
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS verifying_since,
-        ${SECRET_COLUMNS}, t.data_key, t.held_at,
+        ${SECRET_COLUMNS}, t.data_key, t.held_at, d.claimed_by,
         a.lease_until, a.duration_ms, a.error${traced ? ", e.traceparent" : ""}
       FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
         WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
@@ -157,6 +160,7 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
     ...toStoredSecrets(row),
     wrappedDataKey: row.data_key,
     heldAt: row.held_at,
+    claimedBy: row.claimed_by,
     leaseUntil: row.lease_until,
     durationMs: row.duration_ms,
     error: row.error,

@@ -5,7 +5,9 @@
  * The claim of first attempts does not wait for the disk (decision 0010): a crash of PostgreSQL may take it back, and
  * the deliveries wait again.
  */
+import { idDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
+import { OUTBOX_CHANNEL } from "./events.ts";
 import { HELD_TENANTS } from "./tenants.ts";
 
 /** A delivery that has a carrier and needs its workflow started. */
@@ -57,6 +59,8 @@ export interface FirstClaim {
   readonly exceptEndpoints: readonly string[];
   /** Only tenants after this one: claims go round. */
   readonly afterTenant: string;
+  /** The worker that claims. */
+  readonly worker: string;
   readonly now: Date;
 }
 
@@ -107,12 +111,21 @@ export async function claimFirst(
         SELECT count(*) AS n, set_config('synchronous_commit', 'off', true) FROM locked
       )
       UPDATE deliveries d
-      SET carrier = CASE WHEN counted.n = 1 AND d.epoch = 1 THEN d.id ELSE $3 END, claimed_at = $6
+      SET carrier = CASE WHEN counted.n = 1 AND d.epoch = 1 THEN d.id ELSE $3 END, claimed_at = $6,
+        claimed_by = $7
       FROM locked, counted, share
       WHERE d.day = locked.day AND d.id = locked.id AND counted.n >= $1
       RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, share.tenants, share.last_tenant,
         (SELECT count(*) > $2 OR bool_or(turn >= share.size) FROM candidates) AS more`,
-    values: [claim.atLeast, claim.limit, claim.carrier, claim.exceptEndpoints, claim.afterTenant, claim.now],
+    values: [
+      claim.atLeast,
+      claim.limit,
+      claim.carrier,
+      claim.exceptEndpoints,
+      claim.afterTenant,
+      claim.now,
+      claim.worker,
+    ],
   });
   const first = rows[0];
   const moreTenants = first !== undefined && first.tenants === TENANTS_MAX;
@@ -129,6 +142,7 @@ export interface EndpointsClaim {
   readonly carriers: readonly string[];
   /** Most members of one list. */
   readonly listMax: number;
+  readonly worker: string;
   readonly now: Date;
 }
 
@@ -144,12 +158,12 @@ export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): P
       ), numbered AS (
         SELECT day, id, endpoint_id, row_number() OVER (PARTITION BY endpoint_id ORDER BY id) AS n FROM candidates
       )
-      UPDATE deliveries d SET carrier = lists.carrier, claimed_at = $4
+      UPDATE deliveries d SET carrier = lists.carrier, claimed_at = $4, claimed_by = $5
       FROM numbered JOIN unnest($1::text[], $2::text[]) AS lists(endpoint_id, carrier)
         ON lists.endpoint_id = numbered.endpoint_id
       WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $3
       RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch`,
-    values: [claim.endpointIds, claim.carriers, claim.listMax, claim.now],
+    values: [claim.endpointIds, claim.carriers, claim.listMax, claim.now, claim.worker],
   });
   return rows.map(toClaimed);
 }
@@ -160,6 +174,7 @@ export interface RetryClaim {
   readonly listMax: number;
   /** Members of one list started their cycle within so many seconds of each other. */
   readonly spreadSeconds: number;
+  readonly worker: string;
   readonly now: Date;
 }
 
@@ -183,11 +198,11 @@ export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<Cl
             ORDER BY id) AS n
         FROM candidates
       )
-      UPDATE deliveries d SET carrier = ($1::text[])[numbered.list], claimed_at = $4
+      UPDATE deliveries d SET carrier = ($1::text[])[numbered.list], claimed_at = $4, claimed_by = $5
       FROM numbered
       WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $2 AND numbered.list <= cardinality($1::text[])
       RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, d.attempt_count, d.cycle_started_at, d.next_attempt_at`,
-    values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now],
+    values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now, claim.worker],
   });
   return rows.map((row) => ({
     ...toClaimed(row),
@@ -229,4 +244,76 @@ export async function reclaimUnstarted(
     values: [before, now, limit],
   });
   return rows.map(toClaimed);
+}
+
+/** A first attempt as its carrier knows it. */
+export interface AdoptedDelivery {
+  readonly deliveryId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+}
+
+/**
+ * Makes this worker the holder of first attempts that another one claimed: their workflow runs here now. The holder's
+ * death hands them back, so this happens before anything is sent. Like a claim, it does not wait for the disk.
+ *
+ * @returns for each delivery whether it is this worker's now; false: its carrier has lost it
+ */
+export async function adoptClaims(
+  db: Queryable,
+  deliveries: readonly AdoptedDelivery[],
+  worker: string,
+): Promise<boolean[]> {
+  const { rows } = await db.query<{ id: string }>({
+    name: "adopt-claims",
+    text: `WITH hurry AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+      UPDATE deliveries d SET claimed_by = $5
+      FROM unnest($1::date[], $2::text[], $3::text[], $4::int[]) AS m(day, id, carrier, epoch), hurry
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch AND d.state = 'QUEUED'
+      RETURNING d.id`,
+    values: [
+      deliveries.map(({ deliveryId }) => idDay(deliveryId)),
+      deliveries.map(({ deliveryId }) => deliveryId),
+      deliveries.map(({ carrier }) => carrier),
+      deliveries.map(({ epoch }) => epoch),
+      worker,
+    ],
+  });
+  const adopted = new Set(rows.map(({ id }) => id));
+  return deliveries.map(({ deliveryId }) => adopted.has(deliveryId));
+}
+
+export interface HandBack {
+  /** Workers that have ended, or are about to. */
+  readonly workers: readonly string[];
+  /** Deliveries whose request is under way. */
+  readonly except: readonly string[];
+  readonly limit: number;
+}
+
+/**
+ * Hands claims of first attempts back: the deliveries wait in the outbox again, under a new epoch, and live workers hear
+ * of it. A workflow that was started for them finds them moved. Attempts that wait for the rate limit of their
+ * endpoint stay: a timer of Temporal holds those, not a worker.
+ *
+ * @returns how many were handed back; fewer than `limit`: there are no more
+ */
+export async function handBackClaims(db: Queryable, { workers, except, limit }: HandBack): Promise<number> {
+  const { rows } = await db.query<{ n: number }>({
+    name: "hand-back-claims",
+    text: `WITH held AS MATERIALIZED (
+        SELECT day, id FROM deliveries
+        WHERE carrier IS NOT NULL AND state = 'QUEUED' AND claimed_by = ANY ($1::text[]) AND id <> ALL ($2::text[])
+          AND claimed_at <= now() + interval '1 second'
+        LIMIT $3 FOR UPDATE SKIP LOCKED
+      ), freed AS (
+        UPDATE deliveries d SET carrier = NULL, epoch = d.epoch + 1, claimed_at = NULL, claimed_by = NULL
+        FROM held WHERE d.day = held.day AND d.id = held.id RETURNING d.id
+      ), counted AS (
+        SELECT count(*)::int AS n FROM freed
+      )
+      SELECT n, CASE WHEN n > 0 THEN pg_notify('${OUTBOX_CHANNEL}', n::text) END FROM counted`,
+    values: [workers, except, limit],
+  });
+  return rows[0]?.n ?? 0;
 }

@@ -44,28 +44,31 @@ export async function readHealth(db: Queryable, now: Date): Promise<StoredHealth
   }));
 }
 
-/** Says that this worker lives, forgets those that have not said so since `deadBefore`; how many live. */
+/** Says that this worker lives. @returns how many live, and those that have not said so since `deadBefore` */
 export async function beatWorker(
   db: Queryable,
   { id, now, deadBefore }: { readonly id: string; readonly now: Date; readonly deadBefore: Date },
-): Promise<number> {
-  await db.query({
-    name: "forget-workers",
-    text: "DELETE FROM workers WHERE seen_at < $1",
-    values: [deadBefore],
-  });
-  const { rows } = await db.query<{ live: number }>({
+): Promise<{ readonly live: number; readonly dead: readonly string[] }> {
+  const { rows } = await db.query<{ live: number; dead: string[] }>({
     name: "beat-worker",
     text: `WITH beat AS (
         INSERT INTO workers (id, seen_at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+      ), others AS (
+        SELECT id, seen_at >= $3 AS lives FROM workers WHERE id <> $1
       )
-      SELECT 1 + count(*)::int AS live FROM workers WHERE id <> $1 AND seen_at >= $3`,
+      SELECT 1 + (count(*) FILTER (WHERE lives))::int AS live,
+        coalesce(array_agg(id) FILTER (WHERE NOT lives), '{}') AS dead
+      FROM others`,
     values: [id, now, deadBefore],
   });
-  return rows[0]?.live ?? 1;
+  return rows[0] ?? { live: 1, dead: [] };
 }
 
-/** A worker that stops in order is not counted any more. */
-export async function removeWorker(db: Queryable, id: string): Promise<void> {
-  await db.query({ name: "remove-worker", text: "DELETE FROM workers WHERE id = $1", values: [id] });
+/** Forgets workers that have ended and hold no claims. */
+export async function removeWorkers(db: Queryable, ids: readonly string[]): Promise<void> {
+  await db.query({
+    name: "remove-workers",
+    text: "DELETE FROM workers WHERE id = ANY ($1::text[])",
+    values: [ids],
+  });
 }

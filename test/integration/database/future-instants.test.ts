@@ -92,6 +92,7 @@ async function stamp(wrong: Date): Promise<void> {
     endpointIds: [other?.id ?? ""],
     carriers: ["bat_other"],
     listMax: 10,
+    worker: "gone",
     now: wrong,
   });
   await claimFirst(worker, {
@@ -100,6 +101,7 @@ async function stamp(wrong: Date): Promise<void> {
     carrier: "bat_one",
     exceptEndpoints: [],
     afterTenant: "",
+    worker: "gone",
     now: wrong,
   });
   await sql(
@@ -162,7 +164,7 @@ async function dueAt(nowMs: number) {
       (await takeGrade(worker, { now: before(-GRADE_LEASE_MS), leaseUntil: now, runsMax: 2 })) !== undefined,
     replays: (await takeSilentJobs(worker, { before: before(15_000), now, limit: 9 })).map(({ id }) => id),
     verifications: (await takeWantedVerifications(worker, { before: before(10_000), now, limit: 9 })).length,
-    liveWorkers: await beatWorker(worker, { id: "here", now, deadBefore: before(6_000) }),
+    liveWorkers: (await beatWorker(worker, { id: "here", now, deadBefore: before(6_000) })).live,
     slow: (await readHealth(worker, before(-MINUTE_MS))).length,
     pinged: await takeHostPing(worker, "host.example", {
       now: before(-MINUTE_MS),

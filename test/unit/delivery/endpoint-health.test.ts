@@ -45,23 +45,36 @@ describe("endpoint health", () => {
 describe("slots of an endpoint", () => {
   test("never more than the limit hold one, and the next in line gets what is released", async () => {
     const slots = new EndpointSlots(2);
-    expect(await slots.acquire("ep_a", 10, 0)).toBe(0);
-    expect(await slots.acquire("ep_a", 10, 0)).toBe(0);
-    const third = slots.acquire("ep_a", 10, 0);
+    expect(await slots.acquire("ep_a", "1", 10, 0)).toBe(0);
+    expect(await slots.acquire("ep_a", "2", 10, 0)).toBe(0);
+    const third = slots.acquire("ep_a", "3", 10, 0);
     slots.release("ep_a");
     expect(await third).toBe(0);
-    expect(await slots.acquire("ep_a", 10_000, 0)).toBeGreaterThan(0);
-    expect(await slots.acquire("ep_b", 10_000, 0)).toBe(0);
+    expect(await slots.acquire("ep_a", "4", 10_000, 0)).toBeGreaterThan(0);
+    expect(await slots.acquire("ep_b", "5", 10_000, 0)).toBe(0);
   });
 
-  test("who would wait long is sent away, each a step later than the one before", async () => {
+  test("who would wait long is sent away, each a step later than the one before, and a minute at most", async () => {
     const slots = new EndpointSlots(2);
-    await slots.acquire("ep_a", 10_000, 0);
-    await slots.acquire("ep_a", 10_000, 0);
+    await slots.acquire("ep_a", "a", 10_000, 0);
+    await slots.acquire("ep_a", "b", 10_000, 0);
     const times = [];
-    for (let count = 0; count < 4; count += 1) {
-      times.push(await slots.acquire("ep_a", 10_000, 0));
+    for (let count = 0; count < 12; count += 1) {
+      times.push(await slots.acquire("ep_a", `${count}`, 10_000, 0));
     }
-    expect(times).toEqual([10_000, 15_000, 20_000, 25_000]);
+    expect(times.slice(0, 4)).toEqual([10_000, 15_000, 20_000, 25_000]);
+    expect(times.slice(-2)).toEqual([60_000, 60_000]);
+  });
+
+  test("an attempt that comes back goes before new ones, and does not lengthen the queue", async () => {
+    const slots = new EndpointSlots(1);
+    await slots.acquire("ep_a", "holder", 10_000, 0);
+    expect(await slots.acquire("ep_a", "early", 10_000, 0)).toBe(10_000);
+    const fresh = slots.acquire("ep_a", "fresh", 100, 10_000);
+    const back = slots.acquire("ep_a", "early", 100, 10_000);
+    slots.release("ep_a");
+    expect(await back).toBe(0);
+    slots.release("ep_a");
+    expect(await fresh).toBe(0);
   });
 });

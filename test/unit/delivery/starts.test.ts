@@ -118,3 +118,13 @@ describe("starts", () => {
     expect(running).toBe(0);
   });
 });
+
+describe("a start that was given up", () => {
+  it("does not keep the lanes from claiming for ever", async () => {
+    await starts.begin("bat_a", 1, failing(1, NOT_FOUND).start);
+    await vi.advanceTimersByTimeAsync(50);
+    expect(starts.pauseMs).toBeGreaterThan(0);
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(starts.pauseMs).toBe(0);
+  });
+});

@@ -1,0 +1,118 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, describe, expect, test } from "vitest";
+import { newId } from "../../src/domain/ids.ts";
+import { eventually } from "../support/eventually.ts";
+import { startOwnTemporal } from "../support/own-temporal.ts";
+import { productionImage, type SpawnedProcess } from "../support/processes.ts";
+import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { useStarted } from "../support/started.ts";
+import { startWorkerProcess } from "../support/worker-process.ts";
+import { makeWorld, type World } from "../support/world.ts";
+
+/** As long as an orchestrator waits for a process before it kills it. */
+const GRACE_MS = 20_000;
+/** A claim that nobody hands back is looked at by a sweep, 15 to 20 s after it was made. */
+const SWEEP_MS = 15_000;
+const EVENTS_PER_ROUND = 150;
+
+const ownTemporal = useStarted("Temporal", startOwnTemporal);
+const made = useStarted("the world", async () => await makeWorld({ temporal: ownTemporal.current }));
+const workers: SpawnedProcess[] = [];
+
+afterAll(async () => {
+  await Promise.all(workers.map(async (worker) => await worker.stop()));
+});
+
+async function publishTo(world: World, receiver: Receiver, count: number): Promise<string[]> {
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, receiver.url);
+  const published = await Promise.all(Array.from({ length: count }, async () => await world.publish(tenant)));
+  return published.map(({ deliveries }) => deliveries[0]?.id ?? "");
+}
+
+async function publishInTurn(world: World, tenant: string): Promise<void> {
+  for (let event = 0; event < EVENTS_PER_ROUND; event += 1) {
+    await world.publish(tenant, { event });
+  }
+}
+
+async function countOf(world: World, ids: readonly string[], condition: string): Promise<number> {
+  const { rows } = await world.sql.query<{ n: number }>(
+    `SELECT count(*)::int AS n FROM deliveries WHERE id = ANY ($1) AND ${condition}`,
+    [ids],
+  );
+  return rows[0]?.n ?? 0;
+}
+
+describe("claims of a worker that ends", () => {
+  test("are handed back when it ends in order, before their workflows were started", async () => {
+    const [world, temporal] = [made.current, ownTemporal.current];
+    const receiver = await startReceiver();
+    const worker = await world.startWorker();
+    await temporal.stop();
+    const ids = await publishTo(world, receiver, 5);
+    await eventually(
+      async () => (await countOf(world, ids, "carrier IS NOT NULL")) > 0,
+      "a claim whose workflow cannot be started",
+    );
+    await worker.close();
+    expect(await countOf(world, ids, "carrier IS NULL AND state = 'QUEUED'")).toBe(ids.length);
+    await temporal.start();
+    const next = await world.startWorker();
+    const began = performance.now();
+    await receiver.waitFor(ids.length);
+    expect(performance.now() - began).toBeLessThan(SWEEP_MS);
+    expect(await countOf(world, ids, "epoch = 1")).toBe(0);
+    await next.close();
+    await receiver.close();
+  });
+
+  test("are handed back by the next worker when it was killed, as soon as it has been silent for seconds", async () => {
+    const world = made.current;
+    const receiver = await startReceiver();
+    const ids = await publishTo(world, receiver, 5);
+    const killed = newId("key", Date.now(), randomBytes);
+    await world.sql.query("INSERT INTO workers (id, seen_at) VALUES ($1, now())", [killed]);
+    await world.sql.query(
+      "UPDATE deliveries SET carrier = id, claimed_at = now(), claimed_by = $2 WHERE id = ANY ($1)",
+      [ids, killed],
+    );
+    const worker = await world.startWorker();
+    const began = performance.now();
+    await receiver.waitFor(ids.length);
+    expect(performance.now() - began).toBeLessThan(SWEEP_MS);
+    const { rows } = await world.sql.query("SELECT id FROM workers WHERE id = $1", [killed]);
+    expect(rows).toEqual([]);
+    await worker.close();
+    await receiver.close();
+  });
+});
+
+describe("workers that are replaced one after the other while events come in", () => {
+  test("end with exit code 0 within the grace, and every event arrives, once", async () => {
+    const world = made.current;
+    const image = await productionImage();
+    const receiver = await startReceiver({ script: () => ({ kind: "answer", delayMs: 20 }) });
+    workers.push(
+      ...(await Promise.all([startWorkerProcess(world, {}, image), startWorkerProcess(world, {}, image)])),
+    );
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, receiver.url);
+    let published = 0;
+    for (const index of [0, 1]) {
+      const publishing = publishInTurn(world, tenant);
+      await receiver.waitFor(published + EVENTS_PER_ROUND / 3);
+      const ended = await workers[index]?.stop("SIGTERM");
+      expect(ended).toMatchObject({ code: 0 });
+      expect(ended?.tookMs).toBeLessThan(GRACE_MS);
+      workers[index] = await startWorkerProcess(world, {}, image);
+      await publishing;
+      published += EVENTS_PER_ROUND;
+    }
+    await receiver.waitFor(published);
+    const ids = receiver.requests.map(({ headers }) => headers["webhook-id"]);
+    expect(new Set(ids).size).toBe(published);
+    expect(ids).toHaveLength(published);
+    await receiver.close();
+  });
+});
