@@ -32,7 +32,7 @@ export async function describedAdmin(): Promise<Record<string, unknown>> {
 /** The document, as it is served at `/openapi.json`. */
 export async function describedApi(): Promise<Record<string, unknown>> {
   const known = {
-    config: { publicUrl: PUBLIC_URL, development: false, tokenRatePerAddress: 0 },
+    config: { publicUrl: PUBLIC_URL, development: false, tokenRatePerAddress: 0, publicRatePerAddress: 0 },
     log: pino({ level: "silent" }),
     readiness: [],
   };

@@ -15,6 +15,7 @@ import { createErrorPages } from "../portal/error-pages.ts";
 import { createPortalGuard, registerPortal } from "../portal/portal.ts";
 import { PortalSessions } from "../portal/sessions.ts";
 import { createFruitlessLookups } from "../rate-limits/fruitless-lookups.ts";
+import { createPublicRate } from "../rate-limits/public-rate.ts";
 import type { TenantLimits } from "../rate-limits/tenant-limits.ts";
 import { InProcessCalls } from "./in-process.ts";
 import { collectOpenApi, registerOpenApiRoute } from "./openapi.ts";
@@ -51,6 +52,7 @@ export interface ApiServices {
     | "temporalUiUrl"
     | "temporalNamespace"
     | "tokenRatePerAddress"
+    | "publicRatePerAddress"
   >;
   readonly clients: ClientIdentification;
   readonly clock: Clock;
@@ -119,6 +121,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
       scopes,
       signatures: (required) => ingress.guard(required),
       portal: createPortalGuard(() => server, portal),
+      open: createPublicRate(config.publicRatePerAddress, () => performance.now()),
     },
     clients: calls.clients(services.clients),
     idempotency: {

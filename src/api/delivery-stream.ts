@@ -117,6 +117,9 @@ export async function sendDeliveries(
   caller: StreamCaller,
   { streams, clock }: StreamingServices,
 ): Promise<FastifyReply> {
+  if (reply.request.method === "HEAD") {
+    return await reply.type(EVENT_STREAM).send(Readable.from([]));
+  }
   const { tenantId, endsAtMs, sinceMs, isAdmitted } = caller;
   const stream = streams.follow(tenantId, sinceMs);
   const watched: Watched = { stream, revoked: false };

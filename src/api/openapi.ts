@@ -8,6 +8,7 @@ import { OPERATOR_OPERATIONS, OPERATOR_TAGS } from "./openapi/operator-operation
 import { TOKEN_OPERATIONS } from "./openapi/token-operations.ts";
 import { WEBHOOK_OPERATIONS } from "./openapi/webhook-operations.ts";
 import { describeWebhooks } from "./openapi/webhooks.ts";
+import { ANY_ORIGIN, makeJsonDocument, onceMade, sendDocument } from "./public-document.ts";
 import type { SignetServer } from "./types.ts";
 
 /** In reading order. */
@@ -111,7 +112,7 @@ const OPERATORS_WAY_IN = `The operators' API of Signet, on a listener of its own
 Send an operator's token as \`Authorization: Bearer\`. \`x-audits\` names the entries of the compliance log that an operation writes.`;
 
 function introduction(baseUrl: string, wayIn: string): string {
-  return `${wayIn} Times are RFC 3339 in UTC. Lists are paged with \`limit\` and \`cursor\`. Every POST but the OAuth endpoints takes an \`Idempotency-Key\`. Members and parameters that are not known are refused in requests; answers may get further members and words, so ignore those that you do not know. Every answer has an \`X-Request-Id\`.
+  return `${wayIn} Times are RFC 3339 in UTC. Lists are paged with \`limit\` and \`cursor\`; a page of events or dead letters ends early at 1 MiB of event data. Long answers are packed for clients that send \`Accept-Encoding: gzip\`. Every POST but the OAuth endpoints takes an \`Idempotency-Key\`. Members and parameters that are not known are refused in requests; answers may get further members and words, so ignore those that you do not know. Every answer has an \`X-Request-Id\`.
 
 ## Errors
 
@@ -163,14 +164,21 @@ export async function collectOpenApi(
 
 /** `/openapi.json`. */
 export function registerOpenApiRoute(server: SignetServer): void {
-  server.get("/openapi.json", { config: { public: true }, schema: { hide: true } }, () => server.swagger());
+  const document = onceMade(() => makeJsonDocument(server.swagger()));
+  server.get(
+    "/openapi.json",
+    { config: { public: true }, schema: { hide: true } },
+    (request, reply) =>
+      void sendDocument(request, reply, document(), { ...ANY_ORIGIN, "cache-control": "no-cache" }),
+  );
 }
 
 /** `/admin/v1/openapi.json`, for operators. */
 export function registerAdminOpenApiRoute(server: SignetServer): void {
+  const document = onceMade(() => makeJsonDocument(server.swagger()));
   server.get(
     "/admin/v1/openapi.json",
     { config: { operator: "read" }, schema: { tags: ["operators"] } },
-    () => server.swagger(),
+    (request, reply) => void sendDocument(request, reply, document()),
   );
 }

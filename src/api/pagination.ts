@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
+import type { BoundedRows } from "../database/repositories/page.ts";
 import { isId } from "../domain/ids.ts";
 import { invalidParameters } from "../errors.ts";
 import { PAGE_LIMIT } from "./schemas/common.ts";
@@ -88,10 +89,21 @@ export function toPage<Row>(
   keyOf: (row: Row) => string = idOf,
 ): { data: Row[]; next_cursor: string | null } {
   const data = rows.slice(0, page.limit);
-  const last = data.at(-1);
-  const more = rows.length > page.limit && last !== undefined;
-  return {
-    data,
-    next_cursor: more ? Buffer.from(page.binding + keyOf(last), "latin1").toString("base64url") : null,
-  };
+  return { data, next_cursor: cursorBehind(rows.length > page.limit ? data.at(-1) : undefined, page, keyOf) };
+}
+
+function cursorBehind<Row>(
+  last: Row | undefined,
+  { binding }: Pick<PageRequest, "binding">,
+  keyOf: (row: Row) => string,
+): string | null {
+  return last === undefined ? null : Buffer.from(binding + keyOf(last), "latin1").toString("base64url");
+}
+
+/** The cursor behind a page that may have ended before its limit. */
+export function nextCursor<Row extends { readonly id: string }>(
+  { rows, more }: BoundedRows<Row>,
+  page: Pick<PageRequest, "binding">,
+): string | null {
+  return cursorBehind(more ? rows.at(-1) : undefined, page, idOf);
 }

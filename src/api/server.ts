@@ -18,6 +18,7 @@ import { createClientErrorHandler } from "./plugins/client-errors.ts";
 import { failRequest, installErrorHandling } from "./plugins/error-handling.ts";
 import { type IdempotencyServices, installIdempotency } from "./plugins/idempotency.ts";
 import { decorateSignedRequests } from "./plugins/ingress-validator.ts";
+import { installPackedAnswers } from "./plugins/packed-answers.ts";
 import { installRequestHygiene, parseQueryString } from "./plugins/request-hygiene.ts";
 import { installRouteDeclarations, type RouteGuards } from "./plugins/route-declarations.ts";
 import type { SignetServer } from "./types.ts";
@@ -63,7 +64,8 @@ export function createServer(options: ServerOptions): SignetServer {
     http: { ...HTTP_TIMEOUTS, requireHostHeader: false },
     requestTimeout: HTTP_TIMEOUTS.requestTimeout,
     bodyLimit: BODY_LIMIT,
-    exposeHeadRoutes: false,
+    // RFC 9110 section 9.1: HEAD is for every server that has GET.
+    exposeHeadRoutes: true,
     // Requests that arrive while the process stops are served, and their connections closed.
     return503OnClosing: false,
     // The names in our paths, and those of a data plane, are longer than the 100 characters that the router takes.
@@ -88,6 +90,7 @@ export function createServer(options: ServerOptions): SignetServer {
   installRequestHygiene(server);
   installClientCertificates(server, clients);
   installBodyParsing(server);
+  installPackedAnswers(server);
   installErrorHandling(server, baseUrl, allowedMethods);
   return server;
 }

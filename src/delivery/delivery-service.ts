@@ -23,7 +23,8 @@ import {
   readDeliveryHours,
 } from "../database/repositories/delivery-hours.ts";
 import type { DeliveryFilter } from "../database/repositories/delivery-filter.ts";
-import { findContentHead, findEvents } from "../database/repositories/events.ts";
+import { findContentHead, findContentSizes, findEvents } from "../database/repositories/events.ts";
+import { type BoundedRows, withinPage } from "../database/repositories/page.ts";
 import { tenantHeld } from "../database/repositories/tenants.ts";
 import { tenantRead, tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
@@ -65,6 +66,10 @@ function expired(): SignetError {
   return new SignetError("DLQ_ENTRY_EXPIRED", {
     detail: "Dead letters are kept for 7 days; this one's are over.",
   });
+}
+
+function eventsOf(deliveries: readonly Delivery[]): string[] {
+  return [...new Set(deliveries.map(({ eventId }) => eventId))];
 }
 
 function notFound(what: string): never {
@@ -109,16 +114,20 @@ export class DeliveryService {
     });
   }
 
-  async deadLetters(tenantId: string, page: DeliveryPageRequest): Promise<DeadLetter[]> {
+  /** A page of at most `limit`; it ends early where its events are large. */
+  async deadLetters(tenantId: string, page: DeliveryPageRequest): Promise<BoundedRows<DeadLetter>> {
     const { state = "DEAD_LETTERED" } = page.filter;
     if (state !== "DEAD_LETTERED") {
       // The queue has the filters of deliveries (wire.md) and holds one state.
-      return [];
+      return { rows: [], more: false };
     }
     const filter = { ...page.filter, state };
     return await this.#read(tenantId, async (db, now) => {
-      const deliveries = await listDeliveries(db, { ...page, filter, tenantId, now });
-      return await this.#withEvents(db, tenantId, deliveries);
+      const limit = page.limit + 1;
+      const deliveries = await listDeliveries(db, { ...page, limit, filter, tenantId, now });
+      const sizes = await findContentSizes(db, tenantId, eventsOf(deliveries));
+      const within = withinPage(deliveries, page.limit, ({ eventId }) => sizes.get(eventId) ?? 0);
+      return { rows: await this.#withEvents(db, tenantId, within.rows), more: within.more };
     });
   }
 
@@ -136,12 +145,12 @@ export class DeliveryService {
   async *exportDeadLetters(tenantId: string, filter: DeliveryFilter): AsyncGenerator<DeadLetter[]> {
     let before: string | undefined;
     for (;;) {
-      const page = await this.deadLetters(tenantId, { filter, before, limit: EXPORT_PAGE });
-      if (page.length > 0) {
-        yield page;
+      const { rows, more } = await this.deadLetters(tenantId, { filter, before, limit: EXPORT_PAGE });
+      if (rows.length > 0) {
+        yield [...rows];
       }
-      before = page.at(-1)?.id;
-      if (page.length < EXPORT_PAGE) {
+      before = rows.at(-1)?.id;
+      if (!more) {
         return;
       }
     }
@@ -251,8 +260,7 @@ export class DeliveryService {
   }
 
   async #withEvents(db: Queryable, tenantId: string, deliveries: readonly Delivery[]): Promise<DeadLetter[]> {
-    const ids = [...new Set(deliveries.map((delivery) => delivery.eventId))];
-    const found = await findEvents(db, tenantId, ids);
+    const found = await findEvents(db, tenantId, eventsOf(deliveries));
     const events = await openEvents(db, this.#options.keyring, tenantId, found);
     const byId = new Map(events.map((event) => [event.id, event]));
     return deliveries.map((delivery) => ({

@@ -11,9 +11,11 @@ import {
 import {
   type EventFilter,
   findEvent,
+  findEvents,
   listEvents,
   type StoredEvent,
 } from "../database/repositories/events.ts";
+import { type BoundedRows, withinPage } from "../database/repositories/page.ts";
 import { retryDeadlocks, tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
@@ -69,9 +71,18 @@ export class EventService {
     this.#options = options;
   }
 
-  /** Newest first, after the event `before` if one is named. */
-  async list(tenantId: string, page: EventPageRequest): Promise<OpenEvent[]> {
-    return await this.#read(tenantId, async (db) => await listEvents(db, tenantId, page));
+  /** Newest first, after the event `before` if one is named; the page ends early where its data is large. */
+  async list(tenantId: string, page: EventPageRequest): Promise<BoundedRows<OpenEvent>> {
+    let more = false;
+    const rows = await this.#read(tenantId, async (db) => {
+      const listed = await listEvents(db, tenantId, { ...page, limit: page.limit + 1 });
+      const within = withinPage(listed, page.limit, ({ bytes }) => bytes);
+      ({ more } = within);
+      const ids = within.rows.map(({ id }) => id);
+      const found = new Map((await findEvents(db, tenantId, ids)).map((event) => [event.id, event]));
+      return ids.flatMap((id) => found.get(id) ?? []);
+    });
+    return { rows, more };
   }
 
   /** @throws SignetError NOT_FOUND */

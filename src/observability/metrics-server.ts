@@ -80,7 +80,7 @@ function watchChecks({ readiness, log }: MetricsServerOptions): NodeJS.Timeout {
 }
 
 async function answer({ method, url }: IncomingMessage, readiness: Readiness): Promise<Answer> {
-  if (method !== "GET") {
+  if (method !== "GET" && method !== "HEAD") {
     return json(405, { status: "method not allowed" });
   }
   switch (url ?? "") {
@@ -107,7 +107,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     response.writeHead(status, {
       "content-type": type,
       "cache-control": "no-store",
-      ...(status === 405 ? { allow: "GET" } : {}),
+      ...(status === 405 ? { allow: "GET, HEAD" } : {}),
     });
     response.end(body);
   };

@@ -1,8 +1,8 @@
 /** The portal's own files: read once, named by their contents, kept by browsers for good. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { gzipSync } from "node:zlib";
 import { Type } from "typebox";
+import { makeDocument, type PublicDocument, sendDocument } from "../api/public-document.ts";
 import { Closed } from "../api/schemas/common.ts";
 import type { SignetServer } from "../api/types.ts";
 import { nothingHere } from "../errors.ts";
@@ -20,12 +20,6 @@ const FILES = [
 
 export type AssetName = (typeof FILES)[number];
 
-interface Asset {
-  readonly type: string;
-  readonly plain: Buffer;
-  readonly zipped: Buffer;
-}
-
 export interface Assets {
   /** Where a file is. */
   path(name: AssetName): string;
@@ -41,14 +35,14 @@ function readAsset(name: AssetName): Buffer {
 
 /** Reads the files. `htmx.min.js` is htmx.org 2.0.11 as it is published (Zero-Clause BSD). */
 export function loadAssets(): Assets {
-  const served = new Map<string, Asset>();
+  const served = new Map<string, PublicDocument>();
   const paths = new Map<AssetName, string>();
   for (const name of FILES) {
     const plain = readAsset(name);
     const hash = createHash("sha256").update(plain).digest("hex").slice(0, 16);
     const extension = name.slice(name.lastIndexOf(".") + 1) as keyof typeof TYPES;
     const file = `${name.slice(0, name.indexOf("."))}.${hash}.${extension}`;
-    served.set(file, { type: TYPES[extension], plain, zipped: gzipSync(plain, { level: 9 }) });
+    served.set(file, makeDocument(TYPES[extension], plain));
     paths.set(name, `/portal/assets/${file}`);
   }
   return {
@@ -60,20 +54,12 @@ export function loadAssets(): Assets {
           config: { public: true },
           schema: { hide: true, params: Closed({ file: Type.String({ maxLength: 64 }) }) },
         },
-        async ({ params: { file }, headers }, reply) => {
-          const asset = served.get(file);
+        (request, reply) => {
+          const asset = served.get(request.params.file);
           if (asset === undefined) {
             throw nothingHere();
           }
-          const zipped = /\bgzip\b/.test(headers["accept-encoding"] ?? "");
-          return await reply
-            .headers({
-              "content-type": asset.type,
-              "cache-control": "public, max-age=31536000, immutable",
-              vary: "accept-encoding",
-              ...(zipped ? { "content-encoding": "gzip" } : {}),
-            })
-            .send(zipped ? asset.zipped : asset.plain);
+          sendDocument(request, reply, asset, { "cache-control": "public, max-age=31536000, immutable" });
         },
       );
     },

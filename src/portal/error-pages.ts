@@ -1,6 +1,6 @@
 /** `/errors/{slug}` for people: the page that a problem document's `type` leads to. It runs no scripts. */
-import type { FastifyReply } from "fastify";
 import { ERROR_DESCRIPTIONS } from "../api/error-descriptions.ts";
+import type { ErrorPages } from "../api/routes/error-types.ts";
 import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "../errors.ts";
 import { loadAssets } from "./assets.ts";
 import { html, type Html, type Part } from "./html.ts";
@@ -15,9 +15,6 @@ const HEADERS = {
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
 } as const;
-
-/** Answers with a page about errors. */
-export type SendErrorPage = (reply: FastifyReply, code: ErrorCode | undefined) => FastifyReply;
 
 const CODES = Object.keys(ERROR_CATALOGUE) as ErrorCode[];
 
@@ -68,14 +65,8 @@ function contentOf(code: ErrorCode | undefined): PageContent {
   };
 }
 
-/** Makes the pages; with no code it is the one of errors that do not exist. */
-export function createErrorPages(): SendErrorPage {
+/** Makes the pages. */
+export function createErrorPages(): ErrorPages {
   const assets = loadAssets();
-  return (reply, code) =>
-    reply
-      .code(code === undefined ? ERROR_CATALOGUE.NOT_FOUND.status : 200)
-      .headers(HEADERS)
-      .type("text/html; charset=utf-8")
-      .serializer(String)
-      .send(document(assets, undefined, contentOf(code)));
+  return { headers: HEADERS, render: (code) => document(assets, undefined, contentOf(code)) };
 }

@@ -49,6 +49,11 @@ function partsOf(options: PortalOptions, assets: ReturnType<typeof loadAssets>):
   };
 }
 
+/** Whether a request is a form, not a page. */
+function changes({ method }: { readonly method: string }): boolean {
+  return method !== "GET" && method !== "HEAD";
+}
+
 /** The guard of the portal's pages: who has no session is told how to get one. */
 export function createPortalGuard(
   server: () => SignetServer,
@@ -68,7 +73,7 @@ export function createPortalGuard(
     if (violation !== undefined) {
       throw violation;
     }
-    if (request.method !== "GET") {
+    if (changes(request)) {
       requireOwnOrigin(request, origin);
     }
   };
@@ -116,7 +121,7 @@ export async function registerPortal(server: SignetServer, options: PortalOption
         }
       });
       scope.addHook("preHandler", async (request) => {
-        if (request.method !== "GET" && request.routeOptions.config.portal !== undefined) {
+        if (changes(request) && request.routeOptions.config.portal !== undefined) {
           requireFormToken(request);
         }
       });

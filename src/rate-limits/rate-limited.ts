@@ -12,7 +12,8 @@ export type Limit =
   | "codec"
   | "signature_failures"
   | "edge_share"
-  | "lookups";
+  | "lookups"
+  | "public";
 
 /** 429 that says when to come back (RFC 6585 section 4); counted. */
 export function rateLimited(limit: Limit, waitMs: number, detail: string): SignetError {

@@ -17,6 +17,12 @@ export const LIMIT_SETTINGS = {
     "300",
     "token requests per minute from one address; beyond it, bad credentials get 429 and good ones are still accepted",
   ),
+  publicRatePerAddress: setting(
+    "SIGNET_PUBLIC_RATE_PER_ADDRESS",
+    rate,
+    "50",
+    "requests per second of one address for public documents, such as key set, OpenAPI and error pages",
+  ),
   tokenFailures: setting(
     "SIGNET_TOKEN_FAILURES",
     rate,

@@ -4,6 +4,7 @@ import type { Environment } from "../../src/config.ts";
 export const NO_LIMITS: Environment = {
   SIGNET_TOKEN_RATE_PER_CLIENT: "0",
   SIGNET_TOKEN_RATE_PER_ADDRESS: "0",
+  SIGNET_PUBLIC_RATE_PER_ADDRESS: "0",
   SIGNET_TOKEN_FAILURES: "0",
   SIGNET_API_RATE_PER_TENANT: "0",
   SIGNET_PUBLISH_RATE_PER_TENANT: "0",

@@ -24,9 +24,19 @@ export interface RouteGuards {
   readonly portal?: (required: readonly string[]) => onRequestAsyncHookHandler;
   /** The guard of a route for operators of this role; absent on the public server. */
   readonly operator?: (required: OperatorRole) => onRequestAsyncHookHandler;
+  /** Counts requests of an address for what everybody may read; absent where nothing is counted. */
+  readonly open?: (address: string) => void;
 }
 
 const NO_QUERY = Type.Object({}, { additionalProperties: false });
+
+/** Where load balancers and orchestrators ask. */
+export const PROBES: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
+
+/** The server gives every GET a HEAD of its own, with the same declarations. */
+function isReading({ method }: Pick<RouteOptions, "method">): boolean {
+  return method === "GET" || method === "HEAD";
+}
 
 function routeName(route: RouteOptions): string {
   return `${String(route.method)} ${route.url}`;
@@ -37,7 +47,7 @@ function requireSufficientRole(route: RouteOptions, role: OperatorRole): void {
   if (!isOperatorRole(role)) {
     throw new Error(`${routeName(route)}: config.operator must be one of ${OPERATOR_ROLES.join(", ")}`);
   }
-  const changes = route.method !== "GET";
+  const changes = !isReading(route);
   if (role === "read" && changes) {
     throw new Error(`${routeName(route)}: only a GET can be left to operators who may read`);
   }
@@ -56,6 +66,20 @@ function chosenGuard({ config }: RouteOptions, guards: RouteGuards) {
   return operator === undefined ? guards.scopes?.(scopes) : guards.operator?.(operator);
 }
 
+/** Probes come as often as they like, and the OAuth endpoints count for themselves. */
+function guardOfPublic(
+  { config, url }: RouteOptions,
+  { open }: RouteGuards,
+): onRequestHookHandler | undefined {
+  if (open === undefined || PROBES.has(url) || OAUTH_PATHS.has(url) || config?.proxied === true) {
+    return undefined;
+  }
+  return (request, _reply, done) => {
+    open(request.clientAddress);
+    done();
+  };
+}
+
 function guardOf(
   route: RouteOptions,
   guards: RouteGuards,
@@ -68,7 +92,7 @@ function guardOf(
     );
   }
   if (open === true) {
-    return undefined;
+    return guardOfPublic(route, guards);
   }
   if (operator !== undefined) {
     requireSufficientRole(route, operator);
@@ -83,7 +107,7 @@ function guardOf(
 /** What its caller alone may read; a cache would keep it beyond a revocation. Routes that allow more say so themselves. */
 function isPrivateReading({ method, config }: RouteOptions): boolean {
   return (
-    method === "GET" &&
+    isReading({ method }) &&
     config?.proxied !== true &&
     (config?.scopes !== undefined || config?.operator !== undefined)
   );

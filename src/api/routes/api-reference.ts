@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
+import { makeDocument, onceMade, sendDocument } from "../public-document.ts";
 import type { SignetServer } from "../types.ts";
 
 const SCRIPT = fileURLToPath(new URL("../vendor/scalar.js.gz", import.meta.url));
@@ -51,28 +52,22 @@ const START = `Scalar.createApiReference("#reference", {
 /** Registers the page and its two scripts. */
 export function registerApiReference(server: SignetServer): void {
   const route = { config: { public: true }, schema: { hide: true } } as const;
+  const headers = { ...HEADERS, "cache-control": "no-cache" };
 
-  server.get("/docs", route, (_request, reply) => {
-    reply.headers(HEADERS).header("cache-control", "no-cache").type("text/html; charset=utf-8").send(PAGE);
-  });
+  const page = onceMade(() => makeDocument("text/html; charset=utf-8", PAGE));
+  server.get("/docs", route, (request, reply) => sendDocument(request, reply, page(), headers));
+  // Whoever opens the service's address looks for a way in.
+  server.get("/", route, (_request, reply) => reply.redirect("/docs", 302));
 
-  server.get("/docs/start.js", route, (_request, reply) => {
-    reply.headers(HEADERS).header("cache-control", "no-cache").type("text/javascript").send(START);
-  });
+  const start = onceMade(() => makeDocument("text/javascript", START));
+  server.get("/docs/start.js", route, (request, reply) => sendDocument(request, reply, start(), headers));
 
-  // Read when it is first asked for: most processes serve it to nobody.
-  let script: Promise<Buffer> | undefined;
-  server.get("/docs/scalar.js", route, async (request, reply) => {
-    script ??= readFile(SCRIPT);
-    const packed = await script;
-    const takesGzip = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "");
-    reply
-      .headers(HEADERS)
-      .header("cache-control", "public, max-age=86400")
-      .header("vary", "accept-encoding")
-      .type("text/javascript");
-    return await (takesGzip
-      ? reply.header("content-encoding", "gzip").send(packed)
-      : reply.send(await promisify(gunzip)(packed)));
+  // Read and unpacked when it is first asked for: most processes serve it to nobody.
+  const script = onceMade(async () => {
+    const packed = await readFile(SCRIPT);
+    return makeDocument("text/javascript", await promisify(gunzip)(packed), packed);
   });
+  server.get("/docs/scalar.js", route, async (request, reply) =>
+    sendDocument(request, reply, await script(), { ...HEADERS, "cache-control": "public, max-age=86400" }),
+  );
 }

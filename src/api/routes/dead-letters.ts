@@ -6,7 +6,7 @@ import type { DeadLetter, DeliveryService } from "../../delivery/delivery-servic
 import { SignetError } from "../../errors.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
 import { callerOf } from "../caller.ts";
-import { readPage, toPage } from "../pagination.ts";
+import { nextCursor, readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
 import { Closed, IdParams, MetadataQuery, Page, PageQuery } from "../schemas/common.ts";
 import {
@@ -56,13 +56,13 @@ function registerLists(server: SignetServer, deliveries: DeliveryService): void 
     },
     async (request, reply) => {
       const page = readPage(request);
-      const rows = await deliveries.deadLetters(request.identity.tenantId, {
+      const found = await deliveries.deadLetters(request.identity.tenantId, {
         filter: deliveryFilter(request.query),
         before: page.before ?? undefined,
-        limit: page.limit + 1,
+        limit: page.limit,
       });
-      const { data, next_cursor: next } = toPage(rows, page);
-      return await reply.type(JSON_TYPE).send(rawPage(data.map(wireDeadLetter), next) as never);
+      const text = rawPage(found.rows.map(wireDeadLetter), nextCursor(found, page));
+      return await reply.type(JSON_TYPE).send(text as never);
     },
   );
 }
@@ -143,6 +143,9 @@ export type ExportDeadLetters = (reply: FastifyReply, request: ExportRequest) =>
 export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadLetters {
   const running = new Map<string, number>();
   return async (reply, request) => {
+    if (reply.request.method === "HEAD") {
+      return await reply.type("application/x-ndjson").send(Readable.from([]));
+    }
     const { tenantId, isAdmitted } = request;
     const count = running.get(tenantId) ?? 0;
     if (count >= EXPORTS_MAX) {

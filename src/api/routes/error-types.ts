@@ -1,54 +1,66 @@
 /** `/errors/{slug}`: what the `type` of a problem document leads to, as JSON and, for who asks for it, as a page. */
-import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import { ERROR_CATALOGUE, type ErrorCode, errorSlug, SignetError } from "../../errors.ts";
 import { prefersHtml } from "../accept.ts";
 import { ERROR_DESCRIPTIONS } from "../error-descriptions.ts";
 import { Closed } from "../schemas/common.ts";
+import {
+  ANY_ORIGIN,
+  makeDocument,
+  makeJsonDocument,
+  type PublicDocument,
+  sendDocument,
+} from "../public-document.ts";
 import type { SignetServer } from "../types.ts";
 
 const CODES = new Map((Object.keys(ERROR_CATALOGUE) as ErrorCode[]).map((code) => [errorSlug(code), code]));
 
-const ErrorType = Type.Object({
-  code: Type.String(),
-  title: Type.String(),
-  status: Type.Integer(),
-  description: Type.String(),
-  causes: Type.Array(Type.String()),
-  remedies: Type.Array(Type.String()),
-});
+/** A page about errors, and the headers that belong to it. */
+export interface ErrorPages {
+  readonly headers: Readonly<Record<string, string>>;
+  /** The page of a code, or the one of codes that do not exist. */
+  render(code: ErrorCode | undefined): string;
+}
 
-/**
- * The page of each problem type.
- *
- * @param sendPage answers with the page of a code, or with the one of codes that do not exist
- */
-export function registerErrorTypeRoutes(
-  server: SignetServer,
-  sendPage: (reply: FastifyReply, code: ErrorCode | undefined) => FastifyReply,
-): void {
+function description(code: ErrorCode): PublicDocument {
+  const { meaning, causes, remedies } = ERROR_DESCRIPTIONS[code];
+  return makeJsonDocument({ code, ...ERROR_CATALOGUE[code], description: meaning, causes, remedies });
+}
+
+/** Registers the page of each problem type. */
+export function registerErrorTypeRoutes(server: SignetServer, pages: ErrorPages): void {
+  const made = new Map<string, PublicDocument>();
+  /** There are two for each code, and one for all that are none. */
+  const kept = (name: string, make: () => PublicDocument): PublicDocument => {
+    const document = made.get(name) ?? make();
+    made.set(name, document);
+    return document;
+  };
   server.get(
     "/errors/:slug",
-    {
-      config: { public: true },
-      schema: { hide: true, params: Closed({ slug: Type.String() }), response: { 200: ErrorType } },
-    },
-    async ({ params, headers }, reply) => {
-      const code = CODES.get(params.slug);
-      const asPage = prefersHtml(headers.accept);
-      reply.header("vary", "accept");
-      if (code === undefined && asPage) {
-        return sendPage(reply.header("cache-control", "no-store"), undefined);
+    { config: { public: true }, schema: { hide: true, params: Closed({ slug: Type.String() }) } },
+    (request, reply) => {
+      const code = CODES.get(request.params.slug);
+      const vary = "accept, accept-encoding";
+      if (prefersHtml(request.headers.accept)) {
+        const page = kept(`html ${code}`, () => makeDocument("text/html; charset=utf-8", pages.render(code)));
+        const cacheControl = code === undefined ? "no-store" : "public, max-age=3600";
+        reply.code(code === undefined ? ERROR_CATALOGUE.NOT_FOUND.status : 200);
+        return void sendDocument(request, reply, page, {
+          ...pages.headers,
+          vary,
+          "cache-control": cacheControl,
+        });
       }
       if (code === undefined) {
-        throw new SignetError("NOT_FOUND", { detail: "There is no such error." });
+        throw new SignetError("NOT_FOUND", { detail: "There is no such error.", headers: { vary } });
       }
-      reply.header("cache-control", "public, max-age=3600");
-      if (asPage) {
-        return sendPage(reply, code);
-      }
-      const { meaning: description, causes, remedies } = ERROR_DESCRIPTIONS[code];
-      return { code, ...ERROR_CATALOGUE[code], description, causes: [...causes], remedies: [...remedies] };
+      const json = kept(`json ${code}`, () => description(code));
+      return void sendDocument(request, reply, json, {
+        ...ANY_ORIGIN,
+        vary,
+        "cache-control": "public, max-age=3600",
+      });
     },
   );
 }

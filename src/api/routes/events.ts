@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import type { EventService, OpenEvent } from "../../delivery/event-service.ts";
 import { callerOf } from "../caller.ts";
 import { Instant, querySpan } from "../instants.ts";
-import { readPage, toPage } from "../pagination.ts";
+import { nextCursor, readPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
 import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
 import { EventType } from "../schemas/endpoints.ts";
@@ -82,7 +82,7 @@ function registerReads(server: SignetServer, events: EventService): void {
       const page = readPage(request);
       const { event_type: type, id: sourceId } = request.query;
       const { from, to } = querySpan(request.query);
-      const rows = await events.list(tenantId, {
+      const found = await events.list(tenantId, {
         filter: {
           ...(sourceId === undefined ? {} : { sourceId }),
           ...(type === undefined ? {} : { type }),
@@ -90,10 +90,10 @@ function registerReads(server: SignetServer, events: EventService): void {
           ...(to === undefined ? {} : { to }),
         },
         before: page.before ?? undefined,
-        limit: page.limit + 1,
+        limit: page.limit,
       });
-      const { data, next_cursor: next } = toPage(rows, page);
-      return await reply.type(JSON_TYPE).send(rawPage(data.map(wireEvent), next) as never);
+      const text = rawPage(found.rows.map(wireEvent), nextCursor(found, page));
+      return await reply.type(JSON_TYPE).send(text as never);
     },
   );
 

@@ -7,6 +7,13 @@ import { authorizationServerMetadata, type MetadataOptions } from "../../oauth/m
 import { OAUTH_HEADERS } from "../../oauth/oauth-error.ts";
 import { issueToken, type TokenServices } from "../../oauth/token.ts";
 import type { ScopeGuard } from "../plugins/authentication.ts";
+import {
+  ANY_ORIGIN,
+  makeJsonDocument,
+  onceMade,
+  type PublicDocument,
+  sendDocument,
+} from "../public-document.ts";
 import type { SignetServer } from "../types.ts";
 import { AnyQuery, OAUTH_BODY_LIMIT, tokenRequest } from "./oauth-requests.ts";
 import { registerTokenStatusRoutes, type TokenStatusServices } from "./token-status.ts";
@@ -78,21 +85,39 @@ export function registerOAuthRoutes(
     done();
   });
 
-  const metadata = authorizationServerMetadata(services);
+  const metadata = onceMade(() => makeJsonDocument(authorizationServerMetadata(services)));
   server.get(
     "/.well-known/oauth-authorization-server",
     { config: { public: true }, schema: { tags: ["tokens"] } },
-    async (_request, reply) => {
-      reply.header("cache-control", "public, max-age=3600");
-      return metadata;
-    },
+    (request, reply) =>
+      void sendDocument(request, reply, metadata(), {
+        ...ANY_ORIGIN,
+        "cache-control": "public, max-age=3600",
+      }),
   );
+  const keySet = createKeySetDocument(services.keys);
   server.get(
     "/.well-known/jwks.json",
     { config: { public: true }, schema: { tags: ["tokens"] } },
-    async (_request, reply) => {
-      reply.header("cache-control", `public, max-age=${JWKS_MAX_AGE_SECONDS}`);
-      return jsonWebKeySet(services.keys);
-    },
+    (request, reply) =>
+      void sendDocument(request, reply, keySet(), {
+        ...ANY_ORIGIN,
+        "cache-control": `public, max-age=${JWKS_MAX_AGE_SECONDS}`,
+      }),
   );
+}
+
+/** The key set as a document, which is made once per set of published keys. */
+function createKeySetDocument(keys: OAuthServices["keys"]): () => PublicDocument {
+  let made: { readonly kids: string; readonly document: PublicDocument } | undefined;
+  return () => {
+    const kids = keys
+      .publicKeys()
+      .map(({ kid }) => kid)
+      .join();
+    if (made?.kids !== kids) {
+      made = { kids, document: makeJsonDocument(jsonWebKeySet(keys)) };
+    }
+    return made.document;
+  };
 }

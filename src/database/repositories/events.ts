@@ -368,16 +368,42 @@ export interface EventFilter {
   readonly to?: Date;
 }
 
+/** An event of a list, whose content is read when the page is known. */
+export interface ListedEvent {
+  readonly id: string;
+  /** What its content weighs as it is stored. */
+  readonly bytes: number;
+}
+
+/** Of rows named `e`: reads no content. */
+const CONTENT_BYTES = "coalesce(octet_length(e.content), octet_length(e.data::text), 0)";
+
+/** What the contents of these events weigh as they are stored, by id. */
+export async function findContentSizes(
+  db: Queryable,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<Map<string, number>> {
+  const { rows } = await db.query<ListedEvent>({
+    name: "find-content-sizes",
+    text: `SELECT e.id, ${CONTENT_BYTES} AS bytes
+      FROM unnest($1::date[], $2::text[]) AS w(day, id) JOIN events e ON e.day = w.day AND e.id = w.id
+      WHERE e.tenant_id = $3`,
+    values: [ids.map(idDay), ids, tenantId],
+  });
+  return new Map(rows.map(({ id, bytes }) => [id, bytes]));
+}
+
 /** Newest first, after the event `before` if one is named. */
 export async function listEvents(
   db: Queryable,
   tenantId: string,
   { filter, before, limit }: { filter: EventFilter; before: string | undefined; limit: number },
-): Promise<StoredEvent[]> {
+): Promise<ListedEvent[]> {
   return await readOnward(before, limit, async (onward, most) => {
-    const { rows } = await db.query<EventRow>({
+    const { rows } = await db.query<ListedEvent>({
       // Without a name: a plan for any values cannot leave out the conditions and partitions that these do not need.
-      text: `SELECT ${EVENT_COLUMNS} FROM events
+      text: `SELECT e.id, ${CONTENT_BYTES} AS bytes FROM events e
         WHERE tenant_id = $1 AND ($2::date IS NULL OR ($3::text IS NULL AND day < $2) OR (day = $2 AND id < $3))
           AND ($4::text IS NULL OR type = $4)
           AND ($5::timestamptz IS NULL OR (day >= ($5::timestamptz AT TIME ZONE 'UTC')::date AND created_at >= $5))
@@ -395,7 +421,7 @@ export async function listEvents(
         filter.sourceId ?? null,
       ],
     });
-    return rows.map(toEvent);
+    return rows;
   });
 }
 

@@ -8,6 +8,34 @@ export interface RowPage {
   readonly before: string | null;
 }
 
+/** A list of rows that carry tenants' data holds so many bytes of it, and one row however large. */
+const PAGE_BYTES = 1_048_576;
+
+/** Rows of a page, and whether others follow. */
+export interface BoundedRows<Row> {
+  readonly rows: readonly Row[];
+  readonly more: boolean;
+}
+
+/**
+ * The rows of a page: at most `limit`, and no more than {@link PAGE_BYTES} of data, but one at least.
+ *
+ * @param rows one more than `limit` where others follow
+ */
+export function withinPage<Row>(
+  rows: readonly Row[],
+  limit: number,
+  bytesOf: (row: Row) => number,
+): BoundedRows<Row> {
+  let bytes = 0;
+  const cut = rows.findIndex((row, index) => {
+    bytes += bytesOf(row);
+    return index > 0 && bytes > PAGE_BYTES;
+  });
+  const most = Math.min(limit, cut === -1 ? rows.length : cut);
+  return { rows: rows.slice(0, most), more: rows.length > most };
+}
+
 /** Where a list by day and id goes on: behind an id of that day, or without one behind the whole day. */
 export interface Onward {
   /** YYYY-MM-DD, UTC. */

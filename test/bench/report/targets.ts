@@ -67,6 +67,17 @@ function found(...names: readonly string[]): Limit["read"] {
 
 const LIMITS: readonly Limit[] = [
   {
+    target: "hostile address, growth of the api's RSS, MiB",
+    atMost: 64,
+    read: found("hostile", "rss_growth_mib"),
+  },
+  { target: "hostile address, /healthz at worst, ms", atMost: 250, read: found("hostile", "healthz_max_ms") },
+  {
+    target: "hostile address, publish p99 of another tenant, times quiet",
+    atMost: 3,
+    read: found("hostile", "publish_p99_ratio"),
+  },
+  {
     target: "saturation of 10 endpoints, deliveries/s",
     atLeast: 2_200,
     read: fastest("saturation-10-", rate),

@@ -7,6 +7,7 @@ import { egress } from "./egress.ts";
 import { failingReceiver } from "./failing-receiver.ts";
 import { fanOut } from "./fan-out.ts";
 import { features } from "./features.ts";
+import { hostile } from "./hostile.ts";
 import { memory } from "./memory.ts";
 import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
@@ -34,5 +35,6 @@ export const SCENARIOS: readonly Scenario[] = [
   deadLetters,
   portal,
   noisyNeighbour,
+  hostile,
   failingReceiver,
 ];

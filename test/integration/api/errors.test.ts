@@ -131,7 +131,6 @@ describe("404 and 405", () => {
   const nothing = { status: 404, code: "NOT_FOUND", slug: "not-found", title: "Not found" };
 
   test.each([
-    "/",
     "/v1",
     "/v2/credentials",
     "/v1/credentials/",
@@ -160,10 +159,10 @@ describe("404 and 405", () => {
   });
 
   test.each([
-    ["POST", "/.well-known/jwks.json", "GET"],
-    ["DELETE", "/v1/credentials", "GET, POST"],
-    ["PUT", "/v1/credentials/crd_000000000000000000000000", "GET, PATCH"],
-    ["OPTIONS", "/healthz", "GET"],
+    ["POST", "/.well-known/jwks.json", "GET, HEAD"],
+    ["DELETE", "/v1/credentials", "GET, HEAD, POST"],
+    ["PUT", "/v1/credentials/crd_000000000000000000000000", "GET, HEAD, PATCH"],
+    ["OPTIONS", "/healthz", "GET, HEAD"],
   ])("%s %s: the header Allow says %s", async (method, instance, allow) => {
     const answer = await api.request(instance, { method, headers: bearer(token) });
     expectProblem(answer, {

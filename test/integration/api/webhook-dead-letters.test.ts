@@ -225,3 +225,48 @@ describe("after a week", () => {
     expectRefusal(await tenant.post(`${DLQ}/${id}/replay`), 410, "DLQ_ENTRY_EXPIRED");
   });
 });
+
+describe("a list whose rows carry large events", () => {
+  const EVENTS = 12;
+  let large: Tenant;
+  beforeAll(async () => {
+    large = await createTenant(api);
+    await createEndpoint(api, large, { state: "DISABLED" });
+    for (let count = 0; count < EVENTS; count += 1) {
+      // oxlint-disable-next-line no-await-in-loop
+      await publish(large, { data: { text: "x".repeat(200_000) } });
+    }
+  });
+
+  test.each([DLQ, "/v1/events"])(
+    "%s ends a page at a megabyte, and goes on with its cursor",
+    async (path) => {
+      const seen = new Set<string>();
+      let cursor = "";
+      let pages = 0;
+      do {
+        // oxlint-disable-next-line no-await-in-loop
+        const { text, body } = await large.get(`${path}?limit=100${cursor}`);
+        expect(Buffer.byteLength(text)).toBeLessThan(1_100_000);
+        const page = body as { data: { id: string }[]; next_cursor: string | null };
+        expect(page.data.length).toBeGreaterThan(0);
+        page.data.forEach(({ id }) => seen.add(id));
+        pages += 1;
+        cursor = page.next_cursor === null ? "" : `&cursor=${page.next_cursor}`;
+      } while (cursor !== "");
+      expect([seen.size, pages]).toEqual([EVENTS, 3]);
+    },
+  );
+
+  test("is packed for a client that takes gzip, and plain for others", async () => {
+    const encodingOf = async (accepted: string): Promise<string | null> => {
+      const headers = { authorization: `Bearer ${large.token}`, "accept-encoding": accepted };
+      const answer = await fetch(`${api.publicUrl}${DLQ}`, { headers });
+      expect(await answer.json()).toMatchObject({ next_cursor: expect.any(String) as string });
+      return answer.headers.get("content-encoding");
+    };
+    expect(await encodingOf("gzip")).toBe("gzip");
+    expect(await encodingOf("identity")).toBeNull();
+    expect(await encodingOf("gzip;q=0")).toBeNull();
+  });
+});

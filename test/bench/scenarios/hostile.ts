@@ -1,0 +1,119 @@
+/** One address without a credential, against the documents and refusals that cost an api most. */
+import { setTimeout as delay } from "node:timers/promises";
+import { readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { accessToken } from "../environment/provision.ts";
+import { round } from "../report/measurement.ts";
+import type { Bench, Scenario } from "./bench.ts";
+
+const CONNECTIONS = 200;
+const PIPELINED = 256;
+const SECONDS = 15;
+const PUBLISH_EVERY_MS = 20;
+const DEAREST = [
+  "/docs/scalar.js",
+  "/openapi.json",
+  "/errors/not-found",
+  "/docs",
+  "/.well-known/jwks.json",
+  "/.well-known/oauth-authorization-server",
+  "/readyz",
+  "/portal",
+  "/v1/webhooks/dlq?limit=100",
+  "/nowhere",
+] as const;
+
+function rssMiB(pid: number): number {
+  const kib = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  return Number(kib) / 1_024;
+}
+
+/** Keeps a connection full of requests; the answers of every other one are read. */
+function attack(url: URL, index: number): Socket {
+  const socket = connect(Number(url.port), url.hostname);
+  const path = DEAREST[index % DEAREST.length] as string;
+  const requests = `GET ${path} HTTP/1.1\r\nHost: ${url.host}\r\n\r\n`.repeat(PIPELINED);
+  socket.on("error", () => undefined);
+  const fill = (): void => {
+    // As much as the other end takes, and one batch more.
+    while (!socket.destroyed && socket.write(requests));
+  };
+  socket.on("connect", fill).on("drain", fill);
+  return index % 2 === 0 ? socket.resume() : socket.pause();
+}
+
+async function timed(call: () => Promise<Response>): Promise<number> {
+  const began = performance.now();
+  const answer = await call();
+  await answer.arrayBuffer();
+  if (!answer.ok) {
+    throw new Error(`${answer.url} answered ${answer.status}`);
+  }
+  return performance.now() - began;
+}
+
+/** Calls at an even pace, whatever the answers take; milliseconds of each. */
+async function paced(seconds: number, everyMs: number, call: () => Promise<Response>): Promise<number[]> {
+  const times: Promise<number>[] = [];
+  const end = performance.now() + seconds * 1_000;
+  while (performance.now() < end) {
+    times.push(timed(call));
+    await delay(everyMs);
+  }
+  return (await Promise.all(times)).toSorted((left, right) => left - right);
+}
+
+const p99 = (times: readonly number[]): number => times[Math.floor(times.length * 0.99)] ?? Number.NaN;
+
+async function runScenario(bench: Bench): Promise<void> {
+  // The rate per address stays what it is by default: it is part of what is measured.
+  const world = await bench.world({ SIGNET_PUBLIC_RATE_PER_ADDRESS: "50" }, "hostile");
+  const { tenants, types } = await world.group({
+    name: "victim",
+    tenants: 1,
+    endpointsPerTenant: 1,
+    fanOut: "one",
+  });
+  const { signet } = world;
+  const token = await accessToken(signet, tenants[0] as (typeof tenants)[number]);
+  const url = new URL(signet.apiUrl);
+  const publish = async (): Promise<Response> =>
+    await fetch(`${signet.apiUrl}/v1/events`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ type: types[0], data: { n: 1 } }),
+    });
+  const health = async (): Promise<Response> => await fetch(`${signet.apiUrl}/healthz`);
+  const seconds = bench.seconds(SECONDS);
+  await paced(seconds / 3, PUBLISH_EVERY_MS, publish);
+  const quiet = await paced(seconds, PUBLISH_EVERY_MS, publish);
+
+  const before = rssMiB(signet.pids.signet_api);
+  let peak = before;
+  const sampler = setInterval(() => (peak = Math.max(peak, rssMiB(signet.pids.signet_api))), 50);
+  const sockets = Array.from({ length: CONNECTIONS }, (_, index) => attack(url, index));
+  const [published, healthz] = await Promise.all([
+    paced(seconds, PUBLISH_EVERY_MS, publish),
+    paced(seconds, 100, health),
+  ]);
+  clearInterval(sampler);
+  sockets.forEach((socket) => socket.destroy());
+  bench.findings["hostile"] = {
+    connections: CONNECTIONS,
+    rss_before_mib: round(before, 1),
+    rss_growth_mib: round(peak - before, 1),
+    healthz_p99_ms: round(p99(healthz), 1),
+    healthz_max_ms: round(healthz.at(-1) ?? Number.NaN, 1),
+    publish_quiet_p99_ms: round(p99(quiet), 1),
+    publish_p99_ms: round(p99(published), 1),
+    publish_p99_ratio: round(p99(published) / p99(quiet), 2),
+  };
+  bench.log(`hostile: ${JSON.stringify(bench.findings["hostile"])}`);
+}
+
+export const hostile: Scenario = {
+  name: "hostile",
+  about:
+    "one address, 200 connections of pipelined requests without a credential; another tenant publishes 50/s",
+  run: runScenario,
+};

@@ -1,0 +1,133 @@
+/** What everybody may read: made once, sent by reference, and asked for at a rate. HEAD is wherever GET is. */
+import { gunzipSync } from "node:zlib";
+import { beforeAll, describe, expect, test } from "vitest";
+import { exchange, useTestApi } from "../../support/api.ts";
+import { bearer } from "../../support/factories.ts";
+import { adminRoutes, apiRoutes } from "../../support/openapi.ts";
+import { createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+
+const api = useTestApi();
+const limited = useTestApi({ environment: { SIGNET_PUBLIC_RATE_PER_ADDRESS: "5" } });
+const SCOPES = [...WEBHOOK_SCOPES, "credentials:read", "compliance:read", "portal:sign_in"];
+let tenant: Tenant;
+beforeAll(async () => {
+  tenant = await createTenant(api, SCOPES);
+});
+
+const HTML = { accept: "text/html" };
+const SHARED = { "access-control-allow-origin": "*" };
+const DOCUMENTS: readonly [
+  path: string,
+  headers: Record<string, string>,
+  answered: Record<string, string>,
+][] = [
+  ["/openapi.json", {}, SHARED],
+  ["/.well-known/jwks.json", {}, SHARED],
+  ["/.well-known/oauth-authorization-server", {}, SHARED],
+  ["/errors/not-found", {}, SHARED],
+  ["/errors/not-found", HTML, {}],
+  ["/docs", {}, {}],
+  ["/docs/start.js", {}, {}],
+  ["/docs/scalar.js", {}, {}],
+];
+
+describe.each(DOCUMENTS)("%s %j", (path, headers, answered) => {
+  const get = async (more: Record<string, string> = {}, method = "GET") =>
+    await fetch(api.publicUrl + path, {
+      method,
+      headers: { "accept-encoding": "identity", ...headers, ...more },
+    });
+
+  test("is answered 304 to whoever has it", async () => {
+    const first = await get();
+    const etag = first.headers.get("etag") ?? "";
+    expect(Object.fromEntries(first.headers)).toMatchObject(answered);
+    expect((await first.arrayBuffer()).byteLength).toBe(Number(first.headers.get("content-length")));
+    for (const tag of [etag, `"other", ${etag}`, etag.replace("W/", ""), "*"]) {
+      const again = await get({ "if-none-match": tag });
+      expect([again.status, await again.text()]).toEqual([304, ""]);
+      expect(again.headers.get("etag")).toBe(etag);
+    }
+    expect((await get({ "if-none-match": '"other"' })).status).toBe(200);
+  });
+
+  test("is the same document packed, and HEAD has its length", async () => {
+    const [plain, head] = [await get(), await get({}, "HEAD")];
+    const text = await plain.text();
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+    expect(head.headers.get("content-length")).toBe(String(Buffer.byteLength(text)));
+    const url = new URL(path, api.publicUrl);
+    const lines = [`GET ${path} HTTP/1.1`, `Host: ${url.host}`, "Connection: close", "Accept-Encoding: gzip"];
+    const accept = headers["accept"] === undefined ? [] : [`Accept: ${headers["accept"]}`];
+    const raw = await exchange(api.publicPort, `${[...lines, ...accept].join("\r\n")}\r\n\r\n`);
+    const [top = "", ...rest] = raw.split("\r\n\r\n");
+    const body = Buffer.from(rest.join("\r\n\r\n"), "latin1");
+    const packed = /content-encoding: gzip/i.test(top);
+    expect(packed).toBe(Buffer.byteLength(text) >= 1_024);
+    expect((packed ? gunzipSync(body) : body).toString()).toBe(text);
+    expect(top).toMatch(/vary: .*accept-encoding/i);
+  });
+
+  test("is refused an address that asks too often, which may still ask whether the process is ready", async () => {
+    const statuses = await Promise.all(
+      Array.from({ length: 30 }, async () => (await fetch(limited.publicUrl + path, { headers })).status),
+    );
+    expect(statuses).toContain(429);
+    const probes = await Promise.all(
+      Array.from({ length: 30 }, async () => (await limited.request("/healthz")).status),
+    );
+    expect(new Set(probes)).toEqual(new Set([200]));
+  });
+});
+
+test("the service's address leads to the documentation", async () => {
+  const answer = await fetch(`${api.publicUrl}/`, { redirect: "manual" });
+  expect([answer.status, answer.headers.get("location")]).toEqual([302, "/docs"]);
+});
+
+const FILLED = "0".repeat(24);
+const filled = (path: string): string => path.replaceAll(/\{[^}]+\}/g, FILLED);
+
+test("HEAD is answered as GET is, without a body, at every address of both APIs", async () => {
+  const addresses = [
+    ...(await apiRoutes(api)).map((route) => ({ ...route, base: api.publicUrl, token: tenant.token })),
+    ...(await adminRoutes(api)).map((route) => ({
+      ...route,
+      base: `${api.adminUrl}/admin/v1`,
+      token: api.operatorToken,
+    })),
+    ...["/healthz", "/readyz"].map((path) => ({ method: "GET", path, base: api.publicUrl, token: "" })),
+  ].filter(({ method, path }) => method === "GET" && !path.endsWith("/stream"));
+  expect(addresses.length).toBeGreaterThan(40);
+  for (const { base, path, token } of addresses) {
+    const headers = token === "" ? {} : bearer(token);
+    // oxlint-disable-next-line no-await-in-loop
+    const [get, head] = [
+      await fetch(base + filled(path), { headers }),
+      await fetch(base + filled(path), { method: "HEAD", headers }),
+    ];
+    // oxlint-disable-next-line no-await-in-loop
+    await get.arrayBuffer();
+    // oxlint-disable-next-line no-await-in-loop
+    expect([path, head.status, await head.text()]).toEqual([path, get.status, ""]);
+    expect(head.headers.get("content-type")).toBe(get.headers.get("content-type"));
+  }
+});
+
+test("HEAD of a stream and of an export ends at once", async () => {
+  for (const path of ["/v1/webhooks/deliveries/stream", "/v1/webhooks/dlq/export"]) {
+    // oxlint-disable-next-line no-await-in-loop
+    const answer = await fetch(api.publicUrl + path, { method: "HEAD", headers: bearer(tenant.token) });
+    // oxlint-disable-next-line no-await-in-loop
+    expect([path, answer.status, await answer.text()]).toEqual([path, 200, ""]);
+  }
+});
+
+test.each(["/healthz", "/readyz"])("a probe of %s in HTTP/1.0 needs no Host", async (path) => {
+  expect(await exchange(api.publicPort, `GET ${path} HTTP/1.0\r\n\r\n`)).toMatch(/^HTTP\/1\.[01] (200|503) /);
+  expect(await exchange(api.adminPort, `HEAD ${path} HTTP/1.0\r\n\r\n`)).toMatch(/^HTTP\/1\.[01] (200|503) /);
+  expect(await exchange(api.publicPort, `GET ${path} HTTP/1.1\r\nConnection: close\r\n\r\n`)).toMatch(
+    / 400 /,
+  );
+  expect(await exchange(api.publicPort, "GET /docs HTTP/1.0\r\n\r\n")).toMatch(/ 400 /);
+});
