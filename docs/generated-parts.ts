@@ -8,6 +8,7 @@ import { SignetClient } from "../src/client/index.ts";
 import { SETTINGS } from "../src/config.ts";
 import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
 import { describedApi } from "./described-api.ts";
+import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 
 /** Documents that have such parts. */
 export const GENERATED_DOCUMENTS = [
@@ -15,6 +16,7 @@ export const GENERATED_DOCUMENTS = [
   "docs/architecture.md",
   "docs/client.md",
   "docs/observability.md",
+  "docs/reference/limits.md",
 ] as const;
 
 const ROOT = join(import.meta.dirname, "..");
@@ -129,6 +131,15 @@ async function part(name: string): Promise<string> {
   }
   if (name === "settings") {
     return settingsTable(Object.values(SETTINGS));
+  }
+  if (name === "limits") {
+    return fixedLimits();
+  }
+  if (name === "limits by settings") {
+    return settableLimits();
+  }
+  if (name === "limits of requests") {
+    return requestLimits((await describedApi())["paths"] as Parameters<typeof requestLimits>[0]);
   }
   if (name === "client") {
     return clientTable();

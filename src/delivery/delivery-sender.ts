@@ -9,7 +9,7 @@ import type { ReceiverAccess } from "./receiver-access.ts";
 import type { Signer, SigningSecrets } from "./signer.ts";
 
 /** "TCP timeout over 10 seconds" (specification 6): one wall clock from before DNS to complete response headers. */
-const DELIVERY_DEADLINE_MS = 10_000;
+export const DELIVERY_DEADLINE_MS = 10_000;
 
 export interface SentAttempt {
   readonly startedAtMs: number;

@@ -16,7 +16,7 @@ const TOGETHER_MIN_MS = 1_000;
 const TOGETHER_SHARE = 0.02;
 const LATE_SHARE = 0.1;
 /** The longest wait that a receiver is granted: 24 hours. */
-const RETRY_AFTER_MAX_MS = 86_400_000;
+export const RETRY_AFTER_MAX_MS = 86_400_000;
 /** What an attempt takes of the last slot, in gaps before the second attempt: 10 s for its request, then a rest. */
 const LAST_SLOT_GAPS = 2;
 

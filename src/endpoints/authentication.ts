@@ -30,8 +30,9 @@ export interface RequestRules {
   readonly nowMs: number;
 }
 
-const HEADERS_MAX = 16;
-const HEADERS_MAX_BYTES = 8_192;
+/** Headers of an endpoint's own. */
+export const HEADERS_MAX = 16;
+export const HEADERS_MAX_BYTES = 8_192;
 const KEY_BITS_MIN = 2_048;
 const KEY_BITS_MAX = 8_192;
 

@@ -16,7 +16,7 @@ import type { Signer, SigningSecrets } from "../delivery/signer.ts";
 import { newId } from "../domain/ids.ts";
 import { addressKey } from "../rate-limits/address-key.ts";
 
-const PING_DEADLINE_MS = 5_000;
+export const PING_DEADLINE_MS = 5_000;
 const MINUTE_MS = 60_000;
 const CHALLENGE_BYTES = 32;
 /** Addresses of one name that are counted; no more of them are connected to. */

@@ -6,11 +6,12 @@ import type { SignetServer } from "../types.ts";
 
 /** Default of every route, in bytes. */
 export const BODY_LIMIT = 65_536;
-const DEPTH_MAX = 16;
+/** Levels of a body outside the members that a route keeps as they came. */
+export const BODY_DEPTH = 16;
 
 type ReadBody = (bytes: Uint8Array) => unknown;
 
-const readPlain = createStrictJsonParser({ maxDepth: DEPTH_MAX });
+const readPlain = createStrictJsonParser({ maxDepth: BODY_DEPTH });
 
 function hasMembers(body: unknown): boolean {
   return body !== undefined && (typeof body !== "object" || body === null || Object.keys(body).length > 0);
@@ -50,7 +51,7 @@ export function installBodyParsing(server: SignetServer): void {
   server.addHook("onRoute", (route) => {
     const { opaque, rawBody, proxied } = route.config ?? {};
     if (opaque !== undefined) {
-      readers.set(opaque, createStrictJsonParser({ maxDepth: DEPTH_MAX, opaque }));
+      readers.set(opaque, createStrictJsonParser({ maxDepth: BODY_DEPTH, opaque }));
     }
     if (rawBody !== true && proxied !== true) {
       route.preValidation = [bodyCheck(route), ...[route.preValidation ?? []].flat()];

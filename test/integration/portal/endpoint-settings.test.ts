@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { createAuthority } from "../delivery/http-certificates.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { createTenant, sql, type Tenant } from "../../support/tenant.ts";
+import { createEndpoint, createTenant, sql, type Tenant } from "../../support/tenant.ts";
 
 const api = useTestApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write"];
@@ -302,4 +302,16 @@ describe("authentication to the receiver", () => {
     await idOfAdded(HEADER);
     expect(api.log.some((line) => line.includes(CANARY))).toBe(false);
   });
+});
+
+test("an endpoint that answered 410 says so on its page and the home page, and is enabled from there", async () => {
+  const { id } = await createEndpoint(api, tenant);
+  await sql(api, "UPDATE endpoints SET state = 'DISABLED', disabled_reason = 'gone' WHERE id = $1", [id]);
+  expect(await tenant.get(`/v1/webhooks/endpoints/${id}`)).toMatchObject({
+    body: { state: "DISABLED", disabled_reason: "gone" },
+  });
+  expect((await visitor.get(`/portal/endpoints/${id}`)).text).toContain("with 410 Gone");
+  expect((await visitor.get("/portal")).text).toContain("was disabled because it answered 410 Gone");
+  expect(await visitor.post(`/portal/endpoints/${id}/enable`, {})).toMatchObject({ status: 303 });
+  expect(await tenant.get(`/v1/webhooks/endpoints/${id}`)).toMatchObject({ body: { state: "PENDING" } });
 });

@@ -12,6 +12,7 @@ import {
   settingsTable,
   withGeneratedParts,
 } from "../../../docs/generated-parts.ts";
+import { requestLimits } from "../../../docs/limits.ts";
 import { signDelivery } from "../../../src/receiver/sign.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
@@ -37,6 +38,30 @@ describe("the generated parts of documents", () => {
 
   it("docs/cli.md is what the commands say of themselves", async () => {
     expect(await read("docs/cli.md")).toBe(cliReference());
+  });
+
+  it("have a row for each limit that a request's schema states", () => {
+    const schema = {
+      type: "object",
+      properties: {
+        name: { type: "string", maxLength: 5 },
+        list: {
+          anyOf: [{ type: "array", maxItems: 2, items: { type: "integer", maximum: 9 } }, { type: "null" }],
+        },
+      },
+    };
+    const content = { "application/json": { schema } };
+    const parameters = [{ name: "limit", in: "query", schema: { minimum: 1, maximum: 100 } }];
+    expect(
+      requestLimits({ "/a": { post: { parameters, requestBody: { content } } } })
+        .split("\n")
+        .slice(2),
+    ).toEqual([
+      "| `?limit` | 1 or more, 100 or less | `POST /a` |",
+      "| `list[]` | 9 or less | `POST /a` |",
+      "| `list` | 2 items | `POST /a` |",
+      "| `name` | 5 characters | `POST /a` |",
+    ]);
   });
 
   it("change with the settings", () => {

@@ -1,0 +1,131 @@
+/** The tables of docs/reference/limits.md: every limit, from the schemas and constants that enforce it. */
+import { URI_MAX } from "../src/api/uri-length.ts";
+import { BODY_DEPTH, BODY_LIMIT } from "../src/api/plugins/body-parsing.ts";
+import { PAGE_LIMIT } from "../src/api/schemas/common.ts";
+import { METADATA_DEPTH, METADATA_MAX } from "../src/api/schemas/endpoints.ts";
+import { BATCH_MAX, EVENT_DATA_DEPTH, EVENT_MAX } from "../src/api/schemas/events.ts";
+import { DEAD_LETTER_MS, SETTINGS } from "../src/config.ts";
+import { DELIVERY_DEADLINE_MS } from "../src/delivery/delivery-sender.ts";
+import { KEPT_BODY_BYTES } from "../src/delivery/http-response.ts";
+import { ATTEMPT_MAX, RETRY_AFTER_MAX_MS, RETRY_WINDOW_MS } from "../src/domain/retry-schedule.ts";
+import { HEADERS_MAX, HEADERS_MAX_BYTES } from "../src/endpoints/authentication.ts";
+import { PING_DEADLINE_MS } from "../src/endpoints/challenge.ts";
+import { SCHEMA_DEPTH, SCHEMA_MAX } from "../src/event-types/schema-gate.ts";
+import { LIMIT_SETTINGS } from "../src/settings/limit-settings.ts";
+import { TENANT_LIMIT_NAMES, TENANT_LIMITS } from "../src/settings/tenant-limits.ts";
+
+const KIB = 1_024;
+const SECOND_MS = 1_000;
+const HOUR_MS = 3_600_000;
+
+const bytes = (count: number): string =>
+  count % (KIB * KIB) === 0 ? `${count / KIB / KIB} MiB` : `${count / KIB} KiB`;
+const seconds = (ms: number): string => `${ms / SECOND_MS} s`;
+const hours = (ms: number): string => `${ms / HOUR_MS} hours`;
+
+/** Limits that no JSON Schema can state. */
+const FIXED: readonly (readonly [what: string, limit: string])[] = [
+  ["`data` of an event", `${bytes(EVENT_MAX)}, ${EVENT_DATA_DEPTH} levels`],
+  ["body of a batch of events", bytes(BATCH_MAX)],
+  ["body of any other request", `${bytes(BODY_LIMIT)}, ${BODY_DEPTH} levels`],
+  ["path and query of a request", `${URI_MAX} characters`],
+  ["`metadata` of an endpoint", `${bytes(METADATA_MAX)}, ${METADATA_DEPTH} levels`],
+  ["`headers` of an endpoint", `${HEADERS_MAX}, ${bytes(HEADERS_MAX_BYTES)} together`],
+  ["schema of an event type", `${bytes(SCHEMA_MAX)}, ${SCHEMA_DEPTH} levels`],
+  ["page of a list", `${PAGE_LIMIT} by default; the table below has the most`],
+  ["attempts of a delivery", `${ATTEMPT_MAX} within ${hours(RETRY_WINDOW_MS)}`],
+  ["`Retry-After` of a receiver", hours(RETRY_AFTER_MAX_MS)],
+  ["answer to a delivery", `${seconds(DELIVERY_DEADLINE_MS)}; ${bytes(KEPT_BODY_BYTES)} of it are kept`],
+  ["answer to a ping", seconds(PING_DEADLINE_MS)],
+  ["life of a dead letter", hours(DEAD_LETTER_MS)],
+];
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  return [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
+
+export function fixedLimits(): string {
+  return table(["What", "At most"], FIXED);
+}
+
+/** What operators can set, for all tenants or for one. */
+export function settableLimits(): string {
+  const own = new Map(
+    TENANT_LIMIT_NAMES.map((name) => [SETTINGS[TENANT_LIMITS[name].setting].variable, name] as const),
+  );
+  return table(
+    ["Setting", "Default", "For one tenant", "Meaning"],
+    Object.values(LIMIT_SETTINGS).map(({ variable, fallback, doc }) => {
+      const name = own.get(variable);
+      return [
+        `\`${variable}\``,
+        fallback === undefined ? "" : `\`${fallback}\``,
+        name === undefined ? "" : `\`${name}\``,
+        doc,
+      ];
+    }),
+  );
+}
+
+interface Schema {
+  readonly [keyword: string]: unknown;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly anyOf?: readonly Schema[];
+}
+
+const KEYWORDS: readonly (readonly [keyword: string, words: (limit: unknown) => string])[] = [
+  ["maxLength", (limit) => `${String(limit)} characters`],
+  ["maxItems", (limit) => `${String(limit)} items`],
+  ["maxProperties", (limit) => `${String(limit)} members`],
+  ["minimum", (limit) => `${String(limit)} or more`],
+  ["maximum", (limit) => `${String(limit)} or less`],
+];
+
+type Found = (path: string, limit: string) => void;
+
+function collect(schema: Schema, path: string, found: Found): void {
+  const limits = KEYWORDS.flatMap(([keyword, words]) =>
+    schema[keyword] === undefined ? [] : [words(schema[keyword])],
+  );
+  if (limits.length > 0) {
+    found(path, limits.join(", "));
+  }
+  for (const [name, member] of Object.entries(schema.properties ?? {})) {
+    collect(member, path === "" ? name : `${path}.${name}`, found);
+  }
+  if (schema.items !== undefined) {
+    collect(schema.items, `${path}[]`, found);
+  }
+  for (const choice of schema.anyOf ?? []) {
+    collect(choice, path, found);
+  }
+}
+
+interface Operation {
+  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly schema?: Schema }[];
+  readonly requestBody?: { readonly content?: Readonly<Record<string, { readonly schema?: Schema }>> };
+}
+
+/** Every limit of a member or parameter that the schemas of requests state. */
+export function requestLimits(paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>): string {
+  const rows = new Map<string, Set<string>>();
+  for (const [path, operations] of Object.entries(paths)) {
+    for (const [method, { parameters = [], requestBody }] of Object.entries(operations)) {
+      const found: Found = (member, limit) => {
+        const row = `| \`${member}\` | ${limit} |`;
+        rows.set(row, (rows.get(row) ?? new Set()).add(`${method.toUpperCase()} ${path}`));
+      };
+      for (const { name, in: place, schema = {} } of parameters) {
+        collect(schema, place === "query" ? `?${name}` : name, found);
+      }
+      for (const { schema = {} } of Object.values(requestBody?.content ?? {})) {
+        collect(schema, "", found);
+      }
+    }
+  }
+  const lines = [...rows].map(
+    ([row, requests]) => `${row} ${[...requests].map((request) => `\`${request}\``).join(", ")} |`,
+  );
+  return ["| Member | Limit | Requests |", "| --- | --- | --- |", ...lines.toSorted()].join("\n");
+}
