@@ -264,6 +264,7 @@ const SCENARIOS: readonly ChaosCase[] = [
   {
     name: "hanging-neighbour",
     about: "1,000 endpoints of one tenant hang, beside a healthy tenant and one whose first attempts fail",
+    setting: { settings: { SIGNET_ENDPOINTS_PER_TENANT: "1000" } },
     run: hangingNeighbour,
   },
   {

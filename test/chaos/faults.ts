@@ -77,18 +77,21 @@ export function kill(victim: VictimName | "all"): Fault {
   return {
     strike: async (trial) => {
       const victims = chosen(trial.scene, victim);
-      const isDatabaseDead = victim === "postgres" || victim === "all";
-      // Of the others, afterwards: what they had sent and not written by their end.
-      const before = isDatabaseDead ? await trial.inFlight() : undefined;
+      // Of a database that dies alone, before: there is nobody to ask afterwards, and the worker goes on.
+      const before = victim === "postgres" ? await trial.inFlight() : undefined;
       const struckAtMs = monotonicMs();
       await Promise.all(victims.map(async (each) => await each.kill()));
       await delay(ECHO_MS);
-      const inFlight = before ?? (await trial.inFlight());
+      // Of others, afterwards: what they had sent and not written by their end.
+      let inFlight = before ?? (victim === "all" ? undefined : await trial.inFlight());
       await delay(RESTART_AFTER_MS - ECHO_MS);
       const backAtMs = monotonicMs();
       for (const each of victims) {
         await each.restart();
+        // The database comes first: the others have written nothing since.
+        inFlight ??= await trial.inFlight();
       }
+      inFlight ??= 0;
       return { inFlight, struckAtMs, backAtMs, takesWorkMs: monotonicMs() };
     },
   };

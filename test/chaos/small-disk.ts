@@ -39,12 +39,11 @@ export async function mountSmallDisk(
     fill: async () => {
       const file = await open(ballast, "a");
       try {
-        // Ends with ENOSPC.
         for (;;) {
           await file.write(CHUNK);
         }
       } catch {
-        // A last bit that is smaller than the piece stays free: whoever writes more fails.
+        // ENOSPC, after a last piece that was cut to what was left.
       } finally {
         await file.close();
       }
