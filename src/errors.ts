@@ -91,6 +91,11 @@ export function nothingHere(): SignetError {
   return new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
 }
 
+/** The 404 of a thing, for instance `endpoint`, that the caller has none of with this name. */
+export function noSuch(what: string): SignetError {
+  return new SignetError("NOT_FOUND", { detail: `There is no such ${what}.` });
+}
+
 /** A 422 that names every bad field. */
 export function validationFailed(errors: readonly FieldProblem[]): SignetError {
   return new SignetError("VALIDATION_FAILED", {

@@ -1,7 +1,14 @@
 /** Turns whatever was thrown into an error of the catalogue, so that nothing of the framework or the database shows. */
 import type { FastifyError } from "fastify";
 import { isDatabaseAway } from "../database/errors.ts";
-import { type ErrorCode, invalidParameters, nothingHere, SignetError, validationFailed } from "../errors.ts";
+import {
+  type ErrorCode,
+  invalidParameters,
+  noSuch,
+  nothingHere,
+  SignetError,
+  validationFailed,
+} from "../errors.ts";
 import { uriTooLong } from "./uri-length.ts";
 import { fieldProblems } from "./validation.ts";
 
@@ -31,7 +38,9 @@ function schemaError(error: FastifyError): SignetError {
   }
   if (error.validationContext === "params") {
     // An id that cannot exist is answered like one that does not.
-    return nothingHere();
+    const [fault] = (error.validation ?? []) as readonly { readonly parentSchema?: { "x-noun"?: string } }[];
+    const what = fault?.parentSchema?.["x-noun"];
+    return what === undefined ? nothingHere() : noSuch(what);
   }
   const part = error.validationContext === "headers" ? "Header" : "Query parameter";
   return invalidParameters(problems, part);

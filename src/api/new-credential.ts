@@ -8,7 +8,7 @@ import type { PrincipalRow } from "../database/repositories/principals.ts";
 import { validationFailed } from "../errors.ts";
 import { acceptedKeySet, CLIENT_KEYS_MAX } from "../oauth/client-keys.ts";
 import { SanUri, Thumbprints } from "./schemas/certificates.ts";
-import { Closed, OneOf } from "./schemas/common.ts";
+import { Closed, Nullable, OneOf } from "./schemas/common.ts";
 
 /** Members of a JWK are the client's to choose; those that are kept are picked by name (client-keys.ts). */
 const ClientJwks = Closed({
@@ -17,7 +17,7 @@ const ClientJwks = Closed({
 
 /** The body that asks for a credential. */
 export const NewCredential = Closed({
-  san_uri: Type.Optional(SanUri),
+  san_uri: Type.Optional(Nullable(SanUri)),
   certificate_thumbprints: Type.Optional(Thumbprints),
   /** No secret: the certificate, or the keys where there are some, are the client's proof. */
   rotation_mode: Type.Optional(OneOf(["workload"])),

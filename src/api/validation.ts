@@ -33,7 +33,7 @@ function createAjv(options: Options): Ajv {
       validate: (_limited: boolean, data: unknown) =>
         !(data instanceof RawJson) || data.exceededDepth === undefined,
     })
-    .addVocabulary(["x-wanted", "x-shown"]);
+    .addVocabulary(["x-wanted", "x-shown", "x-noun"]);
 }
 
 const firstFault = createAjv({});

@@ -50,7 +50,7 @@ export interface CredentialDetails extends Credential {
 export interface NewCredential {
   /** The caller's own principal unless another one is named or follows from `replaces`. */
   readonly principal_id?: string;
-  readonly san_uri?: string;
+  readonly san_uri?: string | null;
   readonly certificate_thumbprints?: readonly string[];
   /**
    * The credential that ends in favour of the new one, after `overlap_seconds` or 24 hours. Tokens that it has run out

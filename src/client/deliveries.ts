@@ -102,14 +102,17 @@ export class Deliveries {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
   }
 
-  /** Every request that was made for a delivery. */
+  /** Every request that was made for a delivery, oldest first; read in pages of 100. */
   async attempts(id: string, options: CallOptions = {}): Promise<readonly Attempt[]> {
-    const { data } = await this.#transport.call<{ readonly data: readonly Attempt[] }>({
-      method: "GET",
-      path: `${PATH}/${segment(id)}/attempts`,
+    const pages = new List<Attempt>(this.#transport, `${PATH}/${segment(id)}/attempts`, {
+      limit: 100,
       ...options,
     });
-    return data;
+    const all: Attempt[] = [];
+    for await (const attempt of pages) {
+      all.push(attempt);
+    }
+    return all;
   }
 
   /**

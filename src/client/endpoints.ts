@@ -50,7 +50,7 @@ export interface NewEndpoint extends RequestSettings {
   /** Event types, or `["*"]` for all. */
   readonly events: readonly string[];
   /** Comes back with every delivery; at most 4 KiB of JSON. */
-  readonly metadata?: object;
+  readonly metadata?: object | null;
   readonly description?: string | null;
   /** A query document with MongoDB's operators over `type` and `data`, for instance `{"data.amount": {"$gte": 100}}`. */
   readonly filter?: object | null;
@@ -114,6 +114,7 @@ export interface RegisteredEndpoint extends Endpoint {
 }
 
 export interface EndpointFilter extends PageOptions {
+  readonly state?: Endpoint["state"];
   /** Those whose metadata have these members, compared as text. */
   readonly metadata?: Readonly<Record<string, string>>;
 }

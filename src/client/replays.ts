@@ -37,7 +37,7 @@ export interface ReplayItem {
   readonly position: number;
   readonly delivery_id: string | null;
   readonly event_id: string | null;
-  readonly state: "WAITING" | "DONE" | "SKIPPED" | "FAILED";
+  readonly state: "WAITING" | "DONE" | "SKIPPED" | "FAILED" | "CANCELLED";
   /** Why it was skipped or has failed. */
   readonly reason: string | null;
 }

@@ -12,6 +12,7 @@ import {
   type Delivery,
   findDelivery,
   hastenDelivery,
+  type AttemptPage,
   listAttempts,
   listDeliveries,
   replayDeadLetter,
@@ -106,10 +107,10 @@ export class DeliveryService {
   }
 
   /** @throws SignetError NOT_FOUND */
-  async attempts(tenantId: string, id: string): Promise<Attempt[]> {
+  async attempts(tenantId: string, id: string, page: AttemptPage): Promise<Attempt[]> {
     const { eventId } = await this.find(tenantId, id);
     return await this.#read(tenantId, async (db) => {
-      const stored = await listAttempts(db, tenantId, id);
+      const stored = await listAttempts(db, { tenantId, deliveryId: id }, page);
       return await this.#openAnswers(db, { tenantId, deliveryId: id, eventId }, stored);
     });
   }

@@ -56,7 +56,7 @@ function matchShape(raw: string, rules: UrlRules): { readonly host: string; read
       "The URL has spaces, control characters or characters beyond ASCII; write them percent-encoded, an international host name as punycode.",
     );
   }
-  const scheme = rules.allowHttp ? /^https?:\/\// : /^https:\/\//;
+  const scheme = rules.allowHttp ? /^https?:\/\//i : /^https:\/\//i;
   if (!scheme.test(raw)) {
     throw forbiddenUrl(`The URL does not start with https://${rules.allowHttp ? " or http://" : ""}.`);
   }

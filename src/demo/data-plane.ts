@@ -16,7 +16,7 @@ const ROUTES = [
   { method: "POST", path: "/v1/inference/{model}", scope: "inference:read" },
   { method: "GET", path: "/v1/pipelines", scope: "pipeline:read" },
   { method: "POST", path: "/v1/pipelines", scope: "pipeline:write" },
-  { method: "POST", path: "/v1/telemetry", scope: "telemetry:write", region: "eu" },
+  { method: "POST", path: "/v1/telemetry", scope: "telemetry:export", region: "eu" },
 ] as const;
 
 export interface SampleDataPlane {

@@ -11,7 +11,7 @@ import {
   insertUnknownItems,
   listReplayItems,
   type ReplayItem,
-  type ReplayResult,
+  type ItemOutcomes,
 } from "../database/repositories/replay-items.ts";
 import {
   changeReplayJob,
@@ -57,7 +57,7 @@ export interface ReplayRequest {
 export interface ItemPage {
   readonly after: number;
   readonly limit: number;
-  readonly result: readonly ReplayResult[] | null | undefined;
+  readonly outcomes: ItemOutcomes | undefined;
 }
 
 function notFound(): never {

@@ -97,7 +97,7 @@ export interface TestEdgeOptions {
 const ROUTES = [
   { method: "GET", path: "/v1/inference/{model}", scope: "inference:read", upstream: "data" },
   { method: "POST", path: "/v1/pipelines", scope: "pipeline:write", upstream: "data" },
-  { method: ["GET", "POST"], path: "/v1/telemetry/*", scope: "telemetry:write", upstream: "data" },
+  { method: ["GET", "POST"], path: "/v1/telemetry/*", scope: "telemetry:export", upstream: "data" },
   { method: "GET", path: "/v1/regional", scope: "inference:read", upstream: "data", region: "eu" },
 ] as const;
 

@@ -250,7 +250,8 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
         `delivery ${id}`,
         patienceMs,
       ),
-    attempts: async (tenantId, id) => await deliveries.attempts(tenantId, id),
+    attempts: async (tenantId, id) =>
+      await deliveries.attempts(tenantId, id, { after: { cycle: 0, attempt: 0 }, limit: 1_000 }),
     close: async () => {
       await Promise.all([...workers].map(async (worker) => await worker.close()));
       await Promise.all([releaser.drain(), endpoints.drain(), replays.drain()]);

@@ -234,7 +234,7 @@ describe("events that an endpoint has missed, against its disabling", () => {
     const [item] = await made.current.replays.items(tenant, job.id, {
       after: 0,
       limit: 1,
-      result: undefined,
+      outcomes: undefined,
     });
     expect(await made.current.deliveries.find(tenant, item?.deliveryId ?? "")).toMatchObject({
       state: "QUEUED",

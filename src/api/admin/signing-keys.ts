@@ -27,7 +27,7 @@ const SigningKey = Type.Object({
 const KidParams = Closed({
   kid: Formed(
     { pattern: KID, wanted: "a key's id: 43 characters of base64url" },
-    { examples: ["G6s2z2ajjxLpSAWh1lKiDty0dhO9ArvBI3Zt1pB5Svk"] },
+    { examples: ["G6s2z2ajjxLpSAWh1lKiDty0dhO9ArvBI3Zt1pB5Svk"], "x-noun": "signing key" },
   ),
 });
 const ReasonText = TextLine(256);

@@ -79,7 +79,13 @@ const PARAMETER_TEXTS: Readonly<Record<string, string>> = {
 
 const FORMS = ["application/json", "application/x-www-form-urlencoded"] as const;
 
-const VALIDATORS_OWN: ReadonlySet<string> = new Set(["x-opaque", "x-opaque-depth", "x-wanted", "x-shown"]);
+const VALIDATORS_OWN: ReadonlySet<string> = new Set([
+  "x-opaque",
+  "x-opaque-depth",
+  "x-wanted",
+  "x-shown",
+  "x-noun",
+]);
 
 /** A schema without what only the service's own validator knows. */
 function plain<T>(value: T): T {

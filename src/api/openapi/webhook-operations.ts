@@ -248,7 +248,7 @@ const DELIVERY_OPERATIONS: OperationTexts = {
   "GET /v1/webhooks/deliveries/{id}/attempts": {
     id: "listAttempts",
     summary: "List a delivery's attempts",
-    description: "Every request of every cycle, oldest first, with the first 4 KiB of the answer.",
+    description: "The requests of every cycle, oldest first, with the first 4 KiB of the answer.",
   },
   "POST /v1/webhooks/deliveries/{id}/retry": {
     id: "retryDelivery",

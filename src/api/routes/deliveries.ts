@@ -1,15 +1,17 @@
 /** Deliveries and their attempts (wire.md, Deliveries and dead letters). */
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import type { DeliveryFilter } from "../../database/repositories/delivery-filter.ts";
 import type { DeliveryService } from "../../delivery/delivery-service.ts";
 import { querySpan } from "../instants.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, IdParams, Page } from "../schemas/common.ts";
+import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
 import { Attempt, Delivery, DeliveryQuery, presentAttempt, presentDelivery } from "../schemas/deliveries.ts";
 import type { SignetServer } from "../types.ts";
 
 const TAGS = ["deliveries"];
 const Query = Closed(DeliveryQuery);
+/** Of an attempt, as cursors hold it: its cycle and its number. */
+const ATTEMPT_PLACE = /^[1-9]\d{0,8}\.[1-9]\d{0,8}$/;
 
 /** The filters of a list's query, as the repository takes them. */
 export function deliveryFilter(query: Static<typeof Query>): DeliveryFilter {
@@ -65,12 +67,21 @@ function registerReads(server: SignetServer, deliveries: DeliveryService): void 
       schema: {
         tags: TAGS,
         params: IdParams("delivery"),
-        response: { 200: Type.Object({ data: Type.Array(Attempt) }) },
+        querystring: Closed(PageQuery),
+        response: { 200: Page(Attempt) },
       },
     },
-    async ({ identity, params }) => ({
-      data: (await deliveries.attempts(identity.tenantId, params.id)).map(presentAttempt),
-    }),
+    async (request) => {
+      const { identity, params } = request;
+      const page = readPage(request, (key) => ATTEMPT_PLACE.test(key));
+      const [cycle = 0, attempt = 0] = (page.before ?? "").split(".").map(Number);
+      const rows = await deliveries.attempts(identity.tenantId, params.id, {
+        after: { cycle, attempt },
+        limit: page.limit + 1,
+      });
+      const { data, next_cursor: next } = toPage(rows, page, (row) => `${row.cycle}.${row.attempt}`);
+      return { data: data.map(presentAttempt), next_cursor: next };
+    },
   );
 }
 

@@ -6,10 +6,19 @@ import { compileFilter, FILTER_MAX } from "../../delivery/event-filter.ts";
 import type { EndpointService } from "../../endpoints/endpoint-service.ts";
 import type { SettingsInput } from "../../endpoints/settings.ts";
 import { SignetError, validationFailed } from "../../errors.ts";
+import { ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { callerOf } from "../caller.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { JSON_TYPE, rawPage } from "../raw-json.ts";
-import { Closed, IdempotencyHeaders, IdParams, MetadataQuery, Page, PageQuery } from "../schemas/common.ts";
+import {
+  Closed,
+  IdempotencyHeaders,
+  IdParams,
+  MetadataQuery,
+  OneOf,
+  Page,
+  PageQuery,
+} from "../schemas/common.ts";
 import {
   Endpoint,
   EndpointPatch,
@@ -37,11 +46,15 @@ function withoutSecrets(authentication: Static<typeof NewEndpoint>["authenticati
 }
 
 /** The same request, however it is spaced. */
+function metadataOf(metadata: RawJson | undefined): string | null {
+  return metadata === undefined || metadata.kind === "null" ? null : metadata.text;
+}
+
 function bodyHash(body: Static<typeof NewEndpoint>): Buffer {
   const canonical: unknown[] = [
     body.url,
     body.events,
-    body.metadata?.text ?? null,
+    metadataOf(body.metadata),
     body.description ?? null,
     // Absent where it always was, so that keys of before there were filters stand for the same request.
     ...(body.filter === undefined ? [] : [body.filter]),
@@ -57,7 +70,7 @@ function bodyHash(body: Static<typeof NewEndpoint>): Buffer {
 
 /** Null where there is none, or it is to be taken away. */
 function metadataText(metadata: RawJson | undefined): string | null {
-  const text = metadata === undefined || metadata.kind === "null" ? null : metadata.text;
+  const text = metadataOf(metadata);
   if (text !== null && Buffer.byteLength(text) > METADATA_MAX) {
     throw new SignetError("LIMIT_EXCEEDED", { detail: `metadata has at most ${METADATA_MAX} bytes.` });
   }
@@ -163,13 +176,14 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
       config: { scopes: ["webhooks:read"] },
       schema: {
         tags: TAGS,
-        querystring: Closed({ ...MetadataQuery, ...PageQuery }),
+        querystring: Closed({ state: Type.Optional(OneOf(ENDPOINT_STATES)), ...MetadataQuery, ...PageQuery }),
         response: { 200: Page(Endpoint) },
       },
     },
     async (request, reply) => {
       const page = readPage(request);
       const rows = await endpoints.list(request.identity.tenantId, {
+        state: request.query.state,
         metadata: request.query.metadata,
         before: page.before ?? undefined,
         limit: page.limit + 1,

@@ -30,7 +30,9 @@ function changeOf(body: Static<typeof EventTypePatch>): EventTypeChange {
   const { replaced_by: replacedBy } = body;
   return {
     ...(description === undefined ? {} : { description }),
-    ...(schema === undefined ? {} : { schema: schema.text }),
+    // As it is shown: no schema is the same as no version of it.
+    ...(schema?.kind === "null" ? { schemaVersion: null } : {}),
+    ...(schema === undefined || schema.kind === "null" ? {} : { schema: schema.text }),
     ...(schemaVersion === undefined ? {} : { schemaVersion }),
     ...(examples === undefined ? {} : { examples: examples.map(({ text }) => text) }),
     ...(deprecated === undefined ? {} : { deprecated }),

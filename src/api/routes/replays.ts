@@ -20,7 +20,7 @@ import {
   ReplayCount,
   ReplayItem,
   ReplayJob,
-  resultsOf,
+  outcomesOf,
 } from "../schemas/replays.ts";
 import type { SignetServer } from "../types.ts";
 import { deliveryFilter } from "./deliveries.ts";
@@ -174,7 +174,7 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
       const rows = await replays.items(request.identity.tenantId, request.params.id, {
         after: Number(page.before ?? 0),
         limit: page.limit + 1,
-        result: resultsOf(request.query.state),
+        outcomes: outcomesOf(request.query.state),
       });
       return toPage(rows.map(presentItem), page, ({ position }) => String(position));
     },

@@ -28,7 +28,7 @@ export function Formed({ pattern, wanted, shown }: Form, options: Type.TStringOp
 export function Id(noun: IdNoun, description = `Id of a ${noun}`): Type.TString {
   const article = /^[aeo]/.test(noun) ? "an" : "a";
   const wanted = `the id of ${article} ${noun} (${ID_PREFIXES[noun]}_ and 24 characters)`;
-  return Formed({ pattern: idPattern(noun), wanted, shown: true }, { description });
+  return Formed({ pattern: idPattern(noun), wanted, shown: true }, { description, "x-noun": noun });
 }
 
 /** Path parameters `{id}` of one noun. */

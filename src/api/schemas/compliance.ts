@@ -23,7 +23,7 @@ const Size = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
 export const EntryParams = Closed({
   idx: Formed(
     { pattern: INDEX_PATTERN, wanted: "a place in the log: a whole number from 0" },
-    { description: "Place in the log", examples: ["42"] },
+    { description: "Place in the log", examples: ["42"], "x-noun": "entry" },
   ),
 });
 

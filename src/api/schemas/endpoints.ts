@@ -165,7 +165,7 @@ const RateLimit = Nullable(
 export const NewEndpoint = Closed({
   url: TargetUrl,
   events: EventFilter,
-  metadata: Type.Optional(OpaqueObject),
+  metadata: Type.Optional(OpaqueObjectOrNull),
   description: Type.Optional(Description),
   filter: Type.Optional(PayloadFilter),
   headers: Type.Optional(Nullable(Headers)),

@@ -1,14 +1,14 @@
 import { Type } from "typebox";
 import type { EventTypeRow, SchemaRow } from "../../database/repositories/event-types.ts";
 import { withRawMember } from "../raw-json.ts";
-import { Closed, Nullable, OpaqueObject, Timestamp } from "./common.ts";
+import { Closed, Nullable, OpaqueObject, OpaqueObjectOrNull, Timestamp } from "./common.ts";
 import { Description, EventType } from "./endpoints.ts";
 
 const EXAMPLES_MAX = 10;
 
 const Content = {
   description: Type.Optional(Description),
-  schema: Type.Optional(OpaqueObject),
+  schema: Type.Optional(OpaqueObjectOrNull),
   examples: Type.Optional(Type.Array(OpaqueObject, { maxItems: EXAMPLES_MAX })),
   replaced_by: Type.Optional(Nullable(EventType)),
   deprecated: Type.Optional(Type.Boolean()),
@@ -23,7 +23,7 @@ export const EventTypePatch = Closed({
   archived: Type.Optional(Type.Boolean()),
 });
 
-export const EventTypeParams = Closed({ name: EventType });
+export const EventTypeParams = Closed({ name: { ...EventType, "x-noun": "event type" } });
 
 const AnyObject = Type.Unsafe<unknown>({ type: "object", additionalProperties: true });
 

@@ -25,7 +25,7 @@ export const Operator = Type.Object({
 export const NewOperator = Closed({
   name: Name,
   role: OneOf(OPERATOR_ROLES),
-  san_uri: Type.Optional(SanUri),
+  san_uri: Type.Optional(Nullable(SanUri)),
   certificate_thumbprints: Type.Optional(Thumbprints),
 });
 

@@ -5,6 +5,7 @@ import {
   type ReplayJob as ReplayJobRow,
 } from "../../database/repositories/replay-jobs.ts";
 import {
+  type ItemOutcomes,
   REPLAY_RESULTS,
   type ReplayItem as ReplayItemRow,
   type ReplayResult,
@@ -73,7 +74,7 @@ export function presentReplay(row: ReplayJobRow): Static<typeof ReplayJob> {
   };
 }
 
-const ITEM_STATES = ["WAITING", "DONE", "SKIPPED", "FAILED"] as const;
+const ITEM_STATES = ["WAITING", "DONE", "SKIPPED", "FAILED", "CANCELLED"] as const;
 type ItemState = (typeof ITEM_STATES)[number];
 
 const STATE_OF: Readonly<Record<ReplayResult, ItemState>> = {
@@ -88,10 +89,10 @@ const STATE_OF: Readonly<Record<ReplayResult, ItemState>> = {
 
 export const ItemStateQuery = { state: Type.Optional(OneOf(ITEM_STATES)) };
 
-/** The results that a state stands for; null: none yet. */
-export function resultsOf(state: ItemState | undefined): readonly ReplayResult[] | null | undefined {
-  if (state === undefined || state === "WAITING") {
-    return state === undefined ? undefined : null;
+/** What items of a state have come to. */
+export function outcomesOf(state: ItemState | undefined): ItemOutcomes | undefined {
+  if (state === undefined || state === "WAITING" || state === "CANCELLED") {
+    return state;
   }
   return REPLAY_RESULTS.filter((result) => STATE_OF[result] === state);
 }
@@ -110,12 +111,13 @@ export function presentItem({
   deliveryId,
   eventId,
   result,
+  cancelled,
 }: ReplayItemRow): Static<typeof ReplayItem> {
   return {
     position,
     delivery_id: deliveryId,
     event_id: eventId,
-    state: result === null ? "WAITING" : STATE_OF[result],
+    state: result === null ? (cancelled ? "CANCELLED" : "WAITING") : STATE_OF[result],
     reason: result === null || result === "replayed" ? null : result,
   };
 }

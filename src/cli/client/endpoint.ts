@@ -1,6 +1,6 @@
 /** `signet endpoint create | list | show | update | enable | disable | verify | test | delete | secret`. */
-import { Command } from "commander";
-import type { EndpointChange, NewAuthentication, NewEndpoint } from "../../client/endpoints.ts";
+import { Command, Option } from "commander";
+import type { Endpoint as EndpointShown, EndpointChange, NewAuthentication } from "../../client/endpoints.ts";
 import type { CliContext } from "../context.ts";
 import { printResource } from "../output.ts";
 import {
@@ -97,11 +97,7 @@ function addCreation(endpoint: Command, context: CliContext): void {
   );
   asTenant<SettingOptions>(create, context, async ({ signet, target, options }) => {
     const settings = { events: ["*"], ...(await settingsOf(options)) };
-    printResource(
-      context,
-      await signet.endpoints.create({ url: target, ...settings } as NewEndpoint),
-      options,
-    );
+    printResource(context, await signet.endpoints.create({ url: target, ...settings }), options);
   });
   withExamples(
     create,
@@ -126,13 +122,16 @@ function addCreation(endpoint: Command, context: CliContext): void {
 }
 
 function addReads(endpoint: Command, context: CliContext): void {
-  const list = withPages(endpoint.command("list").description("list endpoints, newest first")).option(
-    "--metadata <key=value...>",
-    "whose metadata have this member, as text",
-  );
-  type Options = PageChoice & { readonly metadata?: readonly string[] };
+  const list = withPages(endpoint.command("list").description("list endpoints, newest first"))
+    .addOption(new Option("--state <state>", "in this state").choices(["PENDING", "ACTIVE", "DISABLED"]))
+    .option("--metadata <key=value...>", "whose metadata have this member, as text");
+  type Options = PageChoice & {
+    readonly state?: EndpointShown["state"];
+    readonly metadata?: readonly string[];
+  };
   asTenant<Options>(list, context, async ({ signet, options }) => {
-    const filter = { ...pageOf(options), ...given({ metadata: membersOf("--metadata", options.metadata) }) };
+    const { state, metadata } = options;
+    const filter = { ...pageOf(options), ...given({ state, metadata: membersOf("--metadata", metadata) }) };
     const columns = ["id", "state", "url", "events", "disabled_reason", "created_at"];
     await printList(context, signet.endpoints.list(filter), columns, options);
   });

@@ -175,7 +175,13 @@ function addReads(replay: Command, context: CliContext): void {
       .command("items <id>")
       .description("list what has become of each, in order")
       .addOption(
-        new Option("--state <state>", "in this state").choices(["WAITING", "DONE", "SKIPPED", "FAILED"]),
+        new Option("--state <state>", "in this state").choices([
+          "WAITING",
+          "DONE",
+          "SKIPPED",
+          "FAILED",
+          "CANCELLED",
+        ]),
       ),
   );
   asTenant<PageChoice & Pick<Partial<ReplayItem>, "state">>(

@@ -138,11 +138,17 @@ export interface StoredAttempt {
   readonly response: Buffer | null;
 }
 
-/** Every attempt of a delivery, in the order they were made. */
+/** Which attempts of a delivery: those after an attempt of a cycle, `limit` at most. */
+export interface AttemptPage {
+  readonly after: { readonly cycle: number; readonly attempt: number };
+  readonly limit: number;
+}
+
+/** Attempts of a delivery, in the order they were made. */
 export async function listAttempts(
   db: Queryable,
-  tenantId: string,
-  deliveryId: string,
+  { tenantId, deliveryId }: { readonly tenantId: string; readonly deliveryId: string },
+  { after, limit }: AttemptPage,
 ): Promise<StoredAttempt[]> {
   const { rows } = await db.query<{
     id: string;
@@ -157,8 +163,9 @@ export async function listAttempts(
   }>({
     name: "list-attempts",
     text: `SELECT id, cycle, attempt, started_at, duration_ms, status, error, response_body, response FROM attempts
-      WHERE day = $1 AND delivery_id = $2 AND tenant_id = $3 ORDER BY cycle, attempt`,
-    values: [idDay(deliveryId), deliveryId, tenantId],
+      WHERE day = $1 AND delivery_id = $2 AND tenant_id = $3 AND (cycle, attempt) > ($4, $5)
+      ORDER BY cycle, attempt LIMIT $6`,
+    values: [idDay(deliveryId), deliveryId, tenantId, after.cycle, after.attempt, limit],
   });
   return rows.map((row) => ({
     id: row.id,

@@ -221,6 +221,7 @@ export async function lockEndpoint(
 }
 
 export interface EndpointPage {
+  readonly state?: EndpointState | undefined;
   /** Members that their metadata have, as text. */
   readonly metadata: Readonly<Record<string, string>> | undefined;
   readonly before: string | undefined;
@@ -231,14 +232,20 @@ export interface EndpointPage {
 export async function listEndpoints(
   db: Queryable,
   tenantId: string,
-  { metadata, before, limit }: EndpointPage,
+  { state, metadata, before, limit }: EndpointPage,
 ): Promise<Endpoint[]> {
   const { rows } = await db.query<EndpointRow>({
     name: "list-endpoints",
     text: `SELECT ${ENDPOINT_COLUMNS} FROM endpoints
       WHERE tenant_id = $1 AND state <> 'DELETED' AND ($2::text IS NULL OR id < $2)
-        AND ($4::jsonb IS NULL OR metadata_matches(metadata, $4)) ORDER BY id DESC LIMIT $3`,
-    values: [tenantId, before ?? null, limit, metadata === undefined ? null : JSON.stringify(metadata)],
+        AND ($4::jsonb IS NULL OR metadata_matches(metadata, $4)) AND ($5::text IS NULL OR state = $5) ORDER BY id DESC LIMIT $3`,
+    values: [
+      tenantId,
+      before ?? null,
+      limit,
+      metadata === undefined ? null : JSON.stringify(metadata),
+      state ?? null,
+    ],
   });
   return rows.map(toEndpoint);
 }

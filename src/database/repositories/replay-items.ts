@@ -102,8 +102,18 @@ export interface ReplayItem {
   readonly position: number;
   readonly deliveryId: string | null;
   readonly eventId: string | null;
+  /** Null while it waits, or where its job was cancelled before it. */
   readonly result: ReplayResult | null;
+  readonly cancelled: boolean;
 }
+
+/** Items with one of these results, that wait, or that a cancelled job has left. */
+export type ItemOutcomes = readonly ReplayResult[] | "WAITING" | "CANCELLED";
+
+const OUTCOMES: Readonly<Record<"WAITING" | "CANCELLED", string>> = {
+  WAITING: "AND i.result IS NULL AND j.state <> 'CANCELLED'",
+  CANCELLED: "AND i.result IS NULL AND j.state = 'CANCELLED'",
+};
 
 interface ItemRow {
   position: number;
@@ -122,28 +132,32 @@ export async function listReplayItems(
     jobId,
     after,
     limit,
-    result,
+    outcomes,
   }: {
     readonly tenantId: string;
     readonly jobId: string;
     readonly after: number;
     readonly limit: number;
-    /** Only those; null: those that wait. */
-    readonly result: readonly ReplayResult[] | null | undefined;
+    /** Only those. */
+    readonly outcomes: ItemOutcomes | undefined;
   },
 ): Promise<ReplayItem[]> {
-  const { rows } = await db.query<ItemRow>({
-    text: `SELECT position, delivery_id, event_id, result FROM replay_items
-      WHERE job_id = $1 AND tenant_id = $2 AND position > $3
-        ${result === undefined ? "" : result === null ? "AND result IS NULL" : "AND result = ANY ($5)"}
-      ORDER BY position LIMIT $4`,
-    values: [jobId, tenantId, after, limit, ...(result === undefined || result === null ? [] : [result])],
+  const results = Array.isArray(outcomes) ? outcomes : undefined;
+  const only =
+    typeof outcomes === "string" ? OUTCOMES[outcomes] : "AND ($5::text[] IS NULL OR i.result = ANY ($5))";
+  const { rows } = await db.query<ItemRow & { readonly cancelled: boolean }>({
+    text: `SELECT i.position, i.delivery_id, i.event_id, i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled
+      FROM replay_items i JOIN replay_jobs j ON j.id = i.job_id
+      WHERE i.job_id = $1 AND i.tenant_id = $2 AND i.position > $3 ${only}
+      ORDER BY i.position LIMIT $4`,
+    values: [jobId, tenantId, after, limit, ...(typeof outcomes === "string" ? [] : [results ?? null])],
   });
   return rows.map((row) => ({
     position: row.position,
     deliveryId: row.delivery_id,
     eventId: row.event_id,
     result: row.result,
+    cancelled: row.cancelled,
   }));
 }
 

@@ -5,7 +5,7 @@ import type { SignetServer } from "../../api/types.ts";
 import type { Attempt, Delivery } from "../../client/deliveries.ts";
 import { rawMember } from "../../api/raw-json.ts";
 import { ATTEMPT_MAX as ATTEMPTS } from "../../domain/retry-schedule.ts";
-import { SEE_OTHER } from "../context.ts";
+import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -89,6 +89,23 @@ function kindOf({ error, duration_ms: duration }: Attempt): keyof typeof MARKS {
 
 function shortened(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length)} … (the API gives all of it)`;
+}
+
+/** Every attempt, oldest first: the list has no other order. */
+async function attemptsOf({ api }: Visit, path: string): Promise<readonly Attempt[]> {
+  const all: Attempt[] = [];
+  let cursor: string | null = "";
+  while (cursor !== null) {
+    const after: string = cursor === "" ? "" : `&cursor=${cursor}`;
+    // Each page says where the next one begins.
+    // oxlint-disable-next-line no-await-in-loop
+    const page: ListAnswer<Attempt> = await api.get<ListAnswer<Attempt>>(
+      `${path}/attempts?limit=100${after}`,
+    );
+    all.push(...page.data);
+    cursor = page.next_cursor;
+  }
+  return all;
 }
 
 /** The answers of attempts, newest first, each as long as there is room. */
@@ -263,10 +280,7 @@ async function deliveryPage(
 ): Promise<PageContent> {
   const path = `/v1/webhooks/deliveries/${id}`;
   const { api } = visit;
-  const [delivery, attempts] = await Promise.all([
-    api.get<Delivery>(path),
-    api.get<{ readonly data: readonly Attempt[] }>(`${path}/attempts`),
-  ]);
+  const [delivery, attempts] = await Promise.all([api.get<Delivery>(path), attemptsOf(visit, path)]);
   const [endpoint, event = ""] = await Promise.all([
     ifThere(getEndpoint(visit, delivery.endpoint_id)),
     visit.can("events:read") ? ifThere(api.text(`/v1/events/${delivery.event_id}`)) : undefined,
@@ -277,7 +291,7 @@ async function deliveryPage(
     notice,
     body: body(visit, {
       delivery,
-      attempts: attempts.data.toReversed(),
+      attempts: attempts.toReversed(),
       endpointUrl: endpoint?.url,
       data: rawMember(event, "data"),
       brand,

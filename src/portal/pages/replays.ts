@@ -105,6 +105,9 @@ async function replayPage(visit: Visit, id: string, happened: Happened): Promise
           [words.done, job.done.toLocaleString("en")],
           [words.skipped, job.skipped.toLocaleString("en")],
           [words.failed, job.failed.toLocaleString("en")],
+          ...(job.state === "CANCELLED"
+            ? [["Cancelled", (job.total - handled(job)).toLocaleString("en")] as const]
+            : []),
           ["Pace", `at most ${job.rate_per_second.toLocaleString("en")} a second`],
           ["Asked for", moment(job.created_at)],
           ...(job.finished_at === null ? [] : [["Ended", moment(job.finished_at)] as const]),

@@ -78,7 +78,6 @@ describe("POST /v1/webhooks/endpoints", () => {
     ["metadata that is a list", withMember(ENDPOINT, "metadata", []), "/metadata"],
     ["metadata that is a text", withMember(ENDPOINT, "metadata", "{}"), "/metadata"],
     ["metadata that is a number", withMember(ENDPOINT, "metadata", 1), "/metadata"],
-    ["metadata that is null", withMember(ENDPOINT, "metadata", null), "/metadata"],
     ["a description that is a number", withMember(ENDPOINT, "description", 1), "/description"],
     [
       "a description of 1,025 characters",

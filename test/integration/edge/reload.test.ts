@@ -14,7 +14,7 @@ const edge = useTestEdge(api);
 let token: string;
 beforeAll(async () => {
   const client = await provision(api, {
-    scopes: ["inference:read", "telemetry:write"],
+    scopes: ["inference:read", "telemetry:export"],
     environment: "development",
   });
   token = await accessToken(api, client);

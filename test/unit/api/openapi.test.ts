@@ -75,6 +75,34 @@ function operationsOf(section: Document["paths"]): [string, Operation][] {
   );
 }
 
+interface Shape {
+  readonly $ref?: string;
+  readonly type?: string | readonly string[];
+  readonly anyOf?: readonly Shape[];
+  readonly properties?: Readonly<Record<string, Shape>>;
+}
+
+function resolved({ components }: Document, shape: Shape): Shape {
+  const name = shape.$ref?.split("/").at(-1);
+  return name === undefined ? shape : (components.schemas[name] ?? {});
+}
+
+function takesNull(document: Document, shape: Shape): boolean {
+  const { type = [], anyOf = [] } = resolved(document, shape);
+  return [type].flat().includes("null") || anyOf.some((branch) => takesNull(document, branch));
+}
+
+/** The members of a JSON body, of all its branches. */
+function membersOf(document: Document, body: Body | undefined): ReadonlyMap<string, Shape> {
+  const media = (body as { content?: Record<string, { schema?: Shape }> } | undefined)?.content;
+  const branches = (shape: Shape): readonly Shape[] => {
+    const whole = resolved(document, shape);
+    return [whole, ...(whole.anyOf ?? []).flatMap(branches)];
+  };
+  const schemas = branches(media?.["application/json"]?.schema ?? {});
+  return new Map(schemas.flatMap(({ properties = {} }) => Object.entries(properties)));
+}
+
 describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
   let described: Described;
   let document: Document;
@@ -98,6 +126,23 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
     const { valid, errors } = await new Validator().validate(structuredClone(document) as never);
     expect(errors).toBeUndefined();
     expect(valid).toBe(true);
+  });
+
+  test("what an answer may show as null, the body of the same noun takes as null", () => {
+    const refused: string[] = [];
+    for (const [name, { requestBody, responses }] of operationsOf(document.paths)) {
+      const taken = membersOf(document, requestBody);
+      const shown = Object.entries(responses)
+        .filter(([status]) => status.startsWith("2"))
+        .flatMap(([, response]) => [...membersOf(document, response)]);
+      for (const [member, schema] of shown) {
+        const body = taken.get(member);
+        if (body !== undefined && takesNull(document, schema) && !takesNull(document, body)) {
+          refused.push(`${name} ${member}`);
+        }
+      }
+    }
+    expect(refused).toEqual([]);
   });
 
   test("every operation has a text, and every text an operation", () => {
