@@ -18,6 +18,8 @@ const CLOSE_MS = 1_000;
 /** The kernel asks a silent peer after this time, then each second up to ten times: it notices a dead host in 15 s. */
 const KEEP_ALIVE_AFTER_MS = 5_000;
 const TICK_MS = 250;
+/** Turns that connections which still live have for an answer once a fresh one has had its first. */
+const PROOF_TICKS = 2;
 
 export interface BoundedClientConfig extends ClientConfig {
   /** The server's `statement_timeout` unless `answerMs` says otherwise. */
@@ -36,6 +38,10 @@ class SilentConnectionError extends Error {
 
 /** Open connections of this process, and the turns of its clock. */
 const open = new Set<BoundedClient>();
+/** By server: the turn since which a connection that was given up had been silent. */
+const suspected = new Map<string, number>();
+/** By server: the turn in which all that have been silent since `since` are closed. */
+const proven = new Map<string, { readonly at: number; readonly since: number }>();
 let ticks = 0;
 let clock: NodeJS.Timeout | undefined;
 
@@ -46,6 +52,12 @@ function tick(): void {
     for (const client of open) {
       if (client.isOverdue(ticks)) {
         client.giveUp();
+      }
+    }
+    for (const [server, { at, since }] of proven) {
+      if (ticks >= at) {
+        proven.delete(server);
+        open.forEach((client) => client.closeIfSilent(server, since));
       }
     }
   });
@@ -76,6 +88,7 @@ export class BoundedClient extends Client {
     super({ connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEEP_ALIVE, ...config });
     const { statement_timeout: statementMs = STATEMENT_TIMEOUT_MS } = config;
     this.#answerMs = config.answerMs ?? statementMs + ANSWER_MARGIN_MS;
+    this.connection.once("readyForQuery", () => this.#prove());
     this.connection.on("readyForQuery", () => {
       this.#heardAt = ticks;
       if (this.#askedAt !== undefined) {
@@ -115,23 +128,43 @@ export class BoundedClient extends Client {
 
   /**
    * Closes a connection that missed its deadline, and those to the same server that have been silent for as long: what
-   * took one took the others. A statement under way with more time than this one had keeps its time.
+   * took one took the others. A statement under way with more time than this one had keeps its time, until a fresh
+   * connection proves that the server answers: then the silence was that of the connection.
    */
   giveUp(): void {
     const since = this.#askedAt ?? ticks;
     this.#close();
+    suspected.set(this.#server, since);
     for (const other of open) {
-      const silent = other.host === this.host && other.port === this.port && other.#heardAt <= since;
-      if (silent && (other.#askedAt === undefined || other.#answerMs <= this.#answerMs)) {
-        other.#close();
+      if (other.#askedAt === undefined || other.#answerMs <= this.#answerMs) {
+        other.closeIfSilent(this.#server, since);
       }
+    }
+  }
+
+  /** Closes a connection to that server that has not answered since that turn. */
+  closeIfSilent(server: string, since: number): void {
+    if (this.#server === server && this.#heardAt <= since) {
+      this.#close();
+    }
+  }
+
+  get #server(): string {
+    return `${this.host}:${this.port}`;
+  }
+
+  #prove(): void {
+    const since = suspected.get(this.#server);
+    if (since !== undefined) {
+      suspected.delete(this.#server);
+      proven.set(this.#server, { at: ticks + PROOF_TICKS, since });
     }
   }
 
   #close(): void {
     forget(this);
     this.connection.stream.destroy(
-      new SilentConnectionError(`PostgreSQL has not answered for ${this.#answerMs} ms`),
+      new SilentConnectionError("PostgreSQL does not answer over this connection"),
     );
   }
 }

@@ -37,6 +37,7 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
     });
     client = fresh;
     let asking: NodeJS.Timeout | undefined;
+    let connected = false;
     let lost = false;
     const lose = (error?: Error): void => {
       if (lost || stopped) {
@@ -46,7 +47,8 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
       clearInterval(asking);
       log.warn({ err: error, channel: names.join(" ") }, "notifications interrupted");
       fresh.end().catch(() => undefined);
-      timer = setTimeout(() => void connect(), RECONNECT_MS);
+      // At once after a connection that worked: its successor proves the others of its age dead.
+      timer = setTimeout(() => void connect(), connected ? 0 : RECONNECT_MS);
     };
     fresh.on("error", lose);
     fresh.on("end", () => lose());
@@ -54,6 +56,7 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
     try {
       await fresh.connect();
       await fresh.query(names.map((name) => `LISTEN ${name}`).join("; "));
+      connected = true;
       asking = setInterval(() => {
         // A failure is an error of the connection as well.
         fresh.query("SELECT").catch(() => undefined);

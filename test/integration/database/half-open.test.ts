@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client, type QueryResult } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { BoundedClient } from "../../../src/database/bounded-client.ts";
 import { type Listener, listen } from "../../../src/database/listener.ts";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { isDatabaseAway } from "../../../src/database/errors.ts";
@@ -105,6 +106,23 @@ test(
     // The pool's own connections would have had 10 s.
     const { rows } = await pool.query("SELECT 1 AS one");
     expect(rows).toEqual([{ one: 1 }]);
+  },
+  PATIENCE_MS,
+);
+
+test(
+  "a statement under way ends, whatever time it has, once a new connection proves that the server answers",
+  async () => {
+    let words = 0;
+    listener = listen({ url, channels: { half_open: () => (words += 1) }, log });
+    const client: Client = new BoundedClient({ connectionString: url, answerMs: Number.POSITIVE_INFINITY });
+    client.on("error", () => undefined);
+    await client.connect();
+    await eventually(() => words === 1, "the first word");
+    proxy.blackHole();
+    const failure = await client.query("SELECT 1").catch((error: unknown) => error);
+    expect(isDatabaseAway(failure)).toBe(true);
+    expect(words).toBe(2);
   },
   PATIENCE_MS,
 );
