@@ -79,7 +79,7 @@ class Connection {
     }
     answer.once("close", () => {
       this.#unanswered.delete(answer);
-      this.pump();
+      this.#pumpNextTurn();
     });
   }
 
@@ -89,18 +89,33 @@ class Connection {
       return;
     }
     this.#pumping = true;
-    while (this.#held !== undefined && this.#mayParse()) {
+    if (this.#mayParse()) {
       const bytes: Buffer = this.#held;
       const length = lengthOfOne(bytes);
       this.#held = length === bytes.length ? undefined : bytes.subarray(length);
       this.#parse(length === bytes.length ? bytes : bytes.subarray(0, length));
     }
     this.#pumping = false;
+    if (this.#held !== undefined && this.#mayParse()) {
+      this.#pumpNextTurn();
+    }
     if (!this.#socket.writable) {
       // Nothing more is answered; the socket is read to its end, or it would never close.
       this.#held = undefined;
     }
     this.#pause(this.#held !== undefined);
+  }
+
+  /** One request a turn of the event loop: many connections that pipeline leave everybody else a turn. */
+  #pumpNextTurn(): void {
+    if (this.#held === undefined || this.#pumping) {
+      return;
+    }
+    this.#pumping = true;
+    setImmediate(() => {
+      this.#pumping = false;
+      this.pump();
+    });
   }
 
   #pause(stop: boolean): void {
