@@ -44,6 +44,38 @@ interface ServedSocket extends Socket {
   readonly _paused?: boolean;
 }
 
+/**
+ * Connections with a request behind another one, in order. Of all of them together one request begins in each turn of
+ * the event loop: however many clients pipeline, a request that came alone waits for one of theirs a turn.
+ */
+class Queue {
+  readonly #waiting = new Set<Connection>();
+  #scheduled = false;
+
+  add(connection: Connection): void {
+    this.#waiting.add(connection);
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#waiting.size === 0) {
+      return;
+    }
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      const [next] = this.#waiting;
+      if (next !== undefined) {
+        this.#waiting.delete(next);
+        next.pump();
+      }
+      this.#schedule();
+    });
+  }
+}
+
+const queue = new Queue();
+
 /** One connection: the answers it waits for, and the bytes that were read and not parsed. */
 class Connection {
   readonly #socket: ServedSocket;
@@ -51,6 +83,8 @@ class Connection {
   readonly #unanswered = new Set<ServerResponse>();
   /** The socket is paused as long as there are any, so they are one chunk at most. */
   #held: Buffer | undefined;
+  /** Its body goes straight to the parser. */
+  #latest: IncomingMessage | undefined;
   /** Set once nothing may follow this request but its own body. */
   #last: IncomingMessage | undefined;
   #stopped = false;
@@ -68,18 +102,24 @@ class Connection {
       return;
     }
     this.#held = this.#held === undefined ? bytes : Buffer.concat([this.#held, bytes]);
-    this.pump();
+    if (this.#unanswered.size === 0 || this.#latest?.complete === false) {
+      this.pump();
+    } else {
+      this.pumpInTurn();
+      this.#pause(true);
+    }
   }
 
   begin(request: IncomingMessage, answer: ServerResponse): void {
     this.#unanswered.add(answer);
+    this.#latest = request;
     if (endsConnection(request)) {
       this.#last = request;
       answer.shouldKeepAlive = false;
     }
     answer.once("close", () => {
       this.#unanswered.delete(answer);
-      this.#pumpNextTurn();
+      this.pumpInTurn();
     });
   }
 
@@ -97,7 +137,7 @@ class Connection {
     }
     this.#pumping = false;
     if (this.#held !== undefined && this.#mayParse()) {
-      this.#pumpNextTurn();
+      this.pumpInTurn();
     }
     if (!this.#socket.writable) {
       // Nothing more is answered; the socket is read to its end, or it would never close.
@@ -106,16 +146,11 @@ class Connection {
     this.#pause(this.#held !== undefined);
   }
 
-  /** One request a turn of the event loop: many connections that pipeline leave everybody else a turn. */
-  #pumpNextTurn(): void {
-    if (this.#held === undefined || this.#pumping) {
-      return;
+  /** Parses one more request when this connection's turn comes. */
+  pumpInTurn(): void {
+    if (this.#held !== undefined) {
+      queue.add(this);
     }
-    this.#pumping = true;
-    setImmediate(() => {
-      this.#pumping = false;
-      this.pump();
-    });
   }
 
   #pause(stop: boolean): void {
@@ -168,7 +203,7 @@ export function limitPipelining(server: Server | HttpsServer): void {
     connections.set(socket, connection);
     socket.removeListener("data", feed);
     socket.on("data", (bytes: Buffer) => connection.read(bytes));
-    socket.on("resume", () => connection.pump());
+    socket.on("resume", () => connection.pumpInTurn());
     socket.once("close", () => connection.end());
   });
   server.prependListener("request", (request, answer) => {
