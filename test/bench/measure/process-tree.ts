@@ -88,6 +88,11 @@ export function pssMiB(roots: Readonly<Record<string, number>>): Record<string, 
   return Object.fromEntries(sizes);
 }
 
+/** The most memory that a process has had at once, in MiB: its resident set, since it started. */
+export function residentPeakMiB(pid: number): number {
+  return Number(/^VmHWM:\s+(\d+) kB/m.exec(read(`/proc/${pid}/status`) ?? "")?.[1] ?? 0) / KIB_PER_MIB;
+}
+
 /** Seconds of CPU that the machine has used since it started, and that its hypervisor gave to others. */
 export function machineCpuSeconds(): { readonly busy: number; readonly stolen: number } {
   const [, ...fields] = (read("/proc/stat")?.split("\n")[0] ?? "").split(/ +/).map(Number);

@@ -137,6 +137,16 @@ const LIMITS: readonly Limit[] = [
     atMost: 0,
     read: found("rotation", "failed"),
   },
+  {
+    target: "256 KiB to ten endpoints: MB/s of one worker",
+    atLeast: 50,
+    read: found("large_bodies_10", "mb_per_second"),
+  },
+  {
+    target: "… resident set of the worker at most, MiB",
+    atMost: 512,
+    read: found("large_bodies_10", "worker_rss_peak_mib"),
+  },
   { target: "address policy: µs per check", atMost: 5, read: found("egress", "check_us") },
   {
     target: "… connections from hostile URLs",

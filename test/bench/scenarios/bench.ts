@@ -34,13 +34,16 @@ export interface MeasureOptions {
 }
 
 /** The flow for the record. */
-export function describeLoad({ group, events, pace }: Flow, slots = 1): LoadDescription {
+export function describeLoad(
+  { group, events, pace, payloadBytes = PAYLOAD_BYTES }: Flow,
+  slots = 1,
+): LoadDescription {
   return {
     events,
     tenants: group.tenants.length,
     endpoints: group.endpoints.length,
     deliveries_per_event: slots,
-    payload_bytes: PAYLOAD_BYTES,
+    payload_bytes: payloadBytes,
     ...(pace.kind === "closed"
       ? { connections: pace.connections, events_per_request: pace.batch }
       : { events_per_second: pace.perSecond }),

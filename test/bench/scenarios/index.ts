@@ -8,6 +8,7 @@ import { failingReceiver } from "./failing-receiver.ts";
 import { fanOut } from "./fan-out.ts";
 import { features } from "./features.ts";
 import { hostile } from "./hostile.ts";
+import { largeBodies } from "./large-bodies.ts";
 import { memory } from "./memory.ts";
 import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
@@ -22,6 +23,7 @@ export const SCENARIOS: readonly Scenario[] = [
   ...steady,
   ...saturation,
   fanOut,
+  largeBodies,
   memory,
   frontier,
   features,

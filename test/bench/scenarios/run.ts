@@ -21,6 +21,8 @@ export interface Flow {
   readonly group: TenantGroup;
   readonly events: number;
   readonly pace: ClosedLoop | OpenLoop;
+  /** Bytes of each event's `data`; 500 by default. */
+  readonly payloadBytes?: number;
 }
 
 /** A flow that has been published. */
@@ -73,7 +75,7 @@ export class Run {
   }
 
   /** Publishes a flow and resolves when every request has been answered. */
-  async publish({ group, events, pace }: Flow): Promise<PublishedFlow> {
+  async publish({ group, events, pace, payloadBytes = PAYLOAD_BYTES }: Flow): Promise<PublishedFlow> {
     const from = this.#next;
     this.#next += events;
     const { signet } = this.#world;
@@ -90,7 +92,7 @@ export class Run {
       count: events,
       tokens,
       types: group.types,
-      payloadBytes: PAYLOAD_BYTES,
+      payloadBytes,
       pace,
     });
     return { from, published, accepted: published.status.filter((status) => status === ACCEPTED).length };
