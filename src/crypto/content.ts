@@ -56,10 +56,16 @@ export function sealContent(root: Buffer, place: string, salt: Uint8Array, text:
 /**
  * Opens the content of an event with its key.
  *
+ * @returns bytes of UTF-8: most are passed on as they are
  * @throws EnvelopeError when it was sealed with another key or for another place
  */
-export function openContent(key: Buffer, place: string, content: Buffer): string {
+export function openContentBytes(key: Buffer, place: string, content: Buffer): Buffer {
   return open(key, place, { iv: CONTENT_IV, sealed: content.subarray(CONTENT_HEAD_BYTES) });
+}
+
+/** As {@link openContentBytes}, as text. */
+export function openContent(key: Buffer, place: string, content: Buffer): string {
+  return openContentBytes(key, place, content).toString("utf8");
 }
 
 /**
@@ -84,7 +90,7 @@ export function openBeside(key: Buffer, place: string, sealed: Buffer): string {
     throw new EnvelopeError("not sealed beside an event's content");
   }
   const iv = sealed.subarray(1, 1 + IV_BYTES);
-  return open(key, place, { iv, sealed: sealed.subarray(1 + IV_BYTES) });
+  return open(key, place, { iv, sealed: sealed.subarray(1 + IV_BYTES) }).toString("utf8");
 }
 
 function seal(
@@ -103,7 +109,7 @@ function open(
   key: Buffer,
   place: string,
   { iv, sealed }: { readonly iv: Uint8Array; readonly sealed: Buffer },
-): string {
+): Buffer {
   try {
     const end = sealed.length - TAG_BYTES;
     const decipher = createDecipheriv(ALGORITHM, key, iv, { authTagLength: TAG_BYTES })
@@ -111,7 +117,7 @@ function open(
       .setAuthTag(sealed.subarray(Math.max(end, 0)));
     const text = decipher.update(sealed.subarray(0, Math.max(end, 0)));
     decipher.final();
-    return text.toString("utf8");
+    return text;
   } catch (error) {
     throw new EnvelopeError("changed, or sealed for another place", { cause: error });
   }

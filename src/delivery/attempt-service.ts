@@ -9,6 +9,7 @@ import type { AttemptKey, LoadedDelivery, ParkedDelivery } from "../database/rep
 import type { Clock } from "../domain/clock.ts";
 import { stepWhenDue } from "../domain/endpoint-state.ts";
 import type { Place } from "../domain/place.ts";
+import { type ContentRoom, ROOM_PAUSE_MS } from "./content-room.ts";
 import type { EndpointHealth } from "./endpoint-health.ts";
 import { type EndpointLines, LINE_HURRY_MAX_MS, LINE_WAIT_MAX_MS, nextLooks } from "./endpoint-lines.ts";
 import { type EndpointPace, PACE_WAIT_MAX_MS } from "./endpoint-pace.ts";
@@ -60,6 +61,7 @@ export interface AttemptServiceOptions {
   readonly flights: Flights;
   readonly health: EndpointHealth;
   readonly slots: EndpointSlots;
+  readonly room: ContentRoom;
   readonly pace: EndpointPace;
   readonly lines: EndpointLines;
   readonly recorder: Recorder;
@@ -330,12 +332,10 @@ export class AttemptService {
 
   async #sendFirst(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome> {
     if (delivery.rateLimit === null) {
-      watch.flight = watch.left ? undefined : this.#options.flights.launch(watch.key, delivery, watch.plan);
-      return (await watch.flight?.outcome) ?? { kind: "unsettled" };
+      return (await this.#send(watch, delivery)) ?? { kind: "unsettled" };
     }
     const held = await this.#awaitPlace(watch, delivery);
-    const sent = held ?? (watch.left ? undefined : await this.#send(watch, delivery));
-    return sent ?? { kind: "unsettled" };
+    return held ?? (await this.#send(watch, delivery)) ?? { kind: "unsettled" };
   }
 
   /** What is sent to a healthy endpoint at the pace that its tenant has set needs no slot. */
@@ -357,9 +357,19 @@ export class AttemptService {
     }
   }
 
-  /** While it waited, another run of the same attempt may have sent it. */
   async #send(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
+    const { clock, health, room } = this.#options;
+    const slow = health.isSlow(delivery.endpointId, clock.now());
+    const sent = await room.during(delivery, slow, async (whole) => await this.#launch(watch, whole));
+    return sent === "full" ? { kind: "postponed", dueMs: clock.now() + ROOM_PAUSE_MS } : sent;
+  }
+
+  /** While it waited, another run of the same attempt may have sent it. Undefined also when the caller has left. */
+  async #launch(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
     const { flights } = this.#options;
+    if (watch.left) {
+      return undefined;
+    }
     watch.flight = flights.join(watch.key, delivery.cycle) ?? flights.launch(watch.key, delivery, watch.plan);
     return await watch.flight.outcome;
   }

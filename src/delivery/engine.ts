@@ -16,6 +16,7 @@ import {
   parkDelivery,
 } from "../database/repositories/attempts.ts";
 import { adoptClaims } from "../database/repositories/claims.ts";
+import { type ContentKey, loadContents } from "../database/repositories/event-contents.ts";
 import { loadRequestSettings } from "../database/repositories/endpoint-authentications.ts";
 import { takeTurns } from "../database/repositories/endpoint-lines.ts";
 import type { GuardedClock } from "../domain/clock.ts";
@@ -27,6 +28,7 @@ import { type Challenge, createChallenge } from "../endpoints/challenge.ts";
 import { GradeRunner } from "../grader/grade-runner.ts";
 import { configuredPolicy } from "./address-policy.ts";
 import { pingsPerHost } from "../settings/endpoint-settings.ts";
+import { ContentRoom } from "./content-room.ts";
 import { AttemptService } from "./attempt-service.ts";
 import { type CarrierService, createCarrierService } from "./carrier-service.ts";
 import { createCarrierStarter } from "./carrier-starter.ts";
@@ -52,6 +54,9 @@ import { loadTargetAuthorities } from "./target-authorities.ts";
 
 const LOADS_MAX = 256;
 const LOADS_IN_FLIGHT_MAX = 2;
+const CONTENTS_MAX = 64;
+/** Bytes of sealed content in one answer of PostgreSQL. */
+const CONTENT_LOAD_BYTES_MAX = 2_097_152;
 
 export interface EngineOptions {
   /** This worker's id: claims have it. */
@@ -128,17 +133,30 @@ function createOutbound(options: EngineOptions): Outbound {
   };
 }
 
-/** What is learnt of endpoints by sending to them. */
+/** What is learnt of endpoints by sending to them, and the room for what is sent. */
 interface Lessons {
   readonly health: EndpointHealth;
   readonly failures: EndpointFailures;
+  readonly room: ContentRoom;
 }
 
-function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Lessons): AttemptService {
-  const { health, failures } = lessons;
+function createContentRoom(pool: Pool): ContentRoom {
+  const contents = createBatcher({
+    maxItems: CONTENTS_MAX,
+    maxInFlight: LOADS_IN_FLIGHT_MAX,
+    size: { of: ({ bytes }: ContentKey) => bytes, max: CONTENT_LOAD_BYTES_MAX },
+    flush: async (keys: readonly ContentKey[]) => await loadContents(pool, keys),
+  });
+  return new ContentRoom(async (key) => await contents.add(key));
+}
+
+function createAttempts(
+  options: EngineOptions,
+  outbound: Outbound,
+  { health, failures, room }: Lessons,
+): AttemptService {
   const { worker, config, pool, keyring, clock, log } = options;
   const { deadLetterMs } = config;
-  const { http, access, signer, openSecrets } = outbound;
   const recorder = createRecorder({ pool, log, wait: delay });
   const loads = createBatcher({
     maxItems: LOADS_MAX,
@@ -146,12 +164,9 @@ function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Les
     flush: async (keys: readonly AttemptKey[]) => await loadForAttempt(pool, keys, tracer() !== undefined),
   });
   const sender = createDeliverySender({
-    http,
-    access,
-    signer,
+    ...outbound,
     clock,
     openContent: createDeliveryOpener(keyring, createRandomPool()),
-    openSecrets,
   });
   const idBytes = createRandomPool();
   const adoptions = createBatcher({
@@ -191,6 +206,7 @@ function createAttempts(options: EngineOptions, outbound: Outbound, lessons: Les
     }),
     health,
     slots: new EndpointSlots(config.endpointConcurrency),
+    room,
     pace: new EndpointPace(config.failingEndpointRate),
     lines: new EndpointLines({
       takeTurns: async (requests, nowMs) => await takeTurns(pool, requests, nowMs),
@@ -228,7 +244,8 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
   const ownDelay = measureOwnDelay();
   const health = new EndpointHealth(ownDelay.ms);
   const failures = new EndpointFailures();
-  const attempts = createAttempts(options, outbound, { health, failures });
+  const room = createContentRoom(pool);
+  const attempts = createAttempts(options, outbound, { health, failures, room });
   return {
     attempts,
     health,
@@ -253,7 +270,7 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
         onEagerStart: (carrier, input) => attempts.begin(firstAttempts(carrier, input)),
       });
       const { startsPerSecond, batchMax, sendConcurrency: underWayMax } = config;
-      const underWay = (): number => attempts.firstUnderWay;
+      const underWay = (): number => attempts.firstUnderWay + room.crowd;
       return new Dispatcher({
         worker: options.worker,
         pool,

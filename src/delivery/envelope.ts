@@ -18,9 +18,11 @@ export interface EnvelopeParts {
   readonly own?: boolean;
   /** The endpoint's metadata as the tenant wrote it. */
   readonly metadataJson: string | null;
-  /** The event's data as the publisher wrote it. */
-  readonly dataJson: string;
+  /** The event's data as the publisher wrote it; in bytes of UTF-8 where it is not needed as text. */
+  readonly dataJson: string | Uint8Array;
 }
+
+const BRACE = Buffer.from("}");
 
 /**
  * The exact bytes to sign and send. `data` and `metadata` are spliced in as raw text: parsing and writing
@@ -30,10 +32,12 @@ export function buildEnvelope(parts: EnvelopeParts): Buffer {
   const text = JSON.stringify;
   const sourceId = typeof parts.sourceId === "string" ? `,"source_id":${text(parts.sourceId)}` : "";
   const source = parts.own === true ? ',"source":"service"' : "";
-  return Buffer.from(
+  const head =
     `{"id":${text(parts.eventId)},"type":${text(parts.type)},"timestamp":${text(parts.timestamp)}` +
-      `,"sent_at":${parts.sentAt},"attempt":${parts.attempt}` +
-      `,"endpoint_id":${text(parts.endpointId)},"delivery_id":${text(parts.deliveryId)}` +
-      `${sourceId}${source},"metadata":${parts.metadataJson ?? "null"},"data":${parts.dataJson}}`,
-  );
+    `,"sent_at":${parts.sentAt},"attempt":${parts.attempt}` +
+    `,"endpoint_id":${text(parts.endpointId)},"delivery_id":${text(parts.deliveryId)}` +
+    `${sourceId}${source},"metadata":${parts.metadataJson ?? "null"},"data":`;
+  return typeof parts.dataJson === "string"
+    ? Buffer.from(`${head}${parts.dataJson}}`)
+    : Buffer.concat([Buffer.from(head), parts.dataJson, BRACE]);
 }

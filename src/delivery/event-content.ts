@@ -4,6 +4,7 @@ import {
   CONTENT_SALT_BYTES,
   openBeside,
   openContent,
+  openContentBytes,
   sealBeside,
   sealContent,
 } from "../crypto/content.ts";
@@ -68,8 +69,8 @@ export function openAnswer(root: Buffer, head: Buffer, place: AnswerPlace, seale
 
 /** A delivery's content while it is sent. */
 export interface OpenDelivery {
-  /** Raw JSON text of `data`. */
-  readonly dataJson: string;
+  /** Raw JSON text of `data`, or its bytes. */
+  readonly dataJson: string | Buffer;
   /** The answer to an attempt as it is kept. */
   readonly keep: (attempt: number, answer: string) => Buffer | string;
 }
@@ -86,7 +87,7 @@ export function createDeliveryOpener(
     const root = await keyring.contentRoot(wrappedDataKey, tenantId);
     const key = contentKey(root, content);
     return {
-      dataJson: openContent(key, contentPlace(tenantId, eventId), content),
+      dataJson: openContentBytes(key, contentPlace(tenantId, eventId), content),
       keep: (attempt, answer) => {
         const place = answerPlace({ tenantId, deliveryId, cycle, attempt });
         return sealBeside(key, place, randomBytes(IV_BYTES), answer);

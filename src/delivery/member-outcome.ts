@@ -49,8 +49,8 @@ export type MemberOutcome =
   | { readonly kind: "postponed"; readonly dueMs: number; readonly place?: Place };
 
 /** Whether there is nothing to send, or no key to open it with. */
-export function isErased({ data, content, wrappedDataKey }: LoadedDelivery): boolean {
-  return (data === null && content === null) || wrappedDataKey === "";
+export function isErased({ data, contentBytes, wrappedDataKey }: LoadedDelivery): boolean {
+  return (data === null && contentBytes === null) || wrappedDataKey === "";
 }
 
 /**

@@ -22,6 +22,8 @@ export interface AttemptKey {
 
 /** A delivery with everything that its request is made of, and the attempt's row if it has one. */
 export interface LoadedDelivery extends StoredContent, StoredSecrets {
+  /** Size of the sealed content; null where there is none. A large content is loaded apart (`loadContents`). */
+  readonly contentBytes: number | null;
   readonly deliveryId: string;
   readonly tenantId: string;
   readonly state: DeliveryState;
@@ -74,6 +76,7 @@ interface LoadedRow extends SecretColumns {
   own: boolean | null;
   data: string | null;
   content: Buffer | null;
+  content_bytes: number | null;
   endpoint_id: string;
   endpoint_state: EndpointState;
   disabled_reason: DisabledReason | null;
@@ -92,6 +95,9 @@ interface LoadedRow extends SecretColumns {
   traceparent?: string | null;
 }
 
+/** Contents up to this size, in bytes, are loaded with their deliveries. */
+const SMALL_CONTENT_BYTES = 16_384;
+
 /**
  * Loads deliveries for an attempt. The fence (architecture 3): only rows whose carrier and epoch are the caller's
  * come back; the others are undefined in the result, which is in the order of the keys.
@@ -106,7 +112,9 @@ export async function loadForAttempt(
   const { rows } = await db.query<LoadedRow>({
     name: traced ? "load-for-traced-attempt" : "load-for-attempt",
     text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
-        e.occurred_at, e.source_id, e.own, e.data, e.content, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata, p.request_version, p.rate_limit,
+        e.occurred_at, e.source_id, e.own, e.data,
+        CASE WHEN octet_length(e.content) <= ${SMALL_CONTENT_BYTES} THEN e.content END AS content,
+        octet_length(e.content) AS content_bytes, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata, p.request_version, p.rate_limit,
         p.disabled_reason,
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS verifying_since,
@@ -149,6 +157,7 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
     own: row.own === true,
     data: row.data,
     content: row.content,
+    contentBytes: row.content_bytes,
     endpointId: row.endpoint_id,
     endpointState: row.endpoint_state,
     disabledReason: row.disabled_reason,

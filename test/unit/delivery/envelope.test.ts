@@ -35,6 +35,16 @@ describe("buildEnvelope", () => {
     expect(text).toContain(`"metadata":{"z":-0,"y":[ ]},"data":${dataJson}}`);
   });
 
+  it("has the same bytes for data in bytes as for data as text", () => {
+    fc.assert(
+      fc.property(fc.json(), (dataJson) => {
+        const asText = buildEnvelope({ ...parts, metadataJson: null, dataJson });
+        const asBytes = buildEnvelope({ ...parts, metadataJson: null, dataJson: Buffer.from(dataJson) });
+        expect(asBytes).toEqual(asText);
+      }),
+    );
+  });
+
   it("is JSON for any data and metadata", () => {
     fc.assert(
       fc.property(fc.json(), fc.option(fc.json()), (dataJson, metadataJson) => {
