@@ -223,6 +223,7 @@ test("the client registers its receiver, which is PENDING until it has answered 
   expect(pings[0]).toEqual({
     id: anId("event"),
     type: "ping",
+    source: "service",
     timestamp: anInstant(),
     sent_at: expect.any(Number),
     attempt: 1,
@@ -253,6 +254,7 @@ test("an event reaches the receiver, signed, and is DELIVERED", async () => {
         response_body: null,
       },
     ],
+    next_cursor: null,
   });
   expectAnswer(await client.get(`/v1/events/${String(event["id"])}`), 200, {
     id: event["id"],

@@ -246,6 +246,7 @@ describe("tokens", () => {
       "/v1/auth/introspect",
       "/.well-known/jwks.json",
       "/.well-known/oauth-authorization-server",
+      "/.well-known/webhooks/{id}/jwks.json",
     ]);
     const guarded = (await routes()).filter(({ path }) => !open.has(path));
     const send = async (route: Route) =>

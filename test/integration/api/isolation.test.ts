@@ -158,7 +158,10 @@ function resourceOf(route: ApiRoute): (typeof RESOURCES)[string] | undefined {
 /** Routes with an id in their path; those that change or end something come last, so that the rest finds it. */
 function members(): readonly ApiRoute[] {
   const rank = ({ method }: ApiRoute): number => (method === "GET" ? 0 : method === "DELETE" ? 2 : 1);
-  return routes.filter(({ path }) => path.includes("{")).sort((left, right) => rank(left) - rank(right));
+  // What is public is everybody's.
+  return routes
+    .filter(({ path }) => path.includes("{") && !path.startsWith("/.well-known/"))
+    .sort((left, right) => rank(left) - rank(right));
 }
 
 async function call(route: ApiRoute, tenant: Tenant, id: string): Promise<Answer> {

@@ -121,14 +121,14 @@ describe("the outcome", () => {
     expect(result.startedAt + result.durationMs).toBeLessThanOrEqual(Date.now());
   });
 
-  it("passes on what 429 and 503 ask for, and what others do not", async () => {
+  it("passes on the wait that a failure of any status asks for", async () => {
     const headers = { "Retry-After": "120" };
-    receiver.answer([429, 503, 500, 200].map((status) => ({ kind: "answer", status, headers })));
+    receiver.answer([429, 503, 500, 404, 302].map((status) => ({ kind: "answer", status, headers })));
     const waits: (number | null)[] = [];
-    for (let count = 0; count < 4; count += 1) {
+    for (let count = 0; count < 5; count += 1) {
       waits.push((await sender.send(requestTo(receiver.url))).retryAfterMs);
     }
-    expect(waits).toEqual([120_000, 120_000, null, null]);
+    expect(waits).toEqual([120_000, 120_000, 120_000, 120_000, 120_000]);
   });
 
   it("is an exception only for a header that cannot be sent: a defect of ours", async () => {

@@ -135,7 +135,6 @@ test("leaves nothing of what it had, in any column of any table, and no key open
       "event_type_schemas",
       "event_types",
       "events",
-      "idempotency_keys",
       "principals",
       "roles",
       "tenants",
