@@ -110,7 +110,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
         code: "DLQ_ENTRY_EXPIRED",
       });
       const listed = await world.deliveries.deadLetters(tenant, { filter: {}, before: undefined, limit: 10 });
-      expect(listed).toEqual([]);
+      expect(listed.rows).toEqual([]);
       // A signal that arrives too late finds a workflow, but nothing to replay.
       await world.temporal.workflow.getHandle(letter?.carrier ?? "").signal("replay");
       worker = await world.startWorker();

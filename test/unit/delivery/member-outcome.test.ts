@@ -17,7 +17,7 @@ test.each([600_000, 86_400_000])(
       part: false,
     };
     const { anchorMs } = anchored(plan, NOW_MS);
-    const dueMs = nextDueMs({
+    const { dueMs } = nextDueMs({
       offsets: offsetsMs,
       anchorMs: anchorMs ?? 0,
       attempt: 2,
