@@ -52,8 +52,8 @@ test("the page runs nothing, loads its own styles only, and is kept apart from t
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
   );
   expect(page.headers.get("x-content-type-options")).toBe("nosniff");
-  expect(page.headers.get("vary")).toBe("accept");
-  expect((await ask("conflict")).headers.get("vary")).toBe("accept");
+  expect(page.headers.get("vary")).toBe("accept, accept-encoding");
+  expect((await ask("conflict")).headers.get("vary")).toBe("accept, accept-encoding");
   expect(page.text).not.toMatch(/<script|<style| style=| on[a-z]+=/);
   const [, styles = ""] = /<link rel="stylesheet" href="([^"]+)"/.exec(page.text) ?? [];
   expect(await api.request(styles)).toMatchObject({ status: 200 });
