@@ -27,7 +27,7 @@ declare module "vitest" {
 }
 
 const RUN_PREFIX = "signet-test-";
-const NAMESPACES = 72;
+const NAMESPACES = 96;
 
 const say = (line: string): void => console.error(`signet: ${line}`);
 
