@@ -18,13 +18,25 @@ export interface FailedCheck {
 
 const CHECK_TIMEOUT_MS = 2_000;
 
-async function failureOf({ name, check }: ReadinessCheck): Promise<FailedCheck | undefined> {
+/** Checks under way: however many ask at once, on whichever listener, each is made once. */
+const underWay = new WeakMap<ReadinessCheck, Promise<FailedCheck | undefined>>();
+
+async function make({ name, check }: ReadinessCheck): Promise<FailedCheck | undefined> {
   try {
     await within(CHECK_TIMEOUT_MS, check());
     return undefined;
   } catch (error) {
     return { name, error };
   }
+}
+
+async function failureOf(check: ReadinessCheck): Promise<FailedCheck | undefined> {
+  let made = underWay.get(check);
+  if (made === undefined) {
+    made = make(check).finally(() => underWay.delete(check));
+    underWay.set(check, made);
+  }
+  return await made;
 }
 
 /** What stands beside the status: the notes, by the names of their checks. */

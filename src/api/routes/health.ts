@@ -7,16 +7,8 @@ export function registerHealthRoutes(server: SignetServer, checks: readonly Read
   server.get("/healthz", { config: { public: true }, schema: { hide: true } }, (_request, reply) =>
     reply.header("cache-control", "no-store").send({ status: "ok" }),
   );
-  let asked: ReturnType<typeof failedChecks> | undefined;
-  /** However many ask at once, each check is made once. */
-  const failuresNow = async (): ReturnType<typeof failedChecks> => {
-    asked ??= failedChecks(checks).finally(() => {
-      asked = undefined;
-    });
-    return await asked;
-  };
   server.get("/readyz", { config: { public: true }, schema: { hide: true } }, async (_request, reply) => {
-    const failures = await failuresNow();
+    const failures = await failedChecks(checks);
     if (failures.length > 0) {
       const failing = failures.map(({ name }) => name);
       throw new SignetError("UNAVAILABLE", {
