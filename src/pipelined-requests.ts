@@ -9,6 +9,13 @@ import type { Socket } from "node:net";
 
 /** Unanswered requests of one connection. */
 export const UNANSWERED_MAX = 16;
+/**
+ * Between two pipelined requests of all connections. No common client pipelines; what one of them begins with is the
+ * event loop's time, which requests that come alone need.
+ */
+const PACE_MS = 2;
+/** Pieces of one body parsed in a turn of the event loop. */
+const PIECES_PER_TURN = 16;
 
 /** Every head ends with these bytes; a body may hold them too, which only makes pieces smaller. */
 const HEAD_END = Buffer.from("\n\r\n");
@@ -31,6 +38,11 @@ function lengthOfOne(bytes: Buffer): number {
     : end;
 }
 
+/** Whether no request ends behind the first one. */
+function isAlone(bytes: Buffer): boolean {
+  return lengthOfOne(bytes) === bytes.length;
+}
+
 /** Whether the framing counts as faulty (RFC 9112 section 6.1): the connection ends with this request's answer. */
 function endsConnection({ httpVersion, headers }: IncomingMessage): boolean {
   return httpVersion === "1.0" && headers["transfer-encoding"] !== undefined;
@@ -45,32 +57,30 @@ interface ServedSocket extends Socket {
 }
 
 /**
- * Connections with a request behind another one, in order. Of all of them together one request begins in each turn of
- * the event loop: however many clients pipeline, a request that came alone waits for one of theirs a turn.
+ * Connections with a request behind another one, in order. Of all of them together one request begins every
+ * {@link PACE_MS}: however many clients pipeline, most of the event loop is left to requests that come alone.
  */
 class Queue {
   readonly #waiting = new Set<Connection>();
-  #scheduled = false;
+  #pausing = false;
 
   add(connection: Connection): void {
     this.#waiting.add(connection);
-    this.#schedule();
+    if (!this.#pausing) {
+      this.#pausing = true;
+      setImmediate(() => this.#next());
+    }
   }
 
-  #schedule(): void {
-    if (this.#scheduled || this.#waiting.size === 0) {
+  #next(): void {
+    const [next] = this.#waiting;
+    if (next === undefined) {
+      this.#pausing = false;
       return;
     }
-    this.#scheduled = true;
-    setImmediate(() => {
-      this.#scheduled = false;
-      const [next] = this.#waiting;
-      if (next !== undefined) {
-        this.#waiting.delete(next);
-        next.pump();
-      }
-      this.#schedule();
-    });
+    this.#waiting.delete(next);
+    next.pump();
+    setTimeout(() => this.#next(), PACE_MS);
   }
 }
 
@@ -88,7 +98,6 @@ class Connection {
   /** Set once nothing may follow this request but its own body. */
   #last: IncomingMessage | undefined;
   #stopped = false;
-  #pumping = false;
 
   constructor(socket: Socket, parse: (bytes: Buffer) => void) {
     this.#socket = socket;
@@ -102,7 +111,7 @@ class Connection {
       return;
     }
     this.#held = this.#held === undefined ? bytes : Buffer.concat([this.#held, bytes]);
-    if (this.#unanswered.size === 0 || this.#latest?.complete === false) {
+    if (this.#latest?.complete === false || (this.#unanswered.size === 0 && isAlone(this.#held))) {
       this.pump();
     } else {
       this.pumpInTurn();
@@ -123,27 +132,32 @@ class Connection {
     });
   }
 
-  /** Parses what there is room for, and reads on when nothing is left. */
+  /** Parses up to the next request that begins, as far as there is room, and reads on when nothing is left. */
   pump(): void {
-    if (this.#held === undefined || this.#pumping) {
-      return;
+    const latest = this.#latest;
+    for (let piece = 0; piece < PIECES_PER_TURN && this.#latest === latest && this.#mayParse(); piece += 1) {
+      this.#parseOne();
     }
-    this.#pumping = true;
     if (this.#mayParse()) {
-      const bytes: Buffer = this.#held;
-      const length = lengthOfOne(bytes);
-      this.#held = length === bytes.length ? undefined : bytes.subarray(length);
-      this.#parse(length === bytes.length ? bytes : bytes.subarray(0, length));
-    }
-    this.#pumping = false;
-    if (this.#held !== undefined && this.#mayParse()) {
-      this.pumpInTurn();
+      if (this.#latest === latest) {
+        // The body of a request that has begun: it waits for nobody's turn.
+        setImmediate(() => this.pump());
+      } else {
+        this.pumpInTurn();
+      }
     }
     if (!this.#socket.writable) {
       // Nothing more is answered; the socket is read to its end, or it would never close.
       this.#held = undefined;
     }
     this.#pause(this.#held !== undefined);
+  }
+
+  #parseOne(): void {
+    const bytes = this.#held as Buffer;
+    const length = lengthOfOne(bytes);
+    this.#held = length === bytes.length ? undefined : bytes.subarray(length);
+    this.#parse(length === bytes.length ? bytes : bytes.subarray(0, length));
   }
 
   /** Parses one more request when this connection's turn comes. */
@@ -169,7 +183,7 @@ class Connection {
   #mayParse(): boolean {
     const { parser, _paused: draining, writable } = this.#socket;
     const room = this.#last === undefined ? this.#unanswered.size < UNANSWERED_MAX : !this.#last.complete;
-    return Boolean(parser) && draining !== true && writable && room;
+    return this.#held !== undefined && Boolean(parser) && draining !== true && writable && room;
   }
 
   /**

@@ -1,5 +1,7 @@
 /** The HTTP server under both listeners: what every request meets, whatever it asks for (security decisions I, J). */
+import { lookup } from "node:dns/promises";
 import type { IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import { fastify, type FastifyBaseLogger, LogController } from "fastify";
 import type { Clock } from "../domain/clock.ts";
@@ -11,6 +13,7 @@ import {
 import { answerAll } from "../http-server.ts";
 import type { Logger } from "../observability/logger.ts";
 import { limitPipelining } from "../pipelined-requests.ts";
+import type { ListenAddress } from "../settings/setting.ts";
 import { collectAllowedMethods } from "./plugins/allowed-methods.ts";
 import { BODY_LIMIT, installBodyParsing } from "./plugins/body-parsing.ts";
 import { installClientCertificates } from "./plugins/client-certificates.ts";
@@ -93,4 +96,17 @@ export function createServer(options: ServerOptions): SignetServer {
   installPackedAnswers(server);
   installErrorHandling(server, baseUrl, allowedMethods);
   return server;
+}
+
+/**
+ * Listens at the first address of the host and resolves with it. For `localhost` Fastify would open a second server on
+ * the other address, without the limits and the error answers of the first.
+ */
+export async function listenServer(
+  server: SignetServer,
+  { host, port }: ListenAddress,
+): Promise<ListenAddress> {
+  await server.listen({ host: (await lookup(host)).address, port });
+  const bound = server.server.address() as AddressInfo;
+  return { host: bound.address, port: bound.port };
 }

@@ -1,6 +1,6 @@
 /** The operators' listener: plain HTTP, or TLS that takes client certificates where its files are set. */
 import type { Server as HttpsServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import { listenServer } from "../api/server.ts";
 import type { SignetServer } from "../api/types.ts";
 import { type Config, ConfigError, type ListenAddress } from "../config.ts";
 import type { Clock } from "../domain/clock.ts";
@@ -83,9 +83,7 @@ export async function openAdminListener(options: AdminListenerOptions): Promise<
         server = createTlsServer(material, handlerOf(admin));
         return await listenOn(server, config.adminListen);
       }
-      await admin.listen({ ...config.adminListen });
-      const { address: host, port } = admin.server.address() as AddressInfo;
-      return { host, port };
+      return await listenServer(admin, config.adminListen);
     },
     close: async () => {
       files?.close();

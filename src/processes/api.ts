@@ -1,12 +1,12 @@
 /** The api process: the public API and the operators' API on their listeners. */
 import { randomBytes } from "node:crypto";
-import type { AddressInfo } from "node:net";
 import type { Client } from "@temporalio/client";
 import { createAdmin } from "../api/admin/app.ts";
 import { createCommitChange } from "../api/admin/audited.ts";
 import type { AdminServices } from "../api/admin/services.ts";
 import { createApi } from "../api/app.ts";
 import type { OAuthServices } from "../api/routes/oauth.ts";
+import { listenServer } from "../api/server.ts";
 import type { SignetServer } from "../api/types.ts";
 import { appendIssuedTokens } from "../compliance/issued-tokens-log.ts";
 import { type Config, formatListen, type ListenAddress } from "../config.ts";
@@ -95,12 +95,6 @@ function openPools({ config, log }: ApiProcessOptions): Pools {
     operator: open("signet_operator"),
     audit: open("signet_audit"),
   };
-}
-
-async function listen(server: SignetServer, address: ListenAddress): Promise<ListenAddress> {
-  await server.listen({ host: address.host, port: address.port });
-  const { address: host, port } = server.server.address() as AddressInfo;
-  return { host, port };
 }
 
 interface OAuthParts {
@@ -267,7 +261,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     historyAudit,
     ...shared,
   });
-  const publicAddress = await listen(api, config.apiListen);
+  const publicAddress = await listenServer(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);

@@ -131,3 +131,31 @@ test("HTTP/1.0 with a transfer coding is answered and closed, and nothing behind
   expect(received()).toMatch(/answered$/);
   expect(received()).not.toMatch(/keep-alive/i);
 });
+
+test("pipelined requests of all connections together begin one every 2 ms, and a body waits for none of them", async () => {
+  let bodies = 0;
+  const server = await serve((request, response) => {
+    request.on("data", (data: Buffer) => (bodies += data.length));
+    request.on("end", () => response.end("answered"));
+  });
+  const began = performance.now();
+  const clients = numbers(20).map(() => open(server));
+  for (const { socket } of clients) {
+    socket.write(numbers(20).map(get).join(""));
+  }
+  // 100,000 pieces, if each blank line were taken for the end of a head.
+  const body = "\n\r\n".repeat(100_000);
+  const lone = open(server);
+  lone.socket.write(`POST /lone HTTP/1.1\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  await eventually(() => lone.received().endsWith("answered"), "the answer to the body");
+  expect(bodies).toBe(body.length);
+  await eventually(
+    () => clients.every(({ received }) => received().match(/answered/g)?.length === 20),
+    "all answers",
+  );
+  // Timers may fire up to a millisecond early.
+  expect(performance.now() - began).toBeGreaterThan(400);
+  for (const { socket } of [...clients, lone]) {
+    socket.destroy();
+  }
+});

@@ -5,12 +5,14 @@
 import type {
   onRequestAsyncHookHandler,
   onRequestHookHandler,
+  onSendHookHandler,
   preValidationAsyncHookHandler,
   RouteOptions,
 } from "fastify";
 import { Type } from "typebox";
 import { isOperatorRole, OPERATOR_ROLES, type OperatorRole } from "../../domain/operator-roles.ts";
 import { OAUTH_PATHS } from "../../oauth/oauth-error.ts";
+import type { PublicRate } from "../../rate-limits/public-rate.ts";
 import type { SignetServer } from "../types.ts";
 import type { ScopeGuard } from "./authentication.ts";
 import { requireClientCertificate } from "./client-certificates.ts";
@@ -24,8 +26,8 @@ export interface RouteGuards {
   readonly portal?: (required: readonly string[]) => onRequestAsyncHookHandler;
   /** The guard of a route for operators of this role; absent on the public server. */
   readonly operator?: (required: OperatorRole) => onRequestAsyncHookHandler;
-  /** Counts requests of an address for what everybody may read; absent where nothing is counted. */
-  readonly open?: (address: string) => void;
+  /** The rate of an address for what everybody may read; absent where nothing is counted. */
+  readonly open?: PublicRate;
 }
 
 const NO_QUERY = Type.Object({}, { additionalProperties: false });
@@ -75,9 +77,21 @@ function guardOfPublic(
     return undefined;
   }
   return (request, _reply, done) => {
-    open(request.clientAddress);
+    open.take(request.clientAddress);
     done();
   };
+}
+
+/** Long documents count as several requests; their length is known only when they are sent. */
+function chargeLength(route: RouteOptions, { open }: RouteGuards): void {
+  if (open === undefined || route.config?.public !== true || route.config.proxied === true) {
+    return;
+  }
+  const charge: onSendHookHandler = (request, reply, _payload, done) => {
+    open.charge(request.clientAddress, Number(reply.getHeader("content-length") ?? 0));
+    done();
+  };
+  route.onSend = [charge, ...[route.onSend ?? []].flat()];
 }
 
 function guardOf(
@@ -149,6 +163,7 @@ export function installRouteDeclarations(server: SignetServer, guards: RouteGuar
     ];
     route.onRequest = [...own, ...[route.onRequest ?? []].flat()];
     guardAfterBody(route, guards);
+    chargeLength(route, guards);
     if (route.config?.proxied === true) {
       return;
     }

@@ -31,6 +31,12 @@ const DOCUMENTS: readonly [
   ["/docs/scalar.js", {}, {}],
 ];
 
+test("a document of some megabytes counts as several requests of its address", async () => {
+  expect((await fetch(`${limited.publicUrl}/docs/scalar.js`, { method: "HEAD" })).status).toBe(200);
+  expect((await fetch(`${limited.publicUrl}/docs/scalar.js`)).status).toBe(200);
+  expect((await limited.request("/docs/start.js")).status).toBe(429);
+});
+
 describe.each(DOCUMENTS)("%s %j", (path, headers, answered) => {
   const get = async (more: Record<string, string> = {}, method = "GET") =>
     await fetch(api.publicUrl + path, {

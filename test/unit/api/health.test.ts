@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { registerHealthRoutes } from "../../../src/api/routes/health.ts";
-import { createServer } from "../../../src/api/server.ts";
+import { createServer, listenServer } from "../../../src/api/server.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import type { ReadinessCheck } from "../../../src/observability/readiness.ts";
 
@@ -47,4 +47,17 @@ test("a check that throws before it promises anything fails too", async () => {
     },
   };
   expect((await ready([thrown])).ready.statusCode).toBe(503);
+});
+
+test("localhost is one listener, with the limits of every listener", async () => {
+  const server = createServer({
+    baseUrl: "http://service.example",
+    guards: {},
+    clock: { now: () => 0 },
+    randomBytes,
+    log: createLogger({ level: "silent" }),
+  });
+  const { host, port } = await listenServer(server, { host: "localhost", port: 0 });
+  expect(server.addresses()).toMatchObject([{ address: host, port }]);
+  await server.close();
 });
