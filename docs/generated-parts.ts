@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { SignetClient } from "../src/client/index.ts";
 import { SETTINGS } from "../src/config.ts";
 import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
-import { describedApi } from "./described-api.ts";
+import { describedAdmin, describedApi } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 
 /** Documents that have such parts. */
@@ -140,6 +140,9 @@ async function part(name: string): Promise<string> {
   }
   if (name === "limits of requests") {
     return requestLimits((await describedApi())["paths"] as Parameters<typeof requestLimits>[0]);
+  }
+  if (name === "limits of operators' requests") {
+    return requestLimits((await describedAdmin())["paths"] as Parameters<typeof requestLimits>[0]);
   }
   if (name === "client") {
     return clientTable();

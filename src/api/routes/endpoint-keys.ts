@@ -2,8 +2,6 @@
  * `/.well-known/webhooks/{id}/jwks.json` (RFC 7517, RFC 8037): the Ed25519 keys that an endpoint's deliveries are signed
  * with, or those of all endpoints of a tenant. Public: whoever has the id may read them.
  */
-import { createHash } from "node:crypto";
-import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { Pool } from "../../database/pool.ts";
 import { type EndpointPublicKey, findPublicKeys } from "../../database/repositories/endpoint-secrets.ts";
@@ -12,6 +10,7 @@ import type { Clock } from "../../domain/clock.ts";
 import { SignetError } from "../../errors.ts";
 import { JWKS_MAX_AGE_SECONDS } from "../../oauth/jwks.ts";
 import type { FruitlessLookups } from "../../rate-limits/fruitless-lookups.ts";
+import { ANY_ORIGIN, makeJsonDocument, type PublicDocument, sendDocument } from "../public-document.ts";
 import { Closed } from "../schemas/common.ts";
 import type { SignetServer } from "../types.ts";
 
@@ -30,9 +29,8 @@ export interface EndpointKeyServices {
   readonly clock: Clock;
 }
 
-interface KeyDocument {
-  readonly body: Buffer;
-  readonly etag: string;
+interface KeptDocument {
+  readonly document: PublicDocument;
   readonly untilMs: number;
 }
 
@@ -50,27 +48,20 @@ function jsonWebKey({ endpointId, version, publicKey }: EndpointPublicKey): Read
 async function makeDocument(
   id: string,
   { pool, clock }: EndpointKeyServices,
-): Promise<KeyDocument | undefined> {
+): Promise<KeptDocument | undefined> {
   const nowMs = clock.now();
   const keys = await findPublicKeys(pool, id, { now: new Date(nowMs), limit: KEYS_MAX });
   if (keys.length === 0) {
     return undefined;
   }
-  const body = Buffer.from(JSON.stringify({ keys: keys.map(jsonWebKey) }));
-  const digest = createHash("sha256").update(body).digest("base64url");
-  return { body, etag: `"${digest}"`, untilMs: nowMs + KEPT_MS };
-}
-
-function isKnown({ headers }: FastifyRequest, etag: string): boolean {
-  const known = headers["if-none-match"]?.split(",").map((tag) => tag.trim().replace(/^W\//, "")) ?? [];
-  return known.includes(etag) || known.includes("*");
+  return { document: makeJsonDocument({ keys: keys.map(jsonWebKey) }), untilMs: nowMs + KEPT_MS };
 }
 
 export function registerEndpointKeyRoutes(server: SignetServer, services: EndpointKeyServices): void {
   const { lookups, clock } = services;
-  const documents = new Map<string, KeyDocument>();
+  const documents = new Map<string, KeptDocument>();
 
-  async function documentOf(id: string, address: string): Promise<KeyDocument | undefined> {
+  async function documentOf(id: string, address: string): Promise<KeptDocument | undefined> {
     const kept = documents.get(id);
     if (kept !== undefined && clock.now() < kept.untilMs) {
       return kept;
@@ -95,17 +86,16 @@ export function registerEndpointKeyRoutes(server: SignetServer, services: Endpoi
       },
     },
     async (request, reply) => {
-      const found = await documentOf(request.params.id, request.ip);
+      const found = await documentOf(request.params.id, request.clientAddress);
       if (found === undefined) {
         throw new SignetError("NOT_FOUND", {
           detail: "There is no such endpoint or tenant, or it has no public keys.",
         });
       }
-      reply.header("cache-control", `public, max-age=${JWKS_MAX_AGE_SECONDS}`).header("etag", found.etag);
-      if (isKnown(request, found.etag)) {
-        return await reply.code(304).send();
-      }
-      return await reply.type("application/json; charset=utf-8").send(found.body);
+      return sendDocument(request, reply, found.document, {
+        ...ANY_ORIGIN,
+        "cache-control": `public, max-age=${JWKS_MAX_AGE_SECONDS}`,
+      });
     },
   );
 }

@@ -250,7 +250,7 @@ describe("the public key set", () => {
     const first = await read(endpoint.id);
     const etag = first.headers.get("etag") ?? "";
     expect(first.headers.get("cache-control")).toBe("public, max-age=300");
-    expect((await read(endpoint.id, { "if-none-match": `W/${etag}` })).status).toBe(304);
+    expect((await read(endpoint.id, { "if-none-match": etag.replace("W/", "") })).status).toBe(304);
     await rotate(endpoint);
     api.clock.advance(10_000);
     const both = await read(endpoint.id, { "if-none-match": etag });
