@@ -13,7 +13,7 @@ export const UNANSWERED_MAX = 16;
  * Between two pipelined requests of all connections. No common client pipelines; what one of them begins with is the
  * event loop's time, which requests that come alone need.
  */
-const PACE_MS = 2;
+const PACE_MS = 4;
 /** Pieces of one body parsed in a turn of the event loop. */
 const PIECES_PER_TURN = 16;
 
