@@ -9,7 +9,7 @@ import type { Bench, Scenario } from "./bench.ts";
 
 const CONNECTIONS = 200;
 const PIPELINED = 256;
-const SECONDS = 15;
+const SECONDS = 30;
 const PUBLISH_EVERY_MS = 20;
 const HEALTH_EVERY_MS = 100;
 const ATTACKER = fileURLToPath(new URL("../load/hostile-process.mjs", import.meta.url));
@@ -81,7 +81,9 @@ async function runScenario(bench: Bench): Promise<void> {
   let peak = before;
   const sampler = setInterval(() => (peak = Math.max(peak, rssMiB(signet.pids.signet_api))), 50);
   // A process of its own: what it takes to attack must not be counted as waiting.
-  const attacker = fork(ATTACKER, [url.port, String(CONNECTIONS), String(PIPELINED), ...DEAREST]);
+  const attacker = fork(ATTACKER, [url.port, String(CONNECTIONS), String(PIPELINED), ...DEAREST], {
+    execArgv: [],
+  });
   const [published, healthz] = await Promise.all([
     paced(seconds, PUBLISH_EVERY_MS, publish),
     paced(seconds, HEALTH_EVERY_MS, health),
