@@ -1,7 +1,7 @@
 /**
  * Keeps what a release leaves behind for the upgrade test of those that follow it: run once when it is made, on its build,
  *
- *   npm run build && node --import tsx test/upgrade/record.ts 0.2.0
+ *   npm run build && node --import tsx test/upgrade/record.ts 0.3.0
  *
  * It runs the service, has a little of everything happen, and writes schema, rows and the keys that open
  * them to test/upgrade/<version>/, with the workflow histories of test/replay. Needs Debian's PostgreSQL for pg_dump.
