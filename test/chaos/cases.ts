@@ -126,8 +126,7 @@ function together(): ChaosCase[] {
           faults: [act(victim)],
           setting: TWO,
           flowSeconds: OTHERS_FLOW_SECONDS,
-          // Events go to the first api: while it is away nothing is accepted.
-          ...(victim === "worker" ? { gapSeconds: OTHERS_FLOW_SECONDS } : {}),
+          gapSeconds: OTHERS_FLOW_SECONDS,
         }),
       ),
     ),

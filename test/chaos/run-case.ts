@@ -4,6 +4,7 @@ import type { Fault, PassedFault } from "./faults.ts";
 import { countLedger, type Fate } from "./ledger.ts";
 import { timedOutAttempts } from "./observe.ts";
 import { atMost, type CaseOutcome, type Target } from "./result.ts";
+import { startBalancer } from "./scenarios/balancer.ts";
 import { type Part, planTraffic, repeatedAnswers, type Size, type TrafficShape } from "./traffic.ts";
 import { type Scene, type Settled, Trial } from "./trial.ts";
 
@@ -87,8 +88,11 @@ export function promises(accepted: number, lost: number, events: number, settled
   ];
 }
 
-/** The api was not able to, or the connection broke: with its key, a client sends it again. */
-const MAY_REPEAT: ReadonlySet<string> = new Set(["0", "503"]);
+/**
+ * The connection broke, the request did not arrive in time (RFC 9110 section 15.5.9), or the api was not able to: with its
+ * key, a client sends it again.
+ */
+const MAY_REPEAT: ReadonlySet<string> = new Set(["0", "408", "503"]);
 
 /** Answers to events that tell a client something else than to send it again. */
 export function fatalAnswers(answers: Readonly<Record<string, number>>): Target {
@@ -150,16 +154,21 @@ function faultTargets(chaos: FaultCase, { fates, faults }: Passed, late: number)
 /** Runs a case on a quiet system; leaves it quiet, unless something is stuck. */
 export async function runCase(scene: Scene, chaos: FaultCase, size: Size): Promise<CaseOutcome> {
   const { parts, punctualUrls } = await planTraffic(scene, chaos, size);
+  const { apis } = scene.world.signet;
+  const balancer = apis.length > 1 ? await startBalancer(apis.map(({ url }) => url)) : undefined;
   const trial = await Trial.begin(scene, size.events);
   try {
     const [published, faults] = await Promise.all([
-      trial.publish(parts),
+      trial.publish(parts, balancer?.url),
       breakThings(trial, chaos.faults, parts[0], size),
     ]);
     const repeated = repeatedAnswers(published);
     // What was lost with the database is published again, as docs/operations.md says.
     if (faults.some(({ gone }) => gone !== undefined)) {
-      await trial.publish(parts.map((part) => ({ ...part, pace: { ...SWIFT } })));
+      await trial.publish(
+        parts.map((part) => ({ ...part, pace: { ...SWIFT } })),
+        balancer?.url,
+      );
     }
     const settled = await trial.settle();
     const fates = await trial.fates();
@@ -194,6 +203,7 @@ export async function runCase(scene: Scene, chaos: FaultCase, size: Size): Promi
     };
   } finally {
     await trial.end();
+    await balancer?.close();
   }
 }
 
