@@ -20,7 +20,7 @@ WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY package.json ./
-COPY src/bootstrap.mjs src/
+COPY src/processes/bootstrap.mjs src/
 RUN ln -s /app/src/bootstrap.mjs /usr/local/bin/signet
 # Where checkpoints of the compliance log are mounted: a new volume takes over whose it is.
 RUN install -d -o node -g node /var/lib/signet/checkpoints
@@ -30,5 +30,5 @@ ENV NODE_ENV=production SIGNET_ENV=production \
     NODE_OPTIONS="--enable-source-maps --max-old-space-size=256 --max-semi-space-size=16"
 USER node
 # Node gets the signals itself. It is meant to run under an init (compose: `init: true`, docker run: `--init`).
-ENTRYPOINT ["node", "dist/src/main.js"]
+ENTRYPOINT ["node", "dist/src/processes/main.js"]
 CMD ["--help"]

@@ -1,10 +1,10 @@
 /** Activities of the `deliver` workflow: ids in, outcomes by index out. */
 import { activityInfo, ApplicationFailure } from "@temporalio/activity";
 import { ApplicationFailureCategory } from "@temporalio/common";
-import type { AttemptRun, AttemptService } from "../src/delivery/attempt-service.ts";
-import type { AttemptRequest } from "../src/delivery/member-outcome.ts";
-import type { CarrierService } from "../src/delivery/carrier-service.ts";
-import { WorkerEndsError } from "../src/delivery/taken.ts";
+import type { AttemptRun, AttemptService } from "../src/webhooks/engine/attempt-service.ts";
+import type { AttemptRequest } from "../src/webhooks/engine/member-outcome.ts";
+import type { CarrierService } from "../src/webhooks/engine/carrier-service.ts";
+import { WorkerEndsError } from "../src/webhooks/engine/taken.ts";
 import { heartbeating } from "./heartbeating.ts";
 import type { AttemptInput, AttemptResult, DeliverActivities, IndexedDelay, IndexedPlace } from "./types.ts";
 

@@ -1,5 +1,5 @@
 /** Activities of the `replayDeadLetters` workflow. */
-import type { ReplayRunner } from "../src/replay/replay-runner.ts";
+import type { ReplayRunner } from "../src/webhooks/replay/replay-runner.ts";
 import type { ReplayActivities, ReplayJobStatus } from "./types.ts";
 
 type Job = Awaited<ReturnType<ReplayRunner["page"]>>;

@@ -2,7 +2,7 @@
 import { pino } from "pino";
 import { createAdmin } from "../src/api/admin/app.ts";
 import type { AdminServices } from "../src/api/admin/services.ts";
-import { type ApiServices, createApi } from "../src/api/app.ts";
+import { type ApiServices, createApi } from "../src/processes/api/public-api.ts";
 
 /** The address that stands in the document that is checked in. */
 const PUBLIC_URL = "https://signet.example";

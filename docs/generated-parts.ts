@@ -4,8 +4,8 @@
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { SignetClient } from "../src/client/index.ts";
-import { SETTINGS } from "../src/config.ts";
+import { SignetClient } from "../src/lib/client/index.ts";
+import { SETTINGS } from "../src/config/config.ts";
 import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
 import { describedAdmin, describedApi } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
@@ -39,7 +39,7 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|");
 }
 
-/** The table of every setting, in the order of src/config.ts. */
+/** The table of every setting, in the order of src/config/config.ts. */
 export function settingsTable(settings: readonly SettingRow[]): string {
   const rows = settings.map(({ variable, fallback, doc }) => {
     const value = OF_THE_MACHINE[variable] ?? (fallback === undefined ? "" : `\`${cell(fallback)}\``);
@@ -107,7 +107,7 @@ function methodsBelow(name: string, object: object): string[] {
   return [row, ...below.flatMap(([member, value]) => methodsBelow(`${name}.${member}`, value))];
 }
 
-/** The table of everything that a client has, in the order of src/client/signet-client.ts. */
+/** The table of everything that a client has, in the order of src/lib/client/signet-client.ts. */
 function clientTable(): string {
   const client = new SignetClient({ baseUrl: "https://signet.example", clientId: "cl_1", clientSecret: "-" });
   const rows = Object.entries(client).flatMap(([name, value]) => methodsBelow(name, value as object));

@@ -1,18 +1,18 @@
 /** The tables of docs/reference/limits.md: every limit, from the schemas and constants that enforce it. */
-import { URI_MAX } from "../src/api/uri-length.ts";
-import { BODY_DEPTH, BODY_LIMIT } from "../src/api/plugins/body-parsing.ts";
-import { PAGE_LIMIT } from "../src/api/schemas/common.ts";
+import { URI_MAX } from "../src/http/uri-length.ts";
+import { BODY_DEPTH, BODY_LIMIT } from "../src/http/plugins/body-parsing.ts";
+import { PAGE_LIMIT } from "../src/http/common.ts";
 import { METADATA_DEPTH, METADATA_MAX } from "../src/api/schemas/endpoints.ts";
 import { BATCH_MAX, EVENT_DATA_DEPTH, EVENT_MAX } from "../src/api/schemas/events.ts";
-import { DEAD_LETTER_MS, SETTINGS } from "../src/config.ts";
-import { DELIVERY_DEADLINE_MS } from "../src/delivery/delivery-sender.ts";
-import { KEPT_BODY_BYTES } from "../src/delivery/http-response.ts";
+import { DEAD_LETTER_MS, SETTINGS } from "../src/config/config.ts";
+import { DELIVERY_DEADLINE_MS } from "../src/webhooks/sending/delivery-sender.ts";
+import { KEPT_BODY_BYTES } from "../src/webhooks/sending/http-response.ts";
 import { ATTEMPT_MAX, RETRY_AFTER_MAX_MS, RETRY_WINDOW_MS } from "../src/domain/retry-schedule.ts";
-import { HEADERS_MAX, HEADERS_MAX_BYTES } from "../src/endpoints/authentication.ts";
-import { PING_DEADLINE_MS } from "../src/endpoints/challenge.ts";
-import { SCHEMA_DEPTH, SCHEMA_MAX } from "../src/event-types/schema-gate.ts";
-import { LIMIT_SETTINGS } from "../src/settings/limit-settings.ts";
-import { TENANT_LIMIT_NAMES, TENANT_LIMITS } from "../src/settings/tenant-limits.ts";
+import { HEADERS_MAX, HEADERS_MAX_BYTES } from "../src/webhooks/sending/authentication.ts";
+import { PING_DEADLINE_MS } from "../src/webhooks/endpoints/challenge.ts";
+import { SCHEMA_DEPTH, SCHEMA_MAX } from "../src/webhooks/event-types/schema-gate.ts";
+import { LIMIT_SETTINGS } from "../src/config/limit-settings.ts";
+import { TENANT_LIMIT_NAMES, TENANT_LIMITS } from "../src/config/tenant-limits.ts";
 
 const KIB = 1_024;
 const SECOND_MS = 1_000;

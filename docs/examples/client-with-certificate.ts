@@ -1,6 +1,6 @@
 /** A client in production: mutual TLS, a credential in a file, warnings in the program's log. */
 import { readFile } from "node:fs/promises";
-import { FileCredentialStore, SignetClient } from "../../src/client/index.ts";
+import { FileCredentialStore, SignetClient } from "../../src/lib/client/index.ts";
 
 interface Paths {
   readonly credential: string;

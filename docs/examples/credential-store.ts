@@ -1,5 +1,5 @@
 /** A store of one's own: here over a secret manager that can only read and replace a text. */
-import { type CredentialStore, parseCredential, serializeCredential } from "../../src/client/index.ts";
+import { type CredentialStore, parseCredential, serializeCredential } from "../../src/lib/client/index.ts";
 
 interface SecretManager {
   read(name: string): Promise<string | undefined>;

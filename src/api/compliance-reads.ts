@@ -11,10 +11,10 @@ import {
   findEntry,
 } from "../database/repositories/compliance-entries.ts";
 import { newestCheckpoint, type SignedCheckpointRow } from "../database/repositories/compliance-tree.ts";
-import { SignetError } from "../errors.ts";
-import { Instant, querySpan } from "./instants.ts";
+import { SignetError } from "../domain/errors.ts";
+import { Instant, querySpan } from "../http/instants.ts";
 import { readIndexPage, toPage } from "./pagination.ts";
-import { OneOf } from "./schemas/common.ts";
+import { OneOf } from "../http/common.ts";
 import {
   type ConsistencyProof,
   type ConsistencyQuery,

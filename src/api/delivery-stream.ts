@@ -2,11 +2,11 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { type Static, Type } from "typebox";
-import type { DeliveryStream, DeliveryStreams } from "../delivery/delivery-streams.ts";
+import type { DeliveryStream, DeliveryStreams } from "../webhooks/engine/delivery-streams.ts";
 import type { Clock } from "../domain/clock.ts";
-import { Formed } from "./schemas/common.ts";
+import { Formed } from "../http/common.ts";
 import { presentDelivery } from "./schemas/deliveries.ts";
-import { type IsAdmitted, whileAdmitted } from "./while-admitted.ts";
+import { type IsAdmitted, whileAdmitted } from "../http/while-admitted.ts";
 
 export const EVENT_STREAM = "text/event-stream";
 /** How often a silent stream is heard of, and it is asked whether its session is still open. */

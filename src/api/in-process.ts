@@ -4,10 +4,10 @@
  * scopes could not do. Such a call is no network request; what marks it is an address that no socket can have.
  */
 import type { IncomingMessage } from "node:http";
-import type { ClientIdentification, ClientOrigin } from "../mutual-tls/client-identification.ts";
-import type { Identity } from "../oauth/verify-access-token.ts";
-import type { AdmitRequest, ScopeGuard } from "./plugins/authentication.ts";
-import type { SignetServer } from "./types.ts";
+import type { ClientIdentification, ClientOrigin } from "../http/mutual-tls/client-identification.ts";
+import type { Identity } from "../tokens/oauth/verify-access-token.ts";
+import type { AdmitRequest, ScopeGuard } from "../tokens/guards/authentication.ts";
+import type { SignetServer } from "../http/types.ts";
 
 export interface InProcessCall {
   readonly method: "DELETE" | "GET" | "PATCH" | "POST";

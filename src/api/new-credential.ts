@@ -1,14 +1,14 @@
 /** The making of a credential as a request asks for it: with a secret, or for a workload that has none. */
 import { type Static, Type } from "typebox";
-import { type CertificateBinding, namesCertificate } from "../credentials/certificate-binding.ts";
-import { issueCredential, type IssueServices } from "../credentials/issue-credential.ts";
-import { issueWorkloadCredential } from "../credentials/issue-workload-credential.ts";
-import type { VersionedCredentialRow } from "../database/repositories/credentials.ts";
-import type { PrincipalRow } from "../database/repositories/principals.ts";
-import { validationFailed } from "../errors.ts";
-import { acceptedKeySet, CLIENT_KEYS_MAX } from "../oauth/client-keys.ts";
+import { type CertificateBinding, namesCertificate } from "../tokens/credentials/certificate-binding.ts";
+import { issueCredential, type IssueServices } from "../tokens/credentials/issue-credential.ts";
+import { issueWorkloadCredential } from "../tokens/credentials/issue-workload-credential.ts";
+import type { VersionedCredentialRow } from "../database/repositories/tokens/credentials.ts";
+import type { PrincipalRow } from "../database/repositories/tokens/principals.ts";
+import { validationFailed } from "../domain/errors.ts";
+import { acceptedKeySet, CLIENT_KEYS_MAX } from "../tokens/oauth/client-keys.ts";
 import { SanUri, Thumbprints } from "./schemas/certificates.ts";
-import { Closed, Nullable, OneOf } from "./schemas/common.ts";
+import { Closed, Nullable, OneOf } from "../http/common.ts";
 
 /** Members of a JWK are the client's to choose; those that are kept are picked by name (client-keys.ts). */
 const ClientJwks = Closed({

@@ -8,8 +8,8 @@ import { OPERATOR_OPERATIONS, OPERATOR_TAGS } from "./openapi/operator-operation
 import { TOKEN_OPERATIONS } from "./openapi/token-operations.ts";
 import { WEBHOOK_OPERATIONS } from "./openapi/webhook-operations.ts";
 import { describeWebhooks } from "./openapi/webhooks.ts";
-import { ANY_ORIGIN, makeJsonDocument, onceMade, sendDocument } from "./public-document.ts";
-import type { SignetServer } from "./types.ts";
+import { ANY_ORIGIN, makeJsonDocument, onceMade, sendDocument } from "../http/public-document.ts";
+import type { SignetServer } from "../http/types.ts";
 
 /** In reading order. */
 const TAGS = [

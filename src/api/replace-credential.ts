@@ -8,20 +8,20 @@ import {
   findTenantCredential,
   hasCredentials,
   replaceCredential,
-} from "../database/repositories/credentials.ts";
-import { findTenantPrincipal, type PrincipalRow } from "../database/repositories/principals.ts";
+} from "../database/repositories/tokens/credentials.ts";
+import { findTenantPrincipal, type PrincipalRow } from "../database/repositories/tokens/principals.ts";
 import { tenantTransaction } from "../database/transaction.ts";
 import type { RotationRules } from "../domain/secret-version.ts";
-import { SignetError, validationFailed } from "../errors.ts";
-import { scopeViolation } from "../oauth/bearer-errors.ts";
-import type { Identity } from "../oauth/verify-access-token.ts";
+import { SignetError, validationFailed } from "../domain/errors.ts";
+import { scopeViolation } from "../http/bearer-errors.ts";
+import type { Identity } from "../tokens/oauth/verify-access-token.ts";
 import {
   type MadeCredential,
   makeCredential,
   type NewCredential,
   type NewCredentialServices,
 } from "./new-credential.ts";
-import { type Answered, answerOnce, type RepeatableRequest } from "./repeatable.ts";
+import { type Answered, answerOnce, type RepeatableRequest } from "../http/repeatable.ts";
 
 const DEFAULT_OVERLAP_SECONDS = 86_400;
 

@@ -1,9 +1,9 @@
 /** `signet agent`: a sidecar that holds a credential and hands out tokens. */
 import { Command } from "commander";
-import { startAgent } from "../agent/agent.ts";
-import { type AgentAddress, parseAgentAddress } from "../agent/listen-address.ts";
-import { readLocalSecret } from "../agent/local-secret.ts";
-import { connect } from "../client/token-sources.ts";
+import { startAgent } from "./agent/agent.ts";
+import { type AgentAddress, parseAgentAddress } from "./agent/listen-address.ts";
+import { readLocalSecret } from "./agent/local-secret.ts";
+import { connect } from "../lib/client/token-sources.ts";
 import { connectionOf, mendable, type TenantOptions } from "./connection.ts";
 import type { CliContext } from "./context.ts";
 

@@ -1,15 +1,15 @@
 /** `signet audit verify` and `signet audit export`: the compliance log, checked by who need not trust the service. */
 import { createReadStream } from "node:fs";
 import type { Command } from "commander";
-import { ComplianceProofError, type VerifiedEntry, verifyEntry } from "../client/compliance-proof.ts";
-import { NoteError, parseVerifierKey } from "../client/signed-note.ts";
+import { ComplianceProofError, type VerifiedEntry, verifyEntry } from "../lib/transparency-log/compliance-proof.ts";
+import { NoteError, parseVerifierKey } from "../lib/transparency-log/signed-note.ts";
 import { decodeItem, type LogItem } from "../compliance/log-items.ts";
 import { readLog } from "../compliance/read-log.ts";
 import { type KeptNote, LogProblem, verifyLog } from "../compliance/verify-log.ts";
 import { LONG_STATEMENT_TIMEOUT_MS } from "../database/bounded-client.ts";
 import { createPool } from "../database/pool.ts";
 import { createLogger } from "../observability/logger.ts";
-import { messageOf } from "../thrown.ts";
+import { messageOf } from "../runtime/thrown.ts";
 import { createAdminCall, openAdminStream } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { EXIT, misused } from "./exit-codes.ts";

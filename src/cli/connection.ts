@@ -1,10 +1,10 @@
 /** How commands that act for a tenant reach the service: a credential from a file, and mutual TLS where it is asked for. */
 import { readFile } from "node:fs/promises";
-import { FileCredentialStore } from "../client/file-credential-store.ts";
-import type { Warning } from "../client/runtime.ts";
-import type { TlsMaterial } from "../client/tls-fetch.ts";
-import type { ConnectionOptions } from "../client/token-sources.ts";
-import { messageOf } from "../thrown.ts";
+import { FileCredentialStore } from "../lib/client/file-credential-store.ts";
+import type { Warning } from "../lib/client/runtime.ts";
+import type { TlsMaterial } from "../lib/client/tls-fetch.ts";
+import type { ConnectionOptions } from "../lib/client/token-sources.ts";
+import { messageOf } from "../runtime/thrown.ts";
 import { CommandError } from "./context.ts";
 import { misused } from "./exit-codes.ts";
 

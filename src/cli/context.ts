@@ -1,5 +1,5 @@
 /** What a command works with: settings, the network and where to print. All are arguments, so that tests can be them. */
-import type { ClientSettings, OperatorSettings } from "../config.ts";
+import type { ClientSettings, OperatorSettings } from "../config/config.ts";
 
 export { CommandError } from "./exit-codes.ts";
 

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { Command } from "commander";
-import { messageOf } from "../thrown.ts";
+import { messageOf } from "../runtime/thrown.ts";
 import { createAdminCall, segment } from "./admin-client.ts";
 import { addOwn } from "./client/own-credential.ts";
 import { type CliContext, CommandError } from "./context.ts";

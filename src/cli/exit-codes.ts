@@ -1,8 +1,8 @@
 /** What commands end with. Scripts depend on these: a code keeps its meaning. */
-import { ComplianceProofError } from "../client/compliance-proof.ts";
-import { CredentialStoreError, SignetApiError, SignetTransportError } from "../client/errors.ts";
-import { NoteError } from "../client/signed-note.ts";
-import { ConfigError } from "../config.ts";
+import { ComplianceProofError } from "../lib/transparency-log/compliance-proof.ts";
+import { CredentialStoreError, SignetApiError, SignetTransportError } from "../lib/client/errors.ts";
+import { NoteError } from "../lib/transparency-log/signed-note.ts";
+import { ConfigError } from "../config/config.ts";
 
 export const EXIT = {
   ok: 0,

@@ -2,7 +2,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { checkpointFiles } from "../compliance/checkpoint-sink.ts";
 import type { KeptNote } from "../compliance/verify-log.ts";
-import { messageOf } from "../thrown.ts";
+import { messageOf } from "../runtime/thrown.ts";
 import { CommandError } from "./exit-codes.ts";
 
 /**

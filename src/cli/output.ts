@@ -1,5 +1,5 @@
 /** What commands print: the API's objects with `--json`, else something to read. */
-import { stringifyWithRaw } from "../client/raw-json.ts";
+import { stringifyWithRaw } from "../lib/client/raw-json.ts";
 import type { Resource } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 

@@ -1,4 +1,4 @@
-/** Commands that run a process of the service. What they do is the composition root's business (src/main.ts). */
+/** Commands that run a process of the service. What they do is the composition root's business (src/processes/main.ts). */
 
 export type ProcessName = "api" | "worker" | "edge" | "serve" | "doctor" | "migrate";
 

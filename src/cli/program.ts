@@ -25,7 +25,7 @@ import { PROCESS_COMMANDS, type ProcessName, type RunProcess } from "./process-c
 import { certificateCommand, tokenCommand } from "./revocation.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../runtime/version.ts";
 
 export type ProcessRunners = Readonly<Record<ProcessName, RunProcess>>;
 

@@ -5,7 +5,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { RandomBytes } from "../domain/ids.ts";
-import { syncDirectory, writeOnce } from "../write-once.ts";
+import { syncDirectory, writeOnce } from "../runtime/write-once.ts";
 
 export interface KeptCheckpoint {
   /** From 1, without gaps. */

@@ -3,7 +3,7 @@
  * PostgreSQL (migration 0005); that the two agree is what makes either worth something.
  */
 import { createHash } from "node:crypto";
-import { nodeHash } from "../client/merkle-proof.ts";
+import { nodeHash } from "../lib/transparency-log/merkle-proof.ts";
 
 /** A tree as far as appending needs it: the roots of its complete subtrees, largest first. */
 export interface Frontier {

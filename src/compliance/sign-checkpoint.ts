@@ -3,14 +3,14 @@
  * extends the newest checkpoint that the sink keeps: its root authenticates the subtrees that the database gives for
  * the old tree, and every entry after it is hashed here.
  */
-import { leafHash } from "../client/merkle-proof.ts";
+import { leafHash } from "../lib/transparency-log/merkle-proof.ts";
 import {
   type Checkpoint,
   NoteError,
   openCheckpoint,
   parseVerifierKey,
   type VerifierKey,
-} from "../client/signed-note.ts";
+} from "../lib/transparency-log/signed-note.ts";
 import type { Pool } from "../database/pool.ts";
 import {
   insertCheckpoint,

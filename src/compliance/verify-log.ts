@@ -2,8 +2,8 @@
  * Verifies a log from its bytes alone: places, hashes, canonical form, columns, tiles, head, and every checkpoint that
  * anybody has kept. Synchronous and in one pass, so that a hundred thousand entries a second are no dream.
  */
-import { leafHash } from "../client/merkle-proof.ts";
-import { NoteError, openCheckpoint, type VerifierKey } from "../client/signed-note.ts";
+import { leafHash } from "../lib/transparency-log/merkle-proof.ts";
+import { NoteError, openCheckpoint, type VerifierKey } from "../lib/transparency-log/signed-note.ts";
 import type { CheckpointRow, LogRow } from "../database/repositories/compliance-tree.ts";
 import type { LogItem } from "./log-items.ts";
 import { GrowingTree } from "./merkle.ts";

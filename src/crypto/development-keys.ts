@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { RandomBytes } from "../domain/ids.ts";
-import { writeOnce } from "../write-once.ts";
+import { writeOnce } from "../runtime/write-once.ts";
 
 /**
  * The content of `name` in `directory`, made if it is not there. Two processes that start at once agree: each writes a

@@ -1,5 +1,5 @@
 /** The secrets a process starts with: from its settings; in development, what they leave open is made once and kept. */
-import { type Config, ConfigError } from "../config.ts";
+import { type Config, ConfigError } from "../config/config.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { readOrCreateKey } from "./development-keys.ts";
 import { createKeyEncryption, fixedKeys, keysOfFile, type ReadKeys } from "./key-encryption.ts";

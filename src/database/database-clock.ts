@@ -3,7 +3,7 @@
  * whose wall clock jumps stamps no instant wrongly. One whose wall clock disagrees with the database signs nothing.
  */
 import { type Clock, type GuardedClock, unguardedClock } from "../domain/clock.ts";
-import { SignetError } from "../errors.ts";
+import { SignetError } from "../domain/errors.ts";
 import type { Queryable } from "./pool.ts";
 import { databaseClockMs } from "./repositories/doctor.ts";
 

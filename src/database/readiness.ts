@@ -1,7 +1,7 @@
 /** Whether PostgreSQL is of use to this process: over each of its pools, with the schema of this build, and for writing. */
 import { DatabaseError } from "pg";
 import type { ReadinessCheck } from "../observability/readiness.ts";
-import { within } from "../within.ts";
+import { within } from "../runtime/within.ts";
 import { requireCurrentSchema } from "./migrate.ts";
 import type { Pool, PoolClient, Queryable } from "./pool.ts";
 

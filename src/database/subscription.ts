@@ -1,6 +1,6 @@
 /** A connection of its own that LISTENs and answers queries: what is notified and what is read come over one line. */
 import type { Client } from "pg";
-import { withinLoopTime } from "../loop-time.ts";
+import { withinLoopTime } from "../runtime/loop-time.ts";
 import { BoundedClient } from "./bounded-client.ts";
 import type { Queryable, ServiceRole } from "./pool.ts";
 

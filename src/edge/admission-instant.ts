@@ -2,7 +2,7 @@
  * For tests, never in production: when a request was let in. Its answer can leave much later, so that the time of the
  * answer says little about how long a revoked token was still admitted.
  */
-import type { ScopeGuard } from "../api/plugins/authentication.ts";
+import type { ScopeGuard } from "../tokens/guards/authentication.ts";
 
 /** Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share. Upstreams cannot set it: see headers.ts. */
 const ADMISSION_HEADER = "x-signet-test-admitted-at";

@@ -2,7 +2,7 @@
  * What was let in and is not over: a download, an answer that is being made. Its token was looked at once; a revocation
  * ends it all the same (security decisions D: 250 ms).
  */
-import { tokenRefused } from "../oauth/bearer-errors.ts";
+import { tokenRefused } from "../http/bearer-errors.ts";
 import type { RevocableToken } from "../revocation/deny-list.ts";
 
 /** Milliseconds between two looks, into memory, which hears of a revocation within some milliseconds itself. */

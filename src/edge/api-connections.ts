@@ -1,8 +1,8 @@
 /** The connections to the api: mutual TLS with a pinned name, renewed when the files behind them are. */
 import { X509Certificate } from "node:crypto";
 import type { Agent } from "undici";
-import { subjectAlternativeNames } from "../mutual-tls/client-certificate.ts";
-import { type Material, openMaterial } from "../mutual-tls/material.ts";
+import { subjectAlternativeNames } from "../http/mutual-tls/client-certificate.ts";
+import { type Material, openMaterial } from "../http/mutual-tls/material.ts";
 import type { Logger } from "../observability/logger.ts";
 import { connectionsOf, createAgent, type Target, type UpstreamConnections } from "./dispatchers.ts";
 

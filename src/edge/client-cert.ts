@@ -1,8 +1,8 @@
 /** `Client-Cert` and `Client-Cert-Chain` (RFC 9440), written: what the edge says to the api of its client's certificate. */
 import type { X509Certificate } from "node:crypto";
-import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
+import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 
-/** Certificates between leaf and root that the api takes (src/mutual-tls/client-cert-header.ts). */
+/** Certificates between leaf and root that the api takes (src/http/mutual-tls/client-cert-header.ts). */
 const CHAIN_MAX = 4;
 const REMEMBERED_MAX = 1_000;
 

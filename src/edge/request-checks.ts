@@ -1,7 +1,7 @@
 /** What the edge refuses before it looks for a route: two servers could read it as two different requests. */
 import type { IncomingMessage } from "node:http";
 import { Transform, type Readable } from "node:stream";
-import { nothingHere, SignetError } from "../errors.ts";
+import { nothingHere, SignetError } from "../domain/errors.ts";
 import { canonicalTarget } from "./canonical-target.ts";
 
 function invalid(detail: string): SignetError {

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Logger } from "../observability/logger.ts";
-import { type WatchedFiles, watchFiles } from "../watched-files.ts";
+import { type WatchedFiles, watchFiles } from "../runtime/watched-files.ts";
 import { readRouteTable, type RouteTable, type RouteTableError } from "./route-table.ts";
 
 const BYTES_MAX = 1_048_576;

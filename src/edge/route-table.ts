@@ -1,11 +1,11 @@
 /** The route table: which upstream answers what, and the scopes that it takes. Read strictly; every fault is named. */
 import { createSecretKey, type KeyObject } from "node:crypto";
 import { Type, type Static } from "typebox";
-import { Closed } from "../api/schemas/common.ts";
-import { createStrictJsonParser } from "../api/strict-json.ts";
-import { createValueCheck } from "../api/validation.ts";
+import { Closed } from "../http/common.ts";
+import { createStrictJsonParser } from "../http/strict-json.ts";
+import { createValueCheck } from "../http/validation.ts";
 import { isScope } from "../domain/scopes.ts";
-import { SignetError } from "../errors.ts";
+import { SignetError } from "../domain/errors.ts";
 import { RESERVED } from "./api-routes.ts";
 import { overlap, readPattern, routerPath, type Segments } from "./route-pattern.ts";
 

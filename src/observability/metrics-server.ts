@@ -1,10 +1,10 @@
 /** A process's own listener for its operators: Prometheus metrics, and whether it runs and is ready. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { register } from "prom-client";
-import { formatListen, type ListenAddress } from "../config.ts";
-import { closeAtOnce, listenOn } from "../http-server.ts";
-import { limitPipelining } from "../pipelined-requests.ts";
-import { messageOf } from "../thrown.ts";
+import { formatListen, type ListenAddress } from "../config/config.ts";
+import { closeAtOnce, listenOn } from "../runtime/http-server.ts";
+import { limitPipelining } from "../runtime/pipelined-requests.ts";
+import { messageOf } from "../runtime/thrown.ts";
 import type { Logger } from "./logger.ts";
 import { metrics } from "./metrics.ts";
 import { metricsText } from "./process-metrics.ts";

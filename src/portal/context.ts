@@ -2,7 +2,7 @@
 import type { StreamingServices } from "../api/delivery-stream.ts";
 import type { ExportDeadLetters } from "../api/routes/dead-letters.ts";
 import type { InProcessCalls } from "../api/in-process.ts";
-import type { PortalSessions } from "./sessions.ts";
+import type { PortalSessions } from "../tokens/portal-sessions.ts";
 
 export interface PortalOptions {
   readonly sessions: PortalSessions;

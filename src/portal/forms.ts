@@ -1,10 +1,10 @@
 /** Forms: how they are read, and how it is known that a page of ours sent them. */
 import type { FastifyRequest } from "fastify";
 import { type TProperties, Type } from "typebox";
-import { type Pairs, readPairs } from "../api/query-string.ts";
-import { Closed } from "../api/schemas/common.ts";
-import type { SignetServer } from "../api/types.ts";
-import { SignetError } from "../errors.ts";
+import { type Pairs, readPairs } from "../http/query-string.ts";
+import { Closed } from "../http/common.ts";
+import type { SignetServer } from "../http/types.ts";
+import { SignetError } from "../domain/errors.ts";
 import { isSameToken } from "./visit.ts";
 
 const FORM = "application/x-www-form-urlencoded";

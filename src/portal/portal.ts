@@ -4,11 +4,11 @@
  * sense; what it does is guarded again where it is done.
  */
 import type { onRequestAsyncHookHandler } from "fastify";
-import { toSignetError } from "../api/framework-errors.ts";
-import { operationOf } from "../api/plugins/authentication.ts";
-import type { SignetServer } from "../api/types.ts";
-import { nothingHere, SignetError } from "../errors.ts";
-import { scopeViolation } from "../oauth/bearer-errors.ts";
+import { toSignetError } from "../http/framework-errors.ts";
+import { operationOf } from "../tokens/guards/authentication.ts";
+import type { SignetServer } from "../http/types.ts";
+import { nothingHere, SignetError } from "../domain/errors.ts";
+import { scopeViolation } from "../http/bearer-errors.ts";
 import { loadAssets } from "./assets.ts";
 import type { PortalOptions } from "./context.ts";
 import type { PortalParts } from "./page-parts.ts";

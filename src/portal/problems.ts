@@ -1,5 +1,5 @@
 /** What the API refuses, told where a person can mend it. */
-import { SignetError } from "../errors.ts";
+import { SignetError } from "../domain/errors.ts";
 import { html, type Part } from "./html.ts";
 import type { PageContent } from "./layout.ts";
 

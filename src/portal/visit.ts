@@ -2,10 +2,10 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import type { InProcessAnswer, InProcessCall } from "../api/in-process.ts";
-import type { SignetServer } from "../api/types.ts";
-import { ERROR_CATALOGUE, type ErrorCode, SignetError } from "../errors.ts";
+import type { SignetServer } from "../http/types.ts";
+import { ERROR_CATALOGUE, type ErrorCode, SignetError } from "../domain/errors.ts";
 import type { PortalOptions } from "./context.ts";
-import type { SignedIn } from "./sessions.ts";
+import type { SignedIn } from "../tokens/portal-sessions.ts";
 
 declare module "fastify" {
   interface FastifyRequest {

@@ -1,7 +1,7 @@
 /** The codec of a process, where payloads are encrypted. */
 import type { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { type CodecServices, createPayloadCodec } from "../temporal/codec.ts";
 

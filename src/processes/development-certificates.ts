@@ -1,8 +1,8 @@
 /** What `npm start` needs for mutual TLS: the development CA, made at the first start, and a certificate for the demo. */
-import { type Config, formatListen } from "../config.ts";
-import type { MutualTlsAccess } from "../demo/curl-lines.ts";
-import { openDevelopmentCa } from "../mutual-tls/dev-ca.ts";
-import { developmentCaDirectory } from "../settings/mutual-tls.ts";
+import { type Config, formatListen } from "../config/config.ts";
+import type { MutualTlsAccess } from "./demo/curl-lines.ts";
+import { openDevelopmentCa } from "../http/mutual-tls/dev-ca.ts";
+import { developmentCaDirectory } from "../config/mutual-tls.ts";
 
 /** The SPIFFE id that the demo's credential registers. */
 export const DEMO_SPIFFE_ID = "spiffe://signet.development/demo";

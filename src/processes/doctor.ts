@@ -1,13 +1,13 @@
 /** `signet doctor`: looks at everything that the service depends on and says what to mend. */
 import { randomBytes } from "node:crypto";
 import { lookup } from "node:dns/promises";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { openDatabaseClock } from "../database/database-clock.ts";
 import { createPool } from "../database/pool.ts";
 import { systemClock } from "../domain/clock.ts";
-import { examine, type Finding } from "../doctor/checks.ts";
-import { replayOpen } from "../doctor/replay-open.ts";
+import { examine, type Finding } from "./doctor/checks.ts";
+import { replayOpen } from "./doctor/replay-open.ts";
 import { createLogger } from "../observability/logger.ts";
 import { codecOf } from "./codec.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";

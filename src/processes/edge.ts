@@ -1,9 +1,9 @@
 /** The edge process: tokens are checked and scopes decided here, before anything reaches the data plane or the api. */
 import type { Server } from "node:http";
-import { createClientErrorHandler } from "../api/plugins/client-errors.ts";
-import { HTTP_TIMEOUTS } from "../api/server.ts";
-import type { SignetServer } from "../api/types.ts";
-import { type Config, ConfigError, type Environment, formatListen, type ListenAddress } from "../config.ts";
+import { createClientErrorHandler } from "../http/plugins/client-errors.ts";
+import { HTTP_TIMEOUTS } from "../http/server.ts";
+import type { SignetServer } from "../http/types.ts";
+import { type Config, ConfigError, type Environment, formatListen, type ListenAddress } from "../config/config.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import { openProcessClock } from "../database/database-clock.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "../database/edge-login.ts";
@@ -20,17 +20,17 @@ import { createGateway, type GatewayServices, targetOf } from "../edge/gateway.t
 import { routedTarget } from "../edge/request-checks.ts";
 import { openRouteFile, type RouteFile } from "../edge/route-file.ts";
 import { type RouteTable, RouteTableError } from "../edge/route-table.ts";
-import { listenOn } from "../http-server.ts";
-import { closeServer, createPlainServer, type ListenerHandler } from "../mutual-tls/tls-listener.ts";
-import { TrustError } from "../mutual-tls/trust.ts";
-import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
+import { listenOn } from "../runtime/http-server.ts";
+import { closeServer, createPlainServer, type ListenerHandler } from "../http/mutual-tls/tls-listener.ts";
+import { TrustError } from "../http/mutual-tls/trust.ts";
+import { clockReadiness, clockSkewJob } from "../database/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
-import { createTokenVerifier } from "../oauth/verify-access-token.ts";
+import { createTokenVerifier } from "../tokens/oauth/verify-access-token.ts";
 import { createStaleReport } from "../revocation/stale-report.ts";
-import { createTokenAdmission } from "../revocation/token-admission.ts";
-import { startUpkeep } from "../upkeep.ts";
+import { createTokenAdmission } from "../tokens/oauth/token-admission.ts";
+import { startUpkeep } from "../runtime/upkeep.ts";
 import { openMutualTls } from "./mutual-tls.ts";
 import { followRevocations } from "./revocation.ts";
 import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";

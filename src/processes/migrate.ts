@@ -1,6 +1,6 @@
 /** `signet migrate`: brings the database and the Temporal namespace to what this build needs, once, before the other processes start. */
 import { Connection } from "@temporalio/client";
-import { type Config, ConfigError } from "../config.ts";
+import { type Config, ConfigError } from "../config/config.ts";
 import { migrateDatabase } from "../database/migrate.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";

@@ -2,19 +2,19 @@
 import type { Server } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
-import { HTTP_TIMEOUTS } from "../api/server.ts";
-import { addressSet } from "../address-set.ts";
-import type { SignetServer } from "../api/types.ts";
-import { type Config, ConfigError, type ListenAddress } from "../config.ts";
+import { HTTP_TIMEOUTS } from "../http/server.ts";
+import { addressSet } from "../runtime/address-set.ts";
+import type { SignetServer } from "../http/types.ts";
+import { type Config, ConfigError, type ListenAddress } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
-import { listenOn } from "../http-server.ts";
-import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
+import { listenOn } from "../runtime/http-server.ts";
+import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 import {
   type ClientIdentification,
   createClientIdentification,
-} from "../mutual-tls/client-identification.ts";
-import { type Material, type MaterialStore, openMaterial } from "../mutual-tls/material.ts";
-import { createNativeCertificates } from "../mutual-tls/native-certificates.ts";
+} from "../http/mutual-tls/client-identification.ts";
+import { type Material, type MaterialStore, openMaterial } from "../http/mutual-tls/material.ts";
+import { createNativeCertificates } from "../http/mutual-tls/native-certificates.ts";
 import {
   closeServer,
   createPlainServer,
@@ -23,10 +23,10 @@ import {
   listenOnSocket,
   tlsContext,
   type TlsMaterial,
-} from "../mutual-tls/tls-listener.ts";
-import { TrustError } from "../mutual-tls/trust.ts";
-import { createTrustedProxies } from "../mutual-tls/trusted-proxies.ts";
-import { mutualTlsProblems } from "../settings/mutual-tls.ts";
+} from "../http/mutual-tls/tls-listener.ts";
+import { TrustError } from "../http/mutual-tls/trust.ts";
+import { createTrustedProxies } from "../http/mutual-tls/trusted-proxies.ts";
+import { mutualTlsProblems } from "../config/mutual-tls.ts";
 import type { Logger } from "../observability/logger.ts";
 
 export interface MutualTlsOptions {

@@ -1,15 +1,15 @@
 /** The knowledge of revocations, put together for a process that admits Bearer tokens. */
 import { randomInt } from "node:crypto";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { createPool } from "../database/pool.ts";
 import { subscribe } from "../database/subscription.ts";
 import type { Clock } from "../domain/clock.ts";
-import type { ClientCertificate } from "../mutual-tls/client-certificate.ts";
+import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import { REVOCATION_CHANNEL, RevocationFollower } from "../revocation/follower.ts";
-import { STRICT_BOUND_MS } from "../settings/revocation.ts";
+import { STRICT_BOUND_MS } from "../config/revocation.ts";
 
 /** A question every 50 ms: the last that was answered may have been sent that much before what it did not tell of. */
 const QUESTION_MS = 50;

@@ -1,16 +1,16 @@
 /** The token endpoint's part of the rotation of client secrets, put together. */
 import { randomBytes } from "node:crypto";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import type { CredentialIssuing } from "../api/replace-credential.ts";
-import { createRotationLog } from "../credentials/rotation-log.ts";
-import { createRotationNotices } from "../credentials/rotation-notices.ts";
-import { type Rotation, TokenRotationService } from "../credentials/rotation.ts";
+import { createRotationLog } from "../tokens/credentials/rotation-log.ts";
+import { createRotationNotices } from "../tokens/credentials/rotation-notices.ts";
+import { type Rotation, TokenRotationService } from "../tokens/credentials/rotation.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import { createPool, type Pool } from "../database/pool.ts";
-import type { ClientRecord, SecretVersionRecord } from "../database/repositories/clients.ts";
+import type { ClientRecord, SecretVersionRecord } from "../database/repositories/tokens/clients.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
-import { rotationRules } from "../settings/rotation-settings.ts";
+import { rotationRules } from "../config/rotation-settings.ts";
 
 /** Rotations are rare, and none holds a connection for long. */
 const CONNECTIONS_MAX = 4;

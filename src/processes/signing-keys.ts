@@ -1,12 +1,12 @@
 /** The signing keys of a process: made if there are none, and read again whenever somebody changes them. */
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import { listen } from "../database/listener.ts";
 import type { Pool } from "../database/pool.ts";
-import { SIGNING_KEYS_CHANNEL } from "../database/repositories/signing-keys.ts";
+import { SIGNING_KEYS_CHANNEL } from "../database/repositories/tokens/signing-keys.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
-import { ensureSigningKey, type KeyStore, type KeyStoreOptions, openKeyStore } from "../oauth/key-store.ts";
+import { ensureSigningKey, type KeyStore, type KeyStoreOptions, openKeyStore } from "../tokens/signing-keys/key-store.ts";
 
 export interface SigningKeyParts {
   readonly config: Pick<Config, "jwtAlg"> & { readonly databaseUrl: string };

@@ -1,14 +1,14 @@
 /** A process with its metrics listener around it: it answers from the first moment of the start to the last of the end. */
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import type { Logger } from "../observability/logger.ts";
 import { startMetricsServer } from "../observability/metrics-server.ts";
 import type { ProcessName } from "../observability/metrics.ts";
 import { exportMetrics } from "../observability/process-metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import { startTracing } from "../observability/tracing.ts";
-import { traceCollector } from "../settings/tracing-settings.ts";
-import { VERSION } from "../version.ts";
-import { within } from "../within.ts";
+import { traceCollector } from "../config/tracing-settings.ts";
+import { VERSION } from "../runtime/version.ts";
+import { within } from "../runtime/within.ts";
 
 const TRACES_END_MS = 2_000;
 

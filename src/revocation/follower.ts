@@ -9,10 +9,10 @@ import {
   type FollowerRow,
   readRevocationNews,
   registerFollower,
-} from "../database/repositories/revocations.ts";
+} from "../database/repositories/tokens/revocations.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
 import type { Clock } from "../domain/clock.ts";
-import { afterLoopTime, withinLoopTime } from "../loop-time.ts";
+import { afterLoopTime, withinLoopTime } from "../runtime/loop-time.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { Monotonic } from "./lease.ts";
 import { RevocationView } from "./view.ts";

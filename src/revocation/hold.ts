@@ -2,7 +2,7 @@
 import { appendEntry } from "../compliance/append-entry.ts";
 import type { EntrySources } from "../compliance/entry.ts";
 import type { Queryable } from "../database/pool.ts";
-import { postponeMoves } from "../database/repositories/endpoint-secrets.ts";
+import { postponeMoves } from "../database/repositories/endpoints/endpoint-secrets.ts";
 import { lockTenantHold, setTenantHold } from "../database/repositories/tenants.ts";
 import type { NewRevocation } from "./publish-revocation.ts";
 

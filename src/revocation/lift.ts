@@ -1,7 +1,7 @@
 /** Undoing the revocation of a tenant: its tokens stay dead, those that it gets from then on are good. */
 import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
 import type { Queryable } from "../database/pool.ts";
-import { liftTenantRevocation } from "../database/repositories/revocations.ts";
+import { liftTenantRevocation } from "../database/repositories/tokens/revocations.ts";
 import { newId } from "../domain/ids.ts";
 import { REVOCATION_LIFE_MS } from "./kinds.ts";
 import type { NewRevocation } from "./publish-revocation.ts";

@@ -5,7 +5,7 @@
 import type { EntrySources } from "../compliance/entry.ts";
 import type { Actor } from "../compliance/entry-types.ts";
 import type { Queryable } from "../database/pool.ts";
-import { publishPolicyChange as publish } from "../database/repositories/revocations.ts";
+import { publishPolicyChange as publish } from "../database/repositories/tokens/revocations.ts";
 import { newId } from "../domain/ids.ts";
 import type { Acknowledged } from "./receipts.ts";
 

@@ -2,7 +2,7 @@
 import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
 import type { Actor } from "../compliance/entry-types.ts";
 import type { Queryable } from "../database/pool.ts";
-import { publish } from "../database/repositories/revocations.ts";
+import { publish } from "../database/repositories/tokens/revocations.ts";
 import { newId } from "../domain/ids.ts";
 import { REVOCATION_ENTRIES, REVOCATION_LIFE_MS, type RevocationKind } from "./kinds.ts";
 

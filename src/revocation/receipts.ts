@@ -2,8 +2,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
 import type { Pool } from "../database/pool.ts";
-import { readReceipt, type Receipt, reportPropagation } from "../database/repositories/revocations.ts";
-import type { OwnEventSources } from "../delivery/own-event.ts";
+import { readReceipt, type Receipt, reportPropagation } from "../database/repositories/tokens/revocations.ts";
+import type { OwnEventSources } from "../webhooks/ingest/own-event.ts";
 import { transaction } from "../database/transaction.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";

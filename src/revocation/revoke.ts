@@ -1,8 +1,8 @@
 /** Emergency revocation of a credential, a principal or a tenant: out of use, and known everywhere at once. */
 import type { Queryable } from "../database/pool.ts";
-import { type Revocable, takeOutOfUse } from "../database/repositories/revocable.ts";
-import { type OwnEventSources, publishOwnEvent } from "../delivery/own-event.ts";
-import { SignetError } from "../errors.ts";
+import { type Revocable, takeOutOfUse } from "../database/repositories/tokens/revocable.ts";
+import { type OwnEventSources, publishOwnEvent } from "../webhooks/ingest/own-event.ts";
+import { SignetError } from "../domain/errors.ts";
 import { holdTenant } from "./hold.ts";
 import { type NewRevocation, publishRevocation, type Revocation } from "./publish-revocation.ts";
 

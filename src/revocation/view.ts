@@ -1,5 +1,5 @@
 /** What one process knows of the revocations, and whether that is recent enough to admit tokens by. Pure: no I/O. */
-import type { FollowedRevocation, RevocationNews } from "../database/repositories/revocations.ts";
+import type { FollowedRevocation, RevocationNews } from "../database/repositories/tokens/revocations.ts";
 import { DenyList, type RevocableToken } from "./deny-list.ts";
 import { isRevocationKind, POLICY_CHANGE, REVOCATION_LIFE_MS } from "./kinds.ts";
 import { Lease, type LeaseOptions, type Moment } from "./lease.ts";

@@ -2,7 +2,7 @@
 import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
 import { TASK_QUEUES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
 import type { Logger } from "../observability/logger.ts";
-import { Sleeper } from "../sleeper.ts";
+import { Sleeper } from "../runtime/sleeper.ts";
 
 /** A burst of revocations gets one checkpoint at its beginning and one for all the rest. */
 const PAUSE_MS = 500;

@@ -7,7 +7,7 @@ import {
   makeGrpcRetryInterceptor,
 } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
-import { type TemporalTls, temporalTls, type TemporalTlsValues } from "../settings/temporal-tls.ts";
+import { type TemporalTls, temporalTls, type TemporalTlsValues } from "../config/temporal-tls.ts";
 import { useSynchronousContext } from "./call-context.ts";
 import { dataConverterOf } from "./codec.ts";
 

@@ -4,7 +4,7 @@ import { type Connection, isGrpcServiceError } from "@temporalio/client";
 import { SearchAttributeType } from "@temporalio/common";
 import { encodeSearchAttributeIndexedValueType } from "@temporalio/common/lib/search-attributes.js";
 import { msToTs, tsToMs } from "@temporalio/common/lib/time.js";
-import { SignetError } from "../errors.ts";
+import { SignetError } from "../domain/errors.ts";
 
 /** The search attributes by name. SQL visibility allows three keyword lists per namespace, no more. */
 export const SEARCH_ATTRIBUTE_TYPES: Readonly<Record<string, SearchAttributeType>> = {

@@ -4,8 +4,8 @@
  */
 import type { NativeConnection } from "@temporalio/worker";
 import type { Logger } from "pino";
-import type { UpkeepJob } from "../upkeep.ts";
-import { within } from "../within.ts";
+import type { UpkeepJob } from "../runtime/upkeep.ts";
+import { within } from "../runtime/within.ts";
 import { checkNamespace } from "./client.ts";
 import { createNativeClient } from "./native-client.ts";
 import type { Workers } from "./workers.ts";

@@ -1,7 +1,7 @@
 /** What a process needs is used up: disk, descriptors, memory. */
 import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
-import { logTail } from "../../src/embedded/server-process.ts";
+import { logTail } from "../../src/processes/embedded/server-process.ts";
 import type { Process } from "../bench/environment/signet.ts";
 import { monotonicMs } from "../bench/load/monotonic.ts";
 import { type Fault, readiness, victimOf } from "./faults.ts";

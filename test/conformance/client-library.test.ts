@@ -4,8 +4,8 @@
  * against the document by the tests.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import type { RegisteredEndpoint } from "../../src/client/endpoints.ts";
-import { SignetClient, type SignetClientOptions } from "../../src/client/signet-client.ts";
+import type { RegisteredEndpoint } from "../../src/lib/client/resources/endpoints.ts";
+import { SignetClient, type SignetClientOptions } from "../../src/lib/client/signet-client.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   REGISTERED,

@@ -7,10 +7,10 @@ import { join } from "node:path";
 import * as oauth from "oauth4webapi";
 import * as openid from "openid-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { privateKeyAssertion } from "../../src/client/client-assertion.ts";
-import { SignetClient, type SignetClientOptions } from "../../src/client/signet-client.ts";
-import type { KeyPair } from "../../src/mutual-tls/authority.ts";
-import { createTlsFetch, type TlsMaterial } from "../../src/client/tls-fetch.ts";
+import { privateKeyAssertion } from "../../src/lib/client/client-assertion.ts";
+import { SignetClient, type SignetClientOptions } from "../../src/lib/client/signet-client.ts";
+import type { KeyPair } from "../../src/http/mutual-tls/authority.ts";
+import { createTlsFetch, type TlsMaterial } from "../../src/lib/client/tls-fetch.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   certificateFiles,

@@ -97,7 +97,7 @@ describe("dist", () => {
     const modules = (await filesBelow(dist, "src", "activities", "workflows")).filter(
       (name) =>
         name.endsWith(".js") &&
-        name !== "src/main.js" &&
+        name !== "src/processes/main.js" &&
         !SERVED.some((directory) => name.startsWith(directory)),
     );
     const failures = await evaluate(`
@@ -129,7 +129,7 @@ describe("dist", () => {
   test("is the command line, also by way of the package's bin", async () => {
     const environment = IMAGE_ENVIRONMENT;
     const help = await runProcess({
-      command: ["node", "dist/src/main.js", "--help"],
+      command: ["node", "dist/src/processes/main.js", "--help"],
       cwd: directory,
       environment,
     });
@@ -190,7 +190,7 @@ test("a build leaves nothing of an earlier one behind", async () => {
   // Found from there as from a project's own dist.
   await symlink(join(REPOSITORY, "node_modules"), join(scratch, "app", "node_modules"));
   await runProcess({
-    command: ["node", "src/build.mjs", out],
+    command: ["node", "src/processes/build.mjs", out],
     cwd: REPOSITORY,
     environment: {},
   });

@@ -7,7 +7,7 @@ import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
 import { checkNamespace, createLazyClient, temporalOptions } from "../../src/temporal/client.ts";
 import { ensureNamespace } from "../../src/temporal/namespace.ts";
 import { Client } from "pg";

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { SETTINGS } from "../../src/config.ts";
+import { SETTINGS } from "../../src/config/config.ts";
 import {
   type ComposeFile,
   type ComposeService,
@@ -28,7 +28,7 @@ import {
   type RunOptions,
 } from "../support/compose-run.ts";
 import { type ComposeServers, startServers } from "../support/compose-servers.ts";
-import type { createTlsFetch } from "../../src/client/tls-fetch.ts";
+import type { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
 import { newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { Agent, request as httpsRequest } from "node:https";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { Environment } from "../../src/config.ts";
+import type { Environment } from "../../src/config/config.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   certificateFiles,
@@ -115,7 +115,7 @@ afterAll(async () => {
 
 function spawnEdge(changes: Environment = {}): SpawnedProcess {
   const edge = spawnProcess({
-    command: ["node", "dist/src/main.js", "edge"],
+    command: ["node", "dist/src/processes/main.js", "edge"],
     cwd: image,
     environment: { ...environment, ...changes, ...IMAGE_ENVIRONMENT },
   });

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import type { WorkerProcess } from "../../src/processes/worker.ts";
 import { breakWorkerConnections, startDatabase, stopDatabase } from "../support/database-outage.ts";
 import {

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { inject } from "vitest";
-import { type Environment, loadConfig } from "../../src/config.ts";
+import { type Environment, loadConfig } from "../../src/config/config.ts";
 import type { Clock } from "../../src/domain/clock.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../src/processes/api.ts";

@@ -8,7 +8,7 @@ import {
   type CertificateRequest,
   createAuthority,
   type KeyPair,
-} from "../../src/mutual-tls/authority.ts";
+} from "../../src/http/mutual-tls/authority.ts";
 
 const HOUR_MS = 3_600_000;
 const LOCAL = [{ type: "ip", value: "127.0.0.1" } as const];

@@ -2,11 +2,11 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { parseVerifierKey } from "../../src/client/signed-note.ts";
+import { parseVerifierKey } from "../../src/lib/transparency-log/signed-note.ts";
 import { type CheckpointKey, createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
 import { createFileSink } from "../../src/compliance/checkpoint-sink.ts";
 import { signCheckpoint } from "../../src/compliance/sign-checkpoint.ts";
-import type { Environment } from "../../src/config.ts";
+import type { Environment } from "../../src/config/config.ts";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import { systemClock } from "../../src/domain/clock.ts";
 import { createLogger } from "../../src/observability/logger.ts";

@@ -1,16 +1,16 @@
 /** What `signet/client` says of the answers of the service: lists that the compiler holds to its types, in both directions. */
-import type { Attempt, Delivery } from "../../src/client/deliveries.ts";
+import type { Attempt, Delivery } from "../../src/lib/client/resources/deliveries.ts";
 import type {
   CreatedCredential,
   Credential,
   CredentialDetails,
   Revocation,
   SigningSecret,
-} from "../../src/client/credentials.ts";
-import type { DeadLetter } from "../../src/client/dead-letters.ts";
-import type { Endpoint, RegisteredEndpoint } from "../../src/client/endpoints.ts";
-import type { AcceptedEvent, StoredEvent } from "../../src/client/events.ts";
-import type { EventType, EventTypeSchema } from "../../src/client/event-types.ts";
+} from "../../src/lib/client/resources/credentials.ts";
+import type { DeadLetter } from "../../src/lib/client/resources/dead-letters.ts";
+import type { Endpoint, RegisteredEndpoint } from "../../src/lib/client/resources/endpoints.ts";
+import type { AcceptedEvent, StoredEvent } from "../../src/lib/client/resources/events.ts";
+import type { EventType, EventTypeSchema } from "../../src/lib/client/resources/event-types.ts";
 
 type Members<Type> = Readonly<Record<keyof Type, true>>;
 

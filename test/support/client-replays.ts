@@ -1,7 +1,7 @@
 /** What the client library does with many dead letters at once. */
 import { expect } from "vitest";
-import type { Endpoint } from "../../src/client/endpoints.ts";
-import type { SignetClient } from "../../src/client/signet-client.ts";
+import type { Endpoint } from "../../src/lib/client/resources/endpoints.ts";
+import type { SignetClient } from "../../src/lib/client/signet-client.ts";
 import { eventually } from "./eventually.ts";
 
 /** Calls every method about replay jobs, for an endpoint of `replay.many`. */

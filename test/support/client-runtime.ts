@@ -1,5 +1,5 @@
 /** The client's time and chance in the hand of a test; the network stays the real one. */
-import type { Runtime, Warning } from "../../src/client/runtime.ts";
+import type { Runtime, Warning } from "../../src/lib/client/runtime.ts";
 
 export interface TestRuntime extends Omit<Runtime, "fetch"> {
   /** Moves the time. */

@@ -1,6 +1,6 @@
 /** The command line inside the test's own process, with the settings that a test gives it. */
 import { runCommandLine } from "../../src/cli/program.ts";
-import { type Environment, loadClientSettings, loadOperatorSettings } from "../../src/config.ts";
+import { type Environment, loadClientSettings, loadOperatorSettings } from "../../src/config/config.ts";
 
 export interface CommandRun {
   readonly code: number;

@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { createTlsFetch } from "../../src/client/tls-fetch.ts";
+import { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
 import type { ComposeRun, Place } from "./compose-run.ts";
 import { shellLines } from "./documents.ts";
 

@@ -7,7 +7,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { inject } from "vitest";
-import { type ListenAddress, SETTINGS } from "../../src/config.ts";
+import { type ListenAddress, SETTINGS } from "../../src/config/config.ts";
 import type { ComposeFile, ComposeService, ImageFile, Variables } from "./compose-file.ts";
 import { parseSeconds } from "./compose-file.ts";
 import { type ComposeServers, VOLUMES } from "./compose-servers.ts";
@@ -190,7 +190,7 @@ export class ComposeRun {
     const [program = "", ...args] = command;
     return await runProcess({
       // The image's only program of its own; its Dockerfile links it.
-      command: program === "signet" ? ["node", "src/bootstrap.mjs", ...args] : command,
+      command: program === "signet" ? ["node", "src/processes/bootstrap.mjs", ...args] : command,
       cwd: this.#options.directory,
       environment: this.environment(name),
     });

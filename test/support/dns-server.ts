@@ -2,7 +2,7 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { isIP } from "node:net";
-import { addressWords } from "../../src/address-set.ts";
+import { addressWords } from "../../src/runtime/address-set.ts";
 
 /** One record of an answer: an address, or another name that stands for this one. */
 export interface DnsRecord {

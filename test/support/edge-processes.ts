@@ -165,7 +165,7 @@ export async function startEdgeProcesses({
     database.port = String(databasePorts[index]);
     const [port = 0, metricsPort = 0] = ports.slice(2 * index);
     const child = spawnProcess({
-      command: ["node", "dist/src/main.js", "edge"],
+      command: ["node", "dist/src/processes/main.js", "edge"],
       cwd: image,
       environment: {
         ...IMAGE_ENVIRONMENT,

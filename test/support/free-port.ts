@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { isPortFree } from "../../src/embedded/ports.ts";
+import { isPortFree } from "../../src/processes/embedded/ports.ts";
 
 /**
  * A free port of 127.0.0.1. From below the range that the system takes for outgoing connections: one of those cannot

@@ -1,7 +1,7 @@
 /** The wall clock of a process under test, which a test can set wrong and right again while the process runs. */
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Environment } from "../../src/config.ts";
+import type { Environment } from "../../src/config/config.ts";
 
 const PRELOAD = new URL("jumping-clock.mjs", import.meta.url).href;
 

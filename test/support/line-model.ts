@@ -1,5 +1,5 @@
 /** Lines of endpoints as the database keeps them, in memory: for tests of the pace, and to hold the statement against. */
-import type { LineRequest, LineTurn } from "../../src/database/repositories/endpoint-lines.ts";
+import type { LineRequest, LineTurn } from "../../src/database/repositories/webhooks/endpoint-lines.ts";
 
 interface Line {
   rateLimit: number;

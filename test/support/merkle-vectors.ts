@@ -1,6 +1,6 @@
 /** Trees of RFC 6962: what is published of them, what the RFC says, and proofs as a server makes them. */
 import { createHash } from "node:crypto";
-import { leafHash, nodeHash } from "../../src/client/merkle-proof.ts";
+import { leafHash, nodeHash } from "../../src/lib/transparency-log/merkle-proof.ts";
 import { completeSubtrees, type EntryRange, GrowingTree, rootHash } from "../../src/compliance/merkle.ts";
 
 /** The entries and roots of the reference test suite of RFC 6962. */

@@ -1,4 +1,4 @@
-import type { Environment } from "../../src/config.ts";
+import type { Environment } from "../../src/config/config.ts";
 
 /** Tests and benchmarks ask for more than one client would; what a limit does is tested where it is set. */
 export const NO_LIMITS: Environment = {

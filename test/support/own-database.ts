@@ -3,7 +3,7 @@ import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
 import { migrateDatabase } from "../../src/database/migrate.ts";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/embedded/postgres.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/processes/embedded/postgres.ts";
 import { freePort } from "./free-port.ts";
 import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { SERVICE_LOGIN, type TestDatabase, THROWN_AWAY, withDatabase } from "./test-database.ts";

@@ -1,7 +1,7 @@
 /** A tenant in the portal with a real browser, a real api, worker and receiver: what tests of its pages share. */
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
-import type { Environment } from "../../src/config.ts";
+import type { Environment } from "../../src/config/config.ts";
 import { type TestApi, useTestApi } from "./api.ts";
 import { complaintsOf, lookAt, lookAtPlain, NOTHING_WRONG, openBrowser } from "./browser.ts";
 import { eventually } from "./eventually.ts";

@@ -2,9 +2,9 @@
 import { fastify } from "fastify";
 import { InProcessCalls } from "../../src/api/in-process.ts";
 import type { StreamingServices } from "../../src/api/delivery-stream.ts";
-import type { SignetServer } from "../../src/api/types.ts";
+import type { SignetServer } from "../../src/http/types.ts";
 import { registerPortal } from "../../src/portal/portal.ts";
-import type { PortalSessions } from "../../src/portal/sessions.ts";
+import type { PortalSessions } from "../../src/tokens/portal-sessions.ts";
 
 export interface PortalRoute {
   readonly method: string;

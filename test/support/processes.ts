@@ -3,8 +3,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { cp, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { inject } from "vitest";
-import { hasCode } from "../../src/embedded/start-up-error.ts";
-import type { Environment } from "../../src/config.ts";
+import { hasCode } from "../../src/processes/embedded/start-up-error.ts";
+import type { Environment } from "../../src/config/config.ts";
 import { eventually } from "./eventually.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
@@ -145,7 +145,7 @@ async function isFirst(directory: string): Promise<boolean> {
 }
 
 /**
- * What the Dockerfile puts into the image: `dist`, `package.json`, `src/bootstrap.mjs` and the production dependencies.
+ * What the Dockerfile puts into the image: `dist`, `package.json`, `src/processes/bootstrap.mjs` and the production dependencies.
  * Made once per run of the tests; run what is in it with {@link IMAGE_ENVIRONMENT}.
  *
  * @returns the directory, /app in the image

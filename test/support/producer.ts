@@ -1,6 +1,6 @@
 /** A producer as it meets the service: a signing secret and HTTP, no token. */
 import { expect } from "vitest";
-import { signDelivery } from "../../src/receiver/sign.ts";
+import { signDelivery } from "../../src/lib/receiver/sign.ts";
 import type { Answer, TestApi } from "./api.ts";
 import { createTenant, type Json, type Tenant } from "./tenant.ts";
 

@@ -6,8 +6,8 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import { createServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
-import type { VerifiedPayload } from "../../src/receiver/verify.ts";
-import { verify } from "../../src/receiver/verify.ts";
+import type { VerifiedPayload } from "../../src/lib/receiver/verify.ts";
+import { verify } from "../../src/lib/receiver/verify.ts";
 
 /** What the receiver does once it has read a request. */
 export type Behaviour =

@@ -1,5 +1,5 @@
 /** What an endpoint is registered with where a test calls the service itself. */
-import type { EndpointService } from "../../src/endpoints/endpoint-service.ts";
+import type { EndpointService } from "../../src/webhooks/endpoints/endpoint-service.ts";
 
 type Registration = Parameters<EndpointService["register"]>[1];
 

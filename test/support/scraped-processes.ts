@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";
 import { type SpawnedProcess, spawnProcess } from "./processes.ts";
-import type { Environment } from "../../src/config.ts";
+import type { Environment } from "../../src/config/config.ts";
 import type { ProcessName } from "../../src/observability/metrics.ts";
 import type { World } from "./world.ts";
 
@@ -47,7 +47,7 @@ export async function startScrapedProcesses(
   };
   const start = (name: ProcessName): SpawnedProcess =>
     spawnProcess({
-      command: ["node", "--import", "tsx", "src/main.ts", name],
+      command: ["node", "--import", "tsx", "src/processes/main.ts", name],
       cwd: REPOSITORY,
       environment: { ...shared, SIGNET_METRICS_LISTEN: `127.0.0.1:${ports[name]}` },
     });

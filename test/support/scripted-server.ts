@@ -1,7 +1,7 @@
 /** A service whose answers to a tenant's calls are written by the test, piece by piece, over real sockets. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { SignetClient, type SignetClientOptions } from "../../src/client/signet-client.ts";
+import { SignetClient, type SignetClientOptions } from "../../src/lib/client/signet-client.ts";
 import { type TestRuntime, testRuntime } from "./client-runtime.ts";
 
 export type Answering = (request: IncomingMessage, response: ServerResponse) => void;

@@ -1,5 +1,5 @@
 /** One more api process on the database of a test's api, reached directly or over a line of the test's own. */
-import { loadConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { startApi } from "../../src/processes/api.ts";
 import { type Answer, readAnswer } from "./answer.ts";

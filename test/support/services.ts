@@ -4,7 +4,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Connection } from "@temporalio/client";
 import { afterAll, beforeAll, inject } from "vitest";
-import { hasCode } from "../../src/embedded/start-up-error.ts";
+import { hasCode } from "../../src/processes/embedded/start-up-error.ts";
 import { ensureNamespace } from "../../src/temporal/namespace.ts";
 import { copyTemplate, type TestDatabase } from "./test-database.ts";
 

@@ -1,9 +1,9 @@
 /** One delivery as a worker would sign it now, without sending it: loaded, opened and signed by the engine's own parts. */
 import { randomBytes } from "node:crypto";
 import { createPool } from "../../src/database/pool.ts";
-import { loadForAttempt } from "../../src/database/repositories/attempts.ts";
-import { createSecretOpener } from "../../src/delivery/open-secrets.ts";
-import { createSigner } from "../../src/delivery/signer.ts";
+import { loadForAttempt } from "../../src/database/repositories/webhooks/attempts.ts";
+import { createSecretOpener } from "../../src/webhooks/sending/open-secrets.ts";
+import { createSigner } from "../../src/webhooks/sending/signer.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import type { TestApi } from "./api.ts";

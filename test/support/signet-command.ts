@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { dirname, join } from "node:path";
-import type { Environment } from "../../src/config.ts";
+import type { Environment } from "../../src/config/config.ts";
 
 const BOOTSTRAP = join(import.meta.dirname, "..", "..", "src", "bootstrap.mjs");
 

@@ -4,14 +4,14 @@
  */
 import { randomBytes } from "node:crypto";
 import { Pool as PgPool } from "pg";
-import { issueCredential } from "../../src/credentials/issue-credential.ts";
+import { issueCredential } from "../../src/tokens/credentials/issue-credential.ts";
 import {
   type AppendRotationEntry,
   createRotationLog,
   type RotationEntry,
-} from "../../src/credentials/rotation-log.ts";
-import { createRotationNotices } from "../../src/credentials/rotation-notices.ts";
-import { TokenRotationService } from "../../src/credentials/rotation.ts";
+} from "../../src/tokens/credentials/rotation-log.ts";
+import { createRotationNotices } from "../../src/tokens/credentials/rotation-notices.ts";
+import { TokenRotationService } from "../../src/tokens/credentials/rotation.ts";
 import { createPepper, type Pepper } from "../../src/crypto/pepper.ts";
 import { createPool, type Pool, type ServiceRole } from "../../src/database/pool.ts";
 import {
@@ -19,14 +19,14 @@ import {
   createRetiredClientLookup,
   replaceMac,
   touchVersions,
-} from "../../src/database/repositories/clients.ts";
+} from "../../src/database/repositories/tokens/clients.ts";
 import { newId } from "../../src/domain/ids.ts";
 import type { RotationRules } from "../../src/domain/secret-version.ts";
-import type { ClientCertificate } from "../../src/mutual-tls/client-certificate.ts";
+import type { ClientCertificate } from "../../src/http/mutual-tls/client-certificate.ts";
 import { createLogger } from "../../src/observability/logger.ts";
-import { createClientAuthenticator } from "../../src/oauth/client-authentication.ts";
-import type { LastUsedRecorder } from "../../src/oauth/last-used.ts";
-import { issueToken, type TokenResponse, type TokenServices } from "../../src/oauth/token.ts";
+import { createClientAuthenticator } from "../../src/tokens/oauth/client-authentication.ts";
+import type { LastUsedRecorder } from "../../src/tokens/oauth/last-used.ts";
+import { issueToken, type TokenResponse, type TokenServices } from "../../src/tokens/oauth/token.ts";
 import { createTestDatabase, type TestDatabase } from "./services.ts";
 import { useStarted } from "./started.ts";
 

@@ -2,8 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, inject, test } from "vitest";
 import { migrateDatabase } from "../../src/database/migrate.ts";
-import { secretAad, secretFingerprint } from "../../src/endpoints/endpoint-secret.ts";
-import { generateSecret } from "../../src/receiver/secret.ts";
+import { secretAad, secretFingerprint } from "../../src/crypto/endpoint-secret.ts";
+import { generateSecret } from "../../src/lib/receiver/secret.ts";
 import { eventually } from "../support/eventually.ts";
 import { testKeyring } from "../support/keyring.ts";
 import { type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { statusQuery } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { failedTasks, fetchRuns, textOf } from "../support/histories.ts";

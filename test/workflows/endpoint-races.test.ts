@@ -3,7 +3,7 @@
  * held by the test until the others wait for them: no order is left to chance.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Endpoint } from "../../src/database/repositories/endpoints.ts";
+import type { Endpoint } from "../../src/database/repositories/endpoints/endpoints.ts";
 import { verifyWorkflowId } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { createGate, type Gate } from "../support/gate.ts";

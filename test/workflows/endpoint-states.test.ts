@@ -1,6 +1,6 @@
 /** What an endpoint's state means for the deliveries that are under way to it. */
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { LIST_SIZES, TEST_CALLER, useWorld } from "../support/world.ts";

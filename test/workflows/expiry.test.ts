@@ -1,6 +1,6 @@
 import { ApplicationFailure, WorkflowFailedError, WorkflowNotFoundError } from "@temporalio/client";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import type { WorkerProcess } from "../../src/processes/worker.ts";
 import { DELIVERY_EXPIRED } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { TEST_CALLER, LIST_SIZES, useWorld } from "../support/world.ts";
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../src/domain/ids.ts";
-import { Reconciler } from "../../src/delivery/reconciler.ts";
+import { Reconciler } from "../../src/webhooks/engine/reconciler.ts";
 import { createPool } from "../../src/database/pool.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";

@@ -1,6 +1,6 @@
 /** The workflow of a replay job as operators meet it: its signals by `temporal`, its query, its end, and its sweep. */
 import { beforeAll, describe, expect, test } from "vitest";
-import type { ReplayJob } from "../../src/database/repositories/replay-jobs.ts";
+import type { ReplayJob } from "../../src/database/repositories/webhooks/replay-jobs.ts";
 import {
   replayStatusQuery,
   replayWorkflowId,

@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { createPool } from "../../src/database/pool.ts";
-import type { Delivery } from "../../src/database/repositories/deliveries.ts";
+import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { unguardedClock } from "../../src/domain/clock.ts";
-import type { AttemptRun } from "../../src/delivery/attempt-service.ts";
-import { createEngine, type Engine } from "../../src/delivery/engine.ts";
+import type { AttemptRun } from "../../src/webhooks/engine/attempt-service.ts";
+import { createEngine, type Engine } from "../../src/processes/engine.ts";
 import { idDay } from "../../src/domain/ids.ts";
 import { drawOffsets } from "../../src/domain/retry-schedule.ts";
 import { createLogger } from "../../src/observability/logger.ts";

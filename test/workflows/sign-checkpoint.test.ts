@@ -1,7 +1,7 @@
 /** The schedule of the checkpoints on a real worker, and the one after each revocation. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { openCheckpoint, parseVerifierKey } from "../../src/client/signed-note.ts";
+import { openCheckpoint, parseVerifierKey } from "../../src/lib/transparency-log/signed-note.ts";
 import { appendEntry } from "../../src/compliance/append-entry.ts";
 import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
 import { createPool } from "../../src/database/pool.ts";

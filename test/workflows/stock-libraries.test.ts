@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import { tenantTransaction } from "../../src/database/transaction.ts";
 import { systemClock } from "../../src/domain/clock.ts";
-import { rotateSecret } from "../../src/endpoints/endpoint-secrets.ts";
+import { rotateSecret } from "../../src/webhooks/endpoints/endpoint-secrets.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { eventually } from "../support/eventually.ts";
 import { testKeyring } from "../support/keyring.ts";

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Endpoint } from "../../src/database/repositories/endpoints.ts";
-import { PING_SCHEDULE } from "../../src/endpoints/verification.ts";
-import { takeHostPing } from "../../src/database/repositories/endpoint-verifications.ts";
+import type { Endpoint } from "../../src/database/repositories/endpoints/endpoints.ts";
+import { PING_SCHEDULE } from "../../src/webhooks/endpoints/verification.ts";
+import { takeHostPing } from "../../src/database/repositories/endpoints/endpoint-verifications.ts";
 import {
   attemptNowSignal,
   TASK_QUEUES,

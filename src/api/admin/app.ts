@@ -2,9 +2,9 @@
 import { transaction } from "../../database/transaction.ts";
 import { installRequestMetrics } from "../../observability/request-metrics.ts";
 import { collectOpenApi, registerAdminOpenApiRoute } from "../openapi.ts";
-import { registerHealthRoutes } from "../routes/health.ts";
-import { createServer } from "../server.ts";
-import type { SignetServer } from "../types.ts";
+import { registerHealthRoutes } from "../../http/health.ts";
+import { createServer } from "../../http/server.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { registerAuditRoutes } from "./audit.ts";
 import { registerCodecRoutes } from "./codec.ts";
 import { registerCredentialRoutes } from "./credentials.ts";

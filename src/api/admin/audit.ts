@@ -15,7 +15,7 @@ import {
   requireEntry,
   sendCheckpoint,
 } from "../compliance-reads.ts";
-import { Closed, Formed, Id, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, Formed, Id, Page, PageQuery } from "../../http/common.ts";
 import {
   Checkpoint,
   ConsistencyProof,
@@ -27,8 +27,8 @@ import {
   InclusionQuery,
   presentEntryWithBytes,
 } from "../schemas/compliance.ts";
-import type { SignetServer } from "../types.ts";
-import { breakOffUnlessAdmitted } from "../while-admitted.ts";
+import type { SignetServer } from "../../http/types.ts";
+import { breakOffUnlessAdmitted } from "../../http/while-admitted.ts";
 import { isStillAllowed } from "./operator-guard.ts";
 import type { AdminServices } from "./services.ts";
 

@@ -4,7 +4,7 @@ import { appendEntry } from "../../compliance/append-entry.ts";
 import type { CanonicalValue } from "../../compliance/canonical-json.ts";
 import type { PoolClient } from "../../database/pool.ts";
 import type { Logger } from "../../observability/logger.ts";
-import { operatorActor } from "../../operators/operator-identity.ts";
+import { operatorActor } from "../../tokens/operators/operator-identity.ts";
 import { publishPolicyChange } from "../../revocation/policy-change.ts";
 import type { Acknowledged, Receipts } from "../../revocation/receipts.ts";
 import { changeOnce, type OnceServices } from "./once.ts";

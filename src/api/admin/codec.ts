@@ -7,12 +7,12 @@ import type { Payload, PayloadCodec } from "@temporalio/common";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { EnvelopeError } from "../../crypto/envelope.ts";
-import { SignetError } from "../../errors.ts";
-import { rateLimited } from "../../rate-limits/rate-limited.ts";
-import { createRateLimiter } from "../../rate-limits/rate-limiter.ts";
-import type { HistoryAudit } from "../../operators/history-audit.ts";
-import { Closed, Formed, IdempotencyHeaders } from "../schemas/common.ts";
-import type { SignetServer } from "../types.ts";
+import { SignetError } from "../../domain/errors.ts";
+import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
+import { createRateLimiter } from "../../http/rate-limits/rate-limiter.ts";
+import type { HistoryAudit } from "../../tokens/operators/history-audit.ts";
+import { Closed, Formed, IdempotencyHeaders } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
 import type { CommitChange } from "./audited.ts";
 
 const DECODE = "/admin/v1/codec/decode";

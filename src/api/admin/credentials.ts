@@ -4,11 +4,11 @@ import {
   listPrincipalCredentials,
   listVersions,
   type VersionedCredentialRow,
-} from "../../database/repositories/credentials.ts";
-import { findPrincipal } from "../../database/repositories/principals.ts";
+} from "../../database/repositories/tokens/credentials.ts";
+import { findPrincipal } from "../../database/repositories/tokens/principals.ts";
 import { makeCredential, NewCredential } from "../new-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, IdempotencyHeaders, IdParams, Nullable, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, Id, IdempotencyHeaders, IdParams, Nullable, Page, PageQuery } from "../../http/common.ts";
 import {
   Credential,
   presentCredential,
@@ -16,7 +16,7 @@ import {
   SECRET_SHOWN,
   SecretVersions,
 } from "../schemas/credentials.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { found, principalToChange } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";

@@ -1,7 +1,7 @@
-import { findPrincipal, type PrincipalRow } from "../../database/repositories/principals.ts";
+import { findPrincipal, type PrincipalRow } from "../../database/repositories/tokens/principals.ts";
 import { type TenantRow, findTenant } from "../../database/repositories/tenants.ts";
 import type { Queryable } from "../../database/pool.ts";
-import { SignetError } from "../../errors.ts";
+import { SignetError } from "../../domain/errors.ts";
 
 /** The row, or `NOT_FOUND`. */
 export function found<Row>(row: Row | undefined, noun: string): Row {

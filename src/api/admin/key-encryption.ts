@@ -1,9 +1,9 @@
 import { Type } from "typebox";
 import { WRAPPED_KINDS, type WrappedKind } from "../../database/repositories/wrapped-keys.ts";
-import { SignetError } from "../../errors.ts";
-import { type RewrapPosition, rewrapKeys } from "../../signing-keys/rewrap.ts";
-import { Closed, Formed, Nullable } from "../schemas/common.ts";
-import type { SignetServer } from "../types.ts";
+import { SignetError } from "../../domain/errors.ts";
+import { type RewrapPosition, rewrapKeys } from "../../tokens/signing-keys/rewrap.ts";
+import { Closed, Formed, Nullable } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
 

@@ -1,8 +1,8 @@
 /** GET of one member, by its id alone or below the collection it belongs to. */
 import type { TSchema } from "typebox";
 import type { IdNoun } from "../../domain/ids.ts";
-import { Closed, Id, IdParams } from "../schemas/common.ts";
-import type { SignetServer } from "../types.ts";
+import { Closed, Id, IdParams } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { found } from "./found.ts";
 
 export interface MemberRoutes<Row> {

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Pool, PoolClient } from "../../database/pool.ts";
 import { transaction } from "../../database/transaction.ts";
-import { answerOnce, repeatableRequest, type RepeatableServices } from "../repeatable.ts";
+import { answerOnce, repeatableRequest, type RepeatableServices } from "../../http/repeatable.ts";
 
 export interface OnceServices extends RepeatableServices {
   /** Role signet_operator. */

@@ -1,15 +1,15 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import type { OperatorRole } from "../../domain/operator-roles.ts";
-import { type ErrorCode, SignetError } from "../../errors.ts";
-import type { ClientCertificate } from "../../mutual-tls/client-certificate.ts";
-import type { ClientIdentification } from "../../mutual-tls/client-identification.ts";
-import type { OperatorAuthentication, OperatorAuthenticator } from "../../operators/authenticate-operator.ts";
-import { roleViolation } from "../../operators/operator-errors.ts";
-import type { OperatorIdentity } from "../../operators/operator-identity.ts";
-import type { NoteRefusal } from "../../operators/refusal-audit.ts";
-import { addressKey } from "../../rate-limits/address-key.ts";
-import type { FailureLimiter } from "../../rate-limits/failure-limiter.ts";
-import { bearerToken, operationOf } from "../plugins/authentication.ts";
+import { type ErrorCode, SignetError } from "../../domain/errors.ts";
+import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
+import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
+import type { OperatorAuthentication, OperatorAuthenticator } from "../../tokens/operators/authenticate-operator.ts";
+import { roleViolation } from "../../tokens/operators/operator-errors.ts";
+import type { OperatorIdentity } from "../../tokens/operators/operator-identity.ts";
+import type { NoteRefusal } from "../../tokens/operators/refusal-audit.ts";
+import { addressKey } from "../../http/rate-limits/address-key.ts";
+import type { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
+import { bearerToken, operationOf } from "../../tokens/guards/authentication.ts";
 
 /** How operators are told from everybody else. */
 export interface OperatorAccess {

@@ -6,14 +6,14 @@ import {
   insertOperatorToken,
   listOperatorTokens,
   revokeOperatorToken,
-} from "../../database/repositories/operator-tokens.ts";
-import { findOperator, lockOperators } from "../../database/repositories/operators.ts";
+} from "../../database/repositories/tokens/operator-tokens.ts";
+import { findOperator, lockOperators } from "../../database/repositories/tokens/operators.ts";
 import { newId } from "../../domain/ids.ts";
-import { SignetError } from "../../errors.ts";
-import { requireWayIn } from "../../operators/last-way-in.ts";
-import { newOperatorToken, shownPrefix } from "../../operators/token-format.ts";
+import { SignetError } from "../../domain/errors.ts";
+import { requireWayIn } from "../../tokens/operators/last-way-in.ts";
+import { newOperatorToken, shownPrefix } from "../../tokens/operators/token-format.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, Id, IdempotencyHeaders, IdParams, Page, PageQuery } from "../../http/common.ts";
 import {
   EXPIRES_IN_DAYS,
   IssuedOperatorToken,
@@ -21,7 +21,7 @@ import {
   OperatorToken,
   presentOperatorToken,
 } from "../schemas/operators.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { found } from "./found.ts";
 import { operatorToChange } from "./operators.ts";
 import type { AdminServices } from "./services.ts";

@@ -5,10 +5,10 @@ import {
   listPrincipals,
   type PrincipalRow,
   reprovisionPrincipal,
-} from "../../database/repositories/principals.ts";
+} from "../../database/repositories/tokens/principals.ts";
 import { findTenant } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
-import { validationFailed } from "../../errors.ts";
+import { validationFailed } from "../../domain/errors.ts";
 import { readPage, toPage } from "../pagination.ts";
 import {
   Closed,
@@ -21,8 +21,8 @@ import {
   PageQuery,
   Region,
   Timestamp,
-} from "../schemas/common.ts";
-import type { SignetServer } from "../types.ts";
+} from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { found, principalToChange, tenantToChange } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";

@@ -1,15 +1,15 @@
 /** Emergency revocation by operators: of anything that a token names. */
 import { Type } from "typebox";
-import type { RevocableNoun } from "../../database/repositories/revocable.ts";
+import type { RevocableNoun } from "../../database/repositories/tokens/revocable.ts";
 import { transaction } from "../../database/transaction.ts";
-import { operatorActor } from "../../operators/operator-identity.ts";
+import { operatorActor } from "../../tokens/operators/operator-identity.ts";
 import { REVOCATION_ENTRIES } from "../../revocation/kinds.ts";
 import { publishRevocation } from "../../revocation/publish-revocation.ts";
 import { revoke } from "../../revocation/revoke.ts";
 import { Thumbprint } from "../schemas/certificates.ts";
-import { Closed, Formed, IdParams } from "../schemas/common.ts";
+import { Closed, Formed, IdParams } from "../../http/common.ts";
 import { presentRevocation, Reason, RevocationReceipt, RevocationRequest } from "../schemas/revocations.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
 
 /** What has no state of its own here: one token, or a client certificate. A signing key is `signet keys revoke`'s. */

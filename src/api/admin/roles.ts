@@ -6,11 +6,11 @@ import {
   lockRole,
   type RoleRow,
   updateRoleScopes,
-} from "../../database/repositories/roles.ts";
+} from "../../database/repositories/tokens/roles.ts";
 import { findTenant, type TenantRow } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
 import { PLATFORM_SCOPE, SCOPES_MAX, scopeSet } from "../../domain/scopes.ts";
-import { validationFailed } from "../../errors.ts";
+import { validationFailed } from "../../domain/errors.ts";
 import { readPage, toPage } from "../pagination.ts";
 import {
   Closed,
@@ -22,8 +22,8 @@ import {
   PageQuery,
   Scope,
   Timestamp,
-} from "../schemas/common.ts";
-import type { SignetServer } from "../types.ts";
+} from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { found, tenantToChange } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";

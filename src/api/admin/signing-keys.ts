@@ -1,11 +1,11 @@
 import { Type } from "typebox";
-import { listSigningKeys, type SigningKeyRow } from "../../database/repositories/signing-keys.ts";
-import { statesAt } from "../../signing-keys/lifecycle.ts";
-import { revokeSigningKey } from "../../signing-keys/revoke.ts";
-import { hastenRotation } from "../../signing-keys/rotate.ts";
-import { Closed, Formed, Nullable, OneOf, TextLine, Timestamp } from "../schemas/common.ts";
+import { listSigningKeys, type SigningKeyRow } from "../../database/repositories/tokens/signing-keys.ts";
+import { statesAt } from "../../tokens/signing-keys/lifecycle.ts";
+import { revokeSigningKey } from "../../tokens/signing-keys/revoke.ts";
+import { hastenRotation } from "../../tokens/signing-keys/rotate.ts";
+import { Closed, Formed, Nullable, OneOf, TextLine, Timestamp } from "../../http/common.ts";
 import { presentRevocation, RevocationReceipt } from "../schemas/revocations.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
 

@@ -7,9 +7,9 @@ import {
   TENANT_LIMITS,
   type TenantLimitName,
   type TenantLimitValues,
-} from "../../settings/tenant-limits.ts";
-import { Closed, IdParams, Nullable } from "../schemas/common.ts";
-import type { SignetServer } from "../types.ts";
+} from "../../config/tenant-limits.ts";
+import { Closed, IdParams, Nullable } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { found } from "./found.ts";
 import type { AdminServices } from "./services.ts";
 

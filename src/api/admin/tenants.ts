@@ -20,8 +20,8 @@ import {
   PageQuery,
   Region,
   Timestamp,
-} from "../schemas/common.ts";
-import type { SignetServer } from "../types.ts";
+} from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { found } from "./found.ts";
 import type { AdminServices } from "./services.ts";
 

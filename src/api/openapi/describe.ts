@@ -1,5 +1,5 @@
 /** Adds to the document what schemas do not say: texts, examples, errors, what receivers get. */
-import { OAUTH_PATHS } from "../../oauth/oauth-error.ts";
+import { OAUTH_PATHS } from "../../http/oauth-error.ts";
 import { namedSchemas, withReferences } from "./components.ts";
 import {
   connectionResponses,

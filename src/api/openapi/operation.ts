@@ -1,5 +1,5 @@
 /** What is said of an operation beside its schemas. */
-import type { ErrorCode } from "../../errors.ts";
+import type { ErrorCode } from "../../domain/errors.ts";
 import type { DocumentedSchema } from "./examples.ts";
 
 export interface OperationText {

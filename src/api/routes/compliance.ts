@@ -11,7 +11,7 @@ import {
   requireEntry,
   sendCheckpoint,
 } from "../compliance-reads.ts";
-import { Closed, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, Page, PageQuery } from "../../http/common.ts";
 import {
   Checkpoint,
   ConsistencyProof,
@@ -23,7 +23,7 @@ import {
   InclusionQuery,
   presentEntryWithBytes,
 } from "../schemas/compliance.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 const TAGS = ["compliance"];
 const CONFIG = { scopes: ["compliance:read"] } as const;

@@ -3,9 +3,9 @@ import type { Pool } from "../../database/pool.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
 import { revoke } from "../../revocation/revoke.ts";
-import { IdParams } from "../schemas/common.ts";
+import { IdParams } from "../../http/common.ts";
 import { presentRevocation, RevocationReceipt, RevocationRequest } from "../schemas/revocations.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 export function registerCredentialRevocation(
   server: SignetServer,

@@ -4,14 +4,14 @@ import {
   findTenantCredential,
   listTenantCredentials,
   listVersions,
-} from "../../database/repositories/credentials.ts";
+} from "../../database/repositories/tokens/credentials.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
-import { SignetError } from "../../errors.ts";
+import { SignetError } from "../../domain/errors.ts";
 import { NewCredential } from "../new-credential.ts";
 import { createTenantCredential, type TenantCredentialServices } from "../replace-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { repeatableRequest } from "../repeatable.ts";
-import { Closed, Id, IdempotencyHeaders, IdParams, Nullable, Page, PageQuery } from "../schemas/common.ts";
+import { repeatableRequest } from "../../http/repeatable.ts";
+import { Closed, Id, IdempotencyHeaders, IdParams, Nullable, Page, PageQuery } from "../../http/common.ts";
 import {
   Credential,
   presentCredential,
@@ -19,7 +19,7 @@ import {
   SECRET_SHOWN,
   SecretVersions,
 } from "../schemas/credentials.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 /** The longest overlap of a credential with the one that replaces it, in seconds: 30 days. */
 const OVERLAP_SECONDS_MAX = 2_592_000;

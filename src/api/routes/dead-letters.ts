@@ -1,14 +1,14 @@
 /** The dead-letter queue and replay (specification 3 and 4). */
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
-import type { DeliveryFilter } from "../../database/repositories/delivery-filter.ts";
-import type { DeadLetter, DeliveryService } from "../../delivery/delivery-service.ts";
-import { SignetError } from "../../errors.ts";
+import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
+import type { DeadLetter, DeliveryService } from "../../webhooks/engine/delivery-service.ts";
+import { SignetError } from "../../domain/errors.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
-import { callerOf } from "../caller.ts";
+import { callerOf } from "../../http/caller.ts";
 import { nextCursor, readPage, toPage } from "../pagination.ts";
-import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
-import { Closed, IdParams, MetadataQuery, Page, PageQuery } from "../schemas/common.ts";
+import { JSON_TYPE, rawPage, withRawMember } from "../../http/raw-json.ts";
+import { Closed, IdParams, MetadataQuery, Page, PageQuery } from "../../http/common.ts";
 import {
   DeadLetter as DeadLetterSchema,
   DeadLetterGroup,
@@ -17,8 +17,8 @@ import {
   DeliveryQuery,
   presentDelivery,
 } from "../schemas/deliveries.ts";
-import type { SignetServer } from "../types.ts";
-import { breakOffUnlessAdmitted, type IsAdmitted } from "../while-admitted.ts";
+import type { SignetServer } from "../../http/types.ts";
+import { breakOffUnlessAdmitted, type IsAdmitted } from "../../http/while-admitted.ts";
 import { deliveryFilter } from "./deliveries.ts";
 import { wireEvent } from "./events.ts";
 

@@ -1,12 +1,12 @@
 /** Deliveries and their attempts (wire.md, Deliveries and dead letters). */
 import type { Static } from "typebox";
-import type { DeliveryFilter } from "../../database/repositories/delivery-filter.ts";
-import type { DeliveryService } from "../../delivery/delivery-service.ts";
-import { querySpan } from "../instants.ts";
+import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
+import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
+import { querySpan } from "../../http/instants.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { Attempt, Delivery, DeliveryQuery, presentAttempt, presentDelivery } from "../schemas/deliveries.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 const TAGS = ["deliveries"];
 const Query = Closed(DeliveryQuery);

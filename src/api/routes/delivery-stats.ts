@@ -1,10 +1,10 @@
 /** Deliveries in numbers (wire.md). */
 import { type Static, Type } from "typebox";
-import type { HourOfDeliveries } from "../../database/repositories/delivery-hours.ts";
-import type { DeliveryService } from "../../delivery/delivery-service.ts";
-import { Closed, Nullable, Timestamp } from "../schemas/common.ts";
+import type { HourOfDeliveries } from "../../database/repositories/webhooks/delivery-hours.ts";
+import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
+import { Closed, Nullable, Timestamp } from "../../http/common.ts";
 import { DeliveryQuery } from "../schemas/deliveries.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 const Latency = Nullable(
   Type.Integer({ description: "Milliseconds from acceptance to acknowledgement; null without any" }),

@@ -1,5 +1,5 @@
 /** Deliveries as they change (wire.md: server-sent events). */
-import { TOKEN_LIFETIME_SECONDS } from "../../oauth/access-token.ts";
+import { TOKEN_LIFETIME_SECONDS } from "../../tokens/oauth/access-token.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
 import {
   EVENT_STREAM,
@@ -8,7 +8,7 @@ import {
   sendDeliveries,
   type StreamingServices,
 } from "../delivery-stream.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 const MS_PER_S = 1_000;
 

@@ -7,11 +7,11 @@ import {
   type EndpointSecretServices,
   rotateSecret,
   secretsOf,
-} from "../../endpoints/endpoint-secrets.ts";
-import { changeSecretSettings } from "../../endpoints/secret-settings.ts";
-import { callerOf } from "../caller.ts";
-import { answerOnce, repeatableRequest } from "../repeatable.ts";
-import { IdempotencyHeaders, IdParams } from "../schemas/common.ts";
+} from "../../webhooks/endpoints/endpoint-secrets.ts";
+import { changeSecretSettings } from "../../webhooks/endpoints/secret-settings.ts";
+import { callerOf } from "../../http/caller.ts";
+import { answerOnce, repeatableRequest } from "../../http/repeatable.ts";
+import { IdempotencyHeaders, IdParams } from "../../http/common.ts";
 import {
   EndpointSecrets,
   presentSecrets,
@@ -20,7 +20,7 @@ import {
   SecretRotation,
   SecretSettings,
 } from "../schemas/endpoint-secrets.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 const PATH = "/v1/webhooks/endpoints/:id/secret";
 const TAGS = ["endpoints"];

@@ -1,15 +1,15 @@
 /** Webhook endpoints (specification 2 and 4). */
 import { createHash } from "node:crypto";
 import { type Static, Type } from "typebox";
-import type { EndpointSettings } from "../../database/repositories/endpoints.ts";
-import { compileFilter, FILTER_MAX } from "../../delivery/event-filter.ts";
-import type { EndpointService } from "../../endpoints/endpoint-service.ts";
-import type { SettingsInput } from "../../endpoints/settings.ts";
-import { SignetError, validationFailed } from "../../errors.ts";
+import type { EndpointSettings } from "../../database/repositories/endpoints/endpoints.ts";
+import { compileFilter, FILTER_MAX } from "../../webhooks/ingest/event-filter.ts";
+import type { EndpointService } from "../../webhooks/endpoints/endpoint-service.ts";
+import type { SettingsInput } from "../../webhooks/endpoints/settings.ts";
+import { SignetError, validationFailed } from "../../domain/errors.ts";
 import { ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
-import { callerOf } from "../caller.ts";
+import { callerOf } from "../../http/caller.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { JSON_TYPE, rawPage } from "../raw-json.ts";
+import { JSON_TYPE, rawPage } from "../../http/raw-json.ts";
 import {
   Closed,
   IdempotencyHeaders,
@@ -18,7 +18,7 @@ import {
   OneOf,
   Page,
   PageQuery,
-} from "../schemas/common.ts";
+} from "../../http/common.ts";
 import {
   Endpoint,
   EndpointPatch,
@@ -31,8 +31,8 @@ import {
 } from "../schemas/endpoints.ts";
 import { Delivery, presentDelivery } from "../schemas/deliveries.ts";
 import { EVENT_DATA_DEPTH } from "../schemas/events.ts";
-import type { RawJson } from "../strict-json.ts";
-import type { SignetServer } from "../types.ts";
+import type { RawJson } from "../../http/strict-json.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 const TAGS = ["endpoints"];
 

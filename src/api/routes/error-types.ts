@@ -1,17 +1,17 @@
 /** `/errors/{slug}`: what the `type` of a problem document leads to, as JSON and, for who asks for it, as a page. */
 import { Type } from "typebox";
-import { ERROR_CATALOGUE, type ErrorCode, errorSlug, SignetError } from "../../errors.ts";
-import { prefersHtml } from "../accept.ts";
-import { ERROR_DESCRIPTIONS } from "../error-descriptions.ts";
-import { Closed } from "../schemas/common.ts";
+import { ERROR_CATALOGUE, type ErrorCode, errorSlug, SignetError } from "../../domain/errors.ts";
+import { prefersHtml } from "../../http/accept.ts";
+import { ERROR_DESCRIPTIONS } from "../../http/error-descriptions.ts";
+import { Closed } from "../../http/common.ts";
 import {
   ANY_ORIGIN,
   makeDocument,
   makeJsonDocument,
   type PublicDocument,
   sendDocument,
-} from "../public-document.ts";
-import type { SignetServer } from "../types.ts";
+} from "../../http/public-document.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 const CODES = new Map((Object.keys(ERROR_CATALOGUE) as ErrorCode[]).map((code) => [errorSlug(code), code]));
 

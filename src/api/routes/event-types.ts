@@ -1,12 +1,12 @@
 /** The catalogue of event types (docs/event-types.md). */
 import { type Static, Type } from "typebox";
-import type { EventTypeChange, EventTypeService } from "../../event-types/event-type-service.ts";
+import type { EventTypeChange, EventTypeService } from "../../webhooks/event-types/event-type-service.ts";
 import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
-import { SCHEMA_DEPTH } from "../../event-types/schema-gate.ts";
-import { validationFailed } from "../../errors.ts";
+import { SCHEMA_DEPTH } from "../../webhooks/event-types/schema-gate.ts";
+import { validationFailed } from "../../domain/errors.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { JSON_TYPE, rawPage } from "../raw-json.ts";
-import { Closed, Page, PageQuery } from "../schemas/common.ts";
+import { JSON_TYPE, rawPage } from "../../http/raw-json.ts";
+import { Closed, Page, PageQuery } from "../../http/common.ts";
 import { EVENT_TYPE } from "../schemas/endpoints.ts";
 import {
   CataloguedType,
@@ -17,7 +17,7 @@ import {
   wireEventType,
   wireSchema,
 } from "../schemas/event-types.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 const TAGS = ["event types"];
 const PATH = "/v1/webhooks/event-types";

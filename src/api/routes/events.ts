@@ -1,14 +1,14 @@
 /** Publishing events, looking at them, and erasing what they hold (wire.md, Events). */
 import { Type } from "typebox";
-import type { EventService, OpenEvent } from "../../delivery/event-service.ts";
-import { callerOf } from "../caller.ts";
-import { Instant, querySpan } from "../instants.ts";
+import type { EventService, OpenEvent } from "../../webhooks/ingest/event-service.ts";
+import { callerOf } from "../../http/caller.ts";
+import { Instant, querySpan } from "../../http/instants.ts";
 import { nextCursor, readPage } from "../pagination.ts";
-import { JSON_TYPE, rawPage, withRawMember } from "../raw-json.ts";
-import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { JSON_TYPE, rawPage, withRawMember } from "../../http/raw-json.ts";
+import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { EventType } from "../schemas/endpoints.ts";
 import { SourceId, StoredEvent as StoredEventSchema } from "../schemas/events.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { type PublishingServices, registerPublishing } from "./publishing.ts";
 
 const TAGS = ["events"];

@@ -1,9 +1,9 @@
 /** Grades of receivers (docs/grader.md). */
-import type { GradeService } from "../../grader/grade-service.ts";
+import type { GradeService } from "../../webhooks/grader/grade-service.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { Grade, GradeParams, GradeSummary, presentGrade, presentGradeSummary } from "../schemas/grades.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 const TAGS = ["endpoints"];
 

@@ -1,7 +1,7 @@
 /** How the OAuth endpoints take requests: as bytes, because they read forms too, and with an error format of their own. */
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import type { TokenRequest } from "../../oauth/token.ts";
+import type { TokenRequest } from "../../tokens/oauth/token.ts";
 
 export const OAUTH_BODY_LIMIT = 8_192;
 

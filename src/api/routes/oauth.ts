@@ -1,20 +1,20 @@
 /** The OAuth endpoints and documents over HTTP; what they do is in src/oauth. */
 import { Type } from "typebox";
-import { SignetError } from "../../errors.ts";
-import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../oauth/jwks.ts";
-import type { KeyStore } from "../../oauth/key-store.ts";
-import { authorizationServerMetadata, type MetadataOptions } from "../../oauth/metadata.ts";
-import { OAUTH_HEADERS } from "../../oauth/oauth-error.ts";
-import { issueToken, type TokenServices } from "../../oauth/token.ts";
-import type { ScopeGuard } from "../plugins/authentication.ts";
+import { SignetError } from "../../domain/errors.ts";
+import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../tokens/oauth/jwks.ts";
+import type { KeyStore } from "../../tokens/signing-keys/key-store.ts";
+import { authorizationServerMetadata, type MetadataOptions } from "../../tokens/oauth/metadata.ts";
+import { OAUTH_HEADERS } from "../../http/oauth-error.ts";
+import { issueToken, type TokenServices } from "../../tokens/oauth/token.ts";
+import type { ScopeGuard } from "../../tokens/guards/authentication.ts";
 import {
   ANY_ORIGIN,
   makeJsonDocument,
   onceMade,
   type PublicDocument,
   sendDocument,
-} from "../public-document.ts";
-import type { SignetServer } from "../types.ts";
+} from "../../http/public-document.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { AnyQuery, OAUTH_BODY_LIMIT, tokenRequest } from "./oauth-requests.ts";
 import { registerTokenStatusRoutes, type TokenStatusServices } from "./token-status.ts";
 

@@ -2,12 +2,12 @@
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { SCOPES_MAX } from "../../domain/scopes.ts";
-import { scopeViolation } from "../../oauth/bearer-errors.ts";
-import { LINK_LIFE_MAX, type PortalSessions, SIGN_IN_SCOPE } from "../../portal/sessions.ts";
-import { callerOf } from "../caller.ts";
-import { operationOf } from "../plugins/authentication.ts";
-import { Closed, Scope, Timestamp } from "../schemas/common.ts";
-import type { SignetServer } from "../types.ts";
+import { scopeViolation } from "../../http/bearer-errors.ts";
+import { LINK_LIFE_MAX, type PortalSessions, SIGN_IN_SCOPE } from "../../tokens/portal-sessions.ts";
+import { callerOf } from "../../http/caller.ts";
+import { operationOf } from "../../tokens/guards/authentication.ts";
+import { Closed, Scope, Timestamp } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 const NewLink = Closed({
   expires_in_seconds: Type.Optional(

@@ -3,22 +3,22 @@ import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { Pool } from "../../database/pool.ts";
-import { type EventKey, EVENTS_ROUTE, findTenantState } from "../../database/repositories/events.ts";
+import { type EventKey, EVENTS_ROUTE, findTenantState } from "../../database/repositories/webhooks/events.ts";
 import { principalKey, signedKey, sourceKey } from "../../database/repositories/idempotency.ts";
 import {
   type AcceptedEvent as Accepted,
   type IncomingEvent,
   type Ingest,
   isIdReused,
-} from "../../delivery/ingest.ts";
-import type { NotePlatformPublishing } from "../../delivery/platform-publishing.ts";
-import { scopeViolation } from "../../oauth/bearer-errors.ts";
+} from "../../webhooks/ingest/ingest.ts";
+import type { NotePlatformPublishing } from "../../webhooks/ingest/platform-publishing.ts";
+import { scopeViolation } from "../../http/bearer-errors.ts";
 import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
-import type { TenantLimits } from "../../rate-limits/tenant-limits.ts";
-import { type FieldProblem, SignetError, validationFailed } from "../../errors.ts";
-import { bodyInstant } from "../instants.ts";
-import { JSON_TYPE } from "../raw-json.ts";
-import { IdempotencyHeaders } from "../schemas/common.ts";
+import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
+import { type FieldProblem, SignetError, validationFailed } from "../../domain/errors.ts";
+import { bodyInstant } from "../../http/instants.ts";
+import { JSON_TYPE } from "../../http/raw-json.ts";
+import { IdempotencyHeaders } from "../../http/common.ts";
 import {
   AcceptedEvent,
   BATCH_MAX,
@@ -27,8 +27,8 @@ import {
   EventBatch,
   NewEvent,
 } from "../schemas/events.ts";
-import type { SignetServer } from "../types.ts";
-import { compileValidator, createValueCheck } from "../validation.ts";
+import type { SignetServer } from "../../http/types.ts";
+import { compileValidator, createValueCheck } from "../../http/validation.ts";
 
 const PUBLISH_ANY = "events:publish_any";
 /** Between a batch's key and an item's number: no key can hold it, keys are printable. */

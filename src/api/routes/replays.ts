@@ -1,16 +1,16 @@
 /** Replays as durable jobs: many dead letters, or the events that an endpoint has never got. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Pool } from "../../database/pool.ts";
-import type { DeadLetterSelection } from "../../database/repositories/replay-items.ts";
-import type { ReplayJob as ReplayJobRow } from "../../database/repositories/replay-jobs.ts";
+import type { DeadLetterSelection } from "../../database/repositories/webhooks/replay-items.ts";
+import type { ReplayJob as ReplayJobRow } from "../../database/repositories/webhooks/replay-jobs.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
-import { validationFailed } from "../../errors.ts";
-import { REPLAY_RATE, type ReplayRequest, type ReplayService } from "../../replay/replay-service.ts";
-import { callerOf } from "../caller.ts";
-import { bodySpan } from "../instants.ts";
+import { validationFailed } from "../../domain/errors.ts";
+import { REPLAY_RATE, type ReplayRequest, type ReplayService } from "../../webhooks/replay/replay-service.ts";
+import { callerOf } from "../../http/caller.ts";
+import { bodySpan } from "../../http/instants.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { answerOnce, repeatableRequest, type RepeatableServices } from "../repeatable.ts";
-import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../schemas/common.ts";
+import { answerOnce, repeatableRequest, type RepeatableServices } from "../../http/repeatable.ts";
+import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../../http/common.ts";
 import {
   ItemStateQuery,
   NewMissingReplay,
@@ -22,7 +22,7 @@ import {
   ReplayJob,
   outcomesOf,
 } from "../schemas/replays.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { deliveryFilter } from "./deliveries.ts";
 
 const TAGS = ["dead letters"];

@@ -4,21 +4,21 @@ import { Type } from "typebox";
 import type { By } from "../../compliance/append-entry.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool, PoolClient } from "../../database/pool.ts";
-import { type CredentialRow, findTenantCredential } from "../../database/repositories/credentials.ts";
-import { findTenantPrincipal } from "../../database/repositories/principals.ts";
-import { listProducerSecrets, type ProducerSecretRow } from "../../database/repositories/producer-secrets.ts";
+import { type CredentialRow, findTenantCredential } from "../../database/repositories/tokens/credentials.ts";
+import { findTenantPrincipal } from "../../database/repositories/tokens/principals.ts";
+import { listProducerSecrets, type ProducerSecretRow } from "../../database/repositories/tokens/producer-secrets.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
-import { SignetError } from "../../errors.ts";
-import { scopeViolation } from "../../oauth/bearer-errors.ts";
+import { SignetError } from "../../domain/errors.ts";
+import { scopeViolation } from "../../http/bearer-errors.ts";
 import {
   isGood,
   makeSigningSecret,
   revokeSigningSecrets,
   setSignatureRequired,
   type SigningSecretServices,
-} from "../../producers/signing-secrets.ts";
-import { operationOf } from "../plugins/authentication.ts";
-import { answerOnce, repeatableRequest } from "../repeatable.ts";
+} from "../../tokens/producers/signing-secrets.ts";
+import { operationOf } from "../../tokens/guards/authentication.ts";
+import { answerOnce, repeatableRequest } from "../../http/repeatable.ts";
 import {
   Closed,
   IdempotencyHeaders,
@@ -27,10 +27,10 @@ import {
   OneOf,
   TextLine,
   Timestamp,
-} from "../schemas/common.ts";
+} from "../../http/common.ts";
 import { Credential, presentCredential } from "../schemas/credentials.ts";
 import type { Receipts } from "../../revocation/receipts.ts";
-import type { SignetServer } from "../types.ts";
+import type { SignetServer } from "../../http/types.ts";
 
 /** As long as that of an endpoint's secret: a week. */
 const OVERLAP_SECONDS_MAX = 604_800;

@@ -1,10 +1,10 @@
 /** Revocation and introspection of tokens over HTTP; what they do is in src/oauth. */
 import { Type } from "typebox";
-import { introspectToken, type IntrospectServices } from "../../oauth/introspect.ts";
-import { OAUTH_HEADERS } from "../../oauth/oauth-error.ts";
-import { revokeToken, type RevokeServices } from "../../oauth/revoke.ts";
-import type { ScopeGuard } from "../plugins/authentication.ts";
-import type { SignetServer } from "../types.ts";
+import { introspectToken, type IntrospectServices } from "../../tokens/oauth/introspect.ts";
+import { OAUTH_HEADERS } from "../../http/oauth-error.ts";
+import { revokeToken, type RevokeServices } from "../../tokens/oauth/revoke.ts";
+import type { ScopeGuard } from "../../tokens/guards/authentication.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { AnyQuery, OAUTH_BODY_LIMIT, tokenRequest } from "./oauth-requests.ts";
 
 export type TokenStatusServices = RevokeServices & IntrospectServices;

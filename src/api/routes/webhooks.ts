@@ -1,11 +1,11 @@
 /** Everything about webhooks, in the order a tenant meets it. */
-import type { DeliveryStreams } from "../../delivery/delivery-streams.ts";
-import type { DeliveryService } from "../../delivery/delivery-service.ts";
-import type { EventService } from "../../delivery/event-service.ts";
-import type { EndpointService } from "../../endpoints/endpoint-service.ts";
-import type { EventTypeService } from "../../event-types/event-type-service.ts";
-import type { GradeService } from "../../grader/grade-service.ts";
-import type { SignetServer } from "../types.ts";
+import type { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts";
+import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
+import type { EventService } from "../../webhooks/ingest/event-service.ts";
+import type { EndpointService } from "../../webhooks/endpoints/endpoint-service.ts";
+import type { EventTypeService } from "../../webhooks/event-types/event-type-service.ts";
+import type { GradeService } from "../../webhooks/grader/grade-service.ts";
+import type { SignetServer } from "../../http/types.ts";
 import {
   type DeadLetterExporting,
   type ExportDeadLetters,

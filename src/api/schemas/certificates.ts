@@ -1,7 +1,7 @@
 /** Which client certificate belongs to a credential or an operator. */
 import { Type } from "typebox";
 import { SPIFFE_ID } from "../../domain/spiffe-id.ts";
-import { Formed } from "./common.ts";
+import { Formed } from "../../http/common.ts";
 
 const THUMBPRINTS_MAX = 8;
 

@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
-import type { CredentialRow, VersionStandingRow } from "../../database/repositories/credentials.ts";
+import type { CredentialRow, VersionStandingRow } from "../../database/repositories/tokens/credentials.ts";
 import { OVERDUE_MS, type RotationRules, stateAt } from "../../domain/secret-version.ts";
-import { Id, Nullable, OneOf, Timestamp } from "./common.ts";
+import { Id, Nullable, OneOf, Timestamp } from "../../http/common.ts";
 
 /** What is said of a secret in the answer that makes it. */
 export const SECRET_SHOWN =

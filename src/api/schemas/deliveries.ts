@@ -1,9 +1,9 @@
 import { type Static, Type } from "typebox";
-import type { Delivery as DeliveryRow } from "../../database/repositories/deliveries.ts";
-import type { Attempt as OpenAttempt } from "../../delivery/delivery-service.ts";
+import type { Delivery as DeliveryRow } from "../../database/repositories/webhooks/deliveries.ts";
+import type { Attempt as OpenAttempt } from "../../webhooks/engine/delivery-service.ts";
 import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "../../domain/delivery.ts";
-import { Instant } from "../instants.ts";
-import { Id, MetadataQuery, Nullable, OneOf, PageQuery, Timestamp } from "./common.ts";
+import { Instant } from "../../http/instants.ts";
+import { Id, MetadataQuery, Nullable, OneOf, PageQuery, Timestamp } from "../../http/common.ts";
 import { EventType } from "./endpoints.ts";
 
 const AttemptError = OneOf(ATTEMPT_ERRORS);

@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
-import type { Standing } from "../../endpoints/endpoint-secrets.ts";
-import type { EndpointSecretVersion } from "../../database/repositories/endpoint-secrets.ts";
-import { Closed, Formed, Id, Nullable, OneOf, Timestamp } from "./common.ts";
+import type { Standing } from "../../webhooks/endpoints/endpoint-secrets.ts";
+import type { EndpointSecretVersion } from "../../database/repositories/endpoints/endpoint-secrets.ts";
+import { Closed, Formed, Id, Nullable, OneOf, Timestamp } from "../../http/common.ts";
 
 /** Seconds: seven days. */
 const OVERLAP_MAX = 604_800;

@@ -1,8 +1,8 @@
 import { Type } from "typebox";
-import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints.ts";
+import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints/endpoints.ts";
 import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { verifyWorkflowId } from "../../../workflows/messages.ts";
-import { withRawMember } from "../raw-json.ts";
+import { withRawMember } from "../../http/raw-json.ts";
 import {
   Closed,
   Formed,
@@ -12,7 +12,7 @@ import {
   OpaqueObject,
   OpaqueObjectOrNull,
   Timestamp,
-} from "./common.ts";
+} from "../../http/common.ts";
 
 /** Event types (wire.md, Endpoints). */
 export const EVENT_TYPE = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";

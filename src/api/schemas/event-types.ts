@@ -1,7 +1,7 @@
 import { Type } from "typebox";
-import type { EventTypeRow, SchemaRow } from "../../database/repositories/event-types.ts";
-import { withRawMember } from "../raw-json.ts";
-import { Closed, Nullable, OpaqueObject, OpaqueObjectOrNull, Timestamp } from "./common.ts";
+import type { EventTypeRow, SchemaRow } from "../../database/repositories/endpoints/event-types.ts";
+import { withRawMember } from "../../http/raw-json.ts";
+import { Closed, Nullable, OpaqueObject, OpaqueObjectOrNull, Timestamp } from "../../http/common.ts";
 import { Description, EventType } from "./endpoints.ts";
 
 const EXAMPLES_MAX = 10;

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
-import { Instant } from "../instants.ts";
-import { Closed, Id, Nullable, OpaqueObject, TextLine, Timestamp } from "./common.ts";
+import { Instant } from "../../http/instants.ts";
+import { Closed, Id, Nullable, OpaqueObject, TextLine, Timestamp } from "../../http/common.ts";
 import { EventType } from "./endpoints.ts";
 
 /** Bytes of one event's data. */

@@ -3,12 +3,12 @@ import { type Static, Type } from "typebox";
 import type {
   Grade as GradeRow,
   GradeSummary as GradeSummaryRow,
-} from "../../database/repositories/endpoint-grades.ts";
+} from "../../database/repositories/endpoints/endpoint-grades.ts";
 import { ATTEMPT_ERRORS } from "../../domain/delivery.ts";
-import { CHECK_NAMES } from "../../grader/checks.ts";
-import { type FindingCode, FINDINGS } from "../../grader/findings.ts";
-import type { GradeReport } from "../../grader/grade.ts";
-import { Closed, Id, Nullable, OneOf, Timestamp } from "./common.ts";
+import { CHECK_NAMES } from "../../webhooks/grader/checks.ts";
+import { type FindingCode, FINDINGS } from "../../webhooks/grader/findings.ts";
+import type { GradeReport } from "../../webhooks/grader/grade.ts";
+import { Closed, Id, Nullable, OneOf, Timestamp } from "../../http/common.ts";
 
 const CODES = Object.keys(FINDINGS) as FindingCode[];
 

@@ -1,10 +1,10 @@
 /** Operators and their tokens, as the operators' API shows them. */
 import { Type } from "typebox";
-import type { OperatorTokenRow } from "../../database/repositories/operator-tokens.ts";
-import type { OperatorRow } from "../../database/repositories/operators.ts";
+import type { OperatorTokenRow } from "../../database/repositories/tokens/operator-tokens.ts";
+import type { OperatorRow } from "../../database/repositories/tokens/operators.ts";
 import { OPERATOR_ROLES } from "../../domain/operator-roles.ts";
 import { SanUri, Thumbprints } from "./certificates.ts";
-import { Closed, Id, Name, Nullable, OneOf, TextLine, Timestamp } from "./common.ts";
+import { Closed, Id, Name, Nullable, OneOf, TextLine, Timestamp } from "../../http/common.ts";
 
 const EXPIRES_IN_DAYS_MAX = 366;
 /** How long an operator's token is good unless the request says otherwise. */

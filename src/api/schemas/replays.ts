@@ -3,16 +3,16 @@ import {
   REPLAY_KINDS,
   REPLAY_STATES,
   type ReplayJob as ReplayJobRow,
-} from "../../database/repositories/replay-jobs.ts";
+} from "../../database/repositories/webhooks/replay-jobs.ts";
 import {
   type ItemOutcomes,
   REPLAY_RESULTS,
   type ReplayItem as ReplayItemRow,
   type ReplayResult,
-} from "../../database/repositories/replay-items.ts";
-import { REPLAY_IDS_MAX, REPLAY_RATE } from "../../replay/replay-service.ts";
-import { Instant } from "../instants.ts";
-import { Closed, Id, MetadataQuery, Nullable, OneOf, Timestamp } from "./common.ts";
+} from "../../database/repositories/webhooks/replay-items.ts";
+import { REPLAY_IDS_MAX, REPLAY_RATE } from "../../webhooks/replay/replay-service.ts";
+import { Instant } from "../../http/instants.ts";
+import { Closed, Id, MetadataQuery, Nullable, OneOf, Timestamp } from "../../http/common.ts";
 import { DeliveryFilters } from "./deliveries.ts";
 
 const Pace = {

@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import type { Receipts } from "../../revocation/receipts.ts";
 import type { Revocation } from "../../revocation/publish-revocation.ts";
-import { Closed, Id, Nullable, TextLine, Timestamp } from "./common.ts";
+import { Closed, Id, Nullable, TextLine, Timestamp } from "../../http/common.ts";
 
 /** Why something is revoked, for the compliance log. */
 export const Reason = TextLine(500, {

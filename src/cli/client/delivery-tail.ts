@@ -1,6 +1,6 @@
 /** `signet delivery tail`: deliveries as they change, a line each. */
 import type { Command, Option } from "commander";
-import type { Delivery } from "../../client/deliveries.ts";
+import type { Delivery } from "../../lib/client/resources/deliveries.ts";
 import { systemClock } from "../../domain/clock.ts";
 import type { CliContext } from "../context.ts";
 import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";

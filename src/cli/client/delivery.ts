@@ -1,6 +1,6 @@
 /** `signet delivery list | tail | show | stats | retry | cancel`. */
 import { Command, Option } from "commander";
-import type { DeliveryFilter, DeliveryState } from "../../client/deliveries.ts";
+import type { DeliveryFilter, DeliveryState } from "../../lib/client/resources/deliveries.ts";
 import type { CliContext } from "../context.ts";
 import { printPage, printResource } from "../output.ts";
 import { asTenant, membersOf, wholeNumber, withExamples } from "./command.ts";

@@ -1,6 +1,6 @@
 /** `signet endpoint secret list | rotate | activate | update`. */
 import { Command, Option } from "commander";
-import type { SecretSettings } from "../../client/endpoint-secrets.ts";
+import type { SecretSettings } from "../../lib/client/resources/endpoint-secrets.ts";
 import type { CliContext } from "../context.ts";
 import { printPage, printResource } from "../output.ts";
 import { asTenant, objectOrNull, wholeNumber, withExamples } from "./command.ts";

@@ -1,6 +1,6 @@
 /** Commands that run until somebody ends them. */
 
-import { startedByNpx } from "../../config.ts";
+import { startedByNpx } from "../../config/config.ts";
 
 const LOOK_MS = 500;
 

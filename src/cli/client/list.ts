@@ -1,7 +1,7 @@
 /** Lists of a tenant: page by page, or all of it. */
 import type { Command } from "commander";
-import type { List, PageOptions } from "../../client/paging.ts";
-import { stringifyWithRaw } from "../../client/raw-json.ts";
+import type { List, PageOptions } from "../../lib/client/paging.ts";
+import { stringifyWithRaw } from "../../lib/client/raw-json.ts";
 import type { CliContext } from "../context.ts";
 import { type PageOfList, withPageOfList } from "../list-options.ts";
 import { printPage } from "../output.ts";

@@ -1,12 +1,12 @@
 /** The receiver of `signet listen`: on loopback, it verifies what it gets and answers, or asks a program of the user's. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { asObject } from "../../client/json.ts";
-import { parseWithRaw } from "../../client/raw-json.ts";
-import type { Fetch } from "../../client/runtime.ts";
-import { closeAtOnce, headerText, listenOn, readBody } from "../../http-server.ts";
-import { VerificationError } from "../../receiver/errors.ts";
-import { verify } from "../../receiver/verify.ts";
-import { messageOf } from "../../thrown.ts";
+import { asObject } from "../../lib/client/json.ts";
+import { parseWithRaw } from "../../lib/client/raw-json.ts";
+import type { Fetch } from "../../lib/client/runtime.ts";
+import { closeAtOnce, headerText, listenOn, readBody } from "../../runtime/http-server.ts";
+import { VerificationError } from "../../lib/receiver/errors.ts";
+import { verify } from "../../lib/receiver/verify.ts";
+import { messageOf } from "../../runtime/thrown.ts";
 
 const HOST = "127.0.0.1";
 /** An event is at most 256 KiB; its envelope adds little. */

@@ -4,12 +4,12 @@
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { asObject } from "../../client/json.ts";
-import type { Warn } from "../../client/runtime.ts";
-import { SignetClient } from "../../client/signet-client.ts";
-import type { ConnectionOptions } from "../../client/token-sources.ts";
-import { type ClientSettings, formatListen } from "../../config.ts";
-import { messageOf } from "../../thrown.ts";
+import { asObject } from "../../lib/client/json.ts";
+import type { Warn } from "../../lib/client/runtime.ts";
+import { SignetClient } from "../../lib/client/signet-client.ts";
+import type { ConnectionOptions } from "../../lib/client/token-sources.ts";
+import { type ClientSettings, formatListen } from "../../config/config.ts";
+import { messageOf } from "../../runtime/thrown.ts";
 import { tlsOf } from "../connection.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, EXIT } from "../exit-codes.ts";
@@ -34,7 +34,7 @@ type Found = Pick<ConnectionOptions, "baseUrl" | "clientId" | "clientSecret" | "
   readonly identity: string;
 };
 
-/** The file that `npm start` keeps its demo's credential in (src/demo/demo-tenant.ts). */
+/** The file that `npm start` keeps its demo's credential in (src/processes/demo/demo-tenant.ts). */
 const DEMO_FILE = "demo.json";
 const PROFILE_NAME = /^[a-z0-9][a-z0-9_-]{0,31}$/;
 

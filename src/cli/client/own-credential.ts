@@ -1,6 +1,6 @@
 /** `signet credential own …`: the credentials of a tenant, for the tenant. Operators have `signet credential` itself. */
 import { Command } from "commander";
-import type { CreatedCredential, NewCredential } from "../../client/credentials.ts";
+import type { CreatedCredential, NewCredential } from "../../lib/client/resources/credentials.ts";
 import type { CliContext } from "../context.ts";
 import { printPage, printResource } from "../output.ts";
 import { asTenant, objectArgument, wholeNumber, withExamples } from "./command.ts";

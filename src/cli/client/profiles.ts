@@ -4,11 +4,11 @@
  */
 import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { FileCredentialStore } from "../../client/file-credential-store.ts";
-import { asObject } from "../../client/json.ts";
-import type { StoredCredential } from "../../client/succession.ts";
-import type { Warn } from "../../client/runtime.ts";
-import { messageOf } from "../../thrown.ts";
+import { FileCredentialStore } from "../../lib/client/file-credential-store.ts";
+import { asObject } from "../../lib/client/json.ts";
+import type { StoredCredential } from "../../lib/client/succession.ts";
+import type { Warn } from "../../lib/client/runtime.ts";
+import { messageOf } from "../../runtime/thrown.ts";
 import { CommandError } from "../exit-codes.ts";
 
 const OWNER_ONLY = 0o600;
@@ -27,7 +27,7 @@ interface Files {
   readonly credential: string;
 }
 
-/** A name is checked where it is read (src/settings/client-settings.ts): it cannot leave the directory. */
+/** A name is checked where it is read (src/config/client-settings.ts): it cannot leave the directory. */
 function filesOf(directory: string, name: string): Files {
   return { profile: join(directory, `${name}.json`), credential: join(directory, `${name}.credential.json`) };
 }

@@ -1,7 +1,7 @@
 /** How versions of client secrets follow each other (role signet_rotator); every time is the caller's. */
 import { OVERDUE_MS, type RetirementReason } from "../../domain/secret-version.ts";
 import type { Queryable } from "../pool.ts";
-import type { SecretVersionKey } from "./clients.ts";
+import type { SecretVersionKey } from "./tokens/clients.ts";
 
 export interface NewSuccessor extends SecretVersionKey {
   readonly tenantId: string;

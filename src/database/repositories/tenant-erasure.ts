@@ -1,6 +1,6 @@
 /** Destroying everything that a tenant has (docs/erasure.md): what falls at once, and what the worker goes through. */
 import type { Queryable } from "../pool.ts";
-import type { CancelledDelivery } from "./content-erasure.ts";
+import type { CancelledDelivery } from "./webhooks/content-erasure.ts";
 
 /** Stands in for what a tenant was called. */
 const ERASED_NAME = "erased";

@@ -1,5 +1,5 @@
 /** What the api has to know of a tenant at every request. */
-import type { TenantLimitValues } from "../../settings/tenant-limits.ts";
+import type { TenantLimitValues } from "../../config/tenant-limits.ts";
 import type { Queryable } from "../pool.ts";
 
 export interface TenantPolicyRow {

@@ -1,5 +1,5 @@
 /** Tenants: whose rows are whose. */
-import { SignetError } from "../../errors.ts";
+import { SignetError } from "../../domain/errors.ts";
 import { isUniqueViolation } from "../errors.ts";
 import type { Queryable } from "../pool.ts";
 import type { RowPage } from "./page.ts";

@@ -1,6 +1,6 @@
 /*
  * Proofs of the compliance log, checked in a browser: signed notes (c2sp.org/signed-note, c2sp.org/tlog-checkpoint) and the
- * Merkle tree of RFC 6962. A port of src/client/signed-note.ts, merkle-proof.ts and compliance-proof.ts to WebCrypto; one
+ * Merkle tree of RFC 6962. A port of src/lib/transparency-log/signed-note.ts, merkle-proof.ts and compliance-proof.ts to WebCrypto; one
  * test holds both to the same vectors. Needs nothing but `crypto.subtle`, `TextEncoder` and `atob`.
  */
 

@@ -1,5 +1,5 @@
 /** The last 24 hours as pictures: inline SVG, with the numbers in words and in a table for who does not see it. */
-import type { DeliveryHour } from "../../client/deliveries.ts";
+import type { DeliveryHour } from "../../lib/client/resources/deliveries.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { table } from "../parts.ts";
 import type { Visit } from "../visit.ts";

@@ -1,7 +1,7 @@
 /** What pages say of compliance entries. */
 import { html, type Part } from "../html.ts";
 import type { Visit } from "../visit.ts";
-import { ENDPOINTS } from "./endpoint-parts.ts";
+import { ENDPOINTS } from "./endpoint/endpoint-parts.ts";
 
 export const COMPLIANCE = "/portal/compliance";
 

@@ -1,14 +1,14 @@
 /** The tenant's entries of the compliance log, and one of them with its proof, which browsers check themselves. */
 import { type Static, Type } from "typebox";
-import { Closed } from "../../api/schemas/common.ts";
+import { Closed } from "../../http/common.ts";
 import { EntryParams } from "../../api/schemas/compliance.ts";
-import type { SignetServer } from "../../api/types.ts";
-import type { ConsistencyAnswer, InclusionAnswer } from "../../client/compliance-proof.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { ConsistencyAnswer, InclusionAnswer } from "../../lib/transparency-log/compliance-proof.ts";
 import type {
   ComplianceCheckpoint,
   ComplianceEntry,
   ComplianceEntryDetails,
-} from "../../client/compliance.ts";
+} from "../../lib/client/resources/compliance.ts";
 import { ENTRY_TYPES } from "../../compliance/entry-types.ts";
 import type { ListAnswer } from "../context.ts";
 import { apiQuery, choice, filteredPath, filters, option } from "../filters.ts";

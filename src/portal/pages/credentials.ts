@@ -1,9 +1,9 @@
 /** Credentials: what they may do, which versions of their secrets are in use, when they rotate, and their revocation. */
 import { Type } from "typebox";
-import { Closed, IdParams } from "../../api/schemas/common.ts";
-import type { SignetServer } from "../../api/types.ts";
-import type { Credential, CredentialDetails, Revocation, SecretVersion } from "../../client/credentials.ts";
-import { validationFailed } from "../../errors.ts";
+import { Closed, IdParams } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { Credential, CredentialDetails, Revocation, SecretVersion } from "../../lib/client/resources/credentials.ts";
+import { validationFailed } from "../../domain/errors.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Form, Line } from "../forms.ts";

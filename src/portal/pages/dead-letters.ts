@@ -1,11 +1,11 @@
 /** Dead letters: what has failed for good, by endpoint and class of failure, and replaying it. */
 import { Type } from "typebox";
-import { Closed, Id, IdParams } from "../../api/schemas/common.ts";
+import { Closed, Id, IdParams } from "../../http/common.ts";
 import { deliveryFilter } from "../../api/routes/deliveries.ts";
 import { DeliveryFilters } from "../../api/schemas/deliveries.ts";
-import type { SignetServer } from "../../api/types.ts";
-import type { DeadLetter, DeadLetterGroup } from "../../client/dead-letters.ts";
-import type { ReplayJob } from "../../client/replays.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { DeadLetter, DeadLetterGroup } from "../../lib/client/resources/dead-letters.ts";
+import type { ReplayJob } from "../../lib/client/resources/replays.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
 import { apiQuery, filteredPath, isFiltered } from "../filters.ts";

@@ -1,8 +1,8 @@
 /** What the pages about deliveries and dead letters share. */
 import { type Static, Type } from "typebox";
-import { Closed } from "../../api/schemas/common.ts";
-import type { AttemptError, Delivery } from "../../client/deliveries.ts";
-import type { Endpoint } from "../../client/endpoints.ts";
+import { Closed } from "../../http/common.ts";
+import type { AttemptError, Delivery } from "../../lib/client/resources/deliveries.ts";
+import type { Endpoint } from "../../lib/client/resources/endpoints.ts";
 import { ATTEMPT_ERRORS, DELIVERY_STATES } from "../../domain/delivery.ts";
 import type { ListAnswer } from "../context.ts";
 import { choice, field, filters, option } from "../filters.ts";

@@ -1,9 +1,9 @@
 /** One delivery: where it stands, every request that was made for it, and what can be done. */
 import { Type } from "typebox";
-import { Closed, IdParams, OneOf } from "../../api/schemas/common.ts";
-import type { SignetServer } from "../../api/types.ts";
-import type { Attempt, Delivery } from "../../client/deliveries.ts";
-import { rawMember } from "../../api/raw-json.ts";
+import { Closed, IdParams, OneOf } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { Attempt, Delivery } from "../../lib/client/resources/deliveries.ts";
+import { rawMember } from "../../http/raw-json.ts";
 import { ATTEMPT_MAX as ATTEMPTS } from "../../domain/retry-schedule.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
@@ -21,7 +21,7 @@ import {
   deliveryBadge,
   lastAnswer,
 } from "./delivery-parts.ts";
-import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
+import { ENDPOINTS, getEndpoint } from "./endpoint/endpoint-parts.ts";
 
 const DONE = {
   tested: "The test event is on its way.",

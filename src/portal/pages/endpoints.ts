@@ -1,8 +1,8 @@
 /** Endpoints: the list, and a new one. */
 import { Type } from "typebox";
-import { Closed, OneOf } from "../../api/schemas/common.ts";
-import type { SignetServer } from "../../api/types.ts";
-import type { Endpoint, RegisteredEndpoint } from "../../client/endpoints.ts";
+import { Closed, OneOf } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { Endpoint, RegisteredEndpoint } from "../../lib/client/resources/endpoints.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Line } from "../forms.ts";
@@ -10,11 +10,11 @@ import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { nextPage } from "../parts.ts";
 import type { Visit } from "../visit.ts";
-import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
-import { registerEndpointChanges } from "./endpoint-changes.ts";
-import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint-form.ts";
-import { registerEndpointPage } from "./endpoint.ts";
-import { registerEndpointHours } from "./endpoint-deliveries.ts";
+import { ENDPOINTS, eventsText, stateBadge } from "./endpoint/endpoint-parts.ts";
+import { registerEndpointChanges } from "./endpoint/endpoint-changes.ts";
+import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint/endpoint-form.ts";
+import { registerEndpointPage } from "./endpoint/endpoint.ts";
+import { registerEndpointHours } from "./endpoint/endpoint-deliveries.ts";
 import { registerGradePages } from "./grades.ts";
 import { registerMissingPages } from "./missing.ts";
 import { registerTestEventPages } from "./test-event.ts";

@@ -1,11 +1,11 @@
 /** Grades of an endpoint's receiver: asked for, watched, read. */
 import { Type } from "typebox";
-import { Closed, IdParams } from "../../api/schemas/common.ts";
+import { Closed, IdParams } from "../../http/common.ts";
 import { GradeParams } from "../../api/schemas/grades.ts";
-import type { SignetServer } from "../../api/types.ts";
-import type { Endpoint } from "../../client/endpoints.ts";
-import type { Grade, GradeSummary } from "../../client/grades.ts";
-import type { SignetError } from "../../errors.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { Endpoint } from "../../lib/client/resources/endpoints.ts";
+import type { Grade, GradeSummary } from "../../lib/client/resources/grades.ts";
+import type { SignetError } from "../../domain/errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
@@ -14,7 +14,7 @@ import type { PortalParts } from "../page-parts.ts";
 import { buttonForm, facts, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { endpointFact, ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
+import { endpointFact, ENDPOINTS, getEndpoint } from "./endpoint/endpoint-parts.ts";
 import {
   FAILURES,
   gradeBadge,

@@ -1,8 +1,8 @@
 /** The first page: what needs somebody's attention. */
-import type { SignetServer } from "../../api/types.ts";
-import type { Credential } from "../../client/credentials.ts";
-import type { DeadLetterGroup } from "../../client/dead-letters.ts";
-import type { Endpoint } from "../../client/endpoints.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { Credential } from "../../lib/client/resources/credentials.ts";
+import type { DeadLetterGroup } from "../../lib/client/resources/dead-letters.ts";
+import type { Endpoint } from "../../lib/client/resources/endpoints.ts";
 import type { ListAnswer as List } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { html, type Html } from "../html.ts";

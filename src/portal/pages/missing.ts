@@ -1,10 +1,10 @@
 /** Events that an endpoint has never got: counted first, then sent as a job. */
 import { Type } from "typebox";
-import { IdParams } from "../../api/schemas/common.ts";
-import type { SignetServer } from "../../api/types.ts";
-import type { Endpoint } from "../../client/endpoints.ts";
-import type { ReplayJob } from "../../client/replays.ts";
-import { type SignetError, validationFailed } from "../../errors.ts";
+import { IdParams } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { Endpoint } from "../../lib/client/resources/endpoints.ts";
+import type { ReplayJob } from "../../lib/client/resources/replays.ts";
+import { type SignetError, validationFailed } from "../../domain/errors.ts";
 import { SEE_OTHER } from "../context.ts";
 import { lineField } from "../fields.ts";
 import { instantOf } from "../filters.ts";
@@ -15,8 +15,8 @@ import type { PortalParts } from "../page-parts.ts";
 import { facts, formFields, instant } from "../parts.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { endpointFact, ENDPOINTS, getEndpoint, missingPath } from "./endpoint-parts.ts";
-import { NUMBER_ATTRIBUTES, numberMember } from "./endpoint-settings.ts";
+import { endpointFact, ENDPOINTS, getEndpoint, missingPath } from "./endpoint/endpoint-parts.ts";
+import { NUMBER_ATTRIBUTES, numberMember } from "./endpoint/endpoint-settings.ts";
 import { REPLAYS } from "./replays.ts";
 
 const REPLAYING = { portal: ["webhooks:read", "webhooks:replay"] };

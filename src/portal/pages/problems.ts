@@ -1,5 +1,5 @@
 /** Pages of what went wrong. */
-import { ERROR_CATALOGUE, type SignetError } from "../../errors.ts";
+import { ERROR_CATALOGUE, type SignetError } from "../../domain/errors.ts";
 import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 

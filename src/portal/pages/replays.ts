@@ -1,9 +1,9 @@
 /** Replays: jobs under way and over, with their progress. */
 import { Type } from "typebox";
-import { Closed, IdParams, OneOf } from "../../api/schemas/common.ts";
-import type { SignetServer } from "../../api/types.ts";
-import type { ReplayJob } from "../../client/replays.ts";
-import type { SignetError } from "../../errors.ts";
+import { Closed, IdParams, OneOf } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { ReplayJob } from "../../lib/client/resources/replays.ts";
+import type { SignetError } from "../../domain/errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
@@ -13,7 +13,7 @@ import { badge, buttonForm, facts, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { DEAD_LETTERS } from "./delivery-parts.ts";
-import { endpointFact, getEndpoint } from "./endpoint-parts.ts";
+import { endpointFact, getEndpoint } from "./endpoint/endpoint-parts.ts";
 
 export const REPLAYS = "/portal/replays";
 

@@ -1,8 +1,8 @@
 /** Signing in with a one-time link, signing out, and the sessions that are open. */
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { Closed } from "../../api/schemas/common.ts";
-import type { SignetServer } from "../../api/types.ts";
+import { Closed } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
 import { SEE_OTHER } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Form, requireOwnOrigin } from "../forms.ts";

@@ -1,7 +1,7 @@
 /** Whatever the bench starts is stopped, also when it is killed: a second process waits for its end. */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { processIdentity } from "../../../src/embedded/process-identity.ts";
+import { processIdentity } from "../../../src/processes/embedded/process-identity.ts";
 import type { JanitorOrder } from "./janitor-process.ts";
 
 export class Janitor {

@@ -1,7 +1,7 @@
 /** One PostgreSQL server for Signet's databases and Temporal's. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
-import { startEmbeddedPostgres } from "../../../src/embedded/postgres.ts";
+import { startEmbeddedPostgres } from "../../../src/processes/embedded/postgres.ts";
 import { freePort } from "../../support/free-port.ts";
 import type { Janitor } from "./janitor.ts";
 import { Restartable } from "./restartable.ts";

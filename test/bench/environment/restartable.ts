@@ -1,6 +1,6 @@
 /** A server of ours that can be killed, stopped for a while, and started again: same command, same ports, same data. */
 import { setTimeout as delay } from "node:timers/promises";
-import { isRunning } from "../../../src/embedded/process-identity.ts";
+import { isRunning } from "../../../src/processes/embedded/process-identity.ts";
 import { processTree } from "../measure/process-tree.ts";
 
 const GONE_TIMEOUT_MS = 10_000;

@@ -8,7 +8,7 @@ import {
   type ServerProcess,
   startServer,
   type StopStep,
-} from "../../../src/embedded/server-process.ts";
+} from "../../../src/processes/embedded/server-process.ts";
 import { freePorts } from "../../support/free-port.ts";
 import type { Janitor } from "./janitor.ts";
 import { Restartable } from "./restartable.ts";

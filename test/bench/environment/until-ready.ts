@@ -1,6 +1,6 @@
 /** Waiting for servers that the bench has started. */
 import { setTimeout as delay } from "node:timers/promises";
-import { logTail, type ServerProcess } from "../../../src/embedded/server-process.ts";
+import { logTail, type ServerProcess } from "../../../src/processes/embedded/server-process.ts";
 
 const READY_TIMEOUT_MS = 60_000;
 const POLL_MS = 50;

@@ -5,7 +5,7 @@ import { subscribe } from "../../../src/database/subscription.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { REVOCATION_CHANNEL, RevocationFollower } from "../../../src/revocation/follower.ts";
-import { STRICT_BOUND_MS } from "../../../src/settings/revocation.ts";
+import { STRICT_BOUND_MS } from "../../../src/config/revocation.ts";
 import { monotonicMs } from "./monotonic.ts";
 import { serve } from "./rpc.ts";
 

@@ -1,8 +1,8 @@
 /** How fast the compliance log takes entries, and how fast it is verified. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
-import { leafHash } from "../../../src/client/merkle-proof.ts";
-import { parseVerifierKey } from "../../../src/client/signed-note.ts";
+import { leafHash } from "../../../src/lib/transparency-log/merkle-proof.ts";
+import { parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
 import { appendEntry } from "../../../src/compliance/append-entry.ts";
 import { createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
 import { type ComplianceEntry, encodeEntry } from "../../../src/compliance/entry.ts";

@@ -7,8 +7,8 @@ import {
   loadForAttempt,
   recordInFlight,
   recordOutcomes,
-} from "../../../src/database/repositories/attempts.ts";
-import { insertEvents, type NewEvent } from "../../../src/database/repositories/events.ts";
+} from "../../../src/database/repositories/webhooks/attempts.ts";
+import { insertEvents, type NewEvent } from "../../../src/database/repositories/webhooks/events.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { withClient } from "../environment/postgres.ts";
 import type { World } from "../environment/world.ts";

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "pg";
-import { findContentRoot, sealNewContents } from "../../../src/delivery/event-content.ts";
+import { findContentRoot, sealNewContents } from "../../../src/webhooks/ingest/event-content.ts";
 import { idDay } from "../../../src/domain/ids.ts";
 import { testKeyring } from "../../support/keyring.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";

@@ -1,6 +1,6 @@
 /** What the address policy costs per check, and that no hostile URL gets through it: counted at listeners. */
-import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
-import { createHttpSender } from "../../../src/delivery/http-sender.ts";
+import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
+import { createHttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { hostileUrls, privateAddresses, startCountingListeners } from "../../support/hostile-targets.ts";
 import vectors from "../../support/vectors/targets.json" with { type: "json" };

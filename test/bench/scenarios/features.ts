@@ -1,13 +1,13 @@
 /** What single features cost, where no switch turns them off: their own code in a loop, CPU per 1,000 deliveries. */
 import { createPublicKey, generateKeyPairSync, randomBytes, sign } from "node:crypto";
-import { buildEnvelope } from "../../../src/delivery/envelope.ts";
-import { compileFilter } from "../../../src/delivery/event-filter.ts";
-import { createSigner } from "../../../src/delivery/signer.ts";
+import { buildEnvelope } from "../../../src/webhooks/sending/envelope.ts";
+import { compileFilter } from "../../../src/webhooks/ingest/event-filter.ts";
+import { createSigner } from "../../../src/webhooks/sending/signer.ts";
 import { systemClock, unguardedClock } from "../../../src/domain/clock.ts";
-import { compileSchema } from "../../../src/event-types/schema-validator.ts";
-import { createTokenMint } from "../../../src/oauth/access-token.ts";
-import { createTokenVerifier } from "../../../src/oauth/verify-access-token.ts";
-import { generateSecret } from "../../../src/receiver/secret.ts";
+import { compileSchema } from "../../../src/webhooks/event-types/schema-validator.ts";
+import { createTokenMint } from "../../../src/tokens/oauth/access-token.ts";
+import { createTokenVerifier } from "../../../src/tokens/oauth/verify-access-token.ts";
+import { generateSecret } from "../../../src/lib/receiver/secret.ts";
 import { round } from "../report/measurement.ts";
 import type { Bench, Scenario } from "./bench.ts";
 import { measureDatabaseFeatures } from "./database-features.ts";

@@ -1,6 +1,6 @@
 /** Servers compared by the same HTTP load, in turns: the machine is shared, so each has several and its median counts. */
 import { join } from "node:path";
-import { logTail, type ServerProcess, startServer } from "../../../src/embedded/server-process.ts";
+import { logTail, type ServerProcess, startServer } from "../../../src/processes/embedded/server-process.ts";
 import { untilReady } from "../environment/until-ready.ts";
 import { type HttpLoadPlan, type HttpLoadResult, runHttpLoad } from "../load/http-load.ts";
 import { cpuSeconds } from "../measure/process-tree.ts";

@@ -2,8 +2,8 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { randomBytes } from "node:crypto";
-import type { ServerProcess } from "../../../src/embedded/server-process.ts";
-import { type DevelopmentCa, openDevelopmentCa } from "../../../src/mutual-tls/dev-ca.ts";
+import type { ServerProcess } from "../../../src/processes/embedded/server-process.ts";
+import { type DevelopmentCa, openDevelopmentCa } from "../../../src/http/mutual-tls/dev-ca.ts";
 import { freePort } from "../../support/free-port.ts";
 import type { Tenant } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";

@@ -1,7 +1,7 @@
 /** The bootstrap operator: lets the first ones in, and can be switched off once they are there. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { loadConfig } from "../../../src/config.ts";
+import { loadConfig } from "../../../src/config/config.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../../src/processes/api.ts";
 import { readAnswer } from "../../support/answer.ts";

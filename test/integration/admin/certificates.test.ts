@@ -1,6 +1,6 @@
 /** Operators who prove themselves by a certificate, on a listener of real TLS. */
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Environment } from "../../../src/config.ts";
+import type { Environment } from "../../../src/config/config.ts";
 import { clientPair, newRoot, thumbprint, today } from "../../support/certificates.ts";
 import { runSignet } from "../../support/command-line.ts";
 import type { CallOptions } from "../../support/https-request.ts";

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Environment } from "../../../src/config.ts";
+import type { Environment } from "../../../src/config/config.ts";
 import { useTestApi } from "../../support/api.ts";
 import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import { freePort } from "../../support/free-port.ts";

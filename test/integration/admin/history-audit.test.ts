@@ -4,7 +4,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { HistoryAudit, type HistoryReading } from "../../../src/operators/history-audit.ts";
+import { HistoryAudit, type HistoryReading } from "../../../src/tokens/operators/history-audit.ts";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { useTestDatabase } from "../../support/services.ts";

@@ -1,6 +1,6 @@
 /** Deliveries as server-sent events, over real sockets: what is told, to whom, and when it ends. */
 import { afterEach, expect, test } from "vitest";
-import { STREAMS_PER_TENANT } from "../../../src/delivery/delivery-streams.ts";
+import { STREAMS_PER_TENANT } from "../../../src/webhooks/engine/delivery-streams.ts";
 import { useTestApi } from "../../support/api.ts";
 import { bearer } from "../../support/factories.ts";
 import { eventually } from "../../support/eventually.ts";

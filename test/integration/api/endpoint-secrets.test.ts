@@ -2,10 +2,10 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { createPool } from "../../../src/database/pool.ts";
-import { sweepSecrets } from "../../../src/endpoints/secret-sweep.ts";
+import { sweepSecrets } from "../../../src/webhooks/endpoints/secret-sweep.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { generateSecret } from "../../../src/receiver/secret.ts";
-import { verify } from "../../../src/receiver/verify.ts";
+import { generateSecret } from "../../../src/lib/receiver/secret.ts";
+import { verify } from "../../../src/lib/receiver/verify.ts";
 import { useTestApi } from "../../support/api.ts";
 import {
   accepts,

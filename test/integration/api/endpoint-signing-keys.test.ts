@@ -9,8 +9,8 @@ import {
 import { compactDecrypt } from "jose";
 import { describe, expect, test } from "vitest";
 import { createPool } from "../../../src/database/pool.ts";
-import { rotateOnSchedule } from "../../../src/endpoints/scheduled-rotation.ts";
-import { sweepSecrets } from "../../../src/endpoints/secret-sweep.ts";
+import { rotateOnSchedule } from "../../../src/webhooks/endpoints/scheduled-rotation.ts";
+import { sweepSecrets } from "../../../src/webhooks/endpoints/secret-sweep.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
 import {
@@ -23,7 +23,7 @@ import {
 } from "../../support/rotating-endpoint.ts";
 import { keyringOf, signDeliveryNow, type SignedDelivery } from "../../support/signed-delivery.ts";
 import { createEndpoint, expectRefusal, type Json, rows, sql } from "../../support/tenant.ts";
-import { verify } from "../../../src/receiver/verify.ts";
+import { verify } from "../../../src/lib/receiver/verify.ts";
 
 const api = useTestApi();
 const HOUR_MS = 3_600_000;

@@ -1,7 +1,7 @@
 /** `/errors/{slug}`, where the type of every problem leads: JSON for programs, a page for people. */
 import { describe, expect, test } from "vitest";
-import { ERROR_DESCRIPTIONS } from "../../../src/api/error-descriptions.ts";
-import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "../../../src/errors.ts";
+import { ERROR_DESCRIPTIONS } from "../../../src/http/error-descriptions.ts";
+import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "../../../src/domain/errors.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
 
 const BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";

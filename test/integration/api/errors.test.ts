@@ -1,6 +1,6 @@
 /** The shape of every refusal (security decisions J), as a tenant meets it. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { ERROR_CATALOGUE } from "../../../src/errors.ts";
+import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { accessToken, bearer, provision } from "../../support/factories.ts";
 

@@ -1,6 +1,6 @@
 /** Lists by what endpoints' metadata hold: `metadata[key]=value`. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { SignetClient } from "../../../src/client/index.ts";
+import { SignetClient } from "../../../src/lib/client/index.ts";
 import { useTestApi } from "../../support/api.ts";
 import {
   createEndpoint,

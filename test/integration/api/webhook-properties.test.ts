@@ -1,7 +1,7 @@
 /** Whatever a tenant sends, the answer is never a 5xx, and a refusal has a code of the catalogue. */
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
-import { ERROR_CATALOGUE } from "../../../src/errors.ts";
+import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
 import { createEndpoint, createTenant, publish, rows, type Tenant } from "../../support/tenant.ts";

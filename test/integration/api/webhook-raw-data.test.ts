@@ -1,6 +1,6 @@
 /** A publisher's JSON is carried, not read: every byte of `data` and `metadata` arrives as it was written (wire.md). */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { RawJson, SignetClient } from "../../../src/client/index.ts";
+import { RawJson, SignetClient } from "../../../src/lib/client/index.ts";
 import { useTestApi } from "../../support/api.ts";
 import { runSignet } from "../../support/command-line.ts";
 import { eventually } from "../../support/eventually.ts";

@@ -1,12 +1,12 @@
 /** `signet listen` as a process: what it registers, verifies, forwards and leaves behind. */
 import { afterEach, beforeAll, expect, test } from "vitest";
-import type { Environment } from "../../../src/config.ts";
+import type { Environment } from "../../../src/config/config.ts";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { type RunningCommand, startSignet } from "../../support/signet-command.ts";
-import { signDelivery } from "../../../src/receiver/sign.ts";
+import { signDelivery } from "../../../src/lib/receiver/sign.ts";
 import { createTenant, type Tenant } from "../../support/tenant.ts";
 
 const api = useTestApi({ worker: true });

@@ -5,7 +5,7 @@ import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { FileCredentialStore, parseCredential } from "../../../src/client/file-credential-store.ts";
+import { FileCredentialStore, parseCredential } from "../../../src/lib/client/file-credential-store.ts";
 import { answerOf } from "../../support/child-answer.ts";
 import {
   CLIENT_ID,

@@ -3,9 +3,9 @@
  * for each thing that happens. Manners: `once` gets one token; `before-save` and `after-save` stop for ever there when a
  * successor comes; `forever` gets one token after the other, each from a source of its own.
  */
-import type { CredentialStore } from "../../../src/client/credential-store.ts";
-import { FileCredentialStore } from "../../../src/client/file-credential-store.ts";
-import { SignetClient } from "../../../src/client/signet-client.ts";
+import type { CredentialStore } from "../../../src/lib/client/credential-store.ts";
+import { FileCredentialStore } from "../../../src/lib/client/file-credential-store.ts";
+import { SignetClient } from "../../../src/lib/client/signet-client.ts";
 
 const [baseUrl = "", path = "", manner = ""] = process.argv.slice(2);
 const file = new FileCredentialStore(path);

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { verifyConsistency, verifyInclusion } from "../../../src/client/merkle-proof.ts";
-import { openCheckpoint, parseVerifierKey } from "../../../src/client/signed-note.ts";
+import { verifyConsistency, verifyInclusion } from "../../../src/lib/transparency-log/merkle-proof.ts";
+import { openCheckpoint, parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
 import { appendEntry } from "../../../src/compliance/append-entry.ts";
 import { type CheckpointKey, createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
 import {

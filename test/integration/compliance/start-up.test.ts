@@ -2,7 +2,7 @@
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Environment } from "../../../src/config.ts";
+import type { Environment } from "../../../src/config/config.ts";
 import { useTestApi } from "../../support/api.ts";
 import { freePort } from "../../support/free-port.ts";
 import { spawnProcess } from "../../support/processes.ts";
@@ -16,7 +16,7 @@ const api = useTestApi();
 /** Resolves when the process has ended, so that one that hangs fails the test. */
 async function failedStart(command: "api" | "worker", changes: Environment): Promise<string> {
   const child = spawnProcess({
-    command: ["node", "--import", "tsx", "src/main.ts", command],
+    command: ["node", "--import", "tsx", "src/processes/main.ts", command],
     cwd: REPOSITORY,
     environment: {
       ...api.environment,

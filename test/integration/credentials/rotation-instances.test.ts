@@ -1,6 +1,6 @@
 /** One successor, however many instances of the api are asked at the same moment, and no trace of a secret in their logs or tables. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { loadConfig } from "../../../src/config.ts";
+import { loadConfig } from "../../../src/config/config.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../../src/processes/api.ts";
 import { useTestApi } from "../../support/api.ts";

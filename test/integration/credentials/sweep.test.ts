@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { sweepRotation, type Swept } from "../../../src/credentials/rotation-sweep.ts";
+import { sweepRotation, type Swept } from "../../../src/tokens/credentials/rotation-sweep.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { metrics } from "../../../src/observability/metrics.ts";
 import { eventually } from "../../support/eventually.ts";

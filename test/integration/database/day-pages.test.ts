@@ -2,10 +2,10 @@
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Queryable } from "../../../src/database/pool.ts";
-import { listDeliveries } from "../../../src/database/repositories/deliveries.ts";
-import { readDeliveryHours } from "../../../src/database/repositories/delivery-hours.ts";
-import { listEvents } from "../../../src/database/repositories/events.ts";
-import { findMissedEvents } from "../../../src/database/repositories/missing-deliveries.ts";
+import { listDeliveries } from "../../../src/database/repositories/webhooks/deliveries.ts";
+import { readDeliveryHours } from "../../../src/database/repositories/webhooks/delivery-hours.ts";
+import { listEvents } from "../../../src/database/repositories/webhooks/events.ts";
+import { findMissedEvents } from "../../../src/database/repositories/webhooks/missing-deliveries.ts";
 import { useTestApi } from "../../support/api.ts";
 import { provision, type Provisioned } from "../../support/factories.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";

@@ -7,20 +7,20 @@ import {
   claimFirst,
   claimForEndpoints,
   reclaimUnstarted,
-} from "../../../src/database/repositories/claims.ts";
-import { takeNotices } from "../../../src/database/repositories/dead-letter-counts.ts";
-import { takeGrade } from "../../../src/database/repositories/endpoint-grades.ts";
+} from "../../../src/database/repositories/webhooks/claims.ts";
+import { takeNotices } from "../../../src/database/repositories/webhooks/dead-letter-counts.ts";
+import { takeGrade } from "../../../src/database/repositories/endpoints/endpoint-grades.ts";
 import {
   takeHostPing,
   takeWantedVerifications,
-} from "../../../src/database/repositories/endpoint-verifications.ts";
-import { bringBackCycles, bringBackInstants } from "../../../src/database/repositories/future-instants.ts";
+} from "../../../src/database/repositories/endpoints/endpoint-verifications.ts";
+import { bringBackCycles, bringBackInstants } from "../../../src/database/repositories/webhooks/future-instants.ts";
 import { beatWorker, readHealth, writeHealth } from "../../../src/database/repositories/health.ts";
 import { claimAnswer } from "../../../src/database/repositories/idempotent-answers.ts";
-import { takeSilentJobs } from "../../../src/database/repositories/replay-jobs.ts";
+import { takeSilentJobs } from "../../../src/database/repositories/webhooks/replay-jobs.ts";
 import { tenantTransaction } from "../../../src/database/transaction.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
-import { GradeService } from "../../../src/grader/grade-service.ts";
+import { GradeService } from "../../../src/webhooks/grader/grade-service.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useStarted } from "../../support/started.ts";
 import { type TestEndpoint, useWorld } from "../../support/world.ts";

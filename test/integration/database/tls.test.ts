@@ -3,7 +3,7 @@ import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Environment, loadConfig } from "../../../src/config.ts";
+import { type Environment, loadConfig } from "../../../src/config/config.ts";
 import { listen } from "../../../src/database/listener.ts";
 import { migrateDatabase } from "../../../src/database/migrate.ts";
 import { createPool, type Pool } from "../../../src/database/pool.ts";

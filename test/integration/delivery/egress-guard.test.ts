@@ -5,9 +5,9 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
-import { createHostResolver } from "../../../src/delivery/http-resolver.ts";
-import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
+import { createHostResolver } from "../../../src/webhooks/sending/http-resolver.ts";
+import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import { type DnsRecord, type DnsServer, startDnsServer } from "../../support/dns-server.ts";
 import {
   type CountingListeners,

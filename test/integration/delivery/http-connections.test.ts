@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";

@@ -4,7 +4,7 @@ import { Worker } from "node:worker_threads";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { connect, createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { startTcpProxy } from "../../support/tcp-proxy.ts";

@@ -1,8 +1,8 @@
 /** A sender as development has it, and what the tests of it share. */
-import type { AddressPolicy } from "../../../src/delivery/address-policy.ts";
-import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
-import type { HttpSender, HttpSenderOptions, SendRequest } from "../../../src/delivery/http-sender.ts";
-import { createHttpSender } from "../../../src/delivery/http-sender.ts";
+import type { AddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
+import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
+import type { HttpSender, HttpSenderOptions, SendRequest } from "../../../src/webhooks/sending/http-sender.ts";
+import { createHttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 
 export const developmentPolicy: AddressPolicy = createAddressPolicy({

@@ -2,7 +2,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import type { Behaviour, Receiver } from "../../support/receiver-server.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
-import type { AddressPolicy } from "../../../src/delivery/address-policy.ts";
-import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
-import type { HttpSender } from "../../../src/delivery/http-sender.ts";
-import { createOwnAddresses } from "../../../src/delivery/own-listeners.ts";
+import type { AddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
+import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
+import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
+import { createOwnAddresses } from "../../../src/webhooks/sending/own-listeners.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { startReceiver } from "../../support/receiver-server.ts";

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { buildEnvelope } from "../../../src/delivery/envelope.ts";
-import type { HttpSender } from "../../../src/delivery/http-sender.ts";
-import { createSigner } from "../../../src/delivery/signer.ts";
-import { generateSecret } from "../../../src/receiver/secret.ts";
+import { buildEnvelope } from "../../../src/webhooks/sending/envelope.ts";
+import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
+import { createSigner } from "../../../src/webhooks/sending/signer.ts";
+import { generateSecret } from "../../../src/lib/receiver/secret.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { runProcess } from "../../support/processes.ts";
 import { startReceiver, verifyReceived } from "../../support/receiver-server.ts";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:tls";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import type { Authority, KeyPair } from "./http-certificates.ts";

@@ -10,7 +10,7 @@ import { bearer } from "../../support/factories.ts";
 import { createEndpoint, createTenant, type Json, sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
-const MAIN = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../../src/processes/main.ts", import.meta.url));
 const EVENTS = 40;
 const children = new Set<ChildProcess>();
 

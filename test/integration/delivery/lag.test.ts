@@ -1,7 +1,7 @@
 /** The figures by which operators see that something waits: gauges of the worker, and `signet doctor`. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { readLag } from "../../../src/database/repositories/reconciliation.ts";
+import { readLag } from "../../../src/database/repositories/webhooks/reconciliation.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useWorld } from "../../support/world.ts";
 

@@ -4,14 +4,14 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createAddressPolicy } from "../../../src/delivery/address-policy.ts";
-import type { HttpSender } from "../../../src/delivery/http-sender.ts";
+import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
+import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import {
   createReceiverAccess,
   type ReceiverAccess,
   type ReceiverEndpoint,
-} from "../../../src/delivery/receiver-access.ts";
-import type { Authentication } from "../../../src/endpoints/authentication.ts";
+} from "../../../src/webhooks/sending/receiver-access.ts";
+import type { Authentication } from "../../../src/webhooks/sending/authentication.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { type Authority, createAuthority, type KeyPair } from "./http-certificates.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";

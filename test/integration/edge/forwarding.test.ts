@@ -1,6 +1,6 @@
 /** What goes through the edge, what does not, and what an upstream gets to know of its caller. */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createEdgeIdentityVerifier } from "../../../src/edge-identity/verify.ts";
+import { createEdgeIdentityVerifier } from "../../../src/lib/edge-identity/verify.ts";
 import { useTestApi } from "../../support/api.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";

@@ -19,10 +19,10 @@ import {
 import { join } from "node:path";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../../src/embedded/postgres.ts";
-import { stopLeftOverPostgres } from "../../../src/embedded/postgres-cluster.ts";
-import { isRunning } from "../../../src/embedded/process-identity.ts";
-import { unprivilegedUser } from "../../../src/embedded/service-user.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../../src/processes/embedded/postgres.ts";
+import { stopLeftOverPostgres } from "../../../src/processes/embedded/postgres-cluster.ts";
+import { isRunning } from "../../../src/processes/embedded/process-identity.ts";
+import { unprivilegedUser } from "../../../src/processes/embedded/service-user.ts";
 import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
 import { killParent, startParent, stopParent } from "./parent.ts";

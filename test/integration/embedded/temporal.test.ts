@@ -4,9 +4,9 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { Client, Connection } from "@temporalio/client";
 import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
-import { isListening } from "../../../src/embedded/ports.ts";
-import { isRunning, processIdentity } from "../../../src/embedded/process-identity.ts";
-import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../../src/embedded/temporal.ts";
+import { isListening } from "../../../src/processes/embedded/ports.ts";
+import { isRunning, processIdentity } from "../../../src/processes/embedded/process-identity.ts";
+import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../../src/processes/embedded/temporal.ts";
 import { freePort } from "../../support/free-port.ts";
 import { killParent, startParent, stopParent } from "./parent.ts";
 

@@ -4,11 +4,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Environment, loadConfig } from "../../../src/config.ts";
-import type { GradeReport } from "../../../src/grader/grade.ts";
+import { type Environment, loadConfig } from "../../../src/config/config.ts";
+import type { GradeReport } from "../../../src/webhooks/grader/grade.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { startWorker } from "../../../src/processes/worker.ts";
-import { generateSecret } from "../../../src/receiver/secret.ts";
+import { generateSecret } from "../../../src/lib/receiver/secret.ts";
 import { useTestApi } from "../../support/api.ts";
 import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import {

@@ -2,11 +2,11 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
-import type { Grade } from "../../../src/database/repositories/endpoint-grades.ts";
+import type { Grade } from "../../../src/database/repositories/endpoints/endpoint-grades.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { newId } from "../../../src/domain/ids.ts";
-import type { GradeReport } from "../../../src/grader/grade.ts";
-import { GradeService } from "../../../src/grader/grade-service.ts";
+import type { GradeReport } from "../../../src/webhooks/grader/grade.ts";
+import { GradeService } from "../../../src/webhooks/grader/grade-service.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import {

@@ -7,10 +7,10 @@ import {
   GRADES_CHANNEL,
   requeueGrade,
   takeGrade,
-} from "../../../src/database/repositories/endpoint-grades.ts";
+} from "../../../src/database/repositories/endpoints/endpoint-grades.ts";
 import { systemClock, unguardedClock } from "../../../src/domain/clock.ts";
-import { GradeRunner } from "../../../src/grader/grade-runner.ts";
-import { GradeService } from "../../../src/grader/grade-service.ts";
+import { GradeRunner } from "../../../src/webhooks/grader/grade-runner.ts";
+import { GradeService } from "../../../src/webhooks/grader/grade-service.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { useWorld } from "../../support/world.ts";

@@ -6,14 +6,14 @@ import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createHook as createFastifyHook } from "../../../docs/examples/receiver-fastify.ts";
 import { createHook as createNodeHook } from "../../../docs/examples/receiver-node.ts";
-import type { HttpSender } from "../../../src/delivery/http-sender.ts";
-import { createSigner } from "../../../src/delivery/signer.ts";
+import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
+import { createSigner } from "../../../src/webhooks/sending/signer.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { newId } from "../../../src/domain/ids.ts";
-import { CHECK_NAMES } from "../../../src/grader/checks.ts";
-import { FINDINGS } from "../../../src/grader/findings.ts";
-import { type GradeLimits, type GradeReport, gradeReceiver } from "../../../src/grader/grade.ts";
-import { generateSecret } from "../../../src/receiver/secret.ts";
+import { CHECK_NAMES } from "../../../src/webhooks/grader/checks.ts";
+import { FINDINGS } from "../../../src/webhooks/grader/findings.ts";
+import { type GradeLimits, type GradeReport, gradeReceiver } from "../../../src/webhooks/grader/grade.ts";
+import { generateSecret } from "../../../src/lib/receiver/secret.ts";
 import {
   acceptByHand,
   acceptWithLibrary,

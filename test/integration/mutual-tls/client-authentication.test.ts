@@ -128,7 +128,7 @@ describe("production", () => {
 
 /** A token as the same keys sign it without a certificate, over a development process on the same database. */
 async function unboundToken(): Promise<string> {
-  const { loadConfig } = await import("../../../src/config.ts");
+  const { loadConfig } = await import("../../../src/config/config.ts");
   const { startApi } = await import("../../../src/processes/api.ts");
   const { createLogger } = await import("../../../src/observability/logger.ts");
   const config = loadConfig({

@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { KeyPair } from "../../../src/mutual-tls/authority.ts";
+import type { KeyPair } from "../../../src/http/mutual-tls/authority.ts";
 import { useTestApi } from "../../support/api.ts";
 import {
   certificateFiles,

@@ -1,7 +1,7 @@
 /** What the token endpoint gives away about clients (nothing), and what it writes down. */
 import { Client } from "pg";
 import { beforeEach, describe, expect, test } from "vitest";
-import { newClientId, newClientSecret } from "../../../src/credentials/secret-format.ts";
+import { newClientId, newClientSecret } from "../../../src/tokens/credentials/secret-format.ts";
 import { createPepper } from "../../../src/crypto/pepper.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { randomBytes } from "node:crypto";

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { request as httpRequest } from "node:http";
 import { beforeAll, describe, expect, test } from "vitest";
-import { newClientSecret } from "../../../src/credentials/secret-format.ts";
+import { newClientSecret } from "../../../src/tokens/credentials/secret-format.ts";
 import { metrics } from "../../../src/observability/metrics.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";

@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, expect, inject, test } from "vitest";
-import { loadConfig } from "../../../src/config.ts";
+import { loadConfig } from "../../../src/config/config.ts";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { insertFirstKey } from "../../../src/database/repositories/signing-keys.ts";
+import { insertFirstKey } from "../../../src/database/repositories/tokens/signing-keys.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/oauth/key-store.ts";
+import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/tokens/signing-keys/key-store.ts";
 import { startApi } from "../../../src/processes/api.ts";
-import { generateSigningKey } from "../../../src/oauth/signing-key.ts";
+import { generateSigningKey } from "../../../src/tokens/signing-keys/signing-key.ts";
 import { testKeyring } from "../../support/keyring.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
 

@@ -5,7 +5,7 @@ import {
   isSigningKeyOlder,
   oldestUnsigned,
   readCensus,
-} from "../../../src/database/repositories/census.ts";
+} from "../../../src/database/repositories/webhooks/census.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useWorld } from "../../support/world.ts";
 

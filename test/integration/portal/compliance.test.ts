@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { verifyEntry } from "../../../src/client/compliance-proof.ts";
+import { verifyEntry } from "../../../src/lib/transparency-log/compliance-proof.ts";
 import { appendEntry } from "../../../src/compliance/append-entry.ts";
 import { createPool } from "../../../src/database/pool.ts";
 import { transaction } from "../../../src/database/transaction.ts";

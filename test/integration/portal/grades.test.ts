@@ -2,9 +2,9 @@
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
-import { CHECK_NAMES } from "../../../src/grader/checks.ts";
-import { FINDINGS } from "../../../src/grader/findings.ts";
-import type { GradeReport } from "../../../src/grader/grade.ts";
+import { CHECK_NAMES } from "../../../src/webhooks/grader/checks.ts";
+import { FINDINGS } from "../../../src/webhooks/grader/findings.ts";
+import type { GradeReport } from "../../../src/webhooks/grader/grade.ts";
 import { useTestApi } from "../../support/api.ts";
 import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
 import { createEndpoint, createTenant, rows, sql, type Tenant } from "../../support/tenant.ts";

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { purgeExpired } from "../../../src/retention/retention.ts";
+import { purgeExpired } from "../../../src/webhooks/retention/retention.ts";
 import { useTestDatabase } from "../../support/services.ts";
 
 const DAY_MS = 86_400_000;

@@ -8,7 +8,7 @@ import { dataKeyAad } from "../../../src/crypto/keyring.ts";
 import { createPool } from "../../../src/database/pool.ts";
 import { DELETED_TABLES } from "../../../src/database/repositories/tenant-erasure.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { eraseTenants } from "../../../src/retention/erase-tenants.ts";
+import { eraseTenants } from "../../../src/webhooks/retention/erase-tenants.ts";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, grant, provision } from "../../support/factories.ts";

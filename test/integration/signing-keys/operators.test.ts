@@ -1,7 +1,7 @@
 /** Signing keys and key-encryption keys as operators meet them: API, command line, and every process following. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Environment, loadConfig } from "../../../src/config.ts";
+import { type Environment, loadConfig } from "../../../src/config/config.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../../src/processes/api.ts";
 import { useTestApi } from "../../support/api.ts";

@@ -4,13 +4,13 @@ import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/oauth/key-store.ts";
+import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/tokens/signing-keys/key-store.ts";
 import {
   hastenRotation,
   rotateSigningKeys,
   type SigningKeyServices,
-} from "../../../src/signing-keys/rotate.ts";
-import { revokeSigningKey } from "../../../src/signing-keys/revoke.ts";
+} from "../../../src/tokens/signing-keys/rotate.ts";
+import { revokeSigningKey } from "../../../src/tokens/signing-keys/revoke.ts";
 import { testKeyring } from "../../support/keyring.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
 

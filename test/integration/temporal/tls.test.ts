@@ -1,6 +1,6 @@
 /** The way to Temporal over TLS: its certificate is verified, and ours is shown. A real server behind a TLS listener. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Environment, loadConfig } from "../../../src/config.ts";
+import { type Environment, loadConfig } from "../../../src/config/config.ts";
 import { checkNamespace, createLazyClient, temporalOptions } from "../../../src/temporal/client.ts";
 import { connectNative } from "../../../src/temporal/native-client.ts";
 import { certificateFiles, clientPair, newRoot, today } from "../../support/certificates.ts";

@@ -10,7 +10,7 @@ import { OPERATOR_OPERATIONS } from "../../../src/api/openapi/operator-operation
 import { TOKEN_OPERATIONS } from "../../../src/api/openapi/token-operations.ts";
 import { WEBHOOK_OPERATIONS } from "../../../src/api/openapi/webhook-operations.ts";
 import type { OperationTexts } from "../../../src/api/openapi/operation.ts";
-import { ERROR_CATALOGUE } from "../../../src/errors.ts";
+import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 

@@ -3,12 +3,12 @@ import { randomBytes } from "node:crypto";
 import { Type } from "typebox";
 import { beforeAll, expect, test } from "vitest";
 import { readPage, toPage } from "../../../src/api/pagination.ts";
-import { Closed, IdParams, PageQuery } from "../../../src/api/schemas/common.ts";
-import { createServer } from "../../../src/api/server.ts";
-import type { SignetServer } from "../../../src/api/types.ts";
+import { Closed, IdParams, PageQuery } from "../../../src/http/common.ts";
+import { createServer } from "../../../src/http/server.ts";
+import type { SignetServer } from "../../../src/http/types.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import type { Identity } from "../../../src/oauth/verify-access-token.ts";
+import type { Identity } from "../../../src/tokens/oauth/verify-access-token.ts";
 
 const IDS = Array.from({ length: 7 }, (_, index) => newId("event", 1_000 + index, randomBytes)).toReversed();
 const LIST = {

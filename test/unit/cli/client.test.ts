@@ -4,8 +4,8 @@ import { progressLine } from "../../../src/cli/client/replay.ts";
 import { exitCodeOfError } from "../../../src/cli/exit-codes.ts";
 import { tlsOf } from "../../../src/cli/connection.ts";
 import { printable } from "../../../src/cli/output.ts";
-import type { ReplayJob } from "../../../src/client/replays.ts";
-import { ConfigError, loadClientSettings } from "../../../src/config.ts";
+import type { ReplayJob } from "../../../src/lib/client/resources/replays.ts";
+import { ConfigError, loadClientSettings } from "../../../src/config/config.ts";
 
 const JOB: ReplayJob = {
   id: "rpl_1",

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { openCheckpoint, openNote, parseVerifierKey } from "../../../src/client/signed-note.ts";
+import { openCheckpoint, openNote, parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
 import { createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
-import { checkpointSeed } from "../../../src/settings/compliance.ts";
+import { checkpointSeed } from "../../../src/config/compliance.ts";
 
 /** The key of the documentation of golang.org/x/mod/sumdb/note: `PRIVATE+KEY+PeterNeumann+c74f20a3+…`. */
 const PUBLISHED_SEED = Buffer.from("AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz", "base64").subarray(1);

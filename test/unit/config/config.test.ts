@@ -6,10 +6,10 @@ import {
   formatListen,
   loadConfig,
   loadOperatorSettings,
-} from "../../../src/config.ts";
-import { configuredPolicy } from "../../../src/delivery/address-policy.ts";
+} from "../../../src/config/config.ts";
+import { configuredPolicy } from "../../../src/webhooks/sending/address-policy.ts";
 import { RETRY_WINDOW_MS } from "../../../src/domain/retry-schedule.ts";
-import { ownTargets } from "../../../src/delivery/own-listeners.ts";
+import { ownTargets } from "../../../src/webhooks/sending/own-listeners.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
 const PRODUCTION = {

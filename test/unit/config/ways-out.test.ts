@@ -1,6 +1,6 @@
 /** The ways to PostgreSQL and Temporal: encrypted and verified in production, wherever they leave the machine. */
 import { afterAll, describe, expect, test } from "vitest";
-import { type ConfigError, type ConfigFor, loadConfig } from "../../../src/config.ts";
+import { type ConfigError, type ConfigFor, loadConfig } from "../../../src/config/config.ts";
 import { certificateFiles } from "../../support/certificates.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");

@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ConfigError } from "../../../src/config.ts";
+import { ConfigError } from "../../../src/config/config.ts";
 import { readOrCreateKey } from "../../../src/crypto/development-keys.ts";
 import { loadOperatorToken, loadServiceSecrets } from "../../../src/crypto/secrets.ts";
 

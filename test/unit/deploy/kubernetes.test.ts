@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ConfigError, loadConfig, SETTINGS } from "../../../src/config.ts";
-import { PUBLIC_BLOCKS } from "../../../src/delivery/address-policy.ts";
+import { ConfigError, loadConfig, SETTINGS } from "../../../src/config/config.ts";
+import { PUBLIC_BLOCKS } from "../../../src/webhooks/sending/address-policy.ts";
 import {
   type Container,
   type Manifest,

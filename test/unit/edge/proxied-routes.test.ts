@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Agent, Dispatcher } from "undici";
 import { expect, test } from "vitest";
-import { createServer } from "../../../src/api/server.ts";
+import { createServer } from "../../../src/http/server.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { connectionsOf, type UpstreamConnections } from "../../../src/edge/dispatchers.ts";
 import { registerProxiedRoutes } from "../../../src/edge/proxied-routes.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { newClientSecret } from "../../../src/credentials/secret-format.ts";
+import { newClientSecret } from "../../../src/tokens/credentials/secret-format.ts";
 import { createLogger, maskSecrets } from "../../../src/observability/logger.ts";
 
 const SECRET = newClientSecret("production", randomBytes);

@@ -3,8 +3,8 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
-import { ConfigError, loadConfig } from "../../../src/config.ts";
-import { traceCollector } from "../../../src/settings/tracing-settings.ts";
+import { ConfigError, loadConfig } from "../../../src/config/config.ts";
+import { traceCollector } from "../../../src/config/tracing-settings.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../../", import.meta.url));
 

@@ -2,11 +2,11 @@
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { verifyEntry } from "../../../src/client/compliance-proof.ts";
-import { formatVerifierKey, noteKeyId } from "../../../src/client/signed-note.ts";
+import { verifyEntry } from "../../../src/lib/transparency-log/compliance-proof.ts";
+import { formatVerifierKey, noteKeyId } from "../../../src/lib/transparency-log/signed-note.ts";
 import { createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
 import { consistencyRanges, type EntryRange, inclusionRanges } from "../../../src/compliance/merkle.ts";
-import { leafHash as clientLeafHash } from "../../../src/client/merkle-proof.ts";
+import { leafHash as clientLeafHash } from "../../../src/lib/transparency-log/merkle-proof.ts";
 import {
   CONSISTENCY,
   grow,

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { SETTINGS } from "../../../src/config.ts";
+import { SETTINGS } from "../../../src/config/config.ts";
 import {
   type ComposeFile,
   type ComposeService,
@@ -17,7 +17,7 @@ import {
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 /** A version in full, or with a distribution behind it. */
 const PINNED = /^[a-z][a-z/-]*:v?\d+\.\d+(\.\d+)?(-[a-z-]+)?$/;
-/** How long a process may take to end by itself (src/main.ts). */
+/** How long a process may take to end by itself (src/processes/main.ts). */
 const CLOSE_TIMEOUT_MS = 18_000;
 
 let text: string;
@@ -295,13 +295,13 @@ describe("the image", () => {
   });
 
   test("starts Node itself, in production unless told otherwise", () => {
-    expect(image.entrypoint).toEqual(["node", "dist/src/main.js"]);
+    expect(image.entrypoint).toEqual(["node", "dist/src/processes/main.js"]);
     expect(image.environment).toMatchObject({ SIGNET_ENV: "production", NODE_ENV: "production" });
   });
 
   test("has the command line by its name", () => {
     expect(image.runs).toContain(`ln -s ${image.workdir}/src/bootstrap.mjs /usr/local/bin/signet`);
-    expect(image.copies).toContain("src/bootstrap.mjs src/");
+    expect(image.copies).toContain("src/processes/bootstrap.mjs src/");
   });
 
   test("is built from files that are there and that .dockerignore lets through", async () => {

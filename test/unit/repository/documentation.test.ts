@@ -13,7 +13,7 @@ import {
   withGeneratedParts,
 } from "../../../docs/generated-parts.ts";
 import { requestLimits } from "../../../docs/limits.ts";
-import { signDelivery } from "../../../src/receiver/sign.ts";
+import { signDelivery } from "../../../src/lib/receiver/sign.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 

@@ -190,15 +190,15 @@ const LAW: Readonly<
       `import "../embedded/lock.ts";`,
     ],
   },
-  "src/main.ts": {
+  "src/processes/main.ts": {
     refused: [`import "pg";`, `export const name = process.env["NAME"];`],
     allowed: [`export const late = async () => await import("./processes/api.ts");`],
   },
-  "src/config.ts": {
+  "src/config/config.ts": {
     refused: [`import "./processes/api.ts";`],
     allowed: [`export const name = process.env["NAME"];`],
   },
-  "src/upkeep.ts": {
+  "src/runtime/upkeep.ts": {
     refused: [`import "./processes/api.ts";`, `import "pg";`, `export const name = process.env["NAME"];`],
     allowed: [`import "./database/pool.ts";`],
   },

@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dirname, "..", "..", "..");
 const RULES = [
   ["the retry window of 72 hours", /\b259_?200_?000\b/, ["src/domain/retry-schedule.ts"]],
   ["the 17 attempts", /= 17;/, ["src/domain/retry-schedule.ts"]],
-  ["the answer to a missing scope", /error="insufficient_scope"/, ["src/oauth/bearer-errors.ts"]],
+  ["the answer to a missing scope", /error="insufficient_scope"/, ["src/http/bearer-errors.ts"]],
   // Behind an edge or a proxy it is theirs: what counts by address reads `clientAddress`.
   ["the address of the peer", /\brequest\.ip\b/, []],
 ] as const;

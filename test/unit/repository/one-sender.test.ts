@@ -15,12 +15,12 @@ const OPENS = [
 ];
 const ALLOWED = [
   // The sender. http-connect and http-proxy open TCP connections for it, http-tls encrypts them.
-  "src/delivery/http-connect.ts",
-  "src/delivery/http-connections.ts",
-  "src/delivery/http-exchange.ts",
-  "src/delivery/http-proxy.ts",
-  "src/delivery/http-sender.ts",
-  "src/delivery/http-tls.ts",
+  "src/webhooks/sending/http-connect.ts",
+  "src/webhooks/sending/http-connections.ts",
+  "src/webhooks/sending/http-exchange.ts",
+  "src/webhooks/sending/http-proxy.ts",
+  "src/webhooks/sending/http-sender.ts",
+  "src/webhooks/sending/http-tls.ts",
   // To the operator's own services: upstreams of the edge.
   /^src\/edge\//,
   // The metrics of Temporal's SDK, which it serves on a loopback port of this process.
@@ -48,7 +48,7 @@ it("nothing but the sender calls out on a tenant's word", async () => {
   }
   // The pattern finds what it is for.
   expect(found).toEqual(
-    expect.arrayContaining(["src/delivery/http-connect.ts", "src/delivery/http-sender.ts"]),
+    expect.arrayContaining(["src/webhooks/sending/http-connect.ts", "src/webhooks/sending/http-sender.ts"]),
   );
   const strangers = found.filter(
     (file) =>
@@ -70,11 +70,11 @@ it("one place makes the sender, and one the policy that api and worker share", a
   }
   // `signet grade` without a service runs on its user's machine and goes to loopback literals alone
   // (test/integration/grader/command.test.ts).
-  expect(makers.sender.toSorted()).toEqual(["src/cli/grade.ts", "src/delivery/engine.ts"]);
+  expect(makers.sender.toSorted()).toEqual(["src/cli/grade.ts", "src/processes/engine.ts"]);
   expect(makers.policy.toSorted()).toEqual([
     "src/cli/grade.ts",
-    "src/delivery/address-policy.ts",
-    "src/delivery/engine.ts",
-    "src/processes/webhooks.ts",
+    "src/webhooks/sending/address-policy.ts",
+    "src/processes/engine.ts",
+    "src/processes/api/webhooks.ts",
   ]);
 });

@@ -1,0 +1,467 @@
+/**
+ * Settings: the only reader of the environment. Each setting is declared once, with its default and its meaning; the
+ * README's table is made from this file. Everything that is wrong is reported at once.
+ */
+import { availableParallelism, homedir } from "node:os";
+import { join, resolve } from "node:path";
+import { CLIENT_SETTINGS } from "./client-settings.ts";
+import { COMPLIANCE_SETTINGS } from "./compliance.ts";
+import {
+  DATABASE_TLS_SETTINGS,
+  databaseTlsProblems,
+  plainDatabaseProblems,
+  withDatabaseTls,
+} from "./database-tls.ts";
+import { EDGE_SETTINGS, edgeProblems } from "./edge-settings.ts";
+import { EGRESS_SETTINGS } from "./egress-settings.ts";
+import { KEY_SETTINGS, keyProblems } from "./key-settings.ts";
+import { ENDPOINT_SETTINGS } from "./endpoint-settings.ts";
+import { LIMIT_SETTINGS } from "./limit-settings.ts";
+import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./mutual-tls.ts";
+import { OPERATOR_SETTINGS } from "./operator-settings.ts";
+import { PORTAL_SETTINGS } from "./portal-settings.ts";
+import { REVOCATION_SETTINGS, revocationProblems } from "./revocation.ts";
+import { ROTATION_SETTINGS } from "./rotation-settings.ts";
+import {
+  formatListen,
+  furtherProblems,
+  integer,
+  listen,
+  type ListenAddress,
+  oneOf,
+  postgresUrl,
+  resourceIndicators,
+  setting,
+  text,
+  url,
+} from "./setting.ts";
+import {
+  plainTemporalProblems,
+  TEMPORAL_TLS_SETTINGS,
+  temporalTlsProblems,
+} from "./temporal-tls.ts";
+import { RETRY_WINDOW_MS } from "../domain/retry-schedule.ts";
+import { readSecretFiles } from "./secret-files.ts";
+import { TRACING_SETTINGS } from "./tracing-settings.ts";
+import { messageOf } from "../runtime/thrown.ts";
+
+/** How long a dead letter can be replayed: 7 days (specification 8). */
+export const DEAD_LETTER_MS = 604_800_000;
+
+export { formatListen, type ListenAddress };
+
+/** Every setting. Order is the order of the README's table. */
+export const SETTINGS = {
+  env: setting(
+    "SIGNET_ENV",
+    oneOf("development", "production"),
+    "production",
+    "`npm start` sets `development`: plain HTTP, loopback receivers and made-up keys are allowed only there",
+  ),
+  apiListen: setting("SIGNET_API_LISTEN", listen, "127.0.0.1:8080", "public API, JWKS and metadata"),
+  adminListen: setting(
+    "SIGNET_ADMIN_LISTEN",
+    listen,
+    "127.0.0.1:8081",
+    "operators' API; keep it on loopback",
+  ),
+  edgeListen: setting("SIGNET_EDGE_LISTEN", listen, "127.0.0.1:8443", "mutual TLS listener"),
+  ...MUTUAL_TLS_SETTINGS,
+  ...EDGE_SETTINGS,
+  metricsListen: setting("SIGNET_METRICS_LISTEN", listen, "127.0.0.1:9464", "Prometheus metrics"),
+  publicUrl: setting(
+    "SIGNET_PUBLIC_URL",
+    url("https:", "http:"),
+    undefined,
+    "the address that tenants use, also the token issuer; production needs https. Development: the API's own address",
+  ),
+  audience: setting(
+    "SIGNET_AUDIENCE",
+    text,
+    "signet",
+    "`aud` of access tokens that are asked for without a `resource`, and the only one that this process lets in",
+  ),
+  resources: setting(
+    "SIGNET_RESOURCES",
+    resourceIndicators,
+    undefined,
+    "further services that tokens may be asked for (`resource`, RFC 8707), absolute URIs, comma-separated; each is the `aud` of its tokens",
+  ),
+  databaseUrl: setting(
+    "SIGNET_DATABASE_URL",
+    postgresUrl,
+    undefined,
+    "PostgreSQL login of the service (15 or newer); switches the embedded one off",
+  ),
+  databaseAdminUrl: setting(
+    "SIGNET_DATABASE_ADMIN_URL",
+    postgresUrl,
+    undefined,
+    "login that may create roles, for `signet migrate`; default: SIGNET_DATABASE_URL",
+  ),
+  ...DATABASE_TLS_SETTINGS,
+  embeddedDatabasePort: setting(
+    "SIGNET_EMBEDDED_DATABASE_PORT",
+    integer(1, 65_535),
+    "54329",
+    "port of the embedded PostgreSQL",
+  ),
+  temporalAddress: setting(
+    "TEMPORAL_ADDRESS",
+    text,
+    undefined,
+    "Temporal frontend, host:port; switches the embedded one off",
+  ),
+  temporalNamespace: setting("TEMPORAL_NAMESPACE", text, "signet", "Temporal namespace"),
+  ...TEMPORAL_TLS_SETTINGS,
+  temporalCodec: setting(
+    "SIGNET_TEMPORAL_CODEC",
+    oneOf("on", "off"),
+    "off",
+    "whether payloads in Temporal's histories are encrypted with the key-encryption key; they hold ids only (docs/temporal.md)",
+  ),
+  embeddedTemporalPort: setting(
+    "SIGNET_EMBEDDED_TEMPORAL_PORT",
+    integer(1, 65_535),
+    "7233",
+    "port of the embedded Temporal",
+  ),
+  embeddedTemporalUiPort: setting(
+    "SIGNET_EMBEDDED_TEMPORAL_UI_PORT",
+    integer(1, 65_535),
+    "8233",
+    "port of the embedded Temporal's UI",
+  ),
+  home: setting("SIGNET_HOME", resolve, ".signet", "data of the embedded parts and development keys"),
+  cache: setting(
+    "SIGNET_CACHE",
+    resolve,
+    join(homedir(), ".cache", "signet"),
+    "where a Temporal binary is kept once obtained",
+  ),
+  ...OPERATOR_SETTINGS,
+  ...CLIENT_SETTINGS,
+  ...KEY_SETTINGS,
+  ...ROTATION_SETTINGS,
+  headerBrand: setting(
+    "SIGNET_HEADER_BRAND",
+    (value) => {
+      if (!/^[A-Za-z][A-Za-z0-9-]{0,31}$/.test(value)) {
+        throw new Error("must be letters, digits and hyphens");
+      }
+      return value;
+    },
+    "Service",
+    "the word in `X-Service-Signature-256` and its siblings",
+  ),
+  ...EGRESS_SETTINGS,
+  retryWindowMs: setting(
+    "SIGNET_RETRY_WINDOW_MS",
+    integer(1_000, RETRY_WINDOW_MS),
+    String(RETRY_WINDOW_MS),
+    "length of the retry schedule; development only, for trying out failures in seconds",
+  ),
+  deadLetterMs: setting(
+    "SIGNET_DEAD_LETTER_MS",
+    integer(1_000, DEAD_LETTER_MS),
+    String(DEAD_LETTER_MS),
+    "how long dead letters are kept; development only",
+  ),
+  sendConcurrency: setting(
+    "SIGNET_SEND_CONCURRENCY",
+    integer(1, 10_000),
+    "256",
+    "first attempts under way per worker process; what is beyond waits in the outbox",
+  ),
+  endpointConcurrency: setting(
+    "SIGNET_ENDPOINT_CONCURRENCY",
+    integer(1, 1_000),
+    "16",
+    "requests under way per worker to one endpoint that is retried, slow or failing",
+  ),
+  failingEndpointRate: setting(
+    "SIGNET_FAILING_ENDPOINT_PER_SECOND",
+    integer(1, 100_000),
+    String(250 * availableParallelism()),
+    "attempts per second and worker to one endpoint that fails or is slow; 250 per core",
+  ),
+  startsPerSecond: setting(
+    "SIGNET_DELIVERY_STARTS_PER_SECOND",
+    integer(1, 10_000),
+    String(10 * availableParallelism()),
+    "workflows started per second by all workers together for less than a full list; 10 per core",
+  ),
+  batchMax: setting(
+    "SIGNET_DELIVERY_BATCH_MAX",
+    integer(1, 64),
+    "64",
+    "most deliveries that one workflow carries; 1: never together",
+  ),
+  retentionDays: setting(
+    "SIGNET_RETENTION_DAYS",
+    integer(8, 3_650),
+    "30",
+    "days that finished deliveries, events and attempts are kept; more than the dead letters' 7",
+  ),
+  databaseConnections: setting(
+    "SIGNET_DATABASE_CONNECTIONS",
+    integer(2, 200),
+    "10",
+    "most connections per process and database role",
+  ),
+  ...LIMIT_SETTINGS,
+  ...ENDPOINT_SETTINGS,
+  ...PORTAL_SETTINGS,
+  ...REVOCATION_SETTINGS,
+  ...COMPLIANCE_SETTINGS,
+  ...TRACING_SETTINGS,
+  demo: setting("SIGNET_DEMO", oneOf("on", "off"), "on", "whether `npm start` shows the main job first"),
+  logLevel: setting(
+    "SIGNET_LOG_LEVEL",
+    oneOf("trace", "debug", "info", "warn", "error", "silent"),
+    "info",
+    "least severity that is logged",
+  ),
+} as const;
+
+type Values = {
+  readonly [Name in keyof typeof SETTINGS]: (typeof SETTINGS)[Name]["fallback"] extends string
+    ? ReturnType<(typeof SETTINGS)[Name]["parse"]>
+    : ReturnType<(typeof SETTINGS)[Name]["parse"]> | undefined;
+};
+
+/** The service's settings, checked and frozen. */
+export interface Config extends Omit<
+  Values,
+  "publicUrl" | "allowHttpTargets" | "allowedTargetCidrs" | "mtlsMode"
+> {
+  readonly mtlsMode: MutualTlsMode;
+  readonly publicUrl: string;
+  readonly allowHttpTargets: boolean;
+  readonly allowedTargetCidrs: readonly string[];
+  readonly development: boolean;
+}
+
+/** Every problem of the environment in one error; `message` is fit for a terminal. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(`Settings that must be mended:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
+    this.problems = problems;
+  }
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+function parse(environment: Environment, names: readonly string[], problems: string[]): Values {
+  const values: Record<string, unknown> = {};
+  for (const [name, declared] of Object.entries(SETTINGS)) {
+    if (!names.includes(name)) {
+      continue;
+    }
+    const given = environment[declared.variable];
+    const raw = given === undefined || given === "" ? declared.fallback : given;
+    if (raw === undefined) {
+      continue;
+    }
+    try {
+      values[name] = declared.parse(raw);
+    } catch (error) {
+      problems.push(`${declared.variable} ${messageOf(error)}`);
+      // Nothing starts with it; the checks that follow have something to look at.
+      values[name] = declared.fallback === undefined ? undefined : declared.parse(declared.fallback);
+    }
+  }
+  return values as Values;
+}
+
+/** What production must not do without, and must not do at all (wire.md, Ports and start-up; security decisions K). */
+function productionProblems(values: Values, edge: boolean): string[] {
+  const problems: string[] = [];
+  const needed = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper"): void => {
+    if (values[name] === undefined) {
+      problems.push(`${SETTINGS[name].variable} must be set in production`);
+    }
+  };
+  needed("databaseUrl");
+  needed("publicUrl");
+  // The edge has no secrets of the service's, and starts no workflows.
+  if (!edge) {
+    needed("temporalAddress");
+    needed("pepper");
+  }
+  if (!edge && values.kek === undefined && values.kekFile === undefined) {
+    problems.push("SIGNET_KEK or SIGNET_KEK_FILE must be set in production");
+  }
+  if (values.publicUrl?.startsWith("http:") === true) {
+    problems.push("SIGNET_PUBLIC_URL must be https in production");
+  }
+  if (values.portalUrl?.startsWith("http:") === true) {
+    problems.push("SIGNET_PORTAL_URL must be https in production");
+  }
+  if (values.allowHttpTargets === "true") {
+    problems.push("SIGNET_ALLOW_HTTP_TARGETS must not be true in production");
+  }
+  if (values.mtlsMode === "off") {
+    problems.push("SIGNET_MTLS_MODE must not be off in production");
+  }
+  if (values.retryWindowMs !== RETRY_WINDOW_MS) {
+    problems.push(`SIGNET_RETRY_WINDOW_MS must be ${RETRY_WINDOW_MS} in production`);
+  }
+  if (values.deadLetterMs !== DEAD_LETTER_MS) {
+    problems.push(`SIGNET_DEAD_LETTER_MS must be ${DEAD_LETTER_MS} in production`);
+  }
+  // The edge does not speak to Temporal.
+  const temporal = edge ? [] : plainTemporalProblems(values);
+  return [...problems, ...revocationProblems(values), ...plainDatabaseProblems(values), ...temporal];
+}
+
+/** Which process asks: the edge needs other things than the processes of the service itself. */
+export type ConfigFor = "service" | "edge";
+
+/** The edge takes the login that is its own where there is one. */
+function withOwnLogin(values: Values, asks: ConfigFor): Values {
+  const databaseUrl = asks === "edge" ? (values.edgeDatabaseUrl ?? values.databaseUrl) : values.databaseUrl;
+  return { ...values, databaseUrl };
+}
+
+/**
+ * Reads and checks the environment.
+ *
+ * @throws ConfigError with every problem found
+ */
+export function loadConfig(given: Environment, asks: ConfigFor = "service"): Config {
+  const { environment, problems } = readSecretFiles(given, [
+    "SIGNET_PEPPER",
+    "SIGNET_OPERATOR_TOKEN",
+    "SIGNET_OUTBOUND_PROXY",
+  ]);
+  const parsed = withOwnLogin(parse(environment, Object.keys(SETTINGS), problems), asks);
+  problems.push(...databaseTlsProblems(parsed));
+  const values = withDatabaseTls(parsed);
+  const development = values.env === "development";
+  const mutualTls = resolveMutualTls(values, development);
+  // Who has misspelt the environment is not told what another one needs.
+  if (!development && !problems.some((problem) => problem.startsWith(`${SETTINGS.env.variable} `))) {
+    problems.push(...furtherProblems(problems, productionProblems(values, asks === "edge")));
+  }
+  problems.push(
+    ...(asks === "edge" ? edgeProblems(values, development) : []),
+    ...keyProblems(values),
+    ...temporalTlsProblems(values),
+  );
+  if (problems.length > 0) {
+    throw new ConfigError(problems);
+  }
+  return Object.freeze({
+    ...values,
+    ...mutualTls,
+    development,
+    publicUrl: values.publicUrl ?? `http://${formatListen(values.apiListen)}`,
+    allowHttpTargets:
+      values.allowHttpTargets === undefined ? development : values.allowHttpTargets === "true",
+    allowedTargetCidrs: values.allowedTargetCidrs ?? (development ? ["127.0.0.0/8", "::1/128"] : []),
+  });
+}
+
+const OPERATOR_SETTING_NAMES = [
+  "adminListen",
+  "adminUrl",
+  "adminCaFile",
+  "operatorToken",
+  "operatorKeyFile",
+  "operatorCertFile",
+  "checkpointKey",
+  "checkpointKeyFile",
+  "checkpointName",
+  "home",
+] as const;
+
+/** What the command line needs to reach a running service; the server's own settings need not be right for it. */
+export type OperatorSettings = Pick<Config, (typeof OPERATOR_SETTING_NAMES)[number]> & {
+  /** Whether the environment says so; what is unset is nobody's word. */
+  readonly production: boolean;
+};
+
+/**
+ * Reads and checks the settings of the command line.
+ *
+ * @throws ConfigError with every problem found
+ */
+export function loadOperatorSettings(given: Environment): OperatorSettings {
+  const { environment, problems } = readSecretFiles(given, ["SIGNET_OPERATOR_TOKEN"]);
+  const settings = parse(environment, OPERATOR_SETTING_NAMES, problems);
+  if ((settings.operatorKeyFile === undefined) !== (settings.operatorCertFile === undefined)) {
+    problems.push("SIGNET_OPERATOR_KEY_FILE and SIGNET_OPERATOR_CERT_FILE must be set together");
+  }
+  if (problems.length > 0) {
+    throw new ConfigError(problems);
+  }
+  return { ...settings, production: environment[SETTINGS.env.variable] === "production" };
+}
+
+const CLIENT_SETTING_NAMES = [
+  ...(Object.keys(CLIENT_SETTINGS) as (keyof typeof CLIENT_SETTINGS)[]),
+  "apiListen",
+  "home",
+] as const;
+
+/** What the command line needs to reach a running service as a tenant. */
+export type ClientSettings = Pick<Config, (typeof CLIENT_SETTING_NAMES)[number]> & {
+  /** Whether the environment says so; what is unset is nobody's word. */
+  readonly production: boolean;
+};
+
+/**
+ * Reads and checks the settings of a tenant's commands.
+ *
+ * @throws ConfigError with every problem found
+ */
+export function loadClientSettings(given: Environment): ClientSettings {
+  const { environment, problems } = readSecretFiles(given, ["SIGNET_CLIENT_SECRET"]);
+  const settings = parse(environment, CLIENT_SETTING_NAMES, problems);
+  if ((settings.clientKeyFile === undefined) !== (settings.clientCertFile === undefined)) {
+    problems.push("SIGNET_CLIENT_KEY_FILE and SIGNET_CLIENT_CERT_FILE must be set together");
+  }
+  if (problems.length > 0) {
+    throw new ConfigError(problems);
+  }
+  return { ...settings, production: environment[SETTINGS.env.variable] === "production" };
+}
+
+/** `loadConfig` for the running process. */
+export function configFromProcess(asks?: ConfigFor): Config {
+  return loadConfig(process.env, asks);
+}
+
+/** The same where nobody has said that it is development. */
+export function developmentConfigFromProcess(): Config {
+  return loadConfig({ ...process.env, SIGNET_ENV: "development" });
+}
+
+/** `loadOperatorSettings` for the running process. */
+export function operatorSettingsFromProcess(): OperatorSettings {
+  return loadOperatorSettings(process.env);
+}
+
+/** `loadClientSettings` for the running process. */
+export function clientSettingsFromProcess(): ClientSettings {
+  return loadClientSettings(process.env);
+}
+
+/** Whether whoever reads the output wants no colours (no-color.org), or cannot show them. */
+export function withoutColour(): boolean {
+  return (process.env["NO_COLOR"] ?? "") !== "" || process.env["TERM"] === "dumb";
+}
+
+/** Whether npx has started this: it stands between the command and its terminal. */
+export function startedByNpx(): boolean {
+  return process.env["npm_command"] === "exec";
+}
+
+/** The whole environment, for programs that are started from here and read their own variables. */
+export function processEnvironment(): Environment {
+  return process.env;
+}

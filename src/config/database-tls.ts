@@ -1,0 +1,134 @@
+/** Settings of the way to PostgreSQL. They end up in the URLs, as libpq writes them: whoever connects needs nothing else. */
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { messageOf } from "../runtime/thrown.ts";
+import { isThisMachine, oneOf, setting } from "./setting.ts";
+
+export const DATABASE_TLS_SETTINGS = {
+  databaseCaFile: setting(
+    "SIGNET_DATABASE_CA_FILE",
+    resolve,
+    undefined,
+    "root certificates that PostgreSQL's certificate must lead to, PEM; every connection is TLS then, to a server whose certificate has the host's name. Read at each new connection",
+  ),
+  databaseCertFile: setting(
+    "SIGNET_DATABASE_CERT_FILE",
+    resolve,
+    undefined,
+    "certificate that is shown to PostgreSQL, PEM, where it asks for one; read at each new connection",
+  ),
+  databaseKeyFile: setting(
+    "SIGNET_DATABASE_KEY_FILE",
+    resolve,
+    undefined,
+    "private key of that certificate, PEM",
+  ),
+  acceptPlainDatabase: setting(
+    "SIGNET_ACCEPT_PLAIN_DATABASE",
+    oneOf("true", "false"),
+    "false",
+    "allows, in production, a way to PostgreSQL on another machine without TLS, or without a look at its certificate",
+  ),
+} as const;
+
+export interface DatabaseTlsValues {
+  readonly databaseUrl?: string | undefined;
+  readonly databaseAdminUrl?: string | undefined;
+  readonly edgeDatabaseUrl?: string | undefined;
+  readonly databaseCaFile?: string | undefined;
+  readonly databaseCertFile?: string | undefined;
+  readonly databaseKeyFile?: string | undefined;
+}
+
+const VARIABLES = {
+  databaseUrl: "SIGNET_DATABASE_URL",
+  databaseAdminUrl: "SIGNET_DATABASE_ADMIN_URL",
+  edgeDatabaseUrl: "SIGNET_EDGE_DATABASE_URL",
+} as const;
+const VERIFIED = "verify-full";
+/** What of a URL says how the connection is secured. */
+const SECURITY = /^(ssl|uselibpqcompat)/;
+
+/** The URLs that are set, each with the name of its value and its variable. */
+function given(values: DatabaseTlsValues): (readonly [name: string, variable: string, url: string])[] {
+  const { databaseUrl, databaseAdminUrl, edgeDatabaseUrl } = values;
+  return Object.entries({ databaseUrl, databaseAdminUrl, edgeDatabaseUrl }).flatMap(([name, url]) =>
+    url === undefined ? [] : [[name, VARIABLES[name as keyof typeof VARIABLES], url] as const],
+  );
+}
+
+/** What a URL says in place of the settings, as far as they do not say it. */
+function contradictions(url: string): string[] {
+  return [...new URL(url).searchParams]
+    .filter(([name, value]) => SECURITY.test(name) && !(name === "sslmode" && value === VERIFIED))
+    .map(([name]) => name);
+}
+
+/** What does not fit together. */
+export function databaseTlsProblems(values: DatabaseTlsValues): string[] {
+  const { databaseCaFile: ca, databaseCertFile: cert, databaseKeyFile: key } = values;
+  const problems: string[] = [];
+  if ((cert === undefined) !== (key === undefined)) {
+    problems.push("SIGNET_DATABASE_CERT_FILE and SIGNET_DATABASE_KEY_FILE must be set together");
+  }
+  if (cert !== undefined && ca === undefined) {
+    problems.push("SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE: it is shown to nobody unknown");
+  }
+  for (const path of [ca, cert, key]) {
+    try {
+      void (path === undefined || readFileSync(path));
+    } catch (error) {
+      problems.push(`SIGNET_DATABASE_*: a file cannot be read: ${messageOf(error)}`);
+    }
+  }
+  for (const [, variable, url] of ca === undefined ? [] : given(values)) {
+    const others = contradictions(url);
+    if (others.length > 0) {
+      problems.push(
+        `${variable} must leave ${others.join(", ")} to SIGNET_DATABASE_CA_FILE and its siblings`,
+      );
+    }
+  }
+  return problems;
+}
+
+/** Whether what is sent to the URL's host could be read or answered by somebody on the way. */
+function isExposed(url: string): boolean {
+  const { hostname, searchParams } = new URL(url);
+  const host = searchParams.get("host") ?? hostname;
+  return !isThisMachine(host) && searchParams.get("sslmode") !== VERIFIED;
+}
+
+/** What production refuses; asked with the URLs of {@link withDatabaseTls}. */
+export function plainDatabaseProblems(
+  values: DatabaseTlsValues & { readonly acceptPlainDatabase: "true" | "false" },
+): string[] {
+  if (values.acceptPlainDatabase === "true") {
+    return [];
+  }
+  return given(values)
+    .filter(([, , url]) => isExposed(url))
+    .map(
+      ([, variable]) =>
+        `${variable} leads to another machine: in production it needs SIGNET_DATABASE_CA_FILE or sslmode=${VERIFIED}, or SIGNET_ACCEPT_PLAIN_DATABASE=true`,
+    );
+}
+
+/** The URLs as connections are opened with them. */
+export function withDatabaseTls<Values extends DatabaseTlsValues>(values: Values): Values {
+  const { databaseCaFile, databaseCertFile, databaseKeyFile } = values;
+  if (databaseCaFile === undefined) {
+    return values;
+  }
+  const changed = given(values).map(([name, , url]): [string, string] => {
+    const secured = new URL(url);
+    secured.searchParams.set("sslmode", VERIFIED);
+    secured.searchParams.set("sslrootcert", databaseCaFile);
+    if (databaseCertFile !== undefined && databaseKeyFile !== undefined) {
+      secured.searchParams.set("sslcert", databaseCertFile);
+      secured.searchParams.set("sslkey", databaseKeyFile);
+    }
+    return [name, secured.href];
+  });
+  return { ...values, ...(Object.fromEntries(changed) as Partial<Values>) };
+}

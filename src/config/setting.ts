@@ -1,0 +1,148 @@
+/**
+ * How a setting is declared, and what its text may be. Groups of settings lie beside this file; src/config/config.ts puts them
+ * together and alone reads the environment.
+ */
+import { addressSet } from "../runtime/address-set.ts";
+
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+export type Parser<T> = (text: string) => T;
+
+export interface Setting<T, Fallback extends string | undefined> {
+  readonly variable: string;
+  readonly parse: Parser<T>;
+  /** The text parsed when the variable is unset; `undefined` leaves the setting empty. */
+  readonly fallback: Fallback;
+  readonly doc: string;
+}
+
+export const text: Parser<string> = (value) => value;
+
+export function listen(value: string): ListenAddress {
+  const match = /^(?:\[([0-9a-fA-F:]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(value);
+  const port = Number(match?.[3]);
+  const host = match?.[1] ?? match?.[2];
+  if (host === undefined || port > 65_535) {
+    throw new Error("must be host:port");
+  }
+  return { host, port };
+}
+
+/** `host:port`, with brackets around IPv6: what {@link listen} reads. */
+export function formatListen({ host, port }: ListenAddress): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+export function integer(minimum: number, maximum: number): Parser<number> {
+  return (value) => {
+    const number = Number(value);
+    if (!/^\d+$/.test(value) || number < minimum || number > maximum) {
+      throw new Error(`must be a whole number from ${minimum} to ${maximum}`);
+    }
+    return number;
+  };
+}
+
+export function oneOf<const T extends string>(...choices: readonly T[]): Parser<T> {
+  return (value) => {
+    const choice = choices.find((candidate) => candidate === value);
+    if (choice === undefined) {
+      throw new Error(`must be one of ${choices.join(", ")}`);
+    }
+    return choice;
+  };
+}
+
+export function url(...protocols: readonly string[]): Parser<string> {
+  return (value) => {
+    if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol)) {
+      throw new Error(`must be a URL that starts with ${protocols.map((name) => `${name}//`).join(" or ")}`);
+    }
+    return value.replace(/\/$/, "");
+  };
+}
+
+export const postgresUrl: Parser<string> = url("postgres:", "postgresql:");
+
+/** 32 bytes or more, base64: what `openssl rand -base64 32` prints. */
+export function keyMaterial(value: string): Buffer {
+  const bytes = Buffer.from(value, "base64");
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(value) || bytes.length < 32) {
+    throw new Error("must be at least 32 bytes in base64");
+  }
+  return bytes;
+}
+
+export function list(value: string): readonly string[] {
+  return value
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
+}
+
+/** Ranges of addresses, comma-separated. */
+export function cidrs(value: string): readonly string[] {
+  const ranges = list(value);
+  try {
+    addressSet(ranges);
+  } catch {
+    throw new Error("must be ranges of addresses such as 10.0.0.0/8, separated by commas");
+  }
+  return ranges;
+}
+
+/** RFC 8707 section 2: absolute URIs without a fragment, comma-separated. They are compared as they are written. */
+export function resourceIndicators(value: string): readonly string[] {
+  const uris = list(value);
+  for (const uri of uris) {
+    if (!/^[\x21-\x7e]{1,512}$/.test(uri) || uri.includes("#") || !URL.canParse(uri)) {
+      throw new Error("must be absolute URIs without a fragment");
+    }
+  }
+  return uris;
+}
+
+const LOOPBACK = addressSet(["127.0.0.0/8", "::1/128"]);
+
+/** Whether what is sent to this host stays on the machine: its loopback, or a Unix socket, whose host is a path. */
+export function isThisMachine(host: string): boolean {
+  const name = host.replace(/^\[|\]$/g, "");
+  return name === "localhost" || /^(\/|%2f)/i.test(name) || LOOPBACK.has(name);
+}
+
+export function setting<T, Fallback extends string | undefined>(
+  variable: string,
+  parse: Parser<T>,
+  fallback: Fallback,
+  doc: string,
+): Setting<T, Fallback> {
+  return { variable, parse, fallback, doc };
+}
+
+const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+function milliseconds(text: string): number {
+  const [, count, unit] = /^(\d{1,12})(ms|s|m|h|d)$/.exec(text) ?? [];
+  return text === "0" ? 0 : Number(count) * UNITS[unit as keyof typeof UNITS];
+}
+
+/** A duration such as `30d`, `24h`, `90s` or `0`, in milliseconds. */
+export function duration(minimum: string, maximum: string): Parser<number> {
+  return (value) => {
+    const length = milliseconds(value);
+    if (!(length >= milliseconds(minimum) && length <= milliseconds(maximum))) {
+      throw new Error(`must be a duration from ${minimum} to ${maximum}, such as 90s, 24h or 30d`);
+    }
+    return length;
+  };
+}
+
+/** The problems with variables that none of those found before is about. */
+export function furtherProblems(found: readonly string[], further: readonly string[]): string[] {
+  const variableOf = (problem: string): string => /^[A-Z_]+?(?=(?:_FILE)?\b)/.exec(problem)?.[0] ?? problem;
+  const named = new Set(found.map(variableOf));
+  return further.filter((problem) => !named.has(variableOf(problem)));
+}

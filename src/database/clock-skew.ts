@@ -1,0 +1,74 @@
+/** How far a machine's clock is from the database's: measured, in the log, and part of readiness. */
+import { CLOCK_SKEW_MAX_MS } from "./database-clock.ts";
+import type { GuardedClock } from "../domain/clock.ts";
+import type { UpkeepJob } from "../runtime/upkeep.ts";
+import type { Logger } from "../observability/logger.ts";
+import { metrics } from "../observability/metrics.ts";
+import type { ReadinessCheck } from "../observability/readiness.ts";
+
+const EVERY_MS = 2_000;
+/** Of no harm to this service; whatever else reads the machine's clock is wrong by as much. */
+export const CLOCK_SKEW_NOTED_MS = 2_000;
+
+type Verdict = "right" | "off" | "wrong";
+
+function verdictOf(skewMs: number): Verdict {
+  const distanceMs = Math.abs(skewMs);
+  if (distanceMs > CLOCK_SKEW_MAX_MS) {
+    return "wrong";
+  }
+  return distanceMs > CLOCK_SKEW_NOTED_MS ? "off" : "right";
+}
+
+function report(verdict: Verdict, skewMs: number, log: Logger): void {
+  const fields = { skew_ms: Math.round(skewMs) };
+  switch (verdict) {
+    case "right":
+      log.info(fields, "the machine's clock agrees with the database's again");
+      return;
+    case "off":
+      log.warn(fields, "the machine's clock is off the database's: run NTP on both machines");
+      return;
+    case "wrong":
+      log.error(
+        fields,
+        "the machine's clock is wrong: this process signs and claims nothing until it is right",
+      );
+  }
+}
+
+/** Compares the clocks every 2 seconds; a change of the verdict is logged. */
+export function clockSkewJob(clock: GuardedClock, log: Logger): UpkeepJob {
+  let verdict: Verdict = "right";
+  return {
+    name: "clock skew",
+    everyMs: EVERY_MS,
+    run: async () => {
+      await clock.measure();
+      const { skewMs } = clock;
+      metrics.clockSkew.set(skewMs / 1_000);
+      const next = verdictOf(skewMs);
+      if (next !== verdict) {
+        verdict = next;
+        report(verdict, skewMs, log);
+      }
+    },
+  };
+}
+
+/** A job that rests while the clock is wrong: it would claim, end or remove what is not due. */
+export function whileRight(clock: GuardedClock, job: UpkeepJob): UpkeepJob {
+  return {
+    ...job,
+    run: async () => {
+      if (clock.isRight) {
+        await job.run();
+      }
+    },
+  };
+}
+
+/** A process whose clock is wrong is not ready: others take its place. */
+export function clockReadiness(clock: GuardedClock): ReadinessCheck {
+  return { name: "clock", check: async () => clock.requireRight() };
+}

@@ -1,0 +1,241 @@
+/** Grades of receivers: what was asked for, and what came of it. */
+import type { Queryable } from "../../pool.ts";
+import {
+  type EndpointTarget,
+  TARGET_COLUMNS,
+  TARGET_FROM,
+  type TargetColumns,
+  toTarget,
+} from "../stored-secrets.ts";
+
+/** Told when a grade waits for a worker. */
+export const GRADES_CHANNEL = "signet_grades";
+
+export type GradeState = "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED";
+export type GradeFailure = "endpoint_not_active" | "interrupted";
+
+export interface Grade {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly state: GradeState;
+  readonly failure: GradeFailure | null;
+  /** Requests that were made, until there is a report. */
+  readonly checksMade: number;
+  /** JSON text. */
+  readonly report: string | null;
+  readonly createdAt: Date;
+  readonly finishedAt: Date | null;
+}
+
+interface GradeRow {
+  id: string;
+  endpoint_id: string;
+  state: GradeState;
+  failure: GradeFailure | null;
+  checks_made: number;
+  report: string | null;
+  created_at: Date;
+  finished_at: Date | null;
+}
+
+const COLUMNS = "id, endpoint_id, state, failure, checks_made, report, created_at, finished_at";
+
+function toGrade(row: GradeRow): Grade {
+  return {
+    id: row.id,
+    endpointId: row.endpoint_id,
+    state: row.state,
+    failure: row.failure,
+    checksMade: row.checks_made,
+    report: row.report,
+    createdAt: row.created_at,
+    finishedAt: row.finished_at,
+  };
+}
+
+export interface NewGrade {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly now: Date;
+}
+
+/** Undefined when one of the endpoint is open. */
+export async function insertGrade(
+  db: Queryable,
+  { id, tenantId, endpointId, now }: NewGrade,
+): Promise<Grade | undefined> {
+  const { rows } = await db.query<GradeRow>({
+    name: "insert-grade",
+    text: `WITH made AS (
+        INSERT INTO endpoint_grades (id, tenant_id, endpoint_id, state, created_at) VALUES ($1, $2, $3, 'QUEUED', $4)
+        ON CONFLICT (endpoint_id) WHERE state IN ('QUEUED', 'RUNNING') DO NOTHING RETURNING ${COLUMNS}
+      ) SELECT ${COLUMNS}, pg_notify('${GRADES_CHANNEL}', '') FROM made`,
+    values: [id, tenantId, endpointId, now],
+  });
+  return rows[0] === undefined ? undefined : toGrade(rows[0]);
+}
+
+/** When the grades of an endpoint since an instant were asked for, oldest first. */
+export async function gradesSince(
+  db: Queryable,
+  place: { readonly tenantId: string; readonly endpointId: string },
+  since: Date,
+): Promise<Date[]> {
+  const { rows } = await db.query<{ created_at: Date }>({
+    name: "grades-since",
+    text: "SELECT created_at FROM endpoint_grades WHERE endpoint_id = $1 AND tenant_id = $2 AND created_at > $3 ORDER BY id",
+    values: [place.endpointId, place.tenantId, since],
+  });
+  return rows.map((row) => row.created_at);
+}
+
+/** Forgets all but the newest of an endpoint. */
+export async function trimGrades(
+  db: Queryable,
+  place: { readonly tenantId: string; readonly endpointId: string },
+  keep: number,
+): Promise<void> {
+  await db.query({
+    name: "trim-grades",
+    text: `DELETE FROM endpoint_grades WHERE endpoint_id = $1 AND tenant_id = $2 AND state IN ('COMPLETED', 'FAILED')
+      AND id NOT IN (SELECT id FROM endpoint_grades WHERE endpoint_id = $1 AND tenant_id = $2 ORDER BY id DESC LIMIT $3)`,
+    values: [place.endpointId, place.tenantId, keep],
+  });
+}
+
+export async function findGrade(
+  db: Queryable,
+  {
+    id,
+    tenantId,
+    endpointId,
+  }: { readonly id: string; readonly tenantId: string; readonly endpointId: string },
+): Promise<Grade | undefined> {
+  const { rows } = await db.query<GradeRow>({
+    name: "find-grade",
+    text: `SELECT ${COLUMNS} FROM endpoint_grades WHERE id = $1 AND tenant_id = $2 AND endpoint_id = $3`,
+    values: [id, tenantId, endpointId],
+  });
+  return rows[0] === undefined ? undefined : toGrade(rows[0]);
+}
+
+/** A grade in a list: of its report, the score. */
+export interface GradeSummary extends Omit<Grade, "report" | "checksMade"> {
+  /** Null until there is a report. */
+  readonly score: number | null;
+}
+
+/** The grades of an endpoint, newest first. */
+export async function listGrades(
+  db: Queryable,
+  place: { readonly tenantId: string; readonly endpointId: string },
+  { before, limit }: { readonly before: string | null; readonly limit: number },
+): Promise<GradeSummary[]> {
+  const { rows } = await db.query<Omit<GradeRow, "report" | "checks_made"> & { score: number | null }>({
+    name: "list-grades",
+    text: `SELECT id, endpoint_id, state, failure, created_at, finished_at, (report::json ->> 'score')::int AS score
+      FROM endpoint_grades WHERE endpoint_id = $1 AND tenant_id = $2 AND ($3::text IS NULL OR id < $3)
+      ORDER BY id DESC LIMIT $4`,
+    values: [place.endpointId, place.tenantId, before, limit],
+  });
+  return rows.map(({ score, ...row }) => {
+    const { report: _none, checksMade: _some, ...grade } = toGrade({ ...row, report: null, checks_made: 0 });
+    return { ...grade, score };
+  });
+}
+
+export interface TakenGrade {
+  readonly id: string;
+  readonly endpointId: string;
+  /** Which time it is begun; the fence of {@link finishGrade}. */
+  readonly run: number;
+}
+
+/** Takes the oldest grade that waits, or that a worker has begun and lost; role signet_worker. */
+export async function takeGrade(
+  db: Queryable,
+  { now, leaseUntil, runsMax }: { readonly now: Date; readonly leaseUntil: Date; readonly runsMax: number },
+): Promise<TakenGrade | undefined> {
+  const { rows } = await db.query<{ id: string; endpoint_id: string; runs: number }>({
+    name: "take-grade",
+    text: `UPDATE endpoint_grades SET state = 'RUNNING', runs = runs + 1, lease_until = $2, checks_made = 0
+      WHERE id = (
+        SELECT id FROM endpoint_grades
+        WHERE state IN ('QUEUED', 'RUNNING') AND (lease_until IS NULL OR lease_until < $1) AND runs < $3
+        ORDER BY created_at LIMIT 1 FOR UPDATE SKIP LOCKED
+      ) RETURNING id, endpoint_id, runs`,
+    values: [now, leaseUntil, runsMax],
+  });
+  const row = rows[0];
+  return row === undefined ? undefined : { id: row.id, endpointId: row.endpoint_id, run: row.runs };
+}
+
+/** Ends grades that were lost for the last time. */
+export async function failLostGrades(
+  db: Queryable,
+  { now, runsMax }: { readonly now: Date; readonly runsMax: number },
+): Promise<void> {
+  await db.query({
+    name: "fail-lost-grades",
+    text: `UPDATE endpoint_grades SET state = 'FAILED', failure = 'interrupted', finished_at = $1, lease_until = NULL
+      WHERE state = 'RUNNING' AND lease_until < $1 AND runs >= $2`,
+    values: [now, runsMax],
+  });
+}
+
+/** Gives a grade back that this worker does not come to the end of; the run does not count. */
+export async function requeueGrade(db: Queryable, { id, run }: TakenGrade): Promise<void> {
+  await db.query({
+    name: "requeue-grade",
+    text: `UPDATE endpoint_grades SET state = 'QUEUED', runs = runs - 1, lease_until = NULL, checks_made = 0
+      WHERE id = $1 AND state = 'RUNNING' AND runs = $2 RETURNING pg_notify('${GRADES_CHANNEL}', '')`,
+    values: [id, run],
+  });
+}
+
+/** Writes down what came of a run, unless another worker has taken the grade meanwhile. */
+export async function finishGrade(
+  db: Queryable,
+  { id, run }: TakenGrade,
+  end: { readonly report: string | null; readonly failure: GradeFailure | null; readonly now: Date },
+): Promise<void> {
+  await db.query({
+    name: "finish-grade",
+    text: `UPDATE endpoint_grades SET state = CASE WHEN $4::text IS NULL THEN 'COMPLETED' ELSE 'FAILED' END,
+        report = $3, failure = $4, finished_at = $5, lease_until = NULL
+      WHERE id = $1 AND state = 'RUNNING' AND runs = $2`,
+    values: [id, run, end.report, end.failure, end.now],
+  });
+}
+
+const GRADABLE = "e.state = 'ACTIVE' AND t.state = 'ACTIVE' AND t.held_at IS NULL";
+
+/** The endpoint as it is now; undefined when it takes no deliveries. */
+export async function loadForGrade(db: Queryable, id: string): Promise<EndpointTarget | undefined> {
+  const { rows } = await db.query<TargetColumns>({
+    name: "load-for-grade",
+    text: `SELECT ${TARGET_COLUMNS} FROM ${TARGET_FROM} WHERE e.id = $1 AND ${GRADABLE}`,
+    values: [id],
+  });
+  return rows[0] === undefined ? undefined : toTarget(rows[0]);
+}
+
+/**
+ * Writes down how far a run is.
+ *
+ * @returns whether it may go on: the run is the grade's, and the endpoint still is what has agreed to be graded
+ */
+export async function continueGrade(
+  db: Queryable,
+  { id, endpointId, run }: TakenGrade,
+  { url, made }: { readonly url: string; readonly made: number },
+): Promise<boolean> {
+  const { rowCount } = await db.query({
+    name: "continue-grade",
+    text: `UPDATE endpoint_grades g SET checks_made = $4 FROM endpoints e JOIN tenants t ON t.id = e.tenant_id
+      WHERE g.id = $1 AND g.state = 'RUNNING' AND g.runs = $2 AND e.id = $3 AND e.url = $5 AND ${GRADABLE}`,
+    values: [id, run, endpointId, made, url],
+  });
+  return rowCount === 1;
+}

@@ -1,0 +1,188 @@
+/** The catalogue of event types, and the versions of their schemas. */
+import { SignetError } from "../../../domain/errors.ts";
+import { isUniqueViolation } from "../../errors.ts";
+import type { Queryable } from "../../pool.ts";
+import type { TenantAndType } from "../webhooks/events.ts";
+
+export interface EventTypeRow {
+  readonly name: string;
+  readonly description: string | null;
+  /** JSON array, as the tenant wrote its items. */
+  readonly examples: string;
+  readonly schema_version: number | null;
+  /** Text of that version. */
+  readonly schema: string | null;
+  readonly deprecated_at: Date | null;
+  readonly replaced_by: string | null;
+  readonly archived_at: Date | null;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+}
+
+export interface SchemaRow {
+  readonly version: number;
+  readonly schema: string;
+  readonly created_at: Date;
+}
+
+/** What a tenant writes into an entry of its catalogue. */
+export interface EventTypeContent {
+  readonly description: string | null;
+  readonly examples: string;
+  readonly deprecatedAt: Date | null;
+  readonly replacedBy: string | null;
+  readonly archivedAt: Date | null;
+}
+
+const COLUMNS = `t.name, t.description, t.examples, t.schema_version, s.schema, t.deprecated_at, t.replaced_by,
+  t.archived_at, t.created_at, t.updated_at`;
+const FROM = `event_types t LEFT JOIN event_type_schemas s
+  ON s.tenant_id = t.tenant_id AND s.name = t.name AND s.version = t.schema_version`;
+
+/** Locks the tenant's catalogue until the transaction ends, so that limits and versions can be counted. */
+export async function lockCatalogue(db: Queryable, tenantId: string): Promise<number> {
+  await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`event-types/${tenantId}`]);
+  const { rows } = await db.query<{ count: number }>(
+    "SELECT count(*) AS count FROM event_types WHERE tenant_id = $1",
+    [tenantId],
+  );
+  return rows[0]?.count ?? 0;
+}
+
+/** Values of the columns description, examples, deprecated_at, replaced_by, archived_at. */
+function contentValues(content: EventTypeContent) {
+  const { description, examples, deprecatedAt, replacedBy, archivedAt } = content;
+  return [description, examples, deprecatedAt, replacedBy, archivedAt];
+}
+
+/** @throws SignetError CONFLICT when the catalogue has the type already */
+export async function insertEventType(
+  db: Queryable,
+  { tenantId, type }: TenantAndType,
+  content: EventTypeContent,
+  now: Date,
+): Promise<void> {
+  try {
+    await db.query(
+      `INSERT INTO event_types (tenant_id, name, description, examples, deprecated_at, replaced_by, archived_at,
+        created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)`,
+      [tenantId, type, ...contentValues(content), now],
+    );
+  } catch (error) {
+    if (isUniqueViolation(error, "event_types_pkey")) {
+      throw new SignetError("CONFLICT", {
+        detail: "The catalogue has this event type already.",
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+export async function updateEventType(
+  db: Queryable,
+  { tenantId, type }: TenantAndType,
+  content: EventTypeContent,
+  now: Date,
+): Promise<void> {
+  await db.query(
+    `UPDATE event_types SET description = $3, examples = $4, deprecated_at = $5, replaced_by = $6, archived_at = $7,
+      updated_at = $8 WHERE tenant_id = $1 AND name = $2`,
+    [tenantId, type, ...contentValues(content), now],
+  );
+}
+
+/** Adds the next version of a type's schema and has events checked against it; returns its number. */
+export async function addSchema(
+  db: Queryable,
+  { tenantId, type }: TenantAndType,
+  { text, digest, now }: { readonly text: string; readonly digest: string; readonly now: Date },
+): Promise<number> {
+  const { rows } = await db.query<{ version: number }>(
+    `INSERT INTO event_type_schemas (tenant_id, name, version, schema, digest, created_at)
+      SELECT $1, $2, coalesce(max(version), 0) + 1, $3, $4, $5 FROM event_type_schemas WHERE tenant_id = $1 AND name = $2
+      RETURNING version`,
+    [tenantId, type, text, digest, now],
+  );
+  const version = rows[0]?.version ?? 0;
+  await useSchema(db, { tenantId, type }, version);
+  return version;
+}
+
+/** Has events checked against a version, or against none; false when there is no such version. */
+export async function useSchema(
+  db: Queryable,
+  { tenantId, type }: TenantAndType,
+  version: number | null,
+): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `UPDATE event_types t SET schema_version = $3, schema_digest = s.digest
+      FROM (SELECT (SELECT digest FROM event_type_schemas WHERE tenant_id = $1 AND name = $2 AND version = $3) AS digest) s
+      WHERE t.tenant_id = $1 AND t.name = $2 AND ($3::int IS NULL OR s.digest IS NOT NULL)`,
+    [tenantId, type, version],
+  );
+  return rowCount === 1;
+}
+
+export async function findEventType(
+  db: Queryable,
+  { tenantId, type }: TenantAndType,
+): Promise<EventTypeRow | undefined> {
+  const { rows } = await db.query<EventTypeRow>(
+    `SELECT ${COLUMNS} FROM ${FROM} WHERE t.tenant_id = $1 AND t.name = $2`,
+    [tenantId, type],
+  );
+  return rows[0];
+}
+
+/** By name, after `after` if one is given. */
+export async function listEventTypes(
+  db: Queryable,
+  tenantId: string,
+  page: { readonly after: string | null; readonly archived: boolean; readonly limit: number },
+): Promise<EventTypeRow[]> {
+  const { rows } = await db.query<EventTypeRow>(
+    `SELECT ${COLUMNS} FROM ${FROM} WHERE t.tenant_id = $1 AND ($2::text IS NULL OR t.name > $2)
+      AND ($3 OR t.archived_at IS NULL) ORDER BY t.name LIMIT $4`,
+    [tenantId, page.after, page.archived, page.limit],
+  );
+  return rows;
+}
+
+/** Newest first, before `before` if one is given. */
+export async function listSchemas(
+  db: Queryable,
+  { tenantId, type }: TenantAndType,
+  { before, limit }: { readonly before: number | null; readonly limit: number },
+): Promise<SchemaRow[]> {
+  const { rows } = await db.query<SchemaRow>(
+    `SELECT version, schema, created_at FROM event_type_schemas
+      WHERE tenant_id = $1 AND name = $2 AND ($3::int IS NULL OR version < $3) ORDER BY version DESC LIMIT $4`,
+    [tenantId, type, before, limit],
+  );
+  return rows;
+}
+
+/** Its schemas go with it; false when there was none. */
+export async function deleteEventType(db: Queryable, { tenantId, type }: TenantAndType): Promise<boolean> {
+  const { rowCount } = await db.query("DELETE FROM event_types WHERE tenant_id = $1 AND name = $2", [
+    tenantId,
+    type,
+  ]);
+  return rowCount === 1;
+}
+
+/** The schema that events of a type are checked against, if there is one. */
+export async function findSchemaText(
+  db: Queryable,
+  { tenantId, type }: TenantAndType,
+): Promise<{ readonly text: string; readonly digest: string } | undefined> {
+  const { rows } = await db.query<{ text: string; digest: string }>({
+    name: "find-schema-text",
+    text: `SELECT s.schema AS text, s.digest FROM event_types t JOIN event_type_schemas s
+      ON s.tenant_id = t.tenant_id AND s.name = t.name AND s.version = t.schema_version
+      WHERE t.tenant_id = $1 AND t.name = $2`,
+    values: [tenantId, type],
+  });
+  return rows[0];
+}

@@ -1,0 +1,223 @@
+/** What the token endpoint reads of a client: one statement for all requests that arrive together, nothing cached. */
+import type { Clock } from "../../../domain/clock.ts";
+import type { SecretVersionState, SecretVersionTimes } from "../../../domain/secret-version.ts";
+import { createBatcher } from "../../batcher.ts";
+import type { Pool, Queryable } from "../../pool.ts";
+import type { CredentialRow } from "./credentials.ts";
+import type { ClientKeySet } from "./workload-credentials.ts";
+
+/** A version of a secret that may authenticate. */
+export interface SecretVersionRecord extends SecretVersionTimes {
+  readonly version: number;
+  readonly mac: Buffer;
+  /** The pepper that made the MAC. */
+  readonly macKeyId: string;
+  /** The version's secret, readable with the one before it; `null` where nobody may have it any more. */
+  readonly wrapped: string | null;
+}
+
+export interface ClientRecord {
+  readonly clientId: string;
+  readonly credentialId: string;
+  readonly tenantId: string;
+  readonly principalId: string;
+  /** Neither the credential nor the principal is revoked, nor the tenant suspended. */
+  readonly active: boolean;
+  readonly rotationMode: CredentialRow["rotation_mode"];
+  /** When a credential that was replaced ends, Unix milliseconds. */
+  readonly endsAt: number | null;
+  readonly region: string;
+  /** The principal's scopes, space-separated. */
+  readonly scope: string;
+  /** The client's registered certificate: its SPIFFE id, or thumbprints (SHA-256, lowercase hexadecimal). */
+  readonly sanUri: string | null;
+  readonly certificateThumbprints: readonly string[];
+  /** The keys that it proves with who it is, instead of a secret; else `null`. */
+  readonly jwks: ClientKeySet | null;
+  readonly versions: readonly SecretVersionRecord[];
+}
+
+interface ClientRow {
+  readonly client_id: string;
+  readonly credential_id: string;
+  readonly tenant_id: string;
+  readonly principal_id: string;
+  readonly active: boolean;
+  readonly rotation_mode: CredentialRow["rotation_mode"];
+  readonly ends_at: number | null;
+  readonly region: string;
+  readonly scope: string;
+  readonly san_uri: string | null;
+  readonly certificate_thumbprints: string[];
+  readonly jwks: ClientKeySet | null;
+  /** `null`, as the rest, for a client without a secret. */
+  readonly version: number | null;
+  readonly mac: Buffer;
+  readonly mac_key_id: string;
+  readonly state: SecretVersionState;
+  readonly issued_at: number;
+  readonly due_at: number | null;
+  readonly retire_by: number | null;
+  readonly superseded_at: number | null;
+  readonly last_used_at: number | null;
+  readonly retired_at: number | null;
+  readonly retired_reason: SecretVersionTimes["retiredReason"];
+  readonly wrapped: string | null;
+}
+
+/** As a number: cheaper to read than a date. */
+function milliseconds(column: string): string {
+  return `(extract(epoch FROM ${column}) * 1000)::float8`;
+}
+
+/** Versions that may be good, and those that are over but recent enough to be rescued or to be worth an alert. */
+const WHICH_VERSIONS = {
+  live: "v.state IN ('PENDING', 'ACTIVE', 'RETIRING')",
+  retired: "v.state = 'RETIRED' AND (NOT v.rescue_ended OR v.retired_at > $2)",
+} as const;
+
+type WhichVersions = keyof typeof WHICH_VERSIONS;
+
+const findClientsWith = (which: WhichVersions): string => `
+  SELECT c.client_id, c.id AS credential_id, c.tenant_id, c.principal_id,
+         c.state = 'ACTIVE' AND p.state = 'ACTIVE' AND t.state = 'ACTIVE' AS active,
+         c.rotation_mode, ${milliseconds("c.ends_at")} AS ends_at,
+         p.region, array_to_string(p.scopes, ' ') AS scope, c.san_uri, c.certificate_thumbprints,
+         c.jwks,
+         v.version, v.mac, v.mac_key_id, v.state, ${milliseconds("v.issued_at")} AS issued_at,
+         ${milliseconds("v.due_at")} AS due_at, ${milliseconds("v.retire_by")} AS retire_by,
+         ${milliseconds("v.superseded_at")} AS superseded_at, ${milliseconds("v.last_used_at")} AS last_used_at,
+         ${milliseconds("v.retired_at")} AS retired_at, v.retired_reason, v.wrapped
+    FROM credentials c
+    JOIN tenants t ON t.id = c.tenant_id
+    JOIN principals p ON p.id = c.principal_id
+    ${which === "live" ? "LEFT JOIN" : "JOIN"} secret_versions v ON v.credential_id = c.id AND ${WHICH_VERSIONS[which]}
+   WHERE c.client_id = ANY ($1::text[])`;
+
+const FIND_CLIENTS = { live: findClientsWith("live"), retired: findClientsWith("retired") } as const;
+
+/** The clients with these ids, by id. */
+async function findClients(
+  db: Queryable,
+  which: WhichVersions,
+  values: readonly unknown[],
+): Promise<ReadonlyMap<string, ClientRecord>> {
+  const { rows } = await db.query<ClientRow>({
+    name: `find-${which}-clients`,
+    text: FIND_CLIENTS[which],
+    values: [...values],
+  });
+  const clients = new Map<string, ClientRecord & { versions: SecretVersionRecord[] }>();
+  for (const row of rows) {
+    const client = clients.get(row.client_id) ?? {
+      clientId: row.client_id,
+      credentialId: row.credential_id,
+      tenantId: row.tenant_id,
+      principalId: row.principal_id,
+      active: row.active,
+      rotationMode: row.rotation_mode,
+      endsAt: row.ends_at,
+      region: row.region,
+      scope: row.scope,
+      sanUri: row.san_uri,
+      certificateThumbprints: row.certificate_thumbprints,
+      jwks: row.jwks,
+      versions: [],
+    };
+    if (row.version !== null) {
+      client.versions.push({
+        version: row.version,
+        mac: row.mac,
+        macKeyId: row.mac_key_id,
+        state: row.state,
+        issuedAt: row.issued_at,
+        dueAt: row.due_at,
+        retireBy: row.retire_by,
+        supersededAt: row.superseded_at,
+        lastUsedAt: row.last_used_at,
+        retiredAt: row.retired_at,
+        retiredReason: row.retired_reason,
+        wrapped: row.wrapped,
+      });
+    }
+    clients.set(row.client_id, client);
+  }
+  return clients;
+}
+
+/** Most clients of one statement, and most statements at once. */
+const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 4 };
+
+/** Looks a client up by its client id. */
+export type FindClient = (clientId: string) => Promise<ClientRecord | undefined>;
+
+/** Makes the look-up of clients with the versions of their secrets that may be good (role signet_issuer). */
+export function createClientLookup(pool: Pool): FindClient {
+  return batchedLookup(LOOKUP_BATCH, async (clientIds) => await findClients(pool, "live", [clientIds]));
+}
+
+/** How long a version that is over for good is still recognized when somebody presents it. */
+const REMEMBERED_MS = 365 * 86_400_000;
+
+/** Makes the look-up of clients with the versions of their secrets that are over (role signet_issuer). */
+export function createRetiredClientLookup(pool: Pool, clock: Clock): FindClient {
+  return batchedLookup(
+    { ...LOOKUP_BATCH, maxInFlight: 1 },
+    async (clientIds) =>
+      await findClients(pool, "retired", [clientIds, new Date(clock.now() - REMEMBERED_MS)]),
+  );
+}
+
+function batchedLookup(
+  limits: typeof LOOKUP_BATCH,
+  find: (clientIds: readonly string[]) => Promise<ReadonlyMap<string, ClientRecord>>,
+): FindClient {
+  const batcher = createBatcher<string, ClientRecord | undefined>({
+    ...limits,
+    flush: async (clientIds) => {
+      const clients = await find(clientIds);
+      return clientIds.map((clientId) => clients.get(clientId));
+    },
+  });
+  return async (clientId) => await batcher.add(clientId);
+}
+
+/** A version of a credential's secret. */
+export interface SecretVersionKey {
+  readonly credentialId: string;
+  readonly version: number;
+}
+
+/**
+ * Notes that these versions were used; what was noted within the minute stays (role signet_issuer).
+ *
+ * @param table secrets of clients, or of producers
+ */
+export async function touchVersions(
+  db: Queryable,
+  table: "secret_versions" | "producer_secrets",
+  used: readonly SecretVersionKey[],
+  nowMs: number,
+): Promise<void> {
+  await db.query(
+    `UPDATE ${table} v SET last_used_at = $3
+       FROM unnest($1::text[], $2::int[]) AS used (credential_id, version)
+      WHERE v.credential_id = used.credential_id AND v.version = used.version
+        AND (v.last_used_at IS NULL OR v.last_used_at < $3::timestamptz - interval '1 minute')`,
+    [used.map((key) => key.credentialId), used.map((key) => key.version), new Date(nowMs)],
+  );
+}
+
+/** Replaces the MAC of a version unless somebody has done so before. */
+export async function replaceMac(
+  db: Queryable,
+  { credentialId, version }: SecretVersionKey,
+  from: { readonly macKeyId: string },
+  to: { readonly macKeyId: string; readonly mac: Buffer },
+): Promise<void> {
+  await db.query(
+    `UPDATE secret_versions SET mac = $4, mac_key_id = $5
+      WHERE credential_id = $1 AND version = $2 AND mac_key_id = $3`,
+    [credentialId, version, from.macKeyId, to.mac, to.macKeyId],
+  );
+}

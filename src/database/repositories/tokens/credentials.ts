@@ -1,0 +1,193 @@
+/** Credentials and the versions of their secrets. */
+import type { RetirementReason, SecretVersionState } from "../../../domain/secret-version.ts";
+import type { Queryable } from "../../pool.ts";
+import type { RowPage } from "../page.ts";
+
+export interface CredentialRow {
+  readonly id: string;
+  readonly tenant_id: string;
+  readonly principal_id: string;
+  readonly client_id: string;
+  readonly state: "ACTIVE" | "REVOKED";
+  readonly rotation_mode: "in_band" | "workload" | "manual";
+  readonly san_uri: string | null;
+  readonly certificate_thumbprints: string[];
+  readonly created_at: Date;
+  readonly revoked_at: Date | null;
+  /** When a credential that was replaced ends, and by which one it was replaced. */
+  readonly ends_at: Date | null;
+  readonly replaced_by: string | null;
+  /** Whether it publishes with its signature only. */
+  readonly signature_required: boolean;
+  /** When the secret that is in use is due for a successor; `null` when it is not rotated. */
+  readonly due_at: Date | null;
+}
+
+export interface NewCredential {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly principalId: string;
+  readonly clientId: string;
+  readonly rotationMode: CredentialRow["rotation_mode"];
+  readonly sanUri: string | null;
+  readonly certificateThumbprints: readonly string[];
+  readonly nowMs: number;
+}
+
+/** The first version of a credential's secret. */
+export interface NewSecret {
+  readonly mac: Buffer;
+  readonly macKeyId: string;
+  /** When its successor is due, Unix milliseconds; `null` when it is not rotated. */
+  readonly dueAt: number | null;
+  /** When it ends without one, Unix milliseconds. */
+  readonly retireBy: number | null;
+}
+
+/** A credential as operators see it, with the newest version of its secret that may authenticate. */
+export type VersionedCredentialRow = CredentialRow & { readonly version: number | null };
+
+/** What a {@link CredentialRow} has of its table. */
+export const CREDENTIAL_COLUMNS = `id, tenant_id, principal_id, client_id, state, rotation_mode, san_uri, certificate_thumbprints,
+  created_at, revoked_at, ends_at, replaced_by, signature_required`;
+
+const DUE_AT = `(SELECT v.due_at FROM secret_versions v
+  WHERE v.credential_id = credentials.id AND v.state = 'ACTIVE' ORDER BY v.version DESC LIMIT 1) AS due_at`;
+
+/** A tenant's credentials, newest first. */
+export async function listTenantCredentials(
+  db: Queryable,
+  tenantId: string,
+  { limit, before }: RowPage,
+): Promise<CredentialRow[]> {
+  const { rows } = await db.query<CredentialRow>(
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    [tenantId, before, limit + 1],
+  );
+  return rows;
+}
+
+/** One credential of a tenant. */
+export async function findTenantCredential(
+  db: Queryable,
+  tenantId: string,
+  id: string,
+): Promise<CredentialRow | undefined> {
+  const { rows } = await db.query<CredentialRow>(
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND id = $2`,
+    [tenantId, id],
+  );
+  return rows[0];
+}
+
+/** Adds a credential with version 1 of its secret, in one statement. */
+export async function insertCredential(
+  db: Queryable,
+  credential: NewCredential,
+  secret: NewSecret,
+): Promise<VersionedCredentialRow> {
+  const { rows } = await db.query<VersionedCredentialRow>(
+    `WITH made AS (
+       INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, san_uri, certificate_thumbprints, created_at)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING *
+     ), secret AS (
+       INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, acked_at, due_at, retire_by)
+       VALUES ($1, 1, $2, $9, $10, 'ACTIVE', $8, $8, $11, $12) RETURNING version, due_at
+     )
+     SELECT ${CREDENTIAL_COLUMNS}, version, due_at FROM made, secret`,
+    [
+      credential.id,
+      credential.tenantId,
+      credential.principalId,
+      credential.clientId,
+      credential.rotationMode,
+      credential.sanUri,
+      credential.certificateThumbprints,
+      new Date(credential.nowMs),
+      secret.mac,
+      secret.macKeyId,
+      secret.dueAt === null ? null : new Date(secret.dueAt),
+      secret.retireBy === null ? null : new Date(secret.retireBy),
+    ],
+  );
+  return rows[0] as VersionedCredentialRow;
+}
+
+const VERSION = `(SELECT max(v.version) FROM secret_versions v
+  WHERE v.credential_id = credentials.id AND v.state IN ('PENDING', 'ACTIVE', 'RETIRING')) AS version`;
+
+/** A principal's credentials, newest first, for operators. */
+export async function listPrincipalCredentials(
+  db: Queryable,
+  principalId: string,
+  { limit, before }: RowPage,
+): Promise<VersionedCredentialRow[]> {
+  const { rows } = await db.query<VersionedCredentialRow>(
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials
+      WHERE principal_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    [principalId, before, limit + 1],
+  );
+  return rows;
+}
+
+/** One credential, for operators. */
+export async function findCredential(db: Queryable, id: string): Promise<VersionedCredentialRow | undefined> {
+  const { rows } = await db.query<VersionedCredentialRow>(
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials WHERE id = $1`,
+    [id],
+  );
+  return rows[0];
+}
+
+/** How a version of a secret stands; nothing of what it is. */
+export interface VersionStandingRow {
+  readonly version: number;
+  readonly state: SecretVersionState;
+  readonly issued_at: Date;
+  readonly due_at: Date | null;
+  readonly acked_at: Date | null;
+  readonly last_used_at: Date | null;
+  readonly superseded_at: Date | null;
+  readonly retire_by: Date | null;
+  readonly retired_at: Date | null;
+  readonly retired_reason: RetirementReason | null;
+  readonly delivered_count: number;
+}
+
+/** Most versions that are shown of one credential: four years of rotations. */
+const VERSIONS_MAX = 50;
+
+/** The versions of a credential's secret, newest first. */
+export async function listVersions(db: Queryable, credentialId: string): Promise<VersionStandingRow[]> {
+  const { rows } = await db.query<VersionStandingRow>(
+    `SELECT version, state, issued_at, due_at, acked_at, last_used_at, superseded_at, retire_by, retired_at, retired_reason,
+            delivered_count
+       FROM secret_versions WHERE credential_id = $1 ORDER BY version DESC LIMIT $2`,
+    [credentialId, VERSIONS_MAX],
+  );
+  return rows;
+}
+
+/** Whether the principal has `limit` credentials that are not revoked; who asks next waits until this one has committed. */
+export async function hasCredentials(db: Queryable, principalId: string, limit: number): Promise<boolean> {
+  await db.query("SELECT pg_advisory_xact_lock(hashtextextended('credentials ' || $1, 0))", [principalId]);
+  const { rowCount } = await db.query(
+    "SELECT FROM credentials WHERE principal_id = $1 AND state = 'ACTIVE' LIMIT $2",
+    [principalId, limit],
+  );
+  return rowCount === limit;
+}
+
+/** Lets a credential end in favour of another one. @returns whether it had not ended and was not replaced before */
+export async function replaceCredential(
+  db: Queryable,
+  tenantId: string,
+  { id, by, endsAt }: { readonly id: string; readonly by: string; readonly endsAt: number },
+): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `UPDATE credentials SET ends_at = $4, replaced_by = $3
+      WHERE tenant_id = $1 AND id = $2 AND state = 'ACTIVE' AND ends_at IS NULL`,
+    [tenantId, id, by, new Date(endsAt)],
+  );
+  return rowCount === 1;
+}

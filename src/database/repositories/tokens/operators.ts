@@ -1,0 +1,139 @@
+/** Operators: who may use the operators' API, and for what. */
+import type { OperatorRole } from "../../../domain/operator-roles.ts";
+import { SignetError } from "../../../domain/errors.ts";
+import { isUniqueViolation } from "../../errors.ts";
+import type { Queryable } from "../../pool.ts";
+import type { RowPage } from "../page.ts";
+
+export interface OperatorRow {
+  readonly id: string;
+  readonly name: string;
+  readonly role: OperatorRole;
+  readonly state: "ACTIVE" | "REVOKED";
+  readonly san_uri: string | null;
+  readonly certificate_thumbprints: string[];
+  /** The id of the operator who made this one. */
+  readonly created_by: string;
+  readonly created_at: Date;
+  readonly revoked_at: Date | null;
+}
+
+/** What can be said about an operator, and changed. */
+export interface OperatorSettings {
+  readonly role: OperatorRole;
+  readonly sanUri: string | null;
+  readonly certificateThumbprints: readonly string[];
+}
+
+export interface NewOperator extends OperatorSettings {
+  readonly id: string;
+  readonly name: string;
+  readonly createdBy: string;
+  readonly nowMs: number;
+}
+
+const COLUMNS = "id, name, role, state, san_uri, certificate_thumbprints, created_by, created_at, revoked_at";
+
+async function refuseConflicts<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (isUniqueViolation(error, "operators_name_once")) {
+      throw new SignetError("CONFLICT", {
+        detail: "There is an operator of this name already.",
+        cause: error,
+      });
+    }
+    if (isUniqueViolation(error, "operators_san_uri_once")) {
+      throw new SignetError("CONFLICT", { detail: "Another operator has this SAN URI.", cause: error });
+    }
+    throw error;
+  }
+}
+
+/** Adds an operator. Throws `CONFLICT` when its name, or its SAN URI, is another's. */
+export async function insertOperator(db: Queryable, operator: NewOperator): Promise<OperatorRow> {
+  const { id, name, role, sanUri, certificateThumbprints, createdBy, nowMs } = operator;
+  const { rows } = await refuseConflicts(
+    async () =>
+      await db.query<OperatorRow>(
+        `INSERT INTO operators (id, name, role, san_uri, certificate_thumbprints, created_by, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ${COLUMNS}`,
+        [id, name, role, sanUri, certificateThumbprints, createdBy, new Date(nowMs)],
+      ),
+  );
+  return rows[0] as OperatorRow;
+}
+
+/** Operators, newest first. */
+export async function listOperators(db: Queryable, { limit, before }: RowPage): Promise<OperatorRow[]> {
+  const { rows } = await db.query<OperatorRow>(
+    `SELECT ${COLUMNS} FROM operators WHERE $1::text IS NULL OR id < $1 ORDER BY id DESC LIMIT $2`,
+    [before, limit + 1],
+  );
+  return rows;
+}
+
+export async function findOperator(db: Queryable, id: string): Promise<OperatorRow | undefined> {
+  const { rows } = await db.query<OperatorRow>(`SELECT ${COLUMNS} FROM operators WHERE id = $1`, [id]);
+  return rows[0];
+}
+
+/** Changes an operator. Throws `CONFLICT` when the SAN URI is another's. */
+export async function updateOperator(
+  db: Queryable,
+  id: string,
+  { role, sanUri, certificateThumbprints }: OperatorSettings,
+): Promise<OperatorRow> {
+  const { rows } = await refuseConflicts(
+    async () =>
+      await db.query<OperatorRow>(
+        `UPDATE operators SET role = $2, san_uri = $3, certificate_thumbprints = $4 WHERE id = $1
+         RETURNING ${COLUMNS}`,
+        [id, role, sanUri, certificateThumbprints],
+      ),
+  );
+  return rows[0] as OperatorRow;
+}
+
+/** Revokes an operator for ever. */
+export async function revokeOperator(db: Queryable, id: string, nowMs: number): Promise<OperatorRow> {
+  const { rows } = await db.query<OperatorRow>(
+    `UPDATE operators SET state = 'REVOKED', revoked_at = $2 WHERE id = $1 RETURNING ${COLUMNS}`,
+    [id, new Date(nowMs)],
+  );
+  return rows[0] as OperatorRow;
+}
+
+/** Active operators that one of these names; whoever asks must refuse more than one. */
+export async function findOperatorsByCertificate(
+  db: Queryable,
+  thumbprint: string,
+  sanUri: string | null,
+): Promise<OperatorRow[]> {
+  const { rows } = await db.query<OperatorRow>(
+    `SELECT ${COLUMNS} FROM operators
+      WHERE state = 'ACTIVE' AND (certificate_thumbprints @> ARRAY[$1::text] OR san_uri = $2)`,
+    [thumbprint, sanUri],
+  );
+  return rows;
+}
+
+/** Lets one change of operators go after the other, until the transaction ends. */
+export async function lockOperators(db: Queryable): Promise<void> {
+  await db.query("SELECT pg_advisory_xact_lock(hashtextextended('operators', 0))");
+}
+
+/** Whether an active operator of role security has a way in: a token that is good, or a certificate. */
+export async function hasWayToSecurity(db: Queryable, nowMs: number): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `SELECT FROM operators o
+      WHERE state = 'ACTIVE' AND role = 'security'
+        AND (san_uri IS NOT NULL OR certificate_thumbprints <> '{}' OR EXISTS (
+          SELECT FROM operator_tokens t
+           WHERE t.operator_id = o.id AND t.revoked_at IS NULL AND t.expires_at > $1))
+      LIMIT 1`,
+    [new Date(nowMs)],
+  );
+  return rowCount === 1;
+}

@@ -1,0 +1,223 @@
+/** The portal's one-time links and sessions, by the hash of what a browser holds. */
+import type { Queryable } from "../../pool.ts";
+
+/** What a link carries over to the session that it opens, and what revocation asks of either. */
+export interface PortalGrant {
+  readonly tenantId: string;
+  readonly principalId: string;
+  readonly credentialId: string;
+  readonly scopes: readonly string[];
+  readonly jti: string;
+  readonly kid: string;
+  /** Seconds of Unix time. */
+  readonly issuedAt: number;
+  readonly certificateThumbprint: string | undefined;
+}
+
+/** A row of either table. */
+export interface NewPortalRow extends PortalGrant {
+  /** SHA-256 of the browser's secret. */
+  readonly hash: Buffer;
+  readonly createdAt: Date;
+  readonly expiresAt: Date;
+}
+
+/** A session whose credential, principal and tenant are in use. */
+export interface PortalSession extends PortalGrant {
+  readonly clientId: string;
+  readonly region: string;
+  readonly tenantName: string;
+  readonly createdAt: Date;
+  readonly expiresAt: Date;
+}
+
+/** One of a credential's open sessions. */
+export interface OpenSession {
+  readonly hash: Buffer;
+  /** Whether its scopes are no wider than those of the session that asks. */
+  readonly within: boolean;
+  readonly createdAt: Date;
+  readonly expiresAt: Date;
+}
+
+type PortalTable = "portal_links" | "portal_sessions";
+
+interface GrantRow {
+  tenant_id: string;
+  principal_id: string;
+  credential_id: string;
+  scopes: string[];
+  jti: string;
+  kid: string;
+  issued_at: string;
+  certificate_thumbprint: string | null;
+}
+
+const COLUMNS = "tenant_id, principal_id, credential_id, scopes, jti, kid, issued_at, certificate_thumbprint";
+
+function grantOf(row: GrantRow): PortalGrant {
+  return {
+    tenantId: row.tenant_id,
+    principalId: row.principal_id,
+    credentialId: row.credential_id,
+    scopes: row.scopes,
+    jti: row.jti,
+    kid: row.kid,
+    issuedAt: Number(row.issued_at),
+    certificateThumbprint: row.certificate_thumbprint ?? undefined,
+  };
+}
+
+/** Writes a link or a session, and forgets the tenant's that are over. */
+export async function insertPortalRow(db: Queryable, table: PortalTable, row: NewPortalRow): Promise<void> {
+  await db.query(`DELETE FROM ${table} WHERE tenant_id = $1 AND expires_at <= $2`, [
+    row.tenantId,
+    row.createdAt,
+  ]);
+  await db.query(
+    `INSERT INTO ${table} (hash, ${COLUMNS}, created_at, expires_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+    [
+      row.hash,
+      row.tenantId,
+      row.principalId,
+      row.credentialId,
+      row.scopes,
+      row.jti,
+      row.kid,
+      row.issuedAt,
+      row.certificateThumbprint ?? null,
+      row.createdAt,
+      row.expiresAt,
+    ],
+  );
+}
+
+/**
+ * Deletes a credential's oldest links or sessions, so that one more makes `max`. Another transaction that asks for the same
+ * waits until this one has committed.
+ *
+ * @returns how many open ones were deleted
+ */
+export async function makeRoomForPortalRow(
+  db: Queryable,
+  table: PortalTable,
+  of: {
+    readonly tenantId: string;
+    readonly credentialId: string;
+    readonly now: Date;
+    readonly max: number;
+  },
+): Promise<number> {
+  await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`${table} ${of.credentialId}`]);
+  const { rowCount } = await db.query(
+    `DELETE FROM ${table} WHERE tenant_id = $1 AND hash IN (
+       SELECT hash FROM ${table} WHERE tenant_id = $1 AND credential_id = $2 AND expires_at > $3
+       ORDER BY created_at DESC, hash OFFSET $4)`,
+    [of.tenantId, of.credentialId, of.now, of.max - 1],
+  );
+  return rowCount ?? 0;
+}
+
+/** Takes a link out of use: of many who come with it, one gets what it carries. */
+export async function consumePortalLink(
+  db: Queryable,
+  { tenantId, hash, now }: { readonly tenantId: string; readonly hash: Buffer; readonly now: Date },
+): Promise<PortalGrant | undefined> {
+  const { rows } = await db.query<GrantRow & { live: boolean }>(
+    `DELETE FROM portal_links WHERE tenant_id = $1 AND hash = $2 RETURNING ${COLUMNS}, expires_at > $3 AND created_at <= $3::timestamptz + interval '1 minute' AS live`,
+    [tenantId, hash, now],
+  );
+  const [row] = rows;
+  return row?.live === true ? grantOf(row) : undefined;
+}
+
+/** A session that is not over; its scopes are those that its principal still has. */
+export async function findPortalSession(
+  db: Queryable,
+  { tenantId, hash, now }: { readonly tenantId: string; readonly hash: Buffer; readonly now: Date },
+): Promise<PortalSession | undefined> {
+  const { rows } = await db.query<
+    GrantRow & {
+      client_id: string;
+      region: string;
+      tenant_name: string;
+      created_at: Date;
+      expires_at: Date;
+    }
+  >({
+    name: "find-portal-session",
+    text: `SELECT s.tenant_id, s.principal_id, s.credential_id, s.jti, s.kid, s.issued_at, s.certificate_thumbprint,
+        ARRAY(SELECT unnest(s.scopes) INTERSECT SELECT unnest(p.scopes) ORDER BY 1) AS scopes,
+        c.client_id, p.region, t.name AS tenant_name, s.created_at, s.expires_at
+      FROM portal_sessions s
+      JOIN credentials c ON c.id = s.credential_id AND c.tenant_id = s.tenant_id AND c.state = 'ACTIVE'
+        AND (c.ends_at IS NULL OR c.ends_at > $3)
+      JOIN principals p ON p.id = s.principal_id AND p.tenant_id = s.tenant_id AND p.state = 'ACTIVE'
+      JOIN tenants t ON t.id = s.tenant_id AND t.state = 'ACTIVE'
+      WHERE s.tenant_id = $1 AND s.hash = $2 AND s.expires_at > $3
+        -- One of the future was stamped by a wrong clock, and would live too long.
+        AND s.created_at <= $3::timestamptz + interval '1 minute'`,
+    values: [tenantId, hash, now],
+  });
+  const [row] = rows;
+  return (
+    row && {
+      ...grantOf(row),
+      clientId: row.client_id,
+      region: row.region,
+      tenantName: row.tenant_name,
+      createdAt: row.created_at,
+      expiresAt: row.expires_at,
+    }
+  );
+}
+
+/** The open sessions of the asking session's credential, newest first. */
+export async function listPortalSessions(
+  db: Queryable,
+  of: { readonly tenantId: string; readonly asking: Buffer; readonly now: Date; readonly limit: number },
+): Promise<OpenSession[]> {
+  const { rows } = await db.query<{ hash: Buffer; within: boolean; created_at: Date; expires_at: Date }>(
+    `SELECT s.hash, s.scopes <@ asking.scopes AS within, s.created_at, s.expires_at
+      FROM portal_sessions asking
+      JOIN portal_sessions s ON s.tenant_id = asking.tenant_id AND s.credential_id = asking.credential_id
+      WHERE asking.tenant_id = $1 AND asking.hash = $2 AND s.expires_at > $3
+      ORDER BY s.created_at DESC, s.hash LIMIT $4`,
+    [of.tenantId, of.asking, of.now, of.limit],
+  );
+  return rows.map(({ hash, within, created_at: createdAt, expires_at: expiresAt }) => ({
+    hash,
+    within,
+    createdAt,
+    expiresAt,
+  }));
+}
+
+/** Ends a session; whose it was, or undefined when there is none. */
+export async function endPortalSession(
+  db: Queryable,
+  of: { readonly tenantId: string; readonly hash: Buffer },
+): Promise<Pick<PortalGrant, "tenantId" | "credentialId"> | undefined> {
+  const { rows } = await db.query<{ credential_id: string }>(
+    "DELETE FROM portal_sessions WHERE tenant_id = $1 AND hash = $2 RETURNING credential_id",
+    [of.tenantId, of.hash],
+  );
+  const [row] = rows;
+  return row && { tenantId: of.tenantId, credentialId: row.credential_id };
+}
+
+/** How a session stands to another one that would end it; undefined where the credential has no such session. */
+export async function comparePortalSession(
+  db: Queryable,
+  of: { readonly tenantId: string; readonly asking: Buffer; readonly hash: Buffer },
+): Promise<"wider" | "within" | undefined> {
+  const { rows } = await db.query<{ within: boolean }>(
+    `SELECT s.scopes <@ asking.scopes AS within FROM portal_sessions asking
+      JOIN portal_sessions s ON s.tenant_id = asking.tenant_id AND s.credential_id = asking.credential_id
+      WHERE asking.tenant_id = $1 AND asking.hash = $2 AND s.hash = $3`,
+    [of.tenantId, of.asking, of.hash],
+  );
+  const [row] = rows;
+  return row && (row.within ? "within" : "wider");
+}

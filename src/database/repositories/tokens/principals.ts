@@ -1,0 +1,114 @@
+/** Service principals: who credentials belong to, with the scopes that their tokens carry. */
+import type { PrincipalEnvironment } from "../../../tokens/credentials/secret-format.ts";
+import { SignetError } from "../../../domain/errors.ts";
+import { isUniqueViolation } from "../../errors.ts";
+import type { Queryable } from "../../pool.ts";
+import type { RowPage } from "../page.ts";
+
+export interface PrincipalRow {
+  readonly id: string;
+  readonly tenant_id: string;
+  readonly role_id: string;
+  readonly name: string;
+  readonly region: string;
+  readonly environment: PrincipalEnvironment;
+  /** Copied from the role at provisioning (specification 2). */
+  readonly scopes: string[];
+  readonly state: "ACTIVE" | "REVOKED";
+  readonly provisioned_at: Date;
+  readonly created_at: Date;
+}
+
+export interface NewPrincipal {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly roleId: string;
+  readonly name: string;
+  readonly region: string;
+  readonly environment: PrincipalEnvironment;
+  readonly nowMs: number;
+}
+
+const COLUMNS =
+  "id, tenant_id, role_id, name, region, environment, scopes, state, provisioned_at, created_at";
+
+/**
+ * Adds a principal with the scopes that its role has at this moment.
+ *
+ * @returns `undefined` when the tenant has no such role
+ */
+export async function insertPrincipal(
+  db: Queryable,
+  principal: NewPrincipal,
+): Promise<PrincipalRow | undefined> {
+  const { id, tenantId, roleId, name, region, environment, nowMs } = principal;
+  try {
+    const { rows } = await db.query<PrincipalRow>(
+      `INSERT INTO principals (id, tenant_id, role_id, name, region, environment, scopes, provisioned_at, created_at)
+       SELECT $1, tenant_id, id, $4, $5, $6, scopes, $7, $7 FROM roles WHERE id = $3 AND tenant_id = $2
+       RETURNING ${COLUMNS}`,
+      [id, tenantId, roleId, name, region, environment, new Date(nowMs)],
+    );
+    return rows[0];
+  } catch (error) {
+    if (isUniqueViolation(error, "principals_name_once")) {
+      throw new SignetError("CONFLICT", {
+        detail: "The tenant has a principal of this name already.",
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+/** A tenant's principals, newest first. */
+export async function listPrincipals(
+  db: Queryable,
+  tenantId: string,
+  page: RowPage,
+): Promise<PrincipalRow[]> {
+  const { rows } = await db.query<PrincipalRow>(
+    `SELECT ${COLUMNS} FROM principals
+      WHERE tenant_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    [tenantId, page.before, page.limit + 1],
+  );
+  return rows;
+}
+
+export async function findPrincipal(db: Queryable, id: string): Promise<PrincipalRow | undefined> {
+  const { rows } = await db.query<PrincipalRow>(`SELECT ${COLUMNS} FROM principals WHERE id = $1`, [id]);
+  return rows[0];
+}
+
+/** One principal of a tenant, unless it is revoked. */
+export async function findTenantPrincipal(
+  db: Queryable,
+  tenantId: string,
+  id: string,
+): Promise<PrincipalRow | undefined> {
+  const { rows } = await db.query<PrincipalRow>(
+    `SELECT ${COLUMNS} FROM principals WHERE tenant_id = $1 AND id = $2 AND state = 'ACTIVE'`,
+    [tenantId, id],
+  );
+  return rows[0];
+}
+
+/** A principal after its role's scopes were copied again, and the scopes it had before. */
+export type Reprovisioned = PrincipalRow & { readonly scopes_before: string[] };
+
+/** Copies the role's scopes of this moment to the principal. */
+export async function reprovisionPrincipal(
+  db: Queryable,
+  id: string,
+  nowMs: number,
+): Promise<Reprovisioned | undefined> {
+  const { rows } = await db.query<Reprovisioned>(
+    `WITH before AS (SELECT id, scopes FROM principals WHERE id = $1 FOR UPDATE)
+     UPDATE principals p SET scopes = r.scopes, provisioned_at = $2
+       FROM roles r, before WHERE p.id = before.id AND r.id = p.role_id
+     RETURNING p.id, p.tenant_id, p.role_id, p.name, p.region, p.environment, p.scopes, p.state, p.provisioned_at,
+               p.created_at, before.scopes AS scopes_before`,
+    [id, new Date(nowMs)],
+  );
+  return rows[0];
+}

@@ -1,0 +1,180 @@
+/** Secrets that producers sign events with, and what it takes to check a signature. */
+import type { Clock } from "../../../domain/clock.ts";
+import { createBatcher } from "../../batcher.ts";
+import type { Pool, Queryable } from "../../pool.ts";
+
+/** How a version stands; nothing of what it is. */
+export interface ProducerSecretRow {
+  readonly version: number;
+  readonly fingerprint: string;
+  readonly created_at: Date;
+  readonly last_used_at: Date | null;
+  readonly ends_at: Date | null;
+  readonly revoked_at: Date | null;
+}
+
+const COLUMNS = "version, fingerprint, created_at, last_used_at, ends_at, revoked_at";
+/** Most versions that are shown of one credential. */
+const VERSIONS_MAX = 50;
+
+/** The versions of a credential, newest first. */
+export async function listProducerSecrets(
+  db: Queryable,
+  tenantId: string,
+  credentialId: string,
+): Promise<ProducerSecretRow[]> {
+  const { rows } = await db.query<ProducerSecretRow>(
+    `SELECT ${COLUMNS} FROM producer_secrets WHERE tenant_id = $1 AND credential_id = $2
+      ORDER BY version DESC LIMIT $3`,
+    [tenantId, credentialId, VERSIONS_MAX],
+  );
+  return rows;
+}
+
+/** Locks a credential of the tenant against other changes of its signing: they come one after the other. */
+export async function lockCredential(db: Queryable, tenantId: string, id: string): Promise<void> {
+  await db.query("SELECT FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE", [tenantId, id]);
+}
+
+export interface NewProducerSecret {
+  readonly tenantId: string;
+  readonly credentialId: string;
+  readonly version: number;
+  readonly sealed: string;
+  readonly fingerprint: string;
+  readonly now: Date;
+  /** When the versions before it end, unless they end sooner. */
+  readonly othersEndAt: Date;
+}
+
+/** Adds a version and lets those before it end. */
+export async function addProducerSecret(db: Queryable, secret: NewProducerSecret): Promise<void> {
+  const { tenantId, credentialId, version, sealed, fingerprint, now, othersEndAt } = secret;
+  await db.query(
+    `UPDATE producer_secrets SET ends_at = $3
+      WHERE tenant_id = $1 AND credential_id = $2 AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > $3)`,
+    [tenantId, credentialId, othersEndAt],
+  );
+  await db.query(
+    `INSERT INTO producer_secrets (tenant_id, credential_id, version, secret, fingerprint, created_at)
+     VALUES ($1, $2, $3, $4, $5, $6)`,
+    [tenantId, credentialId, version, sealed, fingerprint, now],
+  );
+}
+
+/** Ends versions now and erases them: one, or all. @returns those that had not been ended so before */
+export async function revokeProducerSecrets(
+  db: Queryable,
+  tenantId: string,
+  credentialId: string,
+  { version, now }: { readonly version: number | undefined; readonly now: Date },
+): Promise<number[]> {
+  const { rows } = await db.query<{ version: number }>(
+    `UPDATE producer_secrets SET revoked_at = $4, secret = NULL
+      WHERE tenant_id = $1 AND credential_id = $2 AND revoked_at IS NULL AND ($3::int IS NULL OR version = $3)
+      RETURNING version`,
+    [tenantId, credentialId, version ?? null, now],
+  );
+  return rows.map((row) => row.version).sort((left, right) => left - right);
+}
+
+/** Whether the credential publishes with its signature only; false when it was so before, or is revoked. */
+export async function requireSignatures(
+  db: Queryable,
+  tenantId: string,
+  credentialId: string,
+  required: boolean,
+): Promise<boolean> {
+  const { rows } = await db.query<{ changed: boolean }>("SELECT require_signatures($1, $2, $3) AS changed", [
+    tenantId,
+    credentialId,
+    required,
+  ]);
+  return rows[0]?.changed === true;
+}
+
+/** A credential that may sign events, with the secrets that are good now. */
+export interface Producer {
+  readonly credentialId: string;
+  readonly tenantId: string;
+  readonly principalId: string;
+  readonly clientId: string;
+  readonly region: string;
+  readonly scopes: readonly string[];
+  readonly sanUri: string | null;
+  readonly certificateThumbprints: readonly string[];
+  /** The tenant's data key, wrapped. */
+  readonly dataKey: string;
+  /** Newest first, never none. */
+  readonly versions: readonly {
+    readonly version: number;
+    /** An envelope. */
+    readonly sealed: string;
+    /** Unix milliseconds. */
+    readonly lastUsedAt: number | null;
+  }[];
+}
+
+interface ProducerRow {
+  readonly id: string;
+  readonly tenant_id: string;
+  readonly principal_id: string;
+  readonly client_id: string;
+  readonly region: string;
+  readonly scopes: string[];
+  readonly san_uri: string | null;
+  readonly certificate_thumbprints: string[];
+  readonly data_key: string;
+  readonly version: number;
+  readonly secret: string;
+  readonly last_used_at: number | null;
+}
+
+const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 4 };
+
+/** Looks up who signs with a credential's secrets; undefined when nobody may. */
+export type FindProducer = (credentialId: string) => Promise<Producer | undefined>;
+
+/** Makes the look-up: one statement for all requests that arrive together, nothing cached (role signet_issuer). */
+export function createProducerLookup(pool: Pool, clock: Clock): FindProducer {
+  const batcher = createBatcher<string, Producer | undefined>({
+    ...LOOKUP_BATCH,
+    flush: async (ids) => {
+      const { rows } = await pool.query<ProducerRow>({
+        name: "find-producers",
+        text: `SELECT c.id, c.tenant_id, c.principal_id, c.client_id, p.region, p.scopes, c.san_uri, c.certificate_thumbprints,
+            t.data_key, s.version, s.secret, (extract(epoch FROM s.last_used_at) * 1000)::float8 AS last_used_at
+          FROM credentials c
+          JOIN principals p ON p.id = c.principal_id AND p.state = 'ACTIVE'
+          JOIN tenants t ON t.id = c.tenant_id AND t.state = 'ACTIVE'
+          JOIN producer_secrets s ON s.credential_id = c.id AND s.revoked_at IS NULL AND (s.ends_at IS NULL OR s.ends_at > $2)
+         WHERE c.id = ANY ($1::text[]) AND c.state = 'ACTIVE' AND (c.ends_at IS NULL OR c.ends_at > $2)
+         ORDER BY s.version DESC`,
+        values: [[...new Set(ids)], new Date(clock.now())],
+      });
+      const producers = new Map<string, Producer & { versions: Producer["versions"][number][] }>();
+      for (const row of rows) {
+        const producer = producers.get(row.id) ?? producerOf(row);
+        producer.versions.push({ version: row.version, sealed: row.secret, lastUsedAt: row.last_used_at });
+        producers.set(row.id, producer);
+      }
+      return ids.map((id) => producers.get(id));
+    },
+  });
+  return async (credentialId) => await batcher.add(credentialId);
+}
+
+function producerOf(row: ProducerRow): Producer & { versions: Producer["versions"][number][] } {
+  return {
+    credentialId: row.id,
+    tenantId: row.tenant_id,
+    principalId: row.principal_id,
+    clientId: row.client_id,
+    region: row.region,
+    scopes: row.scopes,
+    sanUri: row.san_uri,
+    certificateThumbprints: row.certificate_thumbprints,
+    dataKey: row.data_key,
+    versions: [],
+  };
+}

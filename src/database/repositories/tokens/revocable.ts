@@ -1,0 +1,51 @@
+/** Taking credentials, principals and tenants out of use: the state that keeps new tokens from being issued. */
+import type { Queryable } from "../../pool.ts";
+
+export type RevocableNoun = "credential" | "principal" | "tenant";
+
+/** Whose it is, and whether it was in use until now. */
+export interface TakenOutOfUse {
+  readonly tenantId: string;
+  readonly changed: boolean;
+}
+
+const STATEMENTS: Readonly<Record<RevocableNoun, { readonly end: string; readonly find: string }>> = {
+  credential: {
+    end: `UPDATE credentials SET state = 'REVOKED', revoked_at = $3
+           WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2) AND state = 'ACTIVE' RETURNING tenant_id`,
+    find: "SELECT tenant_id FROM credentials WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)",
+  },
+  principal: {
+    end: `UPDATE principals SET state = 'REVOKED', revoked_at = $3
+           WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2) AND state = 'ACTIVE' RETURNING tenant_id`,
+    find: "SELECT tenant_id FROM principals WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)",
+  },
+  tenant: {
+    end: `UPDATE tenants SET state = 'SUSPENDED'
+           WHERE id = $1 AND ($2::text IS NULL OR id = $2) AND state = 'ACTIVE' AND $3::timestamptz IS NOT NULL
+           RETURNING id AS tenant_id`,
+    find: "SELECT id AS tenant_id FROM tenants WHERE id = $1 AND ($2::text IS NULL OR id = $2)",
+  },
+};
+
+/** What is to be taken out of use, and in whose name. */
+export interface Revocable {
+  readonly noun: RevocableNoun;
+  readonly id: string;
+  /** Only when it is this tenant's; null for operators, who may take any. */
+  readonly tenantId: string | null;
+}
+
+/** Takes it out of use; `undefined` when there is no such thing. Whoever does it second waits for the first. */
+export async function takeOutOfUse(
+  db: Queryable,
+  { noun, id, tenantId }: Revocable,
+  at: Date,
+): Promise<TakenOutOfUse | undefined> {
+  const { end, find } = STATEMENTS[noun];
+  const ended = await db.query<{ tenant_id: string }>(end, [id, tenantId, at]);
+  const found = ended.rows[0] ?? (await db.query<{ tenant_id: string }>(find, [id, tenantId])).rows[0];
+  return found === undefined
+    ? undefined
+    : { tenantId: found.tenant_id, changed: ended.rows[0] !== undefined };
+}

@@ -1,0 +1,75 @@
+/** Roles: named sets of scopes, copied to principals when those are provisioned. */
+import { SignetError } from "../../../domain/errors.ts";
+import { isUniqueViolation } from "../../errors.ts";
+import type { Queryable } from "../../pool.ts";
+import type { RowPage } from "../page.ts";
+
+export interface RoleRow {
+  readonly id: string;
+  readonly tenant_id: string;
+  readonly name: string;
+  readonly scopes: string[];
+  readonly created_at: Date;
+}
+
+export interface NewRole {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly nowMs: number;
+}
+
+const COLUMNS = "id, tenant_id, name, scopes, created_at";
+
+/** Adds a role. Throws `CONFLICT` when the tenant has one of this name. */
+export async function insertRole(db: Queryable, role: NewRole): Promise<RoleRow> {
+  try {
+    const { rows } = await db.query<RoleRow>(
+      `INSERT INTO roles (id, tenant_id, name, scopes, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING ${COLUMNS}`,
+      [role.id, role.tenantId, role.name, role.scopes, new Date(role.nowMs)],
+    );
+    return rows[0] as RoleRow;
+  } catch (error) {
+    if (isUniqueViolation(error, "roles_name_once")) {
+      throw new SignetError("CONFLICT", {
+        detail: "The tenant has a role of this name already.",
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+/** A tenant's roles, newest first. */
+export async function listRoles(db: Queryable, tenantId: string, page: RowPage): Promise<RoleRow[]> {
+  const { rows } = await db.query<RoleRow>(
+    `SELECT ${COLUMNS} FROM roles WHERE tenant_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    [tenantId, page.before, page.limit + 1],
+  );
+  return rows;
+}
+
+export async function findRole(db: Queryable, id: string): Promise<RoleRow | undefined> {
+  const { rows } = await db.query<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE id = $1`, [id]);
+  return rows[0];
+}
+
+/** The role, held until the transaction ends. */
+export async function lockRole(db: Queryable, id: string): Promise<RoleRow | undefined> {
+  const { rows } = await db.query<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE id = $1 FOR UPDATE`, [id]);
+  return rows[0];
+}
+
+/** Replaces a role's scopes; principals that have it keep theirs until they are provisioned again. */
+export async function updateRoleScopes(
+  db: Queryable,
+  id: string,
+  scopes: readonly string[],
+): Promise<RoleRow | undefined> {
+  const { rows } = await db.query<RoleRow>(
+    `UPDATE roles SET scopes = $2 WHERE id = $1 RETURNING ${COLUMNS}`,
+    [id, scopes],
+  );
+  return rows[0];
+}

@@ -1,0 +1,61 @@
+/** Credentials without a secret, and the assertions that some of them sign in with. */
+import type { Queryable } from "../../pool.ts";
+import { CREDENTIAL_COLUMNS, type NewCredential, type VersionedCredentialRow } from "./credentials.ts";
+
+/** A set of public keys (RFC 7517), as a client registers it. */
+export interface ClientKeySet {
+  readonly keys: readonly Readonly<Record<string, string>>[];
+}
+
+/** Adds a credential that has no secret; with keys it signs assertions, without it has a certificate. */
+export async function insertWorkloadCredential(
+  db: Queryable,
+  credential: Omit<NewCredential, "rotationMode">,
+  jwks: ClientKeySet | undefined,
+): Promise<VersionedCredentialRow> {
+  const { rows } = await db.query<VersionedCredentialRow>(
+    `INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, san_uri, certificate_thumbprints, created_at, jwks)
+     VALUES ($1, $2, $3, $4, 'workload', $5, $6, $7, $8)
+     RETURNING ${CREDENTIAL_COLUMNS}, NULL::int AS version, NULL::timestamptz AS due_at`,
+    [
+      credential.id,
+      credential.tenantId,
+      credential.principalId,
+      credential.clientId,
+      credential.sanUri,
+      credential.certificateThumbprints,
+      new Date(credential.nowMs),
+      jwks === undefined ? null : JSON.stringify(jwks),
+    ],
+  );
+  return rows[0] as VersionedCredentialRow;
+}
+
+/** An assertion that was verified. */
+export interface UsedAssertion {
+  readonly credentialId: string;
+  readonly tenantId: string;
+  readonly jtiDigest: Buffer;
+  /** Unix milliseconds. */
+  readonly expiresAt: number;
+}
+
+/** How many expired ones go for each that comes: the table stays as large as five minutes are. */
+const PURGED_AT_ONCE = 16;
+
+/** Notes the use of an assertion; `false` when it was used before. One statement, so that two uses cannot both be first. */
+export async function useAssertion(db: Queryable, used: UsedAssertion, nowMs: number): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `WITH expired AS (
+       SELECT credential_id, jti_digest FROM client_assertions WHERE expires_at < $5 LIMIT ${PURGED_AT_ONCE}
+       FOR UPDATE SKIP LOCKED
+     ), purged AS (
+       DELETE FROM client_assertions a USING expired e
+        WHERE a.credential_id = e.credential_id AND a.jti_digest = e.jti_digest
+     )
+     INSERT INTO client_assertions (credential_id, jti_digest, tenant_id, expires_at) VALUES ($1, $2, $3, $4)
+     ON CONFLICT DO NOTHING`,
+    [used.credentialId, used.jtiDigest, used.tenantId, new Date(used.expiresAt), new Date(nowMs)],
+  );
+  return rowCount === 1;
+}

@@ -1,0 +1,395 @@
+/** Attempts: what a sender needs to know before it sends, and what came of it. */
+import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
+import type { DisabledReason, EndpointState } from "../../../domain/endpoint-state.ts";
+import { idDay } from "../../../domain/ids.ts";
+import type { Queryable } from "../../pool.ts";
+import type { StoredContent } from "./events.ts";
+import {
+  joinSecrets,
+  SECRET_COLUMNS,
+  type SecretColumns,
+  type StoredSecrets,
+  toStoredSecrets,
+} from "../stored-secrets.ts";
+
+/** One delivery that a carrier wants to attempt. */
+export interface AttemptKey {
+  readonly deliveryId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+  readonly attempt: number;
+}
+
+/** A delivery with everything that its request is made of, and the attempt's row if it has one. */
+export interface LoadedDelivery extends StoredContent, StoredSecrets {
+  /** Size of the sealed content; null where there is none. A large content is loaded apart (`loadContents`). */
+  readonly contentBytes: number | null;
+  readonly deliveryId: string;
+  readonly tenantId: string;
+  readonly state: DeliveryState;
+  readonly cycle: number;
+  readonly nextAttemptAt: Date | null;
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly occurredAt: Date;
+  /** The publisher's own id of the event. */
+  readonly sourceId: string | null;
+  /** The service says it, not its tenant. */
+  readonly own: boolean;
+  readonly endpointId: string;
+  readonly endpointState: EndpointState;
+  readonly disabledReason: DisabledReason | null;
+  /** Since when the endpoint is being verified; null when it is not. */
+  readonly verifyingSince: Date | null;
+  readonly url: string;
+  readonly metadata: string | null;
+  /** Null where the endpoint has neither headers nor an authentication of its own. */
+  readonly requestVersion: number | null;
+  /** Attempts per second that the endpoint takes at most; null for no limit. */
+  readonly rateLimit: number | null;
+  /** Empty once the tenant is erased. */
+  readonly wrappedDataKey: string;
+  /** Since when the tenant's deliveries wait. */
+  readonly heldAt: Date | null;
+  /** The worker that holds the claim; null where an earlier version claimed it. */
+  readonly claimedBy: string | null;
+  /** Set while the request is under way somewhere. */
+  readonly leaseUntil: Date | null;
+  /** Null while it is under way. */
+  readonly durationMs: number | null;
+  readonly error: AttemptError | null;
+  /** Of the request that published the event; undefined where traces are off. */
+  readonly traceparent: string | null | undefined;
+}
+
+interface LoadedRow extends SecretColumns {
+  ord: number;
+  id: string;
+  tenant_id: string;
+  state: DeliveryState;
+  cycle: number;
+  next_attempt_at: Date | null;
+  event_id: string;
+  event_type: string;
+  occurred_at: Date;
+  source_id: string | null;
+  own: boolean | null;
+  data: string | null;
+  content: Buffer | null;
+  content_bytes: number | null;
+  endpoint_id: string;
+  endpoint_state: EndpointState;
+  disabled_reason: DisabledReason | null;
+  verifying_since: Date | null;
+  url: string;
+  metadata: string | null;
+  request_version: number | null;
+  rate_limit: number | null;
+  data_key: string;
+  held_at: Date | null;
+  claimed_by: string | null;
+  lease_until: Date | null;
+  duration_ms: number | null;
+  error: AttemptError | null;
+  /** Absent where it was not asked for. */
+  traceparent?: string | null;
+}
+
+/** Contents up to this size, in bytes, are loaded with their deliveries. */
+const SMALL_CONTENT_BYTES = 16_384;
+
+/**
+ * Loads deliveries for an attempt. The fence (architecture 3): only rows whose carrier and epoch are the caller's
+ * come back; the others are undefined in the result, which is in the order of the keys.
+ *
+ * @param traced whether the trace that the event came with is wanted too
+ */
+export async function loadForAttempt(
+  db: Queryable,
+  keys: readonly AttemptKey[],
+  traced = false,
+): Promise<(LoadedDelivery | undefined)[]> {
+  const { rows } = await db.query<LoadedRow>({
+    name: traced ? "load-for-traced-attempt" : "load-for-attempt",
+    text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
+        e.occurred_at, e.source_id, e.own, e.data,
+        CASE WHEN octet_length(e.content) <= ${SMALL_CONTENT_BYTES} THEN e.content END AS content,
+        octet_length(e.content) AS content_bytes, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata, p.request_version, p.rate_limit,
+        p.disabled_reason,
+        CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
+          AS verifying_since,
+        ${SECRET_COLUMNS}, t.data_key, t.held_at, d.claimed_by,
+        a.lease_until, a.duration_ms, a.error${traced ? ", e.traceparent" : ""}
+      FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
+        WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
+      JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
+      JOIN events e ON e.day = d.day AND e.id = d.event_id
+      JOIN endpoints p ON p.id = d.endpoint_id
+      JOIN tenants t ON t.id = d.tenant_id
+      ${joinSecrets("d.endpoint_id")}
+      LEFT JOIN attempts a ON a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = m.attempt`,
+    values: [
+      keys.map((key) => idDay(key.deliveryId)),
+      keys.map((key) => key.deliveryId),
+      keys.map((key) => key.carrier),
+      keys.map((key) => key.epoch),
+      keys.map((key) => key.attempt),
+    ],
+  });
+  const loaded: (LoadedDelivery | undefined)[] = keys.map(() => undefined);
+  for (const row of rows) {
+    loaded[row.ord - 1] = toLoaded(row);
+  }
+  return loaded;
+}
+
+function toLoaded(row: LoadedRow): LoadedDelivery {
+  return {
+    deliveryId: row.id,
+    tenantId: row.tenant_id,
+    state: row.state,
+    cycle: row.cycle,
+    nextAttemptAt: row.next_attempt_at,
+    eventId: row.event_id,
+    eventType: row.event_type,
+    occurredAt: row.occurred_at,
+    sourceId: row.source_id,
+    own: row.own === true,
+    data: row.data,
+    content: row.content,
+    contentBytes: row.content_bytes,
+    endpointId: row.endpoint_id,
+    endpointState: row.endpoint_state,
+    disabledReason: row.disabled_reason,
+    verifyingSince: row.verifying_since,
+    url: row.url,
+    metadata: row.metadata,
+    requestVersion: row.request_version,
+    rateLimit: row.rate_limit,
+    ...toStoredSecrets(row),
+    wrappedDataKey: row.data_key,
+    heldAt: row.held_at,
+    claimedBy: row.claimed_by,
+    leaseUntil: row.lease_until,
+    durationMs: row.duration_ms,
+    error: row.error,
+    traceparent: row.traceparent,
+  };
+}
+
+/** A request that has no answer yet: nobody sends it again before the lease has passed. */
+export interface InFlightAttempt {
+  readonly attemptId: string;
+  readonly deliveryId: string;
+  readonly tenantId: string;
+  readonly cycle: number;
+  readonly attempt: number;
+  readonly startedAt: Date;
+  readonly leaseUntil: Date;
+}
+
+/**
+ * Writes the leases; an attempt whose outcome is known already keeps it. Runs beside each other may ask for the same
+ * lease at once, and one statement takes a row once.
+ */
+export async function recordInFlight(db: Queryable, attempts: readonly InFlightAttempt[]): Promise<void> {
+  await db.query({
+    name: "record-in-flight",
+    text: `INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, lease_until)
+      SELECT DISTINCT ON (day, delivery_id, cycle, attempt) *
+      FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[])
+        AS lease(day, delivery_id, cycle, attempt, id, tenant_id, started_at, lease_until)
+      ORDER BY day, delivery_id, cycle, attempt, lease_until DESC
+      ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
+        SET started_at = excluded.started_at, lease_until = excluded.lease_until
+        WHERE attempts.duration_ms IS NULL AND attempts.lease_until < excluded.lease_until`,
+    values: [
+      attempts.map((row) => idDay(row.deliveryId)),
+      attempts.map((row) => row.deliveryId),
+      attempts.map((row) => row.cycle),
+      attempts.map((row) => row.attempt),
+      attempts.map((row) => row.attemptId),
+      attempts.map((row) => row.tenantId),
+      attempts.map((row) => row.startedAt),
+      attempts.map((row) => row.leaseUntil),
+    ],
+  });
+}
+
+/** The outcome of one attempt and what it makes of its delivery. */
+export interface AttemptOutcome {
+  readonly attemptId: string;
+  readonly deliveryId: string;
+  readonly tenantId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+  readonly cycle: number;
+  readonly attempt: number;
+  readonly startedAt: Date;
+  readonly durationMs: number;
+  readonly status: number | null;
+  readonly error: AttemptError | null;
+  /** Sealed beside the event's content, or as it came where that is not sealed. */
+  readonly responseBody: Buffer | string | null;
+  readonly nextState: "DELIVERED" | "RETRYING" | "DEAD_LETTERED";
+  readonly nextAttemptAt: Date | null;
+  readonly endedAt: Date;
+  /** Of the dead letter. */
+  readonly expiresAt: Date | null;
+  /** A delivery that goes on leaves its carrier and waits for a list of its endpoint. */
+  readonly leaves: boolean;
+}
+
+const RECORD_OUTCOMES = `WITH outcome AS (
+    SELECT * FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[],
+      $9::timestamptz[], $10::int[], $11::int[], $12::text[], $13::text[], $14::text[], $15::timestamptz[],
+      $16::timestamptz[], $17::timestamptz[], $18::boolean[], $19::bytea[])
+    AS o(day, delivery_id, cycle, attempt, id, tenant_id, carrier, epoch,
+      started_at, duration_ms, status, error, response_body, next_state, next_attempt_at, ended_at, expires_at, leaves, response)
+  ), written AS (
+    INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body, response)
+    SELECT day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error,
+      -- What is not sealed must not outlive the erasure of its event.
+      CASE WHEN response_body IS NOT NULL AND EXISTS (
+        SELECT FROM deliveries d WHERE d.day = outcome.day AND d.id = outcome.delivery_id AND d.reason = 'content_erased'
+      ) THEN NULL ELSE response_body END,
+      response
+    FROM outcome
+    -- The order of the leases, which may be written at the same time: two statements must not wait for each other.
+    ORDER BY day, delivery_id, cycle, attempt
+    ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
+      SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
+        error = excluded.error, response_body = excluded.response_body, response = excluded.response,
+        lease_until = NULL
+      WHERE attempts.duration_ms IS NULL
+    RETURNING day, delivery_id, cycle, attempt
+  ), followed AS (
+    UPDATE deliveries d SET
+      state = o.next_state,
+      carrier = CASE WHEN o.leaves THEN NULL ELSE d.carrier END,
+      epoch = d.epoch + o.leaves::int,
+      attempt_count = o.attempt,
+      cycle_started_at = CASE WHEN o.attempt = 1 THEN o.started_at ELSE d.cycle_started_at END,
+      last_status = o.status,
+      last_error = o.error,
+      next_attempt_at = o.next_attempt_at,
+      delivered_at = CASE WHEN o.next_state = 'DELIVERED' THEN o.ended_at END,
+      dead_lettered_at = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN o.ended_at END,
+      expires_at = o.expires_at,
+      reason = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN 'attempts_exhausted' END
+    FROM outcome o JOIN written w ON w.day = o.day AND w.delivery_id = o.delivery_id AND w.cycle = o.cycle
+      AND w.attempt = o.attempt
+    WHERE d.day = o.day AND d.id = o.delivery_id AND d.state IN ('QUEUED', 'RETRYING')
+      AND ((d.carrier = o.carrier AND d.epoch = o.epoch) OR (d.cycle = o.cycle AND o.next_state <> 'RETRYING'))
+  )
+  SELECT delivery_id, cycle, attempt FROM written`;
+
+/**
+ * Writes attempts and the states that follow from them in one statement. The first outcome of an attempt stays; a
+ * delivery that was cancelled or replayed meanwhile keeps its new state. One that was moved, or whose claim was lost,
+ * goes on where it is, unless this was its last attempt: delivered is delivered, whoever carries it.
+ *
+ * @returns for each outcome whether it was written; false: the attempt had one
+ */
+export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOutcome[]): Promise<boolean[]> {
+  const { rows } = await db.query<{ delivery_id: string; cycle: number; attempt: number }>({
+    name: "record-outcomes",
+    text: RECORD_OUTCOMES,
+    values: [
+      outcomes.map((row) => idDay(row.deliveryId)),
+      outcomes.map((row) => row.deliveryId),
+      outcomes.map((row) => row.cycle),
+      outcomes.map((row) => row.attempt),
+      outcomes.map((row) => row.attemptId),
+      outcomes.map((row) => row.tenantId),
+      outcomes.map((row) => row.carrier),
+      outcomes.map((row) => row.epoch),
+      outcomes.map((row) => row.startedAt),
+      outcomes.map((row) => row.durationMs),
+      outcomes.map((row) => row.status),
+      outcomes.map((row) => row.error),
+      outcomes.map((row) => (typeof row.responseBody === "string" ? row.responseBody : null)),
+      outcomes.map((row) => row.nextState),
+      outcomes.map((row) => row.nextAttemptAt),
+      outcomes.map((row) => row.endedAt),
+      outcomes.map((row) => row.expiresAt),
+      outcomes.map((row) => row.leaves),
+      outcomes.map((row) => (typeof row.responseBody === "string" ? null : row.responseBody)),
+    ],
+  });
+  const written = new Set(rows.map((row) => `${row.delivery_id}/${row.cycle}/${row.attempt}`));
+  return outcomes.map((row) => written.has(`${row.deliveryId}/${row.cycle}/${row.attempt}`));
+}
+
+/** A delivery whose endpoint will not take it any more. */
+export interface ParkedDelivery {
+  readonly deliveryId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+  readonly now: Date;
+  readonly expiresAt: Date;
+  readonly to: "DEAD_LETTERED" | "CANCELLED";
+  readonly reason: DeliveryReason | null;
+}
+
+/** Takes a delivery out of the schedule without an attempt; true when it was still the carrier's and open. */
+export async function parkDelivery(db: Queryable, parked: ParkedDelivery): Promise<boolean> {
+  const { rowCount } = await db.query({
+    name: "park-delivery",
+    text: `UPDATE deliveries SET state = $5, reason = $6, next_attempt_at = NULL,
+        dead_lettered_at = CASE WHEN $5 = 'DEAD_LETTERED' THEN $7::timestamptz END,
+        expires_at = CASE WHEN $5 = 'DEAD_LETTERED' THEN $8::timestamptz END
+      WHERE day = $1 AND id = $2 AND carrier = $3 AND epoch = $4 AND state IN ('QUEUED', 'RETRYING')`,
+    values: [
+      idDay(parked.deliveryId),
+      parked.deliveryId,
+      parked.carrier,
+      parked.epoch,
+      parked.to,
+      parked.reason,
+      parked.now,
+      parked.expiresAt,
+    ],
+  });
+  return rowCount === 1;
+}
+
+/** Puts the next attempt off; nothing happens when the delivery is not the carrier's any more. */
+export async function deferDelivery(
+  db: Queryable,
+  { deliveryId, carrier, epoch }: AttemptKey,
+  nextAttemptAt: Date,
+): Promise<void> {
+  await db.query({
+    name: "defer-delivery",
+    text: `UPDATE deliveries SET next_attempt_at = $5
+      WHERE day = $1 AND id = $2 AND carrier = $3 AND epoch = $4 AND state = 'RETRYING'`,
+    values: [idDay(deliveryId), deliveryId, carrier, epoch, nextAttemptAt],
+  });
+}
+
+/**
+ * Puts off what waits for its place at an endpoint with a rate limit: it is overdue, or not begun, only after that. What
+ * is not the carrier's any more is left alone.
+ */
+export async function deferForPlaces(
+  db: Queryable,
+  waiting: readonly { readonly key: AttemptKey; readonly until: Date }[],
+): Promise<void> {
+  await db.query({
+    name: "defer-for-places",
+    text: `UPDATE deliveries d SET
+        claimed_at = CASE WHEN d.state = 'QUEUED' THEN m.until ELSE d.claimed_at END,
+        next_attempt_at = CASE WHEN d.state = 'RETRYING' THEN m.until ELSE d.next_attempt_at END
+      FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::timestamptz[]) AS m(day, id, carrier, epoch, until)
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
+        AND d.state IN ('QUEUED', 'RETRYING')`,
+    values: [
+      waiting.map(({ key }) => idDay(key.deliveryId)),
+      waiting.map(({ key }) => key.deliveryId),
+      waiting.map(({ key }) => key.carrier),
+      waiting.map(({ key }) => key.epoch),
+      waiting.map(({ until }) => until),
+    ],
+  });
+}

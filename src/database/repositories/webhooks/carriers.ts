@@ -1,0 +1,97 @@
+/** What a carrier does with its own deliveries: back to the outbox, out of the queue. Each is one guarded UPDATE. */
+import { idDay } from "../../../domain/ids.ts";
+import type { Queryable } from "../../pool.ts";
+import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
+import { HELD_TENANTS } from "../tenants.ts";
+
+/** Deliveries named together with the fence that their carrier holds. */
+export interface Fenced {
+  readonly carrier: string;
+  readonly ids: readonly string[];
+  readonly epochs: readonly number[];
+}
+
+function fencedValues({ carrier, ids, epochs }: Fenced): unknown[] {
+  return [ids.map(idDay), ids, epochs, carrier];
+}
+
+/**
+ * A carrier's dead letters go back to the outbox with a fresh cycle, unless their tenant is held or their endpoint deleted.
+ *
+ * @returns the ids of those that did
+ */
+export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>({
+    name: "replay-from-carrier",
+    text: `UPDATE deliveries d SET state = 'QUEUED', cycle = d.cycle + 1, epoch = d.epoch + 1, carrier = NULL,
+        claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,
+        dead_lettered_at = NULL, expires_at = NULL
+      FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
+        AND d.state = 'DEAD_LETTERED' AND d.expires_at > $5 AND d.tenant_id NOT IN ${HELD_TENANTS} AND ${HAS_ENDPOINT}
+      RETURNING d.id`,
+    values: [...fencedValues(fenced), now],
+  });
+  return rows.map((row) => row.id);
+}
+
+/** Ends a carrier's open deliveries; returns the ids that were open. */
+export async function cancelFromCarrier(db: Queryable, fenced: Fenced): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>({
+    name: "cancel-from-carrier",
+    text: `UPDATE deliveries d SET state = 'CANCELLED', next_attempt_at = NULL, expires_at = NULL
+      FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
+        AND d.state IN ('QUEUED', 'RETRYING', 'DEAD_LETTERED')
+      RETURNING d.id`,
+    values: fencedValues(fenced),
+  });
+  return rows.map((row) => row.id);
+}
+
+/**
+ * Which of these deliveries are still the carrier's: the fence holds, and nobody has cancelled them. One that was
+ * delivered or has expired meanwhile is the carrier's to learn of.
+ */
+export async function heldByCarrier(db: Queryable, fenced: Fenced): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>({
+    name: "held-by-carrier",
+    text: `SELECT d.id FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
+      JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
+      WHERE d.state <> 'CANCELLED'`,
+    values: fencedValues(fenced),
+  });
+  return rows.map((row) => row.id);
+}
+
+/** Expires a carrier's dead letters whose week is over; returns what became of those that are still its own. */
+export async function expireFromCarrier(
+  db: Queryable,
+  fenced: Fenced,
+  now: Date,
+): Promise<{ id: string; expired: boolean; expiresAt: Date }[]> {
+  const { rows } = await db.query<{ id: string; state: string; expires_at: Date }>({
+    name: "expire-from-carrier",
+    text: `UPDATE deliveries d SET state = CASE WHEN d.expires_at <= $5 THEN 'EXPIRED' ELSE d.state END
+      FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
+        AND d.state IN ('DEAD_LETTERED', 'EXPIRED')
+      RETURNING d.id, d.state, d.expires_at`,
+    values: [...fencedValues(fenced), now],
+  });
+  return rows.map((row) => ({ id: row.id, expired: row.state === "EXPIRED", expiresAt: row.expires_at }));
+}
+
+/** Expires dead letters of any carrier whose week is over, so that they end without Temporal too. */
+export async function expireOverdue(db: Queryable, now: Date, limit: number): Promise<number> {
+  const { rowCount } = await db.query({
+    name: "expire-overdue",
+    text: `WITH overdue AS (
+        SELECT day, id FROM deliveries WHERE state = 'DEAD_LETTERED' AND expires_at <= $1
+        ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
+      )
+      UPDATE deliveries d SET state = 'EXPIRED' FROM overdue o WHERE d.day = o.day AND d.id = o.id`,
+    values: [now, limit],
+  });
+  return rowCount ?? 0;
+}

@@ -1,0 +1,111 @@
+/**
+ * What is open, in figures, for the metrics. Everything is counted from the beginnings of partial indexes and no further
+ * than {@link COUNTED_MAX}: a table of any size costs no more than that, and nothing is read when nobody measures.
+ */
+import type { Queryable } from "../../pool.ts";
+
+/** A count of this much means that or more. */
+const COUNTED_MAX = 100_000;
+
+/** Counts, and ages in seconds. */
+export interface Census {
+  /** Accepted, without a workflow. */
+  readonly waiting: number;
+  /** In a workflow, without an attempt. */
+  readonly started: number;
+  readonly retrying: number;
+  readonly deadLetters: number;
+  /** Of these, what expires within a day. */
+  readonly expiring: number;
+  readonly verifications: number;
+  readonly oldestVerificationSeconds: number;
+  readonly replaysRunning: number;
+  readonly replaysPaused: number;
+  /** Endpoints whose secret should have rotated a day ago. */
+  readonly overdueEndpointSecrets: number;
+}
+
+const DAY_MS = 86_400_000;
+
+/** The order is the index's: with it the planner reads the index and stops at the limit, however wrong its statistics. */
+function counted(where: string, index: string): string {
+  return `(SELECT count(*) FROM (SELECT FROM deliveries WHERE ${where} ORDER BY ${index} LIMIT ${COUNTED_MAX}) c)`;
+}
+
+/** Exported for the test that looks at its plan. */
+export const CENSUS = `SELECT
+  ${counted("carrier IS NULL AND state = 'QUEUED'", "tenant_id")} AS waiting,
+  ${counted("carrier IS NOT NULL AND state = 'QUEUED'", "claimed_at")} AS started,
+  ${counted("carrier IS NOT NULL AND state = 'RETRYING'", "next_attempt_at")} AS carried,
+  ${counted("carrier IS NULL AND state = 'RETRYING'", "next_attempt_at")} AS uncarried,
+  ${counted("state = 'DEAD_LETTERED' AND expires_at > $1", "expires_at")} AS dead_letters,
+  ${counted("state = 'DEAD_LETTERED' AND expires_at > $1 AND expires_at <= $2", "expires_at")} AS expiring,
+  (SELECT count(*) FROM (SELECT FROM endpoints WHERE verification_state = 'WANTED' AND state = 'PENDING'
+    ORDER BY verification_requested_at LIMIT ${COUNTED_MAX}) c) AS verifications,
+  (SELECT verification_requested_at FROM endpoints WHERE verification_state = 'WANTED' AND state = 'PENDING'
+    ORDER BY verification_requested_at LIMIT 1) AS oldest_verification,
+  (SELECT count(*) FROM (SELECT FROM replay_jobs WHERE finished_at IS NULL AND state = 'RUNNING' LIMIT ${COUNTED_MAX}) c) AS running,
+  (SELECT count(*) FROM (SELECT FROM replay_jobs WHERE finished_at IS NULL AND state = 'PAUSED' LIMIT ${COUNTED_MAX}) c) AS paused,
+  (SELECT count(*) FROM (SELECT FROM endpoints e JOIN endpoint_secrets s ON s.endpoint_id = e.id AND s.state = 'CURRENT'
+    JOIN tenants t ON t.id = e.tenant_id
+    WHERE e.secret_rotation_days IS NOT NULL AND e.state <> 'DELETED' AND t.held_at IS NULL
+      AND coalesce(s.current_at, s.created_at) + make_interval(days => e.secret_rotation_days) <= $3
+    LIMIT ${COUNTED_MAX}) c) AS overdue_secrets`;
+
+interface CensusRow {
+  readonly waiting: number;
+  readonly started: number;
+  readonly carried: number;
+  readonly uncarried: number;
+  readonly dead_letters: number;
+  readonly expiring: number;
+  readonly verifications: number;
+  readonly oldest_verification: Date | null;
+  readonly running: number;
+  readonly paused: number;
+  readonly overdue_secrets: number;
+}
+
+/** Takes it (role signet_worker). */
+export async function readCensus(db: Queryable, nowMs: number): Promise<Census> {
+  const { rows } = await db.query<CensusRow>({
+    name: "census",
+    text: CENSUS,
+    values: [new Date(nowMs), new Date(nowMs + DAY_MS), new Date(nowMs - DAY_MS)],
+  });
+  const row = rows[0] as CensusRow;
+  const oldestMs = row.oldest_verification?.getTime() ?? nowMs;
+  return {
+    waiting: row.waiting,
+    started: row.started,
+    retrying: Math.min(COUNTED_MAX, row.carried + row.uncarried),
+    deadLetters: row.dead_letters,
+    expiring: row.expiring,
+    verifications: row.verifications,
+    oldestVerificationSeconds: Math.max(0, nowMs - oldestMs) / 1_000,
+    replaysRunning: row.running,
+    replaysPaused: row.paused,
+    overdueEndpointSecrets: row.overdue_secrets,
+  };
+}
+
+/** Since when the oldest entry of the compliance log waits for a checkpoint; undefined when none does (role signet_audit). */
+export async function oldestUnsigned(db: Queryable): Promise<Date | undefined> {
+  const { rows } = await db.query<{ at: Date }>(
+    `SELECT at FROM clog WHERE log_id = 1 AND idx >= (
+        SELECT coalesce(max(size), 0) FROM (
+          SELECT size FROM clog_checkpoint WHERE log_id = 1 ORDER BY seq DESC LIMIT 1
+        ) newest
+      ) ORDER BY idx LIMIT 1`,
+  );
+  return rows[0]?.at;
+}
+
+/** Whether the key that signs tokens began to before this instant (role signet_operator). */
+export async function isSigningKeyOlder(db: Queryable, than: Date): Promise<boolean> {
+  const { rowCount } = await db.query(
+    "SELECT FROM signing_keys WHERE state = 'CURRENT' AND activated_at < $1 AND revoked_at IS NULL LIMIT 1",
+    [than],
+  );
+  return rowCount === 1;
+}

@@ -1,0 +1,319 @@
+/**
+ * Claims: deliveries get their carrier, in the database first. Workers beside each other skip what is locked. Every
+ * claim is one statement, so a crash leaves deliveries either waiting or claimed, never in between.
+ *
+ * The claim of first attempts does not wait for the disk (decision 0010): a crash of PostgreSQL may take it back, and
+ * the deliveries wait again.
+ */
+import { idDay } from "../../../domain/ids.ts";
+import type { Queryable } from "../../pool.ts";
+import { OUTBOX_CHANNEL } from "./events.ts";
+import { HELD_TENANTS } from "../tenants.ts";
+
+/** A delivery that has a carrier and needs its workflow started. */
+export interface Claimed {
+  readonly deliveryId: string;
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+}
+
+/** A delivery that goes on in mid-cycle under a new carrier. */
+export interface ClaimedRetry extends Claimed {
+  /** Attempts that have ended in this cycle. */
+  readonly attemptCount: number;
+  readonly cycleStartedAt: Date;
+  readonly nextAttemptAt: Date;
+}
+
+interface ClaimedRow {
+  id: string;
+  tenant_id: string;
+  endpoint_id: string;
+  carrier: string;
+  epoch: number;
+}
+
+function toClaimed(row: ClaimedRow): Claimed {
+  return {
+    deliveryId: row.id,
+    tenantId: row.tenant_id,
+    endpointId: row.endpoint_id,
+    carrier: row.carrier,
+    epoch: row.epoch,
+  };
+}
+
+/** Tenants looked at by one claim; more wait for the next. */
+const TENANTS_MAX = 64;
+const WAITING = "carrier IS NULL AND state = 'QUEUED'";
+
+export interface FirstClaim {
+  /** Claims nothing unless so many wait. */
+  readonly atLeast: number;
+  readonly limit: number;
+  /** The carrier of what is claimed; a delivery that is claimed alone and for the first time is its own. */
+  readonly carrier: string;
+  /** Endpoints whose deliveries are left for {@link claimForEndpoints}. */
+  readonly exceptEndpoints: readonly string[];
+  /** Only tenants after this one: claims go round. */
+  readonly afterTenant: string;
+  /** The worker that claims. */
+  readonly worker: string;
+  readonly now: Date;
+}
+
+/** A tenant may take this many times its share of a list that others leave room in. */
+const ROOM = 4;
+
+/**
+ * Claims first attempts as one list: the oldest of every tenant that waits, turn by turn, so that each has a fair share
+ * and the list is full as long as enough wait.
+ *
+ * @returns the claimed; whether more wait, as far as it looked; and the tenant to go on after when more tenants wait
+ *   than one claim looks at
+ */
+export async function claimFirst(
+  db: Queryable,
+  claim: FirstClaim,
+): Promise<{ readonly claimed: Claimed[]; readonly more: boolean; readonly nextTenant: string }> {
+  const { rows } = await db.query<ClaimedRow & { tenants: number; last_tenant: string; more: boolean }>({
+    name: "claim-first",
+    text: `WITH RECURSIVE seen(tenant_id) AS (
+        (SELECT tenant_id FROM deliveries WHERE ${WAITING} AND tenant_id > $5 ORDER BY tenant_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT d.tenant_id FROM deliveries d WHERE d.carrier IS NULL AND d.state = 'QUEUED'
+          AND d.tenant_id > seen.tenant_id ORDER BY d.tenant_id LIMIT 1)
+        FROM seen WHERE seen.tenant_id IS NOT NULL
+      ), tenants AS MATERIALIZED (
+        SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} LIMIT ${TENANTS_MAX}
+      ), share AS MATERIALIZED (
+        SELECT count(*)::int AS tenants, max(tenant_id) AS last_tenant,
+          least($2, ceil(${ROOM} * $2::float8 / greatest(count(*), 1)))::int AS size
+        FROM tenants
+      ), candidates AS MATERIALIZED (
+        SELECT tenants.tenant_id, mine.day, mine.id,
+          row_number() OVER (PARTITION BY tenants.tenant_id ORDER BY mine.id) AS turn
+        FROM tenants CROSS JOIN LATERAL (
+          SELECT d.day, d.id FROM deliveries d
+          WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = tenants.tenant_id
+            AND d.endpoint_id <> ALL ($4::text[])
+          ORDER BY d.id LIMIT (SELECT size FROM share)
+        ) mine
+      ), picked AS MATERIALIZED (
+        -- Who goes without a place in the last turn is chance, or it would always be the same tenant.
+        SELECT day, id FROM candidates ORDER BY turn, random() LIMIT $2
+      ), locked AS MATERIALIZED (
+        SELECT d.day, d.id FROM picked JOIN deliveries d ON d.day = picked.day AND d.id = picked.id
+        WHERE d.carrier IS NULL AND d.state = 'QUEUED' FOR UPDATE OF d SKIP LOCKED
+      ), counted AS (
+        SELECT count(*) AS n, set_config('synchronous_commit', 'off', true) FROM locked
+      )
+      UPDATE deliveries d
+      SET carrier = CASE WHEN counted.n = 1 AND d.epoch = 1 THEN d.id ELSE $3 END, claimed_at = $6,
+        claimed_by = $7
+      FROM locked, counted, share
+      WHERE d.day = locked.day AND d.id = locked.id AND counted.n >= $1
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, share.tenants, share.last_tenant,
+        (SELECT count(*) > $2 OR bool_or(turn >= share.size) FROM candidates) AS more`,
+    values: [
+      claim.atLeast,
+      claim.limit,
+      claim.carrier,
+      claim.exceptEndpoints,
+      claim.afterTenant,
+      claim.now,
+      claim.worker,
+    ],
+  });
+  const first = rows[0];
+  const moreTenants = first !== undefined && first.tenants === TENANTS_MAX;
+  return {
+    claimed: rows.map(toClaimed),
+    more: moreTenants || first?.more === true,
+    nextTenant: moreTenants ? first.last_tenant : "",
+  };
+}
+
+export interface EndpointsClaim {
+  readonly endpointIds: readonly string[];
+  /** One for each endpoint, in the same order. */
+  readonly carriers: readonly string[];
+  /** Most members of one list. */
+  readonly listMax: number;
+  readonly worker: string;
+  readonly now: Date;
+}
+
+/** Claims first attempts to certain endpoints, a list for each. */
+export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): Promise<Claimed[]> {
+  const { rows } = await db.query<ClaimedRow>({
+    name: "claim-for-endpoints",
+    text: `WITH candidates AS MATERIALIZED (
+        SELECT d.day, d.id, d.endpoint_id FROM deliveries d
+        WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.endpoint_id = ANY ($1::text[])
+          AND d.tenant_id NOT IN ${HELD_TENANTS}
+        LIMIT 4096 FOR UPDATE SKIP LOCKED
+      ), numbered AS (
+        SELECT day, id, endpoint_id, row_number() OVER (PARTITION BY endpoint_id ORDER BY id) AS n FROM candidates
+      )
+      UPDATE deliveries d SET carrier = lists.carrier, claimed_at = $4, claimed_by = $5
+      FROM numbered JOIN unnest($1::text[], $2::text[]) AS lists(endpoint_id, carrier)
+        ON lists.endpoint_id = numbered.endpoint_id
+      WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $3
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch`,
+    values: [claim.endpointIds, claim.carriers, claim.listMax, claim.now, claim.worker],
+  });
+  return rows.map(toClaimed);
+}
+
+export interface RetryClaim {
+  /** Carriers to give out, one per list; so many lists are made at most. */
+  readonly carriers: readonly string[];
+  readonly listMax: number;
+  /** Members of one list started their cycle within so many seconds of each other. */
+  readonly spreadSeconds: number;
+  readonly worker: string;
+  readonly now: Date;
+}
+
+/**
+ * Claims deliveries that wait in mid-cycle for a list of their endpoint: those that left a mixed list after a failure,
+ * and those that the reconciler took from a carrier that is gone.
+ */
+export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<ClaimedRetry[]> {
+  const { rows } = await db.query<
+    ClaimedRow & { attempt_count: number; cycle_started_at: Date; next_attempt_at: Date }
+  >({
+    name: "claim-retries",
+    text: `WITH candidates AS MATERIALIZED (
+        SELECT day, id, endpoint_id, cycle_started_at, attempt_count FROM deliveries
+        WHERE carrier IS NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS}
+        ORDER BY next_attempt_at LIMIT 2048 FOR UPDATE SKIP LOCKED
+      ), numbered AS (
+        SELECT day, id,
+          dense_rank() OVER (ORDER BY endpoint_id, attempt_count, floor(extract(epoch FROM cycle_started_at) / $3)) AS list,
+          row_number() OVER (PARTITION BY endpoint_id, attempt_count, floor(extract(epoch FROM cycle_started_at) / $3)
+            ORDER BY id) AS n
+        FROM candidates
+      )
+      UPDATE deliveries d SET carrier = ($1::text[])[numbered.list], claimed_at = $4, claimed_by = $5
+      FROM numbered
+      WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $2 AND numbered.list <= cardinality($1::text[])
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, d.attempt_count, d.cycle_started_at, d.next_attempt_at`,
+    values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now, claim.worker],
+  });
+  return rows.map((row) => ({
+    ...toClaimed(row),
+    attemptCount: row.attempt_count,
+    cycleStartedAt: row.cycle_started_at,
+    nextAttemptAt: row.next_attempt_at,
+  }));
+}
+
+/**
+ * What was claimed before `before` and has no outcome yet: its workflow may never have been started. Counts as
+ * claimed `now` again, so that it comes back only after as long a wait. A carrier of which another sweep holds a member
+ * is left to it: a list that was started without all its members could never be given the rest.
+ */
+export async function reclaimUnstarted(
+  db: Queryable,
+  { before, now, limit }: { readonly before: Date; readonly now: Date; readonly limit: number },
+): Promise<Claimed[]> {
+  const { rows } = await db.query<ClaimedRow>({
+    name: "reclaim-unstarted",
+    text: `WITH carriers AS MATERIALIZED (
+        SELECT DISTINCT carrier FROM (
+          SELECT carrier FROM deliveries WHERE carrier IS NOT NULL AND state = 'QUEUED' AND claimed_at < $1
+          ORDER BY claimed_at LIMIT $3
+        ) oldest
+      ), members AS MATERIALIZED (
+        SELECT d.carrier, count(*) AS n FROM carriers JOIN deliveries d ON d.carrier = carriers.carrier
+        WHERE d.state = 'QUEUED' AND d.claimed_at < $1 GROUP BY d.carrier
+      ), picked AS MATERIALIZED (
+        SELECT d.day, d.id, d.carrier FROM carriers JOIN deliveries d ON d.carrier = carriers.carrier
+        WHERE d.state = 'QUEUED' AND d.claimed_at < $1 FOR UPDATE OF d SKIP LOCKED
+      ), whole AS (
+        SELECT members.carrier FROM members JOIN picked ON picked.carrier = members.carrier
+        GROUP BY members.carrier, members.n HAVING count(*) = members.n
+      )
+      UPDATE deliveries d SET claimed_at = $2
+      FROM picked JOIN whole ON whole.carrier = picked.carrier WHERE d.day = picked.day AND d.id = picked.id
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch`,
+    values: [before, now, limit],
+  });
+  return rows.map(toClaimed);
+}
+
+/** A first attempt as its carrier knows it. */
+export interface AdoptedDelivery {
+  readonly deliveryId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+}
+
+/**
+ * Makes this worker the holder of first attempts that another one claimed: their workflow runs here now. The holder's
+ * death hands them back, so this happens before anything is sent. Like a claim, it does not wait for the disk.
+ *
+ * @returns for each delivery whether it is this worker's now; false: its carrier has lost it
+ */
+export async function adoptClaims(
+  db: Queryable,
+  deliveries: readonly AdoptedDelivery[],
+  worker: string,
+): Promise<boolean[]> {
+  const { rows } = await db.query<{ id: string }>({
+    name: "adopt-claims",
+    text: `WITH hurry AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+      UPDATE deliveries d SET claimed_by = $5
+      FROM unnest($1::date[], $2::text[], $3::text[], $4::int[]) AS m(day, id, carrier, epoch), hurry
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch AND d.state = 'QUEUED'
+      RETURNING d.id`,
+    values: [
+      deliveries.map(({ deliveryId }) => idDay(deliveryId)),
+      deliveries.map(({ deliveryId }) => deliveryId),
+      deliveries.map(({ carrier }) => carrier),
+      deliveries.map(({ epoch }) => epoch),
+      worker,
+    ],
+  });
+  const adopted = new Set(rows.map(({ id }) => id));
+  return deliveries.map(({ deliveryId }) => adopted.has(deliveryId));
+}
+
+export interface HandBack {
+  /** Workers that have ended, or are about to. */
+  readonly workers: readonly string[];
+  /** Deliveries whose request is under way. */
+  readonly except: readonly string[];
+  readonly limit: number;
+}
+
+/**
+ * Hands claims of first attempts back: the deliveries wait in the outbox again, under a new epoch, and live workers hear
+ * of it. A workflow that was started for them finds them moved. Attempts that wait for the rate limit of their
+ * endpoint stay: a timer of Temporal holds those, not a worker.
+ *
+ * @returns how many were handed back; fewer than `limit`: there are no more
+ */
+export async function handBackClaims(db: Queryable, { workers, except, limit }: HandBack): Promise<number> {
+  const { rows } = await db.query<{ n: number }>({
+    name: "hand-back-claims",
+    text: `WITH held AS MATERIALIZED (
+        SELECT day, id FROM deliveries
+        WHERE carrier IS NOT NULL AND state = 'QUEUED' AND claimed_by = ANY ($1::text[]) AND id <> ALL ($2::text[])
+          AND claimed_at <= now() + interval '1 second'
+        LIMIT $3 FOR UPDATE SKIP LOCKED
+      ), freed AS (
+        UPDATE deliveries d SET carrier = NULL, epoch = d.epoch + 1, claimed_at = NULL, claimed_by = NULL
+        FROM held WHERE d.day = held.day AND d.id = held.id RETURNING d.id
+      ), counted AS (
+        SELECT count(*)::int AS n FROM freed
+      )
+      SELECT n, CASE WHEN n > 0 THEN pg_notify('${OUTBOX_CHANNEL}', n::text) END FROM counted`,
+    values: [workers, except, limit],
+  });
+  return rows[0]?.n ?? 0;
+}

@@ -1,0 +1,160 @@
+/** Dead letters in numbers, and what tenants are told of them. */
+import type { AttemptError, DeadLetterReason } from "../../../domain/delivery.ts";
+import { OWN_EVENT_TYPES } from "../../../domain/own-event-types.ts";
+import type { Queryable } from "../../pool.ts";
+
+/** Dead letters of one endpoint that failed alike. */
+export interface DeadLetterGroup {
+  readonly endpointId: string;
+  readonly reason: DeadLetterReason;
+  /** Null where no attempt was made. */
+  readonly lastError: AttemptError | null;
+  readonly count: number;
+}
+
+export interface GroupPage {
+  readonly endpointId: string | undefined;
+  /** The key of the group that the page starts after. */
+  readonly after: readonly [endpointId: string, reason: string, lastError: string] | undefined;
+  readonly limit: number;
+}
+
+/** By endpoint, reason and class of failure: the counts, and the lines that are not folded yet (role signet_api). */
+export async function listGroups(
+  db: Queryable,
+  tenantId: string,
+  { endpointId, after, limit }: GroupPage,
+): Promise<DeadLetterGroup[]> {
+  const { rows } = await db.query<{
+    endpoint_id: string;
+    reason: DeadLetterReason;
+    last_error: AttemptError | "";
+    n: number;
+  }>({
+    name: "list-dead-letter-groups",
+    text: `SELECT endpoint_id, reason, last_error, sum(n)::int AS n FROM (
+        SELECT endpoint_id, reason, last_error, letters AS n FROM dead_letter_counts
+          WHERE tenant_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
+        UNION ALL
+        SELECT endpoint_id, reason, last_error, change FROM dead_letter_changes
+          WHERE tenant_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
+      ) lines
+      WHERE $3::text IS NULL OR (endpoint_id, reason, last_error) > ($3, $4, $5)
+      GROUP BY 1, 2, 3 HAVING sum(n) > 0 ORDER BY 1, 2, 3 LIMIT $6`,
+    values: [tenantId, endpointId ?? null, ...(after ?? [null, null, null]), limit],
+  });
+  return rows.map((row) => ({
+    endpointId: row.endpoint_id,
+    reason: row.reason,
+    lastError: row.last_error === "" ? null : row.last_error,
+    count: row.n,
+  }));
+}
+
+/** Ids that a notice names at most. */
+const IDS_MAX = 100;
+
+/**
+ * Folds lines into the counts, and into what tenants are told of the current minute (role signet_worker).
+ *
+ * @returns how many lines there were
+ */
+export async function foldChanges(
+  db: Queryable,
+  { now, limit }: { readonly now: Date; readonly limit: number },
+): Promise<number> {
+  const { rows } = await db.query<{ n: number }>({
+    name: "fold-dead-letter-changes",
+    text: `WITH taken AS MATERIALIZED (
+        DELETE FROM dead_letter_changes WHERE id = ANY (ARRAY(
+          SELECT id FROM dead_letter_changes ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *
+      ), counted AS (
+        INSERT INTO dead_letter_counts AS c (tenant_id, endpoint_id, reason, last_error, letters)
+        SELECT tenant_id, endpoint_id, reason, last_error, sum(change) FROM taken
+        GROUP BY 1, 2, 3, 4 HAVING sum(change) <> 0 ORDER BY 1, 2, 3, 4
+        ON CONFLICT (tenant_id, endpoint_id, reason, last_error) DO UPDATE SET letters = c.letters + excluded.letters
+      ), noticed AS (
+        INSERT INTO dead_letter_notices AS n (kind, tenant_id, endpoint_id, bucket, letters, ids, due_at)
+        SELECT 'dead_lettered', tenant_id, endpoint_id, date_trunc('minute', $1::timestamptz), count(*),
+          (array_agg(delivery_id ORDER BY id))[1:${IDS_MAX}], date_trunc('minute', $1::timestamptz) + interval '65 s'
+        FROM taken WHERE change = 1 AND event_type <> ALL ($3) GROUP BY tenant_id, endpoint_id ORDER BY endpoint_id
+        ON CONFLICT (kind, endpoint_id, bucket) DO UPDATE
+          SET letters = n.letters + excluded.letters, ids = (n.ids || excluded.ids)[1:${IDS_MAX}]
+      )
+      SELECT count(*) AS n FROM taken`,
+    values: [now, limit, OWN_EVENT_TYPES],
+  });
+  return rows[0]?.n ?? 0;
+}
+
+export interface ExpiryWatch {
+  readonly now: Date;
+  /** Tenants are told of what expires before this instant. */
+  readonly until: Date;
+}
+
+/** Notes what expires before an instant and has not been told of, once; in a transaction (role signet_worker). */
+export async function noteExpiring(db: Queryable, { now, until }: ExpiryWatch): Promise<number> {
+  const watched = await db.query<{ from: Date }>(
+    `SELECT greatest(told_until, $1) AS from FROM dead_letter_watch WHERE told_until < $2 FOR UPDATE SKIP LOCKED`,
+    [now, until],
+  );
+  const from = watched.rows[0]?.from;
+  if (from === undefined) {
+    return 0;
+  }
+  const { rowCount } = await db.query(
+    `INSERT INTO dead_letter_notices (kind, tenant_id, endpoint_id, bucket, letters, ids, due_at, expires_at)
+      SELECT 'expiring', tenant_id, endpoint_id, $2, count(*), (array_agg(id ORDER BY expires_at, id))[1:${IDS_MAX}], $3, min(expires_at)
+      FROM deliveries WHERE state = 'DEAD_LETTERED' AND expires_at >= $1 AND expires_at < $2 AND event_type <> ALL ($4)
+      GROUP BY tenant_id, endpoint_id ON CONFLICT DO NOTHING`,
+    [from, until, now, OWN_EVENT_TYPES],
+  );
+  await db.query("UPDATE dead_letter_watch SET told_until = $1", [until]);
+  return rowCount ?? 0;
+}
+
+export interface DeadLetterNotice {
+  readonly kind: "dead_lettered" | "expiring";
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly bucket: Date;
+  readonly letters: number;
+  readonly ids: readonly string[];
+  /** When the first of them expires; null: they have just come. */
+  readonly expiresAt: Date | null;
+}
+
+/** Takes notices that are due, in the transaction that publishes them (role signet_worker). */
+export async function takeNotices(
+  db: Queryable,
+  { now, limit }: { readonly now: Date; readonly limit: number },
+): Promise<DeadLetterNotice[]> {
+  const { rows } = await db.query<{
+    kind: "dead_lettered" | "expiring";
+    tenant_id: string;
+    endpoint_id: string;
+    bucket: Date;
+    letters: number;
+    ids: string[];
+    expires_at: Date | null;
+  }>({
+    name: "take-dead-letter-notices",
+    text: `DELETE FROM dead_letter_notices n USING (
+        SELECT kind, endpoint_id, bucket FROM dead_letter_notices WHERE due_at <= $1
+        ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
+      ) due
+      WHERE n.kind = due.kind AND n.endpoint_id = due.endpoint_id AND n.bucket = due.bucket
+      RETURNING n.kind, n.tenant_id, n.endpoint_id, n.bucket, n.letters, n.ids, n.expires_at`,
+    values: [now, limit],
+  });
+  return rows.map((row) => ({
+    kind: row.kind,
+    tenantId: row.tenant_id,
+    endpointId: row.endpoint_id,
+    bucket: row.bucket,
+    letters: row.letters,
+    ids: row.ids,
+    expiresAt: row.expires_at,
+  }));
+}

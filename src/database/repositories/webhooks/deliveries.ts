@@ -1,0 +1,245 @@
+/** Deliveries as their tenant sees them: lists, timeline, dead letters, replay. */
+import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
+import { idDay } from "../../../domain/ids.ts";
+import type { Queryable } from "../../pool.ts";
+import {
+  type DeliveryFilter,
+  type DeliverySelection,
+  partsOf,
+  type SelectedDeliveries,
+  selectDeliveries,
+} from "./delivery-filter.ts";
+import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
+import { OUTBOX_CHANNEL } from "./events.ts";
+import { readOnward } from "../page.ts";
+
+export interface Delivery {
+  readonly id: string;
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly endpointId: string;
+  readonly state: DeliveryState;
+  readonly reason: DeliveryReason | null;
+  readonly cycle: number;
+  readonly attemptCount: number;
+  readonly nextAttemptAt: Date | null;
+  readonly lastStatus: number | null;
+  readonly lastError: AttemptError | null;
+  readonly carrier: string | null;
+  readonly createdAt: Date;
+  readonly deliveredAt: Date | null;
+  readonly deadLetteredAt: Date | null;
+  readonly expiresAt: Date | null;
+}
+
+interface DeliveryRow {
+  id: string;
+  event_id: string;
+  event_type: string;
+  endpoint_id: string;
+  state: DeliveryState;
+  reason: DeliveryReason | null;
+  cycle: number;
+  attempt_count: number;
+  next_attempt_at: Date | null;
+  last_status: number | null;
+  last_error: AttemptError | null;
+  carrier: string | null;
+  created_at: Date;
+  delivered_at: Date | null;
+  dead_lettered_at: Date | null;
+  expires_at: Date | null;
+}
+
+function toDelivery(row: DeliveryRow): Delivery {
+  return {
+    id: row.id,
+    eventId: row.event_id,
+    eventType: row.event_type,
+    endpointId: row.endpoint_id,
+    state: row.state,
+    reason: row.reason,
+    cycle: row.cycle,
+    attemptCount: row.attempt_count,
+    nextAttemptAt: row.next_attempt_at,
+    lastStatus: row.last_status,
+    lastError: row.last_error,
+    carrier: row.carrier,
+    createdAt: row.created_at,
+    deliveredAt: row.delivered_at,
+    deadLetteredAt: row.dead_lettered_at,
+    expiresAt: row.expires_at,
+  };
+}
+
+/** A dead letter whose week is over is EXPIRED by the clock, whether or not anyone has written so. `$now` is a placeholder. */
+function columns(now: string): string {
+  return `d.id, d.event_id, d.event_type, d.endpoint_id,
+    CASE WHEN d.state = 'DEAD_LETTERED' AND d.expires_at <= ${now} THEN 'EXPIRED' ELSE d.state END AS state,
+    d.reason, d.cycle, d.attempt_count, d.next_attempt_at, d.last_status, d.last_error, d.carrier, d.created_at,
+    d.delivered_at, d.dead_lettered_at, d.expires_at`;
+}
+
+export async function findDelivery(
+  db: Queryable,
+  { tenantId, id, now }: { readonly tenantId: string; readonly id: string; readonly now: Date },
+): Promise<Delivery | undefined> {
+  const { rows } = await db.query<DeliveryRow>({
+    name: "find-delivery",
+    text: `SELECT ${columns("$4")} FROM deliveries d WHERE d.day = $1 AND d.id = $2 AND d.tenant_id = $3`,
+    values: [idDay(id), id, tenantId, now],
+  });
+  return rows[0] === undefined ? undefined : toDelivery(rows[0]);
+}
+
+export interface DeliveryPage {
+  readonly tenantId: string;
+  readonly filter: DeliveryFilter;
+  /** Only what comes after this delivery in the list, which is newest first. */
+  readonly before: string | undefined;
+  readonly limit: number;
+  readonly now: Date;
+}
+
+function pageQuery(selection: DeliverySelection, limit: number): SelectedDeliveries {
+  const { text, values } = selectDeliveries(selection);
+  const newest = `ORDER BY d.day DESC, d.id DESC LIMIT $${values.length + 1}`;
+  const parts = partsOf(selection.filter).map(
+    (part) => `(SELECT d.* FROM deliveries d WHERE ${text} AND ${part} ${newest})`,
+  );
+  const from = parts.length === 0 ? `deliveries d WHERE ${text}` : `(${parts.join(" UNION ALL ")}) d`;
+  return {
+    text: `SELECT ${columns("$2")} FROM ${from} ${newest}`,
+    values: [...values, limit],
+  };
+}
+
+/** One page of a tenant's deliveries, newest first. */
+export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise<Delivery[]> {
+  const { tenantId, filter, now } = page;
+  return await readOnward(page.before, page.limit, async (onward, limit) => {
+    const { rows } = await db.query<DeliveryRow>(pageQuery({ tenantId, filter, now, onward }, limit));
+    return rows.map(toDelivery);
+  });
+}
+
+export interface StoredAttempt {
+  readonly id: string;
+  readonly cycle: number;
+  readonly attempt: number;
+  readonly startedAt: Date;
+  /** Null while the request is under way. */
+  readonly durationMs: number | null;
+  readonly status: number | null;
+  readonly error: AttemptError | null;
+  /** As it came, of events from before contents were sealed. */
+  readonly responseBody: string | null;
+  /** Sealed beside the event's content. */
+  readonly response: Buffer | null;
+}
+
+/** Which attempts of a delivery: those after an attempt of a cycle, `limit` at most. */
+export interface AttemptPage {
+  readonly after: { readonly cycle: number; readonly attempt: number };
+  readonly limit: number;
+}
+
+/** Attempts of a delivery, in the order they were made. */
+export async function listAttempts(
+  db: Queryable,
+  { tenantId, deliveryId }: { readonly tenantId: string; readonly deliveryId: string },
+  { after, limit }: AttemptPage,
+): Promise<StoredAttempt[]> {
+  const { rows } = await db.query<{
+    id: string;
+    cycle: number;
+    attempt: number;
+    started_at: Date;
+    duration_ms: number | null;
+    status: number | null;
+    error: AttemptError | null;
+    response_body: string | null;
+    response: Buffer | null;
+  }>({
+    name: "list-attempts",
+    text: `SELECT id, cycle, attempt, started_at, duration_ms, status, error, response_body, response FROM attempts
+      WHERE day = $1 AND delivery_id = $2 AND tenant_id = $3 AND (cycle, attempt) > ($4, $5)
+      ORDER BY cycle, attempt LIMIT $6`,
+    values: [idDay(deliveryId), deliveryId, tenantId, after.cycle, after.attempt, limit],
+  });
+  return rows.map((row) => ({
+    id: row.id,
+    cycle: row.cycle,
+    attempt: row.attempt,
+    startedAt: row.started_at,
+    durationMs: row.duration_ms,
+    status: row.status,
+    error: row.error,
+    responseBody: row.response_body,
+    response: row.response,
+  }));
+}
+
+/**
+ * Sends a dead letter back to the outbox with a fresh cycle and tells the worker. The carrier is returned so that it
+ * can be told to let go; a second replay finds nothing to do.
+ */
+export async function replayDeadLetter(
+  db: Queryable,
+  { tenantId, id, now }: DeliveryAt,
+): Promise<{ readonly formerCarrier: string | null } | undefined> {
+  const { rows } = await db.query<{ carrier: string | null }>({
+    name: "replay-dead-letter",
+    text: `WITH dead AS (
+        SELECT d.day, d.id, d.carrier FROM deliveries d
+        WHERE d.day = $1 AND d.id = $2 AND d.tenant_id = $3 AND d.state = 'DEAD_LETTERED' AND d.expires_at > $4
+          AND ${HAS_ENDPOINT} FOR UPDATE
+      ), queued AS (
+        UPDATE deliveries d SET state = 'QUEUED', cycle = d.cycle + 1, epoch = d.epoch + 1, carrier = NULL,
+          claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,
+          dead_lettered_at = NULL, expires_at = NULL
+        FROM dead WHERE d.day = dead.day AND d.id = dead.id RETURNING dead.carrier
+      )
+      SELECT carrier, pg_notify('${OUTBOX_CHANNEL}', '1') FROM queued`,
+    values: [idDay(id), id, tenantId, now],
+  });
+  return rows[0] === undefined ? undefined : { formerCarrier: rows[0].carrier };
+}
+
+/** A delivery of a tenant that is to be changed. */
+export interface DeliveryAt {
+  readonly tenantId: string;
+  readonly id: string;
+  readonly now: Date;
+}
+
+/** Makes the next attempt of a delivery due now; its carrier, or undefined when it has no further attempt. */
+export async function hastenDelivery(
+  db: Queryable,
+  { tenantId, id, now }: DeliveryAt,
+): Promise<{ readonly carrier: string | null } | undefined> {
+  const { rows } = await db.query<{ carrier: string | null }>({
+    name: "hasten-delivery",
+    text: `UPDATE deliveries SET next_attempt_at = CASE WHEN state = 'RETRYING' THEN least(next_attempt_at, $4) END
+      WHERE day = $1 AND id = $2 AND tenant_id = $3 AND state IN ('QUEUED', 'RETRYING')
+      RETURNING CASE WHEN state = 'RETRYING' THEN carrier END AS carrier, pg_notify('${OUTBOX_CHANNEL}', '1')`,
+    values: [idDay(id), id, tenantId, now],
+  });
+  return rows[0];
+}
+
+/** Ends a delivery that is open or in the dead-letter queue; its carrier, or undefined when it is neither. */
+export async function cancelDelivery(
+  db: Queryable,
+  { tenantId, id, now }: DeliveryAt,
+): Promise<{ readonly carrier: string | null } | undefined> {
+  const { rows } = await db.query<{ carrier: string | null }>({
+    name: "cancel-delivery",
+    text: `UPDATE deliveries SET state = 'CANCELLED', next_attempt_at = NULL, expires_at = NULL
+      WHERE day = $1 AND id = $2 AND tenant_id = $3
+        AND (state IN ('QUEUED', 'RETRYING') OR (state = 'DEAD_LETTERED' AND expires_at > $4))
+      RETURNING carrier`,
+    values: [idDay(id), id, tenantId, now],
+  });
+  return rows[0];
+}

@@ -1,0 +1,78 @@
+/** Lines in front of endpoints with a rate limit: which attempt may start when, across all workers. */
+import type { Queryable } from "../../pool.ts";
+
+/** So many attempts of one endpoint that want an instant. */
+export interface LineRequest {
+  readonly endpointId: string;
+  /** Attempts per second. */
+  readonly rateLimit: number;
+  /** Attempts that come for the first time. */
+  readonly fresh: number;
+  /** Attempts that missed the instant they had. */
+  readonly late: number;
+}
+
+/** The first instant of each kind, Unix milliseconds; those after it follow at the pace of the limit. */
+export interface LineTurn {
+  readonly freshFromMs: number;
+  readonly lateFromMs: number;
+}
+
+/**
+ * Gives out the next instants of each line, each endpoint once. Who is late goes before those that come now, and puts
+ * them off by its own share; the instants that others have already stay theirs. Another limit begins a new line.
+ *
+ * Does not wait for the disk: a crash of PostgreSQL may take back the newest instants, which are then given out again.
+ */
+export async function takeTurns(
+  db: Queryable,
+  requests: readonly LineRequest[],
+  nowMs: number,
+): Promise<Map<string, LineTurn>> {
+  const { rows } = await db.query<{
+    endpoint_id: string;
+    rate_limit: number;
+    free_at_ms: number;
+    late_free_at_ms: number;
+  }>({
+    name: "take-turns",
+    text: `WITH wanted AS MATERIALIZED (
+        SELECT endpoint_id, rate_limit, fresh, late, set_config('synchronous_commit', 'off', true)
+        FROM unnest($1::text[], $2::int[], $3::int[], $4::int[]) AS w(endpoint_id, rate_limit, fresh, late)
+        -- Two statements must not wait for each other.
+        ORDER BY endpoint_id
+      )
+      INSERT INTO endpoint_lines AS line (endpoint_id, rate_limit, free_at_ms, late_free_at_ms)
+      SELECT endpoint_id, rate_limit, $5::float8 + (fresh + late) * 1000.0::float8 / rate_limit,
+        $5::float8 + late * 1000.0::float8 / rate_limit
+      FROM wanted
+      ON CONFLICT (endpoint_id) DO UPDATE SET
+        rate_limit = excluded.rate_limit,
+        free_at_ms = excluded.free_at_ms
+          + CASE WHEN line.rate_limit = excluded.rate_limit THEN greatest(line.free_at_ms - $5::float8, 0) ELSE 0 END,
+        late_free_at_ms = excluded.late_free_at_ms
+          + CASE WHEN line.rate_limit = excluded.rate_limit THEN greatest(line.late_free_at_ms - $5::float8, 0) ELSE 0 END
+      RETURNING endpoint_id, rate_limit, free_at_ms, late_free_at_ms`,
+    values: [
+      requests.map((request) => request.endpointId),
+      requests.map((request) => request.rateLimit),
+      requests.map((request) => request.fresh),
+      requests.map((request) => request.late),
+      nowMs,
+    ],
+  });
+  const wanted = new Map(requests.map((request) => [request.endpointId, request]));
+  return new Map(
+    rows.map((row) => {
+      const { fresh = 0, late = 0 } = wanted.get(row.endpoint_id) ?? {};
+      const stepMs = 1_000 / row.rate_limit;
+      return [
+        row.endpoint_id,
+        {
+          freshFromMs: row.free_at_ms - fresh * stepMs,
+          lateFromMs: row.late_free_at_ms - late * stepMs,
+        },
+      ];
+    }),
+  );
+}

@@ -1,0 +1,439 @@
+/** Events and, in the same statement, the deliveries that they cause: the outbox. */
+import { CONTENT_HEAD_BYTES } from "../../../crypto/content.ts";
+import { idDay } from "../../../domain/ids.ts";
+import type { Queryable } from "../../pool.ts";
+import type { KeyPlace } from "../idempotency.ts";
+import type { TenantRow } from "../tenants.ts";
+import { readOnward } from "../page.ts";
+
+/** Channel on which workers hear how many deliveries the outbox has got: a hint, never the truth. */
+export const OUTBOX_CHANNEL = "signet_outbox";
+
+export interface TenantAndType {
+  readonly tenantId: string;
+  readonly type: string;
+}
+
+export interface MatchingEndpoint {
+  readonly endpointId: string;
+  readonly state: "ACTIVE" | "DISABLED";
+  /** Of the filter that the event must pass; null where every event of the type is taken. */
+  readonly filterHash: string | null;
+}
+
+/** What there is for events of one type of one tenant. */
+export interface MatchedType extends TenantAndType {
+  /** Of the schema that `data` must fit; null where the type has none. */
+  readonly schemaDigest: string | null;
+  readonly deprecatedAt: Date | null;
+  readonly endpoints: MatchingEndpoint[];
+}
+
+/** The condition under which an endpoint `e` takes events of type `type` of its tenant. */
+function takes(type: string): string {
+  return `e.state IN ('ACTIVE', 'DISABLED') AND (e.event_types @> ARRAY[${type}] OR e.event_types = '{*}')`;
+}
+
+/**
+ * The endpoints that take events of these types: active ones, and disabled ones, whose events are dead letters at once.
+ * Each pair that was asked for is among the answers; each may be asked for once.
+ */
+export async function matchEndpoints(
+  db: Queryable,
+  wanted: readonly TenantAndType[],
+): Promise<MatchedType[]> {
+  const { rows } = await db.query<{
+    pair: number;
+    schema_digest: string | null;
+    deprecated_at: Date | null;
+    id: string | null;
+    state: "ACTIVE" | "DISABLED";
+    filter_hash: string | null;
+  }>({
+    name: "match-endpoints",
+    text: `SELECT w.pair::int, t.schema_digest, t.deprecated_at, e.id, e.state, e.filter_hash::text
+      FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant_id, type, pair)
+      LEFT JOIN event_types t ON t.tenant_id = w.tenant_id AND t.name = w.type
+      LEFT JOIN endpoints e ON e.tenant_id = w.tenant_id AND ${takes("w.type")}`,
+    values: [wanted.map((pair) => pair.tenantId), wanted.map((pair) => pair.type)],
+  });
+  const matched = wanted.map(({ tenantId, type }): Mutable<MatchedType> => ({
+    tenantId,
+    type,
+    schemaDigest: null,
+    deprecatedAt: null,
+    endpoints: [],
+  }));
+  for (const row of rows) {
+    const match = matched[row.pair - 1];
+    if (match !== undefined) {
+      match.schemaDigest = row.schema_digest;
+      match.deprecatedAt = row.deprecated_at;
+      if (row.id !== null) {
+        match.endpoints.push({ endpointId: row.id, state: row.state, filterHash: row.filter_hash });
+      }
+    }
+  }
+  return matched;
+}
+
+type Mutable<T> = { -readonly [Member in keyof T]: T[Member] };
+
+/** A filter with the hash by which {@link matchEndpoints} names it. */
+export interface EndpointFilter {
+  readonly endpointId: string;
+  /** JSON text. */
+  readonly filter: string;
+  readonly filterHash: string;
+}
+
+/** The filters of the endpoints that take events of a type. */
+export async function listFilters(
+  db: Queryable,
+  { tenantId, type }: TenantAndType,
+): Promise<EndpointFilter[]> {
+  const { rows } = await db.query<{ id: string; filter: string; filter_hash: string }>({
+    name: "list-filters",
+    text: `SELECT e.id, e.filter, e.filter_hash::text FROM endpoints e
+      WHERE e.tenant_id = $1 AND e.filter IS NOT NULL AND ${takes("$2::text")}`,
+    values: [tenantId, type],
+  });
+  return rows.map((row) => ({ endpointId: row.id, filter: row.filter, filterHash: row.filter_hash }));
+}
+
+export interface NewDelivery {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly state: "QUEUED" | "DEAD_LETTERED";
+}
+
+/** A key under which an event is published once, and the body it came with. */
+export interface EventKey extends KeyPlace {
+  /** Of an Idempotency-Key, of a signed id, or the publisher's own id of the event. */
+  readonly kind: "request" | "signed" | "id";
+  readonly bodyHash: Buffer;
+}
+
+export interface NewEvent {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly type: string;
+  /** `data`, sealed (crypto/content.ts). */
+  readonly content: Buffer;
+  readonly sourceId: string | null;
+  /** The service says it, not its tenant; absent: the tenant does. */
+  readonly own?: boolean;
+  readonly occurredAt: Date;
+  readonly keys: readonly EventKey[];
+  /** Null where traces are off. */
+  readonly traceparent?: string | null;
+  readonly deliveries: readonly NewDelivery[];
+}
+
+export interface InsertTimes {
+  readonly now: Date;
+  /** Idempotency keys older than this are forgotten. */
+  readonly keysAfter: Date;
+  /** Ids of signed events older than this are. */
+  readonly signedKeysAfter: Date;
+  /** Of deliveries that are dead letters at once. */
+  readonly expiresAt: Date;
+}
+
+/** Where pieces lie in a buffer of them: the first byte is number 1, as `substr` counts. */
+function placesOf(pieces: readonly Buffer[]): { readonly starts: number[]; readonly lengths: number[] } {
+  let next = 1;
+  const starts: number[] = [];
+  for (const { length } of pieces) {
+    starts.push(next);
+    next += length;
+  }
+  return { starts, lengths: pieces.map(({ length }) => length) };
+}
+
+function traceparentsOf(events: readonly NewEvent[]): readonly (string | null)[] {
+  return events.some(({ traceparent }) => typeof traceparent === "string")
+    ? events.map(({ traceparent }) => traceparent ?? null)
+    : [];
+}
+
+/** As {@link traceparentsOf}: few commits have an event of the service. */
+function ownOf(events: readonly NewEvent[]): readonly (true | null)[] {
+  return events.some(({ own }) => own === true) ? events.map(({ own }) => (own === true ? true : null)) : [];
+}
+
+export const EVENTS_ROUTE = "POST /v1/events";
+
+const INSERT_EVENTS = `WITH input AS (
+    SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $6::text[], $7::timestamptz[], $8::int[],
+      $9::int[], $10::int[], $18::text[], $19::boolean[])
+    AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, start, length, traceparent, own)
+  ), wanted AS (
+    SELECT *, CASE WHEN signed THEN $21::timestamptz ELSE $12::timestamptz END AS forget_before
+    FROM unnest($20::text[], $22::text[], $23::text[], $24::text[], $25::bytea[], $26::boolean[], $27::text[], $28::text[])
+    AS w(event_id, tenant_id, route, key, body_hash, signed, former_route, former_key)
+  ), taken AS (
+    SELECT w.event_id FROM wanted w
+    WHERE EXISTS (SELECT FROM idempotency_keys k
+        WHERE k.tenant_id = w.tenant_id AND k.route = w.route AND k.key = w.key AND k.created_at > w.forget_before)
+      OR EXISTS (SELECT FROM idempotency_keys k
+        WHERE k.tenant_id = w.tenant_id AND k.route = w.former_route AND k.key = w.former_key AND k.created_at > w.forget_before)
+  ), keyed AS (
+    -- Without the keys of events that are left out anyway. Whoever takes one of an event's keys meanwhile leaves the
+    -- others to stand for an event that does not exist, which those who find them see.
+    INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
+    SELECT tenant_id, route, key, body_hash, event_id, $11 FROM wanted WHERE event_id NOT IN (SELECT event_id FROM taken)
+    ORDER BY tenant_id, route, key
+    ON CONFLICT (tenant_id, route, key) DO UPDATE
+      SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = excluded.created_at
+      WHERE k.created_at <= CASE WHEN k.route LIKE '% signed by %' THEN $21::timestamptz ELSE $12::timestamptz END
+    RETURNING tenant_id, route, key
+  ), refused AS (
+    SELECT event_id FROM wanted WHERE (tenant_id, route, key) NOT IN (SELECT tenant_id, route, key FROM keyed)
+  ), accepted AS (
+    INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at, traceparent, own)
+    -- One value for all contents: an array of them would travel in hexadecimal.
+    SELECT i.day, i.id, i.tenant_id, i.type, substr($5::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, $11, i.traceparent, i.own
+    FROM input i WHERE i.id NOT IN (SELECT event_id FROM refused)
+    RETURNING day, id, tenant_id, type
+  ), outbox AS (
+    INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at,
+      expires_at, created_at)
+    SELECT a.day, d.id, a.tenant_id, a.id, a.type, d.endpoint_id, d.state,
+      CASE WHEN d.state = 'DEAD_LETTERED' THEN 'endpoint_disabled' END,
+      CASE WHEN d.state = 'DEAD_LETTERED' THEN $11::timestamptz END,
+      CASE WHEN d.state = 'DEAD_LETTERED' THEN $13::timestamptz END, $11
+    FROM unnest($14::text[], $15::text[], $16::text[], $17::text[]) AS d(id, event_id, endpoint_id, state)
+    JOIN accepted a ON a.id = d.event_id
+    RETURNING state
+  ), queued AS (
+    SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED'
+  )
+  SELECT id, (SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM queued WHERE n > 0) FROM accepted`;
+
+/**
+ * Inserts events with their deliveries in one statement, hence one commit. An event one of whose keys is taken is left
+ * out; no two events of one call may have the same key.
+ *
+ * @returns the ids that were inserted
+ */
+export async function insertEvents(
+  db: Queryable,
+  events: readonly NewEvent[],
+  { now, keysAfter, signedKeysAfter, expiresAt }: InsertTimes,
+): Promise<Set<string>> {
+  const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
+  const contents = events.map((event) => event.content);
+  const { starts, lengths } = placesOf(contents);
+  const keys = events.flatMap((event) => event.keys.map((key) => ({ event, key })));
+  const { rows } = await db.query<{ id: string }>({
+    name: "insert-events",
+    text: INSERT_EVENTS,
+    values: [
+      events.map((event) => idDay(event.id)),
+      events.map((event) => event.id),
+      events.map((event) => event.tenantId),
+      events.map((event) => event.type),
+      Buffer.concat(contents),
+      events.map((event) => event.sourceId),
+      events.map((event) => event.occurredAt),
+      events.map((event) => event.deliveries.length),
+      starts,
+      lengths,
+      now,
+      keysAfter,
+      expiresAt,
+      deliveries.map(({ delivery }) => delivery.id),
+      deliveries.map(({ event }) => event.id),
+      deliveries.map(({ delivery }) => delivery.endpointId),
+      deliveries.map(({ delivery }) => delivery.state),
+      // Without traces an empty array, which is filled up with nulls.
+      traceparentsOf(events),
+      ownOf(events),
+      keys.map(({ event }) => event.id),
+      signedKeysAfter,
+      keys.map(({ key }) => key.tenantId),
+      keys.map(({ key }) => key.route),
+      keys.map(({ key }) => key.key),
+      keys.map(({ key }) => key.bodyHash),
+      keys.map(({ key }) => key.kind === "signed"),
+      keys.map(({ key }) => key.former?.route ?? null),
+      keys.map(({ key }) => key.former?.key ?? null),
+    ],
+  });
+  return new Set(rows.map((row) => row.id));
+}
+
+/** `data` of an event as it is kept; neither once it is erased. */
+export interface StoredContent {
+  /** As it was published: events from before contents were sealed. */
+  readonly data: string | null;
+  /** Sealed (crypto/content.ts). */
+  readonly content: Buffer | null;
+}
+
+/** An event as it is kept. */
+export interface StoredEvent extends StoredContent {
+  readonly id: string;
+  readonly type: string;
+  readonly contentErasedAt: Date | null;
+  readonly sourceId: string | null;
+  readonly occurredAt: Date;
+  readonly deliveries: number;
+  readonly createdAt: Date;
+}
+
+interface EventRow {
+  id: string;
+  type: string;
+  data: string | null;
+  content: Buffer | null;
+  content_erased_at: Date | null;
+  source_id: string | null;
+  occurred_at: Date;
+  deliveries: number;
+  created_at: Date;
+}
+
+function toEvent(row: EventRow): StoredEvent {
+  return {
+    id: row.id,
+    type: row.type,
+    data: row.data,
+    content: row.content,
+    contentErasedAt: row.content_erased_at,
+    sourceId: row.source_id,
+    occurredAt: row.occurred_at,
+    deliveries: row.deliveries,
+    createdAt: row.created_at,
+  };
+}
+
+const EVENT_COLUMNS =
+  "id, type, data, content, content_erased_at, source_id, occurred_at, deliveries, created_at";
+
+export async function findEvent(
+  db: Queryable,
+  tenantId: string,
+  id: string,
+): Promise<StoredEvent | undefined> {
+  const { rows } = await db.query<EventRow>({
+    name: "find-event",
+    text: `SELECT ${EVENT_COLUMNS} FROM events WHERE day = $1 AND id = $2 AND tenant_id = $3`,
+    values: [idDay(id), id, tenantId],
+  });
+  return rows[0] === undefined ? undefined : toEvent(rows[0]);
+}
+
+/** The beginning of an event's content, which what was sealed beside it opens with; undefined once it is erased or gone. */
+export async function findContentHead(
+  db: Queryable,
+  tenantId: string,
+  id: string,
+): Promise<Buffer | undefined> {
+  const { rows } = await db.query<{ head: Buffer }>({
+    name: "find-content-head",
+    text: `SELECT substr(content, 1, $4) AS head FROM events
+      WHERE day = $1 AND id = $2 AND tenant_id = $3 AND content IS NOT NULL`,
+    values: [idDay(id), id, tenantId, CONTENT_HEAD_BYTES],
+  });
+  return rows[0]?.head;
+}
+
+/** The events with these ids that still exist, in no order. */
+export async function findEvents(
+  db: Queryable,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<StoredEvent[]> {
+  const { rows } = await db.query<EventRow>({
+    name: "find-events",
+    text: `SELECT ${EVENT_COLUMNS.split(", ")
+      .map((column) => `e.${column}`)
+      .join(", ")}
+      FROM unnest($1::date[], $2::text[]) AS w(day, id) JOIN events e ON e.day = w.day AND e.id = w.id
+      WHERE e.tenant_id = $3`,
+    values: [ids.map(idDay), ids, tenantId],
+  });
+  return rows.map(toEvent);
+}
+
+export interface EventFilter {
+  readonly type?: string;
+  /** The publisher's own id. */
+  readonly sourceId?: string;
+  /** Only what was accepted at or after this instant. */
+  readonly from?: Date;
+  /** Only what was accepted before this instant. */
+  readonly to?: Date;
+}
+
+/** An event of a list, whose content is read when the page is known. */
+export interface ListedEvent {
+  readonly id: string;
+  /** What its content weighs as it is stored. */
+  readonly bytes: number;
+}
+
+/** Of rows named `e`: reads no content. */
+const CONTENT_BYTES = "coalesce(octet_length(e.content), octet_length(e.data::text), 0)";
+
+/** What the contents of these events weigh as they are stored, by id. */
+export async function findContentSizes(
+  db: Queryable,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<Map<string, number>> {
+  const { rows } = await db.query<ListedEvent>({
+    name: "find-content-sizes",
+    text: `SELECT e.id, ${CONTENT_BYTES} AS bytes
+      FROM unnest($1::date[], $2::text[]) AS w(day, id) JOIN events e ON e.day = w.day AND e.id = w.id
+      WHERE e.tenant_id = $3`,
+    values: [ids.map(idDay), ids, tenantId],
+  });
+  return new Map(rows.map(({ id, bytes }) => [id, bytes]));
+}
+
+/** Newest first, after the event `before` if one is named. */
+export async function listEvents(
+  db: Queryable,
+  tenantId: string,
+  { filter, before, limit }: { filter: EventFilter; before: string | undefined; limit: number },
+): Promise<ListedEvent[]> {
+  return await readOnward(before, limit, async (onward, most) => {
+    const { rows } = await db.query<ListedEvent>({
+      // Without a name: a plan for any values cannot leave out the conditions and partitions that these do not need.
+      text: `SELECT e.id, ${CONTENT_BYTES} AS bytes FROM events e
+        WHERE tenant_id = $1 AND ($2::date IS NULL OR ($3::text IS NULL AND day < $2) OR (day = $2 AND id < $3))
+          AND ($4::text IS NULL OR type = $4)
+          AND ($5::timestamptz IS NULL OR (day >= ($5::timestamptz AT TIME ZONE 'UTC')::date AND created_at >= $5))
+          AND ($6::timestamptz IS NULL OR (day <= ($6::timestamptz AT TIME ZONE 'UTC')::date AND created_at < $6))
+        AND ($8::text IS NULL OR source_id = $8)
+        ORDER BY day DESC, id DESC LIMIT $7`,
+      values: [
+        tenantId,
+        onward?.day ?? null,
+        onward?.id ?? null,
+        filter.type ?? null,
+        filter.from ?? null,
+        filter.to ?? null,
+        most,
+        filter.sourceId ?? null,
+      ],
+    });
+    return rows;
+  });
+}
+
+/** Events are published for an `ACTIVE` tenant; `undefined`: there is none. */
+export async function findTenantState(
+  db: Queryable,
+  tenantId: string,
+): Promise<TenantRow["state"] | undefined> {
+  const { rows } = await db.query<Pick<TenantRow, "state">>({
+    name: "tenant-state",
+    text: "SELECT state FROM tenants WHERE id = $1",
+    values: [tenantId],
+  });
+  return rows[0]?.state;
+}

@@ -1,0 +1,134 @@
+/** Events that an endpoint has never got: registered later, or not ACTIVE when they were accepted. */
+import { idDay, idTimeMs, newId, type RandomBytes } from "../../../domain/ids.ts";
+import type { Queryable } from "../../pool.ts";
+import { OUTBOX_CHANNEL, type StoredContent } from "./events.ts";
+import { readOnward } from "../page.ts";
+import type { ReplayedPage, ReplayPage, ReplayResult } from "./replay-items.ts";
+
+export interface MissingQuery {
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly eventTypes: readonly string[];
+  /** Accepted at or after. */
+  readonly since: Date;
+  /** Accepted before. */
+  readonly until: Date;
+  readonly limit: number;
+}
+
+export interface MissedEvent extends StoredContent {
+  readonly id: string;
+  readonly type: string;
+}
+
+/**
+ * Events of the endpoint's types, oldest first, of which it has no delivery; without those whose content is erased.
+ *
+ * @param withContent the endpoint has a filter, which must see it
+ */
+export async function findMissedEvents(
+  db: Queryable,
+  { tenantId, endpointId, eventTypes, since, until, limit }: MissingQuery,
+  { after, withContent }: { readonly after: string; readonly withContent: boolean },
+): Promise<MissedEvent[]> {
+  return await readOnward(after === "" ? undefined : after, limit, async (onward, most) => {
+    const { rows } = await db.query<MissedEvent>(
+      `SELECT e.id, e.type, ${withContent ? "e.data, e.content" : "NULL AS data, NULL::bytea AS content"} FROM events e
+        WHERE e.tenant_id = $1 AND e.created_at >= $2 AND e.created_at < $3
+          AND e.day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND e.day <= ($3::timestamptz AT TIME ZONE 'UTC')::date
+          AND ($4::text[] = '{*}' OR e.type = ANY ($4)) AND e.content_erased_at IS NULL
+          AND NOT EXISTS (SELECT FROM deliveries d WHERE d.day = e.day AND d.event_id = e.id AND d.endpoint_id = $5)
+          AND ($7::date IS NULL OR ($8::text IS NULL AND e.day > $7) OR (e.day = $7 AND e.id > $8))
+        ORDER BY e.day, e.id LIMIT $6`,
+      [tenantId, since, until, eventTypes, endpointId, most, onward?.day ?? null, onward?.id ?? null],
+    );
+    return rows;
+  });
+}
+
+/** Adds such events to the items of a new job (role signet_api). */
+export async function insertMissingItems(
+  db: Queryable,
+  {
+    jobId,
+    tenantId,
+    after,
+    eventIds,
+  }: {
+    readonly jobId: string;
+    readonly tenantId: string;
+    /** Position of the last item that the job has. */
+    readonly after: number;
+    readonly eventIds: readonly string[];
+  },
+): Promise<void> {
+  await db.query({
+    name: "insert-missing-items",
+    text: `INSERT INTO replay_items (job_id, position, tenant_id, day, event_id)
+      SELECT $1, $3 + w.n, $2, w.day, w.id FROM unnest($4::date[], $5::text[]) WITH ORDINALITY AS w(day, id, n)`,
+    values: [jobId, tenantId, after, eventIds.map(idDay), eventIds],
+  });
+}
+
+/**
+ * Makes the deliveries of a page, in the transaction that locks the job (role signet_worker). The endpoint is locked: two
+ * jobs never make two deliveries of one event, and no delivery is made for an endpoint that has just been disabled.
+ */
+export async function makeMissingPage(
+  db: Queryable,
+  page: ReplayPage & { readonly endpointId: string },
+  randomBytes: RandomBytes,
+): Promise<ReplayedPage> {
+  const { rows: items } = await db.query<{ position: number; event_id: string }>({
+    name: "missing-page",
+    text: `SELECT position, event_id FROM replay_items
+      WHERE job_id = $1 AND tenant_id = $2 AND position > $3 AND position <= $4 AND result IS NULL ORDER BY position`,
+    values: [page.jobId, page.tenantId, page.after, page.upTo],
+  });
+  const { rowCount: active } = await db.query(
+    "SELECT FROM endpoints WHERE id = $1 AND tenant_id = $2 AND state = 'ACTIVE' FOR NO KEY UPDATE",
+    [page.endpointId, page.tenantId],
+  );
+  const { rows } = await db.query<{ result: ReplayResult }>({
+    name: "make-missing-page",
+    text: `WITH page AS MATERIALIZED (
+        SELECT * FROM unnest($3::int[], $4::date[], $5::text[], $6::text[]) AS p(position, day, event_id, delivery_id)
+      ), found AS MATERIALIZED (
+        SELECT p.*, e.id, e.type, e.content_erased_at,
+          EXISTS (SELECT FROM deliveries d WHERE d.day = p.day AND d.event_id = p.event_id AND d.endpoint_id = $7) AS there
+        FROM page p LEFT JOIN events e ON e.day = p.day AND e.id = p.event_id AND e.tenant_id = $2
+      ), made AS (
+        INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, created_at)
+        SELECT day, delivery_id, $2, event_id, type, $7, 'QUEUED', $8 FROM found
+        WHERE $9 AND id IS NOT NULL AND content_erased_at IS NULL AND NOT there
+        RETURNING id
+      ), judged AS (
+        SELECT f.position, m.id AS delivery_id, CASE
+            WHEN m.id IS NOT NULL THEN 'replayed'
+            WHEN f.id IS NULL THEN 'expired'
+            WHEN f.content_erased_at IS NOT NULL THEN 'content_erased'
+            WHEN f.there THEN 'delivery_exists'
+            ELSE 'endpoint_unavailable' END AS result
+        FROM found f LEFT JOIN made m ON m.id = f.delivery_id
+      ), written AS (
+        UPDATE replay_items i SET result = j.result, delivery_id = j.delivery_id
+        FROM judged j WHERE i.job_id = $1 AND i.position = j.position
+      ), told AS MATERIALIZED (
+        SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM (SELECT count(*) AS n FROM made) counted WHERE n > 0
+      )
+      SELECT result FROM judged LEFT JOIN told ON true`,
+    values: [
+      page.jobId,
+      page.tenantId,
+      items.map((item) => item.position),
+      items.map((item) => idDay(item.event_id)),
+      items.map((item) => item.event_id),
+      // A delivery lies on the day of its event.
+      items.map((item) => newId("delivery", idTimeMs(item.event_id), randomBytes)),
+      page.endpointId,
+      page.now,
+      active === 1,
+    ],
+  });
+  return { results: rows.map((row) => row.result), moved: [] };
+}

@@ -1,0 +1,136 @@
+/** Deliveries whose carrier should have acted and has not. */
+import { idDay } from "../../../domain/ids.ts";
+import type { Queryable } from "../../pool.ts";
+import { HELD_TENANTS } from "../tenants.ts";
+
+export interface OverdueDelivery {
+  readonly deliveryId: string;
+  readonly carrier: string;
+  readonly epoch: number;
+  readonly state: "QUEUED" | "RETRYING";
+  /** Its endpoint is slow: it may be in the endpoint's queue. */
+  readonly slow: boolean;
+}
+
+export interface OverdueQuery {
+  /** Retries that were due before, and first attempts of what was accepted before, this instant. */
+  readonly before: Date;
+  /** What was claimed after this instant may be about to start. */
+  readonly claimedBefore: Date;
+  readonly now: Date;
+  readonly limit: number;
+}
+
+/** Carried deliveries that are overdue, longest first. */
+export async function findOverdue(
+  db: Queryable,
+  { before, claimedBefore, now, limit }: OverdueQuery,
+): Promise<OverdueDelivery[]> {
+  const { rows } = await db.query<{
+    id: string;
+    carrier: string;
+    epoch: number;
+    state: "QUEUED" | "RETRYING";
+    slow: boolean;
+  }>({
+    name: "find-overdue",
+    text: `SELECT d.id, d.carrier, d.epoch, d.state, h.endpoint_id IS NOT NULL AS slow FROM (
+        (SELECT id, carrier, epoch, state, endpoint_id FROM deliveries
+          WHERE carrier IS NOT NULL AND state = 'RETRYING' AND next_attempt_at < $1 AND tenant_id NOT IN ${HELD_TENANTS}
+            AND (claimed_at IS NULL OR claimed_at < $4)
+          ORDER BY next_attempt_at LIMIT $3)
+        UNION ALL
+        (SELECT id, carrier, epoch, state, endpoint_id FROM deliveries
+          WHERE carrier IS NOT NULL AND state = 'QUEUED' AND created_at < $1 AND claimed_at < $4 AND tenant_id NOT IN ${HELD_TENANTS}
+          ORDER BY claimed_at LIMIT $3)
+      ) d
+      LEFT JOIN endpoint_health h ON h.endpoint_id = d.endpoint_id AND h.slow_until > $2`,
+    values: [before, now, limit, claimedBefore],
+  });
+  return rows.map((row) => ({
+    deliveryId: row.id,
+    carrier: row.carrier,
+    epoch: row.epoch,
+    state: row.state,
+    slow: row.slow,
+  }));
+}
+
+/**
+ * Takes deliveries from a carrier that is gone: they wait for a new one, with the attempts they have had. Guarded by
+ * the old carrier and epoch, so that of two reconcilers one does nothing.
+ *
+ * @returns how many were moved
+ */
+export async function takeFromCarrier(
+  db: Queryable,
+  deliveries: readonly OverdueDelivery[],
+): Promise<number> {
+  const { rowCount } = await db.query({
+    name: "take-from-carrier",
+    text: `UPDATE deliveries d SET carrier = NULL, epoch = d.epoch + 1, claimed_at = NULL
+      FROM unnest($1::date[], $2::text[], $3::text[], $4::int[]) AS m(day, id, carrier, epoch)
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
+        AND d.state IN ('QUEUED', 'RETRYING')`,
+    values: [
+      deliveries.map((delivery) => idDay(delivery.deliveryId)),
+      deliveries.map((delivery) => delivery.deliveryId),
+      deliveries.map((delivery) => delivery.carrier),
+      deliveries.map((delivery) => delivery.epoch),
+    ],
+  });
+  return rowCount ?? 0;
+}
+
+/** The outbox in figures; ages in seconds. */
+export interface Lag {
+  /** Age of the oldest delivery that was accepted and has had no attempt; 0 when there is none. */
+  readonly oldestUnattemptedSeconds: number;
+  /** How long the retry that is overdue longest has been due; 0 when none is. */
+  readonly mostOverdueSeconds: number;
+}
+
+/** Tenants, and deliveries of each, that are looked at. */
+const LOOKED_AT_MAX = 1_000;
+
+/**
+ * Reads the lag from the beginnings of indexes. A replayed dead letter was accepted long ago and has had its attempts: it
+ * counts for neither figure until its first retry.
+ */
+export async function readLag(db: Queryable, now: Date): Promise<Lag> {
+  const { rows } = await db.query<{ unattempted: Date | null; overdue: Date | null }>({
+    name: "read-lag",
+    text: `WITH RECURSIVE waiting(tenant_id) AS (
+        (SELECT tenant_id FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED' ORDER BY tenant_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT d.tenant_id FROM deliveries d WHERE d.carrier IS NULL AND d.state = 'QUEUED'
+          AND d.tenant_id > waiting.tenant_id ORDER BY d.tenant_id LIMIT 1)
+        FROM waiting WHERE waiting.tenant_id IS NOT NULL
+      ), oldest AS (
+        SELECT mine.created_at FROM (SELECT tenant_id FROM waiting WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} LIMIT ${LOOKED_AT_MAX}) t
+        CROSS JOIN LATERAL (
+          SELECT d.created_at, d.cycle FROM deliveries d
+          WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = t.tenant_id ORDER BY d.id LIMIT ${LOOKED_AT_MAX}
+        ) mine WHERE mine.cycle = 1
+        UNION ALL
+        -- Not those that wait for the rate limit of their endpoint: their tenant wants it so.
+        (SELECT d.created_at FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id
+          WHERE d.carrier IS NOT NULL AND d.state = 'QUEUED' AND d.cycle = 1 AND d.claimed_at <= $1 AND p.rate_limit IS NULL
+            AND d.tenant_id NOT IN ${HELD_TENANTS}
+          ORDER BY d.claimed_at LIMIT ${LOOKED_AT_MAX})
+      )
+      SELECT
+        (SELECT min(created_at) FROM oldest) AS unattempted,
+        least(
+          (SELECT next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1),
+          (SELECT next_attempt_at FROM deliveries WHERE carrier IS NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1)
+        ) AS overdue`,
+    values: [now],
+  });
+  const age = (instant: Date | null | undefined): number =>
+    instant === null || instant === undefined ? 0 : Math.max(0, (now.getTime() - instant.getTime()) / 1_000);
+  return {
+    oldestUnattemptedSeconds: age(rows[0]?.unattempted),
+    mostOverdueSeconds: age(rows[0]?.overdue),
+  };
+}

@@ -1,0 +1,250 @@
+/** The items of replay jobs: one dead letter, or one event that an endpoint has never got. */
+import { idDay } from "../../../domain/ids.ts";
+import type { Queryable } from "../../pool.ts";
+import { type DeliveryFilter, selectDeliveries } from "./delivery-filter.ts";
+import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
+import { OUTBOX_CHANNEL } from "./events.ts";
+
+/** What has become of an item. */
+export const REPLAY_RESULTS = [
+  "replayed",
+  "not_in_queue",
+  "content_erased",
+  "delivery_exists",
+  "expired",
+  "not_found",
+  "endpoint_unavailable",
+] as const;
+export type ReplayResult = (typeof REPLAY_RESULTS)[number];
+
+/** Dead letters that a job is asked for: listed, or all that a filter finds. */
+export type DeadLetterSelection = { readonly ids: readonly string[] } | { readonly filter: DeliveryFilter };
+
+export interface SelectionOf {
+  readonly tenantId: string;
+  readonly selection: DeadLetterSelection;
+  readonly now: Date;
+}
+
+/** LIMIT keeps the planner from reading whole partitions for a long list of ids. $1 is the tenant. */
+const NAMED = `CROSS JOIN LATERAL (
+  SELECT day, id, event_id, cycle, state, expires_at FROM deliveries n WHERE n.day = w.day AND n.id = w.id AND n.tenant_id = $1 LIMIT 1
+) d`;
+
+function selectedDead({ tenantId, selection, now }: SelectionOf): {
+  readonly text: string;
+  readonly values: readonly unknown[];
+} {
+  if ("filter" in selection) {
+    const { state = "DEAD_LETTERED" } = selection.filter;
+    const filter = { ...selection.filter, state: "DEAD_LETTERED" as const };
+    const { text, values } = selectDeliveries({ tenantId, filter, now });
+    return {
+      // As in the list of the queue, another state finds nothing there.
+      text: `SELECT d.day, d.id, d.event_id, d.cycle FROM deliveries d WHERE ${text} AND ${state === "DEAD_LETTERED"}`,
+      values,
+    };
+  }
+  return {
+    text: `SELECT d.day, d.id, d.event_id, d.cycle FROM unnest($3::date[], $4::text[]) AS w(day, id)
+      ${NAMED} WHERE d.state = 'DEAD_LETTERED' AND d.expires_at > $2`,
+    values: [tenantId, now, selection.ids.map(idDay), selection.ids],
+  };
+}
+
+/** How many dead letters a selection finds now. */
+export async function countDeadLetters(db: Queryable, of: SelectionOf): Promise<number> {
+  const { text, values } = selectedDead(of);
+  const { rows } = await db.query<{ n: number }>(`SELECT count(*) AS n FROM (${text}) chosen`, [...values]);
+  return rows[0]?.n ?? 0;
+}
+
+/** Makes the items of a new job, at most `limit`, oldest first; how many (role signet_api). */
+export async function insertDeadLetterItems(
+  db: Queryable,
+  jobId: string,
+  of: SelectionOf,
+  limit: number,
+): Promise<number> {
+  const { text, values } = selectedDead(of);
+  const { rowCount } = await db.query(
+    `INSERT INTO replay_items (job_id, position, tenant_id, day, delivery_id, event_id, cycle)
+      SELECT $${values.length + 1}, row_number() OVER (ORDER BY day, id), $1, day, id, event_id, cycle
+      FROM (${text} ORDER BY d.day, d.id LIMIT $${values.length + 2}) chosen`,
+    [...values, jobId, limit],
+  );
+  return rowCount ?? 0;
+}
+
+/** Adds items for ids that are no dead letters of the tenant, with their result (role signet_api). */
+export async function insertUnknownItems(
+  db: Queryable,
+  {
+    jobId,
+    tenantId,
+    ids,
+  }: { readonly jobId: string; readonly tenantId: string; readonly ids: readonly string[] },
+): Promise<number> {
+  const { rowCount } = await db.query(
+    `WITH known AS MATERIALIZED (SELECT delivery_id FROM replay_items WHERE job_id = $2 AND tenant_id = $1)
+      INSERT INTO replay_items (job_id, position, tenant_id, day, delivery_id, result)
+      SELECT $2, (SELECT count(*) FROM known) + row_number() OVER (ORDER BY w.id), $1, w.day, w.id,
+        CASE WHEN d.id IS NULL THEN 'not_found' WHEN d.state IN ('EXPIRED', 'DEAD_LETTERED') THEN 'expired' ELSE 'not_in_queue' END
+      FROM unnest($3::date[], $4::text[]) AS w(day, id)
+      ${NAMED.replace("CROSS", "LEFT")} ON true
+      WHERE w.id NOT IN (SELECT delivery_id FROM known)`,
+    [tenantId, jobId, ids.map(idDay), ids],
+  );
+  return rowCount ?? 0;
+}
+
+export interface ReplayItem {
+  readonly position: number;
+  readonly deliveryId: string | null;
+  readonly eventId: string | null;
+  /** Null while it waits, or where its job was cancelled before it. */
+  readonly result: ReplayResult | null;
+  readonly cancelled: boolean;
+}
+
+/** Items with one of these results, that wait, or that a cancelled job has left. */
+export type ItemOutcomes = readonly ReplayResult[] | "WAITING" | "CANCELLED";
+
+const OUTCOMES: Readonly<Record<"WAITING" | "CANCELLED", string>> = {
+  WAITING: "AND i.result IS NULL AND j.state <> 'CANCELLED'",
+  CANCELLED: "AND i.result IS NULL AND j.state = 'CANCELLED'",
+};
+
+interface ItemRow {
+  position: number;
+  day: string;
+  delivery_id: string | null;
+  event_id: string | null;
+  cycle: number | null;
+  result: ReplayResult | null;
+}
+
+/** Items of a job by position, after `after`. */
+export async function listReplayItems(
+  db: Queryable,
+  {
+    tenantId,
+    jobId,
+    after,
+    limit,
+    outcomes,
+  }: {
+    readonly tenantId: string;
+    readonly jobId: string;
+    readonly after: number;
+    readonly limit: number;
+    /** Only those. */
+    readonly outcomes: ItemOutcomes | undefined;
+  },
+): Promise<ReplayItem[]> {
+  const results = Array.isArray(outcomes) ? outcomes : undefined;
+  const only =
+    typeof outcomes === "string" ? OUTCOMES[outcomes] : "AND ($5::text[] IS NULL OR i.result = ANY ($5))";
+  const { rows } = await db.query<ItemRow & { readonly cancelled: boolean }>({
+    text: `SELECT i.position, i.delivery_id, i.event_id, i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled
+      FROM replay_items i JOIN replay_jobs j ON j.id = i.job_id
+      WHERE i.job_id = $1 AND i.tenant_id = $2 AND i.position > $3 ${only}
+      ORDER BY i.position LIMIT $4`,
+    values: [jobId, tenantId, after, limit, ...(typeof outcomes === "string" ? [] : [results ?? null])],
+  });
+  return rows.map((row) => ({
+    position: row.position,
+    deliveryId: row.delivery_id,
+    eventId: row.event_id,
+    result: row.result,
+    cancelled: row.cancelled,
+  }));
+}
+
+/** A part of a job's items. */
+export interface ReplayPage {
+  readonly jobId: string;
+  readonly tenantId: string;
+  /** Positions after this one … */
+  readonly after: number;
+  /** … up to this one. */
+  readonly upTo: number;
+  readonly now: Date;
+}
+
+/** A delivery that a page has moved, and the workflow that had it. */
+export interface ReplayedItem {
+  readonly id: string;
+  readonly carrier: string | null;
+}
+
+export interface ReplayedPage {
+  readonly results: readonly ReplayResult[];
+  readonly moved: readonly ReplayedItem[];
+}
+
+async function pageItems(db: Queryable, page: ReplayPage): Promise<ItemRow[]> {
+  const { rows } = await db.query<ItemRow>({
+    name: "replay-page",
+    text: `SELECT position, day, delivery_id, event_id, cycle, result FROM replay_items
+      WHERE job_id = $1 AND tenant_id = $2 AND position > $3 AND position <= $4 AND result IS NULL ORDER BY position`,
+    values: [page.jobId, page.tenantId, page.after, page.upTo],
+  });
+  return rows;
+}
+
+/**
+ * Sends the dead letters of a page back to the outbox, in the transaction that locks the job (role signet_worker). A letter
+ * that has left the queue since the job was made, or died again, stays as it is, and so does one whose endpoint is deleted.
+ */
+export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise<ReplayedPage> {
+  const items = await pageItems(db, page);
+  const { rows } = await db.query<{ id: string | null; carrier: string | null; result: ReplayResult }>({
+    name: "replay-page-of-dead",
+    text: `WITH page AS MATERIALIZED (
+        SELECT * FROM unnest($3::int[], $4::date[], $5::text[], $6::int[]) AS p(position, day, id, cycle)
+      ), locked AS MATERIALIZED (
+        -- In the order of every page, so that two jobs over the same letters wait for each other in turn.
+        SELECT p.position, p.cycle AS wanted, d.day, d.id, d.state, d.reason, d.carrier, d.cycle, d.expires_at,
+          ${HAS_ENDPOINT} AS reachable
+        FROM page p JOIN deliveries d ON d.day = p.day AND d.id = p.id
+        WHERE d.tenant_id = $2 ORDER BY d.day, d.id FOR UPDATE OF d
+      ), queued AS (
+        UPDATE deliveries d SET state = 'QUEUED', cycle = d.cycle + 1, epoch = d.epoch + 1, carrier = NULL,
+          claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,
+          dead_lettered_at = NULL, expires_at = NULL
+        FROM locked l WHERE d.day = l.day AND d.id = l.id AND l.state = 'DEAD_LETTERED' AND l.cycle = l.wanted
+          AND l.expires_at > $7 AND l.reachable
+        RETURNING l.position
+      ), judged AS (
+        SELECT p.position, l.id, l.carrier, CASE
+            WHEN q.position IS NOT NULL THEN 'replayed'
+            WHEN l.id IS NULL THEN 'not_found'
+            WHEN l.cycle = l.wanted AND l.state = 'DEAD_LETTERED' AND l.expires_at > $7 THEN 'endpoint_unavailable'
+            WHEN l.cycle = l.wanted AND l.state IN ('EXPIRED', 'DEAD_LETTERED') THEN 'expired'
+            WHEN l.reason = 'content_erased' THEN 'content_erased'
+            ELSE 'not_in_queue' END AS result
+        FROM page p LEFT JOIN locked l ON l.position = p.position LEFT JOIN queued q ON q.position = p.position
+      ), written AS (
+        UPDATE replay_items i SET result = j.result FROM judged j WHERE i.job_id = $1 AND i.position = j.position
+      ), told AS MATERIALIZED (
+        SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM (SELECT count(*) AS n FROM queued) counted WHERE n > 0
+      )
+      SELECT id, carrier, result FROM judged LEFT JOIN told ON true`,
+    values: [
+      page.jobId,
+      page.tenantId,
+      items.map((item) => item.position),
+      items.map((item) => item.day),
+      items.map((item) => item.delivery_id),
+      items.map((item) => item.cycle),
+      page.now,
+    ],
+  });
+  return {
+    results: rows.map((row) => row.result),
+    moved: rows.flatMap(({ id, carrier, result }) =>
+      result === "replayed" && id !== null ? [{ id, carrier }] : [],
+    ),
+  };
+}

@@ -1,0 +1,234 @@
+/** Replay jobs: what was asked for and how far it has come. */
+import type { Queryable } from "../../pool.ts";
+import type { RowPage } from "../page.ts";
+
+export const REPLAY_KINDS = ["dead_letters", "missing"] as const;
+export type ReplayKind = (typeof REPLAY_KINDS)[number];
+export const REPLAY_STATES = ["RUNNING", "PAUSED", "COMPLETED", "CANCELLED"] as const;
+export type ReplayState = (typeof REPLAY_STATES)[number];
+
+/** Figures of a job. What is in none of the three waits for its turn, or was left when the job was cancelled. */
+export interface ReplayCounts {
+  readonly total: number;
+  /** Replayed. */
+  readonly done: number;
+  /** Could not be: over, or not there. */
+  readonly failed: number;
+  /** Need not be: somebody else did, or nothing is left to send. */
+  readonly skipped: number;
+}
+
+export interface ReplayJob extends ReplayCounts {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly kind: ReplayKind;
+  readonly endpointId: string | null;
+  readonly state: ReplayState;
+  readonly ratePerSecond: number;
+  /** Items up to here have their result. */
+  readonly position: number;
+  readonly createdAt: Date;
+  readonly finishedAt: Date | null;
+}
+
+interface JobRow extends ReplayCounts {
+  id: string;
+  tenant_id: string;
+  kind: ReplayKind;
+  endpoint_id: string | null;
+  state: ReplayState;
+  rate_per_second: number;
+  position: number;
+  created_at: Date;
+  finished_at: Date | null;
+}
+
+const COLUMNS = `j.id, j.tenant_id, j.kind, j.endpoint_id, j.state, j.rate_per_second, j.total, j.done, j.failed, j.skipped,
+  j.position, j.created_at, j.finished_at`;
+
+function toJob(row: JobRow): ReplayJob {
+  const { total, done, failed, skipped, position } = row;
+  return {
+    id: row.id,
+    tenantId: row.tenant_id,
+    kind: row.kind,
+    endpointId: row.endpoint_id,
+    state: row.state,
+    ratePerSecond: row.rate_per_second,
+    total,
+    done,
+    failed,
+    skipped,
+    position,
+    createdAt: row.created_at,
+    finishedAt: row.finished_at,
+  };
+}
+
+export type NewReplayJob = Pick<ReplayJob, "id" | "tenantId" | "kind" | "endpointId" | "ratePerSecond"> & {
+  readonly now: Date;
+};
+
+/** How many jobs of the tenant are open; nobody adds one until the caller's transaction ends (role signet_api). */
+export async function countOpenJobs(db: Queryable, tenantId: string): Promise<number> {
+  await db.query("SELECT pg_advisory_xact_lock(hashtextextended('replay_jobs ' || $1, 0))", [tenantId]);
+  const { rows } = await db.query<{ n: number }>(
+    "SELECT count(*) AS n FROM replay_jobs WHERE tenant_id = $1 AND finished_at IS NULL",
+    [tenantId],
+  );
+  return rows[0]?.n ?? 0;
+}
+
+/** Adds a job without items (role signet_api). */
+export async function insertReplayJob(db: Queryable, job: NewReplayJob): Promise<void> {
+  await db.query(
+    `INSERT INTO replay_jobs (id, tenant_id, kind, endpoint_id, state, rate_per_second, total, created_at, touched_at)
+      VALUES ($1, $2, $3, $4, 'RUNNING', $5, 0, $6, $6)`,
+    [job.id, job.tenantId, job.kind, job.endpointId, job.ratePerSecond, job.now],
+  );
+}
+
+/** Counts the items that a new job has; one that has nothing to replay is done (role signet_api). */
+export async function settleNewJob(
+  db: Queryable,
+  { tenantId, id, now }: Pick<NewReplayJob, "tenantId" | "id" | "now">,
+): Promise<ReplayJob> {
+  const { rows } = await db.query<JobRow>(
+    `WITH counted AS (
+        SELECT count(*)::int AS total, count(*) FILTER (WHERE result IN ('not_found', 'expired'))::int AS failed,
+          count(*) FILTER (WHERE result = 'not_in_queue')::int AS skipped
+        FROM replay_items WHERE job_id = $1 AND tenant_id = $2
+      ), judged AS (
+        SELECT *, total = failed + skipped AS over FROM counted
+      )
+      UPDATE replay_jobs j SET total = c.total, failed = c.failed, skipped = c.skipped,
+        state = CASE WHEN c.over THEN 'COMPLETED' ELSE 'RUNNING' END,
+        position = CASE WHEN c.over THEN c.total ELSE 0 END,
+        finished_at = CASE WHEN c.over THEN $3::timestamptz END
+      FROM judged c WHERE j.id = $1 AND j.tenant_id = $2 RETURNING ${COLUMNS}`,
+    [id, tenantId, now],
+  );
+  return toJob(rows[0] as JobRow);
+}
+
+export async function findReplayJob(
+  db: Queryable,
+  tenantId: string,
+  id: string,
+): Promise<ReplayJob | undefined> {
+  const { rows } = await db.query<JobRow>({
+    name: "find-replay-job",
+    text: `SELECT ${COLUMNS} FROM replay_jobs j WHERE j.id = $1 AND j.tenant_id = $2`,
+    values: [id, tenantId],
+  });
+  return rows[0] === undefined ? undefined : toJob(rows[0]);
+}
+
+/** Newest first. */
+export async function listReplayJobs(
+  db: Queryable,
+  tenantId: string,
+  { before, limit }: RowPage,
+): Promise<ReplayJob[]> {
+  const { rows } = await db.query<JobRow>({
+    name: "list-replay-jobs",
+    text: `SELECT ${COLUMNS} FROM replay_jobs j
+      WHERE j.tenant_id = $1 AND ($2::text IS NULL OR j.id < $2) ORDER BY j.id DESC LIMIT $3`,
+    values: [tenantId, before, limit],
+  });
+  return rows.map(toJob);
+}
+
+export interface ReplayJobChange {
+  readonly id: string;
+  /** Undefined: of any tenant (role signet_worker). */
+  readonly tenantId?: string | undefined;
+  readonly to: "RUNNING" | "PAUSED" | "CANCELLED";
+  readonly now: Date;
+}
+
+/** Pauses, resumes or cancels an open job; undefined when it is not open, or is as wanted already. */
+export async function changeReplayJob(
+  db: Queryable,
+  change: ReplayJobChange,
+): Promise<ReplayJob | undefined> {
+  const { rows } = await db.query<JobRow>({
+    name: "change-replay-job",
+    text: `UPDATE replay_jobs j SET state = $3, touched_at = $4,
+        finished_at = CASE WHEN $3 = 'CANCELLED' THEN $4::timestamptz END
+      WHERE j.id = $1 AND ($2::text IS NULL OR j.tenant_id = $2) AND j.state IN ('RUNNING', 'PAUSED') AND j.state <> $3
+      RETURNING ${COLUMNS}`,
+    values: [change.id, change.tenantId ?? null, change.to, change.now],
+  });
+  return rows[0] === undefined ? undefined : toJob(rows[0]);
+}
+
+/** A job, locked until the transaction ends, and whether its tenant's deliveries wait (role signet_worker). */
+export async function lockReplayJob(
+  db: Queryable,
+  id: string,
+): Promise<(ReplayJob & { readonly held: boolean }) | undefined> {
+  const { rows } = await db.query<JobRow & { held: boolean }>({
+    name: "lock-replay-job",
+    text: `SELECT ${COLUMNS}, t.held_at IS NOT NULL AS held FROM replay_jobs j JOIN tenants t ON t.id = j.tenant_id
+      WHERE j.id = $1 FOR UPDATE OF j`,
+    values: [id],
+  });
+  return rows[0] === undefined ? undefined : { ...toJob(rows[0]), held: rows[0].held };
+}
+
+export interface ReplayProgress extends Omit<ReplayCounts, "total"> {
+  readonly id: string;
+  readonly position: number;
+  readonly now: Date;
+}
+
+/** Writes how far a job has come; at its last item it is complete (role signet_worker). */
+export async function advanceReplayJob(db: Queryable, progress: ReplayProgress): Promise<ReplayJob> {
+  const { rows } = await db.query<JobRow>({
+    name: "advance-replay-job",
+    text: `UPDATE replay_jobs j SET position = $2, done = j.done + $3, failed = j.failed + $4, skipped = j.skipped + $5,
+        touched_at = $6, state = CASE WHEN $2 >= j.total THEN 'COMPLETED' ELSE j.state END,
+        finished_at = CASE WHEN $2 >= j.total THEN $6::timestamptz END
+      WHERE j.id = $1 RETURNING ${COLUMNS}`,
+    values: [progress.id, progress.position, progress.done, progress.failed, progress.skipped, progress.now],
+  });
+  return toJob(rows[0] as JobRow);
+}
+
+/** The workflow of a job was heard of (role signet_worker). */
+export async function touchReplayJob(db: Queryable, id: string, now: Date): Promise<void> {
+  await db.query({
+    name: "touch-replay-job",
+    text: "UPDATE replay_jobs SET touched_at = $2 WHERE id = $1",
+    values: [id, now],
+  });
+}
+
+/** Jobs that should run and have not been heard of since `before`; they count as heard of now (role signet_worker). */
+export async function takeSilentJobs(
+  db: Queryable,
+  { before, now, limit }: { readonly before: Date; readonly now: Date; readonly limit: number },
+): Promise<ReplayJob[]> {
+  const { rows } = await db.query<JobRow>({
+    name: "take-silent-replay-jobs",
+    text: `WITH silent AS (
+        SELECT id FROM replay_jobs WHERE state = 'RUNNING' AND touched_at < $1
+        ORDER BY touched_at LIMIT $3 FOR UPDATE SKIP LOCKED
+      )
+      UPDATE replay_jobs j SET touched_at = $2 FROM silent s WHERE j.id = s.id RETURNING ${COLUMNS}`,
+    values: [before, now, limit],
+  });
+  return rows.map(toJob);
+}
+
+/** Forgets finished jobs with their items, a few at a time; how many (role signet_worker). */
+export async function forgetReplayJobs(db: Queryable, before: Date, limit: number): Promise<number> {
+  const { rowCount } = await db.query({
+    name: "forget-replay-jobs",
+    text: `DELETE FROM replay_jobs WHERE id IN (
+        SELECT id FROM replay_jobs WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)`,
+    values: [before, limit],
+  });
+  return rowCount ?? 0;
+}

@@ -1,0 +1,69 @@
+/** What a resource says when a token is missing, not good or not enough (RFC 6750 section 3). */
+import { SignetError } from "../domain/errors.ts";
+
+const REALM = 'Bearer realm="service"';
+
+/** 401 without an error attribute: no token came. */
+export function tokenMissing(): SignetError {
+  return new SignetError("TOKEN_MISSING", {
+    detail: "Send an access token: Authorization: Bearer <token>.",
+    headers: { "www-authenticate": REALM },
+  });
+}
+
+/** 401: a token came and is not good. */
+export function tokenRefused(
+  code:
+    | "TOKEN_INVALID"
+    | "TOKEN_EXPIRED"
+    | "TOKEN_REVOKED"
+    | "CERT_BINDING_MISMATCH"
+    | "CLIENT_CERT_REQUIRED",
+  detail: string,
+  cause?: unknown,
+): SignetError {
+  return new SignetError(code, {
+    detail,
+    cause,
+    headers: { "www-authenticate": `${REALM}, error="invalid_token"` },
+  });
+}
+
+/** 400: a token came another way than in the Authorization header. */
+export function tokenMisplaced(): SignetError {
+  return new SignetError("INVALID_REQUEST", {
+    detail: "Access tokens are taken from the Authorization header only.",
+    headers: { "www-authenticate": `${REALM}, error="invalid_request"` },
+  });
+}
+
+export interface ScopeCheck {
+  /** What was asked for, for instance `POST /v1/events`. */
+  readonly operation: string;
+  readonly required: readonly string[];
+  readonly granted: ReadonlySet<string>;
+  /** In place of the sentence about scopes. */
+  readonly detail?: string;
+  /** Further members of the problem document. */
+  readonly extensions?: Readonly<Record<string, unknown>>;
+}
+
+/** 403 `SCOPE_VIOLATION` with the missing permission (specification 7), or nothing when the scopes suffice. */
+export function scopeViolation(check: ScopeCheck): SignetError | undefined {
+  const { operation, required, granted } = check;
+  const missing = required.filter((scope) => !granted.has(scope));
+  if (missing.length === 0) {
+    return undefined;
+  }
+  return new SignetError("SCOPE_VIOLATION", {
+    detail: check.detail ?? `${operation} requires scope ${required.join(" ")}.`,
+    extensions: {
+      missing_permission: missing.join(" "),
+      missing_scopes: missing,
+      required_scopes: required,
+      granted_scopes: [...granted],
+      ...check.extensions,
+    },
+    headers: { "www-authenticate": `${REALM}, error="insufficient_scope", scope="${required.join(" ")}"` },
+  });
+}

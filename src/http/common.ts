@@ -1,0 +1,142 @@
+/** Pieces that the schemas of all resources share. */
+import { type Static, type TProperties, type TSchema, Type } from "typebox";
+import { ID_PREFIXES, type IdNoun, idPattern } from "../domain/ids.ts";
+import { SCOPE_PATTERN } from "../domain/scopes.ts";
+import type { RawJson } from "./strict-json.ts";
+
+/** An object that refuses members it does not know. */
+export function Closed<Properties extends TProperties>(properties: Properties): Type.TObject<Properties> {
+  return Type.Object(properties, { additionalProperties: false });
+}
+
+/** How a text with a pattern is told to who got it wrong (fault-words.ts). */
+interface Form {
+  readonly pattern: string;
+  /** What it stands for, after "must be". */
+  readonly wanted: string;
+  /** What came may be told: never for what is or could hold a secret. */
+  readonly shown?: true;
+}
+
+/** A text of a form. */
+export function Formed({ pattern, wanted, shown }: Form, options: Type.TStringOptions = {}): Type.TString {
+  const words = shown === undefined ? { "x-wanted": wanted } : { "x-wanted": wanted, "x-shown": shown };
+  return Type.String({ pattern, ...words, ...options });
+}
+
+/** The id of one noun. */
+export function Id(noun: IdNoun, description = `Id of a ${noun}`): Type.TString {
+  const article = /^[aeo]/.test(noun) ? "an" : "a";
+  const wanted = `the id of ${article} ${noun} (${ID_PREFIXES[noun]}_ and 24 characters)`;
+  return Formed({ pattern: idPattern(noun), wanted, shown: true }, { description, "x-noun": noun });
+}
+
+/** Path parameters `{id}` of one noun. */
+export function IdParams(noun: IdNoun): Type.TObject<{ id: Type.TString }> {
+  return Closed({ id: Id(noun) });
+}
+
+export const Timestamp = Type.String({
+  description: "RFC 3339, UTC, milliseconds",
+  examples: ["2025-11-20T14:46:40.000Z"],
+});
+
+/** One of a list of texts. */
+export function OneOf<const Choices extends readonly string[]>(
+  choices: Choices,
+): Type.TUnsafe<Choices[number]> {
+  return Type.Unsafe<Choices[number]>({ type: "string", enum: choices });
+}
+
+const METADATA_MEMBERS_MAX = 8;
+
+/** The query `metadata[key]=value`, any number of times up to 8, or the same as an object in a body: endpoints whose metadata have these members. */
+export const MetadataQuery = {
+  metadata: Type.Optional(
+    Type.Unsafe<Readonly<Record<string, string>>>({
+      type: "object",
+      description:
+        "Endpoints whose metadata have these members with these values, compared as text; metadata[key]=value in a query",
+      minProperties: 1,
+      maxProperties: METADATA_MEMBERS_MAX,
+      propertyNames: { maxLength: 128 },
+      additionalProperties: { type: "string", maxLength: 1_024 },
+    }),
+  ),
+};
+
+/** `null` or the schema. */
+export function Nullable<Schema extends TSchema>(schema: Schema): Type.TUnion<[Schema, Type.TNull]> {
+  return Type.Union([schema, Type.Null()]);
+}
+
+/** A permission (domain/scopes.ts). */
+export const Scope = Formed({
+  pattern: SCOPE_PATTERN,
+  wanted: "a scope such as webhooks:read: two words of a-z, 0-9, _ and -, joined by a colon",
+  shown: true,
+});
+
+/** Regions of tenants and principals (wire.md, Ids). */
+export const Region = Formed(
+  {
+    pattern: "^([a-z]{2}(-[a-z]+-[0-9])?|global)$",
+    wanted: "a region such as eu or eu-west-1, or global",
+    shown: true,
+  },
+  { examples: ["eu", "eu-west-1"] },
+);
+
+const NO_CONTROL_CHARACTERS = {
+  pattern: "^[^\\p{Cc}]+$",
+  wanted: "a text without line breaks and other control characters",
+} as const;
+
+/** What people read in one line. */
+export function TextLine(maxLength: number, options: Type.TStringOptions = {}): Type.TString {
+  return Formed(NO_CONTROL_CHARACTERS, { minLength: 1, maxLength, ...options });
+}
+
+/** A name that people read: no control characters. */
+export const Name = TextLine(128, { description: "A name for people" });
+
+/**
+ * A body member that is carried and not read: the route names it in `config.opaque`, the handler gets a RawJson.
+ */
+export const OpaqueObject = Type.Unsafe<RawJson>({
+  type: "object",
+  "x-opaque": "object",
+  "x-opaque-depth": true,
+});
+
+/** The same where `null` takes away what was there. */
+export const OpaqueObjectOrNull = Type.Unsafe<RawJson>({
+  type: ["object", "null"],
+  "x-opaque": "object or null",
+  "x-opaque-depth": true,
+});
+
+/** Items of a page unless `limit` says otherwise. */
+export const PAGE_LIMIT = 50;
+
+/** `limit` and `cursor` of a list. */
+export const PageQuery = {
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: PAGE_LIMIT })),
+  cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+};
+
+/** A list's answer. */
+export function Page<Item extends TSchema>(
+  item: Item,
+): Type.TObject<{ data: Type.TArray<Item>; next_cursor: Type.TUnion<[Type.TString, Type.TNull]> }> {
+  return Type.Object({ data: Type.Array(item), next_cursor: Nullable(Type.String()) });
+}
+
+/** Makes a POST repeatable for 24 hours. */
+export const IdempotencyHeaders = Type.Object({
+  "idempotency-key": Type.Optional(
+    Formed({ pattern: "^[\\x20-\\x7e]{1,255}$", wanted: "1 to 255 printable ASCII characters" }),
+  ),
+});
+
+export type IdempotencyHeaders = Static<typeof IdempotencyHeaders>;

@@ -1,0 +1,20 @@
+/** Answers an OAuth endpoint's errors in their own form, everybody else's as problem documents. */
+import type { FastifyReply } from "fastify";
+import type { SignetError } from "../domain/errors.ts";
+import { OAUTH_HEADERS, OAUTH_PATHS, oauthErrorBody } from "./oauth-error.ts";
+import { requestPath, sendProblem } from "./problem.ts";
+
+/** Answers with `error`, in the form that the address has. */
+export function sendError(reply: FastifyReply, error: SignetError, baseUrl: string): FastifyReply {
+  const { request } = reply;
+  if (!OAUTH_PATHS.has(requestPath(request))) {
+    return sendProblem(reply, error, baseUrl);
+  }
+  return reply
+    .code(error.status)
+    .headers(error.headers)
+    .headers(OAUTH_HEADERS)
+    .header("x-request-id", request.id)
+    .serializer(JSON.stringify)
+    .send(oauthErrorBody(error, request.id));
+}

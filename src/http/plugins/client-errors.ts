@@ -1,0 +1,74 @@
+/** Answers to what is no HTTP request at all: the parser refused it, so there is a socket and nothing else. */
+import type { Socket } from "node:net";
+import { STATUS_CODES } from "node:http";
+import { type ErrorCode, SignetError } from "../../domain/errors.ts";
+import { TUNNEL_WANTED } from "../../runtime/http-server.ts";
+import { PROBLEM_JSON, problemDocument } from "../problem.ts";
+import { uriTooLong } from "../uri-length.ts";
+
+const PARSER_CODES: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
+  HPE_HEADER_OVERFLOW: { code: "HEADERS_TOO_LARGE", detail: "The headers are larger than 16 KiB." },
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: { code: "PAYLOAD_TOO_LARGE", detail: "The chunk extensions are too large." },
+  [TUNNEL_WANTED]: { code: "INVALID_REQUEST", detail: "CONNECT is for proxies; this is none." },
+  ERR_HTTP_REQUEST_TIMEOUT: { code: "REQUEST_TIMEOUT", detail: "The request took too long to arrive." },
+};
+
+/** What Node tells of what its parser refused. */
+interface ParserFailure extends NodeJS.ErrnoException {
+  /** The piece of the stream that it happened in, and how far the parser came in it. */
+  readonly rawPacket?: Buffer;
+  readonly bytesParsed?: number;
+}
+
+/** Method and target, and no end of the line. */
+const ENDLESS_REQUEST_LINE = /^[A-Z-]{1,32} [^\n]*$/;
+
+/** Whether the address alone has filled the room for headers. Of one that came in pieces this cannot be said. */
+function isAddressTooLong({ code, rawPacket, bytesParsed }: ParserFailure): boolean {
+  return (
+    code === "HPE_HEADER_OVERFLOW" &&
+    rawPacket !== undefined &&
+    ENDLESS_REQUEST_LINE.test(rawPacket.toString("latin1", 0, bytesParsed))
+  );
+}
+
+function errorOf(failure: ParserFailure): SignetError {
+  if (isAddressTooLong(failure)) {
+    return uriTooLong(failure);
+  }
+  const known = PARSER_CODES[failure.code ?? ""];
+  return new SignetError(known?.code ?? "INVALID_REQUEST", {
+    detail: known?.detail ?? "This is not a well-formed HTTP request.",
+  });
+}
+
+/** Whether the socket is in the middle of an answer, which a second one would corrupt. */
+function isAnswering(socket: Socket): boolean {
+  const { _httpMessage: message } = socket as Socket & { _httpMessage?: { headersSent?: boolean } | null };
+  return message?.headersSent === true;
+}
+
+/** Answers on a connection whose request no route can answer. */
+export type RefuseConnection = (error: NodeJS.ErrnoException, socket: Socket) => void;
+
+/** Makes Fastify's `clientErrorHandler`. */
+export function createClientErrorHandler(baseUrl: string, newRequestId: () => string): RefuseConnection {
+  return (failure, socket) => {
+    if (!socket.writable || failure.code === "ECONNRESET" || isAnswering(socket)) {
+      socket.destroy();
+      return;
+    }
+    const error = errorOf(failure);
+    const requestId = newRequestId();
+    const body = JSON.stringify(problemDocument(error, { baseUrl, requestId }));
+    const head = [
+      `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ""}`,
+      `Content-Type: ${PROBLEM_JSON}`,
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      "Cache-Control: no-store",
+      `X-Request-Id: ${requestId}`,
+      "Connection: close",
+    ];
+    socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * What Node and Fastify let pass silently and we refuse (security decisions A, I): the first of two Authorization
+ * headers would win, headers past a limit would vanish, a query would be read leniently.
+ */
+import type { IncomingMessage } from "node:http";
+import type { FastifyRequest } from "fastify";
+import { SignetError } from "../../domain/errors.ts";
+import { tokenMisplaced } from "../bearer-errors.ts";
+import { type Pairs, readPairs } from "../query-string.ts";
+import type { SignetServer } from "../types.ts";
+import { URI_MAX, uriTooLong } from "../uri-length.ts";
+import { PROBES } from "./route-declarations.ts";
+
+/** Name and value take one place each: 100 headers. */
+const RAW_HEADERS_MAX = 200;
+const SINGLE_HEADERS: ReadonlySet<string> = new Set([
+  "authorization",
+  "client-cert",
+  "client-cert-chain",
+  "content-encoding",
+  "content-type",
+  "host",
+  "idempotency-key",
+]);
+
+/** Marks a query that could not be read; the parser runs before any hook and must not throw. */
+const QUERY_FAULT = Symbol("query fault");
+
+interface CheckedQuery {
+  [name: string]: unknown;
+  [QUERY_FAULT]?: string;
+}
+
+/** `metadata[region]=eu`: the one filter that has members (deepObject in OpenAPI's words). */
+const METADATA_NAME = /^metadata\[([^[\]]+)\]$/;
+
+/** Gathers `metadata[…]` in one object, its members in an order of their own: a cursor is bound to what is asked for. */
+function withMetadata(pairs: Pairs): CheckedQuery {
+  const query: CheckedQuery = Object.create(null) as CheckedQuery;
+  const members: [string, string][] = [];
+  for (const name in pairs) {
+    const key = METADATA_NAME.exec(name)?.[1];
+    if (key === undefined) {
+      query[name] = pairs[name];
+    } else {
+      members.push([key, pairs[name] as string]);
+    }
+  }
+  if (members.length === 0) {
+    return query;
+  }
+  query["metadata"] = Object.fromEntries(members.toSorted(([left], [right]) => (left < right ? -1 : 1)));
+  return query;
+}
+
+/** Fastify's query-string parser, strict. */
+export function parseQueryString(text: string): CheckedQuery {
+  const pairs: Pairs | string = readPairs(text);
+  if (typeof pairs === "string") {
+    return { [QUERY_FAULT]: pairs };
+  }
+  return text.includes("metadata") ? withMetadata(pairs) : pairs;
+}
+
+function checkHeaders({ rawHeaders, httpVersion }: IncomingMessage, route: string | undefined): void {
+  if (rawHeaders.length > RAW_HEADERS_MAX) {
+    throw new SignetError("HEADERS_TOO_LARGE", {
+      detail: `A request may have ${RAW_HEADERS_MAX / 2} headers.`,
+      headers: { connection: "close" },
+    });
+  }
+  let seen = "";
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = (rawHeaders[index] ?? "").toLowerCase();
+    if (!SINGLE_HEADERS.has(name)) {
+      continue;
+    }
+    if (seen.includes(`${name};`)) {
+      throw new SignetError("INVALID_REQUEST", { detail: `Header ${name} must be given once.` });
+    }
+    seen += `${name};`;
+  }
+  // Load balancers probe in HTTP/1.0, which has no Host.
+  const isProbe = httpVersion === "1.0" && PROBES.has(route ?? "");
+  if (!seen.includes("host;") && !isProbe) {
+    throw new SignetError("INVALID_REQUEST", { detail: "Header host is missing." });
+  }
+}
+
+function checkEncoding(request: FastifyRequest): void {
+  const encoding = request.headers["content-encoding"];
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
+    throw new SignetError("UNSUPPORTED_MEDIA_TYPE", { detail: "Content-Encoding is not supported." });
+  }
+}
+
+function checkQuery(request: FastifyRequest): void {
+  const fault = (request.query as CheckedQuery | null)?.[QUERY_FAULT];
+  if (fault === "repeated" && request.routeOptions.config.proxied === true) {
+    // Whoever answers may well take a list; where a token may stand is decided here all the same.
+    if (new URLSearchParams(request.url.slice(request.url.indexOf("?"))).has("access_token")) {
+      throw tokenMisplaced();
+    }
+    return;
+  }
+  if (fault !== undefined) {
+    throw new SignetError("INVALID_REQUEST", {
+      detail:
+        fault === "repeated" ? "A query parameter is given twice." : "The query string is not well formed.",
+    });
+  }
+}
+
+/** Refuses ambiguous requests before anything else looks at them. */
+export function installRequestHygiene(server: SignetServer): void {
+  server.addHook("onRequest", (request, reply, done) => {
+    reply.header("x-request-id", request.id);
+    if (request.url.length > URI_MAX) {
+      throw uriTooLong();
+    }
+    checkHeaders(request.raw, request.routeOptions.url);
+    if (request.routeOptions.config.proxied !== true) {
+      checkEncoding(request);
+    }
+    checkQuery(request);
+    done();
+  });
+}

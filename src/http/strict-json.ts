@@ -1,0 +1,221 @@
+/**
+ * A JSON reader (RFC 8259) for request bodies that `JSON.parse` is too lenient and too lossy for.
+ *
+ * Refused: a repeated member name however it is spelled (`JSON.parse` keeps the last one silently, so two
+ * readers of one body can disagree), bytes that are not UTF-8, lone surrogates, U+0000, numbers beyond a
+ * double, deep nesting. Kept: the exact text of the members that are ours to carry and not to read; these
+ * opaque members only have to be JSON.
+ *
+ * Values inside opaque members are walked, not built.
+ */
+import { isUtf8 } from "node:buffer";
+import { SignetError } from "../domain/errors.ts";
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COLON,
+  JsonCursor,
+  MINUS,
+  NestedTooDeeply,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  invalid,
+  isDigit,
+} from "./json-cursor.ts";
+
+/** The first character tells what a JSON value is. */
+export type JsonKind = "object" | "array" | "string" | "number" | "boolean" | "null";
+
+/** An opaque member: checked to be JSON, otherwise untouched. */
+export class RawJson {
+  readonly kind: JsonKind;
+  /** The text as the caller wrote it, without the white space around it. */
+  readonly text: string;
+
+  /** The nesting that is allowed, where the text goes deeper: it is refused then, by the schema of what it is in. */
+  readonly exceededDepth: number | undefined;
+
+  constructor(kind: JsonKind, text: string, exceededDepth?: number) {
+    this.kind = kind;
+    this.text = text;
+    this.exceededDepth = exceededDepth;
+  }
+}
+
+/** What a parser accepts. */
+export interface StrictJsonOptions {
+  /** Deepest nesting of objects and arrays outside opaque members; `{}` is 1. */
+  readonly maxDepth: number;
+  /**
+   * JSON pointers of the opaque members, each with the deepest nesting inside it. A segment `*` stands for
+   * any index or name. One that nests deeper, up to 1,000, is returned and says so (`exceededDepth`).
+   */
+  readonly opaque?: Readonly<Record<string, number>>;
+}
+
+/** The opaque pointers as a tree that the reader walks down together with the body. */
+interface OpaqueNode {
+  opaqueDepth: number | null;
+  readonly children: Map<string, OpaqueNode>;
+}
+
+/** With the `u` flag a pair is one character beyond this range, so only halves without a partner match. */
+const LONE_SURROGATE = /[\ud800-\udfff]/u;
+/** What nests deeper is not walked to its end. */
+const WALKED_DEPTH_MAX = 1_000;
+const KINDS = new Map<number, JsonKind>([
+  [OPEN_BRACE, "object"],
+  [OPEN_BRACKET, "array"],
+  [QUOTE, "string"],
+  [0x74, "boolean"],
+  [0x66, "boolean"],
+  [0x6e, "null"],
+]);
+
+class Reader extends JsonCursor {
+  /** The whole text: one value and nothing after it. */
+  readDocument(depth: number, node: OpaqueNode | undefined): unknown {
+    this.skipSpace();
+    const value = this.readValue(depth, node);
+    this.skipSpace();
+    if (this.at < this.bytes.length) {
+      throw this.unexpected();
+    }
+    return value;
+  }
+
+  private readValue(depth: number, node: OpaqueNode | undefined): unknown {
+    if (node !== undefined && node.opaqueDepth !== null) {
+      return this.readRaw(node.opaqueDepth);
+    }
+    const byte = this.peek();
+    if (byte === QUOTE) {
+      return this.readString();
+    }
+    if (byte === OPEN_BRACE) {
+      return this.readObject(depth, node);
+    }
+    if (byte === OPEN_BRACKET) {
+      return this.readArray(depth, node);
+    }
+    if (byte === MINUS || isDigit(byte)) {
+      return this.readNumber();
+    }
+    return this.skipLiteral();
+  }
+
+  private readRaw(depth: number): RawJson {
+    const start = this.at;
+    const kind = KINDS.get(this.peek()) ?? "number";
+    try {
+      this.skipValue(depth);
+      return new RawJson(kind, this.slice(start));
+    } catch (error) {
+      if (!(error instanceof NestedTooDeeply)) {
+        throw error;
+      }
+      // One item of a batch must not take the others with it: where it ends is to be found.
+      this.at = start;
+      this.skipValue(WALKED_DEPTH_MAX);
+      return new RawJson(kind, this.slice(start), depth);
+    }
+  }
+
+  private readObject(depth: number, node: OpaqueNode | undefined): Record<string, unknown> {
+    const object: Record<string, unknown> = {};
+    const any = node?.children.get("*");
+    this.enter(depth);
+    if (this.leave(CLOSE_BRACE)) {
+      return object;
+    }
+    for (;;) {
+      const start = this.at;
+      if (this.peek() !== QUOTE) {
+        throw this.unexpected();
+      }
+      const name = this.readString();
+      if (name === "__proto__") {
+        throw invalid('the member name "__proto__" is not allowed', start);
+      }
+      if (Object.hasOwn(object, name)) {
+        throw invalid(`the member ${JSON.stringify(name.slice(0, 64))} is repeated`, start);
+      }
+      this.expect(COLON);
+      object[name] = this.readValue(depth - 1, node?.children.get(name) ?? any);
+      if (!this.next(CLOSE_BRACE)) {
+        return object;
+      }
+    }
+  }
+
+  private readArray(depth: number, node: OpaqueNode | undefined): unknown[] {
+    const array: unknown[] = [];
+    const any = node?.children.get("*");
+    this.enter(depth);
+    if (this.leave(CLOSE_BRACKET)) {
+      return array;
+    }
+    do {
+      array.push(this.readValue(depth - 1, any));
+    } while (this.next(CLOSE_BRACKET));
+    return array;
+  }
+
+  private readNumber(): number {
+    const start = this.at;
+    this.skipNumber();
+    const number = Number(this.slice(start));
+    if (!Number.isFinite(number)) {
+      throw invalid("number out of range", start);
+    }
+    return number;
+  }
+
+  private readString(): string {
+    const start = this.at;
+    const escaped = this.skipString();
+    if (!escaped) {
+      return this.slice(start + 1, this.at - 1);
+    }
+    const text = JSON.parse(this.slice(start)) as string;
+    if (text.includes("\0")) {
+      throw invalid("U+0000 is not allowed", start);
+    }
+    if (LONE_SURROGATE.test(text)) {
+      throw invalid("lone surrogate", start);
+    }
+    return text;
+  }
+}
+
+function compile(opaque: Readonly<Record<string, number>>): OpaqueNode {
+  const root: OpaqueNode = { opaqueDepth: null, children: new Map() };
+  for (const [pointer, depth] of Object.entries(opaque)) {
+    let node = root;
+    for (const name of pointer.split("/").slice(1)) {
+      const child = node.children.get(name) ?? { opaqueDepth: null, children: new Map() };
+      node.children.set(name, child);
+      node = child;
+    }
+    node.opaqueDepth = depth;
+  }
+  return root;
+}
+
+/**
+ * Makes a reader of request bodies. It returns what `JSON.parse` would, with a {@link RawJson} in place of
+ * each opaque member.
+ *
+ * The reader throws SignetError `INVALID_REQUEST` with what is wrong and at which byte.
+ */
+export function createStrictJsonParser(options: StrictJsonOptions): (bytes: Uint8Array) => unknown {
+  const opaque = options.opaque === undefined ? undefined : compile(options.opaque);
+  return (bytes) => {
+    if (!isUtf8(bytes)) {
+      throw new SignetError("INVALID_REQUEST", { detail: "The body is not valid UTF-8." });
+    }
+    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    return new Reader(buffer).readDocument(options.maxDepth, opaque);
+  };
+}

@@ -1,0 +1,103 @@
+/** The compliance log: the tenant's own entries, and the proof that nobody has changed them. */
+import {
+  type ConsistencyAnswer,
+  type EntryWithBytes,
+  type InclusionAnswer,
+  type VerifiedEntry,
+  verifyEntry,
+  type VerifyEntryOptions,
+} from "../../transparency-log/compliance-proof.ts";
+import { List, type PageOptions } from "../paging.ts";
+import { type CallOptions, segment, type Transport } from "../transport.ts";
+
+const PATH = "/v1/compliance";
+
+export interface ComplianceEntry {
+  /** Place in the log, which other tenants' entries stand in too. */
+  readonly index: number;
+  readonly at: string;
+  readonly type: string;
+  readonly actor: string;
+  readonly tenant_id: string | null;
+  readonly target: string | null;
+  readonly reason: string | null;
+  readonly request_id: string | null;
+  readonly details: Readonly<Record<string, unknown>>;
+  /** Hexadecimal. */
+  readonly leaf_hash: string;
+}
+
+export interface ComplianceEntryDetails extends ComplianceEntry, EntryWithBytes {}
+
+export interface ComplianceCheckpoint {
+  readonly seq: number;
+  readonly size: number;
+  /** Hexadecimal. */
+  readonly root: string;
+  /** Signed note (c2sp.org/tlog-checkpoint). */
+  readonly note: string;
+  /**
+   * The key that it was signed with, `name+id+key`, as the service says; null where it does not know. To notice another one
+   * later; to trust the log, get the key by another way.
+   */
+  readonly verifier_key: string | null;
+  readonly signed_at: string;
+}
+
+export interface ComplianceFilter extends PageOptions {
+  readonly type?: string;
+  readonly from?: Date;
+  readonly to?: Date;
+}
+
+export class Compliance {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** Newest first. */
+  list(filter: ComplianceFilter = {}): List<ComplianceEntry> {
+    return new List(this.#transport, `${PATH}/entries`, { ...filter });
+  }
+
+  async get(index: number, options: CallOptions = {}): Promise<ComplianceEntryDetails> {
+    return await this.#transport.call({
+      method: "GET",
+      path: `${PATH}/entries/${segment(String(index))}`,
+      ...options,
+    });
+  }
+
+  /** The newest one. */
+  async checkpoint(options: CallOptions = {}): Promise<ComplianceCheckpoint> {
+    return await this.#transport.call({ method: "GET", path: `${PATH}/checkpoint`, ...options });
+  }
+
+  /**
+   * Fetches an entry and verifies that it is in the log that was signed, and with checkpoints kept from earlier that
+   * this is still the same log. Nothing that the service answers is believed without proof.
+   *
+   * @throws NoteError, ComplianceProofError; SignetApiError NOT_FOUND, or INVALID_REQUEST for an entry that is younger
+   *   than the newest checkpoint (a minute at most)
+   */
+  async verify(
+    index: number,
+    { signal, ...options }: VerifyEntryOptions & CallOptions,
+  ): Promise<VerifiedEntry> {
+    const common = signal === undefined ? {} : { signal };
+    const proof = async <T>(path: string, query: Readonly<Record<string, number>>): Promise<T> =>
+      await this.#transport.call({ method: "GET", path: `${PATH}/proof/${path}`, query, ...common });
+    return await verifyEntry(
+      {
+        entry: async (idx) => await this.get(idx, common),
+        checkpoint: async () => await this.checkpoint(common),
+        inclusion: async (idx, size) => await proof<InclusionAnswer>("inclusion", { idx, size }),
+        consistency: async (from, to) => await proof<ConsistencyAnswer>("consistency", { from, to }),
+      },
+      index,
+      options,
+    );
+  }
+}

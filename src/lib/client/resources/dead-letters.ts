@@ -1,0 +1,85 @@
+/** The dead-letter queue: deliveries that have failed 17 times, for 7 days. */
+import { DeadLetterExport } from "./dead-letter-export.ts";
+import type { AttemptError, Delivery, DeliveryFilter } from "./deliveries.ts";
+import { type IdempotentOptions, idempotencyKeyOf } from "../idempotency.ts";
+import { List, type PageOptions } from "../paging.ts";
+import type { ReplayJob, ReplayPace, ReplaySelection } from "./replays.ts";
+import { type CallOptions, segment, type Transport } from "../transport.ts";
+
+const PATH = "/v1/webhooks/dlq";
+
+export interface DeadLetter extends Delivery {
+  readonly reason: "attempts_exhausted" | "endpoint_disabled" | null;
+  /** What could not be delivered. */
+  readonly event: object | null;
+}
+
+/** Dead letters of one endpoint that failed alike. */
+export interface DeadLetterGroup {
+  readonly endpoint_id: string;
+  readonly reason: "attempts_exhausted" | "endpoint_disabled";
+  /** Null where no attempt was made. */
+  readonly last_error: AttemptError | null;
+  readonly count: number;
+}
+
+export class DeadLetters {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  list(filter: DeliveryFilter = {}): List<DeadLetter> {
+    return new List(this.#transport, PATH, filter);
+  }
+
+  /** All that the filter finds, with their events, in one answer that is read while it comes; two at once per tenant. */
+  export(filter: Omit<DeliveryFilter, "limit" | "cursor" | "state"> = {}): DeadLetterExport {
+    return new DeadLetterExport(this.#transport, filter);
+  }
+
+  /** The queue in numbers, by endpoint, reason and class of failure. */
+  groups(filter: PageOptions & { readonly endpoint_id?: string } = {}): List<DeadLetterGroup> {
+    return new List(this.#transport, `${PATH}/groups`, filter);
+  }
+
+  /** @param id a dead letter's id is its delivery's */
+  async get(id: string, options: CallOptions = {}): Promise<DeadLetter> {
+    return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
+  }
+
+  /**
+   * Gives it a fresh cycle of 17 attempts, with the same event id. Not repeated when its answer is lost: look at the
+   * delivery's `cycle` then.
+   *
+   * @throws SignetApiError INVALID_STATE when it is no dead letter (any more), DLQ_ENTRY_EXPIRED after 7 days
+   */
+  async replay(id: string, options: CallOptions = {}): Promise<Delivery> {
+    return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/replay`, ...options });
+  }
+
+  /** How many dead letters {@link replayAll} would replay. */
+  async countReplay(which: ReplaySelection, options: CallOptions = {}): Promise<number> {
+    const body = { ...which, dry_run: true };
+    const { total } = await this.#transport.call<{ readonly total: number }>({
+      method: "POST",
+      path: `${PATH}/replay`,
+      body,
+      repeatable: true,
+      ...options,
+    });
+    return total;
+  }
+
+  /** Replays many as a job: those that are in the queue now, up to 100,000 (10,000 by id). */
+  async replayAll(which: ReplaySelection & ReplayPace, options: IdempotentOptions = {}): Promise<ReplayJob> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/replay`,
+      body: which,
+      ...options,
+      idempotencyKey: idempotencyKeyOf(options),
+    });
+  }
+}

@@ -1,0 +1,159 @@
+/** Deliveries and their attempts. */
+import { DeliveryStream, type DeliveryStreamOptions } from "./delivery-stream.ts";
+import { List, type PageOptions } from "../paging.ts";
+import { type CallOptions, segment, type Transport } from "../transport.ts";
+
+const PATH = "/v1/webhooks/deliveries";
+
+export type DeliveryState = "QUEUED" | "RETRYING" | "DELIVERED" | "DEAD_LETTERED" | "EXPIRED" | "CANCELLED";
+
+/** Why an attempt failed; `refused` is the service's own address policy. */
+export type AttemptError =
+  | "status"
+  | "timeout"
+  | "connect"
+  | "tls"
+  | "dns"
+  | "refused"
+  | "aborted"
+  | "authentication";
+
+/** One event on its way to one endpoint. */
+export interface Delivery {
+  readonly id: string;
+  readonly event_id: string;
+  readonly event_type: string;
+  readonly endpoint_id: string;
+  readonly state: DeliveryState;
+  /** Counts replays: 1 is the first. */
+  readonly cycle: number;
+  /** Attempts that have ended in this cycle, of 17. */
+  readonly attempt_count: number;
+  readonly next_attempt_at: string | null;
+  readonly last_status: number | null;
+  readonly last_error: AttemptError | null;
+  /** The Temporal workflow that carries it. */
+  readonly workflow_id: string | null;
+  readonly created_at: string;
+  readonly delivered_at: string | null;
+  readonly dead_lettered_at: string | null;
+  readonly expires_at: string | null;
+}
+
+export interface Attempt {
+  readonly id: string;
+  readonly cycle: number;
+  readonly attempt: number;
+  readonly started_at: string;
+  /** Null while the request is under way. */
+  readonly duration_ms: number | null;
+  readonly status: number | null;
+  readonly error: AttemptError | null;
+  /** The first 4 KiB. */
+  readonly response_body: string | null;
+}
+
+export interface DeliveryFilter extends PageOptions {
+  readonly endpoint_id?: string;
+  readonly event_id?: string;
+  readonly event_type?: string;
+  readonly state?: DeliveryState;
+  readonly from?: string | Date;
+  readonly to?: string | Date;
+  /** How the last attempt failed, and what it was answered. */
+  readonly last_error?: AttemptError;
+  readonly last_status?: number;
+  readonly reason?: "attempts_exhausted" | "endpoint_disabled";
+  /** Endpoints whose metadata have these members, compared as text. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** Deliveries that were accepted in one hour, in numbers. */
+export interface DeliveryHour {
+  readonly hour: string;
+  readonly total: number;
+  readonly delivered: number;
+  readonly dead_lettered: number;
+  /** Milliseconds from acceptance to acknowledgement; null where nothing was delivered. */
+  readonly latency_p50_ms: number | null;
+  readonly latency_p95_ms: number | null;
+  /** False: the hour has more than 1,000, and the numbers are those of the newest 1,000. */
+  readonly complete: boolean;
+}
+
+export interface DeliveryStatsOptions extends CallOptions {
+  /** Deliveries to this endpoint alone. */
+  readonly endpoint_id?: string;
+}
+
+export class Deliveries {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** Newest first. */
+  list(filter: DeliveryFilter = {}): List<Delivery> {
+    return new List(this.#transport, PATH, filter);
+  }
+
+  async get(id: string, options: CallOptions = {}): Promise<Delivery> {
+    return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
+  }
+
+  /** Every request that was made for a delivery, oldest first; read in pages of 100. */
+  async attempts(id: string, options: CallOptions = {}): Promise<readonly Attempt[]> {
+    const pages = new List<Attempt>(this.#transport, `${PATH}/${segment(id)}/attempts`, {
+      limit: 100,
+      ...options,
+    });
+    const all: Attempt[] = [];
+    for await (const attempt of pages) {
+      all.push(attempt);
+    }
+    return all;
+  }
+
+  /**
+   * Deliveries as they change from now on, or since `lastEventId`: of the tenant's newest 200, looked at once a second.
+   * Each loop over it is a connection; ten at once for each process of the service.
+   */
+  stream(options: DeliveryStreamOptions = {}): DeliveryStream {
+    return new DeliveryStream(this.#transport, options);
+  }
+
+  /** The last 24 hours, of all endpoints or of one, oldest first; up to 30 seconds old. */
+  async stats(options: DeliveryStatsOptions = {}): Promise<readonly DeliveryHour[]> {
+    const { endpoint_id, ...rest } = options;
+    const { data } = await this.#transport.call<{ readonly data: readonly DeliveryHour[] }>({
+      method: "GET",
+      path: "/v1/webhooks/stats",
+      query: { endpoint_id },
+      ...rest,
+    });
+    return data;
+  }
+
+  /**
+   * Makes the next attempt now; it uses its slot, and later instants stay.
+   *
+   * @throws SignetApiError INVALID_STATE when it has no further attempt
+   */
+  async retry(id: string, options: CallOptions = {}): Promise<Delivery> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/retry`,
+      ...options,
+    });
+  }
+
+  /** No further attempts. @throws SignetApiError INVALID_STATE when it is over already */
+  async cancel(id: string, options: CallOptions = {}): Promise<Delivery> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/cancel`,
+      ...options,
+    });
+  }
+}

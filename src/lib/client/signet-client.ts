@@ -1,0 +1,81 @@
+/** The service as a tenant's program uses it. */
+import { Compliance } from "./resources/compliance.ts";
+import { Credentials } from "./resources/credentials.ts";
+import { DeadLetters } from "./resources/dead-letters.ts";
+import { Deliveries } from "./resources/deliveries.ts";
+import { Endpoints } from "./resources/endpoints.ts";
+import { EventTypes } from "./resources/event-types.ts";
+import { Events } from "./resources/events.ts";
+import { Replays } from "./resources/replays.ts";
+import { Portal } from "./resources/portal.ts";
+import type { AccessToken, TokenSource } from "./token-source.ts";
+import { connect, type ConnectionOptions } from "./token-sources.ts";
+import { Transport } from "./transport.ts";
+
+export interface SignetClientOptions extends ConnectionOptions {
+  /** What to ask tokens for; all scopes of the principal when absent. */
+  readonly scopes?: readonly string[];
+  /**
+   * Numbers of answers that a double would change or spell otherwise, as 2^60 and 1.0, come as {@link RawJson} in the
+   * place of a number. Only what tenants have published has such.
+   */
+  readonly exactNumbers?: boolean;
+}
+
+/**
+ * A client of one tenant. Make one and keep it: it holds the token and the connections.
+ *
+ * @example
+ * const signet = new SignetClient({
+ *   baseUrl: "https://api.example.com",
+ *   store: new FileCredentialStore("/var/lib/app/signet.json"),
+ * });
+ * await signet.events.publish({ type: "inference.completed", data: { run: 7 } });
+ * for await (const letter of signet.deadLetters.list()) {
+ *   await signet.deadLetters.replay(letter.id);
+ * }
+ */
+export class SignetClient {
+  readonly endpoints: Endpoints;
+  readonly eventTypes: EventTypes;
+  readonly events: Events;
+  readonly deliveries: Deliveries;
+  readonly deadLetters: DeadLetters;
+  readonly replays: Replays;
+  readonly credentials: Credentials;
+  readonly compliance: Compliance;
+  readonly portal: Portal;
+  readonly #source: TokenSource;
+
+  constructor(options: SignetClientOptions) {
+    const { baseUrl, runtime, retry, timeoutMs, sourceFor } = connect(options);
+    this.#source = sourceFor(options.scopes ?? []);
+    const transport = new Transport({
+      runtime,
+      baseUrl,
+      source: this.#source,
+      retry,
+      timeoutMs,
+      exactNumbers: options.exactNumbers ?? false,
+    });
+    this.endpoints = new Endpoints(transport);
+    this.eventTypes = new EventTypes(transport);
+    this.events = new Events(transport);
+    this.deliveries = new Deliveries(transport);
+    this.deadLetters = new DeadLetters(transport);
+    this.replays = new Replays(transport);
+    this.credentials = new Credentials(transport);
+    this.compliance = new Compliance(transport);
+    this.portal = new Portal(transport);
+  }
+
+  /** A token for calls that this library does not make, for instance of the data plane. */
+  async accessToken(): Promise<AccessToken> {
+    return await this.#source.token();
+  }
+
+  /** A token in the place of one that a resource has refused as ended, revoked or bound to another certificate. */
+  async accessTokenInsteadOf(refused: string): Promise<AccessToken> {
+    return await this.#source.tokenInsteadOf(refused);
+  }
+}

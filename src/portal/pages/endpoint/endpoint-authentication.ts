@@ -1,0 +1,213 @@
+/** How an endpoint's deliveries authenticate to the receiver, as part of its form. Secrets go in and never come out. */
+import { Type } from "typebox";
+import { OneOf } from "../../../http/common.ts";
+import type { Authentication } from "../../../lib/client/resources/endpoints.ts";
+import { type FieldProblem, type SignetError, validationFailed } from "../../../domain/errors.ts";
+import { areaField, lineField } from "../../fields.ts";
+import { Line } from "../../forms.ts";
+import { html, type Html, type Part } from "../../html.ts";
+import { moment } from "../../parts.ts";
+import type { FieldErrors } from "../../problems.ts";
+import { addressAgain, certificatesAgain, isPrivateKey, textAgain } from "../../typed-again.ts";
+
+const PEM_MAX = 32_768;
+
+/** Members of each kind of authentication, with the fields that they are typed into. */
+const KINDS = {
+  header: { name: "auth_name", value: "auth_value" },
+  oauth2_client_credentials: {
+    token_url: "auth_token_url",
+    client_id: "auth_client_id",
+    client_secret: "auth_client_secret",
+    scope: "auth_scope",
+  },
+  client_certificate: { certificate: "auth_certificate", private_key: "auth_private_key" },
+} as const;
+
+type Kind = keyof typeof KINDS;
+type Choice = Kind | "keep" | "none";
+
+const CHOICES: readonly Choice[] = ["keep", "none", ...(Object.keys(KINDS) as Kind[])];
+
+/** Fields of the form; none of them has to be there. */
+export const AUTHENTICATION_FIELDS = {
+  authentication: Type.Optional(OneOf(CHOICES)),
+  auth_name: Type.Optional(Line(128)),
+  auth_value: Type.Optional(Line(4_096)),
+  auth_token_url: Type.Optional(Line(2_048)),
+  auth_client_id: Type.Optional(Line(512)),
+  auth_client_secret: Type.Optional(Line(1_024)),
+  auth_scope: Type.Optional(Line(1_024)),
+  auth_certificate: Type.Optional(Line(PEM_MAX)),
+  auth_private_key: Type.Optional(Line(PEM_MAX)),
+};
+
+type FieldName = Exclude<keyof typeof AUTHENTICATION_FIELDS, "authentication">;
+
+/** What was typed; absent where the form had no such field. */
+export type AuthenticationFields = { readonly authentication?: Choice } & {
+  readonly [Name in FieldName]?: string;
+};
+
+function isKind(choice: Choice | undefined): choice is Kind {
+  return choice !== undefined && choice in KINDS;
+}
+
+/**
+ * What the API takes: undefined for what stays as it is, null for none.
+ *
+ * @throws SignetError VALIDATION_FAILED for a private key among the certificates
+ */
+export function authenticationBody(
+  fields: AuthenticationFields,
+): Readonly<Record<string, string>> | null | undefined {
+  const { authentication: choice } = fields;
+  if (!isKind(choice)) {
+    return choice === "none" ? null : undefined;
+  }
+  if (choice === "client_certificate" && isPrivateKey(fields.auth_certificate ?? "")) {
+    const detail = "holds a private key: it takes certificates alone, the key belongs into its own field";
+    throw validationFailed([{ pointer: "/auth_certificate", code: "private_key", detail }]);
+  }
+  const members = Object.entries<FieldName>(KINDS[choice]).map(
+    ([member, field]) => [member, (fields[field] ?? "").trim()] as const,
+  );
+  // An empty scope is none; whatever else is missing, the API says.
+  const given = members.filter(([member, value]) => member !== "scope" || value !== "");
+  return { type: choice, ...Object.fromEntries(given) };
+}
+
+/** A refusal with the API's words beside the fields of the chosen kind. */
+export function authenticationRefusal(error: SignetError, { authentication: choice }: AuthenticationFields) {
+  const problems = (error.extensions["errors"] ?? []) as readonly FieldProblem[];
+  if (!problems.some(({ pointer }) => pointer.startsWith("/authentication")) || !isKind(choice)) {
+    return error;
+  }
+  const fields: Readonly<Record<string, FieldName>> = KINDS[choice];
+  return validationFailed(
+    problems.map((problem) => {
+      const [, top, member = ""] = problem.pointer.split("/");
+      const field = top === "authentication" ? fields[member] : undefined;
+      return field === undefined ? problem : { ...problem, pointer: `/${field}` };
+    }),
+  );
+}
+
+/** An authentication in words, without its secrets. */
+export function authenticationText(authentication: Authentication | null): Part {
+  if (authentication === null) {
+    return "none but the signature";
+  }
+  const set = html`, set ${moment(authentication.updated_at)}`;
+  switch (authentication.type) {
+    case "header":
+      return html`header <code>${authentication.name}</code>${set}`;
+    case "oauth2_client_credentials":
+      return html`OAuth 2.0 client <code>${authentication.client_id}</code> at
+        <span class="break">${authentication.token_url}</span>${set}`;
+    case "client_certificate":
+    default:
+      return html`client certificate <span class="break">${authentication.subject}</span>, good until
+        ${moment(authentication.not_after)}${set}`;
+  }
+}
+
+interface FieldLook {
+  readonly label: string;
+  readonly help?: string;
+  readonly attributes?: Part;
+}
+
+const LINES: Readonly<Record<Exclude<FieldName, "auth_certificate" | "auth_private_key">, FieldLook>> = {
+  auth_name: { label: "Header name", attributes: html`placeholder="Authorization"` },
+  auth_value: { label: "Header value", attributes: html`type="password" autocomplete="new-password"` },
+  auth_token_url: { label: "Token URL", attributes: html`type="url" inputmode="url"` },
+  auth_client_id: { label: "Client id" },
+  auth_client_secret: {
+    label: "Client secret",
+    attributes: html`type="password" autocomplete="new-password"`,
+  },
+  auth_scope: { label: "Scope", help: "Optional; several are separated by spaces." },
+};
+
+/** What was typed; a secret is typed again. */
+function typed(name: FieldName, fields: AuthenticationFields): string {
+  const text = fields[name] ?? "";
+  switch (name) {
+    case "auth_value":
+    case "auth_client_secret":
+    case "auth_private_key":
+      return "";
+    case "auth_certificate":
+      return certificatesAgain(text);
+    case "auth_token_url":
+      return addressAgain(text);
+    case "auth_name":
+    case "auth_client_id":
+    case "auth_scope":
+    default:
+      return textAgain(text);
+  }
+}
+
+function line(name: keyof typeof LINES, fields: AuthenticationFields, errors: FieldErrors): Html {
+  const { attributes = html`autocomplete="off"`, ...look } = LINES[name];
+  const value = typed(name, fields);
+  return lineField({ ...look, name, value, attributes: html`spellcheck="false" ${attributes}` }, errors);
+}
+
+function pem(
+  name: "auth_certificate" | "auth_private_key",
+  look: FieldLook,
+  { fields, errors }: { readonly fields: AuthenticationFields; readonly errors: FieldErrors },
+): Html {
+  const attributes = html`rows="4" maxlength="${PEM_MAX}" autocomplete="off"`;
+  return areaField({ ...look, name, value: typed(name, fields), attributes }, errors);
+}
+
+function radio(value: Choice, label: Part, chosen: Choice): Html {
+  return html`<p class="choice">
+    <label
+      ><input type="radio" name="authentication" value="${value}" ${value === chosen && html`checked`} />
+      ${label}</label
+    >
+  </p>`;
+}
+
+/**
+ * The part of the form.
+ *
+ * @param current what the endpoint has; undefined for one that is not there yet
+ */
+export function authenticationFields(
+  fields: AuthenticationFields,
+  errors: FieldErrors,
+  current: Authentication | null | undefined,
+): Html {
+  const kept = current === null || current === undefined ? undefined : current;
+  const chosen = fields.authentication ?? (kept === undefined ? "none" : "keep");
+  const group = { fields, errors };
+  return html`<fieldset class="choices">
+    <legend>Authentication to the receiver</legend>
+    <p class="muted">
+      Every request is signed anyway. What you type here is sealed and never shown again; where a form comes
+      back, secrets have to be typed again.
+    </p>
+    ${kept !== undefined && radio("keep", html`As it is: ${authenticationText(kept)}`, chosen)}
+    ${radio("none", "None", chosen)}${radio("header", "A secret header", chosen)}
+    <div class="choice-fields header">
+      ${line("auth_name", fields, errors)}${line("auth_value", fields, errors)}
+    </div>
+    ${radio("oauth2_client_credentials", "OAuth 2.0 client credentials", chosen)}
+    <div class="choice-fields oauth2">
+      ${line("auth_token_url", fields, errors)}${line("auth_client_id", fields, errors)}
+      ${line("auth_client_secret", fields, errors)}${line("auth_scope", fields, errors)}
+    </div>
+    ${radio("client_certificate", "A client certificate", chosen)}
+    <div class="choice-fields certificate">
+      ${pem("auth_certificate", { label: "Certificate", help: "PEM, followed by those between it and the root." }, group)}
+      ${pem("auth_private_key", { label: "Private key", help: "PEM, not encrypted." }, group)}
+    </div>
+    ${errors.text("authentication")}
+  </fieldset>`;
+}

@@ -1,0 +1,142 @@
+/** What can be done with an endpoint: each a form that goes back to its page. */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { IdParams } from "../../../http/common.ts";
+import type { SignetServer } from "../../../http/types.ts";
+import type { RotatedEndpointSecret } from "../../../lib/client/resources/endpoint-secrets.ts";
+import { validationFailed } from "../../../domain/errors.ts";
+import { SEE_OTHER } from "../../context.ts";
+import type { PortalParts } from "../../page-parts.ts";
+import { Form, Line } from "../../forms.ts";
+import { html } from "../../html.ts";
+import type { PageContent } from "../../layout.ts";
+import { refused } from "../../problems.ts";
+import { type Done, endpointPage } from "./endpoint.ts";
+import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint-form.ts";
+import { ENDPOINTS } from "./endpoint-parts.ts";
+import { registerEndpointSigning, ROTATION_FIELDS } from "./endpoint-signing.ts";
+import { readEndpoint, settingsOf } from "./endpoint-settings.ts";
+
+const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
+const PARAMS = IdParams("endpoint");
+
+/** What a button does: the API's address below the endpoint's, and what is said once it is done. */
+const STEPS: readonly { readonly form: string; readonly api: string; readonly done: Done }[] = [
+  { form: "verify", api: "verify", done: "pinged" },
+  { form: "enable", api: "enable", done: "enabled" },
+  { form: "disable", api: "disable", done: "disabled" },
+  { form: "secret/activate", api: "secret/activate", done: "activated" },
+];
+
+function registerSteps(scope: SignetServer, { send }: PortalParts): void {
+  for (const { form, api, done } of STEPS) {
+    scope.post(
+      `/endpoints/:id/${form}`,
+      { config: WRITING, schema: { hide: true, params: PARAMS, body: Form({}) } },
+      async ({ visit, params: { id }, body: { once } }, reply) => {
+        const taken = await refused(
+          visit.api.send("POST", `/v1/webhooks/endpoints/${id}/${api}`, undefined, once),
+        );
+        if ("error" in taken) {
+          const page = await endpointPage(visit, id, { error: taken.error });
+          return send(reply.code(taken.error.status), visit, page);
+        }
+        return await reply.redirect(`${ENDPOINTS}/${id}?done=${done}`, SEE_OTHER);
+      },
+    );
+  }
+}
+
+function rotatedPage(id: string, { secret, version, state }: RotatedEndpointSecret): PageContent {
+  const until =
+    state === "NEXT"
+      ? "Give it to your receiver now: both secrets sign until the time that you chose is over, then the new one signs first, and the old one as long again."
+      : "Give it to your receiver at once: every earlier secret has stopped signing.";
+  return {
+    title: "New signing secret",
+    place: ENDPOINTS,
+    body: html`<p>This is version ${version} of the secret. It is shown here and never again. ${until}</p>
+      <p class="secret"><code data-copy="">${secret}</code></p>
+      <p><a class="button primary" href="${ENDPOINTS}/${id}">Back to the endpoint</a></p>`,
+  };
+}
+
+function registerRotation(scope: SignetServer, { send }: PortalParts): void {
+  scope.post(
+    "/endpoints/:id/secret/rotate",
+    { config: WRITING, schema: { hide: true, params: PARAMS, body: Form(ROTATION_FIELDS) } },
+    async ({ visit, params: { id }, body: { once, overlap } }, reply) => {
+      const path = `/v1/webhooks/endpoints/${id}/secret/rotate`;
+      const choice = overlap === undefined ? {} : { overlap_seconds: Number(overlap) };
+      const rotated = await refused(visit.api.send<RotatedEndpointSecret>("POST", path, choice, once));
+      if ("error" in rotated) {
+        const page = await endpointPage(visit, id, { error: rotated.error });
+        return send(reply.code(rotated.error.status), visit, page);
+      }
+      return send(reply, visit, rotatedPage(id, rotated.answer));
+    },
+  );
+}
+
+function registerEditing(scope: SignetServer, { send }: PortalParts): void {
+  scope.get(
+    "/endpoints/:id/edit",
+    { config: WRITING, schema: { hide: true, params: PARAMS } },
+    async ({ visit, params: { id } }, reply) => {
+      const { endpoint, metadata } = await readEndpoint(visit, id);
+      const values = {
+        ...settingsOf(endpoint, metadata),
+        url: endpoint.url,
+        events: endpoint.events.includes("*") ? "" : endpoint.events.join("\n"),
+        description: endpoint.description ?? "",
+      };
+      return send(reply, visit, await endpointFormPage(visit, { id, values }));
+    },
+  );
+  scope.post(
+    "/endpoints/:id/edit",
+    { config: WRITING, schema: { hide: true, params: PARAMS, body: EndpointForm } },
+    async ({ visit, params: { id }, body: values }, reply) => {
+      const saved = await sendEndpoint(
+        values,
+        false,
+        async (sent) => await visit.api.send("PATCH", `/v1/webhooks/endpoints/${id}`, sent),
+      );
+      if ("error" in saved) {
+        const page = await endpointFormPage(visit, { id, values, error: saved.error });
+        return send(reply.code(saved.error.status), visit, page);
+      }
+      return await reply.redirect(`${ENDPOINTS}/${id}?done=changed`, SEE_OTHER);
+    },
+  );
+}
+
+async function deleteEndpoint(
+  {
+    visit,
+    params,
+    body,
+  }: Pick<FastifyRequest, "visit"> & { params: { id: string }; body: { confirm: string } },
+  reply: FastifyReply,
+  { send }: PortalParts,
+): Promise<FastifyReply> {
+  if (body.confirm.trim() !== "delete") {
+    const error = validationFailed([
+      { pointer: "/confirm", code: "mismatch", detail: "must be the word delete" },
+    ]);
+    return send(reply.code(error.status), visit, await endpointPage(visit, params.id, { error }));
+  }
+  await visit.api.send("DELETE", `/v1/webhooks/endpoints/${params.id}`);
+  return await reply.redirect(`${ENDPOINTS}?done=deleted`, SEE_OTHER);
+}
+
+export function registerEndpointChanges(scope: SignetServer, parts: PortalParts): void {
+  registerSteps(scope, parts);
+  registerRotation(scope, parts);
+  registerEndpointSigning(scope, parts);
+  registerEditing(scope, parts);
+  scope.post(
+    "/endpoints/:id/delete",
+    { config: WRITING, schema: { hide: true, params: PARAMS, body: Form({ confirm: Line(64) }) } },
+    async (request, reply) => await deleteEndpoint(request, reply, parts),
+  );
+}

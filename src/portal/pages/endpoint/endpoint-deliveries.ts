@@ -1,0 +1,73 @@
+/** An endpoint's deliveries: the newest on its page, the ways to all others, and the last 24 hours in pictures. */
+import { IdParams } from "../../../http/common.ts";
+import type { SignetServer } from "../../../http/types.ts";
+import type { Delivery } from "../../../lib/client/resources/deliveries.ts";
+import type { Endpoint } from "../../../lib/client/resources/endpoints.ts";
+import type { ListAnswer } from "../../context.ts";
+import { filteredPath } from "../../filters.ts";
+import { html, type Html } from "../../html.ts";
+import type { PageContent } from "../../layout.ts";
+import type { PortalParts } from "../../page-parts.ts";
+import { facts, moment, table } from "../../parts.ts";
+import type { Visit } from "../../visit.ts";
+import { hourCharts } from "../charts.ts";
+import { DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "../delivery-parts.ts";
+import { endpointFact, ENDPOINTS, getEndpoint, missingPath } from "./endpoint-parts.ts";
+
+const SHOWN = 5;
+
+/** The newest ones of an endpoint. */
+export async function newestDeliveries({ api }: Visit, id: string): Promise<readonly Delivery[]> {
+  const path = `/v1/webhooks/deliveries?endpoint_id=${id}&limit=${SHOWN}`;
+  return (await api.get<ListAnswer<Delivery>>(path)).data;
+}
+
+export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest: readonly Delivery[]): Html {
+  const rows = newest.map((delivery) => [
+    html`<a class="name" href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
+    deliveryBadge(delivery),
+    lastAnswer(delivery),
+    moment(delivery.created_at),
+  ]);
+  return html`<section aria-labelledby="deliveries-heading">
+    <h2 id="deliveries-heading">Newest deliveries</h2>
+    ${
+      rows.length === 0
+        ? html`<p class="empty">It has got no event yet.</p>`
+        : table(
+            "Newest deliveries of this endpoint",
+            ["Event type", "State", "Last answer", "Accepted"],
+            rows,
+          )
+    }
+    <div class="buttons">
+      <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}">All its deliveries</a>
+      <a class="button" href="${ENDPOINTS}/${id}/hours">Its last 24 hours</a>
+      <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}">Its dead letters</a>
+      ${
+        visit.can("webhooks:replay") &&
+        state === "ACTIVE" &&
+        html`<a class="button" href="${missingPath(id)}">Send what it never got</a>`
+      }
+    </div>
+  </section>`;
+}
+
+/** Volume, success and latency of one endpoint: a page of their own, which leaves the endpoint's light. */
+async function hoursPage(visit: Visit, id: string): Promise<PageContent> {
+  const [endpoint, charts] = await Promise.all([getEndpoint(visit, id), hourCharts(visit, id)]);
+  return {
+    title: "Deliveries of an endpoint",
+    place: ENDPOINTS,
+    body: html`<section aria-label="Endpoint">${facts([endpointFact(endpoint)])}</section>
+      ${charts}`,
+  };
+}
+
+export function registerEndpointHours(scope: SignetServer, { send }: PortalParts): void {
+  scope.get(
+    "/endpoints/:id/hours",
+    { config: { portal: ["webhooks:read"] }, schema: { hide: true, params: IdParams("endpoint") } },
+    async ({ visit, params: { id } }, reply) => send(reply, visit, await hoursPage(visit, id)),
+  );
+}

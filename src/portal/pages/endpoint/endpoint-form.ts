@@ -1,0 +1,204 @@
+/** The form of an endpoint's settings, and the page it stands on. */
+import type { JsonText } from "../../../api/in-process.ts";
+import type { Authentication } from "../../../lib/client/resources/endpoints.ts";
+import type { EventType } from "../../../lib/client/resources/event-types.ts";
+import type { SignetError } from "../../../domain/errors.ts";
+import type { ListAnswer } from "../../context.ts";
+import { areaField, lineField } from "../../fields.ts";
+import { Form, Line } from "../../forms.ts";
+import { html, type Part } from "../../html.ts";
+import type { PageContent } from "../../layout.ts";
+import { formFields } from "../../parts.ts";
+import { fieldErrors, type FieldErrors, refused } from "../../problems.ts";
+import { addressAgain, headersAgain, textAgain } from "../../typed-again.ts";
+import type { Visit } from "../../visit.ts";
+import {
+  AUTHENTICATION_FIELDS,
+  authenticationBody,
+  authenticationFields,
+  type AuthenticationFields,
+  authenticationRefusal,
+} from "./endpoint-authentication.ts";
+import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
+import { settingsBody, SETTINGS_FIELDS, settingsFields, type SettingsFields } from "./endpoint-settings.ts";
+
+/** Field values as they were typed. */
+export interface EndpointFields extends SettingsFields, AuthenticationFields {
+  readonly url: string;
+  readonly events: string;
+  readonly description: string;
+}
+
+export const EndpointForm = Form({
+  url: Line(2_048),
+  events: Line(8_192),
+  description: Line(1_024),
+  ...SETTINGS_FIELDS,
+  ...AUTHENTICATION_FIELDS,
+});
+
+/**
+ * What the API takes, out of a form. Event types stand on lines or between commas.
+ *
+ * @throws SignetError VALIDATION_FAILED for what could not be sent
+ */
+function endpointBody(fields: EndpointFields, isNew: boolean): JsonText {
+  const { url, events, description } = fields;
+  const types = events.split(/[\s,]+/).filter((type) => type !== "");
+  const authentication = authenticationBody(fields);
+  const body = {
+    url: url.trim(),
+    events: types.length === 0 ? ["*"] : types,
+    description: description.trim() === "" ? null : description.trim(),
+    ...(authentication === undefined ? {} : { authentication }),
+  };
+  return settingsBody(fields, body, isNew);
+}
+
+/** Sends a form to the API: the answer, or what is wrong with which field. */
+export async function sendEndpoint<Answer>(
+  fields: EndpointFields,
+  isNew: boolean,
+  send: (body: JsonText) => Promise<Answer>,
+): Promise<{ readonly answer: Answer } | { readonly error: SignetError }> {
+  const sent = await refused((async () => await send(endpointBody(fields, isNew)))());
+  return "error" in sent ? { error: authenticationRefusal(sent.error, fields) } : sent;
+}
+
+/** What the form of an endpoint is filled with. */
+interface FilledForm {
+  readonly values: EndpointFields;
+  readonly errors: FieldErrors;
+  readonly types: readonly string[];
+  /** What the endpoint has already. */
+  readonly authentication: Authentication | null;
+}
+
+/** Whether somebody has to look at the part that is folded up at first. */
+function hasMore({ values, errors, authentication }: FilledForm): boolean {
+  const names = [...Object.keys(SETTINGS_FIELDS), ...Object.keys(AUTHENTICATION_FIELDS)];
+  const { filter = "", headers = "", metadata = "", rate_limit: rate = "", require_echo: echo } = values;
+  const chosen = values.authentication ?? "none";
+  return (
+    [filter, headers, metadata, rate].some((text) => text !== "") ||
+    echo === "yes" ||
+    chosen !== "none" ||
+    authentication !== null ||
+    names.some((name) => errors.has(name))
+  );
+}
+
+/** The fields of an endpoint, with what is wrong with them. */
+function endpointFields(form: FilledForm): Part {
+  const { values, errors, types, authentication } = form;
+  const known = types.map((type, index) => html`${index > 0 && ", "}<code>${type}</code>`);
+  const url = {
+    name: "url",
+    label: "Target URL",
+    value: values.url,
+    attributes: html`type="url" inputmode="url" required maxlength="2048" autocomplete="off"
+    placeholder="https://example.com/hooks"`,
+  };
+  const events = {
+    name: "events",
+    label: "Event types",
+    value: values.events,
+    attributes: html`rows="3" maxlength="8192"`,
+    help: html`One on each line; leave it empty for all. ${known.length > 0 && html`Known: ${known}.`}`,
+  };
+  const description = {
+    name: "description",
+    label: "Description",
+    optional: true,
+    value: values.description,
+    attributes: html`maxlength="1024"`,
+  };
+  return html`${lineField(url, errors)} ${areaField(events, errors)} ${lineField(description, errors)}
+    <details ${hasMore(form) && html`open`}>
+      <summary>Filter, headers, authentication and more</summary>
+      ${settingsFields(values, errors)} ${authenticationFields(values, errors, authentication)}
+    </details>`;
+}
+
+/** Names of the tenant's event types, to choose from. */
+async function knownTypes({ api }: Visit): Promise<string[]> {
+  const { data } = await api.get<ListAnswer<EventType>>("/v1/webhooks/event-types?limit=20");
+  return data.map(({ name }) => name);
+}
+
+async function authenticationOf(visit: Visit, id: string): Promise<Authentication | null> {
+  return (await getEndpoint(visit, id)).authentication;
+}
+
+/**
+ * What comes back in a form that was refused. Filter and metadata do as they are: whoever may read the endpoint sees them.
+ */
+function typedAgain(values: EndpointFields): EndpointFields {
+  const { headers } = values;
+  return {
+    ...values,
+    url: addressAgain(values.url),
+    events: textAgain(values.events),
+    description: textAgain(values.description),
+    ...(headers === undefined ? {} : { headers: headersAgain(headers) }),
+  };
+}
+
+/** What differs between the page of a new endpoint and that of one there is. */
+interface Purpose {
+  readonly title: string;
+  /** What is done once it is saved, for the reader. */
+  readonly note: string;
+  readonly button: string;
+  /** Where the form goes, and where Cancel leads. */
+  readonly action: string;
+  readonly back: string;
+}
+
+const ADD: Purpose = {
+  title: "Add endpoint",
+  note: "A signed ping is sent at once. Answer it with 200 within 5 seconds and the endpoint is active.",
+  button: "Add endpoint",
+  action: `${ENDPOINTS}/new`,
+  back: ENDPOINTS,
+};
+
+const edit = (id: string): Purpose => ({
+  title: "Edit endpoint",
+  note: "Another target URL has acknowledged nothing: the endpoint is pinged again before it gets events.",
+  button: "Save",
+  action: `${ENDPOINTS}/${id}/edit`,
+  back: `${ENDPOINTS}/${id}`,
+});
+
+/**
+ * The page of the form.
+ *
+ * @param form.id the endpoint that is edited; none: a new one
+ * @param form.error what the API said of these values
+ */
+export async function endpointFormPage(
+  visit: Visit,
+  form: { readonly id?: string; readonly values: EndpointFields; readonly error?: SignetError },
+): Promise<PageContent> {
+  const { title, note, button, action, back } = form.id === undefined ? ADD : edit(form.id);
+  const errors = fieldErrors(form.error);
+  const values = form.error === undefined ? form.values : typedAgain(form.values);
+  const [types, authentication] = await Promise.all([
+    knownTypes(visit),
+    form.id === undefined ? null : authenticationOf(visit, form.id),
+  ]);
+  return {
+    title,
+    place: ENDPOINTS,
+    notice: errors.notice,
+    body: html`<form method="post" action="${action}" class="stack">
+      ${formFields(visit)} ${endpointFields({ values, errors, types, authentication })}
+      <p class="muted">${note}</p>
+      <div class="buttons">
+        <button class="primary">${button}</button>
+        <a class="button" href="${back}">Cancel</a>
+      </div>
+    </form>`,
+  };
+}

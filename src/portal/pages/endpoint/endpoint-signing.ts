@@ -1,0 +1,194 @@
+/** How an endpoint signs, and when its secret is replaced by itself: the facts, and the form. */
+import { Type } from "typebox";
+import { IdParams, OneOf } from "../../../http/common.ts";
+import { JsonText } from "../../../api/in-process.ts";
+import { spliceMember } from "../../../http/raw-json.ts";
+import type { SignetServer } from "../../../http/types.ts";
+import type { EndpointSecretVersions, SecretSettings } from "../../../lib/client/resources/endpoint-secrets.ts";
+import { type SignetError, validationFailed } from "../../../domain/errors.ts";
+import { SEE_OTHER } from "../../context.ts";
+import { areaField, lineField } from "../../fields.ts";
+import { Form, Line } from "../../forms.ts";
+import { html, type Part } from "../../html.ts";
+import type { PageContent } from "../../layout.ts";
+import type { PortalParts } from "../../page-parts.ts";
+import { facts, formFields, textBlock } from "../../parts.ts";
+import { fieldErrors, refused } from "../../problems.ts";
+import { isPrivateKey, publicKeyAgain } from "../../typed-again.ts";
+import type { Visit } from "../../visit.ts";
+import { ENDPOINTS } from "./endpoint-parts.ts";
+import { jsonMember, NUMBER_ATTRIBUTES, numberMember } from "./endpoint-settings.ts";
+
+const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
+const RECIPIENT_MAX = 4_096;
+const SIGNING = ["hmac-sha256", "ed25519"] as const;
+
+const SigningForm = Form({
+  signing: OneOf(SIGNING),
+  rotation_days: Line(16),
+  recipient: Line(RECIPIENT_MAX),
+});
+
+/** Field values as they were typed. */
+interface SigningFields {
+  readonly signing: SecretSettings["signing"];
+  readonly rotation_days: string;
+  readonly recipient: string;
+}
+
+/** What receivers need to know of how they are signed for. */
+export function signingFacts({
+  signing,
+  rotation_days: days,
+  recipient,
+  data,
+}: EndpointSecretVersions): Part {
+  const live = data.filter(({ state }) => state !== "RETIRED");
+  return html`${facts([
+    ["Signatures", signing === "ed25519" ? "HMAC-SHA-256 and Ed25519" : "HMAC-SHA-256"],
+    ["Replaced by itself", days === null ? "never" : `after ${days} ${days === 1 ? "day" : "days"}`],
+    ["New secrets are encrypted to", recipient === null ? "nobody" : "a public key of yours"],
+    ...live.flatMap(({ version, public_key: key }) =>
+      key === null ? [] : [[`Public key of version ${version}`, html`<code>${key}</code>`] as const],
+    ),
+  ])}
+  ${live.map(
+    ({ version, encrypted_secret: secret }) =>
+      secret !== null &&
+      html`<h3>Version ${version}, encrypted to your key</h3>
+        ${textBlock(`Encrypted secret of version ${version}`, secret)}`,
+  )}`;
+}
+
+/** For how long both secrets sign, in seconds, as the form of a rotation offers it. */
+const OVERLAPS = [
+  ["86400", "for a day"],
+  ["3600", "for an hour"],
+  ["604800", "for seven days"],
+  ["0", "not at all: somebody else knows it"],
+] as const;
+
+/** The fields of a rotation's form. */
+export const ROTATION_FIELDS = { overlap: Type.Optional(OneOf(OVERLAPS.map(([seconds]) => seconds))) };
+
+/** The form that makes a new secret. While a rotation goes on, there is only the one that ends everything before it. */
+export function rotationForm(visit: Visit, action: string, { data }: EndpointSecretVersions): Part {
+  if (data.some(({ state }) => state === "NEXT" || state === "PREVIOUS")) {
+    return html`<form method="post" action="${action}">
+      ${formFields(visit)}<input type="hidden" name="overlap" value="0" />
+      <button class="danger">Replace every secret now</button>
+    </form>`;
+  }
+  return html`<form method="post" action="${action}">
+    ${formFields(visit)}
+    <div class="field">
+      <label for="overlap">The present secret goes on signing</label>
+      <select id="overlap" name="overlap">
+        ${OVERLAPS.map(([seconds, text]) => html`<option value="${seconds}">${text}</option>`)}
+      </select>
+    </div>
+    <button>Rotate secret</button>
+  </form>`;
+}
+
+/** @throws SignetError VALIDATION_FAILED for what could not be sent, and for a private key, which goes nowhere */
+function signingBody({ signing, rotation_days: days, recipient }: SigningFields): JsonText {
+  if (isPrivateKey(recipient)) {
+    const detail =
+      "is a private key, which nobody but you may have: give the public part alone. It was not kept";
+    throw validationFailed([{ pointer: "/recipient", code: "private_key", detail }]);
+  }
+  const text = JSON.stringify({ signing, rotation_days: numberMember(days) });
+  const { json, problem } = jsonMember("recipient", recipient);
+  if (problem !== undefined) {
+    throw validationFailed([problem]);
+  }
+  return new JsonText(spliceMember(text, "recipient", json));
+}
+
+function signingPage(visit: Visit, id: string, values: SigningFields, error?: SignetError): PageContent {
+  const errors = fieldErrors(error);
+  return {
+    title: "How this endpoint signs",
+    place: ENDPOINTS,
+    notice: errors.notice,
+    body: html`<form method="post" action="${ENDPOINTS}/${id}/signing" class="stack">
+      ${formFields(visit)}
+      <div class="field">
+        <label for="signing">Signatures</label>
+        <select id="signing" name="signing" ${errors.attributes("signing", "signing-help")}>
+          ${SIGNING.map(
+            (name) =>
+              html`<option value="${name}" ${name === values.signing && html`selected`}>
+                ${name === "ed25519" ? "HMAC-SHA-256 and Ed25519" : "HMAC-SHA-256"}
+              </option>`,
+          )}
+        </select>
+        <p class="muted" id="signing-help">
+          With Ed25519 a receiver verifies by a public key, which needs no secrecy. Leaving it takes the keys
+          away at once.
+        </p>
+        ${errors.text("signing")}
+      </div>
+      ${lineField(
+        {
+          name: "rotation_days",
+          label: "Replace after days",
+          optional: true,
+          value: values.rotation_days,
+          attributes: NUMBER_ATTRIBUTES,
+          help: "1 to 365; empty for never. It needs Ed25519, or the key below: no page shows a secret twice.",
+        },
+        errors,
+      )}
+      ${areaField(
+        {
+          name: "recipient",
+          label: "Your public key",
+          optional: true,
+          value: values.recipient,
+          attributes: html`rows="4" maxlength="${RECIPIENT_MAX}" class="code" autocomplete="off"`,
+          help: "A JWK: RSA of 2,048 bits or more, P-256, P-384, P-521 or X25519. New secrets are encrypted to it. What is refused has to be given again unless it is a public key.",
+        },
+        errors,
+      )}
+      <div class="buttons">
+        <button class="primary">Save</button>
+        <a class="button" href="${ENDPOINTS}/${id}">Cancel</a>
+      </div>
+    </form>`,
+  };
+}
+
+export function registerEndpointSigning(scope: SignetServer, { send }: PortalParts): void {
+  const params = IdParams("endpoint");
+  scope.get(
+    "/endpoints/:id/signing",
+    { config: WRITING, schema: { hide: true, params } },
+    async ({ visit, params: { id } }, reply) => {
+      const { signing, rotation_days, recipient } = await visit.api.get<EndpointSecretVersions>(
+        `/v1/webhooks/endpoints/${id}/secret`,
+      );
+      const values = {
+        signing,
+        rotation_days: rotation_days === null ? "" : String(rotation_days),
+        recipient: recipient === null ? "" : JSON.stringify(recipient, undefined, 2),
+      };
+      return send(reply, visit, signingPage(visit, id, values));
+    },
+  );
+  scope.post(
+    "/endpoints/:id/signing",
+    { config: WRITING, schema: { hide: true, params, body: SigningForm } },
+    async ({ visit, params: { id }, body }, reply) => {
+      const path = `/v1/webhooks/endpoints/${id}/secret`;
+      const saved = await refused((async () => await visit.api.send("PATCH", path, signingBody(body)))());
+      if ("error" in saved) {
+        const values = { ...body, recipient: publicKeyAgain(body.recipient) };
+        const page = signingPage(visit, id, values, saved.error);
+        return send(reply.code(saved.error.status), visit, page);
+      }
+      return await reply.redirect(`${ENDPOINTS}/${id}?done=changed`, SEE_OTHER);
+    },
+  );
+}

@@ -1,0 +1,263 @@
+/** One endpoint: how it stands, what to do next, and everything that can be done with it. */
+import { Type } from "typebox";
+import { Closed, IdParams, OneOf } from "../../../http/common.ts";
+import type { SignetServer } from "../../../http/types.ts";
+import type { AttemptError } from "../../../lib/client/resources/deliveries.ts";
+import type { EndpointSecretVersion, EndpointSecretVersions } from "../../../lib/client/resources/endpoint-secrets.ts";
+import type { Endpoint } from "../../../lib/client/resources/endpoints.ts";
+import type { SignetError } from "../../../domain/errors.ts";
+import type { PortalParts } from "../../page-parts.ts";
+import { html, type Part } from "../../html.ts";
+import type { PageContent } from "../../layout.ts";
+import {
+  badge,
+  buttonForm,
+  facts,
+  jsonBlock,
+  moment,
+  table,
+  textBlock,
+  typedConfirmation,
+  workflowFact,
+} from "../../parts.ts";
+import type { Visit } from "../../visit.ts";
+import { authenticationText } from "./endpoint-authentication.ts";
+import { failureText } from "../delivery-parts.ts";
+import { deliveriesSection, newestDeliveries } from "./endpoint-deliveries.ts";
+import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
+import { readEndpoint } from "./endpoint-settings.ts";
+import { rotationForm, signingFacts } from "./endpoint-signing.ts";
+import { gradeSection, newestGrade } from "../grades.ts";
+
+/** What was done just now, by the name that the address carries. */
+export const DONE = {
+  changed: "The endpoint was changed.",
+  disabled: "The endpoint is disabled: its events become dead letters.",
+  enabled: "The endpoint is enabled: a signed ping is on its way.",
+  pinged: "A signed ping is on its way.",
+  activated: "The new secret signs first now.",
+} as const;
+
+export type Done = keyof typeof DONE;
+
+interface Shown {
+  readonly endpoint: Endpoint;
+  /** As the tenant spelled them. */
+  readonly metadata: string | null;
+  readonly secrets: EndpointSecretVersions;
+}
+
+/** Why a ping failed, in words; what is not here fails attempts as well. */
+const PING_FAILURES: Readonly<Record<string, string>> = {
+  status: "the answer was not 200",
+  echo: "the answer did not repeat the challenge",
+  limited: "too many pings went to that host",
+};
+
+function lastError({ verification }: Endpoint): Part {
+  const { last_error: error, attempts } = verification;
+  return error === null
+    ? ""
+    : html` The last of ${attempts} ${attempts === 1 ? "ping" : "pings"} failed:
+      ${PING_FAILURES[error] ?? failureText(error as AttemptError)}.`;
+}
+
+const DISABLED_BECAUSE = {
+  tenant: "It was disabled by you.",
+  failing:
+    "It was disabled because nothing could be delivered for too long. Fix the receiver, then enable the endpoint.",
+  gone: "It was disabled because it answered a delivery with 410 Gone. Fix the receiver, then enable the endpoint.",
+} as const;
+
+/** The state in words, and the next step. */
+function standing(visit: Visit, endpoint: Endpoint): Part {
+  const { state, disabled_reason: reason, verification } = endpoint;
+  const path = `${ENDPOINTS}/${endpoint.id}`;
+  const may = visit.can("webhooks:write");
+  if (state === "ACTIVE") {
+    return html`<p>Events are being delivered.${" "}Verified ${moment(verification.verified_at)}.</p>
+      ${
+        may &&
+        html`<div class="buttons">
+          ${buttonForm(visit, { action: `${path}/test`, label: "Send test event", kind: "primary" })}
+          <a class="button" href="${path}/test-event">Send an event of your own</a>
+          ${buttonForm(visit, { action: `${path}/disable`, label: "Disable" })}
+        </div>`
+      }`;
+  }
+  if (state === "PENDING") {
+    const next = verification.next_attempt_at;
+    return html`<p>
+        No events are sent until this address answers a signed ping with 200 within 5
+        seconds.${lastError(endpoint)} ${next !== null && html`The next ping is due ${moment(next)}.`}
+      </p>
+      ${
+        may &&
+        html`<div class="buttons">
+          ${buttonForm(visit, { action: `${path}/verify`, label: "Verify now", kind: "primary" })}
+          ${buttonForm(visit, { action: `${path}/disable`, label: "Disable" })}
+        </div>`
+      }`;
+  }
+  return html`<p>
+      ${DISABLED_BECAUSE[reason ?? "tenant"]} Events for it become dead letters, which can be replayed for 7
+      days.
+    </p>
+    ${
+      may &&
+      html`<div class="buttons">
+        ${buttonForm(visit, { action: `${path}/enable`, label: "Enable", kind: "primary" })}
+      </div>`
+    }`;
+}
+
+function stateSection(visit: Visit, endpoint: Endpoint): Part {
+  const path = `${ENDPOINTS}/${endpoint.id}`;
+  // While it waits, the page looks again by itself.
+  const polling =
+    endpoint.state === "PENDING" &&
+    html`hx-get="${path}" hx-select="#state" hx-trigger="every 3s" hx-swap="outerHTML"`;
+  return html`<section id="state" aria-labelledby="state-heading" aria-live="polite" ${polling}>
+    <h2 id="state-heading">State ${stateBadge(endpoint)}</h2>
+    ${standing(visit, endpoint)}
+  </section>`;
+}
+
+const SECRET_STATES = {
+  NEXT: badge("wait", "next"),
+  CURRENT: badge("good", "current"),
+  PREVIOUS: badge("idle", "previous"),
+  RETIRED: badge("idle", "retired"),
+} as const;
+
+function versionRow({ version, state, fingerprint, created_at, signs_until }: EndpointSecretVersion): Part[] {
+  return [
+    String(version),
+    SECRET_STATES[state],
+    html`<code>${fingerprint}</code>`,
+    moment(created_at),
+    moment(signs_until),
+  ];
+}
+
+function secretSection(visit: Visit, { endpoint, secrets }: Shown): Part {
+  const path = `${ENDPOINTS}/${endpoint.id}/secret`;
+  const next = secrets.data.some(({ state }) => state === "NEXT");
+  const shown = secrets.data.filter(({ state }) => state !== "RETIRED");
+  return html`<section aria-labelledby="secret-heading">
+    <h2 id="secret-heading">Signing secret</h2>
+    ${table(
+      "Versions of the signing secret",
+      ["Version", "State", "Fingerprint", "Made", "Signs until"],
+      shown.map(versionRow),
+    )}
+    ${signingFacts(secrets)}
+    ${
+      visit.can("webhooks:write") &&
+      html`<p class="muted">
+          Rotating makes a new secret and shows it once. Both sign for a while, so that your receiver can
+          change over.
+        </p>
+        <div class="buttons">
+          ${next && buttonForm(visit, { action: `${path}/activate`, label: "Use the new secret now" })}
+          ${rotationForm(visit, `${path}/rotate`, secrets)}
+        </div>
+        <p><a href="${ENDPOINTS}/${endpoint.id}/signing">Change how it signs</a></p>`
+    }
+  </section>`;
+}
+
+function headersText(headers: Endpoint["headers"]): Part {
+  const all = Object.entries(headers);
+  return all.length === 0
+    ? "none"
+    : all.map(([name, value]) => html`<div><code>${name}: ${value}</code></div>`);
+}
+
+function settingsSection(visit: Visit, { endpoint, metadata }: Shown): Part {
+  const { filter, headers, authentication, rate_limit: rate, require_echo: echo } = endpoint;
+  return html`<section aria-labelledby="settings-heading">
+    <h2 id="settings-heading">Settings</h2>
+    ${facts([
+      ["Events", eventsText(endpoint)],
+      ["Description", endpoint.description ?? "–"],
+      ["Id", html`<code>${endpoint.id}</code>`],
+      ["Added", moment(endpoint.created_at)],
+      ["Changed", moment(endpoint.updated_at)],
+      ["Authentication to the receiver", authenticationText(authentication)],
+      ["Further headers", headersText(headers)],
+      [
+        "Rate",
+        rate === null ? "no limit" : `${rate} ${rate === 1 ? "delivery" : "deliveries"} per second at most`,
+      ],
+      ["A ping is acknowledged by", echo ? "status 200 and its challenge" : "status 200"],
+      ...workflowFact(visit, "Verification, for operators", endpoint.verification.workflow_id),
+    ])}
+    ${
+      filter !== null &&
+      html`<h3>Filter</h3>
+        ${jsonBlock("Filter", filter)}`
+    }
+    ${
+      metadata !== null &&
+      html`<h3>Metadata</h3>
+        ${textBlock("Metadata", metadata)}`
+    }
+  </section>`;
+}
+
+function deletion(visit: Visit, { id }: Endpoint): Part {
+  return html`<section aria-labelledby="delete-heading">
+    <h2 id="delete-heading">Delete</h2>
+    ${typedConfirmation(visit, {
+      action: `${ENDPOINTS}/${id}/delete`,
+      label: "Delete endpoint",
+      type: "delete",
+      id: "confirm-delete",
+      warning:
+        "Its secrets are erased at once, and deliveries that wait are cancelled. This cannot be undone.",
+    })}
+  </section>`;
+}
+
+/** Reads and shows an endpoint, with what went wrong or was done just now. */
+export async function endpointPage(
+  visit: Visit,
+  id: string,
+  happened: { readonly done?: Done | undefined; readonly error?: SignetError | undefined } = {},
+): Promise<PageContent> {
+  const [{ endpoint, metadata }, secrets, deliveries, grade] = await Promise.all([
+    readEndpoint(visit, id),
+    visit.api.get<EndpointSecretVersions>(`/v1/webhooks/endpoints/${id}/secret`),
+    newestDeliveries(visit, id),
+    newestGrade(visit, id),
+  ]);
+  const shown = { endpoint, metadata, secrets };
+  const { done, error } = happened;
+  const doneNotice = done && ({ kind: "done", text: DONE[done] } as const);
+  return {
+    title: endpoint.url,
+    place: ENDPOINTS,
+    actions: visit.can("webhooks:write") && html`<a class="button" href="${ENDPOINTS}/${id}/edit">Edit</a>`,
+    notice: error === undefined ? doneNotice : { kind: "problem", text: error.message },
+    body: html`${stateSection(visit, endpoint)} ${deliveriesSection(visit, endpoint, deliveries)}
+    ${settingsSection(visit, shown)} ${secretSection(visit, shown)}
+    ${visit.can("webhooks:write") && [gradeSection(endpoint, grade), deletion(visit, endpoint)]}`,
+  };
+}
+
+export function registerEndpointPage(scope: SignetServer, { send }: PortalParts): void {
+  scope.get(
+    "/endpoints/:id",
+    {
+      config: { portal: ["webhooks:read"] },
+      schema: {
+        hide: true,
+        params: IdParams("endpoint"),
+        querystring: Closed({ done: Type.Optional(OneOf(Object.keys(DONE) as Done[])) }),
+      },
+    },
+    async ({ visit, params: { id }, query: { done } }, reply) =>
+      send(reply, visit, await endpointPage(visit, id, { done })),
+  );
+}

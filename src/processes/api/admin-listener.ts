@@ -1,0 +1,95 @@
+/** The operators' listener: plain HTTP, or TLS that takes client certificates where its files are set. */
+import type { Server as HttpsServer } from "node:https";
+import { listenServer } from "../../http/server.ts";
+import type { SignetServer } from "../../http/types.ts";
+import { type Config, ConfigError, type ListenAddress } from "../../config/config.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { listenOn } from "../../runtime/http-server.ts";
+import {
+  type ClientIdentification,
+  createClientIdentification,
+} from "../../http/mutual-tls/client-identification.ts";
+import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
+import { type Material, type MaterialStore, openMaterial } from "../../http/mutual-tls/material.ts";
+import { createNativeCertificates } from "../../http/mutual-tls/native-certificates.ts";
+import { closeServer, createTlsServer, tlsContext, type TlsMaterial } from "../../http/mutual-tls/tls-listener.ts";
+import { TrustError } from "../../http/mutual-tls/trust.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { handlerOf } from "../mutual-tls.ts";
+
+export interface AdminListenerOptions {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Whether a certificate is revoked, asked at every request. */
+  readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
+}
+
+export interface AdminListener {
+  readonly clients: ClientIdentification;
+  listen(admin: SignetServer): Promise<ListenAddress>;
+  /** Answers what is under way, then closes. */
+  close(): Promise<void>;
+}
+
+function tlsMaterial({ tls, clientAnchors }: Material): TlsMaterial | undefined {
+  return tls === undefined ? undefined : { ...tls, ca: clientAnchors.pem };
+}
+
+/** The files, or nothing where none is set. @throws ConfigError when they cannot be used */
+async function openFiles(
+  { config, log }: AdminListenerOptions,
+  onChange: (material: Material) => void,
+): Promise<MaterialStore | undefined> {
+  const {
+    adminTlsKeyFile: keyFile,
+    adminTlsCertFile: certFile,
+    adminTlsClientCaFile: clientCaFile,
+    development,
+  } = config;
+  if (keyFile === undefined && certFile === undefined && clientCaFile === undefined) {
+    return undefined;
+  }
+  if (keyFile === undefined || certFile === undefined || clientCaFile === undefined) {
+    throw new ConfigError([
+      "SIGNET_ADMIN_TLS_KEY_FILE, SIGNET_ADMIN_TLS_CERT_FILE and SIGNET_ADMIN_TLS_CLIENT_CA_FILE must be set together",
+    ]);
+  }
+  try {
+    return await openMaterial({ development, clientCaFile, tls: { keyFile, certFile } }, log, onChange);
+  } catch (error) {
+    throw error instanceof TrustError ? new ConfigError([error.message]) : error;
+  }
+}
+
+/** Prepares the listener; nothing listens yet. */
+export async function openAdminListener(options: AdminListenerOptions): Promise<AdminListener> {
+  const { config, clock, isDenied } = options;
+  let server: HttpsServer | undefined;
+  const files = await openFiles(options, (material) => {
+    const renewed = tlsMaterial(material);
+    if (renewed !== undefined) {
+      server?.setSecureContext(tlsContext(renewed));
+    }
+  });
+  const native = files && createNativeCertificates(() => files.current().clientAnchors);
+
+  return {
+    // Not as in production for tenants: a token alone will do here.
+    clients: createClientIdentification({ native, production: false, isDenied, clock }),
+    listen: async (admin) => {
+      const material = files === undefined ? undefined : tlsMaterial(files.current());
+      if (material !== undefined) {
+        server = createTlsServer(material, handlerOf(admin));
+        return await listenOn(server, config.adminListen);
+      }
+      return await listenServer(admin, config.adminListen);
+    },
+    close: async () => {
+      files?.close();
+      if (server !== undefined) {
+        await closeServer(server);
+      }
+    },
+  };
+}

@@ -1,0 +1,58 @@
+/** How the api process tells operators from everybody else. */
+import type { RandomBytes } from "../../domain/ids.ts";
+import type { OperatorAccess } from "../../api/admin/operator-guard.ts";
+import { type Config, ConfigError } from "../../config/config.ts";
+import type { Pepper } from "../../crypto/pepper.ts";
+import { loadOperatorToken } from "../../crypto/secrets.ts";
+import type { Pool } from "../../database/pool.ts";
+import { hasWayToSecurity } from "../../database/repositories/tokens/operators.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { createOperatorAuthenticator } from "../../tokens/operators/authenticate-operator.ts";
+import { createRefusalAudit } from "../../tokens/operators/refusal-audit.ts";
+import { createFailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
+
+/** Failures of one address within 5 minutes before it has to wait. */
+const FAILURES_MAX = 10;
+
+interface Parts {
+  readonly config: Config;
+  /** Role signet_operator. */
+  readonly pool: Pool;
+  readonly pepper: Pepper;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  readonly log: Logger;
+}
+
+/** @throws ConfigError when the bootstrap operator is off and nobody else could let anybody in */
+async function bootstrapToken({ config, pool, clock, randomBytes }: Parts): Promise<string | undefined> {
+  if (config.bootstrapOperator === "on") {
+    return await loadOperatorToken(config, randomBytes);
+  }
+  if (!(await hasWayToSecurity(pool, clock.now()))) {
+    throw new ConfigError([
+      "SIGNET_BOOTSTRAP_OPERATOR must be on until there is an operator of role security with a token or a certificate",
+    ]);
+  }
+  return undefined;
+}
+
+/** Makes the access of operators. */
+export async function openOperatorAccess(parts: Parts): Promise<OperatorAccess> {
+  const { pool, pepper, clock, randomBytes, log } = parts;
+  return {
+    authenticator: createOperatorAuthenticator({
+      db: pool,
+      pepper,
+      bootstrapToken: await bootstrapToken(parts),
+      clock,
+    }),
+    failures: createFailureLimiter({
+      count: FAILURES_MAX,
+      limit: "operator_failures",
+      detail: "Too many failed attempts from this address.",
+    }),
+    noteRefusal: createRefusalAudit({ pool, clock, randomBytes, log }),
+  };
+}

@@ -1,0 +1,57 @@
+/** The check of producers' signatures, put together for the api process. */
+import type { Config } from "../../config/config.ts";
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Pool } from "../../database/pool.ts";
+import { touchVersions } from "../../database/repositories/tokens/clients.ts";
+import { createProducerLookup } from "../../database/repositories/tokens/producer-secrets.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { createLastUsedRecorder } from "../../tokens/oauth/last-used.ts";
+import {
+  type AdmitIdentity,
+  createProducerAuthenticator,
+  type ProducerAuthenticator,
+} from "../../tokens/producers/authenticate-producer.ts";
+import { createFailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
+import { createFruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
+
+export interface ProducerParts {
+  readonly config: Config;
+  /** Role signet_issuer. */
+  readonly pool: Pool;
+  readonly keyring: Keyring;
+  /** Whether an identity is not revoked. */
+  readonly isAdmitted: AdmitIdentity;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface Producers {
+  readonly authenticator: ProducerAuthenticator;
+  /** Writes what was noted beside the answers. */
+  close(): Promise<void>;
+}
+
+export function openProducers({ config, pool, keyring, isAdmitted, clock, log }: ProducerParts): Producers {
+  const lastUsed = createLastUsedRecorder({
+    write: async (used, nowMs) => await touchVersions(pool, "producer_secrets", used, nowMs),
+    clock,
+    log,
+  });
+  const authenticator = createProducerAuthenticator({
+    find: createProducerLookup(pool, clock),
+    keyring,
+    admit: isAdmitted,
+    failures: createFailureLimiter({
+      count: config.tokenFailures,
+      limit: "signature_failures",
+      detail: "Too many signatures that were not good.",
+    }),
+    lookups: createFruitlessLookups(config),
+    lastUsed,
+    certificateRequired: !config.development,
+    headerBrand: config.headerBrand,
+    clock,
+  });
+  return { authenticator, close: async () => await lastUsed.close() };
+}

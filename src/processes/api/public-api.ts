@@ -1,0 +1,181 @@
+/** The public API: what it serves, in order. Each line is a file; each route declares who may call it. */
+import type { Config } from "../../config/config.ts";
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Pool } from "../../database/pool.ts";
+import { tenantTransaction } from "../../database/transaction.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { RandomBytes } from "../../domain/ids.ts";
+import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { installRequestMetrics } from "../../observability/request-metrics.ts";
+import type { VerifyToken } from "../../tokens/oauth/verify-access-token.ts";
+import type { ProducerAuthenticator } from "../../tokens/producers/authenticate-producer.ts";
+import type { ReadinessCheck } from "../../observability/readiness.ts";
+import { createErrorPages } from "../../portal/error-pages.ts";
+import { createPortalGuard, registerPortal } from "../../portal/portal.ts";
+import { PortalSessions } from "../../tokens/portal-sessions.ts";
+import { createFruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
+import { createPublicRate } from "../../http/rate-limits/public-rate.ts";
+import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
+import { InProcessCalls } from "../../api/in-process.ts";
+import { collectOpenApi, registerOpenApiRoute } from "../../api/openapi.ts";
+import { installRequestTracing } from "../../http/plugins/request-tracing.ts";
+import { createAdmission, createScopeGuard } from "../../tokens/guards/authentication.ts";
+import { createIngressValidator } from "../../tokens/guards/ingress-validator.ts";
+import { registerApiReference } from "../../api/routes/api-reference.ts";
+import { registerComplianceRoutes } from "../../api/routes/compliance.ts";
+import { registerCredentialRevocation } from "../../api/routes/credential-revocation.ts";
+import { registerCredentialRoutes } from "../../api/routes/credentials.ts";
+import { registerSigningSecretRoutes } from "../../api/routes/signing-secrets.ts";
+import { registerDeliveryStream } from "../../api/routes/delivery-stream.ts";
+import { registerEndpointKeyRoutes } from "../../api/routes/endpoint-keys.ts";
+import { registerErrorTypeRoutes } from "../../api/routes/error-types.ts";
+import { registerHealthRoutes } from "../../http/health.ts";
+import { type OAuthServices, registerOAuthRoutes } from "../../api/routes/oauth.ts";
+import { registerPortalLinks } from "../../api/routes/portal-links.ts";
+import { registerWebhookRoutes, type WebhookServices } from "../../api/routes/webhooks.ts";
+import type { RevocableToken } from "../../revocation/deny-list.ts";
+import type { RevocationServices } from "../../revocation/receipts.ts";
+import type { TokenStatusServices } from "../../api/routes/token-status.ts";
+import type { CredentialIssuing } from "../../api/replace-credential.ts";
+import { createServer } from "../../http/server.ts";
+import type { SignetServer } from "../../http/types.ts";
+
+/** What the public API works with. */
+export interface ApiServices {
+  readonly config: Pick<
+    Config,
+    | "publicUrl"
+    | "portalUrl"
+    | "headerBrand"
+    | "development"
+    | "temporalUiUrl"
+    | "temporalNamespace"
+    | "tokenRatePerAddress"
+    | "publicRatePerAddress"
+  >;
+  readonly clients: ClientIdentification;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  readonly log: Logger;
+  /** Pools by database role: what a route may touch is PostgreSQL's to say. */
+  readonly pools: {
+    /** signet_api, with row-level security by tenant. */
+    readonly api: Pool;
+    /** signet_issuer: of endpoints it sees the public keys. */
+    readonly issuer: Pool;
+  };
+  readonly oauth: OAuthServices;
+  /** How credentials are made. */
+  readonly credentials: CredentialIssuing;
+  readonly webhooks: WebhookServices;
+  /** How tokens are let in, and how they end. */
+  readonly tokens: {
+    readonly admit: VerifyToken;
+    readonly isAdmitted: (identity: RevocableToken) => Promise<boolean>;
+    /** For questions about tokens, whichever resource they are for. */
+    readonly status: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
+  };
+  readonly revocation: RevocationServices;
+  readonly tenantLimits: TenantLimits;
+  /** Who publishes with a signature. */
+  readonly producers: ProducerAuthenticator;
+  /** Seals signing secrets. */
+  readonly keyring: Keyring;
+  readonly readiness: readonly ReadinessCheck[];
+}
+
+function portalOptions(services: ApiServices, calls: InProcessCalls) {
+  const { config, pools, tokens, clock, randomBytes } = services;
+  return {
+    sessions: new PortalSessions({
+      pool: pools.api,
+      lookups: createFruitlessLookups(config),
+      isAdmitted: tokens.isAdmitted,
+      clock,
+      randomBytes,
+    }),
+    calls,
+    exportDeadLetters: services.webhooks.exportDeadLetters,
+    streaming: { streams: services.webhooks.streams, clock },
+    headerBrand: config.headerBrand,
+    portalUrl: config.portalUrl ?? config.publicUrl,
+    temporal: { uiUrl: config.temporalUiUrl, namespace: config.temporalNamespace },
+    development: config.development,
+  };
+}
+
+/** Builds the public API, ready to listen. */
+export async function createApi(services: ApiServices): Promise<SignetServer> {
+  const { config, clock, randomBytes, log, pools } = services;
+  const admit = createAdmission(services.tenantLimits);
+  const ingress = createIngressValidator(services.producers, admit);
+  const calls = new InProcessCalls();
+  const portal = portalOptions(services, calls);
+  const binding = { bindingRequired: !config.development };
+  const verify = services.tokens.admit;
+  const scopes = calls.guard(createScopeGuard({ verify, binding, admit, ingress }), admit);
+  const server = createServer({
+    baseUrl: config.publicUrl,
+    guards: {
+      scopes,
+      signatures: (required) => ingress.guard(required),
+      portal: createPortalGuard(() => server, portal),
+      open: createPublicRate(config.publicRatePerAddress, () => performance.now()),
+    },
+    clients: calls.clients(services.clients),
+    idempotency: {
+      pepper: services.credentials.pepper,
+      clock,
+      randomBytes,
+      // Another principal's key is another key: it may not be shown this one's answers.
+      ownerOf: ({ identity: { tenantId, principalId } }) => ({
+        ownerId: tenantId,
+        author: principalId,
+        transact: async (work) => await tenantTransaction(pools.api, tenantId, work),
+      }),
+    },
+    clock,
+    randomBytes,
+    log,
+  });
+
+  installRequestMetrics(server, "public");
+  installRequestTracing(server);
+  await collectOpenApi(server, {
+    address: config.publicUrl,
+    baseUrl: config.publicUrl,
+    audience: "tenants",
+  });
+  registerHealthRoutes(server, services.readiness);
+  registerErrorTypeRoutes(server, createErrorPages());
+  registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
+  registerEndpointKeyRoutes(server, { pool: pools.issuer, lookups: createFruitlessLookups(config), clock });
+  registerCredentialRoutes(server, {
+    ...services.credentials,
+    pool: pools.api,
+    credentialsMax: async (tenantId) =>
+      (await services.tenantLimits.policyOf(tenantId)).limits.credentials_per_principal,
+    clock,
+    randomBytes,
+  });
+  registerSigningSecretRoutes(server, {
+    pool: pools.api,
+    keyring: services.keyring,
+    pepper: services.credentials.pepper,
+    receipts: services.revocation.receipts,
+    clock,
+    randomBytes,
+  });
+  registerCredentialRevocation(server, pools.api, services.revocation);
+  registerWebhookRoutes(server, services.webhooks, services.tokens.isAdmitted);
+  registerDeliveryStream(server, portal.streaming, services.tokens.isAdmitted);
+  registerComplianceRoutes(server, pools.api);
+  registerPortalLinks(server, portal.sessions, portal.portalUrl);
+  registerOpenApiRoute(server);
+  registerApiReference(server);
+  await registerPortal(server, portal);
+
+  await server.ready();
+  return server;
+}

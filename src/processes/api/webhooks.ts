@@ -1,0 +1,99 @@
+/** The services behind the webhook routes, put together for the api process. */
+import { randomBytes } from "node:crypto";
+import type { Client } from "@temporalio/client";
+import type { Config } from "../../config/config.ts";
+import { createRandomPool } from "../../crypto/random-pool.ts";
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Pepper } from "../../crypto/pepper.ts";
+import type { Pool } from "../../database/pool.ts";
+import { configuredPolicy } from "../../webhooks/sending/address-policy.ts";
+import { createContentKeys } from "../../webhooks/ingest/content-keys.ts";
+import { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
+import { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts";
+import { EventService } from "../../webhooks/ingest/event-service.ts";
+import { createIngest } from "../../webhooks/ingest/ingest.ts";
+import { ownTargets } from "../../webhooks/sending/own-listeners.ts";
+import { createPlatformPublishingAudit } from "../../webhooks/ingest/platform-publishing.ts";
+import { Releaser } from "../../webhooks/engine/release.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { EndpointService } from "../../webhooks/endpoints/endpoint-service.ts";
+import { createVerification } from "../../webhooks/endpoints/verification.ts";
+import { GradeService } from "../../webhooks/grader/grade-service.ts";
+import { EventTypeService } from "../../webhooks/event-types/event-type-service.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { ReplayService } from "../../webhooks/replay/replay-service.ts";
+import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";
+import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
+import { createDeadLetterExport } from "../../api/routes/dead-letters.ts";
+import type { WebhookServices } from "../../api/routes/webhooks.ts";
+
+export interface WebhookParts {
+  readonly config: Config;
+  readonly pools: { readonly api: Pool; readonly ingest: Pool };
+  readonly keyring: Keyring;
+  readonly pepper: Pepper;
+  readonly temporal: Client;
+  readonly tenantLimits: TenantLimits;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
+  const { config, pools, keyring, pepper, temporal, tenantLimits, clock, log } = parts;
+  const policy = configuredPolicy(config, ownTargets(config));
+  const endpoints = new EndpointService({
+    pool: pools.api,
+    keyring,
+    verification: createVerification(temporal, Math.random),
+    checkUrl: (url) => policy.checkUrl(url),
+    endpointsMax: async (tenantId) => (await tenantLimits.policyOf(tenantId)).limits.endpoints,
+    headerBrand: config.headerBrand,
+    clock,
+    randomBytes,
+    deadLetterMs: config.deadLetterMs,
+    log,
+  });
+  const releaser = new Releaser(temporal, log);
+  const reading = { pool: pools.api, keyring, releaser, clock, randomBytes };
+  const replays = new ReplayService({
+    pool: pools.api,
+    keyring,
+    starter: createReplayStarter(temporal),
+    clock,
+    randomBytes,
+    log,
+  });
+  const ingest = createIngest({
+    pool: pools.ingest,
+    keys: createContentKeys({ keyring, clock }),
+    clock,
+    randomBytes: createRandomPool(),
+    keyBytes: randomBytes,
+    deadLetterMs: config.deadLetterMs,
+  });
+  const deliveries = new DeliveryService(reading);
+  return {
+    endpoints,
+    events: new EventService(reading),
+    deliveries,
+    exportDeadLetters: createDeadLetterExport(deliveries),
+    streams: new DeliveryStreams(deliveries, clock, (err) =>
+      log.warn({ err }, "streams: deliveries not read"),
+    ),
+    replays: { service: replays, pool: pools.api, pepper, clock, randomBytes },
+    grades: new GradeService({ pool: pools.api, clock, randomBytes }),
+    eventTypes: new EventTypeService({
+      pool: pools.api,
+      typesMax: async (tenantId) => (await tenantLimits.policyOf(tenantId)).limits.event_types,
+      clock,
+    }),
+    ingest,
+    endpointSecrets: { api: pools.api, keyring, pepper, clock, randomBytes },
+    ingestPool: pools.ingest,
+    tenantLimits,
+    notePlatformPublishing: createPlatformPublishingAudit(pools.api, { clock, randomBytes }),
+    drain: async () => {
+      await Promise.all([endpoints.drain(), releaser.drain(), replays.drain()]);
+    },
+  };
+}

@@ -1,0 +1,57 @@
+/** The demo's last step: the same token passes where its scopes reach and is stopped, at the edge, where they do not. */
+import { readFile } from "node:fs/promises";
+import type { Fetch } from "../../lib/client/runtime.ts";
+import { createTlsFetch } from "../../lib/client/tls-fetch.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { MutualTlsAccess } from "./curl-lines.ts";
+import type { DemoTenant } from "./demo-tenant.ts";
+
+/** How the demo reaches the edge. */
+export interface EdgeAccess {
+  readonly baseUrl: string;
+  /** Absent where the edge does not speak TLS. */
+  readonly mutualTls?: MutualTlsAccess | undefined;
+}
+
+async function fetchFor({ mutualTls }: EdgeAccess, clock: Clock): Promise<Fetch> {
+  if (mutualTls === undefined) {
+    return fetch;
+  }
+  const [ca, cert, key] = await Promise.all(
+    [mutualTls.caFile, mutualTls.certFile, mutualTls.keyFile].map(async (path) => await readFile(path)),
+  );
+  return createTlsFetch({ ca, cert, key } as { ca: Buffer; cert: Buffer; key: Buffer }, clock);
+}
+
+/** @throws Error when the edge lets through what it should not, or the other way round */
+export async function showEdge(
+  access: EdgeAccess,
+  tenant: DemoTenant,
+  { clock, say }: { readonly clock: Clock; readonly say: (line: string) => void },
+): Promise<void> {
+  const ask = await fetchFor(access, clock);
+  const request = await readFile(tenant.file, "utf8");
+  const json = { "content-type": "application/json" };
+  const granted = await ask(`${access.baseUrl}/v1/auth/token`, {
+    method: "POST",
+    headers: json,
+    body: request,
+  });
+  const { access_token: token } = (await granted.json()) as { access_token?: string };
+  const headers = { authorization: `Bearer ${token}` };
+  const allowed = await ask(`${access.baseUrl}/v1/inference/signet-1`, { headers });
+  await allowed.text();
+  say(`7  edge       GET /v1/inference/signet-1: ${allowed.status}, answered by the sample data plane`);
+  const refused = await ask(`${access.baseUrl}/v1/pipelines`, {
+    method: "POST",
+    headers: { ...headers, ...json },
+    body: "{}",
+  });
+  const problem = (await refused.json()) as Readonly<Record<string, unknown>>;
+  say(
+    `              POST /v1/pipelines: ${refused.status} ${String(problem["code"])}, missing permission ${String(problem["missing_permission"])}`,
+  );
+  if (allowed.status !== 200 || problem["code"] !== "SCOPE_VIOLATION") {
+    throw new Error("the edge did not decide as the scopes say");
+  }
+}

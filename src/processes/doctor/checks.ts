@@ -1,0 +1,159 @@
+/** What `signet doctor` looks at: each check says what it found, or what is wrong and what to mend. */
+import type { Client } from "@temporalio/client";
+import type { Keyring } from "../../crypto/keyring.ts";
+import { CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../../database/database-clock.ts";
+import { requireCurrentSchema } from "../../database/migrate.ts";
+import type { Pool } from "../../database/pool.ts";
+import { CLAIM_SETTLES_MS } from "../../webhooks/engine/reconciler.ts";
+import { findOverdue, readLag } from "../../database/repositories/webhooks/reconciliation.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { openKeyStore } from "../../tokens/signing-keys/key-store.ts";
+import { CLOCK_SKEW_NOTED_MS } from "../../database/clock-skew.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { checkNamespace } from "../../temporal/client.ts";
+import { messageOf } from "../../runtime/thrown.ts";
+
+const DAY_MS = 86_400_000;
+/** A key signs for 30 days; the schedule may be late by one. */
+const SIGNING_AGE_MAX_MS = 31 * DAY_MS;
+const LAG_MAX_SECONDS = 60;
+const OVERDUE_AFTER_MS = 60_000;
+const OVERDUE_SHOWN_MAX = 1_000;
+
+export interface Finding {
+  readonly check: string;
+  readonly ok: boolean;
+  /** What was found; when it is not well, what to do about it. */
+  readonly detail: string;
+}
+
+export interface Patient {
+  /** signet_worker */
+  readonly pool: Pool;
+  /** signet_issuer */
+  readonly issuer: Pool;
+  readonly temporal: Client;
+  readonly keyring: Keyring;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Names that the processes must be able to resolve: of the database, Temporal, the public address, a proxy. */
+  readonly names: readonly string[];
+  /** Resolves a name as a connection would; rejects where it cannot. */
+  readonly resolve: (name: string) => Promise<unknown>;
+}
+
+interface Check {
+  readonly name: string;
+  /** What to do when it throws. */
+  readonly mend: string;
+  readonly look: (patient: Patient) => Promise<{ readonly ok: boolean; readonly detail: string }>;
+}
+
+const CHECKS: readonly Check[] = [
+  {
+    name: "dns",
+    mend: "check the resolver of this machine, and the name in the setting",
+    look: async ({ names, resolve }) => {
+      const outcomes = await Promise.allSettled(names.map(resolve));
+      const failed = names.filter((_name, index) => outcomes[index]?.status === "rejected");
+      return failed.length === 0
+        ? { ok: true, detail: `${names.length} names of the settings resolve` }
+        : {
+            ok: false,
+            detail: `cannot resolve ${failed.join(", ")}: check the resolver of this machine, and the names in the settings`,
+          };
+    },
+  },
+  {
+    name: "database",
+    mend: "check SIGNET_DATABASE_URL, and that PostgreSQL runs and takes this login",
+    look: async ({ pool }) => {
+      await requireCurrentSchema(pool);
+      return { ok: true, detail: "reachable, schema up to date" };
+    },
+  },
+  {
+    name: "clock",
+    mend: "check the database first",
+    look: async ({ pool }) => {
+      const skewMs = Math.round(Math.abs((await openDatabaseClock(pool)).skewMs));
+      return skewMs <= CLOCK_SKEW_NOTED_MS
+        ? { ok: true, detail: `within ${skewMs} ms of the database's` }
+        : {
+            ok: false,
+            detail: `${skewMs} ms from the database's: run NTP on both machines; beyond ${CLOCK_SKEW_MAX_MS / 1_000} s processes sign nothing`,
+          };
+    },
+  },
+  {
+    name: "temporal",
+    mend: "check TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE; `signet migrate` makes the namespace",
+    look: async ({ temporal }) => {
+      await checkNamespace(temporal);
+      return { ok: true, detail: `namespace ${temporal.options.namespace} answers` };
+    },
+  },
+  {
+    name: "keys",
+    mend: "check that SIGNET_KEK is the one that the signing keys were sealed with",
+    look: async ({ issuer, keyring, clock, log }) => {
+      const keys = await openKeyStore({ db: issuer, keyring, clock, log });
+      const { kid } = keys.signingKey();
+      const ageMs = clock.now() - keys.signingSince();
+      keys.close();
+      return ageMs < SIGNING_AGE_MAX_MS
+        ? { ok: true, detail: `signing with ${kid}` }
+        : {
+            ok: false,
+            detail: `${kid} has signed for ${Math.floor(ageMs / DAY_MS)} days: does a worker run, and the schedule rotateSigningKeys?`,
+          };
+    },
+  },
+  {
+    name: "outbox",
+    mend: "check the database first",
+    look: async ({ pool, clock }) => {
+      const { oldestUnattemptedSeconds: seconds } = await readLag(pool, new Date(clock.now()));
+      return seconds <= LAG_MAX_SECONDS
+        ? { ok: true, detail: `the oldest delivery without an attempt waits for ${seconds.toFixed(1)} s` }
+        : {
+            ok: false,
+            detail: `a delivery has waited ${seconds.toFixed(0)} s for its first attempt: does a worker run, and does Temporal answer it?`,
+          };
+    },
+  },
+  {
+    name: "carriers",
+    mend: "check the database first",
+    look: async ({ pool, clock }) => {
+      const now = clock.now();
+      const overdue = await findOverdue(pool, {
+        before: new Date(now - OVERDUE_AFTER_MS),
+        claimedBefore: new Date(now - CLAIM_SETTLES_MS),
+        now: new Date(now),
+        limit: OVERDUE_SHOWN_MAX,
+      });
+      const stuck = overdue.filter((delivery) => !delivery.slow);
+      const shown = [...new Set(stuck.map((delivery) => delivery.carrier))].slice(0, 5).join(", ");
+      return stuck.length === 0
+        ? { ok: true, detail: "no delivery is overdue" }
+        : {
+            ok: false,
+            detail: `${stuck.length} deliveries are overdue, carried by ${shown} …: a running worker carries them again within a minute if their workflows are gone`,
+          };
+    },
+  },
+];
+
+/** Runs every check, one after the other; one that throws does not keep the others from running. */
+export async function examine(patient: Patient): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const { name, mend, look } of CHECKS) {
+    try {
+      findings.push({ check: name, ...(await look(patient)) });
+    } catch (error) {
+      findings.push({ check: name, ok: false, detail: `${messageOf(error)}: ${mend}` });
+    }
+  }
+  return findings;
+}

@@ -1,0 +1,71 @@
+/** Programs from their Go modules, where there is a Go toolchain. Go's checksum database verifies the source. */
+import { spawn } from "node:child_process";
+import type { Environment } from "../../config/config.ts";
+
+const PROGRESS_MS = 5_000;
+const OUTPUT_KEPT = 4_000;
+
+export interface GoInstallOptions {
+  /** The toolchain's program. */
+  readonly go: string;
+  /** With their versions: `example.org/module/cmd/name@v1.2.3`. */
+  readonly packages: readonly string[];
+  /** What is built, for people. */
+  readonly what: string;
+  /** The programs are left here. */
+  readonly directory: string;
+  readonly environment: Environment;
+  readonly log: (line: string) => void;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Go's environment: the caller's, without what would build for another machine or put the program elsewhere. */
+function goEnvironment(environment: Environment, directory: string): Record<string, string | undefined> {
+  const { GOOS: _os, GOARCH: _arch, ...rest } = environment;
+  return { ...rest, GOBIN: directory };
+}
+
+/**
+ * Builds with `go install`: minutes the first time, seconds when Go's cache is warm.
+ *
+ * @throws Error with the end of Go's output
+ */
+export async function goInstall(options: GoInstallOptions): Promise<void> {
+  const { go, packages, what, directory, environment, log, signal } = options;
+  const started = performance.now();
+  const timer = setInterval(() => {
+    log(`building ${what} … ${Math.round((performance.now() - started) / 1000)} s`);
+  }, PROGRESS_MS);
+  // A group of its own: the compilers that go starts end with it.
+  const child = spawn(go, ["install", ...packages], {
+    cwd: directory,
+    env: goEnvironment(environment, directory),
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
+  });
+  const abort = (): void => {
+    if (child.pid !== undefined) {
+      process.kill(-child.pid, "SIGTERM");
+    }
+  };
+  signal?.addEventListener("abort", abort, { once: true });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk) => (output = (output + String(chunk)).slice(-OUTPUT_KEPT)));
+  }
+  try {
+    await new Promise<void>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", (code) => {
+        if (code === 0) {
+          resolve();
+        } else {
+          reject(new Error(output.trim().replaceAll("\n", " ") || `exit code ${code}`));
+        }
+      });
+    });
+  } finally {
+    clearInterval(timer);
+    signal?.removeEventListener("abort", abort);
+  }
+}

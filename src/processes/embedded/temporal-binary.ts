@@ -1,0 +1,179 @@
+/** Where the `temporal` program comes from: PATH, the cache, the official download, the Go toolchain; then no more. */
+import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { accessSync, constants } from "node:fs";
+import { chmod, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import type { Environment } from "../../config/config.ts";
+import { messageOf } from "../../runtime/thrown.ts";
+import { startUpError } from "./start-up-error.ts";
+import { buildTemporal } from "./temporal-build.ts";
+import { downloadTemporal, type Fetch, OFFICIAL_RELEASE, type TemporalRelease } from "./temporal-download.ts";
+
+const run = promisify(execFile);
+
+/** The newest version that `go install` accepts: later ones carry a replace directive. */
+const TEMPORAL_CLI_VERSION = "1.5.1";
+/** The oldest server inside the CLI that has what the workflows use. */
+const OLDEST_SERVER = [1, 24] as const;
+const CONNECT_TIMEOUT_MS = 5_000;
+const ABANDONED_DRAFT_MS = 3_600_000;
+
+export type TemporalOrigin = "path" | "cache" | "download" | "go";
+
+export interface TemporalBinary {
+  readonly path: string;
+  readonly origin: TemporalOrigin;
+}
+
+export interface ResolveTemporalOptions {
+  /** PATH is searched for `temporal` and `go`; Go gets all of it (GOPROXY, GOFLAGS, HOME). */
+  readonly environment: Environment;
+  /** SIGNET_CACHE. */
+  readonly cacheDir: string;
+  /** One line for people; long steps say every few seconds how far they are. */
+  readonly log: (line: string) => void;
+  readonly fetch?: Fetch;
+  readonly release?: TemporalRelease;
+  /** A host that has not answered a connection by then is given up. */
+  readonly connectTimeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** The first executable file of that name on a PATH. */
+export function findOnPath(environment: Environment, name: string): string | undefined {
+  for (const directory of (environment["PATH"] ?? "").split(delimiter)) {
+    const candidate = join(directory, name);
+    if (directory !== "" && isExecutable(candidate)) {
+      return candidate;
+    }
+  }
+  return undefined;
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function isRecentEnough(path: string): Promise<boolean> {
+  try {
+    const { stdout } = await run(path, ["--version"], { timeout: 15_000 });
+    const [, major, minor] = /server (\d+)\.(\d+)/i.exec(stdout) ?? [];
+    const [oldestMajor, oldestMinor] = OLDEST_SERVER;
+    return Number(major) > oldestMajor || (Number(major) === oldestMajor && Number(minor) >= oldestMinor);
+  } catch {
+    return false;
+  }
+}
+
+async function fromPath({ environment, log }: ResolveTemporalOptions): Promise<string | undefined> {
+  const path = findOnPath(environment, "temporal");
+  if (path === undefined || (await isRecentEnough(path))) {
+    return path;
+  }
+  log(`${path} is not a Temporal CLI with server ${OLDEST_SERVER.join(".")} or newer; looking for another`);
+  return undefined;
+}
+
+async function removeAbandonedDrafts(directory: string): Promise<void> {
+  for (const name of await readdir(directory)) {
+    const path = join(directory, name);
+    const age = Date.now() - ((await stat(path).catch(() => undefined))?.mtimeMs ?? Date.now());
+    if (name.startsWith("draft-") && age > ABANDONED_DRAFT_MS) {
+      await rm(path, { recursive: true, force: true });
+    }
+  }
+}
+
+/**
+ * Lets `make` put a `temporal` into a fresh directory and moves it into the cache in one step: several may do this at
+ * once, and nobody runs half a file.
+ */
+async function intoCache(cached: string, make: (directory: string) => Promise<void>): Promise<void> {
+  const parent = join(cached, "..", "..");
+  const draft = join(parent, `draft-${randomUUID()}`);
+  await mkdir(draft, { recursive: true });
+  await removeAbandonedDrafts(parent);
+  try {
+    await make(draft);
+    await chmod(join(draft, "temporal"), 0o755);
+    await mkdir(join(cached, ".."), { recursive: true });
+    await rename(join(draft, "temporal"), cached);
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+  }
+}
+
+/** What was tried and why it did not do; the last of the ways is always the reader's own. */
+function nothingWorked(failures: readonly string[]): Error {
+  const ways = [
+    ...failures,
+    "set TEMPORAL_ADDRESS to a server of your own, or put the temporal program on PATH (https://docs.temporal.io/cli)",
+  ];
+  return startUpError(`no Temporal server to run:\n${ways.map((way) => `  - ${way}`).join("\n")}`);
+}
+
+/**
+ * Finds the `temporal` program or obtains it (architecture 1, Embedded defaults).
+ *
+ * @throws SignetError `UNAVAILABLE` that lists every way and why it failed
+ */
+export async function resolveTemporalBinary(options: ResolveTemporalOptions): Promise<TemporalBinary> {
+  const { environment, cacheDir, log, signal } = options;
+  const onPath = await fromPath(options);
+  if (onPath !== undefined) {
+    return { path: onPath, origin: "path" };
+  }
+  const build = `${TEMPORAL_CLI_VERSION}-${process.platform}-${process.arch}`;
+  const cached = join(cacheDir, "temporal", build, "temporal");
+  if (isExecutable(cached)) {
+    return { path: cached, origin: "cache" };
+  }
+  const ways: readonly [TemporalOrigin, string, (directory: string) => Promise<void>][] = [
+    [
+      "download",
+      "the official download",
+      async (directory) =>
+        await downloadTemporal({
+          version: TEMPORAL_CLI_VERSION,
+          directory,
+          environment,
+          log,
+          connectTimeoutMs: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+          release: options.release ?? OFFICIAL_RELEASE,
+          fetch: options.fetch,
+          signal,
+        }),
+    ],
+    [
+      "go",
+      "go install",
+      async (directory) => {
+        const go = findOnPath(environment, "go");
+        if (go === undefined) {
+          throw new Error("there is no Go toolchain on PATH (https://go.dev/dl)");
+        }
+        await buildTemporal({ go, version: TEMPORAL_CLI_VERSION, directory, environment, log, signal });
+      },
+    ],
+  ];
+  const failures: string[] = [];
+  for (const [origin, name, make] of ways) {
+    try {
+      await intoCache(cached, make);
+      return { path: cached, origin };
+    } catch (error) {
+      signal?.throwIfAborted();
+      const reason = messageOf(error);
+      failures.push(`${name}: ${reason}`);
+      log(`${name} of Temporal CLI ${TEMPORAL_CLI_VERSION} did not work: ${reason}`);
+    }
+  }
+  throw nothingWorked(failures);
+}

@@ -1,0 +1,149 @@
+/** The official release of the Temporal CLI, verified against digests that are part of this source. */
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Readable, Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { ReadableStream } from "node:stream/web";
+import { promisify } from "node:util";
+import { Agent, EnvHttpProxyAgent, fetch as undiciFetch } from "undici";
+import type { Environment } from "../../config/config.ts";
+import { messageOf } from "../../runtime/thrown.ts";
+
+const run = promisify(execFile);
+
+const PROGRESS_MS = 3_000;
+/** A host that has connected and then says nothing is given up too. */
+const SILENCE_MS = 30_000;
+const LARGEST_BYTES = 300 * 1024 * 1024;
+
+/** As much of `fetch` as is used; redirects are followed. */
+export type Fetch = (
+  url: string,
+  init: { readonly signal: AbortSignal | null },
+) => Promise<{ readonly ok: boolean; readonly status: number; readonly body: unknown }>;
+
+export interface TemporalRelease {
+  /** Where the archive is, first choice first; `platform` is `linux_amd64`. */
+  readonly urls: (version: string, platform: string) => readonly string[];
+  /** SHA-256 of each platform's archive: what is not listed is not used. */
+  readonly sha256: Readonly<Record<string, string>>;
+}
+
+/** The archives of https://github.com/temporalio/cli/releases/tag/v1.5.1 and their digests. */
+export const OFFICIAL_RELEASE: TemporalRelease = {
+  urls: (version, platform) => {
+    const [os = "", arch = ""] = platform.split("_");
+    return [
+      `https://github.com/temporalio/cli/releases/download/v${version}/temporal_cli_${version}_${platform}.tar.gz`,
+      `https://temporal.download/cli/archive/v${version}?platform=${os}&arch=${arch}`,
+    ];
+  },
+  sha256: {
+    linux_amd64: "ddc95e08b0b076efd4ea9733a3f488eb7d2be875f8834e616cd2a37358b4852d",
+    linux_arm64: "bd1b0db9f18b051026de8bf6cc1505f2510f14bbb7a8b9a4a91fff46c77454f5",
+    darwin_amd64: "bbb73e2a31135abe50a1f1cdb35030c42961df618e8ce9c60ae89f201540c5d9",
+    darwin_arm64: "cca01b7ea35ad56e2a328d9ae596bf716bd22313ef63c7a761c88354457c2415",
+  },
+};
+
+export interface DownloadOptions {
+  readonly version: string;
+  /** The program is left here as `temporal`. */
+  readonly directory: string;
+  readonly environment: Environment;
+  readonly log: (line: string) => void;
+  readonly connectTimeoutMs: number;
+  readonly release: TemporalRelease;
+  readonly fetch: Fetch | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The release's name of this machine, `linux_amd64`. */
+export function releasePlatform(): string {
+  return `${process.platform}_${process.arch === "x64" ? "amd64" : process.arch}`;
+}
+
+function defaultFetch(environment: Environment, connectTimeoutMs: number): Fetch {
+  const limits = {
+    connect: { timeout: connectTimeoutMs },
+    headersTimeout: SILENCE_MS,
+    bodyTimeout: SILENCE_MS,
+  };
+  const proxy = environment["https_proxy"] ?? environment["HTTPS_PROXY"];
+  const noProxy = environment["no_proxy"] ?? environment["NO_PROXY"] ?? "";
+  const dispatcher =
+    proxy === undefined || proxy === ""
+      ? new Agent(limits)
+      : new EnvHttpProxyAgent({ ...limits, httpsProxy: proxy, noProxy });
+  return async (url, { signal }) => await undiciFetch(url, { signal, dispatcher });
+}
+
+/** The error that a person can use is often one or two causes down: `fetch failed` says nothing. */
+function innermost(error: unknown): string {
+  let current = error;
+  while (current instanceof Error && current.cause instanceof Error) {
+    current = current.cause;
+  }
+  return messageOf(current);
+}
+
+/** Saves a URL, and says what it was. */
+async function save(url: string, file: string, fetch: Fetch, options: DownloadOptions): Promise<string> {
+  const response = await fetch(url, { signal: options.signal ?? null });
+  if (!response.ok || response.body === null) {
+    throw new Error(`status ${response.status}`);
+  }
+  const hash = createHash("sha256");
+  let bytes = 0;
+  let told = performance.now();
+  const meter = new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      bytes += chunk.length;
+      hash.update(chunk);
+      if (performance.now() - told > PROGRESS_MS) {
+        told = performance.now();
+        options.log(`downloading the Temporal CLI … ${Math.round(bytes / 1_048_576)} MiB`);
+      }
+      done(bytes > LARGEST_BYTES ? new Error("larger than any release") : null, chunk);
+    },
+  });
+  await pipeline(Readable.fromWeb(response.body as ReadableStream), meter, createWriteStream(file));
+  return hash.digest("hex");
+}
+
+/**
+ * Downloads the release of this platform and unpacks its `temporal`.
+ *
+ * @throws Error with one line per place that was tried; nothing is left behind that has not been verified
+ */
+export async function downloadTemporal(options: DownloadOptions): Promise<void> {
+  const { version, directory, release, environment, connectTimeoutMs } = options;
+  const platform = releasePlatform();
+  const expected = release.sha256[platform];
+  if (expected === undefined) {
+    throw new Error(`no digest is known for ${platform}, and nothing is run that cannot be verified`);
+  }
+  const fetch = options.fetch ?? defaultFetch(environment, connectTimeoutMs);
+  const archive = join(directory, "archive.tar.gz");
+  const failures: string[] = [];
+  for (const url of release.urls(version, platform)) {
+    options.log(`downloading the Temporal CLI from ${new URL(url).host}`);
+    try {
+      const digest = await save(url, archive, fetch, options);
+      if (digest !== expected) {
+        throw new Error(`refused: its SHA-256 is ${digest}, not ${expected}`);
+      }
+      await run("tar", ["-xzf", archive, "-C", directory, "temporal"]);
+      return;
+    } catch (error) {
+      options.signal?.throwIfAborted();
+      failures.push(`${url}: ${innermost(error)}`);
+    } finally {
+      await rm(archive, { force: true });
+    }
+  }
+  throw new Error(failures.join("; "));
+}

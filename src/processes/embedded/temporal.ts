@@ -1,0 +1,160 @@
+/** The embedded Temporal: the CLI's development server as a process of ours (architecture 1). */
+import { chmod, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Connection } from "@temporalio/client";
+import { TypedSearchAttributes } from "@temporalio/common";
+import { SETTINGS } from "../../config/config.ts";
+import { ensureNamespace, SEARCH_ATTRIBUTE_TYPES } from "../../temporal/namespace.ts";
+import { isListening, requireFreePort } from "./ports.ts";
+import { processIdentity } from "./process-identity.ts";
+import { logTail, type ServerProcess, startServer, type StopStep, stopProcess } from "./server-process.ts";
+import { startUpError } from "./start-up-error.ts";
+
+const HOST = "127.0.0.1";
+const READY_TIMEOUT_MS = 60_000;
+const STOP_TEMPORAL: readonly StopStep[] = [
+  ["SIGINT", 15_000],
+  ["SIGKILL", 5_000],
+];
+
+export interface EmbeddedTemporalOptions {
+  /** The `temporal` program: see `resolveTemporalBinary`. */
+  readonly binary: string;
+  /** `.signet/`: log and pid file go here. The caller holds its lock (`lockHome`). */
+  readonly home: string;
+  readonly port: number;
+  /** `null`: no UI. */
+  readonly uiPort: number | null;
+  /** Made at the start, with retention and search attributes. */
+  readonly namespaces: readonly string[];
+  /** The SQLite file; `null` keeps everything in memory. */
+  readonly dbFilename: string | null;
+  /** Temporal dynamic configuration, JSON values by key. */
+  readonly dynamicConfig?: Readonly<Record<string, string>>;
+  /** One line for people, where something is out of the ordinary. */
+  readonly log: (line: string) => void;
+}
+
+export interface EmbeddedTemporal {
+  /** `host:port` of the frontend. */
+  readonly address: string;
+  readonly pid: number;
+  /** Graceful; resolves when the server is gone. */
+  stop(): Promise<void>;
+}
+
+function pidFile(home: string): string {
+  return join(home, "temporal.pid");
+}
+
+/**
+ * Stops the server of a run whose process has died. What is recorded is the process itself, not only its number.
+ */
+export async function stopLeftOverTemporal(home: string, log: (line: string) => void): Promise<void> {
+  const recorded = await readFile(pidFile(home), "utf8").catch(() => undefined);
+  if (recorded === undefined) {
+    return;
+  }
+  const pid = Number.parseInt(recorded, 10);
+  if (processIdentity(pid) === recorded) {
+    log(`stopping the embedded Temporal (pid ${pid}) that an earlier run has left`);
+    await stopProcess(pid, STOP_TEMPORAL);
+  }
+  await rm(pidFile(home), { force: true });
+}
+
+/** An earlier version left its database readable by everybody; SQLite's other files have names that begin with its own. */
+async function closeToOthers(dbFilename: string): Promise<void> {
+  for (const path of [dbFilename, `${dbFilename}-wal`, `${dbFilename}-shm`]) {
+    await chmod(path, 0o600).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") {
+        throw error;
+      }
+    });
+  }
+}
+
+function serverArguments(options: EmbeddedTemporalOptions): string[] {
+  const { port, uiPort, namespaces, dbFilename, dynamicConfig = {} } = options;
+  return [
+    "server",
+    "start-dev",
+    `--ip=${HOST}`,
+    `--port=${port}`,
+    "--log-level=warn",
+    ...(uiPort === null ? ["--headless"] : ["--ui-port", String(uiPort)]),
+    ...(dbFilename === null ? [] : ["--db-filename", dbFilename]),
+    ...namespaces.flatMap((name) => ["--namespace", name]),
+    ...Object.entries(SEARCH_ATTRIBUTE_TYPES).flatMap(([name, type]) => [
+      "--search-attribute",
+      `${name}=${TypedSearchAttributes.toMetadataType(type)}`,
+    ]),
+    ...Object.entries(dynamicConfig).flatMap(([key, value]) => ["--dynamic-config-value", `${key}=${value}`]),
+  ];
+}
+
+async function connect(port: number, server: ServerProcess, logFile: string): Promise<Connection> {
+  const deadline = performance.now() + READY_TIMEOUT_MS;
+  // gRPC waits a second after a refused connection, so it is not asked before the port is open.
+  while (!(await isListening(HOST, port))) {
+    const how = server.ended();
+    if (how !== undefined || performance.now() > deadline) {
+      throw startUpError(
+        `the embedded Temporal did not start (${how ?? "no answer"}); ${logFile} ends with:\n${logTail(logFile)}`,
+      );
+    }
+    await delay(20);
+  }
+  return await Connection.connect({ address: `${HOST}:${port}`, connectTimeout: READY_TIMEOUT_MS });
+}
+
+async function prepareNamespaces(connection: Connection, namespaces: readonly string[]): Promise<void> {
+  try {
+    await Promise.all(namespaces.map(async (namespace) => await ensureNamespace(connection, { namespace })));
+  } finally {
+    await connection.close();
+  }
+}
+
+/**
+ * Starts the development server; one that an earlier run has left behind is stopped first.
+ *
+ * @throws SignetError `UNAVAILABLE` with a line that says what to do
+ */
+export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): Promise<EmbeddedTemporal> {
+  const { home, port, uiPort, dbFilename, log } = options;
+  const logFile = join(home, "temporal.log");
+  await stopLeftOverTemporal(home, log);
+  const what = "the embedded Temporal";
+  const setting = SETTINGS.embeddedTemporalPort.variable;
+  await requireFreePort({ what, host: HOST, port, setting });
+  if (uiPort !== null) {
+    const uiSetting = SETTINGS.embeddedTemporalUiPort.variable;
+    await requireFreePort({ what: `${what}'s UI`, host: HOST, port: uiPort, setting: uiSetting });
+  }
+  if (dbFilename !== null) {
+    await closeToOthers(dbFilename);
+  }
+  const server = await startServer({
+    command: options.binary,
+    args: serverArguments(options),
+    cwd: home,
+    // HOME is ours: no configuration of the user's own Temporal CLI is read.
+    env: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: home },
+    logFile,
+  });
+  await writeFile(pidFile(home), processIdentity(server.pid) ?? "", { mode: 0o600 });
+  const stop = async (): Promise<void> => {
+    await server.stop(STOP_TEMPORAL);
+    await rm(pidFile(home), { force: true });
+  };
+  try {
+    await prepareNamespaces(await connect(port, server, logFile), options.namespaces);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  server.onCrash((how) => log(`the embedded Temporal has ended (${how}); see ${logFile}`));
+  return { address: `${HOST}:${port}`, pid: server.pid, stop };
+}

@@ -1,0 +1,294 @@
+/** The parts of the delivery engine that a worker process runs, put together. */
+import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Client } from "@temporalio/client";
+import type { Logger } from "pino";
+import { type Config, formatListen } from "../config/config.ts";
+import { createRandomPool } from "../crypto/random-pool.ts";
+import type { Keyring } from "../crypto/keyring.ts";
+import { createBatcher } from "../database/batcher.ts";
+import type { Pool } from "../database/pool.ts";
+import {
+  type AttemptKey,
+  deferDelivery,
+  deferForPlaces,
+  loadForAttempt,
+  parkDelivery,
+} from "../database/repositories/webhooks/attempts.ts";
+import { adoptClaims } from "../database/repositories/webhooks/claims.ts";
+import { type ContentKey, loadContents } from "../database/repositories/webhooks/event-contents.ts";
+import { loadRequestSettings } from "../database/repositories/endpoints/endpoint-authentications.ts";
+import { takeTurns } from "../database/repositories/webhooks/endpoint-lines.ts";
+import type { GuardedClock } from "../domain/clock.ts";
+import { createGoneDisabler } from "../webhooks/endpoints/disable-failing.ts";
+import { newId } from "../domain/ids.ts";
+import { measureOwnDelay } from "../observability/own-delay.ts";
+import { tracer } from "../observability/tracing.ts";
+import { type Challenge, createChallenge } from "../webhooks/endpoints/challenge.ts";
+import { GradeRunner } from "../webhooks/grader/grade-runner.ts";
+import { configuredPolicy } from "../webhooks/sending/address-policy.ts";
+import { pingsPerHost } from "../config/endpoint-settings.ts";
+import { ContentRoom } from "../webhooks/sending/content-room.ts";
+import { AttemptService } from "../webhooks/engine/attempt-service.ts";
+import { type CarrierService, createCarrierService } from "../webhooks/engine/carrier-service.ts";
+import { createCarrierStarter } from "../webhooks/engine/carrier-starter.ts";
+import { countEnded } from "../webhooks/engine/delivery-metrics.ts";
+import { createDeliverySender } from "../webhooks/sending/delivery-sender.ts";
+import { Dispatcher } from "../webhooks/engine/dispatcher.ts";
+import { firstAttempts } from "../webhooks/engine/first-attempts.ts";
+import { Flights } from "../webhooks/engine/flights.ts";
+import { EndpointFailures } from "../webhooks/pacing/endpoint-failures.ts";
+import { EndpointHealth } from "../webhooks/pacing/endpoint-health.ts";
+import { EndpointLines } from "../webhooks/pacing/endpoint-lines.ts";
+import { EndpointPace } from "../webhooks/pacing/endpoint-pace.ts";
+import { EndpointSlots } from "../webhooks/pacing/endpoint-slots.ts";
+import { createDeliveryOpener } from "../webhooks/ingest/event-content.ts";
+import { createHostResolver } from "../webhooks/sending/http-resolver.ts";
+import { createHttpSender, type HttpSender } from "../webhooks/sending/http-sender.ts";
+import { createSecretOpener, type OpenSecrets } from "../webhooks/sending/open-secrets.ts";
+import { createReceiverAccess, type ReceiverAccess } from "../webhooks/sending/receiver-access.ts";
+import { createOwnAddresses, ownTargets } from "../webhooks/sending/own-listeners.ts";
+import { createRecorder } from "../webhooks/engine/recorder.ts";
+import { createSigner, type Signer } from "../webhooks/sending/signer.ts";
+import { loadTargetAuthorities } from "../webhooks/sending/target-authorities.ts";
+
+const LOADS_MAX = 256;
+const LOADS_IN_FLIGHT_MAX = 2;
+const CONTENTS_MAX = 64;
+/** Bytes of sealed content in one answer of PostgreSQL. */
+const CONTENT_LOAD_BYTES_MAX = 2_097_152;
+
+export interface EngineOptions {
+  /** This worker's id: claims have it. */
+  readonly worker: string;
+  readonly config: Config;
+  /** signet_worker */
+  readonly pool: Pool;
+  readonly keyring: Keyring;
+  readonly clock: GuardedClock;
+  readonly log: Logger;
+}
+
+export interface Engine {
+  readonly attempts: AttemptService;
+  readonly carriers: CarrierService;
+  readonly health: EndpointHealth;
+  readonly failures: EndpointFailures;
+  readonly challenge: Challenge;
+  readonly grades: GradeRunner;
+  /** The dispatcher starts workflows, so it needs a client; the rest works without. */
+  createDispatcher(client: Client): Dispatcher;
+  /** Resolves when no request is under way and every outcome is written. */
+  drain(): Promise<void>;
+}
+
+/** What requests leave through: address policy, connections, signatures. */
+interface Outbound {
+  readonly http: HttpSender;
+  readonly access: ReceiverAccess;
+  readonly signer: Signer;
+  readonly openSecrets: OpenSecrets;
+}
+
+function createHttp({ config, clock, log }: EngineOptions): HttpSender {
+  const { outboundProxy: proxy, targetCaFile } = config;
+  if (proxy !== undefined) {
+    // Without the credentials.
+    log.warn(
+      { proxy: formatListen({ host: proxy.hostname, port: proxy.port }) },
+      "everything to receivers leaves through the proxy: which addresses it connects to is the proxy's to check",
+    );
+  }
+  const own = ownTargets(config);
+  // Names of /etc/hosts are for trying things out on one machine.
+  const resolver = createHostResolver({ hostsFile: config.development });
+  return createHttpSender({
+    policy: configuredPolicy(config, own),
+    clock,
+    resolver,
+    ...(config.ownAddressesShared === "true"
+      ? undefined
+      : { isOwnAddress: createOwnAddresses(own.urls, { resolve: resolver, clock }) }),
+    proxy: proxy ?? null,
+    ...(targetCaFile === undefined
+      ? undefined
+      : { extraCertificateAuthorities: loadTargetAuthorities(targetCaFile) }),
+  });
+}
+
+function createOutbound(options: EngineOptions): Outbound {
+  const { config, keyring, pool, clock } = options;
+  const http = createHttp(options);
+  return {
+    http,
+    access: createReceiverAccess({
+      http,
+      clock,
+      load: async (tenantId, id) => await loadRequestSettings(pool, tenantId, id),
+      open: async ({ wrappedDataKey, tenantId }, aad, sealed) =>
+        (await keyring.openForTenant(wrappedDataKey, tenantId, aad, sealed)).toString("utf8"),
+    }),
+    signer: createSigner({ headerBrand: config.headerBrand, docsUrl: `${config.publicUrl}/docs`, clock }),
+    openSecrets: createSecretOpener(keyring, clock),
+  };
+}
+
+/** What is learnt of endpoints by sending to them, and the room for what is sent. */
+interface Lessons {
+  readonly health: EndpointHealth;
+  readonly failures: EndpointFailures;
+  readonly room: ContentRoom;
+}
+
+function createContentRoom(pool: Pool): ContentRoom {
+  const contents = createBatcher({
+    maxItems: CONTENTS_MAX,
+    maxInFlight: LOADS_IN_FLIGHT_MAX,
+    size: { of: ({ bytes }: ContentKey) => bytes, max: CONTENT_LOAD_BYTES_MAX },
+    flush: async (keys: readonly ContentKey[]) => await loadContents(pool, keys),
+  });
+  return new ContentRoom(async (key) => await contents.add(key));
+}
+
+function createAttempts(
+  options: EngineOptions,
+  outbound: Outbound,
+  { health, failures, room }: Lessons,
+): AttemptService {
+  const { worker, config, pool, keyring, clock, log } = options;
+  const { deadLetterMs } = config;
+  const recorder = createRecorder({ pool, log, wait: delay });
+  const loads = createBatcher({
+    maxItems: LOADS_MAX,
+    maxInFlight: LOADS_IN_FLIGHT_MAX,
+    flush: async (keys: readonly AttemptKey[]) => await loadForAttempt(pool, keys, tracer() !== undefined),
+  });
+  const sender = createDeliverySender({
+    ...outbound,
+    clock,
+    openContent: createDeliveryOpener(keyring, createRandomPool()),
+  });
+  const idBytes = createRandomPool();
+  const adoptions = createBatcher({
+    maxItems: LOADS_MAX,
+    maxInFlight: LOADS_IN_FLIGHT_MAX,
+    flush: async (keys: readonly AttemptKey[]) => await adoptClaims(pool, keys, worker),
+  });
+  const newAttemptId = (): string => newId("attempt", clock.now(), idBytes);
+  return new AttemptService({
+    worker,
+    adopt: async (key) => await adoptions.add(key),
+    load: async (key) => await loads.add(key),
+    park: async (key, { to, reason }, plan) => {
+      const now = clock.now();
+      const parked = await parkDelivery(pool, {
+        ...key,
+        to,
+        reason,
+        now: new Date(now),
+        expiresAt: new Date(now + plan.deadLetterMs),
+      });
+      if (parked) {
+        countEnded(to);
+      }
+    },
+    defer: async (key, dueMs) => await deferDelivery(pool, key, new Date(dueMs)),
+    deferForPlaces: async (waiting) => await deferForPlaces(pool, waiting),
+    flights: new Flights({
+      sender,
+      recorder,
+      health,
+      failures,
+      clock,
+      disableGone: createGoneDisabler({ pool, keyring, clock, randomBytes, deadLetterMs, log }),
+      newAttemptId,
+      log,
+    }),
+    health,
+    slots: new EndpointSlots(config.endpointConcurrency),
+    room,
+    pace: new EndpointPace(config.failingEndpointRate),
+    lines: new EndpointLines({
+      takeTurns: async (requests, nowMs) => await takeTurns(pool, requests, nowMs),
+      now: () => clock.now(),
+    }),
+    recorder,
+    clock,
+    log,
+    wait: delay,
+  });
+}
+
+function createPings(
+  { config, pool, keyring, clock }: EngineOptions,
+  { http, access, signer, openSecrets }: Outbound,
+): Challenge {
+  return createChallenge({
+    pool,
+    http,
+    access,
+    signer,
+    clock,
+    randomBytes,
+    keyring,
+    deadLetterMs: config.deadLetterMs,
+    pingsPerHost: pingsPerHost(config),
+    openSecrets: async (endpointId, target) => await openSecrets({ ...target, endpointId }),
+  });
+}
+
+/** @param onQueued called when the outbox has got a delivery from here */
+export function createEngine(options: EngineOptions, onQueued: () => void): Engine {
+  const { config, pool, clock, log } = options;
+  const outbound = createOutbound(options);
+  const ownDelay = measureOwnDelay();
+  const health = new EndpointHealth(ownDelay.ms);
+  const failures = new EndpointFailures();
+  const room = createContentRoom(pool);
+  const attempts = createAttempts(options, outbound, { health, failures, room });
+  return {
+    attempts,
+    health,
+    failures,
+    carriers: createCarrierService({ pool, clock, log, onQueued }),
+    challenge: createPings(options, outbound),
+    grades: new GradeRunner({
+      ...outbound,
+      pool,
+      headerBrand: config.headerBrand,
+      clock,
+      randomBytes,
+      log,
+    }),
+    createDispatcher: (client) => {
+      const { retryWindowMs, deadLetterMs } = config;
+      const starter = createCarrierStarter({
+        client,
+        random: Math.random,
+        retryWindowMs,
+        deadLetterMs,
+        onEagerStart: (carrier, input) => attempts.begin(firstAttempts(carrier, input)),
+      });
+      const { startsPerSecond, batchMax, sendConcurrency: underWayMax } = config;
+      const underWay = (): number => attempts.firstUnderWay + room.crowd;
+      return new Dispatcher({
+        worker: options.worker,
+        pool,
+        starter,
+        health,
+        clock,
+        randomBytes,
+        log,
+        startsPerSecond,
+        batchMax,
+        underWay,
+        underWayMax,
+      });
+    },
+    drain: async () => {
+      ownDelay.stop();
+      await attempts.drain();
+      await outbound.http.close();
+    },
+  };
+}

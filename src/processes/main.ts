@@ -1,0 +1,237 @@
+/** The way in: argv → a process or a command of the command line. */
+import closeWithGrace from "close-with-grace";
+import { CommandError, EXIT } from "../cli/exit-codes.ts";
+import { printable } from "../cli/output.ts";
+import { type ProcessRunners, runCommandLine } from "../cli/program.ts";
+import {
+  clientSettingsFromProcess,
+  type Config,
+  ConfigError,
+  type ConfigFor,
+  configFromProcess,
+  developmentConfigFromProcess,
+  operatorSettingsFromProcess,
+  processEnvironment,
+  startedByNpx,
+  withoutColour,
+} from "../config/config.ts";
+import { SignetError } from "../domain/errors.ts";
+import { createLogger, type Logger } from "../observability/logger.ts";
+import type { RunningProcess } from "./with-metrics.ts";
+
+/** Longer than a process needs to let what is under way end, shorter than a container's grace of 20 s. */
+const CLOSE_TIMEOUT_MS = 18_000;
+
+/** @param stopping a start that takes long may give up when it is aborted; one that does not is closed once it is done */
+type StartProcess = (config: Config, log: Logger, stopping: AbortSignal) => Promise<RunningProcess>;
+
+function need<Name extends "databaseUrl" | "temporalAddress">(
+  config: Config,
+  name: Name,
+  variable: string,
+): string {
+  const value = config[name];
+  if (value === undefined) {
+    throw new ConfigError([`${variable} must be set; only \`signet serve\` brings its own`]);
+  }
+  return value;
+}
+
+const startApi: StartProcess = async (config, log) => {
+  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
+  const api = await import("./api.ts");
+  const { withMetrics } = await import("./with-metrics.ts");
+  return await withMetrics(
+    "api",
+    config,
+    log,
+    async () => await api.startApi({ config: { ...config, databaseUrl, temporalAddress }, log }),
+  );
+};
+
+const startWorker: StartProcess = async (config, log, stopping) => {
+  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
+  const worker = await import("./worker.ts");
+  const { withMetrics } = await import("./with-metrics.ts");
+  return await withMetrics(
+    "worker",
+    config,
+    log,
+    async () =>
+      await worker.startWorker({ config: { ...config, databaseUrl, temporalAddress }, log, stopping }),
+  );
+};
+
+const startEdge: StartProcess = async (config, log) => {
+  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const edge = await import("./edge.ts");
+  const { withMetrics } = await import("./with-metrics.ts");
+  const environment = processEnvironment();
+  return await withMetrics(
+    "edge",
+    config,
+    log,
+    async () => await edge.startEdge({ config: { ...config, databaseUrl }, environment, log }),
+  );
+};
+
+const startServe: StartProcess = async (config, _log, stopping) => {
+  const serve = await import("./serve.ts");
+  return await serve.startServe(config, stopping);
+};
+
+async function migrate(): Promise<void> {
+  const config = configFromProcess();
+  const { runMigrate } = await import("./migrate.ts");
+  await runMigrate(config, createLogger({ level: config.logLevel }));
+}
+
+function replayCount(given: unknown): number {
+  if (given === undefined) {
+    return 0;
+  }
+  if (typeof given !== "string" || !/^\d{1,6}$/.test(given)) {
+    throw new CommandError("--replay takes a whole number.", { exitCode: EXIT.usage });
+  }
+  return Number(given);
+}
+
+/** Beside `npm start`, which is development, nobody has set anything. */
+async function doctorsConfig(): Promise<Config> {
+  const { isStartedHere } = await import("./embedded/addresses.ts");
+  const { SIGNET_ENV: environment, SIGNET_DATABASE_URL: database } = processEnvironment();
+  const beside =
+    (environment ?? "") === "" &&
+    (database ?? "") === "" &&
+    (await isStartedHere(operatorSettingsFromProcess()));
+  return beside ? developmentConfigFromProcess() : configFromProcess();
+}
+
+async function doctor(options: Readonly<Record<string, unknown>>): Promise<void> {
+  const { withEmbeddedAddresses } = await import("./embedded/addresses.ts");
+  const config = await withEmbeddedAddresses(await doctorsConfig());
+  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
+  const { runDoctor } = await import("./doctor.ts");
+  const findings = await runDoctor({
+    config: { ...config, databaseUrl, temporalAddress },
+    replay: replayCount(options["replay"]),
+  });
+  const well = findings.every(({ ok }) => ok);
+  if (options["json"] === true) {
+    process.stdout.write(`${JSON.stringify({ ok: well, data: findings }, null, 2)}\n`);
+  } else {
+    for (const { check, ok, detail } of findings) {
+      process.stdout.write(`${ok ? "ok  " : "FAIL"}  ${check.padEnd(9)}  ${printable(detail)}\n`);
+    }
+  }
+  if (!well) {
+    throw new CommandError("something must be mended");
+  }
+}
+
+/**
+ * Runs a process until a signal ends it, also while it is still starting. A failure at the start or beyond repair
+ * ends it with exit code 1.
+ */
+function untilSignal(
+  start: StartProcess,
+  asks: ConfigFor = "service",
+  sayEnding: (log: Logger, signal: string | undefined) => void = (log, signal) =>
+    log.info({ signal }, "ending"),
+): () => Promise<void> {
+  return async () => {
+    const config = configFromProcess(asks);
+    const log = createLogger({ level: config.logLevel });
+    const stopping = new AbortController();
+    const starting = start(config, log, stopping.signal);
+    const reloads = asks === "edge";
+    if (reloads) {
+      process.on(
+        "SIGHUP",
+        () => void starting.then(async (started) => await started.reload?.()).catch(() => undefined),
+      );
+    }
+    const options = {
+      delay: CLOSE_TIMEOUT_MS,
+      logger: log,
+      ...(reloads ? { skip: ["SIGHUP" as const] } : {}),
+    };
+    const grace = closeWithGrace(options, async ({ err, signal }) => {
+      if (err !== undefined) {
+        log.fatal({ err }, "ending after an error that nobody caught");
+      } else {
+        sayEnding(log, signal);
+      }
+      stopping.abort();
+      const started = await starting.catch(() => undefined);
+      await started?.close();
+    });
+    const running = await starting.catch((error: unknown) => {
+      if (stopping.signal.aborted) {
+        return undefined;
+      }
+      throw error;
+    });
+    running?.failed?.catch((error: unknown) => {
+      log.fatal({ err: error }, "ending: the process failed beyond repair");
+      process.exitCode = EXIT.failed;
+      grace.close();
+    });
+  };
+}
+
+const PROCESSES: ProcessRunners = {
+  api: untilSignal(startApi),
+  worker: untilSignal(startWorker),
+  edge: untilSignal(startEdge, "edge"),
+  // It speaks to people at a terminal; its log is a file.
+  serve: untilSignal(startServe, "service", () => {
+    process.stdout.write("Ending: what is under way is finished first.\n");
+  }),
+  doctor,
+  migrate,
+};
+
+// Who reads the output has had enough, as `head` does.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") {
+    process.stderr.write(`signet: the output cannot be written: ${error.message}\n`);
+  }
+  process.exit(EXIT.failed);
+});
+
+try {
+  const code = await runCommandLine(
+    process.argv.slice(2),
+    {
+      settings: operatorSettingsFromProcess,
+      clientSettings: clientSettingsFromProcess,
+      stdout: (text) => void process.stdout.write(text),
+      stderr: (text) => void process.stderr.write(text),
+      fetch,
+      program: startedByNpx() ? "npx signet" : "signet",
+      terminal: {
+        colour: process.stdout.isTTY && !withoutColour(),
+        progress: process.stderr.isTTY,
+      },
+    },
+    PROCESSES,
+  );
+  process.exitCode = code;
+  if (code !== EXIT.ok) {
+    // Connections that were opened before the failure would keep the process alive.
+    process.exit();
+  }
+} catch (error) {
+  if (error instanceof SignetError) {
+    // Written for people: what is in the way, and what to do about it.
+    process.stderr.write(`signet: ${error.message}\n`);
+  } else {
+    createLogger({ level: "info" }).fatal({ err: error }, "could not start");
+  }
+  // Connections that were opened before the failure would keep the process alive.
+  process.exit(EXIT.failed);
+}

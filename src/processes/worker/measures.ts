@@ -1,0 +1,62 @@
+/** What a worker measures of the whole deployment, for its metrics: every worker measures the same, an alert takes the largest. */
+import { measureOverdue } from "../../tokens/credentials/rotation-sweep.ts";
+import type { Pool } from "../../database/pool.ts";
+import { isSigningKeyOlder, oldestUnsigned, readCensus } from "../../database/repositories/webhooks/census.ts";
+import type { GuardedClock } from "../../domain/clock.ts";
+import { clockSkewJob } from "../../database/clock-skew.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { metrics } from "../../observability/metrics.ts";
+import type { UpkeepJob } from "../../runtime/upkeep.ts";
+
+const CENSUS_MS = 15_000;
+const OVERDUE_MS = 60_000;
+const CHECKPOINT_MS = 15_000;
+/** A key signs for 30 days; its schedule may be late by one. */
+const SIGNING_AGE_MAX_MS = 31 * 86_400_000;
+
+export interface MeasureParts {
+  /** Role signet_worker. */
+  readonly pool: Pool;
+  /** Role signet_rotator. */
+  readonly rotatorPool: Pool;
+  /** Role signet_operator. */
+  readonly operatorPool: Pool;
+  /** Role signet_audit. */
+  readonly auditPool: Pool;
+  readonly clock: GuardedClock;
+}
+
+async function measureCensus({ pool, clock }: Pick<MeasureParts, "pool" | "clock">): Promise<void> {
+  const census = await readCensus(pool, clock.now());
+  metrics.openDeliveries.set({ state: "waiting" }, census.waiting);
+  metrics.openDeliveries.set({ state: "started" }, census.started);
+  metrics.openDeliveries.set({ state: "retrying" }, census.retrying);
+  metrics.deadLetters.set(census.deadLetters);
+  metrics.deadLettersExpiring.set(census.expiring);
+  metrics.replayJobs.set({ state: "running" }, census.replaysRunning);
+  metrics.replayJobs.set({ state: "paused" }, census.replaysPaused);
+  metrics.verificationBacklog.set(census.verifications);
+  metrics.oldestVerification.set(census.oldestVerificationSeconds);
+  metrics.overdueRotations.set({ kind: "endpoint_secret" }, census.overdueEndpointSecrets);
+}
+
+async function measureCheckpoint({ auditPool, clock }: MeasureParts): Promise<void> {
+  const since = await oldestUnsigned(auditPool);
+  metrics.checkpointAge.set(since === undefined ? 0 : Math.max(0, clock.now() - since.getTime()) / 1_000);
+}
+
+async function measureRotations({ rotatorPool, operatorPool, clock }: MeasureParts): Promise<void> {
+  await measureOverdue({ pool: rotatorPool, clock });
+  const overdue = await isSigningKeyOlder(operatorPool, new Date(clock.now() - SIGNING_AGE_MAX_MS));
+  metrics.overdueRotations.set({ kind: "signing_key" }, overdue ? 1 : 0);
+}
+
+/** The jobs that measure. */
+export function openMeasures(parts: MeasureParts, log: Logger): readonly UpkeepJob[] {
+  return [
+    { name: "census", everyMs: CENSUS_MS, run: async () => await measureCensus(parts) },
+    { name: "checkpoint age", everyMs: CHECKPOINT_MS, run: async () => await measureCheckpoint(parts) },
+    { name: "overdue rotations", everyMs: OVERDUE_MS, run: async () => await measureRotations(parts) },
+    clockSkewJob(parts.clock, log),
+  ];
+}

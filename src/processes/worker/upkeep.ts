@@ -1,0 +1,293 @@
+/** What a worker process does again and again beside its work. */
+import { randomBytes } from "node:crypto";
+import type { NativeConnection } from "@temporalio/worker";
+import type { Keyring } from "../../crypto/keyring.ts";
+import { CLOCK_SKEW_MAX_MS } from "../../database/database-clock.ts";
+import type { Pool } from "../../database/pool.ts";
+import { beatWorker, readHealth, writeHealth } from "../../database/repositories/health.ts";
+import { bringBackCycles, bringBackInstants } from "../../database/repositories/webhooks/future-instants.ts";
+import { ensurePartitions } from "../../database/repositories/partitions.ts";
+import { readLag } from "../../database/repositories/webhooks/reconciliation.ts";
+import type { Dispatcher } from "../../webhooks/engine/dispatcher.ts";
+import type { Engine } from "../engine.ts";
+import { handBackOfDead } from "../../webhooks/engine/hand-back.ts";
+import { Reconciler } from "../../webhooks/engine/reconciler.ts";
+import { Releaser } from "../../webhooks/engine/release.ts";
+import type { GuardedClock } from "../../domain/clock.ts";
+import { disableFailing, writeFailures } from "../../webhooks/endpoints/disable-failing.ts";
+import { createVerification } from "../../webhooks/endpoints/verification.ts";
+import { rotateOnSchedule } from "../../webhooks/endpoints/scheduled-rotation.ts";
+import { sweepSecrets } from "../../webhooks/endpoints/secret-sweep.ts";
+import { sweepVerifications } from "../../webhooks/endpoints/verification-sweep.ts";
+import { whileRight } from "../../database/clock-skew.ts";
+import { metrics } from "../../observability/metrics.ts";
+import { foldDeadLetters, publishNotices } from "../../webhooks/engine/dead-letter-notices.ts";
+import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";
+import { sweepReplays } from "../../webhooks/replay/replay-sweep.ts";
+import { eraseTenants } from "../../webhooks/retention/erase-tenants.ts";
+import type { PayloadCodec } from "@temporalio/common";
+import { createNativeClient } from "../../temporal/native-client.ts";
+import { ensureSchedules } from "../../temporal/schedules.ts";
+import { startUpkeep, type UpkeepJob } from "../../runtime/upkeep.ts";
+import { openMeasures } from "./measures.ts";
+import type { WorkerProcessOptions } from "../worker.ts";
+
+const VERIFICATION_SWEEP_MS = 5_000;
+const DEAD_LETTER_COUNTS_MS = 1_000;
+const DEAD_LETTER_NOTICES_MS = 10_000;
+const REPLAY_SWEEP_MS = 5_000;
+/** Only what no notification tells of: grades that a worker has lost. */
+const GRADES_MS = 30_000;
+const SECRET_SWEEP_MS = 60_000;
+const PARTITIONS_MS = 3_600_000;
+const HEALTH_MS = 1_000;
+const FAILURES_MS = 2_000;
+const DISABLE_FAILING_MS = 60_000;
+const SCHEDULES_MS = 600_000;
+const RECONCILE_MS = 5_000;
+const LAG_MS = 2_000;
+const FUTURE_INSTANTS_MS = 20_000;
+const PRESENCE_MS = 1_000;
+const WORKER_DEAD_AFTER_MS = 3_500;
+const ERASURE_MS = 5_000;
+
+export interface UpkeepParts {
+  /** This worker's id. */
+  readonly worker: string;
+  readonly options: WorkerProcessOptions;
+  readonly pool: Pool;
+  /** Role signet_rotator. */
+  readonly rotatorPool: Pool;
+  /** Role signet_operator. */
+  readonly operatorPool: Pool;
+  /** Role signet_audit. */
+  readonly auditPool: Pool;
+  readonly keyring: Keyring;
+  readonly clock: GuardedClock;
+  readonly connection: NativeConnection;
+  readonly codec: PayloadCodec | undefined;
+  readonly engine: Engine;
+  readonly dispatcher: Dispatcher;
+}
+
+/** Live workers share the rate of workflow starts, and what the dead have claimed. */
+function presence({ pool, clock, worker, dispatcher, options: { log } }: UpkeepParts): UpkeepJob {
+  return {
+    name: "presence",
+    everyMs: PRESENCE_MS,
+    run: async () => {
+      const now = clock.now();
+      const deadBefore = new Date(now - WORKER_DEAD_AFTER_MS);
+      const { live, dead } = await beatWorker(pool, { id: worker, now: new Date(now), deadBefore });
+      dispatcher.shareWith(live);
+      await handBackOfDead({ pool, log }, dead);
+    },
+  };
+}
+
+/** Tells other workers what was learnt of endpoints, and learns what they know. */
+function healthExchange({ pool, clock, engine }: UpkeepParts): UpkeepJob {
+  return {
+    name: "endpoint health",
+    everyMs: HEALTH_MS,
+    run: async () => {
+      await writeHealth(pool, engine.health.takeChanges());
+      const now = clock.now();
+      engine.health.merge(await readHealth(pool, new Date(now)), now);
+    },
+  };
+}
+
+/** Endpoints that nothing reaches for days are disabled; a short time is looked at more often. */
+function endpointFailures({
+  pool,
+  keyring,
+  clock,
+  engine,
+  options: { config, log },
+}: UpkeepParts): readonly UpkeepJob[] {
+  const { deadLetterMs, autoDisableAfterMs: afterMs } = config;
+  return [
+    {
+      name: "endpoint failures",
+      everyMs: FAILURES_MS,
+      run: async () => await writeFailures(pool, engine.failures),
+      end: async () => await writeFailures(pool, engine.failures),
+    },
+    {
+      name: "failing endpoints",
+      everyMs: Math.min(DISABLE_FAILING_MS, Math.max(FAILURES_MS, afterMs / 100)),
+      run: async () =>
+        await disableFailing({ pool, keyring, clock, randomBytes, deadLetterMs, log, afterMs }),
+    },
+  ];
+}
+
+/** Deliveries that are overdue are looked for, and carried again where their workflow is gone. */
+function reconciliation({
+  pool,
+  clock,
+  connection,
+  codec,
+  options: { config, log },
+}: UpkeepParts): UpkeepJob {
+  const client = createNativeClient(connection, config.temporalNamespace, codec);
+  const reconciler = new Reconciler({ pool, client, clock, log });
+  return {
+    name: "reconciliation",
+    everyMs: RECONCILE_MS,
+    run: async () => {
+      const { moved, late } = await reconciler.reconcile();
+      metrics.movedDeliveries.inc(moved);
+      metrics.lateDeliveries.set(late);
+    },
+  };
+}
+
+/** Tenants that operators have erased: what is left of them goes, and workflows that carry their deliveries end. */
+function erasure({ pool, clock, connection, codec, options: { config, log } }: UpkeepParts): UpkeepJob {
+  const releaser = new Releaser(createNativeClient(connection, config.temporalNamespace, codec), log);
+  return {
+    name: "erasure",
+    everyMs: ERASURE_MS,
+    run: async () => await eraseTenants({ pool, releaser, clock, log }),
+    end: async () => await releaser.drain(),
+  };
+}
+
+/** Apart from the reconciliation, which needs Temporal: the lag is of most interest when that is away. */
+function lag({ pool, clock }: UpkeepParts): UpkeepJob {
+  return {
+    name: "lag",
+    everyMs: LAG_MS,
+    run: async () => {
+      const found = await readLag(pool, new Date(clock.now()));
+      metrics.oldestUnattempted.set(found.oldestUnattemptedSeconds);
+      metrics.mostOverdue.set(found.mostOverdueSeconds);
+    },
+  };
+}
+
+/** Replay jobs that should run and do not are started. */
+function replaySweep({ pool, clock, connection, codec, options: { config, log } }: UpkeepParts): UpkeepJob {
+  const starter = createReplayStarter(createNativeClient(connection, config.temporalNamespace, codec));
+  return {
+    name: "replay sweep",
+    everyMs: REPLAY_SWEEP_MS,
+    run: async () => await sweepReplays({ pool, starter, clock, randomBytes, log }),
+  };
+}
+
+/** Grades of receivers that were asked for. */
+function grading({ engine: { grades } }: UpkeepParts): UpkeepJob {
+  return {
+    name: "grades",
+    everyMs: GRADES_MS,
+    run: async () => await grades.poll(),
+    end: async () => await grades.stop(),
+  };
+}
+
+/** Counts of dead letters are folded, and tenants are told of them. */
+function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepParts): UpkeepJob[] {
+  const { deadLetterMs } = config;
+  return [
+    {
+      name: "dead letter counts",
+      everyMs: DEAD_LETTER_COUNTS_MS,
+      run: async () => await foldDeadLetters({ pool, clock }),
+    },
+    {
+      name: "dead letter notices",
+      everyMs: DEAD_LETTER_NOTICES_MS,
+      run: async () => await publishNotices({ pool, keyring, clock, randomBytes, deadLetterMs }),
+    },
+  ];
+}
+
+/** Instants that cannot be are brought back; retries only when they may have come into being: it reads them all. */
+function futureInstants({ pool, clock, options: { log } }: UpkeepParts): UpkeepJob {
+  let offsetMs = Number.POSITIVE_INFINITY;
+  return {
+    name: "future instants",
+    everyMs: FUTURE_INSTANTS_MS,
+    run: async () => {
+      const nowMs = clock.now();
+      let count = await bringBackInstants(pool, nowMs);
+      const before = offsetMs;
+      offsetMs = nowMs - performance.now();
+      if (offsetMs < before - CLOCK_SKEW_MAX_MS) {
+        count += await bringBackCycles(pool, nowMs);
+      }
+      if (count > 0) {
+        log.warn({ count }, "instants that a wrong clock had put into the future were brought back");
+      }
+    },
+  };
+}
+
+/** What is done when it is due. */
+function dueWork(parts: UpkeepParts): readonly UpkeepJob[] {
+  const {
+    pool,
+    clock,
+    connection,
+    codec,
+    options: { config, log },
+  } = parts;
+  const verification = createVerification(
+    createNativeClient(connection, config.temporalNamespace, codec),
+    Math.random,
+  );
+  return [
+    futureInstants(parts),
+    reconciliation(parts),
+    erasure(parts),
+    {
+      name: "schedules",
+      everyMs: SCHEDULES_MS,
+      run: async () => await ensureSchedules(createNativeClient(connection, config.temporalNamespace, codec)),
+    },
+    healthExchange(parts),
+    ...endpointFailures(parts),
+    {
+      name: "verification sweep",
+      everyMs: VERIFICATION_SWEEP_MS,
+      run: async () => await sweepVerifications({ pool, verification, clock, log }),
+    },
+    replaySweep(parts),
+    grading(parts),
+    ...deadLetterNews(parts),
+    {
+      name: "endpoint secrets",
+      everyMs: SECRET_SWEEP_MS,
+      run: async () => {
+        const services = { pool, keyring: parts.keyring, clock, randomBytes, log };
+        await sweepSecrets(services);
+        await rotateOnSchedule({ ...services, deadLetterMs: config.deadLetterMs });
+      },
+    },
+    {
+      name: "partitions",
+      everyMs: PARTITIONS_MS,
+      run: async () => await ensurePartitions(pool, clock.now()),
+    },
+  ];
+}
+
+/** Starts the jobs. */
+export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> } {
+  const {
+    clock,
+    options: { log },
+  } = parts;
+  return startUpkeep(
+    [
+      presence(parts),
+      lag(parts),
+      ...openMeasures(parts, log),
+      ...dueWork(parts).map((job) => whileRight(clock, job)),
+    ],
+    log,
+  );
+}

@@ -1,0 +1,55 @@
+/** Makes a credential: the one moment in which its secret exists in clear on our side. */
+import type { Pepper } from "../../crypto/pepper.ts";
+import type { Queryable } from "../../database/pool.ts";
+import { insertCredential, type VersionedCredentialRow } from "../../database/repositories/tokens/credentials.ts";
+import type { PrincipalRow } from "../../database/repositories/tokens/principals.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { newId, type RandomBytes } from "../../domain/ids.ts";
+import type { RotationRules } from "../../domain/secret-version.ts";
+import type { CertificateBinding } from "./certificate-binding.ts";
+import { newClientId, newClientSecret } from "./secret-format.ts";
+
+export interface IssueServices {
+  readonly db: Queryable;
+  readonly pepper: Pepper;
+  readonly rules: Pick<RotationRules, "periodMs" | "maxOverlapMs">;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+export interface IssuedCredential {
+  readonly row: VersionedCredentialRow;
+  /** Kept nowhere; only its MAC is. */
+  readonly clientSecret: string;
+}
+
+/** Adds a credential to a principal. Production ones rotate themselves (specification 8), others never. */
+export async function issueCredential(
+  principal: Pick<PrincipalRow, "id" | "tenant_id" | "environment">,
+  binding: CertificateBinding,
+  { db, pepper, rules, clock, randomBytes }: IssueServices,
+): Promise<IssuedCredential> {
+  const nowMs = clock.now();
+  const rotates = principal.environment === "production";
+  const dueAt = nowMs + rules.periodMs;
+  const clientSecret = newClientSecret(principal.environment, randomBytes);
+  const row = await insertCredential(
+    db,
+    {
+      id: newId("credential", nowMs, randomBytes),
+      tenantId: principal.tenant_id,
+      principalId: principal.id,
+      clientId: newClientId(randomBytes),
+      rotationMode: rotates ? "in_band" : "manual",
+      ...binding,
+      nowMs,
+    },
+    {
+      mac: pepper.mac(clientSecret),
+      macKeyId: pepper.id,
+      dueAt: rotates ? dueAt : null,
+      retireBy: rotates ? dueAt + rules.maxOverlapMs : null,
+    },
+  );
+  return { row, clientSecret };
+}

@@ -1,0 +1,46 @@
+/** Makes a credential without a secret: its client proves who it is by a certificate or by keys of its own. */
+import type { Queryable } from "../../database/pool.ts";
+import type { VersionedCredentialRow } from "../../database/repositories/tokens/credentials.ts";
+import type { PrincipalRow } from "../../database/repositories/tokens/principals.ts";
+import {
+  type ClientKeySet,
+  insertWorkloadCredential,
+} from "../../database/repositories/tokens/workload-credentials.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { newId, type RandomBytes } from "../../domain/ids.ts";
+import { validationFailed } from "../../domain/errors.ts";
+import { type CertificateBinding, namesCertificate } from "./certificate-binding.ts";
+import { newClientId } from "./secret-format.ts";
+
+export interface WorkloadIssueServices {
+  readonly db: Queryable;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+/**
+ * Adds the credential.
+ *
+ * @throws SignetError `VALIDATION_FAILED` when there is neither a certificate nor a key
+ */
+export async function issueWorkloadCredential(
+  principal: Pick<PrincipalRow, "id" | "tenant_id">,
+  { binding, jwks }: { readonly binding: CertificateBinding; readonly jwks: ClientKeySet | undefined },
+  { db, clock, randomBytes }: WorkloadIssueServices,
+): Promise<VersionedCredentialRow> {
+  if (jwks === undefined && !namesCertificate(binding)) {
+    throw validationFailed([
+      { pointer: "", code: "required", detail: "needs san_uri, certificate_thumbprints or jwks" },
+    ]);
+  }
+  const nowMs = clock.now();
+  const credential = {
+    id: newId("credential", nowMs, randomBytes),
+    tenantId: principal.tenant_id,
+    principalId: principal.id,
+    clientId: newClientId(randomBytes),
+    ...binding,
+    nowMs,
+  };
+  return await insertWorkloadCredential(db, credential, jwks);
+}

@@ -1,0 +1,41 @@
+/** The steps of a rotation as the compliance log has them: numbers and dates, never a secret. */
+import { appendEntry } from "../../compliance/append-entry.ts";
+import type { EntrySources } from "../../compliance/entry.ts";
+import type { Actor, EntryType } from "../../compliance/entry-types.ts";
+import type { Queryable } from "../../database/pool.ts";
+
+/** What can happen to a version of a secret (security decisions C). */
+type RotationEvent = Extract<
+  EntryType,
+  | "credential.rotation_due"
+  | "credential.successor_created"
+  | "credential.successor_delivered"
+  | "credential.rotated"
+  | "credential.retired"
+  | "credential.rescued"
+  | "credential.rotation_overdue"
+  | "credential.retired_secret_used"
+>;
+
+export interface RotationEntry {
+  readonly type: RotationEvent;
+  readonly tenantId: string;
+  readonly credentialId: string;
+  /** The version that it happened to, and what there is to say about it. */
+  readonly details: { readonly version: number } & Readonly<Record<string, string | number>>;
+}
+
+/** Appends an entry in the caller's transaction, as its last step: the log's head is locked until the commit. */
+export type AppendRotationEntry = (db: Queryable, entry: RotationEntry) => Promise<void>;
+
+/**
+ * Makes what appends.
+ *
+ * @param by who makes it happen: the client that presents the secret, or the sweep
+ */
+export function createRotationLog(by: "client" | "sweep", sources: EntrySources): AppendRotationEntry {
+  return async (db, { type, tenantId, credentialId, details }) => {
+    const actor: Actor = by === "client" ? `credential:${credentialId}` : "system:rotation";
+    await appendEntry(db, { type, actor, tenant: tenantId, target: credentialId, details }, sources);
+  };
+}

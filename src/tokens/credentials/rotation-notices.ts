@@ -1,0 +1,115 @@
+/** What the token endpoint notices of rotations beside its answers: it is counted in memory and written in bulk. */
+import type { Pool } from "../../database/pool.ts";
+import type { SecretVersionKey } from "../../database/repositories/tokens/clients.ts";
+import { countDeliveries, type LateUse, reportLateUse } from "../../database/repositories/secret-versions.ts";
+import { transaction } from "../../database/transaction.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { metrics } from "../../observability/metrics.ts";
+import type { AppendRotationEntry } from "./rotation-log.ts";
+
+const WRITE_EVERY_MS = 1_000;
+/** A client that never changes goes on for years: one entry a day says so. */
+const REPORT_EVERY_MS = 86_400_000;
+
+const LATE_USES = {
+  rescue: {
+    type: "credential.rescued",
+    message: "a client secret that is over was good for a token, over its registered certificate",
+  },
+  misuse: { type: "credential.retired_secret_used", message: "a client secret that is over was presented" },
+} as const;
+
+/** A version, and whose it is. */
+export interface NoticedVersion extends SecretVersionKey {
+  readonly tenantId: string;
+}
+
+/** A use that is not written yet. */
+interface Noticed {
+  readonly use: LateUse;
+  readonly noticed: NoticedVersion;
+  /** When it was used first since the last writing. */
+  readonly usedAtMs: number;
+}
+
+export interface RotationNotices {
+  /** This successor was handed out. */
+  delivered(version: NoticedVersion): void;
+  /** This version was used although it is over. */
+  late(use: LateUse, version: NoticedVersion): void;
+  /** Writes what is noted and stops. */
+  close(): Promise<void>;
+}
+
+export interface RotationNoticesOptions {
+  /** Role signet_rotator. */
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly append: AppendRotationEntry;
+  readonly log: Logger;
+}
+
+/** Makes the recorder. */
+export function createRotationNotices({ pool, clock, append, log }: RotationNoticesOptions): RotationNotices {
+  const deliveries = new Map<string, NoticedVersion & { count: number }>();
+  const lateUses = new Map<string, Noticed>();
+  let flushing = Promise.resolve();
+
+  async function reportLate({ use, noticed, usedAtMs }: Noticed): Promise<void> {
+    const { tenantId, credentialId, version } = noticed;
+    const { type, message } = LATE_USES[use];
+    const nowMs = clock.now();
+    await transaction(pool, async (db) => {
+      if (await reportLateUse(db, use, noticed, { nowMs, sinceMs: nowMs - REPORT_EVERY_MS })) {
+        metrics.lateSecretUses.inc({ use });
+        log.warn({ tenant_id: tenantId, credential_id: credentialId, version }, message);
+        // What is entered in between, a revocation for instance, has a lower number and came later all the same.
+        const details = { version, used_at: new Date(usedAtMs).toISOString() };
+        await append(db, { type, tenantId, credentialId, details });
+      }
+    });
+  }
+
+  async function flush(): Promise<void> {
+    const counted = [...deliveries.values()];
+    const late = [...lateUses.values()];
+    deliveries.clear();
+    lateUses.clear();
+    try {
+      if (counted.length > 0) {
+        await countDeliveries(pool, counted);
+      }
+      for (const use of late) {
+        await reportLate(use);
+      }
+    } catch (error) {
+      // The next use is noticed again.
+      log.warn({ err: error }, "what was noticed of rotations could not be written");
+    }
+  }
+
+  const schedule = async (): Promise<void> => {
+    flushing = flushing.then(flush);
+    await flushing;
+  };
+  const timer = setInterval(() => void schedule(), WRITE_EVERY_MS).unref();
+  return {
+    delivered: (noticed) => {
+      const key = `${noticed.credentialId} ${noticed.version}`;
+      const counted = deliveries.get(key) ?? { ...noticed, count: 0 };
+      counted.count += 1;
+      deliveries.set(key, counted);
+    },
+    late: (use, noticed) => {
+      const key = `${use} ${noticed.credentialId} ${noticed.version}`;
+      if (!lateUses.has(key)) {
+        lateUses.set(key, { use, noticed, usedAtMs: clock.now() });
+      }
+    },
+    close: async () => {
+      clearInterval(timer);
+      await schedule();
+    },
+  };
+}

@@ -1,0 +1,196 @@
+/**
+ * The sweep of the rotation: writes down what the times say already, tells the compliance log and raises alerts. Nothing
+ * at the token endpoint waits for it: where it stands still, secrets begin and end at the same moments.
+ */
+import type { Pool, PoolClient } from "../../database/pool.ts";
+import {
+  countOverdue,
+  type EndedVersion,
+  endRescues,
+  retireVersions,
+  revokeReplaced,
+  setNextAlerts,
+  type SweptVersion,
+  takeDeliveries,
+  takeDue,
+  takeEnded,
+  takeOverdue,
+} from "../../database/repositories/tokens/rotation-sweep.ts";
+import { transaction } from "../../database/transaction.ts";
+import {
+  overdueAlertAfter,
+  type Retirement,
+  retirementOf,
+  type RotationRules,
+} from "../../domain/secret-version.ts";
+import type { OwnEventSources } from "../../webhooks/ingest/own-event.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { metrics } from "../../observability/metrics.ts";
+import { publishRevocation } from "../../revocation/publish-revocation.ts";
+import { tellEndpoints } from "../../revocation/revoke.ts";
+import { type AppendRotationEntry, createRotationLog, type RotationEntry } from "./rotation-log.ts";
+
+const DAY_MS = 86_400_000;
+/** Versions of one transaction: it holds the head of the compliance log until it commits. */
+const BATCH = 50;
+/** Bounded, so that one run ends; the next one goes on. */
+const ROUNDS_MAX = 200;
+
+/** How many of each a run has written down. */
+export interface Swept {
+  readonly due: number;
+  readonly retired: number;
+  readonly rescues_ended: number;
+  readonly delivered: number;
+  readonly overdue: number;
+  readonly revoked: number;
+}
+
+export interface RotationSweepOptions extends OwnEventSources {
+  /** Role signet_rotator. */
+  readonly pool: Pool;
+  readonly rules: RotationRules;
+  readonly log: Logger;
+}
+
+type Sweep = RotationSweepOptions & { readonly append: AppendRotationEntry };
+
+/** Runs once over everything. May be interrupted anywhere, run beside itself and run again. */
+export async function sweepRotation(options: RotationSweepOptions): Promise<Swept> {
+  const sweep = { ...options, append: createRotationLog("sweep", options) };
+  const swept = {
+    due: await inBatches(sweep, reportDue),
+    retired: await inBatches(sweep, retire),
+    rescues_ended: await inBatches(sweep, closeRescues),
+    delivered: await inBatches(sweep, reportDeliveries),
+    overdue: await inBatches(sweep, alertOverdue),
+    revoked: await inBatches(sweep, revokeOne, 1),
+  };
+  await measureOverdue(options);
+  return swept;
+}
+
+/** Sets the gauge of overdue credentials. */
+export async function measureOverdue({
+  pool,
+  clock,
+}: Pick<RotationSweepOptions, "pool" | "clock">): Promise<void> {
+  metrics.overdueRotations.set({ kind: "credential" }, await countOverdue(pool, clock.now()));
+}
+
+type Step = (db: PoolClient, sweep: Sweep) => Promise<number>;
+
+/** Small transactions until one is not full. */
+async function inBatches(sweep: Sweep, step: Step, size = BATCH): Promise<number> {
+  let count = 0;
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    const done = await transaction(sweep.pool, async (db) => await step(db, sweep));
+    count += done;
+    if (done < size) {
+      break;
+    }
+  }
+  return count;
+}
+
+function entryOf(
+  { tenant_id: tenantId, credential_id: credentialId, version }: SweptVersion,
+  type: RotationEntry["type"],
+  details: Readonly<Record<string, string | number>> = {},
+): RotationEntry {
+  return { type, tenantId, credentialId, details: { version, ...details } };
+}
+
+async function reportDue(db: PoolClient, { clock, append }: Sweep): Promise<number> {
+  const due = await takeDue(db, clock.now(), BATCH);
+  for (const version of due) {
+    await append(db, entryOf(version, "credential.rotation_due"));
+  }
+  return due.length;
+}
+
+function withRetirement(version: EndedVersion, sweep: Sweep): EndedVersion & { retirement: Retirement } {
+  const nowMs = sweep.clock.now();
+  const times = {
+    state: version.state,
+    issuedAt: version.issued_at.getTime(),
+    dueAt: null,
+    retireBy: version.retire_by?.getTime() ?? null,
+    supersededAt: version.superseded_at?.getTime() ?? null,
+    lastUsedAt: version.last_used_at?.getTime() ?? null,
+    retiredAt: null,
+    retiredReason: null,
+  };
+  // The statement and the rule must agree; where they do not, nothing is retired.
+  const retirement = retirementOf(times, sweep.rules, nowMs);
+  if (retirement === undefined) {
+    throw new Error(`${version.credential_id} version ${version.version} has not ended`);
+  }
+  return { ...version, retirement };
+}
+
+async function retire(db: PoolClient, sweep: Sweep): Promise<number> {
+  const { clock, rules, append } = sweep;
+  const { quietMs } = rules;
+  const ended = (await takeEnded(db, { nowMs: clock.now(), quietMs }, BATCH)).map((version) =>
+    withRetirement(version, sweep),
+  );
+  await retireVersions(db, ended);
+  for (const version of ended) {
+    await append(db, entryOf(version, "credential.retired", { reason: version.retirement.reason }));
+  }
+  return ended.length;
+}
+
+async function closeRescues(db: PoolClient, { clock, rules }: Sweep): Promise<number> {
+  const { rescueMs } = rules;
+  return (await endRescues(db, { nowMs: clock.now(), rescueMs }, BATCH)).length;
+}
+
+async function reportDeliveries(db: PoolClient, { clock, append }: Sweep): Promise<number> {
+  const delivered = await takeDeliveries(db, { nowMs: clock.now(), everyMs: DAY_MS }, BATCH);
+  for (const version of delivered) {
+    const count = version.delivered_count;
+    await append(db, entryOf(version, "credential.successor_delivered", { count }));
+  }
+  return delivered.length;
+}
+
+async function alertOverdue(db: PoolClient, { clock, append, log }: Sweep): Promise<number> {
+  const nowMs = clock.now();
+  const overdue = await takeOverdue(db, nowMs, BATCH);
+  await setNextAlerts(
+    db,
+    overdue.map((version) => ({
+      ...version,
+      nextAlertAt: overdueAlertAfter(version.due_at.getTime(), nowMs),
+    })),
+  );
+  for (const version of overdue) {
+    const days = Math.floor((nowMs - version.due_at.getTime()) / DAY_MS);
+    log.warn(
+      {
+        tenant_id: version.tenant_id,
+        credential_id: version.credential_id,
+        version: version.version,
+        days_overdue: days,
+      },
+      "the rotation of a credential is overdue: its client has not taken up the successor",
+    );
+    await append(db, entryOf(version, "credential.rotation_overdue", { days }));
+  }
+  return overdue.length;
+}
+
+/** One at a time: each is published to every process that admits tokens. */
+async function revokeOne(db: PoolClient, sweep: Sweep): Promise<number> {
+  const credential = await revokeReplaced(db, sweep.clock.now());
+  if (credential === undefined) {
+    return 0;
+  }
+  const { id: target, tenant_id: tenant } = credential;
+  const by = { actor: "system:rotation", reason: "replaced" } as const;
+  await tellEndpoints(db, { tenantId: tenant, credentialId: target }, by, sweep);
+  await publishRevocation(db, { ...by, kind: "credential", target, tenant, anew: true }, sweep);
+  return 1;
+}

@@ -1,0 +1,221 @@
+/**
+ * Rotation as the token endpoint does it (security decisions C): the request after the due date makes a successor, the
+ * answers until its first use carry it, its first use retires the secret before it. The usual request costs nothing.
+ */
+import type { Pepper } from "../../crypto/pepper.ts";
+import type { Pool, PoolClient } from "../../database/pool.ts";
+import type {
+  ClientRecord,
+  SecretVersionKey,
+  SecretVersionRecord,
+} from "../../database/repositories/tokens/clients.ts";
+import {
+  acknowledgeSuccessor,
+  findWrapped,
+  insertSuccessor,
+  reportDue,
+  retireVersion,
+} from "../../database/repositories/secret-versions.ts";
+import { transaction } from "../../database/transaction.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { RandomBytes } from "../../domain/ids.ts";
+import {
+  type Admission,
+  retirementOf,
+  type RotationRules,
+  wantsSuccessor,
+} from "../../domain/secret-version.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { metrics } from "../../observability/metrics.ts";
+import type { AppendRotationEntry, RotationEntry } from "./rotation-log.ts";
+import type { RotationNotices } from "./rotation-notices.ts";
+import { environmentOf, newClientSecret } from "./secret-format.ts";
+import { type SuccessorPlace, unwrapSuccessor, wrapSuccessor } from "./successor.ts";
+
+/** What an answer says of a successor (wire.md, Token). Clients that know nothing of it ignore it. */
+export interface CredentialRotation {
+  readonly credential_id: string;
+  readonly version: number;
+  readonly client_secret: string;
+  readonly predecessor_retires_by: string;
+}
+
+/** A request that proved to have a version's secret. */
+export interface SecretUse {
+  readonly client: ClientRecord;
+  readonly version: SecretVersionRecord;
+  readonly admission: Exclude<Admission, "refused">;
+  readonly secret: string;
+  /** Whether the answer may carry a secret: over mutual TLS, only to the registered certificate. */
+  readonly trusted: boolean;
+}
+
+export interface Rotation {
+  /**
+   * What is to be done for this request, and the successor if there is one to hand out. `undefined` for the usual
+   * request. Never rejects: what cannot be written now, for instance on a read-only database, is done at the next one.
+   */
+  step(use: SecretUse): Promise<CredentialRotation | undefined> | undefined;
+}
+
+export interface RotationOptions {
+  /** Role signet_rotator. */
+  readonly pool: Pool;
+  readonly pepper: Pepper;
+  readonly rules: RotationRules;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  readonly notices: RotationNotices;
+  readonly append: AppendRotationEntry;
+  readonly log: Logger;
+}
+
+/** The token endpoint's part of the rotation. */
+export class TokenRotationService implements Rotation {
+  readonly #options: RotationOptions;
+  /** Requests of this process that want the same successor share the making of it. */
+  readonly #inFlight = new Map<string, Promise<string | undefined>>();
+
+  constructor(options: RotationOptions) {
+    this.#options = options;
+  }
+
+  step(use: SecretUse): Promise<CredentialRotation | undefined> | undefined {
+    const { client, version, admission } = use;
+    const { notices, clock } = this.#options;
+    if (admission !== "good") {
+      const { credentialId, tenantId } = client;
+      notices.late("rescue", { credentialId, tenantId, version: version.version });
+    }
+    return version.state === "PENDING" || wantsSuccessor(version, clock.now())
+      ? this.#advance(use)
+      : undefined;
+  }
+
+  async #advance(use: SecretUse): Promise<CredentialRotation | undefined> {
+    const { client, version, admission } = use;
+    try {
+      if (version.state === "PENDING") {
+        await this.#acknowledge(use);
+        return undefined;
+      }
+      if (admission === "rescued") {
+        await this.#writeRetirement(use);
+      }
+      return use.trusted && client.rotationMode === "in_band" ? await this.#handOut(use) : undefined;
+    } catch (error) {
+      metrics.rotationsPutOff.inc();
+      this.#options.log.warn(
+        {
+          err: error,
+          tenant_id: client.tenantId,
+          credential_id: client.credentialId,
+          version: version.version,
+        },
+        "rotation put off to the next token request",
+      );
+      return undefined;
+    }
+  }
+
+  async #acknowledge(use: SecretUse): Promise<void> {
+    const { pool, clock, rules } = this.#options;
+    const nowMs = clock.now();
+    const dueAt = nowMs + rules.periodMs;
+    const retireBy = dueAt + rules.maxOverlapMs;
+    await transaction(pool, async (db) => {
+      if (await acknowledgeSuccessor(db, { ...keyOf(use), nowMs, dueAt, retireBy })) {
+        await this.#record(db, use, "credential.rotated", { due_at: new Date(dueAt).toISOString() });
+      }
+    });
+  }
+
+  /** A version that fell out of use stays over, also when its use over the certificate has been noted. */
+  async #writeRetirement(use: SecretUse): Promise<void> {
+    const { pool, clock, rules } = this.#options;
+    const retirement = retirementOf(use.version, rules, clock.now());
+    if (use.version.state === "RETIRED" || retirement === undefined) {
+      return;
+    }
+    await transaction(pool, async (db) => {
+      if (await retireVersion(db, keyOf(use), retirement)) {
+        await this.#record(db, use, "credential.retired", { reason: retirement.reason });
+      }
+    });
+  }
+
+  async #handOut(use: SecretUse): Promise<CredentialRotation | undefined> {
+    const { notices, clock, rules } = this.#options;
+    const { client, version } = use;
+    const place = { credentialId: client.credentialId, version: version.version + 1 };
+    const clientSecret = await this.#sharedSuccessor(use, place);
+    if (clientSecret === undefined) {
+      return undefined;
+    }
+    notices.delivered({ ...place, tenantId: client.tenantId });
+    const end = version.retiredAt ?? version.retireBy ?? clock.now() + rules.maxOverlapMs;
+    return {
+      credential_id: place.credentialId,
+      version: place.version,
+      client_secret: clientSecret,
+      predecessor_retires_by: new Date(end).toISOString(),
+    };
+  }
+
+  async #sharedSuccessor(use: SecretUse, place: SuccessorPlace): Promise<string | undefined> {
+    const key = `${place.credentialId}|${place.version}`;
+    const running =
+      this.#inFlight.get(key) ?? this.#successorOf(use, place).finally(() => this.#inFlight.delete(key));
+    this.#inFlight.set(key, running);
+    return await running;
+  }
+
+  async #successorOf(use: SecretUse, place: SuccessorPlace): Promise<string | undefined> {
+    const { pool, pepper } = this.#options;
+    const listed = use.client.versions.find(({ version }) => version === place.version);
+    let wrapped = listed?.wrapped;
+    if (listed === undefined) {
+      wrapped = use.version.state === "ACTIVE" ? undefined : await findWrapped(pool, place);
+      wrapped = wrapped === undefined ? await this.#create(use, place) : wrapped;
+    }
+    return typeof wrapped === "string" ? unwrapSuccessor(place, use.secret, wrapped, pepper) : undefined;
+  }
+
+  async #create(use: SecretUse, place: SuccessorPlace): Promise<string | null | undefined> {
+    const { pool, clock, pepper, randomBytes } = this.#options;
+    const successor = newClientSecret(environmentOf(use.secret), randomBytes);
+    const wrapped = wrapSuccessor(place, { predecessor: use.secret, successor }, pepper, randomBytes);
+    const mac = pepper.mac(successor);
+    return await transaction(pool, async (db) => {
+      const nowMs = clock.now();
+      const { tenantId } = use.client;
+      if (await insertSuccessor(db, { ...place, tenantId, mac, macKeyId: pepper.id, wrapped, nowMs })) {
+        if (await reportDue(db, keyOf(use), nowMs)) {
+          await this.#record(db, use, "credential.rotation_due");
+        }
+        await this.#record(db, use, "credential.successor_created", { successor: place.version });
+        return wrapped;
+      }
+      return await findWrapped(db, place);
+    });
+  }
+
+  async #record(
+    db: PoolClient,
+    { client, version }: SecretUse,
+    type: RotationEntry["type"],
+    details: Readonly<Record<string, string | number>> = {},
+  ): Promise<void> {
+    const { tenantId, credentialId } = client;
+    await this.#options.append(db, {
+      type,
+      tenantId,
+      credentialId,
+      details: { version: version.version, ...details },
+    });
+  }
+}
+
+function keyOf({ client, version }: SecretUse): SecretVersionKey {
+  return { credentialId: client.credentialId, version: version.version };
+}

@@ -1,0 +1,149 @@
+/** The guard of tenants' routes: a Bearer token in the Authorization header (RFC 6750 section 2.1), then its scopes. */
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
+import { SignetError } from "../../domain/errors.ts";
+import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../http/bearer-errors.ts";
+import { type BindingPolicy, requireBoundCertificate } from "../oauth/certificate-bound-token.ts";
+import type { Identity, VerifyToken } from "../oauth/verify-access-token.ts";
+import { signatureInvalid } from "../producers/authenticate-producer.ts";
+import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
+import type { TenantPolicy } from "../../http/rate-limits/tenant-policies.ts";
+import type { IngressValidator } from "./ingress-validator.ts";
+
+/** A principal without region affinity. */
+const EVERY_REGION = "global";
+const BEARER_SCHEME = /^Bearer(?![!#$%&'*+.^_`|~0-9a-z-])/i;
+const BEARER = /^Bearer +([^ ]+)$/i;
+
+/** The credentials of the request's Authorization header, which must be Bearer. */
+export function bearerToken(request: FastifyRequest): string {
+  const query = request.query as Readonly<Record<string, unknown>> | undefined;
+  if (query?.["access_token"] !== undefined) {
+    throw tokenMisplaced();
+  }
+  const { authorization } = request.headers;
+  // Another scheme says nothing about a token: RFC 6750 section 3 has no error for it.
+  if (authorization === undefined || !BEARER_SCHEME.test(authorization)) {
+    throw tokenMissing();
+  }
+  const token = BEARER.exec(authorization)?.[1];
+  if (token === undefined) {
+    throw tokenRefused("TOKEN_INVALID", "The Authorization header must be: Bearer <token>.");
+  }
+  return token;
+}
+
+/** A request as errors name it: method and path template. */
+export function operationOf(request: FastifyRequest): string {
+  const { method, url } = request.routeOptions;
+  return `${String(method)} ${url?.replaceAll(/:(\w+)/g, "{$1}") ?? ""}`;
+}
+
+/** @throws SignetError `REGION_MISMATCH` when the route is for other regions than the token's */
+function requireRegion(request: FastifyRequest): void {
+  const { regions } = request.routeOptions.config;
+  const { region } = request.identity;
+  if (regions !== undefined && region !== EVERY_REGION && !regions.includes(region)) {
+    throw new SignetError("REGION_MISMATCH", {
+      detail: `${operationOf(request)} is for region ${regions.join(" or ")}; the access token is for ${region}.`,
+      extensions: { required_regions: regions, token_region: region },
+    });
+  }
+}
+
+/** Makes the guard of a route from the scopes that it needs. */
+export type ScopeGuard = (required: readonly string[]) => onRequestHookHandler;
+
+/**
+ * Lets in a request whose identity is known: within its tenant's rate, with the scopes and for the region of its route.
+ * A promise only where something has to be read first.
+ *
+ * @throws SignetError, or rejects with one
+ */
+export type AdmitRequest = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  required: readonly string[],
+) => void | Promise<void>;
+
+function requireScopes(request: FastifyRequest, required: readonly string[]): void {
+  const { scopes: granted } = request.identity;
+  // Nearly every request passes: what it would be called in an error is made up for those that do not.
+  const violation = required.every((scope) => granted.has(scope))
+    ? undefined
+    : scopeViolation({ operation: operationOf(request), required, granted });
+  if (violation !== undefined) {
+    throw violation;
+  }
+  requireRegion(request);
+}
+
+/** `limits` are the tenants' rates, where this process keeps them. */
+export function createAdmission(limits?: TenantLimits): AdmitRequest {
+  if (limits === undefined) {
+    return (request, _reply, required) => requireScopes(request, required);
+  }
+  function admit(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { required, policy }: { readonly required: readonly string[]; readonly policy: TenantPolicy },
+  ): void {
+    const { tenantId, credentialId } = request.identity;
+    const { signatures, tenantRate } = request.routeOptions.config;
+    limits?.admit(tenantId, policy, tenantRate ?? "api", reply);
+    if (signatures === true && request.signer === undefined && policy.signing.has(credentialId)) {
+      throw signatureInvalid("This credential publishes with its signature: a token alone is not enough.");
+    }
+    requireScopes(request, required);
+  }
+  return (request, reply, required) => {
+    const policy = limits.policyOf(request.identity.tenantId);
+    return policy instanceof Promise
+      ? policy.then((read) => admit(request, reply, { required, policy: read }))
+      : admit(request, reply, { required, policy });
+  };
+}
+
+export interface ScopeGuardOptions {
+  readonly verify: VerifyToken;
+  readonly binding: BindingPolicy;
+  readonly admit: AdmitRequest;
+  /** Where signatures are taken. */
+  readonly ingress?: IngressValidator | undefined;
+}
+
+/** Makes the guards of routes that declare `scopes`. */
+export function createScopeGuard({ verify, binding, admit, ingress }: ScopeGuardOptions): ScopeGuard {
+  function identify(request: FastifyRequest, identity: Identity): void {
+    request.identity = identity;
+    requireBoundCertificate(identity, request.clientCertificate, binding);
+    ingress?.requireSameCredential(request);
+  }
+
+  async function guardSlowly(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { required, verifying }: { required: readonly string[]; verifying: Promise<Identity> | undefined },
+  ): Promise<void> {
+    if (verifying === undefined && (await ingress?.begin(request)) === true) {
+      return;
+    }
+    identify(request, await (verifying ?? verify(bearerToken(request))));
+    await admit(request, reply, required);
+  }
+
+  return (required) =>
+    function guard(request, reply, done) {
+      const identity = ingress?.takes(request) === true ? undefined : verify(bearerToken(request));
+      if (identity === undefined || identity instanceof Promise) {
+        guardSlowly(request, reply, { required, verifying: identity }).then(() => done(), done);
+        return;
+      }
+      identify(request, identity);
+      const admitted = admit(request, reply, required);
+      if (admitted instanceof Promise) {
+        admitted.then(() => done(), done);
+        return;
+      }
+      done();
+    };
+}

@@ -1,0 +1,55 @@
+/** When each secret version was last used: written once a minute and version, beside the answers, never before one. */
+import type { SecretVersionKey } from "../../database/repositories/tokens/clients.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { Logger } from "../../observability/logger.ts";
+
+const THROTTLE_MS = 60_000;
+const WRITE_EVERY_MS = 1_000;
+
+export interface LastUsedRecorder {
+  /** Notes a use; costs a comparison unless the last one noted is older than a minute. */
+  note(
+    credential: { readonly credentialId: string },
+    version: { readonly version: number; readonly lastUsedAt: number | null },
+  ): void;
+  /** Writes what is noted and stops. */
+  close(): Promise<void>;
+}
+
+export interface LastUsedOptions {
+  readonly write: (used: readonly SecretVersionKey[], nowMs: number) => Promise<void>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Makes the recorder. */
+export function createLastUsedRecorder({ write, clock, log }: LastUsedOptions): LastUsedRecorder {
+  const noted = new Map<string, SecretVersionKey>();
+
+  async function flush(): Promise<void> {
+    if (noted.size === 0) {
+      return;
+    }
+    const used = [...noted.values()];
+    noted.clear();
+    try {
+      await write(used, clock.now());
+    } catch (error) {
+      // The next use of each version notes it again.
+      log.warn({ err: error, versions: used.length }, "last use of secrets could not be written");
+    }
+  }
+
+  const timer = setInterval(() => void flush(), WRITE_EVERY_MS).unref();
+  return {
+    note: ({ credentialId }, { version, lastUsedAt }) => {
+      if (lastUsedAt === null || clock.now() - lastUsedAt >= THROTTLE_MS) {
+        noted.set(`${credentialId} ${version}`, { credentialId, version });
+      }
+    },
+    close: async () => {
+      clearInterval(timer);
+      await flush();
+    },
+  };
+}

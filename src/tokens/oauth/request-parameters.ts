@@ -1,0 +1,93 @@
+/**
+ * Parameters of an OAuth request, from JSON (specification 4) or a form (RFC 6749 section 4.4.2), read strictly: bytes
+ * that are no UTF-8, a parameter given twice and a value that is no text are refused; an empty value counts as absent.
+ */
+import { isUtf8 } from "node:buffer";
+import { readPairs } from "../../http/query-string.ts";
+import { createStrictJsonParser } from "../../http/strict-json.ts";
+import { SignetError } from "../../domain/errors.ts";
+
+export type RequestParameters = Readonly<Record<string, string | undefined>>;
+
+const RESOURCE = "resource";
+const readJson = createStrictJsonParser({ maxDepth: 8 });
+
+function invalidRequest(detail: string): SignetError {
+  return new SignetError("INVALID_REQUEST", { detail });
+}
+
+/** RFC 8707 lets clients name several; a token of ours has one audience. */
+function severalResources(): SignetError {
+  return new SignetError("INVALID_TARGET", {
+    detail: "A token is for one resource; ask for each by itself.",
+  });
+}
+
+function fromJson(body: Buffer, known: readonly string[]): RequestParameters {
+  const value = readJson(body);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalidRequest("The body must be a JSON object.");
+  }
+  const members = value as Readonly<Record<string, unknown>>;
+  const parameters: Record<string, string> = {};
+  // What we do not know is ignored, whatever it holds (RFC 6749 section 3.2).
+  for (const name of known) {
+    const member = members[name];
+    if (name === RESOURCE && Array.isArray(member)) {
+      throw severalResources();
+    }
+    if (member !== undefined && typeof member !== "string") {
+      throw invalidRequest(`Parameter ${name} must be a string.`);
+    }
+    if (member !== undefined && member !== "") {
+      parameters[name] = member;
+    }
+  }
+  return parameters;
+}
+
+function fromForm(body: Buffer, known: readonly string[]): RequestParameters {
+  const text = isUtf8(body) ? body.toString("utf8") : undefined;
+  const pairs = text === undefined ? "malformed" : readPairs(text);
+  if (
+    pairs === "repeated" &&
+    known.includes(RESOURCE) &&
+    new URLSearchParams(text).getAll(RESOURCE).length > 1
+  ) {
+    throw severalResources();
+  }
+  if (typeof pairs === "string") {
+    throw invalidRequest(
+      pairs === "repeated" ? "A parameter is given twice." : "The body is not a well-formed form.",
+    );
+  }
+  const parameters: Record<string, string> = {};
+  for (const name of known) {
+    const value = pairs[name];
+    if (value !== undefined && value !== "") {
+      parameters[name] = value;
+    }
+  }
+  return parameters;
+}
+
+/** Reads the `known` parameters of a body. */
+export function readParameters(
+  body: Buffer | undefined,
+  contentType: string | undefined,
+  known: readonly string[],
+): RequestParameters {
+  if (body === undefined || body.length === 0) {
+    throw invalidRequest("The body is missing.");
+  }
+  return contentType?.toLowerCase().startsWith("application/json") === true
+    ? fromJson(body, known)
+    : fromForm(body, known);
+}
+
+/** Refuses parameters outside the body: a secret or a token in a query ends up in logs on the way. */
+export function refuseQueryParameters(query: Readonly<Record<string, unknown>>): void {
+  for (const name in query) {
+    throw invalidRequest(`Parameters belong into the body, not into the query (${name.slice(0, 64)}).`);
+  }
+}

@@ -1,0 +1,244 @@
+/** `POST /v1/auth/token`: the client credentials grant (RFC 6749 section 4.4), as a list of named steps. */
+import { setTimeout as delay } from "node:timers/promises";
+import { namesCertificate } from "../credentials/certificate-binding.ts";
+import type { CredentialRotation, Rotation } from "../credentials/rotation.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { parseScopes } from "../../domain/scopes.ts";
+import { SignetError } from "../../domain/errors.ts";
+import {
+  TOKEN_LIFETIME_SECONDS,
+  type MintedToken,
+  type TokenMint,
+  type TokenSubject,
+} from "./access-token.ts";
+import {
+  type AuthenticatedClient,
+  invalidClient,
+  type ClientAuthenticator,
+  type PresentedCredentials,
+  presentedCredentials,
+} from "./client-authentication.ts";
+import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
+import type { TokenLimits } from "../../http/rate-limits/token-limits.ts";
+import type { IssuedTokens } from "./issued-tokens.ts";
+import type { LastUsedRecorder } from "./last-used.ts";
+import { readParameters, refuseQueryParameters, type RequestParameters } from "./request-parameters.ts";
+
+/** A tenant whose suspension is undone at once waits no longer than this for its next token. */
+const READMISSION_MAX_MS = 2_500;
+
+const PARAMETERS = [
+  "grant_type",
+  "client_id",
+  "client_secret",
+  "client_assertion",
+  "client_assertion_type",
+  "scope",
+  "resource",
+];
+
+/** The HTTP request, as far as the grant reads it. */
+export interface TokenRequest {
+  readonly body: Buffer | undefined;
+  readonly contentType: string | undefined;
+  readonly authorization: string | undefined;
+  readonly query: Readonly<Record<string, unknown>>;
+  /** Where the client is. */
+  readonly address: string;
+  /** The certificate that the request came over, verified; absent where mutual TLS is not asked for. */
+  readonly clientCertificate?: ClientCertificate | undefined;
+}
+
+/** The answer; `token` is the name the specification gives to the same JWT. */
+export interface TokenResponse {
+  readonly access_token: string;
+  readonly token_type: "Bearer";
+  readonly expires_in: number;
+  readonly scope: string;
+  readonly token: string;
+  /** The successor of the secret that was used, once its rotation is due (security decisions C). */
+  readonly credential_rotation?: CredentialRotation;
+}
+
+export interface TokenServices {
+  readonly authenticator: ClientAuthenticator;
+  readonly mint: TokenMint;
+  readonly lastUsed: LastUsedRecorder;
+  readonly issued: IssuedTokens;
+  readonly limits: TokenLimits;
+  readonly rotation: Rotation;
+  /** `aud` of a token that is asked for without a resource. */
+  readonly audience: string;
+  /** Other resources that tokens may be asked for (RFC 8707). */
+  readonly resources: readonly string[];
+  readonly clock: Clock;
+  /**
+   * From which second of Unix time on a token of this holder is good: 0 for the second that is asked about, infinite
+   * when the holder is revoked.
+   */
+  readonly issuableFrom: (subject: TokenSubject, second: number) => number;
+}
+
+/** Answers a token request; rejects with a SignetError whose code names the OAuth error. */
+export async function issueToken(request: TokenRequest, services: TokenServices): Promise<TokenResponse> {
+  const { limits } = services;
+  const { parameters, presented, authenticated } = await limits.identify(
+    request.address,
+    async () => await identifyClient(request, services),
+  );
+  await limits.admitClient(authenticated.client.clientId);
+  const audience = grantedAudience(parameters, services);
+  const scope = grantedScope(parameters["scope"], authenticated.client.scope);
+  noteUse(authenticated, services.lastUsed);
+  const rotation = rotationStep(authenticated, { presented, request, rotation: services.rotation });
+  const credentialRotation = rotation === undefined ? undefined : await rotation;
+  const subject = tokenSubject(authenticated, { scope, audience, certificate: request.clientCertificate });
+  const minted = await mintUnlessRevoked(subject, services);
+  if (minted === undefined) {
+    throw invalidClient(presented.method === "client_secret_basic");
+  }
+  const { token, jti } = minted;
+  services.issued.note(subject.tenantId, jti);
+  return {
+    access_token: token,
+    token_type: "Bearer",
+    expires_in: TOKEN_LIFETIME_SECONDS,
+    scope,
+    token,
+    ...(credentialRotation === undefined ? {} : { credential_rotation: credentialRotation }),
+  };
+}
+
+/** Reads the request, and authenticates the client that it names. */
+async function identifyClient(request: TokenRequest, { authenticator, limits }: TokenServices) {
+  refuseQueryParameters(request.query);
+  const parameters = readParameters(request.body, request.contentType, PARAMETERS);
+  requireClientCredentialsGrant(parameters);
+  const presented = presentedCredentials(request.authorization, parameters, request.clientCertificate);
+  const authenticated = await limits.authenticate(
+    request.address,
+    presented.clientId,
+    async () => await authenticator.authenticate(presented, request.clientCertificate),
+  );
+  return { parameters, presented, authenticated };
+}
+
+/**
+ * Who was revoked between its authentication and the signature gets no token: it would be refused everywhere. Who was
+ * let in again a moment ago waits for the second whose tokens are told apart from those that are dead.
+ */
+async function mintUnlessRevoked(
+  subject: TokenSubject,
+  { mint, issuableFrom, clock }: TokenServices,
+): Promise<MintedToken | undefined> {
+  for (;;) {
+    // Not a moment after the signature: that may be in the next second.
+    const second = Math.floor(clock.now() / 1_000);
+    const minted = await mint.mint(subject);
+    const from = issuableFrom(subject, second);
+    if (from === 0) {
+      return minted;
+    }
+    const waitMs = from * 1_000 - clock.now();
+    if (waitMs > READMISSION_MAX_MS) {
+      return undefined;
+    }
+    await delay(Math.max(1, waitMs));
+  }
+}
+
+function noteUse({ client, version, admission }: AuthenticatedClient, lastUsed: LastUsedRecorder): void {
+  // The use of a version that fell out of use must not bring it back to life: first it is written down that it is over.
+  if (version !== undefined && (admission !== "rescued" || version.state === "RETIRED")) {
+    lastUsed.note(client, version);
+  }
+}
+
+interface RotationParts {
+  readonly presented: PresentedCredentials;
+  readonly request: TokenRequest;
+  readonly rotation: Rotation;
+}
+
+function rotationStep(
+  { client, version, admission, registeredCertificate }: AuthenticatedClient,
+  { presented, request, rotation }: RotationParts,
+): ReturnType<Rotation["step"]> {
+  if (version === undefined || !("clientSecret" in presented)) {
+    return undefined;
+  }
+  const bare = request.clientCertificate === undefined && !namesCertificate(client);
+  return rotation.step({
+    client,
+    version,
+    admission,
+    secret: presented.clientSecret,
+    trusted: registeredCertificate || bare,
+  });
+}
+
+function requireClientCredentialsGrant({ grant_type: grantType }: RequestParameters): void {
+  if (grantType === undefined) {
+    throw new SignetError("INVALID_REQUEST", { detail: "Parameter grant_type is missing." });
+  }
+  if (grantType !== "client_credentials") {
+    throw new SignetError("UNSUPPORTED_GRANT_TYPE", { detail: "grant_type must be client_credentials." });
+  }
+}
+
+/** One audience per token (RFC 8707): what one resource is shown is no use at another. */
+function grantedAudience(
+  { resource }: RequestParameters,
+  { audience, resources }: Pick<TokenServices, "audience" | "resources">,
+): string {
+  if (resource === undefined || resource === audience) {
+    return audience;
+  }
+  if (!resources.includes(resource)) {
+    throw new SignetError("INVALID_TARGET", { detail: "resource is not one that tokens are issued for." });
+  }
+  return resource;
+}
+
+/** All scopes of the client, or the subset it asks for; what it does not have is refused, never dropped silently. */
+function grantedScope(requested: string | undefined, owned: string): string {
+  if (requested === undefined) {
+    return owned;
+  }
+  const scopes = parseScopes(requested);
+  if (scopes === undefined) {
+    throw new SignetError("INVALID_SCOPE", {
+      detail: "scope must be scopes of the form resource:action, separated by single spaces.",
+    });
+  }
+  const permitted = new Set(owned.split(" "));
+  if (!scopes.every((scope) => permitted.has(scope))) {
+    throw new SignetError("INVALID_SCOPE", { detail: "The client does not have all of these scopes." });
+  }
+  return scopes.join(" ");
+}
+
+function tokenSubject(
+  { client, version }: AuthenticatedClient,
+  {
+    scope,
+    audience,
+    certificate,
+  }: {
+    readonly scope: string;
+    readonly audience: string;
+    readonly certificate: ClientCertificate | undefined;
+  },
+): TokenSubject {
+  return {
+    clientId: client.clientId,
+    tenantId: client.tenantId,
+    principalId: client.principalId,
+    credentialId: client.credentialId,
+    secretVersion: version?.version ?? 0,
+    region: client.region,
+    scope,
+    audience,
+    certificateThumbprint: certificate?.x5t,
+  };
+}

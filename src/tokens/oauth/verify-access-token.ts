@@ -1,0 +1,173 @@
+/** Checks access tokens: RFC 7515 and 7519, and what security decisions A ask for beyond. */
+import type { Clock } from "../../domain/clock.ts";
+import { TOKEN_LIFETIME_SECONDS } from "./access-token.ts";
+import { tokenRefused } from "../../http/bearer-errors.ts";
+import type { KeyLookup } from "../signing-keys/key-store.ts";
+import { checkTimes, isSignedWith, readSignedToken, TokenFault } from "./signed-token.ts";
+import { createVerifiedTokens, type VerifiedToken } from "./verified-tokens.ts";
+
+const TOKEN_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
+const TYPE = /^(?:application\/)?at\+jwt$/i;
+const TOKEN_LENGTH_MAX = 4_096;
+const CLOCK_SKEW_SECONDS = 5;
+/** A key that a token brings along is never looked at; a token that tries is refused. */
+const FORBIDDEN_HEADERS = ["jwk", "jku", "x5u", "x5c", "crit"] as const;
+const STRING_CLAIMS = ["sub", "aud", "client_id", "scope", "jti", "tenant", "region", "prn", "cid"] as const;
+
+/** Who calls, as the access token says. */
+export interface Identity {
+  readonly tenantId: string;
+  readonly principalId: string;
+  readonly credentialId: string;
+  readonly clientId: string;
+  readonly scopes: ReadonlySet<string>;
+  readonly region: string;
+  readonly jti: string;
+  /** The key that signed the token. */
+  readonly kid: string;
+  /** Seconds of Unix time. */
+  readonly issuedAt: number;
+  /** `x5t#S256` of the certificate that the token is bound to (RFC 8705); absent when it is bound to none. */
+  readonly certificateThumbprint: string | undefined;
+}
+
+/**
+ * Checks an access token; rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. What is known is answered at
+ * once: nearly every request comes with a token that was checked before, and a promise for each would be felt.
+ */
+export type VerifyToken = (token: string) => Identity | Promise<Identity>;
+
+export interface TokenVerifierOptions {
+  readonly issuer: string;
+  /** Ours; several only for questions about tokens, never to let requests in. */
+  readonly audience: string | readonly string[];
+  readonly verificationKey: (kid: string) => KeyLookup | Promise<KeyLookup>;
+  readonly clock: Clock;
+}
+
+/** A confirmation that we do not understand must not pass for none (RFC 7800 section 3.1). */
+function boundThumbprint(confirmation: unknown): string | undefined {
+  if (confirmation === undefined) {
+    return undefined;
+  }
+  const thumbprint = (confirmation as Readonly<Record<string, unknown>> | null)?.["x5t#S256"];
+  if (typeof thumbprint !== "string") {
+    throw new TokenFault("claim cnf");
+  }
+  return thumbprint;
+}
+
+function identityOf(payload: Readonly<Record<string, unknown>>, kid: string): Identity {
+  for (const name of STRING_CLAIMS) {
+    // An array may be an audience (RFC 7519 section 4.1.3); a token of ours has one.
+    if (typeof payload[name] !== "string") {
+      throw new TokenFault(`claim ${name}`);
+    }
+  }
+  const text = payload as Record<(typeof STRING_CLAIMS)[number], string>;
+  return {
+    tenantId: text.tenant,
+    principalId: text.prn,
+    credentialId: text.cid,
+    clientId: text.client_id,
+    scopes: new Set(text.scope === "" ? [] : text.scope.split(" ")),
+    region: text.region,
+    jti: text.jti,
+    kid,
+    issuedAt: payload["iat"] as number,
+    certificateThumbprint: boundThumbprint(payload["cnf"]),
+  };
+}
+
+const NOT_VALID = "The access token is not valid.";
+
+function asRefusal(error: unknown): unknown {
+  if (!(error instanceof TokenFault)) {
+    return error;
+  }
+  return error.expired
+    ? tokenRefused("TOKEN_EXPIRED", "The access token has expired.", error)
+    : tokenRefused("TOKEN_INVALID", NOT_VALID, error);
+}
+
+/** The key id, and nothing in the header that would have a key of the token's own looked at. */
+function keyIdOf(header: Readonly<Record<string, unknown>>): string {
+  const { kid, typ } = header;
+  if (typeof kid !== "string" || FORBIDDEN_HEADERS.some((name) => name in header)) {
+    throw new TokenFault("header");
+  }
+  if (typeof typ !== "string" || !TYPE.test(typ)) {
+    throw new TokenFault("header typ");
+  }
+  return kid;
+}
+
+/** Makes the check. */
+export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken {
+  const { issuer, verificationKey, clock } = options;
+  const audience = new Set<unknown>([options.audience].flat());
+  const verified = createVerifiedTokens<Identity>();
+
+  async function verify(text: string): Promise<VerifiedToken<Identity>> {
+    const token = readSignedToken(text);
+    const { header, payload } = token;
+    const kid = keyIdOf(header);
+    const found = await verificationKey(kid);
+    if (found === undefined) {
+      throw new TokenFault("no such key");
+    }
+    if (found === "revoked") {
+      throw tokenRefused("TOKEN_REVOKED", "The key that signed the access token has been revoked.");
+    }
+    // One algorithm per key: what the token says of itself decides nothing (RFC 8725 section 3.1).
+    if (header["alg"] !== found.alg || !isSignedWith(token, found.alg, found.key)) {
+      throw new TokenFault("signature");
+    }
+    if (payload["iss"] !== issuer || !audience.has(payload["aud"])) {
+      throw new TokenFault("issuer or audience");
+    }
+    const claims = identityOf(payload, kid);
+    const expiresAt = checkTimes(payload, {
+      nowMs: clock.now(),
+      skewSeconds: CLOCK_SKEW_SECONDS,
+      maxAgeSeconds: TOKEN_LIFETIME_SECONDS + CLOCK_SKEW_SECONDS,
+    });
+    return { claims, kid, expiresAt };
+  }
+
+  async function verifyAnew(token: string): Promise<Identity> {
+    if (token.length > TOKEN_LENGTH_MAX || !TOKEN_FORM.test(token)) {
+      throw tokenRefused("TOKEN_INVALID", NOT_VALID);
+    }
+    try {
+      const fresh = await verify(token);
+      verified.set(token, fresh);
+      return fresh.claims;
+    } catch (error) {
+      throw asRefusal(error);
+    }
+  }
+
+  async function askedOfKey(
+    { claims }: VerifiedToken<Identity>,
+    key: Promise<KeyLookup>,
+    token: string,
+  ): Promise<Identity> {
+    return typeof (await key) === "object" ? claims : await verifyAnew(token);
+  }
+
+  return (token) => {
+    const known = token.length > TOKEN_LENGTH_MAX ? undefined : verified.get(token, clock.now());
+    if (known !== undefined) {
+      // A key id is the key's thumbprint: while it is published, it is the key that checked the token.
+      const key = verificationKey(known.kid);
+      if (key instanceof Promise) {
+        return askedOfKey(known, key, token);
+      }
+      if (typeof key === "object") {
+        return known.claims;
+      }
+    }
+    return verifyAnew(token);
+  };
+}

@@ -1,0 +1,56 @@
+/** Clients without a secret: tls_client_auth (RFC 8705 section 2) and private_key_jwt (RFC 7523). */
+import { isForeignCertificate, isRegisteredCertificate } from "../credentials/certificate-binding.ts";
+import { isClientId } from "../credentials/secret-format.ts";
+import type { ClientRecord } from "../../database/repositories/tokens/clients.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
+import type { VerifyAssertion } from "./client-assertion.ts";
+
+/** What such a client sent. */
+export type PresentedWorkload =
+  | { readonly method: "tls_client_auth"; readonly clientId: string }
+  | { readonly method: "private_key_jwt"; readonly clientId: string; readonly assertion: string };
+
+export interface WorkloadAuthenticatorOptions {
+  readonly findClient: (clientId: string) => Promise<ClientRecord | undefined>;
+  readonly verifyAssertion: VerifyAssertion;
+  readonly clock: Clock;
+}
+
+/** A client with keys of its own has chosen to use them: its certificate alone is not enough. */
+function hasCertificateOnly(client: ClientRecord | undefined): client is ClientRecord {
+  return client?.rotationMode === "workload" && client.jwks === null;
+}
+
+function hasKeys(client: ClientRecord | undefined): client is ClientRecord {
+  return client?.rotationMode === "workload" && client.jwks !== null;
+}
+
+function isGood({ active, endsAt }: ClientRecord, nowMs: number): boolean {
+  return active && (endsAt === null || nowMs < endsAt);
+}
+
+/** The client that the proof belongs to, whatever state its credential is in. */
+async function provenClient(
+  presented: PresentedWorkload,
+  certificate: ClientCertificate | undefined,
+  { findClient, verifyAssertion }: WorkloadAuthenticatorOptions,
+): Promise<ClientRecord | undefined> {
+  const found = isClientId(presented.clientId) ? await findClient(presented.clientId) : undefined;
+  if (presented.method === "tls_client_auth") {
+    return hasCertificateOnly(found) && isRegisteredCertificate(found, certificate) ? found : undefined;
+  }
+  const client = hasKeys(found) ? found : undefined;
+  const verified = await verifyAssertion(client, presented.assertion);
+  return verified && client !== undefined && !isForeignCertificate(client, certificate) ? client : undefined;
+}
+
+/** Resolves with the client, or with nothing, whatever the reason. */
+export async function authenticateWorkload(
+  presented: PresentedWorkload,
+  certificate: ClientCertificate | undefined,
+  options: WorkloadAuthenticatorOptions,
+): Promise<ClientRecord | undefined> {
+  const client = await provenClient(presented, certificate, options);
+  return client !== undefined && isGood(client, options.clock.now()) ? client : undefined;
+}

@@ -1,0 +1,117 @@
+/** Who calls the operators' API: by the token that the service was set up with, an operator's token or certificate. */
+import { createHash, timingSafeEqual } from "node:crypto";
+import { isRegisteredCertificate } from "../credentials/certificate-binding.ts";
+import type { Pepper } from "../../crypto/pepper.ts";
+import type { Queryable } from "../../database/pool.ts";
+import {
+  findPresentedToken,
+  type PresentedTokenRow,
+  touchOperatorToken,
+} from "../../database/repositories/tokens/operator-tokens.ts";
+import { findOperatorsByCertificate } from "../../database/repositories/tokens/operators.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { type OperatorRole, operatorPermissions } from "../../domain/operator-roles.ts";
+import type { SignetError } from "../../domain/errors.ts";
+import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
+import { tokenRefused } from "../../http/bearer-errors.ts";
+import { BOOTSTRAP_OPERATOR, type OperatorIdentity } from "./operator-identity.ts";
+import { isOperatorToken } from "./token-format.ts";
+
+/** A use is noted when the last one noted is older than this. */
+const TOUCH_EVERY_MS = 60_000;
+
+/** Why a caller is not let in, and whose token it was, where that is known. */
+export interface OperatorRefusal {
+  readonly error: SignetError;
+  readonly operatorId: string | null;
+}
+
+export type OperatorAuthentication =
+  | { readonly identity: OperatorIdentity }
+  | { readonly refusal: OperatorRefusal };
+
+export interface OperatorAuthenticator {
+  /** Refusals: `TOKEN_INVALID`, `TOKEN_EXPIRED`, `TOKEN_REVOKED`. */
+  byToken(token: string): Promise<OperatorAuthentication>;
+  /** The refusal: `TOKEN_INVALID` when the certificate is no operator's. */
+  byCertificate(certificate: ClientCertificate): Promise<OperatorAuthentication>;
+}
+
+export interface OperatorAuthenticatorOptions {
+  /** Role signet_operator. */
+  readonly db: Queryable;
+  readonly pepper: Pepper;
+  /** The token that may do everything; `undefined` where that is switched off. */
+  readonly bootstrapToken: string | undefined;
+  readonly clock: Clock;
+}
+
+function digest(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
+
+function refuse(error: SignetError, operatorId: string | null = null): OperatorAuthentication {
+  return { refusal: { error, operatorId } };
+}
+
+/** What is wrong with a token that we did issue. */
+function faultOf(row: PresentedTokenRow, nowMs: number): SignetError | undefined {
+  if (row.revoked_at !== null || row.operator_state === "REVOKED") {
+    return tokenRefused("TOKEN_REVOKED", "The operator token has been revoked.");
+  }
+  return row.expires_at.getTime() <= nowMs
+    ? tokenRefused("TOKEN_EXPIRED", "The operator token has expired.")
+    : undefined;
+}
+
+function identified(id: string, role: OperatorRole): OperatorAuthentication {
+  return { identity: { id, permissions: operatorPermissions([role]) } };
+}
+
+/** Makes the check. Nothing is cached: what is revoked is refused at the next request. */
+export function createOperatorAuthenticator(options: OperatorAuthenticatorOptions): OperatorAuthenticator {
+  const { db, pepper, bootstrapToken, clock } = options;
+  const bootstrap = bootstrapToken === undefined ? undefined : digest(bootstrapToken);
+
+  return {
+    byToken: async (token) => {
+      if (bootstrap !== undefined && timingSafeEqual(digest(token), bootstrap)) {
+        return { identity: BOOTSTRAP_OPERATOR };
+      }
+      const row = isOperatorToken(token) ? await findPresentedToken(db, pepper.macs(token)) : undefined;
+      if (row === undefined) {
+        return refuse(tokenRefused("TOKEN_INVALID", "The operator token is not right."));
+      }
+      const nowMs = clock.now();
+      const fault = faultOf(row, nowMs);
+      if (fault !== undefined) {
+        return refuse(fault, row.operator_id);
+      }
+      const earlierPepper = row.mac_key_id !== pepper.id;
+      if (
+        earlierPepper ||
+        row.last_used_at === null ||
+        nowMs - row.last_used_at.getTime() >= TOUCH_EVERY_MS
+      ) {
+        await touchOperatorToken(db, row.id, { nowMs, mac: pepper.mac(token), macKeyId: pepper.id });
+      }
+      return identified(row.operator_id, row.role);
+    },
+
+    byCertificate: async (certificate) => {
+      const [uri = null] = certificate.sanUris;
+      const rows = await findOperatorsByCertificate(db, certificate.thumbprint, uri);
+      const [operator, ...others] = rows.filter((row) =>
+        isRegisteredCertificate(
+          { sanUri: row.san_uri, certificateThumbprints: row.certificate_thumbprints },
+          certificate,
+        ),
+      );
+      // One that two operators have registered tells nobody who is calling.
+      if (operator === undefined || others.length > 0) {
+        return refuse(tokenRefused("TOKEN_INVALID", "The client certificate is no operator's."));
+      }
+      return identified(operator.id, operator.role);
+    },
+  };
+}

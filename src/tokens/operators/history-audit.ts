@@ -1,0 +1,167 @@
+/**
+ * Reading of encrypted histories, in the compliance log. Temporal's UI asks for each payload by itself, some 60 times for
+ * one view, so there is no entry for each: the first of an operator's minute is written before anything of it is handed
+ * out, and what follows in that minute is counted and written when the minute is over. The memory is this process's,
+ * so each api process writes its own; one that is killed loses counts, never the entry that somebody has read.
+ */
+import { appendEntry } from "../../compliance/append-entry.ts";
+import type { ComplianceEntry, EntrySources } from "../../compliance/entry.ts";
+import type { Pool } from "../../database/pool.ts";
+import { transaction } from "../../database/transaction.ts";
+import type { Logger } from "../../observability/logger.ts";
+import type { UpkeepJob } from "../../runtime/upkeep.ts";
+import { operatorActor } from "./operator-identity.ts";
+
+const MINUTE_MS = 60_000;
+/** Operators and namespaces at a time; of more than these, counts are written before their minute is over. */
+const READINGS_MAX = 1_000;
+const FLUSH_MS = 5_000;
+
+/** A request for payloads that have been decrypted. */
+export interface HistoryReading {
+  readonly operatorId: string;
+  /** The namespace that Temporal's UI or CLI names; null where it names none. */
+  readonly namespace: string | null;
+  readonly payloads: number;
+  readonly requestId: string;
+}
+
+export interface HistoryAuditOptions extends EntrySources {
+  /** Role signet_operator. */
+  readonly pool: Pool;
+  readonly log: Logger;
+}
+
+/** An operator's minute: its first entry, and what that does not count. */
+interface Minute {
+  readonly of: Pick<HistoryReading, "operatorId" | "namespace">;
+  readonly minute: number;
+  readonly written: Promise<void>;
+  payloads: number;
+  requests: number;
+}
+
+type Counts = Pick<Minute, "of" | "minute" | "payloads" | "requests"> & { readonly requestId?: string };
+
+function entryOf({ of, minute, payloads, requests, requestId }: Counts): ComplianceEntry {
+  return {
+    type: "history.decoded",
+    actor: operatorActor(of.operatorId),
+    tenant: null,
+    target: "temporal",
+    requestId,
+    details: {
+      minute: new Date(minute * MINUTE_MS).toISOString(),
+      namespace: of.namespace,
+      payloads,
+      requests,
+    },
+  };
+}
+
+/** The noting of what operators read. */
+export class HistoryAudit {
+  readonly #options: HistoryAuditOptions;
+  /** By operator and namespace. */
+  readonly #current = new Map<string, Minute>();
+  /** Minutes that are over, with counts to be written. */
+  readonly #ended: Minute[] = [];
+
+  constructor(options: HistoryAuditOptions) {
+    this.#options = options;
+  }
+
+  /** Writes the counts of minutes that are over, and the others when the process ends. */
+  get job(): UpkeepJob {
+    return {
+      name: "counts of what operators read",
+      everyMs: FLUSH_MS,
+      run: async () => {
+        const now = this.#minute();
+        await this.#flush(({ minute }) => minute !== now);
+      },
+      end: async () => await this.#flush(() => true),
+    };
+  }
+
+  /** Resolves when it is in the log that this operator reads in this minute; rejects when that cannot be written. */
+  async note(reading: HistoryReading): Promise<void> {
+    const minute = this.#minute();
+    const key = `${reading.operatorId} ${reading.namespace}`;
+    const known = this.#current.get(key);
+    if (known?.minute === minute) {
+      // Counted before the wait: the minute may be over when that is.
+      known.payloads += reading.payloads;
+      known.requests += 1;
+      await known.written;
+      return;
+    }
+    if (known !== undefined) {
+      this.#end(key, known);
+    } else if (this.#current.size >= READINGS_MAX) {
+      [...this.#current].slice(0, 1).forEach((oldest) => this.#end(...oldest));
+    }
+    await this.#begin(key, minute, reading);
+  }
+
+  #minute(): number {
+    return Math.floor(this.#options.clock.now() / MINUTE_MS);
+  }
+
+  async #begin(key: string, minute: number, reading: HistoryReading): Promise<void> {
+    const { operatorId, namespace, payloads, requestId } = reading;
+    const of = { operatorId, namespace };
+    const written = this.#write({ of, minute, payloads, requests: 1, requestId });
+    this.#current.set(key, { of, minute, written, payloads: 0, requests: 0 });
+    try {
+      await written;
+    } catch (error) {
+      // Nobody after this one may take it for written.
+      if (this.#current.get(key)?.written === written) {
+        this.#current.delete(key);
+      }
+      throw error;
+    }
+  }
+
+  #end(key: string, minute: Minute): void {
+    this.#current.delete(key);
+    if (minute.requests > 0) {
+      this.#ended.push(minute);
+    }
+  }
+
+  async #flush(isOver: (minute: Minute) => boolean): Promise<void> {
+    for (const [key, minute] of [...this.#current].filter(([, each]) => isOver(each))) {
+      this.#end(key, minute);
+    }
+    for (let minute = this.#ended.shift(); minute !== undefined; minute = this.#ended.shift()) {
+      try {
+        await minute.written;
+      } catch {
+        // The first entry could not be written: nothing was handed out.
+        continue;
+      }
+      try {
+        await this.#write(minute);
+      } catch (error) {
+        // Until it can be written.
+        this.#ended.push(minute);
+        throw error;
+      }
+    }
+  }
+
+  async #write(counts: Counts): Promise<void> {
+    const { pool, log, clock, randomBytes } = this.#options;
+    const entry = entryOf(counts);
+    await transaction(pool, async (db) => await appendEntry(db, entry, { clock, randomBytes }));
+    const { requestId: request_id, type: operation, actor } = entry;
+    const {
+      of: { namespace },
+      payloads,
+      requests,
+    } = counts;
+    log.info({ request_id, actor, operation, namespace, payloads, requests }, "history read by an operator");
+  }
+}

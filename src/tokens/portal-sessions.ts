@@ -1,0 +1,299 @@
+/**
+ * Signing in to the portal: a one-time link, minted over the API, opens a session in a browser. Link and session belong to
+ * the credential whose token minted the link, and never hold more scopes than that token. Only hashes are kept.
+ */
+import { createHash } from "node:crypto";
+import { appendEntry, type By } from "../compliance/append-entry.ts";
+import type { Pool, Queryable } from "../database/pool.ts";
+import {
+  comparePortalSession,
+  consumePortalLink,
+  endPortalSession,
+  findPortalSession,
+  insertPortalRow,
+  listPortalSessions,
+  makeRoomForPortalRow,
+  type OpenSession,
+  type PortalGrant,
+  type PortalSession,
+} from "../database/repositories/tokens/portal-sessions.ts";
+import { tenantTransaction } from "../database/transaction.ts";
+import type { Clock } from "../domain/clock.ts";
+import { idPattern, type RandomBytes } from "../domain/ids.ts";
+import { SignetError } from "../domain/errors.ts";
+import type { Identity } from "./oauth/verify-access-token.ts";
+import type { FruitlessLookups } from "../http/rate-limits/fruitless-lookups.ts";
+
+/** The scope that mints links; no session has it. */
+export const SIGN_IN_SCOPE = "portal:sign_in";
+/** Seconds. */
+export const LINK_LIFE_MAX = 900;
+/** A working day: used or not, a session ends then. */
+const SESSION_LIFE_MS = 28_800_000;
+const LINKS_MAX = 100;
+const SESSIONS_MAX = 50;
+const SECRET_BYTES = 32;
+/** The tenant's id, which row-level security asks for, and 256 random bits. */
+const PORTAL_SECRET = `${idPattern("tenant").slice(0, -1)}\\.[A-Za-z0-9_-]{43}$`;
+const SECRET_FORM = new RegExp(PORTAL_SECRET);
+
+export interface PortalSessionServices {
+  /** signet_api */
+  readonly pool: Pool;
+  readonly lookups: FruitlessLookups;
+  /** Whether what an identity stands for is not revoked. */
+  readonly isAdmitted: (identity: Identity) => Promise<boolean>;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+/** A session, and the identity that its calls are made with. */
+export interface SignedIn {
+  readonly session: PortalSession;
+  readonly identity: Identity;
+  readonly hash: Buffer;
+}
+
+/** A browser that signs in. */
+export interface SignInBy {
+  readonly requestId: string;
+  readonly address: string;
+  /** The session that it had, which the new one replaces. */
+  readonly replaces: string | undefined;
+}
+
+/** What a browser is given. */
+export interface Issued {
+  readonly secret: string;
+  readonly expiresAt: Date;
+}
+
+function hashOf(secret: string): Buffer {
+  return createHash("sha256").update(secret).digest();
+}
+
+function tenantOf(secret: string): string {
+  return secret.slice(0, secret.indexOf("."));
+}
+
+function linkRefused(): SignetError {
+  return new SignetError("TOKEN_INVALID", {
+    detail: "This sign-in link was used before, is over, or was never made. Ask for a new one.",
+  });
+}
+
+export class PortalSessions {
+  readonly #services: PortalSessionServices;
+
+  constructor(services: PortalSessionServices) {
+    this.#services = services;
+  }
+
+  #newSecret(tenantId: string): string {
+    return `${tenantId}.${Buffer.from(this.#services.randomBytes(SECRET_BYTES)).toString("base64url")}`;
+  }
+
+  /** Makes a link; of more than 100 open ones of the credential, the oldest is no longer good. */
+  async mint(
+    identity: Identity,
+    { scopes, lifeSeconds }: { readonly scopes: readonly string[]; readonly lifeSeconds: number },
+    by: By,
+  ): Promise<Issued> {
+    const { pool, clock } = this.#services;
+    const { tenantId, credentialId } = identity;
+    const now = new Date(clock.now());
+    const expiresAt = new Date(now.getTime() + lifeSeconds * 1_000);
+    const secret = this.#newSecret(tenantId);
+    const grant = { ...identity, scopes: scopes.filter((scope) => scope !== SIGN_IN_SCOPE) };
+    await tenantTransaction(pool, tenantId, async (db) => {
+      await makeRoomForPortalRow(db, "portal_links", { tenantId, credentialId, now, max: LINKS_MAX });
+      await insertPortalRow(db, "portal_links", {
+        ...grant,
+        hash: hashOf(secret),
+        createdAt: now,
+        expiresAt,
+      });
+      await appendEntry(
+        db,
+        {
+          ...by,
+          type: "portal.link_created",
+          tenant: tenantId,
+          target: credentialId,
+          details: { scopes: grant.scopes },
+        },
+        this.#services,
+      );
+    });
+    return { secret, expiresAt };
+  }
+
+  /**
+   * Takes the link out of use and opens a session. It replaces the browser's own session; of more than 50 open ones of the
+   * credential, the oldest ends.
+   *
+   * @throws SignetError TOKEN_INVALID for a link that is none, was used or is over; RATE_LIMITED when, besides, too many
+   *   links from the address were none
+   */
+  async open(link: string, by: SignInBy): Promise<Issued> {
+    if (!SECRET_FORM.test(link)) {
+      throw linkRefused();
+    }
+    const issued = await this.#services.lookups.find(by.address, async () => {
+      try {
+        return await this.#open(link, by);
+      } catch (error) {
+        if (error instanceof SignetError && error.code === "TOKEN_INVALID") {
+          return undefined;
+        }
+        throw error;
+      }
+    });
+    if (issued === undefined) {
+      throw linkRefused();
+    }
+    const { replaces } = by;
+    if (replaces !== undefined && SECRET_FORM.test(replaces) && tenantOf(replaces) !== tenantOf(link)) {
+      // Row-level security keeps the tenants apart: a session of another one has a transaction of its own.
+      const other = tenantOf(replaces);
+      await tenantTransaction(
+        this.#services.pool,
+        other,
+        async (db) => await this.#endReplaced(db, other, by),
+      );
+    }
+    return issued;
+  }
+
+  async #open(link: string, by: SignInBy): Promise<Issued> {
+    const { pool, clock } = this.#services;
+    const tenantId = tenantOf(link);
+    const now = new Date(clock.now());
+    const secret = this.#newSecret(tenantId);
+    const hash = hashOf(secret);
+    const expiresAt = new Date(now.getTime() + SESSION_LIFE_MS);
+    await tenantTransaction(pool, tenantId, async (db) => {
+      const grant = await consumePortalLink(db, { tenantId, hash: hashOf(link), now });
+      if (grant === undefined) {
+        throw linkRefused();
+      }
+      const { credentialId } = grant;
+      const { requestId } = by;
+      await this.#endReplaced(db, tenantId, by);
+      const of = { tenantId, credentialId, now, max: SESSIONS_MAX };
+      for (let ended = await makeRoomForPortalRow(db, "portal_sessions", of); ended > 0; ended -= 1) {
+        await this.#log(db, "portal.session_ended", grant, { actor: "system:portal", requestId });
+      }
+      await insertPortalRow(db, "portal_sessions", { ...grant, hash, createdAt: now, expiresAt });
+      const session = await findPortalSession(db, { tenantId, hash, now });
+      if (session === undefined || !(await this.#services.isAdmitted(identityOf(session)))) {
+        throw linkRefused();
+      }
+      await this.#log(db, "portal.signed_in", grant, { actor: `credential:${credentialId}`, requestId });
+    });
+    return { secret, expiresAt };
+  }
+
+  /** Ends the session that the browser had, where it belongs to the tenant. */
+  async #endReplaced(db: Queryable, tenantId: string, { replaces, requestId }: SignInBy): Promise<void> {
+    if (replaces === undefined || !SECRET_FORM.test(replaces) || tenantOf(replaces) !== tenantId) {
+      return;
+    }
+    const ended = await endPortalSession(db, { tenantId, hash: hashOf(replaces) });
+    if (ended !== undefined) {
+      const actor = `credential:${ended.credentialId}` as const;
+      await this.#log(db, "portal.session_ended", ended, { actor, requestId });
+    }
+  }
+
+  /**
+   * The session of a browser, while its credential may still do what it does.
+   *
+   * @throws SignetError RATE_LIMITED when too many sessions from the address were none
+   */
+  async find(secret: string | undefined, address: string): Promise<SignedIn | undefined> {
+    if (secret === undefined || !SECRET_FORM.test(secret)) {
+      return undefined;
+    }
+    const { pool, clock, isAdmitted, lookups } = this.#services;
+    const tenantId = tenantOf(secret);
+    const hash = hashOf(secret);
+    const now = new Date(clock.now());
+    const session = await lookups.find(
+      address,
+      async () =>
+        await tenantTransaction(
+          pool,
+          tenantId,
+          async (db) => await findPortalSession(db, { tenantId, hash, now }),
+        ),
+    );
+    if (session === undefined) {
+      return undefined;
+    }
+    const identity = identityOf(session);
+    return (await isAdmitted(identity)) ? { session, identity, hash } : undefined;
+  }
+
+  /** Whether the credential of a session is not revoked. @throws SignetError REVOCATION_STALE when nobody can say */
+  async isAdmitted(identity: Identity): Promise<boolean> {
+    return await this.#services.isAdmitted(identity);
+  }
+
+  /** The open sessions of the session's credential, newest first. */
+  async list({ identity: { tenantId }, hash: asking }: SignedIn): Promise<OpenSession[]> {
+    const now = new Date(this.#services.clock.now());
+    return await tenantTransaction(
+      this.#services.pool,
+      tenantId,
+      async (db) => await listPortalSessions(db, { tenantId, asking, now, limit: SESSIONS_MAX }),
+    );
+  }
+
+  /**
+   * Ends a session of the same credential; does nothing when it has ended already.
+   *
+   * @throws SignetError SCOPE_VIOLATION for a session whose scopes are wider than those of the session that asks
+   */
+  async end({ identity: { tenantId }, hash: asking }: SignedIn, hash: Buffer, by: By): Promise<void> {
+    await tenantTransaction(this.#services.pool, tenantId, async (db) => {
+      const compared = await comparePortalSession(db, { tenantId, asking, hash });
+      if (compared === "wider") {
+        throw new SignetError("SCOPE_VIOLATION", {
+          detail: "A session can end only sessions whose scopes are no wider than its own.",
+        });
+      }
+      const ended = compared && (await endPortalSession(db, { tenantId, hash }));
+      if (ended !== undefined) {
+        await this.#log(db, "portal.session_ended", ended, by);
+      }
+    });
+  }
+
+  async #log(
+    db: Parameters<typeof appendEntry>[0],
+    type: "portal.session_ended" | "portal.signed_in",
+    { tenantId: tenant, credentialId: target }: Pick<PortalGrant, "tenantId" | "credentialId">,
+    by: By,
+  ): Promise<void> {
+    await appendEntry(db, { ...by, type, tenant, target }, this.#services);
+  }
+}
+
+/** A session's calls are made as the credential that its link came from, and in the token's name: what ends that ends this. */
+function identityOf(session: PortalSession): Identity {
+  const { tenantId, principalId, credentialId, clientId, region, scopes } = session;
+  const { jti, kid, issuedAt, certificateThumbprint } = session;
+  return {
+    tenantId,
+    principalId,
+    credentialId,
+    clientId,
+    region,
+    scopes: new Set(scopes),
+    jti,
+    kid,
+    issuedAt,
+    certificateThumbprint,
+  };
+}

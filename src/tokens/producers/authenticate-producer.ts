@@ -1,0 +1,260 @@
+/**
+ * Producers that sign what they publish (specification 6, security decisions F): who a request says it is before its body
+ * is read, and whether its signature is good when the body is there. The receiver library checks the signature.
+ */
+import { isForeignCertificate } from "../credentials/certificate-binding.ts";
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { FindProducer, Producer } from "../../database/repositories/tokens/producer-secrets.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { isId } from "../../domain/ids.ts";
+import { SignetError, validationFailed } from "../../domain/errors.ts";
+import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
+import type { LastUsedRecorder } from "../oauth/last-used.ts";
+import type { Identity } from "../oauth/verify-access-token.ts";
+import { addressKey } from "../../http/rate-limits/address-key.ts";
+import type { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
+import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
+import { VerificationError } from "../../lib/receiver/errors.ts";
+import { type HeaderSource, readSignedHeaders } from "../../lib/receiver/headers.ts";
+import { type VerifiedPayload, verify } from "../../lib/receiver/verify.ts";
+import { signingSecretAad } from "./signing-secrets.ts";
+
+/** As Node has the headers of a request. */
+export type SignedRequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+/** Whether the certificate, and what the request is signed for, are not revoked. @throws SignetError REVOCATION_STALE */
+export type AdmitIdentity = (identity: Identity) => Promise<boolean>;
+
+export interface ProducerAuthenticatorOptions {
+  readonly find: FindProducer;
+  readonly keyring: Pick<Keyring, "openForTenant">;
+  readonly admit: AdmitIdentity;
+  readonly failures: FailureLimiter;
+  readonly lookups: FruitlessLookups;
+  readonly lastUsed: LastUsedRecorder;
+  /** Whether a request must come with a client certificate: as tokens must be bound to one. */
+  readonly certificateRequired: boolean;
+  /** The word for "Service" in the header names. */
+  readonly headerBrand: string;
+  readonly clock: Clock;
+}
+
+/** What came with a request besides its body. */
+export interface SignedRequest {
+  readonly headers: SignedRequestHeaders;
+  readonly address: string;
+  readonly certificate: ClientCertificate | undefined;
+}
+
+export interface VerifiedProducer {
+  readonly identity: Identity;
+  /** The event's or batch's id that the signature covers: what repetitions are known by. */
+  readonly eventId: string;
+}
+
+/** A request whose headers are well formed and name a key that is good: its body may be read. */
+export interface IdentifiedProducer {
+  readonly credentialId: string;
+  /** @throws SignetError `SIGNATURE_INVALID`, `PAYLOAD_EXPIRED`, `TIMESTAMP_MISMATCH`, `VALIDATION_FAILED` */
+  verify(body: Uint8Array): Promise<VerifiedProducer>;
+}
+
+export interface ProducerAuthenticator {
+  /** Whether a request is signed, well or badly. */
+  isSigned(headers: SignedRequestHeaders): boolean;
+  /** @throws SignetError `INVALID_REQUEST`, `SIGNATURE_INVALID`, `RATE_LIMITED` */
+  identify(request: SignedRequest): Promise<IdentifiedProducer>;
+}
+
+/** One answer, whatever is wrong with the signature or its key. */
+export function signatureInvalid(detail?: string, cause?: unknown): SignetError {
+  return new SignetError("SIGNATURE_INVALID", {
+    detail: detail ?? "The signature does not match, or its key is not good.",
+    cause,
+    headers: { "www-authenticate": 'Bearer realm="service"' },
+  });
+}
+
+const CODES = {
+  SIGNATURE_INVALID: "SIGNATURE_INVALID",
+  // Somebody has put another id on a payload to get it past the replay store.
+  ID_MISMATCH: "SIGNATURE_INVALID",
+  PAYLOAD_EXPIRED: "PAYLOAD_EXPIRED",
+  TIMESTAMP_MISMATCH: "TIMESTAMP_MISMATCH",
+  HEADERS_MALFORMED: "INVALID_REQUEST",
+} as const;
+
+function asRefusal(error: unknown): unknown {
+  if (!(error instanceof VerificationError)) {
+    return error;
+  }
+  const code = CODES[error.code];
+  if (code === "SIGNATURE_INVALID") {
+    return signatureInvalid(undefined, error);
+  }
+  const detail = `Refused: ${error.message}.`;
+  return code === "INVALID_REQUEST"
+    ? new SignetError(code, { detail, cause: error })
+    : new SignetError(code, {
+        detail,
+        cause: error,
+        headers: { "www-authenticate": 'Bearer realm="service"' },
+      });
+}
+
+/** The id that the signature covers. A `v1` signature covers a header, which must not name another one than the body. */
+function signedId({ id, payload }: VerifiedPayload): string {
+  const inBody =
+    typeof payload === "object" && payload !== null && Object.hasOwn(payload, "id")
+      ? (payload as { readonly id: unknown }).id
+      : undefined;
+  if (id === null) {
+    const detail = "is required in a signed body: repetitions are known by it";
+    throw validationFailed([{ pointer: "/id", code: "required", detail }]);
+  }
+  if (inBody !== undefined && inBody !== id) {
+    throw signatureInvalid();
+  }
+  return id;
+}
+
+function identityOf(
+  producer: Producer,
+  signedAt: number,
+  certificate: ClientCertificate | undefined,
+): Identity {
+  const { tenantId, principalId, credentialId, clientId, region, scopes } = producer;
+  return {
+    tenantId,
+    principalId,
+    credentialId,
+    clientId,
+    region,
+    scopes: new Set(scopes),
+    // No token and no key of ours stand behind it.
+    jti: "",
+    kid: "",
+    issuedAt: signedAt,
+    certificateThumbprint: certificate?.x5t,
+  };
+}
+
+/** The version whose secret made the signature, and what it covers. */
+async function check(
+  producer: Producer,
+  { headers, body: rawBody }: { readonly headers: HeaderSource; readonly body: Uint8Array },
+  { keyring, headerBrand, clock }: Pick<ProducerAuthenticatorOptions, "keyring" | "headerBrand" | "clock">,
+) {
+  const { credentialId, tenantId, dataKey, versions } = producer;
+  let refusal: unknown;
+  for (const version of versions) {
+    const aad = signingSecretAad(tenantId, credentialId, version.version);
+    const secret = await keyring.openForTenant(dataKey, tenantId, aad, version.sealed);
+    const input = { rawBody, headers, secrets: [secret.toString("utf8")], now: clock.now(), headerBrand };
+    try {
+      return { version, payload: verify(input) };
+    } catch (error) {
+      refusal = error;
+      if (!(error instanceof VerificationError && error.code === "SIGNATURE_INVALID")) {
+        break;
+      }
+    }
+  }
+  throw asRefusal(refusal);
+}
+
+class SignatureAuthenticator implements ProducerAuthenticator {
+  readonly #options: ProducerAuthenticatorOptions;
+  readonly #keyHeader: string;
+  readonly #signatureHeaders: readonly string[];
+
+  constructor(options: ProducerAuthenticatorOptions) {
+    this.#options = options;
+    const prefix = `x-${options.headerBrand.toLowerCase()}`;
+    this.#keyHeader = `${prefix}-key-id`;
+    this.#signatureHeaders = [`${prefix}-signature-256`, `${prefix}-signature-256-alt`, "webhook-signature"];
+  }
+
+  isSigned(headers: SignedRequestHeaders): boolean {
+    return (
+      headers[this.#keyHeader] !== undefined ||
+      this.#signatureHeaders.some((name) => headers[name] !== undefined)
+    );
+  }
+
+  async identify(request: SignedRequest): Promise<IdentifiedProducer> {
+    const { failures, headerBrand } = this.#options;
+    const keyId = this.#keyIdOf(request.headers);
+    try {
+      readSignedHeaders(request.headers, headerBrand);
+    } catch (error) {
+      throw asRefusal(error);
+    }
+    const account = `${addressKey(request.address)} ${keyId}`;
+    const producer = await this.#counted(account, async () => await this.#find(keyId, request));
+    return {
+      credentialId: keyId,
+      verify: async (body) => {
+        const verified = await this.#counted(
+          account,
+          async () => await this.#verifyBody(producer, request, body),
+        );
+        await failures.succeeded(account);
+        return verified;
+      },
+    };
+  }
+
+  #keyIdOf(headers: SignedRequestHeaders): string {
+    const keyId = headers[this.#keyHeader];
+    if (typeof keyId !== "string" || !isId(keyId, "credential")) {
+      throw new SignetError("INVALID_REQUEST", {
+        detail: `The header ${this.#keyHeader} of a signed request is the id of the credential whose signing secret was used.`,
+      });
+    }
+    return keyId;
+  }
+
+  async #find(keyId: string, { address, certificate }: SignedRequest): Promise<Producer> {
+    const { find, lookups } = this.#options;
+    const producer = await lookups.find(address, async () => await find(keyId));
+    if (
+      producer === undefined ||
+      (this.#options.certificateRequired && certificate === undefined) ||
+      isForeignCertificate(producer, certificate)
+    ) {
+      throw signatureInvalid();
+    }
+    return producer;
+  }
+
+  async #verifyBody(
+    producer: Producer,
+    { headers, certificate }: SignedRequest,
+    body: Uint8Array,
+  ): Promise<VerifiedProducer> {
+    const { version, payload } = await check(producer, { headers, body }, this.#options);
+    const identity = identityOf(producer, payload.timestampSeconds, certificate);
+    if (!(await this.#options.admit(identity))) {
+      throw signatureInvalid();
+    }
+    const eventId = signedId(payload);
+    this.#options.lastUsed.note(producer, version);
+    return { identity, eventId };
+  }
+
+  /** Runs a check; what it refuses counts against the address and the key that it named. */
+  async #counted<T>(account: string, work: () => Promise<T>): Promise<T> {
+    const { failures } = this.#options;
+    try {
+      return await failures.check(account, work);
+    } catch (error) {
+      const failed = error instanceof SignetError && error.code === "SIGNATURE_INVALID";
+      throw (failed ? await failures.failed(account) : undefined) ?? error;
+    }
+  }
+}
+
+export function createProducerAuthenticator(options: ProducerAuthenticatorOptions): ProducerAuthenticator {
+  return new SignatureAuthenticator(options);
+}

@@ -1,0 +1,172 @@
+/** A credential's signing secret: made, rotated with overlap, ended at once, required. Every change is in the log. */
+import { appendEntry, type By } from "../../compliance/append-entry.ts";
+import type { EntrySources } from "../../compliance/entry.ts";
+import { envelopeAad } from "../../crypto/envelope.ts";
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { PoolClient } from "../../database/pool.ts";
+import type { CredentialRow } from "../../database/repositories/tokens/credentials.ts";
+import { findDataKey } from "../../database/repositories/data-keys.ts";
+import {
+  addProducerSecret,
+  listProducerSecrets,
+  lockCredential,
+  type ProducerSecretRow,
+  requireSignatures,
+  revokeProducerSecrets,
+} from "../../database/repositories/tokens/producer-secrets.ts";
+import { secretFingerprint } from "../../crypto/endpoint-secret.ts";
+import { SignetError } from "../../domain/errors.ts";
+import { generateSecret } from "../../lib/receiver/secret.ts";
+import { publishPolicyChange } from "../../revocation/policy-change.ts";
+import type { Acknowledged } from "../../revocation/receipts.ts";
+
+/** Versions that are good at once: a third would leave it open which of them producers may forget. */
+const GOOD_MAX = 2;
+
+export interface SigningSecretServices extends EntrySources {
+  readonly keyring: Keyring;
+}
+
+/** The place of a signing secret in the additional data of its envelope. */
+export function signingSecretAad(tenantId: string, credentialId: string, version: number): string {
+  return envelopeAad("producer_secrets", tenantId, credentialId, version);
+}
+
+/** Whether a version checks signatures. */
+export function isGood({ revoked_at: revokedAt, ends_at: endsAt }: ProducerSecretRow, now: Date): boolean {
+  return revokedAt === null && (endsAt === null || endsAt > now);
+}
+
+type Credential = Pick<CredentialRow, "id" | "tenant_id" | "state">;
+
+export interface MadeSigningSecret {
+  readonly row: ProducerSecretRow;
+  readonly secret: string;
+}
+
+function requireActive({ state }: Credential): void {
+  if (state !== "ACTIVE") {
+    throw new SignetError("INVALID_STATE", { detail: "The credential is revoked." });
+  }
+}
+
+/**
+ * Makes a version; the one before it goes on for the overlap.
+ *
+ * @param db the tenant's transaction
+ * @throws SignetError `INVALID_STATE` for a revoked credential, and while two versions are good unless both end now
+ */
+export async function makeSigningSecret(
+  db: PoolClient,
+  credential: Credential,
+  { overlapSeconds, by }: { readonly overlapSeconds: number; readonly by: By },
+  services: SigningSecretServices,
+): Promise<MadeSigningSecret> {
+  requireActive(credential);
+  const { id, tenant_id: tenantId } = credential;
+  const { keyring, clock, randomBytes } = services;
+  await lockCredential(db, tenantId, id);
+  const now = new Date(clock.now());
+  const versions = await listProducerSecrets(db, tenantId, id);
+  if (overlapSeconds > 0 && versions.filter((row) => isGood(row, now)).length >= GOOD_MAX) {
+    throw new SignetError("INVALID_STATE", {
+      detail:
+        "Two versions are good already: revoke one, wait for its end, or end both with overlap_seconds 0.",
+    });
+  }
+  const version = (versions[0]?.version ?? 0) + 1;
+  const secret = generateSecret(randomBytes);
+  const fingerprint = secretFingerprint(secret);
+  const dataKey = await findDataKey(db, tenantId);
+  const aad = signingSecretAad(tenantId, id, version);
+  await addProducerSecret(db, {
+    tenantId,
+    credentialId: id,
+    version,
+    sealed: await keyring.sealForTenant(dataKey, tenantId, aad, secret),
+    fingerprint,
+    now,
+    othersEndAt: new Date(now.getTime() + overlapSeconds * 1_000),
+  });
+  const details = { version, fingerprint, overlap_seconds: overlapSeconds };
+  await appendEntry(
+    db,
+    { ...by, type: "credential.signing_secret_created", tenant: tenantId, target: id, details },
+    services,
+  );
+  const row = { version, fingerprint, created_at: now, last_used_at: null, ends_at: null, revoked_at: null };
+  return { row, secret };
+}
+
+/**
+ * Ends versions at once: one, or all.
+ *
+ * @throws SignetError `NOT_FOUND` for a version that never was
+ */
+export async function revokeSigningSecrets(
+  db: PoolClient,
+  { id, tenant_id: tenantId }: Credential,
+  {
+    version,
+    reason,
+    by,
+  }: { readonly version: number | undefined; readonly reason: string | undefined; readonly by: By },
+  services: EntrySources,
+): Promise<ProducerSecretRow[]> {
+  await lockCredential(db, tenantId, id);
+  const now = new Date(services.clock.now());
+  const ended = await revokeProducerSecrets(db, tenantId, id, { version, now });
+  const versions = await listProducerSecrets(db, tenantId, id);
+  if (version !== undefined && !versions.some((row) => row.version === version)) {
+    throw new SignetError("NOT_FOUND", { detail: "There is no such version." });
+  }
+  if (ended.length > 0) {
+    await appendEntry(
+      db,
+      {
+        ...by,
+        type: "credential.signing_secret_revoked",
+        tenant: tenantId,
+        target: id,
+        reason,
+        details: { versions: ended },
+      },
+      services,
+    );
+  }
+  return versions;
+}
+
+/**
+ * Says whether a token of the credential alone is enough to publish.
+ *
+ * @returns what to wait for after the commit: every process goes by it then; undefined when nothing was changed
+ * @throws SignetError `INVALID_STATE` for a revoked credential, and for one that has nothing to sign with
+ */
+export async function setSignatureRequired(
+  db: PoolClient,
+  credential: Credential,
+  { required, by }: { readonly required: boolean; readonly by: By },
+  services: EntrySources,
+): Promise<Acknowledged | undefined> {
+  requireActive(credential);
+  const { id, tenant_id: tenantId } = credential;
+  await lockCredential(db, tenantId, id);
+  const now = new Date(services.clock.now());
+  const versions = await listProducerSecrets(db, tenantId, id);
+  if (required && !versions.some((row) => isGood(row, now))) {
+    throw new SignetError("INVALID_STATE", {
+      detail: "The credential has no signing secret: make one first, or it could not publish at all.",
+    });
+  }
+  if (!(await requireSignatures(db, tenantId, id, required))) {
+    return undefined;
+  }
+  const details = { signature_required: required };
+  await appendEntry(
+    db,
+    { ...by, type: "credential.signing_changed", tenant: tenantId, target: id, details },
+    services,
+  );
+  return await publishPolicyChange(db, { tenantId, actor: by.actor }, services);
+}

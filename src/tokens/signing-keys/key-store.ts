@@ -1,0 +1,225 @@
+/** The signing keys of the deployment, held in memory: every process serves the same, and changes reach it at once. */
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Queryable } from "../../database/pool.ts";
+import {
+  hasCurrentKey,
+  insertFirstKey,
+  listLiveKeys,
+  listPublicKeys,
+  type PublicKeyRow,
+  type SigningAlgorithm,
+  type SigningKeyRow,
+} from "../../database/repositories/tokens/signing-keys.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { SignetError } from "../../domain/errors.ts";
+import type { Logger } from "../../observability/logger.ts";
+import { type SigningKeyState, statesAt } from "./lifecycle.ts";
+import { TOKEN_LIFETIME_SECONDS } from "../oauth/access-token.ts";
+import {
+  generateSigningKey,
+  openSigningKey,
+  openVerificationKey,
+  type PublicJwk,
+  type SigningKey,
+  type VerificationKey,
+} from "./signing-key.ts";
+
+const REFRESH_MS = 60_000;
+/** A token with an unknown key asks for a fresh look at most this often. */
+const UNKNOWN_KEY_COOLDOWN_MS = 30_000;
+/** A revoked key is remembered as long as a token of its could still be good, and a little longer. */
+const REVOKED_KEPT_MS = (TOKEN_LIFETIME_SECONDS + 300) * 1_000;
+
+/** What is known of a key id. */
+export type KeyLookup = VerificationKey | "revoked" | undefined;
+
+export interface KeyStore {
+  /** The key that signs. Throws `UNAVAILABLE` while there is none. */
+  readonly signingKey: () => SigningKey;
+  /** Since when it signs, Unix milliseconds; 0 while there is none. */
+  readonly signingSince: () => number;
+  /** The public half of a published key; looks into the database once when it is not known. */
+  readonly verificationKey: (kid: string) => KeyLookup | Promise<KeyLookup>;
+  /** What `/.well-known/jwks.json` answers. */
+  readonly publicKeys: () => readonly PublicJwk[];
+  /** Reads the keys again. */
+  readonly refresh: () => Promise<void>;
+  /** Ends the periodic reading. */
+  readonly close: () => void;
+}
+
+export interface FirstKeyOptions {
+  /** Role signet_operator. */
+  readonly db: Queryable;
+  readonly keyring: Keyring;
+  readonly clock: Clock;
+  readonly alg: SigningAlgorithm;
+}
+
+/** Makes the deployment's first signing key if there is none. Any number of processes may do so at once. */
+export async function ensureSigningKey({ db, keyring, clock, alg }: FirstKeyOptions): Promise<void> {
+  if (!(await hasCurrentKey(db))) {
+    await insertFirstKey(db, await generateSigningKey(alg, keyring), clock.now());
+  }
+}
+
+export interface KeyStoreOptions {
+  /** Role signet_issuer; signet_edge without a keyring. */
+  readonly db: Queryable;
+  /** Absent where tokens are checked and none are signed: the private halves are not even read. */
+  readonly keyring?: Keyring;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** A key as it is held: its times, and what was made of its row. */
+interface HeldKey {
+  readonly kid: string;
+  readonly activatedAt: number;
+  readonly retiredAt: number | null;
+  readonly revokedAt: number | null;
+  readonly verification: VerificationKey;
+  readonly jwk: PublicJwk;
+  /** Absent where it is not needed any more, or could not be opened. */
+  readonly signing: SigningKey | undefined;
+}
+
+function hold(row: PublicKeyRow, signing: SigningKey | undefined): HeldKey {
+  return {
+    kid: row.kid,
+    activatedAt: row.activated_at.getTime(),
+    retiredAt: row.retired_at?.getTime() ?? null,
+    revokedAt: row.revoked_at?.getTime() ?? null,
+    verification: openVerificationKey(row),
+    jwk: row.public_jwk as unknown as PublicJwk,
+    signing,
+  };
+}
+
+/** Opens the private halves of the keys that sign now or will; those opened before are not opened again. */
+async function openPrivateHalves(
+  rows: readonly SigningKeyRow[],
+  before: readonly HeldKey[],
+  { keyring, log }: { readonly keyring: Keyring; readonly log: Logger },
+): Promise<HeldKey[]> {
+  const held: HeldKey[] = [];
+  let failure: unknown;
+  for (const row of rows) {
+    let signing = before.find(({ kid }) => kid === row.kid)?.signing;
+    if (row.state === "GONE" || row.state === "PREVIOUS") {
+      signing = undefined;
+    } else if (signing === undefined) {
+      try {
+        signing = await openSigningKey(row, keyring);
+      } catch (error) {
+        failure = error;
+        log.error({ err: error, kid: row.kid }, "a signing key does not open");
+      }
+    }
+    held.push(hold(row, signing));
+  }
+  if (failure !== undefined && held.every(({ signing }) => signing === undefined)) {
+    throw failure;
+  }
+  return held;
+}
+
+async function readKeys(
+  { db, keyring, log }: KeyStoreOptions,
+  before: readonly HeldKey[],
+  revokedSince: Date,
+): Promise<HeldKey[]> {
+  return keyring === undefined
+    ? (await listPublicKeys(db, revokedSince)).map((row) => hold(row, undefined))
+    : await openPrivateHalves(await listLiveKeys(db, revokedSince), before, { keyring, log });
+}
+
+/** What holds at a moment. */
+interface Standing {
+  readonly at: number;
+  readonly published: ReadonlyMap<string, HeldKey>;
+  readonly signing: HeldKey | undefined;
+}
+
+/** Asked for with every token: states change with the time, but not within the second. */
+const STANDING_MS = 1_000;
+
+function standingAt(keys: readonly HeldKey[], at: number): Standing {
+  const states = statesAt(keys, at);
+  const isIn = (wanted: readonly SigningKeyState[]) => (key: HeldKey) =>
+    wanted.includes(states.get(key.kid) ?? "GONE");
+  const begun = keys
+    .filter(isIn(["CURRENT", "PREVIOUS"]))
+    .toSorted((left, right) => right.activatedAt - left.activatedAt);
+  return {
+    at,
+    published: new Map(keys.filter(isIn(["NEXT", "CURRENT", "PREVIOUS"])).map((key) => [key.kid, key])),
+    // The current key; where it does not open, the one before it is still better than none.
+    signing: begun.find(({ signing }) => signing !== undefined),
+  };
+}
+
+/** Opens the key store and reads the keys. */
+export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> {
+  const { clock, log } = options;
+  let keys: readonly HeldKey[] = [];
+  let standing: Standing = standingAt(keys, -Infinity);
+  let readAt = -Infinity;
+  let reads = 0;
+  let applied = 0;
+
+  async function refresh(): Promise<void> {
+    readAt = clock.now();
+    reads += 1;
+    const read = reads;
+    const held = await readKeys(options, keys, new Date(readAt - REVOKED_KEPT_MS));
+    // Of two that run at once, the one that began later has seen more.
+    if (read > applied) {
+      applied = read;
+      keys = held;
+      standing = standingAt(keys, clock.now());
+    }
+  }
+
+  function current(): Standing {
+    const now = clock.now();
+    if (now - standing.at >= STANDING_MS || now < standing.at) {
+      standing = standingAt(keys, now);
+    }
+    return standing;
+  }
+
+  function lookUp(kid: string): KeyLookup {
+    const found = current().published.get(kid)?.verification;
+    return found ?? (keys.some((key) => key.kid === kid && key.revokedAt !== null) ? "revoked" : undefined);
+  }
+
+  await refresh();
+  const timer = setInterval(() => {
+    refresh().catch((error: unknown) => log.warn({ err: error }, "signing keys could not be read again"));
+  }, REFRESH_MS).unref();
+
+  return {
+    signingKey: () => {
+      const signing = current().signing?.signing;
+      if (signing === undefined) {
+        throw new SignetError("UNAVAILABLE", {
+          detail: "There is no key to sign with.",
+          headers: { "retry-after": "1" },
+        });
+      }
+      return signing;
+    },
+    signingSince: () => current().signing?.activatedAt ?? 0,
+    verificationKey: (kid) => {
+      const found = lookUp(kid);
+      if (found !== undefined || clock.now() - readAt < UNKNOWN_KEY_COOLDOWN_MS) {
+        return found;
+      }
+      return refresh().then(() => lookUp(kid));
+    },
+    publicKeys: () => [...current().published.values()].map(({ jwk }) => jwk),
+    refresh,
+    close: () => clearInterval(timer),
+  };
+}

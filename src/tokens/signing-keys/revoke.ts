@@ -1,0 +1,46 @@
+/** Emergency: a signing key that somebody else may have. Everything that it has signed dies at once. */
+import type { Actor } from "../../compliance/entry-types.ts";
+import { findSigningKey, markRevoked, type SigningKeyRow } from "../../database/repositories/tokens/signing-keys.ts";
+import { transaction } from "../../database/transaction.ts";
+import { SignetError } from "../../domain/errors.ts";
+import { publishRevocation, type Revocation } from "../../revocation/publish-revocation.ts";
+import { KeyChange, type SigningKeyServices } from "./rotate.ts";
+
+export interface KeyRevocation {
+  readonly kid: string;
+  readonly reason: string;
+  readonly actor: Actor;
+  readonly requestId: string;
+}
+
+/**
+ * Revokes a key in one transaction; if it was the one that signs, the next one takes its place without having been
+ * published for its hour, or a new one does. A key that is revoked stays so: asking again gives the same answer.
+ *
+ * @throws SignetError NOT_FOUND
+ */
+export async function revokeSigningKey(
+  services: SigningKeyServices,
+  { kid, reason, actor, requestId }: KeyRevocation,
+): Promise<{ readonly key: SigningKeyRow; readonly revocation: Revocation }> {
+  return await transaction(services.pool, async (db) => {
+    const change = new KeyChange(db, services);
+    await change.catchUp();
+    const before = await findSigningKey(db, kid);
+    if (before === undefined) {
+      throw new SignetError("NOT_FOUND", { detail: "There is no such signing key." });
+    }
+    const revoked = await markRevoked(db, kid, { at: change.now, reason });
+    if (before.state === "CURRENT") {
+      const next = (await change.catchUp()).find(({ state }) => state === "NEXT");
+      await (next === undefined ? change.createCurrent() : change.activate(next.kid, change.now));
+    }
+    await change.record({ actor, requestId });
+    const revocation = await publishRevocation(
+      db,
+      { kind: "kid", target: kid, tenant: null, actor, reason, requestId, anew: revoked !== undefined },
+      services,
+    );
+    return { key: revoked ?? before, revocation };
+  });
+}

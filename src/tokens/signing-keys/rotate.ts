@@ -1,0 +1,182 @@
+/** The life of the signing keys, carried out: what is due becomes current, what is over goes, the next one is made. */
+import { appendEntry } from "../../compliance/append-entry.ts";
+import type { Actor, EntryType } from "../../compliance/entry-types.ts";
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Pool, Queryable } from "../../database/pool.ts";
+import {
+  insertFirstKey,
+  insertNextKey,
+  lockSigningKeys,
+  markCurrent,
+  markGone,
+  markPrevious,
+  moveActivation,
+  type SigningAlgorithm,
+  type SigningKeyRow,
+} from "../../database/repositories/tokens/signing-keys.ts";
+import { transaction } from "../../database/transaction.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { RandomBytes } from "../../domain/ids.ts";
+import { generateSigningKey } from "./signing-key.ts";
+import { nextActivation, PUBLISHED_AFTER_MS, PUBLISHED_BEFORE_MS } from "./lifecycle.ts";
+
+export interface SigningKeyServices {
+  /** Role signet_operator. */
+  readonly pool: Pool;
+  readonly keyring: Keyring;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  /** Of keys made from now on. */
+  readonly alg: SigningAlgorithm;
+}
+
+/** Who changes keys, for the compliance log. */
+export interface Author {
+  readonly actor: Actor;
+  readonly requestId?: string;
+  readonly reason?: string | undefined;
+}
+
+/** Key ids of what was done. */
+export interface KeyChanges {
+  readonly created: readonly string[];
+  readonly activated: readonly string[];
+  readonly retired: readonly string[];
+  readonly gone: readonly string[];
+}
+
+/** `hastened`: an operator has brought its beginning forward. */
+type Step = keyof KeyChanges | "hastened";
+
+const ENTRIES = {
+  created: "key.created",
+  activated: "key.activated",
+  retired: "key.retired",
+  gone: "key.gone",
+  hastened: "key.hastened",
+} as const satisfies Record<Step, EntryType>;
+
+/** One change of the keys: a transaction that holds the lock on them, and what it has done so far. */
+export class KeyChange {
+  readonly db: Queryable;
+  readonly now: Date;
+  readonly #services: SigningKeyServices;
+  readonly #done: { readonly step: Step; readonly kid: string }[] = [];
+
+  constructor(db: Queryable, services: SigningKeyServices) {
+    this.db = db;
+    this.now = new Date(services.clock.now());
+    this.#services = services;
+  }
+
+  get changes(): KeyChanges {
+    const kids = (step: Step): string[] =>
+      this.#done.filter((done) => done.step === step).map(({ kid }) => kid);
+    return {
+      created: kids("created"),
+      activated: kids("activated"),
+      retired: kids("retired"),
+      gone: kids("gone"),
+    };
+  }
+
+  /** Brings the rows to where their times are; the keys that are left, newest first. */
+  async catchUp(): Promise<readonly SigningKeyRow[]> {
+    const keys = await lockSigningKeys(this.db);
+    const due = keys.find(({ state, activated_at: at }) => state === "NEXT" && at <= this.now);
+    if (due !== undefined) {
+      const current = keys.find(({ state }) => state === "CURRENT");
+      if (current !== undefined) {
+        await markPrevious(this.db, current.kid, due.activated_at);
+        this.#note("retired", current.kid);
+      }
+      await this.activate(due.kid, due.activated_at);
+    }
+    for (const { kid, retired_at: retiredAt } of await lockSigningKeys(this.db)) {
+      if (retiredAt !== null && retiredAt.getTime() + PUBLISHED_AFTER_MS <= this.now.getTime()) {
+        await markGone(this.db, kid);
+        this.#note("gone", kid);
+      }
+    }
+    return await lockSigningKeys(this.db);
+  }
+
+  async activate(kid: string, at: Date): Promise<void> {
+    await markCurrent(this.db, kid, at);
+    this.#note("activated", kid);
+  }
+
+  /** Makes a key that signs from this moment on. There must be no current one. */
+  async createCurrent(): Promise<void> {
+    const { alg, keyring } = this.#services;
+    const key = await generateSigningKey(alg, keyring);
+    await insertFirstKey(this.db, key, this.now.getTime());
+    this.#note("created", key.kid);
+    this.#note("activated", key.kid);
+  }
+
+  async hasten(kid: string, activatedAt: Date): Promise<void> {
+    await moveActivation(this.db, kid, activatedAt);
+    this.#note("hastened", kid);
+  }
+
+  async createNext(activatedAt: Date): Promise<void> {
+    const { alg, keyring } = this.#services;
+    const key = await generateSigningKey(alg, keyring);
+    await insertNextKey(this.db, key, { createdAt: this.now, activatedAt });
+    this.#note("created", key.kid);
+  }
+
+  /** Writes what was done to the compliance log: the last step but for a revocation. */
+  async record(author: Author): Promise<void> {
+    for (const { step, kid } of this.#done) {
+      await appendEntry(
+        this.db,
+        { ...author, type: ENTRIES[step], tenant: null, target: kid },
+        this.#services,
+      );
+    }
+  }
+
+  #note(step: Step, kid: string): void {
+    this.#done.push({ step, kid });
+  }
+}
+
+/** What the schedule runs: may come late, twice or at the same moment as another. */
+export async function rotateSigningKeys(services: SigningKeyServices, author: Author): Promise<KeyChanges> {
+  return await transaction(services.pool, async (db) => {
+    const change = new KeyChange(db, services);
+    const keys = await change.catchUp();
+    const current = keys.find(({ state }) => state === "CURRENT");
+    if (current === undefined) {
+      await change.createCurrent();
+    } else if (keys.every(({ state }) => state !== "NEXT")) {
+      const activation = nextActivation(current.activated_at.getTime(), change.now.getTime());
+      if (activation !== undefined) {
+        await change.createNext(new Date(activation));
+      }
+    }
+    await change.record(author);
+    return change.changes;
+  });
+}
+
+/** An operator's wish: the next key signs as soon as it has been published for long enough. Twice is as once. */
+export async function hastenRotation(services: SigningKeyServices, author: Author): Promise<SigningKeyRow> {
+  return await transaction(services.pool, async (db) => {
+    const change = new KeyChange(db, services);
+    const next = (await change.catchUp()).find(({ state }) => state === "NEXT");
+    if (next === undefined) {
+      await change.createNext(new Date(change.now.getTime() + PUBLISHED_BEFORE_MS));
+    } else {
+      const soonest = Math.max(next.created_at.getTime() + PUBLISHED_BEFORE_MS, change.now.getTime());
+      if (soonest < next.activated_at.getTime()) {
+        await change.hasten(next.kid, new Date(soonest));
+      }
+    }
+    const made = (await lockSigningKeys(db)).find(({ state }) => state === "NEXT");
+    await change.record(author);
+    return made as SigningKeyRow;
+  });
+}

@@ -1,0 +1,181 @@
+/** The signed ping that an endpoint must acknowledge with 200 within 5 seconds (specification 3). */
+import type { Pool } from "../../database/pool.ts";
+import {
+  loadForPing,
+  type PingRecord,
+  type PingTarget,
+  recordPing,
+  takeHostPing,
+} from "../../database/repositories/endpoints/endpoint-verifications.ts";
+import { transaction } from "../../database/transaction.ts";
+import { buildEnvelope } from "../sending/envelope.ts";
+import type { HttpSender, SendRequest } from "../sending/http-sender.ts";
+import type { ReceiverAccess } from "../sending/receiver-access.ts";
+import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
+import type { Signer, SigningSecrets } from "../sending/signer.ts";
+import { newId } from "../../domain/ids.ts";
+import { addressKey } from "../../http/rate-limits/address-key.ts";
+
+export const PING_DEADLINE_MS = 5_000;
+const MINUTE_MS = 60_000;
+const CHALLENGE_BYTES = 32;
+/** Addresses of one name that are counted; no more of them are connected to. */
+const ADDRESSES_MAX = 8;
+const PING_EVENT_TYPE = "ping";
+
+export interface Ping {
+  readonly endpointId: string;
+  readonly generation: number;
+  readonly attempt: number;
+  readonly nextAttemptMs: number | null;
+}
+
+/** What came of a ping. */
+interface PingEnd {
+  readonly error: string | null;
+  readonly echoed: boolean;
+}
+
+type AdmitAddresses = NonNullable<SendRequest["admitAddresses"]>;
+
+export interface Challenge {
+  /** Sends one ping and books the answer; `superseded` when the endpoint does not wait for it any more. */
+  ping(ping: Ping): Promise<"verified" | "failed" | "superseded">;
+}
+
+export interface ChallengeOptions extends OwnEventSources {
+  readonly pool: Pool;
+  readonly http: HttpSender;
+  /** For endpoints with headers or an authentication of their own. */
+  readonly access: ReceiverAccess;
+  readonly signer: Signer;
+  /** Most pings a minute to one name, and to one address; 0: no limit. */
+  readonly pingsPerHost: number;
+  readonly openSecrets: (endpointId: string, target: PingTarget) => Promise<SigningSecrets>;
+}
+
+export function createChallenge(options: ChallengeOptions): Challenge {
+  const { pool, http, access, signer, clock, randomBytes } = options;
+
+  async function send(ping: Ping, target: PingTarget, admitAddresses: AdmitAddresses): Promise<PingEnd> {
+    const nowMs = clock.now();
+    const challenge = Buffer.from(randomBytes(CHALLENGE_BYTES)).toString("base64url");
+    const timestampSeconds = Math.floor(nowMs / 1_000);
+    const eventId = newId("event", nowMs, randomBytes);
+    // Receivers that expect the members of a delivery find them; no row stands behind this id.
+    const deliveryId = newId("delivery", nowMs, randomBytes);
+    const body = buildEnvelope({
+      eventId,
+      type: PING_EVENT_TYPE,
+      timestamp: new Date(nowMs).toISOString(),
+      sentAt: timestampSeconds,
+      attempt: ping.attempt,
+      endpointId: ping.endpointId,
+      deliveryId,
+      own: true,
+      metadataJson: target.metadata,
+      dataJson: JSON.stringify({ endpoint_id: ping.endpointId, challenge }),
+    });
+    const headers = signer.headers({
+      ...(await options.openSecrets(ping.endpointId, target)),
+      body,
+      eventId,
+      eventType: PING_EVENT_TYPE,
+      deliveryId,
+      attempt: ping.attempt,
+      timestampSeconds,
+    });
+    const request = { url: target.url, headers, body, deadlineMs: PING_DEADLINE_MS, admitAddresses };
+    const { requestVersion, tenantId, wrappedDataKey } = target;
+    const result =
+      requestVersion === null
+        ? await http.send(request)
+        : await access.send(request, { id: ping.endpointId, tenantId, wrappedDataKey, requestVersion });
+    const echoed = result.responseBody?.includes(challenge) === true;
+    if (result.status === 200) {
+      return { error: target.requireEcho && !echoed ? "echo" : null, echoed };
+    }
+    // 200 and nothing else (specification 3): another 2xx is no acknowledgement.
+    return { error: result.error ?? "status", echoed };
+  }
+
+  return {
+    ping: async (ping) => {
+      const target = await loadForPing(pool, ping.endpointId, ping.generation);
+      if (target === undefined) {
+        return "superseded";
+      }
+      const { error, echoed } = await sendWithinQuota(
+        target.url,
+        options,
+        async (admitAddresses) => await send(ping, target, admitAddresses),
+      );
+      const record = {
+        id: ping.endpointId,
+        generation: ping.generation,
+        now: new Date(clock.now()),
+        error,
+        verifiedBy: error === null ? (echoed ? ("echo" as const) : ("status" as const)) : null,
+        nextAttemptAt: error === null || ping.nextAttemptMs === null ? null : new Date(ping.nextAttemptMs),
+      };
+      const booked = await book(record, target.tenantId, options);
+      if (!booked) {
+        return "superseded";
+      }
+      return error === null ? "verified" : "failed";
+    },
+  };
+}
+
+/** Many names may lead to one address: the quota counts both, the addresses as they are connected to. */
+async function sendWithinQuota(
+  url: string,
+  options: ChallengeOptions,
+  send: (admitAddresses: AdmitAddresses) => Promise<PingEnd>,
+): Promise<PingEnd> {
+  const limited: PingEnd = { error: "limited", echoed: false };
+  const host = new URL(url).hostname.replaceAll(/^\[|\]$/g, "");
+  if (!(await mayPing(host, options))) {
+    return limited;
+  }
+  let refused = false;
+  const sent = await send(async (addresses) => {
+    const others = new Set(addresses.slice(0, ADDRESSES_MAX).map(addressKey));
+    // Of a literal address, which has been counted.
+    others.delete(host);
+    const admitted = await Promise.all([...others].map(async (address) => await mayPing(address, options)));
+    refused = admitted.includes(false);
+    return !refused;
+  });
+  return refused ? limited : sent;
+}
+
+/** Whether a name or address may be pinged now: endpoints are a way to have us send requests to hosts that never asked. */
+async function mayPing(host: string, { pool, clock, pingsPerHost }: ChallengeOptions): Promise<boolean> {
+  const nowMs = clock.now();
+  return (
+    pingsPerHost === 0 ||
+    (await takeHostPing(pool, host, {
+      now: new Date(nowMs),
+      since: new Date(nowMs - MINUTE_MS),
+      max: pingsPerHost,
+    }))
+  );
+}
+
+/** Books a ping; the last of a run that was in vain is told to the tenant. */
+async function book(record: PingRecord, tenantId: string, options: ChallengeOptions): Promise<boolean> {
+  const { pool } = options;
+  if (record.error === null || record.nextAttemptAt !== null) {
+    return await recordPing(pool, record);
+  }
+  return await transaction(pool, async (db) => {
+    const booked = await recordPing(db, record);
+    if (booked) {
+      const { id, generation, error } = record;
+      const data = JSON.stringify({ endpoint_id: id, generation, last_error: error });
+      await publishOwnEvent(db, { tenantId, type: "verification.exhausted", data, except: id }, options);
+    }
+    return booked;
+  });
+}

@@ -1,0 +1,151 @@
+/**
+ * Disables endpoints that nothing has reached for days (security decisions H), and those that answer 410 Gone. Workers note failures and successes in
+ * memory and tell the database every few seconds; before the verdict the deliveries themselves are asked, because a
+ * worker may have died with what it had noted.
+ */
+import type { Logger } from "pino";
+import { appendEntry } from "../../compliance/append-entry.ts";
+import type { Pool, Queryable } from "../../database/pool.ts";
+import {
+  type FailingEndpoint,
+  findFailing,
+  forgetFailing,
+  forgetFailures,
+  hasDelivered,
+  noteFailures,
+} from "../../database/repositories/webhooks/endpoint-failures.ts";
+import { type Endpoint, lockEndpoint, moveEndpoint } from "../../database/repositories/endpoints/endpoints.ts";
+import { transaction } from "../../database/transaction.ts";
+import type { EndpointFailures } from "../pacing/endpoint-failures.ts";
+import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
+import { ENDPOINT_MOVES, mayMove } from "../../domain/endpoint-state.ts";
+
+const DISABLED_AT_ONCE = 100;
+
+/** Tells the database which endpoints were reached and which were not. */
+export async function writeFailures(pool: Pool, failures: EndpointFailures): Promise<void> {
+  await failures.flush(async ({ reached, failed }) => {
+    if (reached.length > 0) {
+      await forgetFailures(
+        pool,
+        reached.map(({ endpointId, atMs }) => ({ endpointId, at: new Date(atMs) })),
+      );
+    }
+    if (failed.length > 0) {
+      await noteFailures(
+        pool,
+        failed.map(({ endpointId, sinceMs, exhaustedMs }) => ({
+          endpointId,
+          since: new Date(sinceMs),
+          exhaustedAt: exhaustedMs === null ? null : new Date(exhaustedMs),
+        })),
+      );
+    }
+  });
+}
+
+export interface DisableOptions extends OwnEventSources {
+  /** signet_worker */
+  readonly pool: Pool;
+  readonly log: Logger;
+}
+
+export interface DisableFailingOptions extends DisableOptions {
+  /** Milliseconds without a 2xx; 0: never. */
+  readonly afterMs: number;
+}
+
+/** One round; how many endpoints were disabled. */
+export async function disableFailing(options: DisableFailingOptions): Promise<number> {
+  const { pool, clock, afterMs } = options;
+  if (afterMs === 0) {
+    return 0;
+  }
+  const before = new Date(clock.now() - afterMs);
+  let disabled = 0;
+  for (const endpoint of await findFailing(pool, { before, limit: DISABLED_AT_ONCE })) {
+    if (await disable(endpoint, options)) {
+      disabled += 1;
+    }
+  }
+  return disabled;
+}
+
+async function disable(
+  { id, tenantId, failingSince }: FailingEndpoint,
+  options: DisableFailingOptions,
+): Promise<boolean> {
+  return await transaction(options.pool, async (db) => {
+    const current = await lockEndpoint(db, tenantId, id);
+    await forgetFailing(db, id);
+    if (current === undefined || !mayMove("fail", current)) {
+      return false;
+    }
+    if (await hasDelivered(db, current, failingSince)) {
+      return false;
+    }
+    await move(
+      db,
+      current,
+      { name: "fail", details: { failing_since: failingSince.toISOString() } },
+      options,
+    );
+    return true;
+  });
+}
+
+/** An endpoint whose receiver answered 410 Gone at this URL. */
+export interface GoneEndpoint {
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly url: string;
+}
+
+/** Makes what disables an endpoint that is gone; deliveries that are answered 410 at the same time share one call. */
+export function createGoneDisabler(options: DisableOptions): (endpoint: GoneEndpoint) => Promise<void> {
+  const underWay = new Map<string, Promise<void>>();
+  return async (endpoint) => {
+    const { endpointId } = endpoint;
+    const disabling =
+      underWay.get(endpointId) ?? disableGone(endpoint, options).finally(() => underWay.delete(endpointId));
+    underWay.set(endpointId, disabling);
+    await disabling;
+  };
+}
+
+async function disableGone(
+  { tenantId, endpointId, url }: GoneEndpoint,
+  options: DisableOptions,
+): Promise<void> {
+  await transaction(options.pool, async (db) => {
+    const current = await lockEndpoint(db, tenantId, endpointId);
+    // What an earlier address answered says nothing about the present one.
+    if (current !== undefined && current.url === url && mayMove("gone", current)) {
+      await move(db, current, { name: "gone", details: {} }, options);
+    }
+  });
+}
+
+/** Moves the endpoint to DISABLED, and says so to the tenant's other endpoints and to the compliance log. */
+async function move(
+  db: Queryable,
+  { tenantId, id }: Endpoint,
+  {
+    name,
+    details: further,
+  }: { readonly name: "fail" | "gone"; readonly details: Readonly<Record<string, string>> },
+  options: DisableOptions,
+): Promise<void> {
+  const { clock, log } = options;
+  const now = new Date(clock.now());
+  await moveEndpoint(db, { tenantId, id, now }, name);
+  const details = { reason: ENDPOINT_MOVES[name].to.disabledReason, ...further };
+  const data = JSON.stringify({ endpoint_id: id, ...details, disabled_at: now.toISOString() });
+  await publishOwnEvent(db, { tenantId, type: "endpoint.disabled", data, except: id }, options);
+  await appendEntry(
+    db,
+    { actor: "system:worker", type: "endpoint.disabled", tenant: tenantId, target: id, details },
+    options,
+  );
+  log.info({ tenant_id: tenantId, endpoint_id: id, ...details }, "an endpoint was disabled");
+}

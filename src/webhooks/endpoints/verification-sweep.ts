@@ -1,0 +1,41 @@
+/** Kicks verifications that were wished for while Temporal was away. */
+import type { Logger } from "pino";
+import type { Pool } from "../../database/pool.ts";
+import { nextGeneration, takeWantedVerifications } from "../../database/repositories/endpoints/endpoint-verifications.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { Verification } from "./verification.ts";
+
+/** The api kicks at once; what is still wanted after so long was missed. */
+const WANTED_AFTER_MS = 10_000;
+const KICKS_MAX = 100;
+
+export interface VerificationSweepOptions {
+  readonly pool: Pool;
+  readonly verification: Verification;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** One round of the sweep. */
+export async function sweepVerifications(options: VerificationSweepOptions): Promise<void> {
+  const now = options.clock.now();
+  const wanted = await takeWantedVerifications(options.pool, {
+    before: new Date(now - WANTED_AFTER_MS),
+    now: new Date(now),
+    limit: KICKS_MAX,
+  });
+  for (const endpoint of wanted) {
+    try {
+      await options.verification.kick(
+        endpoint,
+        async () => await nextGeneration(options.pool, endpoint.id, endpoint.generation),
+      );
+    } catch (error) {
+      options.log.warn(
+        { err: error, tenant_id: endpoint.tenantId, endpoint_id: endpoint.id },
+        "verification could not be started",
+      );
+      return;
+    }
+  }
+}

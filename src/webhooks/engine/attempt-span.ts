@@ -1,0 +1,38 @@
+/** A span around a request to a receiver, where traces are on. It names the endpoint by its id; where that is, is nobody's. */
+import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
+import type { Tracer } from "../../observability/tracing.ts";
+import type { SentAttempt } from "../sending/delivery-sender.ts";
+
+/** Sends inside of a span, which is a child of the request that published the event. */
+export async function sendTraced(
+  spans: Tracer,
+  key: AttemptKey,
+  delivery: LoadedDelivery,
+  send: () => Promise<SentAttempt>,
+): Promise<SentAttempt> {
+  const span = spans.start({
+    name: "attempt",
+    kind: "client",
+    attributes: {
+      "signet.delivery_id": key.deliveryId,
+      "signet.event_id": delivery.eventId,
+      "signet.endpoint_id": delivery.endpointId,
+      "signet.tenant_id": delivery.tenantId,
+      "signet.workflow_id": key.carrier,
+      "signet.attempt": key.attempt,
+      "signet.cycle": delivery.cycle,
+    },
+    parents: [delivery.traceparent],
+  });
+  try {
+    const sent = await send();
+    span.end(
+      sent.status === null ? {} : { "http.response.status_code": sent.status },
+      sent.error ?? undefined,
+    );
+    return sent;
+  } catch (error) {
+    span.end({}, "internal");
+    throw error;
+  }
+}

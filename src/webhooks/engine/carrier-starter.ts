@@ -1,0 +1,128 @@
+/** Starts `deliver` workflows for what the dispatcher has claimed. */
+import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
+import {
+  type DeliverInput,
+  SEARCH_ATTRIBUTES,
+  TASK_QUEUES,
+  WORKFLOW_TYPES,
+} from "../../../workflows/messages.ts";
+import type { Claimed, ClaimedRetry } from "../../database/repositories/webhooks/claims.ts";
+import { drawOffsets, type Random } from "../../domain/retry-schedule.ts";
+
+export interface CarrierStarter {
+  /**
+   * Starts a carrier for first attempts, with all its members; one that was started before is done.
+   *
+   * @param slow whether the endpoint was slow or failing lately: then no local activity waits for it
+   * @throws when Temporal cannot be reached or refuses; the sweep tries again
+   */
+  startFirst(carrier: string, members: readonly Claimed[], slow: boolean): Promise<void>;
+  /** Starts a carrier that goes on in mid-cycle; its members are of one endpoint. */
+  startRetries(carrier: string, members: readonly ClaimedRetry[]): Promise<void>;
+}
+
+export interface CarrierStarterOptions {
+  readonly client: Client;
+  readonly random: Random;
+  readonly retryWindowMs: number;
+  readonly deadLetterMs: number;
+  /**
+   * A carrier for first attempts was started and its first task is this process's own: the requests can leave before
+   * the workflow asks for them.
+   */
+  readonly onEagerStart: (carrier: string, input: DeliverInput) => void;
+}
+
+interface Start {
+  readonly carrier: string;
+  readonly members: readonly Claimed[];
+  readonly input: DeliverInput;
+  readonly state: "QUEUED" | "RETRYING";
+  readonly attempt: number;
+}
+
+function distinct(values: readonly string[]): string[] {
+  return [...new Set(values)];
+}
+
+/** What the UI shows of a carrier; the SDK writes it into the history. */
+function summaryOf(members: number, endpoints: readonly string[], attempt: number): string {
+  const what = members === 1 ? "1 delivery" : `${members} deliveries`;
+  const [endpoint] = endpoints;
+  const where = endpoints.length === 1 ? endpoint : `${endpoints.length} endpoints`;
+  return attempt === 1 ? `${what} to ${where}` : `${what} to ${where}, from attempt ${attempt}`;
+}
+
+/** @returns whether its first workflow task is ours */
+async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<boolean> {
+  const tenants = distinct(members.map((member) => member.tenantId));
+  const endpoints = distinct(members.map((member) => member.endpointId));
+  const [tenant] = tenants;
+  try {
+    const handle = await client.workflow.start(WORKFLOW_TYPES.deliver, {
+      workflowId: carrier,
+      taskQueue: TASK_QUEUES.deliveries,
+      args: [input],
+      requestEagerStart: true,
+      // One id, one run, for ever: a later carrier of a delivery has an id of its own.
+      workflowIdReusePolicy: "REJECT_DUPLICATE",
+      workflowIdConflictPolicy: "FAIL",
+      workflowTaskTimeout: "5 seconds",
+      staticSummary: summaryOf(members.length, endpoints, attempt),
+      ...(tenants.length === 1 && tenant !== undefined ? { priority: { fairnessKey: tenant } } : {}),
+      typedSearchAttributes: [
+        { key: SEARCH_ATTRIBUTES.tenant, value: tenants },
+        { key: SEARCH_ATTRIBUTES.endpoint, value: endpoints },
+        { key: SEARCH_ATTRIBUTES.delivery, value: members.map((member) => member.deliveryId) },
+        { key: SEARCH_ATTRIBUTES.state, value: state },
+        { key: SEARCH_ATTRIBUTES.open, value: members.length },
+        { key: SEARCH_ATTRIBUTES.attempt, value: attempt },
+      ],
+    });
+    return handle.eagerlyStarted;
+  } catch (error) {
+    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
+      throw error;
+    }
+    return false;
+  }
+}
+
+export function createCarrierStarter(options: CarrierStarterOptions): CarrierStarter {
+  const { client, random, retryWindowMs, deadLetterMs, onEagerStart } = options;
+
+  function inputOf(members: readonly Claimed[]): DeliverInput {
+    return {
+      v: 1,
+      members: members.map((member) => ({ id: member.deliveryId, epoch: member.epoch })),
+      offsets_ms: drawOffsets(retryWindowMs, random),
+      dead_letter_ms: deadLetterMs,
+    };
+  }
+
+  return {
+    startFirst: async (carrier, members, slow) => {
+      const mixed = distinct(members.map((member) => member.endpointId)).length > 1;
+      const input = { ...inputOf(members), ...(mixed ? { mixed } : {}), ...(slow ? { slow } : {}) };
+      const eager = await start(client, { carrier, members, input, state: "QUEUED", attempt: 1 });
+      if (eager && !slow) {
+        onEagerStart(carrier, input);
+      }
+    },
+    startRetries: async (carrier, members) => {
+      const attempts = Math.max(0, ...members.map((member) => member.attemptCount));
+      const input: DeliverInput = {
+        ...inputOf(members),
+        progress: {
+          anchor_ms: Math.min(...members.map((member) => member.cycleStartedAt.getTime())),
+          members: members.map((member) => ({
+            attempts: member.attemptCount,
+            phase: "RETRYING",
+            due_ms: member.nextAttemptAt.getTime(),
+          })),
+        },
+      };
+      await start(client, { carrier, members, input, state: "RETRYING", attempt: attempts + 1 });
+    },
+  };
+}

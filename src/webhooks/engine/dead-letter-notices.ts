@@ -1,0 +1,73 @@
+/**
+ * What tenants are told of their dead letters: `delivery.dead_lettered`, once per endpoint and minute, and
+ * `dead_letter.expiring`, a day ahead, once per endpoint and hour. Never of dead letters that were such news themselves.
+ */
+import type { Pool } from "../../database/pool.ts";
+import {
+  type DeadLetterNotice,
+  foldChanges,
+  noteExpiring,
+  takeNotices,
+} from "../../database/repositories/webhooks/dead-letter-counts.ts";
+import { transaction } from "../../database/transaction.ts";
+import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
+
+const FOLDED_MAX = 10_000;
+const NOTICES_MAX = 50;
+/** A day and an hour of a week; shorter where the week is. */
+const LEAD_SHARE = 24 / 168;
+const WINDOW_SHARE = 1 / 168;
+
+export interface NoticeOptions extends OwnEventSources {
+  /** Role signet_worker. */
+  readonly pool: Pool;
+}
+
+/** Brings the counts up to date. */
+export async function foldDeadLetters({ pool, clock }: Pick<NoticeOptions, "pool" | "clock">): Promise<void> {
+  while ((await foldChanges(pool, { now: new Date(clock.now()), limit: FOLDED_MAX })) === FOLDED_MAX) {
+    // There is more.
+  }
+}
+
+function eventOf(notice: DeadLetterNotice): {
+  readonly type: "dead_letter.expiring" | "delivery.dead_lettered";
+  readonly data: string;
+} {
+  const { kind, endpointId, letters, ids, expiresAt, bucket } = notice;
+  const common = { endpoint_id: endpointId, count: letters, delivery_ids: ids };
+  return kind === "expiring"
+    ? {
+        type: "dead_letter.expiring",
+        data: JSON.stringify({
+          ...common,
+          first_expires_at: expiresAt?.toISOString() ?? null,
+          before: bucket.toISOString(),
+        }),
+      }
+    : { type: "delivery.dead_lettered", data: JSON.stringify({ ...common, minute: bucket.toISOString() }) };
+}
+
+/** Publishes what is due, each once: the notices go with the transaction that publishes them. */
+export async function publishNotices(options: NoticeOptions): Promise<number> {
+  const { pool, clock, deadLetterMs } = options;
+  const windowMs = deadLetterMs * WINDOW_SHARE;
+  const now = new Date(clock.now());
+  const until = new Date((Math.floor((now.getTime() + deadLetterMs * LEAD_SHARE) / windowMs) + 1) * windowMs);
+  await transaction(pool, async (db) => await noteExpiring(db, { now, until }));
+  for (let published = 0; ;) {
+    const taken = await transaction(pool, async (db) => {
+      const notices = await takeNotices(db, { now, limit: NOTICES_MAX });
+      for (const notice of notices) {
+        const { tenantId, endpointId } = notice;
+        const event = { tenantId, ...eventOf(notice), except: endpointId, onlyIfTaken: true };
+        await publishOwnEvent(db, event, options);
+      }
+      return notices.length;
+    });
+    published += taken;
+    if (taken < NOTICES_MAX) {
+      return published;
+    }
+  }
+}

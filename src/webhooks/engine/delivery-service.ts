@@ -1,0 +1,295 @@
+/** What tenants do with deliveries and dead letters. Reads come from PostgreSQL, never from Temporal. */
+import { appendEntry, type By } from "../../compliance/append-entry.ts";
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Pool, Queryable } from "../../database/pool.ts";
+import {
+  type DeadLetterGroup,
+  type GroupPage,
+  listGroups,
+} from "../../database/repositories/webhooks/dead-letter-counts.ts";
+import {
+  cancelDelivery,
+  type Delivery,
+  findDelivery,
+  hastenDelivery,
+  type AttemptPage,
+  listAttempts,
+  listDeliveries,
+  replayDeadLetter,
+  type StoredAttempt,
+} from "../../database/repositories/webhooks/deliveries.ts";
+import {
+  type CountedDeliveries,
+  type HourOfDeliveries,
+  readDeliveryHours,
+} from "../../database/repositories/webhooks/delivery-hours.ts";
+import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
+import { findContentHead, findContentSizes, findEvents } from "../../database/repositories/webhooks/events.ts";
+import { type BoundedRows, withinPage } from "../../database/repositories/page.ts";
+import { tenantHeld } from "../../database/repositories/tenants.ts";
+import { tenantRead, tenantTransaction } from "../../database/transaction.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { RandomBytes } from "../../domain/ids.ts";
+import { SignetError } from "../../domain/errors.ts";
+import { DeliveryStats } from "./delivery-stats.ts";
+import { findContentRoot, openAnswer } from "../ingest/event-content.ts";
+import { type OpenEvent, openEvents } from "../ingest/event-service.ts";
+import type { Releaser } from "./release.ts";
+
+/** Dead letters of an export that are in memory at once, with their events. */
+const EXPORT_PAGE = 100;
+
+export interface DeliveryPageRequest {
+  readonly filter: DeliveryFilter;
+  readonly before: string | undefined;
+  readonly limit: number;
+}
+
+/** A dead letter with the event that could not be delivered; the event is null once retention has dropped it. */
+export interface DeadLetter {
+  readonly id: string;
+  readonly delivery: Delivery;
+  readonly event: OpenEvent | null;
+}
+
+/** An attempt as its tenant sees it; the answer is null once the event's content is erased. */
+export type Attempt = Omit<StoredAttempt, "response">;
+
+export interface DeliveryServiceOptions {
+  readonly pool: Pool;
+  readonly keyring: Pick<Keyring, "contentRoot">;
+  readonly releaser: Releaser;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+function expired(): SignetError {
+  return new SignetError("DLQ_ENTRY_EXPIRED", {
+    detail: "Dead letters are kept for 7 days; this one's are over.",
+  });
+}
+
+function eventsOf(deliveries: readonly Delivery[]): string[] {
+  return [...new Set(deliveries.map(({ eventId }) => eventId))];
+}
+
+function notFound(what: string): never {
+  throw new SignetError("NOT_FOUND", { detail: `There is no such ${what}.` });
+}
+
+export class DeliveryService {
+  readonly #options: DeliveryServiceOptions;
+  readonly #stats: DeliveryStats;
+
+  constructor(options: DeliveryServiceOptions) {
+    this.#options = options;
+    this.#stats = new DeliveryStats({
+      clock: options.clock,
+      read: async (of, hours) =>
+        await this.#read(of.tenantId, async (db) => await readDeliveryHours(db, of, hours)),
+    });
+  }
+
+  async list(tenantId: string, page: DeliveryPageRequest): Promise<Delivery[]> {
+    return await this.#read(
+      tenantId,
+      async (db, now) => await listDeliveries(db, { ...page, tenantId, now }),
+    );
+  }
+
+  /** @throws SignetError NOT_FOUND */
+  async find(tenantId: string, id: string): Promise<Delivery> {
+    const delivery = await this.#read(
+      tenantId,
+      async (db, now) => await findDelivery(db, { tenantId, id, now }),
+    );
+    return delivery ?? notFound("delivery");
+  }
+
+  /** @throws SignetError NOT_FOUND */
+  async attempts(tenantId: string, id: string, page: AttemptPage): Promise<Attempt[]> {
+    const { eventId } = await this.find(tenantId, id);
+    return await this.#read(tenantId, async (db) => {
+      const stored = await listAttempts(db, { tenantId, deliveryId: id }, page);
+      return await this.#openAnswers(db, { tenantId, deliveryId: id, eventId }, stored);
+    });
+  }
+
+  /** A page of at most `limit`; it ends early where its events are large. */
+  async deadLetters(tenantId: string, page: DeliveryPageRequest): Promise<BoundedRows<DeadLetter>> {
+    const { state = "DEAD_LETTERED" } = page.filter;
+    if (state !== "DEAD_LETTERED") {
+      // The queue has the filters of deliveries (wire.md) and holds one state.
+      return { rows: [], more: false };
+    }
+    const filter = { ...page.filter, state };
+    return await this.#read(tenantId, async (db, now) => {
+      const limit = page.limit + 1;
+      const deliveries = await listDeliveries(db, { ...page, limit, filter, tenantId, now });
+      const sizes = await findContentSizes(db, tenantId, eventsOf(deliveries));
+      const within = withinPage(deliveries, page.limit, ({ eventId }) => sizes.get(eventId) ?? 0);
+      return { rows: await this.#withEvents(db, tenantId, within.rows), more: within.more };
+    });
+  }
+
+  /** Deliveries of the last 24 hours in numbers, oldest hour first; up to 30 seconds old. */
+  async stats(of: CountedDeliveries): Promise<readonly HourOfDeliveries[]> {
+    return await this.#stats.of(of);
+  }
+
+  /** The queue in numbers. */
+  async groups(tenantId: string, page: GroupPage): Promise<DeadLetterGroup[]> {
+    return await this.#read(tenantId, async (db) => await listGroups(db, tenantId, page));
+  }
+
+  /** Every dead letter that the filter finds, newest first, in pages: the next one is read when it is asked for. */
+  async *exportDeadLetters(tenantId: string, filter: DeliveryFilter): AsyncGenerator<DeadLetter[]> {
+    let before: string | undefined;
+    for (;;) {
+      const { rows, more } = await this.deadLetters(tenantId, { filter, before, limit: EXPORT_PAGE });
+      if (rows.length > 0) {
+        yield [...rows];
+      }
+      before = rows.at(-1)?.id;
+      if (!more) {
+        return;
+      }
+    }
+  }
+
+  /** @throws SignetError NOT_FOUND when it is not in the queue, DLQ_ENTRY_EXPIRED when its week is over */
+  async deadLetter(tenantId: string, id: string): Promise<DeadLetter> {
+    const delivery = await this.find(tenantId, id);
+    if (delivery.state === "EXPIRED") {
+      throw expired();
+    }
+    const [deadLetter] =
+      delivery.state === "DEAD_LETTERED"
+        ? await this.#read(tenantId, async (db) => await this.#withEvents(db, tenantId, [delivery]))
+        : [];
+    return deadLetter ?? notFound("dead letter");
+  }
+
+  /**
+   * Gives a dead letter a fresh cycle of 17 attempts.
+   *
+   * @throws SignetError NOT_FOUND, INVALID_STATE when it is not in the queue or its endpoint is deleted, DLQ_ENTRY_EXPIRED
+   */
+  async replay(tenantId: string, id: string, by: By): Promise<Delivery> {
+    const replayed = await this.#change(tenantId, async (db, now) => {
+      await this.#requireRunningTenant(db, tenantId);
+      const moved = await replayDeadLetter(db, { tenantId, id, now });
+      if (moved !== undefined) {
+        // Last: the log's head stays locked from here to the commit.
+        await appendEntry(db, { ...by, type: "dlq.replayed", tenant: tenantId, target: id }, this.#options);
+      }
+      return moved;
+    });
+    const delivery = await this.find(tenantId, id);
+    if (replayed !== undefined) {
+      this.#options.releaser.release([{ id, carrier: replayed.formerCarrier }]);
+      return delivery;
+    }
+    if (delivery.state === "EXPIRED") {
+      throw expired();
+    }
+    throw new SignetError("INVALID_STATE", {
+      detail:
+        delivery.state === "DEAD_LETTERED"
+          ? "Its endpoint is deleted: there is nobody to send it to."
+          : `The delivery is ${delivery.state}: only dead letters can be replayed.`,
+    });
+  }
+
+  /**
+   * Makes the next attempt now; it uses its slot, and later instants stay. The row says so before its workflow is told: if
+   * that cannot be, the reconciler tells it.
+   *
+   * @throws SignetError NOT_FOUND, INVALID_STATE when it has no further attempt or the tenant is held
+   */
+  async retry(tenantId: string, id: string): Promise<Delivery> {
+    const hastened = await this.#change(tenantId, async (db, now) => {
+      await this.#requireRunningTenant(db, tenantId);
+      return await hastenDelivery(db, { tenantId, id, now });
+    });
+    const delivery = await this.find(tenantId, id);
+    if (hastened === undefined) {
+      throw new SignetError("INVALID_STATE", {
+        detail: `The delivery is ${delivery.state}: it has no further attempt.`,
+      });
+    }
+    if (hastened.carrier !== null) {
+      this.#options.releaser.hasten({ id, carrier: hastened.carrier });
+    }
+    return delivery;
+  }
+
+  /**
+   * No further attempts; a request that is under way ends, and its answer is kept.
+   *
+   * @throws SignetError NOT_FOUND, INVALID_STATE when it is over already
+   */
+  async cancel(tenantId: string, id: string): Promise<Delivery> {
+    const cancelled = await this.#change(
+      tenantId,
+      async (db, now) => await cancelDelivery(db, { tenantId, id, now }),
+    );
+    const delivery = await this.find(tenantId, id);
+    if (cancelled === undefined) {
+      throw new SignetError("INVALID_STATE", { detail: `The delivery is ${delivery.state} already.` });
+    }
+    this.#options.releaser.release([{ id, carrier: cancelled.carrier }]);
+    return delivery;
+  }
+
+  async #requireRunningTenant(db: Queryable, tenantId: string): Promise<void> {
+    if (await tenantHeld(db, tenantId)) {
+      throw new SignetError("INVALID_STATE", {
+        detail: "The deliveries of this tenant are held: they wait until they are released.",
+      });
+    }
+  }
+
+  async #read<T>(tenantId: string, work: (db: Queryable, now: Date) => Promise<T>): Promise<T> {
+    const now = new Date(this.#options.clock.now());
+    return await tenantRead(this.#options.pool, tenantId, async (db) => await work(db, now));
+  }
+
+  async #change<T>(tenantId: string, work: (db: Queryable, now: Date) => Promise<T>): Promise<T> {
+    const now = new Date(this.#options.clock.now());
+    return await tenantTransaction(this.#options.pool, tenantId, async (db) => await work(db, now));
+  }
+
+  async #withEvents(db: Queryable, tenantId: string, deliveries: readonly Delivery[]): Promise<DeadLetter[]> {
+    const found = await findEvents(db, tenantId, eventsOf(deliveries));
+    const events = await openEvents(db, this.#options.keyring, tenantId, found);
+    const byId = new Map(events.map((event) => [event.id, event]));
+    return deliveries.map((delivery) => ({
+      id: delivery.id,
+      delivery,
+      event: byId.get(delivery.eventId) ?? null,
+    }));
+  }
+
+  /** Without the event's content, which may be erased or gone, nothing of them can be read. */
+  async #openAnswers(
+    db: Queryable,
+    { tenantId, deliveryId, eventId }: Record<"tenantId" | "deliveryId" | "eventId", string>,
+    attempts: readonly StoredAttempt[],
+  ): Promise<Attempt[]> {
+    const head = attempts.some(({ response }) => response !== null)
+      ? await findContentHead(db, tenantId, eventId)
+      : undefined;
+    const root = head && (await findContentRoot(db, this.#options.keyring, tenantId));
+    if (head === undefined || root === undefined) {
+      return [...attempts];
+    }
+    return attempts.map(({ response, ...attempt }) => {
+      const place = { tenantId, deliveryId, cycle: attempt.cycle, attempt: attempt.attempt };
+      return {
+        ...attempt,
+        responseBody: response === null ? attempt.responseBody : openAnswer(root, head, place, response),
+      };
+    });
+  }
+}

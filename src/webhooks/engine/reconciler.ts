@@ -1,0 +1,116 @@
+/**
+ * PostgreSQL is the truth of what was accepted. A delivery that is overdue is looked up by its carrier's id: a workflow
+ * that Temporal does not know or has closed gives its deliveries back, to be carried again from their rows; one that is
+ * open is nudged and reported, never moved, so that nothing is ever carried twice at once (architecture 3).
+ */
+import { type Client, WorkflowNotFoundError } from "@temporalio/client";
+import type { Logger } from "pino";
+import { attemptNowSignal } from "../../../workflows/messages.ts";
+import type { Pool } from "../../database/pool.ts";
+import {
+  findOverdue,
+  type OverdueDelivery,
+  takeFromCarrier,
+} from "../../database/repositories/webhooks/reconciliation.ts";
+import { putBounded } from "../../domain/bounded-map.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { byCarrier } from "./by-carrier.ts";
+
+/** Longer than an attempt with all its waits takes. */
+const OVERDUE_AFTER_MS = 60_000;
+/** Shorter than the dispatcher's sweep, which renews the claim of what has no outcome. */
+export const CLAIM_SETTLES_MS = 10_000;
+const DELIVERIES_MAX = 5_000;
+const LOOKUPS_AT_ONCE = 8;
+/** A carrier is nudged again after this long. */
+const NUDGE_AGAIN_MS = 300_000;
+const NUDGED_MAX = 10_000;
+
+export interface Reconciliation {
+  /** Deliveries taken from carriers that are gone. */
+  readonly moved: number;
+  /** Deliveries whose carrier is open and late. */
+  readonly late: number;
+}
+
+export interface ReconcilerOptions {
+  readonly pool: Pool;
+  readonly client: Client;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export class Reconciler {
+  readonly #options: ReconcilerOptions;
+  readonly #nudged = new Map<string, number>();
+
+  constructor(options: ReconcilerOptions) {
+    this.#options = options;
+  }
+
+  /** One round. @throws when the database or Temporal cannot be asked; nothing was moved on a guess then */
+  async reconcile(): Promise<Reconciliation> {
+    const { pool, clock } = this.#options;
+    const now = clock.now();
+    const overdue = await findOverdue(pool, {
+      before: new Date(now - OVERDUE_AFTER_MS),
+      claimedBefore: new Date(now - CLAIM_SETTLES_MS),
+      now: new Date(now),
+      limit: DELIVERIES_MAX,
+    });
+    const carriers = [...byCarrier(overdue)];
+    let moved = 0;
+    let late = 0;
+    for (let from = 0; from < carriers.length; from += LOOKUPS_AT_ONCE) {
+      const results = await Promise.all(
+        carriers
+          .slice(from, from + LOOKUPS_AT_ONCE)
+          .map(async ([carrier, members]) => await this.#settle(carrier, members)),
+      );
+      moved += results.reduce((sum, result) => sum + result.moved, 0);
+      late += results.reduce((sum, result) => sum + result.late, 0);
+    }
+    return { moved, late };
+  }
+
+  async #settle(carrier: string, members: readonly OverdueDelivery[]): Promise<Reconciliation> {
+    const { pool, log } = this.#options;
+    if (await this.#isOpen(carrier)) {
+      await this.#nudge(carrier, members);
+      return { moved: 0, late: members.length };
+    }
+    const moved = await takeFromCarrier(pool, members);
+    const ids = members.map((member) => member.deliveryId);
+    log.error({ carrier, delivery_ids: ids, moved }, "a carrier is gone; its deliveries are carried again");
+    return { moved, late: 0 };
+  }
+
+  /** By id, which is consistent; visibility is not. */
+  async #isOpen(carrier: string): Promise<boolean> {
+    try {
+      const { status } = await this.#options.client.workflow.getHandle(carrier).describe();
+      return status.name === "RUNNING" || status.name === "CONTINUED_AS_NEW";
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) {
+        return false;
+      }
+      throw error;
+    }
+  }
+
+  /** A slow endpoint's deliveries are late by its queue: hurrying them would not help. */
+  async #nudge(carrier: string, members: readonly OverdueDelivery[]): Promise<void> {
+    const { client, clock, log } = this.#options;
+    const now = clock.now();
+    const late = members.filter((member) => !member.slow && member.state === "RETRYING");
+    if (late.length === 0 || (this.#nudged.get(carrier) ?? 0) > now - NUDGE_AGAIN_MS) {
+      return;
+    }
+    putBounded(this.#nudged, carrier, now, NUDGED_MAX);
+    const ids = late.map((member) => member.deliveryId);
+    log.warn({ carrier, delivery_ids: ids }, "deliveries are overdue although their workflow is open");
+    await client.workflow
+      .getHandle(carrier)
+      .signal(attemptNowSignal, { delivery_ids: ids, by: "reconciler" });
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * Makes the grades that were asked for. A row of the database says which are to be made and which are under way; what a
+ * worker loses is taken up by another, twice at most, and then ends as FAILED: no grade stays open for ever.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { Pool } from "../../database/pool.ts";
+import {
+  continueGrade,
+  failLostGrades,
+  finishGrade,
+  loadForGrade,
+  requeueGrade,
+  takeGrade,
+  type TakenGrade,
+} from "../../database/repositories/endpoints/endpoint-grades.ts";
+import type { EndpointTarget } from "../../database/repositories/stored-secrets.ts";
+import type { HttpSender } from "../sending/http-sender.ts";
+import type { OpenSecrets } from "../sending/open-secrets.ts";
+import type { ReceiverAccess } from "../sending/receiver-access.ts";
+import type { Signer } from "../sending/signer.ts";
+import type { GuardedClock } from "../../domain/clock.ts";
+import type { RandomBytes } from "../../domain/ids.ts";
+import { type GradeLimits, GRADE_LIMITS, gradeReceiver } from "./grade.ts";
+
+const AT_ONCE_MAX = 4;
+const RUNS_MAX = 2;
+/** Beyond the time of a grade: its last request, and writing it down. */
+const LEASE_RESERVE_MS = 40_000;
+
+export interface GradeRunnerOptions {
+  /** signet_worker */
+  readonly pool: Pool;
+  readonly http: HttpSender;
+  /** For endpoints with headers or an authentication of their own. */
+  readonly access: ReceiverAccess;
+  readonly signer: Signer;
+  readonly openSecrets: OpenSecrets;
+  readonly headerBrand: string;
+  readonly clock: GuardedClock;
+  readonly randomBytes: RandomBytes;
+  readonly log: Logger;
+  readonly limits?: Partial<GradeLimits>;
+}
+
+export class GradeRunner {
+  readonly #options: GradeRunnerOptions;
+  readonly #running = new Set<Promise<void>>();
+  #stopping = false;
+  #looking: Promise<void> | null = null;
+  /** Woken while it looked: what was asked for meanwhile may not have been seen. */
+  #lookAgain = false;
+
+  constructor(options: GradeRunnerOptions) {
+    this.#options = options;
+  }
+
+  /** There may be something to do. */
+  wake(): void {
+    this.poll().catch((error: unknown) =>
+      this.#options.log.warn({ err: error }, "grades that wait could not be read"),
+    );
+  }
+
+  /** Begins with what waits, a few at a time, and does not wait for their ends. One look at a time. */
+  async poll(): Promise<void> {
+    if (this.#looking !== null) {
+      this.#lookAgain = true;
+      await this.#looking;
+      return;
+    }
+    this.#looking = this.#look().finally(() => {
+      this.#looking = null;
+      if (this.#lookAgain) {
+        this.#lookAgain = false;
+        this.wake();
+      }
+    });
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    const { pool, clock } = this.#options;
+    if (this.#stopping || !clock.isRight) {
+      return;
+    }
+    const now = new Date(clock.now());
+    await failLostGrades(pool, { now, runsMax: RUNS_MAX });
+    while (!this.#stopping && this.#running.size < AT_ONCE_MAX) {
+      const leaseUntil = new Date(now.getTime() + GRADE_LIMITS.overallMs + LEASE_RESERVE_MS);
+      const taken = await takeGrade(pool, { now, leaseUntil, runsMax: RUNS_MAX });
+      if (taken === undefined) {
+        return;
+      }
+      const run = this.#make(taken)
+        .catch((error: unknown) =>
+          // Its lease ends, and it is taken up again.
+          this.#options.log.warn({ err: error, grade_id: taken.id }, "a grade was interrupted"),
+        )
+        .finally(() => {
+          this.#running.delete(run);
+          // More may wait than are made at once.
+          this.wake();
+        });
+      this.#running.add(run);
+    }
+  }
+
+  /** Ends after the requests that are under way; what is not finished waits for another worker. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    await this.#looking?.catch(() => undefined);
+    await Promise.all(this.#running);
+  }
+
+  async #make(taken: TakenGrade): Promise<void> {
+    const { pool, clock } = this.#options;
+    const target = await loadForGrade(pool, taken.endpointId);
+    let gradable = target !== undefined;
+    const report =
+      target === undefined
+        ? null
+        : await this.#grade(taken, target, async (made) => {
+            gradable = gradable && (await continueGrade(pool, taken, { url: target.url, made }));
+            return gradable && !this.#stopping;
+          });
+    const now = new Date(clock.now());
+    if (!gradable) {
+      await finishGrade(pool, taken, { report: null, failure: "endpoint_not_active", now });
+    } else if (this.#stopping) {
+      await requeueGrade(pool, taken);
+    } else {
+      await finishGrade(pool, taken, { report: JSON.stringify(report), failure: null, now });
+    }
+  }
+
+  async #grade(
+    taken: TakenGrade,
+    target: EndpointTarget,
+    mayGoOn: (made: number) => Promise<boolean>,
+  ): Promise<unknown> {
+    const { endpointId } = taken;
+    const { url, requestVersion, tenantId, wrappedDataKey } = target;
+    const { http, access, openSecrets, signer, headerBrand, clock, randomBytes, limits } = this.#options;
+    const place = { id: endpointId, tenantId, wrappedDataKey };
+    const secrets = await openSecrets({ ...target, endpointId });
+    const send: HttpSender["send"] = async (request) =>
+      requestVersion === null
+        ? await http.send(request)
+        : await access.send(request, { ...place, requestVersion });
+    return await gradeReceiver(
+      url,
+      { gradeId: taken.id, endpointId, secrets },
+      { http: { send }, signer, headerBrand, clock, randomBytes, wait: delay, mayGoOn, limits: limits ?? {} },
+    );
+  }
+}

@@ -1,0 +1,110 @@
+/** What tenants do with grades: ask for one, and read what came of it. */
+import type { Pool } from "../../database/pool.ts";
+import {
+  findGrade,
+  type Grade,
+  gradesSince,
+  type GradeSummary,
+  insertGrade,
+  listGrades,
+  trimGrades,
+} from "../../database/repositories/endpoints/endpoint-grades.ts";
+import { findEndpoint, lockEndpoint } from "../../database/repositories/endpoints/endpoints.ts";
+import { tenantTransaction } from "../../database/transaction.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { newId, type RandomBytes } from "../../domain/ids.ts";
+import { SignetError } from "../../domain/errors.ts";
+
+/** Of an endpoint. */
+const GRADES_PER_HOUR = 12;
+const HOUR_MS = 3_600_000;
+const GRADES_KEPT = 20;
+
+export interface GradeServiceOptions {
+  /** signet_api */
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+function noEndpoint(): SignetError {
+  return new SignetError("NOT_FOUND", { detail: "There is no such endpoint." });
+}
+
+export class GradeService {
+  readonly #options: GradeServiceOptions;
+
+  constructor(options: GradeServiceOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Asks for a grade. Only a receiver that has acknowledged its ping gets bad requests.
+   *
+   * @throws SignetError NOT_FOUND, INVALID_STATE when the endpoint is not ACTIVE or is being graded, RATE_LIMITED
+   */
+  async start(tenantId: string, endpointId: string): Promise<Grade> {
+    const { pool, clock, randomBytes } = this.#options;
+    const place = { tenantId, endpointId };
+    return await tenantTransaction(pool, tenantId, async (db) => {
+      const endpoint = await lockEndpoint(db, tenantId, endpointId);
+      if (endpoint === undefined) {
+        throw noEndpoint();
+      }
+      if (endpoint.state !== "ACTIVE") {
+        throw new SignetError("INVALID_STATE", {
+          detail: `The endpoint is ${endpoint.state}: only an ACTIVE one is graded.`,
+        });
+      }
+      const nowMs = clock.now();
+      const recent = await gradesSince(db, place, new Date(nowMs - HOUR_MS));
+      const [oldest] = recent;
+      if (oldest !== undefined && recent.length >= GRADES_PER_HOUR) {
+        const waitMs = oldest.getTime() + HOUR_MS - nowMs;
+        throw new SignetError("RATE_LIMITED", {
+          detail: `An endpoint is graded ${GRADES_PER_HOUR} times an hour at most.`,
+          headers: { "retry-after": String(Math.max(1, Math.ceil(waitMs / 1_000))) },
+        });
+      }
+      const id = newId("grade", nowMs, randomBytes);
+      const grade = await insertGrade(db, { ...place, id, now: new Date(nowMs) });
+      if (grade === undefined) {
+        throw new SignetError("INVALID_STATE", { detail: "The endpoint is being graded." });
+      }
+      await trimGrades(db, place, GRADES_KEPT);
+      return grade;
+    });
+  }
+
+  /** @throws SignetError NOT_FOUND */
+  async find(tenantId: string, endpointId: string, id: string): Promise<Grade> {
+    const grade = await tenantTransaction(
+      this.#options.pool,
+      tenantId,
+      async (db) => await findGrade(db, { id, tenantId, endpointId }),
+    );
+    if (grade === undefined) {
+      throw new SignetError("NOT_FOUND", { detail: "There is no such grade." });
+    }
+    return grade;
+  }
+
+  /**
+   * The grades of an endpoint that are kept, newest first.
+   *
+   * @param page.before only those before this id
+   * @throws SignetError NOT_FOUND
+   */
+  async list(
+    tenantId: string,
+    endpointId: string,
+    page: { readonly before: string | null; readonly limit: number },
+  ): Promise<GradeSummary[]> {
+    return await tenantTransaction(this.#options.pool, tenantId, async (db) => {
+      if ((await findEndpoint(db, tenantId, endpointId)) === undefined) {
+        throw noEndpoint();
+      }
+      return await listGrades(db, { tenantId, endpointId }, page);
+    });
+  }
+}

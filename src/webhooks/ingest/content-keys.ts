@@ -1,0 +1,73 @@
+/** The tenants' content keys that ingest works with, kept at hand: a commit spans tenants and asks for none twice. */
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Queryable } from "../../database/pool.ts";
+import { findDataKeys } from "../../database/repositories/data-keys.ts";
+import { putBounded } from "../../domain/bounded-map.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { SignetError } from "../../domain/errors.ts";
+
+const ROOTS_MAX = 1_000;
+/** Then the database is asked again: a tenant may have been erased. */
+const FRESH_MS = 60_000;
+
+/** What each tenant's content keys are derived from, or why it has none. */
+export type ContentRoots = ReadonlyMap<string, Buffer | Error>;
+
+export interface ContentKeys {
+  /**
+   * For every tenant that is named. A tenant's error is its own and no other's.
+   *
+   * @param db role signet_ingest
+   */
+  rootsOf(db: Queryable, tenantIds: Iterable<string>): Promise<ContentRoots>;
+}
+
+export interface ContentKeysOptions {
+  readonly keyring: Pick<Keyring, "contentRoot">;
+  readonly clock: Clock;
+}
+
+export function createContentKeys({ keyring, clock }: ContentKeysOptions): ContentKeys {
+  const known = new Map<string, { readonly root: Buffer; readonly untilMs: number }>();
+
+  async function ask(db: Queryable, tenantIds: readonly string[], roots: Map<string, Buffer | Error>) {
+    const wrapped = await findDataKeys(db, tenantIds);
+    for (const tenantId of tenantIds) {
+      roots.set(tenantId, await unwrap(tenantId, wrapped.get(tenantId)));
+    }
+  }
+
+  async function unwrap(tenantId: string, wrapped: string | undefined): Promise<Buffer | Error> {
+    if (wrapped === undefined) {
+      known.delete(tenantId);
+      return new SignetError("TENANT_SUSPENDED", { detail: "The tenant takes no events any more." });
+    }
+    try {
+      const root = await keyring.contentRoot(wrapped, tenantId);
+      putBounded(known, tenantId, { root, untilMs: clock.now() + FRESH_MS }, ROOTS_MAX);
+      return root;
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error));
+    }
+  }
+
+  return {
+    rootsOf: async (db, tenantIds) => {
+      const roots = new Map<string, Buffer | Error>();
+      const missing: string[] = [];
+      const nowMs = clock.now();
+      for (const tenantId of new Set(tenantIds)) {
+        const at = known.get(tenantId);
+        if (at !== undefined && nowMs < at.untilMs) {
+          roots.set(tenantId, at.root);
+        } else {
+          missing.push(tenantId);
+        }
+      }
+      if (missing.length > 0) {
+        await ask(db, missing, roots);
+      }
+      return roots;
+    },
+  };
+}

@@ -1,0 +1,97 @@
+/** `data` of events and what receivers answered to it: sealed and opened (decision 0014). */
+import {
+  contentKey,
+  CONTENT_SALT_BYTES,
+  openBeside,
+  openContent,
+  openContentBytes,
+  sealBeside,
+  sealContent,
+} from "../../crypto/content.ts";
+import { envelopeAad } from "../../crypto/envelope.ts";
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Queryable } from "../../database/pool.ts";
+import { findDataKey } from "../../database/repositories/data-keys.ts";
+import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
+import type { RandomBytes } from "../../domain/ids.ts";
+
+/** Random bytes beside an answer. */
+const IV_BYTES = 12;
+
+function contentPlace(tenantId: string, eventId: string): string {
+  return envelopeAad("events", tenantId, eventId, 1);
+}
+
+/** One attempt, whose answer is kept. */
+export interface AnswerPlace {
+  readonly tenantId: string;
+  readonly deliveryId: string;
+  readonly cycle: number;
+  readonly attempt: number;
+}
+
+function answerPlace({ tenantId, deliveryId, cycle, attempt }: AnswerPlace): string {
+  return envelopeAad("attempts", tenantId, `${deliveryId}/${cycle}`, attempt);
+}
+
+/** Seals the contents of new events; the randomness of a whole commit is drawn at once. */
+export function sealNewContents(
+  events: readonly { readonly id: string; readonly tenantId: string; readonly data: string }[],
+  rootOf: (tenantId: string) => Buffer,
+  randomBytes: RandomBytes,
+): Buffer[] {
+  const salts = randomBytes(CONTENT_SALT_BYTES * events.length);
+  return events.map(({ id, tenantId, data }, index) => {
+    const salt = salts.subarray(CONTENT_SALT_BYTES * index, CONTENT_SALT_BYTES * (index + 1));
+    return sealContent(rootOf(tenantId), contentPlace(tenantId, id), salt, data);
+  });
+}
+
+/** What a tenant's content keys are derived from; undefined once the tenant is erased. `db` sees the tenant's row. */
+export async function findContentRoot(
+  db: Queryable,
+  keyring: Pick<Keyring, "contentRoot">,
+  tenantId: string,
+): Promise<Buffer | undefined> {
+  const wrapped = await findDataKey(db, tenantId);
+  return wrapped === "" ? undefined : await keyring.contentRoot(wrapped, tenantId);
+}
+
+/** `data` of an event, as JSON text; rejects with EnvelopeError. */
+export function openEventContent(root: Buffer, tenantId: string, id: string, content: Buffer): string {
+  return openContent(contentKey(root, content), contentPlace(tenantId, id), content);
+}
+
+/** What a receiver answered; `head` is the content of the event, or the beginning of it. */
+export function openAnswer(root: Buffer, head: Buffer, place: AnswerPlace, sealed: Buffer): string {
+  return openBeside(contentKey(root, head), answerPlace(place), sealed);
+}
+
+/** A delivery's content while it is sent. */
+export interface OpenDelivery {
+  /** Raw JSON text of `data`, or its bytes. */
+  readonly dataJson: string | Buffer;
+  /** The answer to an attempt as it is kept. */
+  readonly keep: (attempt: number, answer: string) => Buffer | string;
+}
+
+/** Opens the content of deliveries, and seals the answers to them; rejects with EnvelopeError. */
+export function createDeliveryOpener(
+  keyring: Pick<Keyring, "contentRoot">,
+  randomBytes: RandomBytes,
+): (delivery: LoadedDelivery) => Promise<OpenDelivery> {
+  return async ({ tenantId, eventId, deliveryId, cycle, wrappedDataKey, data, content }) => {
+    if (content === null) {
+      return { dataJson: data ?? "null", keep: (_attempt, answer) => answer };
+    }
+    const root = await keyring.contentRoot(wrappedDataKey, tenantId);
+    const key = contentKey(root, content);
+    return {
+      dataJson: openContentBytes(key, contentPlace(tenantId, eventId), content),
+      keep: (attempt, answer) => {
+        const place = answerPlace({ tenantId, deliveryId, cycle, attempt });
+        return sealBeside(key, place, randomBytes(IV_BYTES), answer);
+      },
+    };
+  };
+}

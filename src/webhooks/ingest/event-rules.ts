@@ -1,0 +1,172 @@
+/**
+ * What an event must pass before it is accepted: the schema of its type, and the filters of the endpoints that take it.
+ *
+ * An event is checked by the rules that this process has seen last, before it joins the commit that it shares with
+ * others. The commit reads which rules hold now, by their key alone, and gives back what was checked by others: so the
+ * rules are exact in every process, and events that meet no rule cost nothing.
+ */
+import type { Pool } from "../../database/pool.ts";
+import { findSchemaText } from "../../database/repositories/endpoints/event-types.ts";
+import {
+  listFilters,
+  type MatchedType,
+  type MatchingEndpoint,
+  type TenantAndType,
+} from "../../database/repositories/webhooks/events.ts";
+import { putBounded } from "../../domain/bounded-map.ts";
+import type { FieldProblem, SignetError } from "../../domain/errors.ts";
+import { compileSchema, type CheckData } from "../event-types/schema-validator.ts";
+import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
+import { Slices } from "../../runtime/slices.ts";
+import { compileFilter, type EventFilter, stepsOfEvent } from "./event-filter.ts";
+
+/** Types remembered; what is forgotten is read again. */
+const TYPES_MAX = 10_000;
+/** Compiled schemas remembered, of all tenants. */
+const SCHEMAS_MAX = 2_000;
+/** Characters of a tenant's events that may wait to be checked: two batches. */
+const WAITING_MAX = 8_388_608;
+const RETRY_AFTER_MS = 1_000;
+/** Of a type without schema and filters. */
+const NO_RULES_KEY = "";
+
+interface Rules {
+  readonly key: string;
+  readonly check: CheckData | undefined;
+  readonly filters: readonly { readonly endpointId: string; readonly admits: EventFilter }[];
+}
+
+/** An event's result under one state of the rules. */
+export interface Checked {
+  readonly key: string;
+  /** Endpoints whose filter the event does not pass. */
+  readonly excluded: ReadonlySet<string>;
+  /** Why it is not accepted. */
+  readonly problems: readonly FieldProblem[];
+}
+
+/** An event, as far as rules look at it. */
+export interface RuledEvent extends TenantAndType {
+  /** Raw JSON text. */
+  readonly data: string;
+}
+
+const FREE: Checked = { key: NO_RULES_KEY, excluded: new Set(), problems: [] };
+
+function keyOf(
+  schemaDigest: string | null,
+  filters: readonly Pick<MatchingEndpoint, "endpointId" | "filterHash">[],
+): string {
+  if (schemaDigest === null && filters.length === 0) {
+    return NO_RULES_KEY;
+  }
+  const named = filters.map(({ endpointId, filterHash }) => `${endpointId}:${filterHash}`).sort();
+  return `${schemaDigest ?? ""}|${named.join()}`;
+}
+
+/** The key of the rules that hold, to be compared with that of {@link Checked}. */
+export function rulesKey({ schemaDigest, endpoints }: MatchedType): string {
+  return keyOf(
+    schemaDigest,
+    endpoints.filter(({ filterHash }) => filterHash !== null),
+  );
+}
+
+function check({ key, check: checkData, filters }: Rules, { type, data }: RuledEvent): Checked {
+  const value: unknown = JSON.parse(data);
+  const problems = checkData === undefined ? [] : checkData(value);
+  const steps = stepsOfEvent();
+  const refusing =
+    problems.length > 0 ? [] : filters.filter(({ admits }) => !admits({ type, data: value }, steps));
+  return { key, excluded: new Set(refusing.map(({ endpointId }) => endpointId)), problems };
+}
+
+function tooMuchToCheck(): SignetError {
+  return rateLimited("publish", RETRY_AFTER_MS, "Too many events wait to be checked by schemas and filters.");
+}
+
+/** Resolves in a later turn of the event loop: schemas are compiled one in a turn. */
+async function nextTurn(): Promise<void> {
+  await new Promise<void>((resolve) => setImmediate(resolve));
+}
+
+export class EventRules {
+  readonly #pool: Pool;
+  readonly #known = new Map<string, Rules>();
+  readonly #loading = new Map<string, Promise<Rules>>();
+  readonly #schemas = new Map<string, CheckData>();
+  readonly #slices = new Slices({ sizeMax: WAITING_MAX, refusal: tooMuchToCheck });
+  #compiling: Promise<unknown> = Promise.resolve();
+
+  /** @param pool signet_ingest */
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  /**
+   * By the rules seen last; a refusal by them is not the last word, they may be gone. A promise only where the check has
+   * to wait for its turn: a batch of events with many filters is work for minutes.
+   */
+  check(event: RuledEvent): Checked | Promise<Checked> {
+    const rules = this.#known.get(`${event.tenantId}/${event.type}`);
+    return rules === undefined ? FREE : this.#inTurn(rules, event);
+  }
+
+  /** By the rules that hold now. */
+  async checkAfresh(event: RuledEvent): Promise<Checked> {
+    const rules = await this.#load(event);
+    return rules.key === NO_RULES_KEY ? FREE : await this.#inTurn(rules, event);
+  }
+
+  #inTurn(rules: Rules, event: RuledEvent): Checked | Promise<Checked> {
+    return this.#slices.run(event.tenantId, () => check(rules, event), event.data.length);
+  }
+
+  /** Concurrent events of a type share one look. */
+  async #load({ tenantId, type }: TenantAndType): Promise<Rules> {
+    const place = `${tenantId}/${type}`;
+    const loading =
+      this.#loading.get(place) ?? this.#read({ tenantId, type }).finally(() => this.#loading.delete(place));
+    this.#loading.set(place, loading);
+    const rules = await loading;
+    if (rules.key === NO_RULES_KEY) {
+      this.#known.delete(place);
+    } else {
+      putBounded(this.#known, place, rules, TYPES_MAX);
+    }
+    return rules;
+  }
+
+  async #read(pair: TenantAndType): Promise<Rules> {
+    const schema = await findSchemaText(this.#pool, pair);
+    const filters = await listFilters(this.#pool, pair);
+    return {
+      key: keyOf(schema?.digest ?? null, filters),
+      check: schema === undefined ? undefined : await this.#compiled(schema.digest, schema.text),
+      filters: filters.map(({ endpointId, filter }) => ({ endpointId, admits: readFilter(filter) })),
+    };
+  }
+
+  async #compiled(digest: string, text: string): Promise<CheckData> {
+    const turn = this.#compiling.then(async () => {
+      const known = this.#schemas.get(digest);
+      if (known === undefined) {
+        await nextTurn();
+      }
+      const compiled = known ?? compileSchema(JSON.parse(text));
+      putBounded(this.#schemas, digest, compiled, SCHEMAS_MAX);
+      return compiled;
+    });
+    this.#compiling = turn.catch(() => undefined);
+    return await turn;
+  }
+}
+
+/** A filter as it is stored: it was read when it came. */
+export function readFilter(text: string): EventFilter {
+  const filter = compileFilter(JSON.parse(text));
+  if (typeof filter !== "function") {
+    throw new Error(`a stored filter cannot be read: ${filter.pointer} ${filter.detail}`);
+  }
+  return filter;
+}

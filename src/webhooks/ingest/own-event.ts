@@ -1,0 +1,125 @@
+/** Events of the service itself, to the endpoints of the tenant that they concern. */
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Queryable } from "../../database/pool.ts";
+import { findDataKeys } from "../../database/repositories/data-keys.ts";
+import {
+  insertEvents,
+  listFilters,
+  matchEndpoints,
+  type MatchingEndpoint,
+} from "../../database/repositories/webhooks/events.ts";
+import { actAs } from "../../database/transaction.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { OwnEventType } from "../../domain/own-event-types.ts";
+import { newId, type RandomBytes } from "../../domain/ids.ts";
+import { sealNewContents } from "./event-content.ts";
+import { readFilter } from "./event-rules.ts";
+import { IDEMPOTENCY_MS } from "./ingest.ts";
+
+interface OwnEventContent {
+  readonly tenantId: string;
+  /** JSON text of an object. */
+  readonly data: string;
+  /** An endpoint that does not get it: the one that it tells of. */
+  readonly except?: string;
+  /** Makes no event that no endpoint takes. */
+  readonly onlyIfTaken?: boolean;
+}
+
+export type OwnEvent = OwnEventContent &
+  (
+    | { readonly type: OwnEventType; readonly to?: undefined; readonly madeBy?: undefined }
+    | {
+        readonly type: string;
+        /** The one endpoint that gets it, whatever it takes; it is ACTIVE. */
+        readonly to: string;
+        /** Whose words `data` is: receivers read in the envelope what the service says itself. */
+        readonly madeBy: "service" | "tenant";
+      }
+  );
+
+export interface PublishedOwnEvent {
+  readonly id: string;
+  readonly deliveryIds: readonly string[];
+}
+
+export interface OwnEventSources {
+  readonly keyring: Pick<Keyring, "contentRoot">;
+  readonly clock: Clock;
+  /** Of ids and of what keys are made of. */
+  readonly randomBytes: RandomBytes;
+  readonly deadLetterMs: number;
+}
+
+/** The endpoints that take the event. A schema that the tenant has for its type is for the tenant's own events. */
+async function takingEndpoints(
+  db: Queryable,
+  { tenantId, type, data }: Pick<OwnEvent, "tenantId" | "type" | "data">,
+): Promise<readonly MatchingEndpoint[]> {
+  const [match] = await matchEndpoints(db, [{ tenantId, type }]);
+  const endpoints = match?.endpoints ?? [];
+  if (endpoints.every(({ filterHash }) => filterHash === null)) {
+    return endpoints;
+  }
+  const filters = await listFilters(db, { tenantId, type });
+  const event = { type, data: JSON.parse(data) as unknown };
+  const refusing = new Set(
+    filters.filter(({ filter }) => !readFilter(filter)(event)).map(({ endpointId }) => endpointId),
+  );
+  return endpoints.filter(({ endpointId }) => !refusing.has(endpointId));
+}
+
+/**
+ * Publishes an event in the caller's transaction: it is delivered exactly when that commits. A tenant that is erased gets
+ * none.
+ *
+ * @param db a transaction, of any role of the service
+ */
+export async function publishOwnEvent(
+  db: Queryable,
+  { tenantId, type, data, to, madeBy, except, onlyIfTaken }: OwnEvent,
+  { keyring, clock, randomBytes, deadLetterMs }: OwnEventSources,
+): Promise<PublishedOwnEvent> {
+  const nowMs = clock.now();
+  const now = new Date(nowMs);
+  const times = {
+    now,
+    keysAfter: new Date(nowMs - IDEMPOTENCY_MS),
+    signedKeysAfter: new Date(nowMs - IDEMPOTENCY_MS),
+    expiresAt: new Date(nowMs + deadLetterMs),
+  };
+  return await actAs(db, "signet_ingest", async () => {
+    const named = { id: newId("event", nowMs, randomBytes), tenantId, data };
+    const wrapped = (await findDataKeys(db, [tenantId])).get(tenantId);
+    if (wrapped === undefined) {
+      return { id: named.id, deliveryIds: [] };
+    }
+    const root = await keyring.contentRoot(wrapped, tenantId);
+    const [content] = sealNewContents([named], () => root, randomBytes);
+    const matching =
+      to === undefined
+        ? (await takingEndpoints(db, { tenantId, type, data })).filter(
+            ({ endpointId }) => endpointId !== except,
+          )
+        : [{ endpointId: to, state: "ACTIVE" }];
+    if (onlyIfTaken === true && matching.length === 0) {
+      return { id: named.id, deliveryIds: [] };
+    }
+    const event = {
+      ...named,
+      type,
+      content: content as Buffer,
+      sourceId: null,
+      own: madeBy !== "tenant",
+      occurredAt: now,
+      keys: [],
+      deliveries: matching.map(({ endpointId, state }) => ({
+        id: newId("delivery", nowMs, randomBytes),
+        endpointId,
+        state: state === "ACTIVE" ? ("QUEUED" as const) : ("DEAD_LETTERED" as const),
+      })),
+    };
+    await insertEvents(db, [event], times);
+    return { id: event.id, deliveryIds: event.deliveries.map(({ id }) => id) };
+  });
+}

@@ -1,0 +1,41 @@
+/** What the compliance log says of replay jobs: one entry when a job begins, one when it ends. */
+import { appendEntry, type By } from "../../compliance/append-entry.ts";
+import type { EntrySources } from "../../compliance/entry.ts";
+import type { Queryable } from "../../database/pool.ts";
+import type { ReplayJob } from "../../database/repositories/webhooks/replay-jobs.ts";
+
+async function log(
+  db: Queryable,
+  job: ReplayJob,
+  { by, details }: { readonly by: By; readonly details: Readonly<Record<string, string | number>> },
+  sources: EntrySources,
+): Promise<void> {
+  const { id, tenantId, kind, state, total, ratePerSecond } = job;
+  await appendEntry(
+    db,
+    {
+      ...by,
+      type: "dlq.replayed",
+      tenant: tenantId,
+      target: id,
+      details: { kind, state, total, rate_per_second: ratePerSecond, ...details },
+    },
+    sources,
+  );
+}
+
+/** The last step of the transaction that makes a job. */
+export async function logJobStart(
+  db: Queryable,
+  job: ReplayJob,
+  by: By,
+  sources: EntrySources,
+): Promise<void> {
+  await log(db, job, { by, details: {} }, sources);
+}
+
+/** The last step of the transaction that ends a job. */
+export async function logJobEnd(db: Queryable, job: ReplayJob, by: By, sources: EntrySources): Promise<void> {
+  const { done, failed, skipped } = job;
+  await log(db, job, { by, details: { done, failed, skipped } }, sources);
+}

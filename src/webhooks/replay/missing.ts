@@ -1,0 +1,108 @@
+/** Which events an endpoint has never got. */
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Queryable } from "../../database/pool.ts";
+import { findEndpoint, type Endpoint } from "../../database/repositories/endpoints/endpoints.ts";
+import { findMissedEvents, type MissedEvent } from "../../database/repositories/webhooks/missing-deliveries.ts";
+import { findContentRoot, openEventContent } from "../ingest/event-content.ts";
+import { readFilter } from "../ingest/event-rules.ts";
+import { Slices } from "../../runtime/slices.ts";
+import { SignetError } from "../../domain/errors.ts";
+
+/** Read, and with a filter opened, at once. */
+const CHUNK = 2_000;
+const CHUNK_WITH_CONTENT = 100;
+/** Events that a filter is tried on for one request: their contents are opened for it. */
+const FILTERED_MAX = 10_000;
+
+export interface MissingSelection {
+  readonly endpointId: string;
+  readonly since: Date;
+  /** Undefined: until now. */
+  readonly until: Date | undefined;
+}
+
+export interface MissingSearch {
+  readonly tenantId: string;
+  readonly selection: MissingSelection;
+  readonly keyring: Pick<Keyring, "contentRoot">;
+  readonly now: Date;
+}
+
+async function requireActive(db: Queryable, tenantId: string, id: string): Promise<Endpoint> {
+  const endpoint = await findEndpoint(db, tenantId, id);
+  if (endpoint === undefined) {
+    throw new SignetError("NOT_FOUND", { detail: "There is no such endpoint." });
+  }
+  if (endpoint.state !== "ACTIVE") {
+    throw new SignetError("INVALID_STATE", {
+      detail: `The endpoint is ${endpoint.state}: only an ACTIVE one can be given what it has missed.`,
+    });
+  }
+  return endpoint;
+}
+
+const slices = new Slices();
+
+/** Those that pass the endpoint's filter. */
+async function passing(
+  db: Queryable,
+  { tenantId, keyring }: MissingSearch,
+  filter: string,
+  events: readonly MissedEvent[],
+): Promise<MissedEvent[]> {
+  const root = await findContentRoot(db, keyring, tenantId);
+  const takes = readFilter(filter);
+  const passed: MissedEvent[] = [];
+  for (const event of events) {
+    const { id, type, data, content } = event;
+    const isTaken = await slices.run(tenantId, () => {
+      const text =
+        content === null || root === undefined ? data : openEventContent(root, tenantId, id, content);
+      return text !== null && takes({ type, data: JSON.parse(text) as unknown });
+    });
+    if (isTaken) {
+      passed.push(event);
+    }
+  }
+  return passed;
+}
+
+/**
+ * The ids of the events that the endpoint would have got, had it been there: of its types and past its filter, oldest
+ * first, in chunks.
+ *
+ * @param db a transaction of the tenant
+ * @throws SignetError NOT_FOUND; INVALID_STATE when the endpoint is not ACTIVE; LIMIT_EXCEEDED when its filter would have to
+ *   be tried on too many
+ */
+export async function* findMissing(db: Queryable, search: MissingSearch): AsyncGenerator<string[]> {
+  const { tenantId, selection, now } = search;
+  const { filter, eventTypes } = await requireActive(db, tenantId, selection.endpointId);
+  const limit = filter === null ? CHUNK : CHUNK_WITH_CONTENT;
+  const query = {
+    tenantId,
+    endpointId: selection.endpointId,
+    eventTypes,
+    since: selection.since,
+    until: selection.until ?? now,
+    limit,
+  };
+  let after = "";
+  let tried = 0;
+  for (;;) {
+    const events = await findMissedEvents(db, query, { after, withContent: filter !== null });
+    tried += events.length;
+    if (filter !== null && tried > FILTERED_MAX) {
+      throw new SignetError("LIMIT_EXCEEDED", {
+        detail: `The endpoint's filter can be tried on ${FILTERED_MAX} events at once: name a shorter time.`,
+      });
+    }
+    const taken = filter === null ? events : await passing(db, search, filter, events);
+    yield taken.map(({ id }) => id);
+    const last = events.at(-1);
+    if (events.length < limit || last === undefined) {
+      return;
+    }
+    after = last.id;
+  }
+}

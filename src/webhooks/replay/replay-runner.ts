@@ -1,0 +1,140 @@
+/** The worker's side of replay jobs: page by page, each in one transaction with the job's row. */
+import type { Logger } from "pino";
+import type { EntrySources } from "../../compliance/entry.ts";
+import type { Actor } from "../../compliance/entry-types.ts";
+import type { Pool, Queryable } from "../../database/pool.ts";
+import { makeMissingPage } from "../../database/repositories/webhooks/missing-deliveries.ts";
+import {
+  replayPageOfDead,
+  type ReplayedPage,
+  type ReplayResult,
+} from "../../database/repositories/webhooks/replay-items.ts";
+import {
+  advanceReplayJob,
+  changeReplayJob,
+  lockReplayJob,
+  type ReplayJob,
+  touchReplayJob,
+} from "../../database/repositories/webhooks/replay-jobs.ts";
+import { transaction } from "../../database/transaction.ts";
+import type { Releaser } from "../engine/release.ts";
+import { logJobEnd } from "./job-entries.ts";
+
+export interface ReplayRunnerOptions extends EntrySources {
+  /** Role signet_worker. */
+  readonly pool: Pool;
+  readonly releaser: Releaser;
+  readonly log: Logger;
+  /** Wakes the dispatcher: the outbox has something. */
+  readonly onQueued: () => void;
+}
+
+/** A job as its workflow sees it. */
+export interface SeenJob extends Pick<
+  ReplayJob,
+  "state" | "total" | "done" | "failed" | "skipped" | "position"
+> {
+  readonly held: boolean;
+}
+
+export interface ReplayRunner {
+  /**
+   * Replays the next items of a running job. The same page asked for again is not done again.
+   *
+   * @param page `after`: the position that the caller knows of; `size`: most items
+   */
+  page(page: { readonly jobId: string; readonly after: number; readonly size: number }): Promise<SeenJob>;
+  /** Pauses, resumes or cancels an open job, on behalf of an operator's signal. */
+  change(change: {
+    readonly jobId: string;
+    readonly to: "RUNNING" | "PAUSED" | "CANCELLED";
+    readonly by?: string | undefined;
+  }): Promise<SeenJob>;
+}
+
+const BY_MAX = 128;
+const SYSTEM: Actor = "system:replay";
+/** A job that is gone with its tenant, or was forgotten. */
+const GONE: SeenJob = {
+  state: "CANCELLED",
+  total: 0,
+  done: 0,
+  failed: 0,
+  skipped: 0,
+  position: 0,
+  held: false,
+};
+
+const SKIPPED: ReadonlySet<ReplayResult> = new Set(["not_in_queue", "content_erased", "delivery_exists"]);
+
+function countsOf(results: readonly ReplayResult[]): Record<"done" | "failed" | "skipped", number> {
+  const done = results.filter((result) => result === "replayed").length;
+  const skipped = results.filter((result) => SKIPPED.has(result)).length;
+  return { done, skipped, failed: results.length - done - skipped };
+}
+
+export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
+  const { pool, clock, log } = options;
+
+  async function carryOut(
+    db: Queryable,
+    job: ReplayJob,
+    size: number,
+  ): Promise<{ readonly job: ReplayJob; readonly page: ReplayedPage }> {
+    const now = new Date(clock.now());
+    const upTo = Math.min(job.total, job.position + size);
+    const place = { jobId: job.id, tenantId: job.tenantId, after: job.position, upTo, now };
+    const page =
+      job.kind === "missing"
+        ? await makeMissingPage(db, { ...place, endpointId: job.endpointId ?? "" }, options.randomBytes)
+        : await replayPageOfDead(db, place);
+    const advanced = await advanceReplayJob(db, {
+      id: job.id,
+      position: upTo,
+      now,
+      ...countsOf(page.results),
+    });
+    if (advanced.finishedAt !== null) {
+      await logJobEnd(db, advanced, { actor: SYSTEM }, options);
+    }
+    return { job: advanced, page };
+  }
+
+  return {
+    page: async ({ jobId, after, size }) => {
+      const { seen, page } = await transaction(pool, async (db) => {
+        // Else the first pages would be planned for their size, and read whole partitions.
+        await db.query("SET LOCAL plan_cache_mode = force_generic_plan");
+        const job = await lockReplayJob(db, jobId);
+        if (job === undefined) {
+          return { seen: GONE };
+        }
+        if (job.state !== "RUNNING" || job.held || job.position > after) {
+          await touchReplayJob(db, jobId, new Date(clock.now()));
+          return { seen: job };
+        }
+        const carried = await carryOut(db, job, size);
+        return { seen: { ...carried.job, held: false }, page: carried.page };
+      });
+      if (page !== undefined && page.results.includes("replayed")) {
+        options.releaser.release(page.moved);
+        options.onQueued();
+      }
+      return seen;
+    },
+    change: async ({ jobId, to, by }) => {
+      return await transaction(pool, async (db) => {
+        const changed = await changeReplayJob(db, { id: jobId, to, now: new Date(clock.now()) });
+        const job = await lockReplayJob(db, jobId);
+        if (changed !== undefined) {
+          const named = by?.slice(0, BY_MAX);
+          log.info({ job: jobId, to, by: named }, "replay job changed by signal");
+          if (changed.finishedAt !== null) {
+            await logJobEnd(db, changed, { actor: SYSTEM }, options);
+          }
+        }
+        return job ?? GONE;
+      });
+    },
+  };
+}

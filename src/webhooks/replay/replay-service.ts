@@ -1,0 +1,270 @@
+/** Replay jobs as their tenant sees them: made, looked at, paused, resumed, cancelled. */
+import type { Logger } from "pino";
+import type { By } from "../../compliance/append-entry.ts";
+import type { EntrySources } from "../../compliance/entry.ts";
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { Pool, Queryable } from "../../database/pool.ts";
+import {
+  countDeadLetters,
+  type DeadLetterSelection,
+  insertDeadLetterItems,
+  insertUnknownItems,
+  listReplayItems,
+  type ReplayItem,
+  type ItemOutcomes,
+} from "../../database/repositories/webhooks/replay-items.ts";
+import {
+  changeReplayJob,
+  countOpenJobs,
+  findReplayJob,
+  insertReplayJob,
+  listReplayJobs,
+  type ReplayJob,
+  settleNewJob,
+} from "../../database/repositories/webhooks/replay-jobs.ts";
+import { insertMissingItems } from "../../database/repositories/webhooks/missing-deliveries.ts";
+import type { RowPage } from "../../database/repositories/page.ts";
+import { tenantHeld } from "../../database/repositories/tenants.ts";
+import { tenantTransaction } from "../../database/transaction.ts";
+import { newId } from "../../domain/ids.ts";
+import { SignetError } from "../../domain/errors.ts";
+import { logJobEnd, logJobStart } from "./job-entries.ts";
+import { findMissing, type MissingSelection } from "./missing.ts";
+import type { ReplayStarter } from "./replay-starter.ts";
+
+/** Ids that one request may list. */
+export const REPLAY_IDS_MAX = 10_000;
+/** Items of one job. */
+const REPLAY_ITEMS_MAX = 100_000;
+/** Jobs of a tenant that are not finished. */
+const OPEN_JOBS_MAX = 10;
+export const REPLAY_RATE = { default: 500, max: 5_000 } as const;
+
+export interface ReplayServiceOptions extends EntrySources {
+  /** Role signet_api. */
+  readonly pool: Pool;
+  readonly keyring: Pick<Keyring, "contentRoot">;
+  readonly starter: ReplayStarter;
+  readonly log: Logger;
+}
+
+/** What is to be replayed, and how fast. */
+export interface ReplayRequest {
+  readonly selection: DeadLetterSelection | MissingSelection;
+  readonly ratePerSecond: number;
+}
+
+export interface ItemPage {
+  readonly after: number;
+  readonly limit: number;
+  readonly outcomes: ItemOutcomes | undefined;
+}
+
+function notFound(): never {
+  throw new SignetError("NOT_FOUND", { detail: "There is no such replay." });
+}
+
+function tooMany(): SignetError {
+  return new SignetError("LIMIT_EXCEEDED", {
+    detail: `One replay takes at most ${REPLAY_ITEMS_MAX} items: narrow it by endpoint or time.`,
+  });
+}
+
+export class ReplayService {
+  readonly #options: ReplayServiceOptions;
+  readonly #kicks = new Set<Promise<unknown>>();
+
+  constructor(options: ReplayServiceOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * How many items a job would have.
+   *
+   * @throws SignetError as {@link create}
+   */
+  async count(db: Queryable, tenantId: string, { selection }: ReplayRequest): Promise<number> {
+    const now = new Date(this.#options.clock.now());
+    await this.#requireRunningTenant(db, tenantId);
+    if ("endpointId" in selection) {
+      let total = 0;
+      for await (const ids of this.#missing(db, { tenantId, now }, selection)) {
+        total += ids.length;
+      }
+      return total;
+    }
+    return await countDeadLetters(db, { tenantId, selection, now });
+  }
+
+  /**
+   * Makes a job in the caller's transaction: the list of what it replays is that of this moment. {@link kick} it after the
+   * commit.
+   *
+   * @throws SignetError INVALID_STATE while the tenant is held or when the endpoint is not ACTIVE, NOT_FOUND, LIMIT_EXCEEDED
+   */
+  async create(
+    db: Queryable,
+    tenantId: string,
+    { selection, ratePerSecond }: ReplayRequest,
+    by: By,
+  ): Promise<ReplayJob> {
+    const { clock, randomBytes } = this.#options;
+    const now = new Date(clock.now());
+    await this.#requireRunningTenant(db, tenantId);
+    if ((await countOpenJobs(db, tenantId)) >= OPEN_JOBS_MAX) {
+      throw new SignetError("LIMIT_EXCEEDED", {
+        detail: `${OPEN_JOBS_MAX} replays of this tenant are not finished yet.`,
+      });
+    }
+    const id = newId("replay", clock.now(), randomBytes);
+    const missing = "endpointId" in selection;
+    const endpointId = missing
+      ? selection.endpointId
+      : "filter" in selection
+        ? (selection.filter.endpointId ?? null)
+        : null;
+    await insertReplayJob(db, {
+      id,
+      tenantId,
+      kind: missing ? "missing" : "dead_letters",
+      endpointId,
+      ratePerSecond,
+      now,
+    });
+    await (missing
+      ? this.#listMissing(db, { tenantId, jobId: id, now }, selection)
+      : this.#listDead(db, { tenantId, jobId: id, now }, selection));
+    const job = await settleNewJob(db, { tenantId, id, now });
+    await logJobStart(db, job, by, this.#options);
+    return job;
+  }
+
+  /** Lets the job's workflow run; nobody waits for Temporal. */
+  kick(job: ReplayJob): void {
+    if (job.state === "COMPLETED") {
+      return;
+    }
+    const kick = this.#options.starter
+      .kick(job)
+      .catch((error: unknown) =>
+        this.#options.log.debug({ err: error, job: job.id }, "replay not started yet"),
+      )
+      .finally(() => this.#kicks.delete(kick));
+    this.#kicks.add(kick);
+  }
+
+  /** @throws SignetError NOT_FOUND */
+  async find(tenantId: string, id: string): Promise<ReplayJob> {
+    const job = await this.#read(tenantId, async (db) => await findReplayJob(db, tenantId, id));
+    return job ?? notFound();
+  }
+
+  /** Newest first. */
+  async list(tenantId: string, page: RowPage): Promise<ReplayJob[]> {
+    return await this.#read(tenantId, async (db) => await listReplayJobs(db, tenantId, page));
+  }
+
+  /** What has become of each, by position. @throws SignetError NOT_FOUND */
+  async items(tenantId: string, jobId: string, page: ItemPage): Promise<ReplayItem[]> {
+    return await this.#read(tenantId, async (db) => {
+      if ((await findReplayJob(db, tenantId, jobId)) === undefined) {
+        notFound();
+      }
+      return await listReplayItems(db, { tenantId, jobId, ...page });
+    });
+  }
+
+  /**
+   * Pauses, resumes or cancels; the same again changes nothing.
+   *
+   * @throws SignetError NOT_FOUND, INVALID_STATE when the job is finished or, to resume, the tenant is held
+   */
+  async change(
+    tenantId: string,
+    id: string,
+    to: "RUNNING" | "PAUSED" | "CANCELLED",
+    by: By,
+  ): Promise<ReplayJob> {
+    const { clock } = this.#options;
+    const changed = await this.#read(tenantId, async (db) => {
+      if (to === "RUNNING") {
+        await this.#requireRunningTenant(db, tenantId);
+      }
+      const job = await changeReplayJob(db, { id, tenantId, to, now: new Date(clock.now()) });
+      if (job !== undefined && job.finishedAt !== null) {
+        await logJobEnd(db, job, by, this.#options);
+      }
+      return job;
+    });
+    if (changed !== undefined) {
+      this.kick(changed);
+      return changed;
+    }
+    const job = await this.find(tenantId, id);
+    if (job.state !== to) {
+      throw new SignetError("INVALID_STATE", { detail: `The replay is ${job.state}.` });
+    }
+    return job;
+  }
+
+  /** Resolves when no start or signal is under way. */
+  async drain(): Promise<void> {
+    await Promise.allSettled(this.#kicks);
+  }
+
+  async #listDead(
+    db: Queryable,
+    { tenantId, jobId, now }: { readonly tenantId: string; readonly jobId: string; readonly now: Date },
+    selection: DeadLetterSelection,
+  ): Promise<void> {
+    const of = { tenantId, selection, now };
+    const listed = await insertDeadLetterItems(db, jobId, of, REPLAY_ITEMS_MAX + 1);
+    if (listed > REPLAY_ITEMS_MAX) {
+      throw tooMany();
+    }
+    if ("ids" in selection && listed < selection.ids.length) {
+      await insertUnknownItems(db, { jobId, tenantId, ids: selection.ids });
+    }
+  }
+
+  async #listMissing(
+    db: Queryable,
+    { tenantId, jobId, now }: { readonly tenantId: string; readonly jobId: string; readonly now: Date },
+    selection: MissingSelection,
+  ): Promise<void> {
+    let listed = 0;
+    for await (const eventIds of this.#missing(db, { tenantId, now }, selection)) {
+      await insertMissingItems(db, { jobId, tenantId, after: listed, eventIds });
+      listed += eventIds.length;
+    }
+  }
+
+  /** In chunks, and no more than a job takes: whoever only counts them must not hold a connection for hours either. */
+  async *#missing(
+    db: Queryable,
+    { tenantId, now }: { readonly tenantId: string; readonly now: Date },
+    selection: MissingSelection,
+  ): AsyncGenerator<string[]> {
+    const { keyring } = this.#options;
+    let found = 0;
+    for await (const ids of findMissing(db, { tenantId, selection, keyring, now })) {
+      found += ids.length;
+      if (found > REPLAY_ITEMS_MAX) {
+        throw tooMany();
+      }
+      yield ids;
+    }
+  }
+
+  async #requireRunningTenant(db: Queryable, tenantId: string): Promise<void> {
+    if (await tenantHeld(db, tenantId)) {
+      throw new SignetError("INVALID_STATE", {
+        detail: "The deliveries of this tenant are held: nothing is replayed until they are released.",
+      });
+    }
+  }
+
+  async #read<T>(tenantId: string, work: (db: Queryable) => Promise<T>): Promise<T> {
+    return await tenantTransaction(this.#options.pool, tenantId, work);
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * Makes the workflow of a replay job run or look again. The wish is in the job's row first; whoever kicks, the api right
+ * after its commit or the worker's sweep, comes to the same run.
+ */
+import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from "@temporalio/client";
+import {
+  type ReplayInput,
+  replayWorkflowId,
+  rowChangedSignal,
+  SEARCH_ATTRIBUTES,
+  TASK_QUEUES,
+  WORKFLOW_TYPES,
+} from "../../../workflows/messages.ts";
+import type { ReplayJob } from "../../database/repositories/webhooks/replay-jobs.ts";
+
+export interface ReplayStarter {
+  /**
+   * Starts the job's workflow, or tells it to look at its row.
+   *
+   * @returns false when its workflow is over although the job is not
+   * @throws when Temporal cannot be reached; the sweep kicks again
+   */
+  kick(job: ReplayJob): Promise<boolean>;
+}
+
+function inputOf({ id, ratePerSecond, ...job }: ReplayJob): ReplayInput {
+  const { state, total, done, failed, skipped, position } = job;
+  return {
+    v: 1,
+    job_id: id,
+    rate_per_second: ratePerSecond,
+    status: { state, total, done, failed, skipped, position },
+  };
+}
+
+export function createReplayStarter(client: Client): ReplayStarter {
+  async function start(job: ReplayJob): Promise<boolean> {
+    try {
+      await client.workflow.start(WORKFLOW_TYPES.replayDeadLetters, {
+        workflowId: replayWorkflowId(job.id),
+        taskQueue: TASK_QUEUES.control,
+        args: [inputOf(job)],
+        workflowIdReusePolicy: "REJECT_DUPLICATE",
+        workflowIdConflictPolicy: "FAIL",
+        staticSummary: `replay of ${job.total}, at most ${job.ratePerSecond} a second`,
+        staticDetails:
+          "Each item gets a fresh cycle of 17 attempts. `signet replay` and the API show what became of every one.",
+        typedSearchAttributes: [
+          { key: SEARCH_ATTRIBUTES.tenant, value: [job.tenantId] },
+          ...(job.endpointId === null ? [] : [{ key: SEARCH_ATTRIBUTES.endpoint, value: [job.endpointId] }]),
+        ],
+      });
+      return true;
+    } catch (error) {
+      if (error instanceof WorkflowExecutionAlreadyStartedError) {
+        return false;
+      }
+      throw error;
+    }
+  }
+
+  return {
+    kick: async (job) => {
+      if (await start(job)) {
+        return true;
+      }
+      try {
+        await client.workflow.getHandle(replayWorkflowId(job.id)).signal(rowChangedSignal);
+        return true;
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) {
+          return false;
+        }
+        throw error;
+      }
+    },
+  };
+}

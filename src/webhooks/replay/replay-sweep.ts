@@ -1,0 +1,46 @@
+/** Kicks replay jobs that were wished for, or resumed, while Temporal was away. */
+import type { Logger } from "pino";
+import type { EntrySources } from "../../compliance/entry.ts";
+import type { Pool } from "../../database/pool.ts";
+import { changeReplayJob, takeSilentJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
+import { transaction } from "../../database/transaction.ts";
+import { logJobEnd } from "./job-entries.ts";
+import type { ReplayStarter } from "./replay-starter.ts";
+
+/** The api kicks at once, and a page is done at least every second. */
+const SILENT_AFTER_MS = 15_000;
+const KICKS_MAX = 100;
+
+export interface ReplaySweepOptions extends EntrySources {
+  /** Role signet_worker. */
+  readonly pool: Pool;
+  readonly starter: ReplayStarter;
+  readonly log: Logger;
+}
+
+/** One round of the sweep. A job whose workflow was ended by hand is cancelled. */
+export async function sweepReplays(options: ReplaySweepOptions): Promise<void> {
+  const { pool, starter, clock, log } = options;
+  const now = clock.now();
+  const jobs = await takeSilentJobs(pool, {
+    before: new Date(now - SILENT_AFTER_MS),
+    now: new Date(now),
+    limit: KICKS_MAX,
+  });
+  for (const job of jobs) {
+    try {
+      if (!(await starter.kick(job))) {
+        log.warn({ job: job.id }, "the workflow of a replay job was ended by hand: the job is cancelled");
+        await transaction(pool, async (db) => {
+          const changed = await changeReplayJob(db, { id: job.id, to: "CANCELLED", now: new Date(now) });
+          if (changed !== undefined) {
+            await logJobEnd(db, changed, { actor: "system:replay" }, options);
+          }
+        });
+      }
+    } catch (error) {
+      log.warn({ err: error, job: job.id }, "replay job could not be started");
+      return;
+    }
+  }
+}

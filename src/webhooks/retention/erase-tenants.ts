@@ -1,0 +1,76 @@
+/**
+ * What is left of tenants that were erased: their data keys went at once, the rest goes here, in pages. May be
+ * interrupted anywhere and run again, also beside itself.
+ */
+import type { Logger } from "pino";
+import type { Pool } from "../../database/pool.ts";
+import {
+  completeErasure,
+  deleteTenantRows,
+  eraseDeliveries,
+  type ErasedPage,
+  type ErasedTenant,
+  eraseEvents,
+  type ErasurePage,
+  ERASURE_START,
+  listErasedTenants,
+} from "../../database/repositories/tenant-erasure.ts";
+import { retryDeadlocks } from "../../database/transaction.ts";
+import type { Releaser } from "../engine/release.ts";
+import type { Clock } from "../../domain/clock.ts";
+
+const TENANTS_MAX = 10;
+const PAGE = 500;
+/**
+ * What was being accepted when the tenant was erased is written by then: no process works longer with what it knows of
+ * a tenant's keys (delivery/content-keys.ts).
+ */
+const SETTLED_MS = 65_000;
+
+export interface TenantErasureOptions {
+  /** Role signet_worker. */
+  readonly pool: Pool;
+  readonly releaser: Releaser;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+type Walk = (page: ErasurePage) => Promise<ErasedPage>;
+
+/** Goes on with every tenant that is erased and not yet through; one that is has had nothing left for a whole pass. */
+export async function eraseTenants(options: TenantErasureOptions): Promise<void> {
+  for (const tenant of await listErasedTenants(options.pool, TENANTS_MAX)) {
+    await eraseTenant(tenant, options);
+  }
+}
+
+async function eraseTenant({ id, erasedAt }: ErasedTenant, options: TenantErasureOptions): Promise<void> {
+  const { pool, clock, log } = options;
+  const settled = clock.now() - erasedAt.getTime() >= SETTLED_MS;
+  const rows = await deleteTenantRows(pool, id, PAGE);
+  const deliveries = await walk(id, options, async (page) => await eraseDeliveries(pool, page));
+  const events = await walk(id, options, async (page) => await eraseEvents(pool, page));
+  if (settled && rows + deliveries + events === 0) {
+    await completeErasure(pool, id, new Date(clock.now()));
+    log.info({ tenant_id: id }, "tenant erased");
+  }
+}
+
+/** All pages of one kind of row; returns how many rows had something left. */
+async function walk(
+  tenantId: string,
+  { clock, releaser }: TenantErasureOptions,
+  erase: Walk,
+): Promise<number> {
+  let changed = 0;
+  for (let after = ERASURE_START; ;) {
+    const page = { tenantId, after, limit: PAGE, now: new Date(clock.now()) };
+    const erased = await retryDeadlocks(async () => await erase(page));
+    releaser.release(erased.cancelled);
+    changed += erased.changed;
+    if (erased.last === undefined) {
+      return changed;
+    }
+    after = erased.last;
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * The end of old data (architecture 4): whole days are dropped, what is still open moves to the default partitions
+ * first, and nothing ever runs a long DELETE.
+ */
+import type { Logger } from "pino";
+import type { Pool } from "../../database/pool.ts";
+import {
+  dropDay,
+  forgetIdempotencyKeys,
+  partitionDays,
+  purgeDefaults,
+} from "../../database/repositories/partitions.ts";
+import { forgetPingedHosts } from "../../database/repositories/endpoints/endpoint-verifications.ts";
+import { purgeTombstones } from "../../database/repositories/endpoints/endpoints.ts";
+import { forgetAnswers } from "../../database/repositories/idempotent-answers.ts";
+import { forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
+import { forgetTokenRevocations } from "../../database/repositories/tokens/revocations.ts";
+import type { Clock } from "../../domain/clock.ts";
+
+const DAY_MS = 86_400_000;
+/** Idempotency keys stand for their request for 24 hours (wire.md, Events). */
+const KEYS_KEPT_MS = DAY_MS;
+/** A deleted endpoint leaves a tombstone for so long (security decisions H): longer than any delivery lives. */
+const TOMBSTONES_KEPT_MS = 30 * DAY_MS;
+const HOSTS_KEPT_MS = 3_600_000;
+const DELETES_MAX = 5_000;
+/** Bounded, so that one run ends; the next one goes on. */
+const ROUNDS_MAX = 200;
+
+export interface Purged {
+  readonly days: number;
+  readonly keys: number;
+  readonly rows: number;
+  /** Of single tokens, long expired. */
+  readonly revocations: number;
+  /** Tombstones of endpoints. */
+  readonly endpoints: number;
+}
+
+export interface RetentionOptions {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Whole days that finished deliveries are kept. */
+  readonly retentionDays: number;
+}
+
+/** Removes what is over. May be interrupted anywhere and run again. */
+export async function purgeExpired({ pool, clock, log, retentionDays }: RetentionOptions): Promise<Purged> {
+  const now = clock.now();
+  const before = new Date(now - retentionDays * DAY_MS).toISOString().slice(0, 10);
+  let days = 0;
+  for (const day of await partitionDays(pool)) {
+    if (day < before && (await dropDay(pool, day, new Date(now)))) {
+      log.info({ day }, "partitions dropped");
+      days += 1;
+    }
+  }
+  const keysBefore = new Date(now - KEYS_KEPT_MS);
+  const keys =
+    (await inRounds(async () => await forgetIdempotencyKeys(pool, keysBefore, DELETES_MAX))) +
+    (await inRounds(async () => await forgetAnswers(pool, keysBefore, DELETES_MAX)));
+  // As long as what they replayed is kept; each has up to 100,000 items.
+  const jobsBefore = new Date(now - retentionDays * DAY_MS);
+  await inRounds(async () => await forgetReplayJobs(pool, jobsBefore, 1), 1);
+  const rows = await inRounds(async () => await purgeDefaults(pool, before, DELETES_MAX));
+  const revocations = await inRounds(async () => await forgetTokenRevocations(pool, DELETES_MAX));
+  const tombstonesBefore = new Date(now - TOMBSTONES_KEPT_MS);
+  const endpoints = await inRounds(async () => await purgeTombstones(pool, tombstonesBefore, DELETES_MAX));
+  const hostsBefore = new Date(now - HOSTS_KEPT_MS);
+  await inRounds(async () => await forgetPingedHosts(pool, hostsBefore, DELETES_MAX));
+  return { days, keys, rows, revocations, endpoints };
+}
+
+/** Small deletes until there is nothing left to delete. */
+async function inRounds(remove: () => Promise<number>, most = DELETES_MAX): Promise<number> {
+  let removed = 0;
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    const count = await remove();
+    removed += count;
+    if (count < most) {
+      break;
+    }
+  }
+  return removed;
+}

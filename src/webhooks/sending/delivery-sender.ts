@@ -1,0 +1,96 @@
+/** Turns a loaded delivery into one signed request (wire.md, Events) and its outcome. */
+import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { AttemptError } from "../../domain/delivery.ts";
+import { buildEnvelope } from "./envelope.ts";
+import type { OpenDelivery } from "../ingest/event-content.ts";
+import type { HttpSender } from "./http-sender.ts";
+import type { ReceiverAccess } from "./receiver-access.ts";
+import type { Signer, SigningSecrets } from "./signer.ts";
+
+/** "TCP timeout over 10 seconds" (specification 6): one wall clock from before DNS to complete response headers. */
+export const DELIVERY_DEADLINE_MS = 10_000;
+
+export interface SentAttempt {
+  readonly startedAtMs: number;
+  readonly durationMs: number;
+  readonly status: number | null;
+  /** Null for 2xx. */
+  readonly error: AttemptError | null;
+  readonly retryAfterMs: number | null;
+  /** As it is kept: sealed beside the event's content. */
+  readonly responseBody: Buffer | string | null;
+}
+
+export interface DeliverySender {
+  send(delivery: LoadedDelivery, attempt: number): Promise<SentAttempt>;
+}
+
+export interface DeliverySenderOptions {
+  readonly http: HttpSender;
+  /** For endpoints with headers or an authentication of their own. */
+  readonly access: ReceiverAccess;
+  readonly signer: Signer;
+  readonly clock: Clock;
+  /** Opens the event's content. */
+  readonly openContent: (delivery: LoadedDelivery) => Promise<OpenDelivery>;
+  /** Opens the endpoint's secrets that sign now. */
+  readonly openSecrets: (delivery: LoadedDelivery) => Promise<SigningSecrets>;
+}
+
+export function createDeliverySender({
+  http,
+  access,
+  signer,
+  clock,
+  openContent,
+  openSecrets,
+}: DeliverySenderOptions): DeliverySender {
+  return {
+    send: async (delivery, attempt) => {
+      const { dataJson, keep } = await openContent(delivery);
+      const timestampSeconds = Math.floor(clock.now() / 1_000);
+      const body = buildEnvelope({
+        eventId: delivery.eventId,
+        type: delivery.eventType,
+        timestamp: delivery.occurredAt.toISOString(),
+        sentAt: timestampSeconds,
+        attempt,
+        endpointId: delivery.endpointId,
+        deliveryId: delivery.deliveryId,
+        sourceId: delivery.sourceId,
+        own: delivery.own,
+        metadataJson: delivery.metadata,
+        dataJson,
+      });
+      const headers = signer.headers({
+        ...(await openSecrets(delivery)),
+        body,
+        eventId: delivery.eventId,
+        eventType: delivery.eventType,
+        deliveryId: delivery.deliveryId,
+        attempt,
+        timestampSeconds,
+      });
+      const request = { url: delivery.url, headers, body, deadlineMs: DELIVERY_DEADLINE_MS };
+      const { requestVersion } = delivery;
+      const result =
+        requestVersion === null
+          ? await http.send(request)
+          : await access.send(request, {
+              id: delivery.endpointId,
+              tenantId: delivery.tenantId,
+              wrappedDataKey: delivery.wrappedDataKey,
+              requestVersion,
+            });
+      return {
+        startedAtMs: result.startedAt,
+        durationMs: result.durationMs,
+        status: result.status,
+        error: result.error,
+        retryAfterMs: result.retryAfterMs,
+        responseBody: result.responseBody === null ? null : keep(attempt, result.responseBody),
+      };
+    },
+  };
+}

@@ -1,0 +1,168 @@
+/**
+ * Opens the connections of the sender. Every name is resolved here and every address checked here, so the address
+ * that passed the policy is the one that is connected to: nothing resolves a second time (DNS rebinding).
+ */
+import type { Socket } from "node:net";
+import { connect as connectTcp } from "node:net";
+import type { SecureContext } from "node:tls";
+import type { OutboundProxy } from "../../config/egress-settings.ts";
+import type { AddressPolicy } from "./address-policy.ts";
+import { openTunnel } from "./http-proxy.ts";
+import type { HostResolver } from "./http-resolver.ts";
+import { ConnectFailure, encrypt, ignoreError, type Origin } from "./http-tls.ts";
+
+/** What connecting needs. */
+export interface ConnectDependencies {
+  readonly policy: AddressPolicy;
+  readonly resolve: HostResolver;
+  /** Whether one of our own URLs is at this address and port. */
+  readonly isOwnAddress?: (address: string, port: number) => Promise<boolean>;
+  readonly secureContext: SecureContext;
+  /** Resolves and connects in our place; the addresses are its to check then. */
+  readonly proxy: OutboundProxy | null;
+}
+
+/** How long one address may be silent before the next is tried beside it (RFC 8305, 5, there 250 ms). */
+const NEXT_ADDRESS_MS = 300;
+const MAX_ADDRESSES = 8;
+
+async function allowedAddresses(
+  origin: Origin,
+  dependencies: ConnectDependencies,
+): Promise<readonly string[]> {
+  const { hostname, port } = origin;
+  let addresses: readonly string[] = [hostname];
+  if (!origin.literal) {
+    try {
+      addresses = await dependencies.resolve(hostname);
+    } catch (error) {
+      throw new ConnectFailure("dns", error);
+    }
+  }
+  if (addresses.length === 0) {
+    throw new ConnectFailure("dns");
+  }
+  // One address of ours in the answer condemns all: whoever put it there controls the others as well.
+  if (!addresses.every((address) => dependencies.policy.allowsConnection({ hostname, address, port }))) {
+    throw new ConnectFailure("refused");
+  }
+  const { isOwnAddress } = dependencies;
+  const own = addresses.map(async (address) => (await isOwnAddress?.(address, port)) === true);
+  if ((await Promise.all(own)).includes(true)) {
+    throw new ConnectFailure("refused");
+  }
+  if ((await origin.admitAddresses?.(addresses)) === false) {
+    throw new ConnectFailure("refused");
+  }
+  return addresses.slice(0, MAX_ADDRESSES);
+}
+
+/**
+ * Connects to the first address that answers. A slow one is not given up when the next is tried: `net.connect`
+ * with several addresses would drop it after 250 ms, and a receiver that takes 8 s to accept could never be reached.
+ */
+function connectFirst(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const sockets = new Set<Socket>();
+    let next = 0;
+    let timer: NodeJS.Timeout | undefined;
+
+    function settle(winner: Socket | null, cause?: unknown): void {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", onAbort);
+      next = addresses.length;
+      for (const socket of sockets) {
+        if (socket !== winner) {
+          socket.destroy();
+        }
+      }
+      if (winner === null) {
+        reject(new ConnectFailure("connect", cause));
+      } else {
+        resolve(winner);
+      }
+    }
+    function onAbort(): void {
+      settle(null, signal.reason);
+    }
+    function tryNext(): void {
+      clearTimeout(timer);
+      const host = addresses[next];
+      if (host === undefined) {
+        return;
+      }
+      next += 1;
+      const socket = connectTcp({ host, port, noDelay: true });
+      sockets.add(socket);
+      socket.on("error", ignoreError);
+      socket.once("connect", () => {
+        settle(socket);
+      });
+      socket.once("error", (error) => {
+        sockets.delete(socket);
+        tryNext();
+        if (sockets.size === 0) {
+          settle(null, error);
+        }
+      });
+      if (next < addresses.length) {
+        timer = setTimeout(tryNext, NEXT_ADDRESS_MS);
+      }
+    }
+
+    signal.addEventListener("abort", onAbort, { once: true });
+    tryNext();
+  });
+}
+
+async function connectDirectly(
+  origin: Origin,
+  dependencies: ConnectDependencies,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const addresses = await allowedAddresses(origin, dependencies);
+  if (signal.aborted) {
+    throw new ConnectFailure("connect", signal.reason);
+  }
+  const socket = await connectFirst(addresses, origin.port, signal);
+  const { hostname, port } = origin;
+  const address = socket.remoteAddress;
+  if (address === undefined || !dependencies.policy.allowsConnection({ hostname, address, port })) {
+    socket.destroy();
+    throw new ConnectFailure(address === undefined ? "connect" : "refused");
+  }
+  return socket;
+}
+
+/** What can be checked where a proxy resolves the name: nothing of a name, all of an address. */
+async function connectThroughProxy(
+  proxy: OutboundProxy,
+  origin: Origin,
+  dependencies: ConnectDependencies,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const { hostname, port } = origin;
+  if (origin.literal && !dependencies.policy.allowsConnection({ hostname, address: hostname, port })) {
+    throw new ConnectFailure("refused");
+  }
+  return await openTunnel(proxy, origin, dependencies.secureContext, signal);
+}
+
+/**
+ * Resolves, checks, connects and, for https, encrypts. It has no deadline of its own: `signal` ends it.
+ *
+ * @throws ConnectFailure
+ */
+export async function openConnection(
+  origin: Origin,
+  dependencies: ConnectDependencies,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const { proxy } = dependencies;
+  const socket =
+    proxy === null
+      ? await connectDirectly(origin, dependencies, signal)
+      : await connectThroughProxy(proxy, origin, dependencies, signal);
+  const context = origin.secureContext ?? dependencies.secureContext;
+  return origin.secure ? await encrypt(socket, origin, context, signal) : socket;
+}

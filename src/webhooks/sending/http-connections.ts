@@ -1,0 +1,209 @@
+/**
+ * The sender's connections: one undici `Client` each, because a delivery must know whether its connection is fresh or
+ * reused and must be able to end it at its deadline, also while it is still being opened. undici's own pools hide both,
+ * and keep one pool per origin for ever.
+ *
+ * Idle connections are kept for reuse, the least recently used given up beyond a limit: thousands of endpoints cost
+ * no more sockets or memory than the limit.
+ */
+import type { EventEmitter } from "node:events";
+import type { SecureContext } from "node:tls";
+import { Client } from "undici";
+import type { Clock } from "../../domain/clock.ts";
+import type { ConnectDependencies } from "./http-connect.ts";
+import { openConnection } from "./http-connect.ts";
+import type { Keyed } from "./http-idle.ts";
+import { IdleSet } from "./http-idle.ts";
+import type { Origin } from "./http-tls.ts";
+
+/** A connection to an origin, not necessarily open yet. */
+export interface Connection {
+  readonly client: Client;
+  /** Whether it has carried a request before. */
+  readonly reused: boolean;
+  /** Milliseconds to wait before a request is written on it. */
+  readonly restMs: number;
+}
+
+/** How many connections are kept. */
+export interface ConnectionLimits {
+  readonly maxIdle: number;
+  readonly maxIdlePerOrigin: number;
+}
+
+/** Counters since the start, and what is held now. */
+export interface ConnectionStatistics {
+  readonly opened: number;
+  readonly reused: number;
+  readonly idle: number;
+  readonly inUse: number;
+  readonly origins: number;
+}
+
+/** The pool. */
+export interface Connections {
+  /** An idle connection to the origin, the one used last, or a fresh one. */
+  acquire(key: string, origin: Origin): Connection;
+  /** A fresh connection. */
+  open(key: string, origin: Origin): Connection;
+  /** Gives a connection back; one that is not reusable is ended at once, whatever it is doing. */
+  release(connection: Connection, reusable: boolean): void;
+  /** Ends those that were opened with this context: the idle ones now, the others when they are released. */
+  forget(context: SecureContext): void;
+  statistics(): ConnectionStatistics;
+  /** Ends the idle ones; those in use end when they are released. */
+  close(): void;
+}
+
+interface Pooled extends Connection, Keyed {
+  readonly context: SecureContext | undefined;
+  readonly abort: AbortController;
+  reused: boolean;
+  restMs: number;
+  /** Responses that the present socket has carried; undici may have replaced the one before. */
+  responses: number;
+  /** Unix milliseconds. */
+  idleSince: number;
+}
+
+/**
+ * Some receivers hang up after each response without announcing it. The end of the connection comes right behind the
+ * response; a request written in between would be lost, and nobody could tell. So a connection rests after its first
+ * response, and is trusted once it has survived that.
+ */
+const FIRST_REST_MS = 10;
+
+const CLIENT_OPTIONS: Omit<Client.Options, "connect"> = {
+  pipelining: 1,
+  allowH2: false,
+  maxHeaderSize: 16_384,
+  // The sender has one wall clock for everything up to the headers and another for the body.
+  headersTimeout: 0,
+  bodyTimeout: 0,
+  keepAliveTimeout: 4_000,
+  // A server's own `Keep-Alive: timeout` counts if it is shorter, less a second so that we hang up first.
+  keepAliveMaxTimeout: 30_000,
+  keepAliveTimeoutThreshold: 1_000,
+};
+
+/** What a connection tells its pool. */
+interface Events {
+  onOpen(pooled: Pooled): void;
+  /** It was closed, or must be. */
+  onGone(pooled: Pooled): void;
+}
+
+function createPooled(
+  key: string,
+  origin: Origin,
+  dependencies: ConnectDependencies,
+  events: Events,
+): Pooled {
+  const abort = new AbortController();
+  const client = new Client(origin.url, {
+    ...CLIENT_OPTIONS,
+    connect: (_options, callback) => {
+      events.onOpen(pooled);
+      openConnection(origin, dependencies, abort.signal).then(
+        (socket) => {
+          callback(null, socket);
+        },
+        (error: Error) => {
+          callback(error, null);
+        },
+      );
+    },
+  });
+  const pooled: Pooled = {
+    client,
+    key,
+    context: origin.secureContext,
+    abort,
+    reused: false,
+    restMs: 0,
+    responses: 0,
+    idleSince: 0,
+  };
+  const emitter: EventEmitter = client;
+  emitter.on("disconnect", () => {
+    events.onGone(pooled);
+  });
+  // Only a defect in a handler gets here; unheard, it would end the process.
+  emitter.on("error", () => {
+    events.onGone(pooled);
+  });
+  return pooled;
+}
+
+/** An empty pool. */
+export function createConnections(
+  dependencies: ConnectDependencies,
+  limits: ConnectionLimits,
+  clock: Clock,
+): Connections {
+  const idle = new IdleSet<Pooled>(limits.maxIdle, limits.maxIdlePerOrigin);
+  const inUse = new Set<Pooled>();
+  const counts = { opened: 0, reused: 0 };
+  const forgotten = new WeakSet<SecureContext>();
+  let closed = false;
+
+  function end(pooled: Pooled): void {
+    idle.remove(pooled);
+    inUse.delete(pooled);
+    // Without a reason, Node would make an error with a stack trace for each connection.
+    pooled.abort.abort("released");
+    void pooled.client.destroy();
+  }
+  const events: Events = {
+    onOpen(pooled) {
+      pooled.responses = 0;
+      counts.opened += 1;
+    },
+    onGone(pooled) {
+      // One in use is left alone: undici itself reconnects for a request that it has not begun to write.
+      if (idle.has(pooled)) {
+        end(pooled);
+      }
+    },
+  };
+  function open(key: string, origin: Origin): Pooled {
+    const pooled = createPooled(key, origin, dependencies, events);
+    inUse.add(pooled);
+    return pooled;
+  }
+
+  return {
+    open,
+    acquire(key, origin) {
+      const pooled = idle.take(key);
+      if (pooled === undefined) {
+        return open(key, origin);
+      }
+      inUse.add(pooled);
+      const restedMs = Math.max(0, clock.now() - pooled.idleSince);
+      pooled.restMs = pooled.responses > 1 ? 0 : Math.max(0, FIRST_REST_MS - restedMs);
+      pooled.reused = true;
+      counts.reused += 1;
+      return pooled;
+    },
+    release(connection, reusable) {
+      const pooled = connection as Pooled;
+      pooled.idleSince = clock.now();
+      pooled.responses += 1;
+      const stays = reusable && !closed && (pooled.context === undefined || !forgotten.has(pooled.context));
+      const evicted = inUse.delete(pooled) && stays ? idle.add(pooled) : pooled;
+      if (evicted !== undefined) {
+        end(evicted);
+      }
+    },
+    forget(context) {
+      forgotten.add(context);
+      idle.filter((pooled) => pooled.context === context).forEach(end);
+    },
+    statistics: () => ({ ...counts, idle: idle.size, inUse: inUse.size, origins: idle.keys }),
+    close() {
+      closed = true;
+      idle.clear().forEach(end);
+    },
+  };
+}

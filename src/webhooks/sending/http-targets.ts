@@ -1,0 +1,52 @@
+/** Target URLs as the sender needs them: checked by the address policy and taken apart once. */
+import { SignetError } from "../../domain/errors.ts";
+import type { AddressPolicy } from "./address-policy.ts";
+import type { Origin } from "./http-tls.ts";
+
+/** Where one request goes. */
+export interface Target extends Origin {
+  /** What connections are shared by: the origin, and the client certificate where there is one. */
+  readonly key: string;
+  /** Path and query. */
+  readonly path: string;
+}
+
+const MAX_CACHED = 4_096;
+
+function parseTarget(policy: AddressPolicy, raw: string): Target | null {
+  try {
+    const { url, hostname, port, literal } = policy.parseTarget(raw);
+    const path = url.pathname + url.search;
+    return {
+      key: url.origin,
+      url: url.origin,
+      path,
+      hostname,
+      port,
+      literal,
+      secure: url.protocol === "https:",
+    };
+  } catch (error) {
+    if (error instanceof SignetError) {
+      return null;
+    }
+    throw error;
+  }
+}
+
+/** Looks URLs up; null stands for one that the policy refuses. Endpoints get many deliveries, so it remembers. */
+export function createTargets(policy: AddressPolicy): (url: string) => Target | null {
+  const cache = new Map<string, Target | null>();
+  return (url) => {
+    const known = cache.get(url);
+    if (known !== undefined) {
+      return known;
+    }
+    const target = parseTarget(policy, url);
+    if (cache.size >= MAX_CACHED) {
+      cache.clear();
+    }
+    cache.set(url, target);
+    return target;
+  };
+}

@@ -1,0 +1,53 @@
+/** Opens the secrets of an endpoint that sign now. */
+import type { Keyring } from "../../crypto/keyring.ts";
+import type { StoredSecret, StoredSecrets } from "../../database/repositories/stored-secrets.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { signingVersions } from "../../domain/signing-secrets.ts";
+import { secretAad, signingKeyAad } from "../../crypto/endpoint-secret.ts";
+import type { SigningSecrets } from "./signer.ts";
+
+export interface SecretsOfEndpoint extends StoredSecrets {
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly wrappedDataKey: string;
+  /** Since when the tenant's secrets stay as they are. */
+  readonly heldAt: Date | null;
+}
+
+export type OpenSecrets = (secrets: SecretsOfEndpoint) => Promise<SigningSecrets>;
+
+/**
+ * Nothing is remembered between calls but the tenant's data key: a secret that was replaced signs nothing that is loaded
+ * after that.
+ */
+export function createSecretOpener(keyring: Keyring, clock: Clock): OpenSecrets {
+  async function open(
+    { tenantId, endpointId, wrappedDataKey }: SecretsOfEndpoint,
+    { version, sealed }: StoredSecret,
+  ): Promise<string> {
+    const aad = secretAad(tenantId, endpointId, version);
+    return (await keyring.openForTenant(wrappedDataKey, tenantId, aad, sealed)).toString("utf8");
+  }
+
+  return async (secrets) => {
+    const { secret, besideSecret, tenantId, endpointId, wrappedDataKey, heldAt } = secrets;
+    if (secret === null) {
+      throw new Error(`endpoint ${endpointId} has no secret`);
+    }
+    const asOfMs = Math.min(clock.now(), heldAt?.getTime() ?? Number.POSITIVE_INFINITY);
+    const { first, second } = signingVersions<StoredSecret>(secret, besideSecret, asOfMs);
+    const both = second === null ? [first] : [first, second];
+    const signingKeys: Uint8Array[] = [];
+    for (const { version, sealedKey } of both) {
+      if (sealedKey !== null) {
+        const aad = signingKeyAad(tenantId, endpointId, version);
+        signingKeys.push(await keyring.openForTenant(wrappedDataKey, tenantId, aad, sealedKey));
+      }
+    }
+    return {
+      secret: await open(secrets, first),
+      alternateSecret: second === null ? null : await open(secrets, second),
+      signingKeys,
+    };
+  };
+}

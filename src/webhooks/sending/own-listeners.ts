@@ -1,0 +1,114 @@
+/** Where this deployment itself is: never a target of deliveries. */
+import { isIP } from "node:net";
+import { networkInterfaces } from "node:os";
+import type { Config } from "../../config/config.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { formatListen, type ListenAddress } from "../../config/setting.ts";
+import type { HostResolver } from "./http-resolver.ts";
+
+/** How long the addresses of our own names are believed, in milliseconds. */
+const REFRESH_MS = 30_000;
+const DEFAULT_PORTS: Readonly<Record<string, number>> = { "https:": 443, "http:": 80 };
+
+/** What belongs to this deployment. */
+export interface OwnTargets {
+  /** Refused at this host and port; a wildcard stands for every address of this machine. */
+  readonly listeners: readonly ListenAddress[];
+  /** Names of the deployment's URLs, with the URL's port. Refused by name at every port, and by address at this one. */
+  readonly urls: readonly ListenAddress[];
+  /** The addresses of this machine's interfaces now. */
+  readonly localAddresses: () => readonly string[];
+}
+
+type OwnSettings = Pick<
+  Config,
+  | "adminListen"
+  | "adminUrl"
+  | "apiListen"
+  | "development"
+  | "edgeListen"
+  | "embeddedDatabasePort"
+  | "embeddedTemporalPort"
+  | "embeddedTemporalUiPort"
+  | "metricsListen"
+  | "mtlsUrl"
+  | "portalUrl"
+  | "publicUrl"
+>;
+
+function originOf(url: string): ListenAddress {
+  const { hostname, port, protocol } = new URL(url);
+  return {
+    host: hostname.toLowerCase().replace(/^\[|\]$/g, ""),
+    port: port === "" ? (DEFAULT_PORTS[protocol] ?? 0) : Number(port),
+  };
+}
+
+/** The addresses of this machine's interfaces now. */
+function interfaceAddresses(): readonly string[] {
+  return Object.values(networkInterfaces()).flatMap((found) => (found ?? []).map(({ address }) => address));
+}
+
+/**
+ * The listeners and URLs of the deployment (public, which is the issuer too, portal, mutual TLS, operators), and in
+ * development of the PostgreSQL and Temporal it brings along.
+ */
+export function ownTargets(config: OwnSettings): OwnTargets {
+  const { apiListen, adminListen, edgeListen, metricsListen, development } = config;
+  const { embeddedDatabasePort, embeddedTemporalPort, embeddedTemporalUiPort } = config;
+  const embedded = [embeddedDatabasePort, embeddedTemporalPort, embeddedTemporalUiPort];
+  const local = development ? embedded.map((port) => ({ host: "127.0.0.1", port })) : [];
+  const origins = [config.publicUrl, config.portalUrl, config.mtlsUrl, config.adminUrl]
+    .filter((url) => url !== undefined)
+    .map(originOf);
+  // Other ports of localhost, and of an address, are other programs; a name is the deployment's with all of its ports.
+  const isName = ({ host }: ListenAddress): boolean => isIP(host) === 0 && host !== "localhost";
+  const literals = origins.filter((origin) => !isName(origin));
+  return {
+    listeners: [apiListen, adminListen, edgeListen, metricsListen, ...local, ...literals],
+    urls: origins.filter(isName),
+    localAddresses: interfaceAddresses,
+  };
+}
+
+interface Resolved {
+  at: number;
+  addresses: Promise<readonly string[]>;
+}
+
+/**
+ * Whether an address and port are what one of our own names leads to. The names are looked up again every 30 seconds, so a
+ * connection waits for it at most once; a name that cannot be looked up keeps the addresses it had.
+ */
+export function createOwnAddresses(
+  urls: readonly ListenAddress[],
+  { resolve, clock }: { readonly resolve: HostResolver; readonly clock: Clock },
+): (address: string, port: number) => Promise<boolean> {
+  const known = new Map<string, Resolved>();
+
+  async function addressesOf({ host, port }: ListenAddress): Promise<readonly string[]> {
+    const key = formatListen({ host, port });
+    const before = known.get(key);
+    const now = clock.now();
+    if (before !== undefined && now - before.at < REFRESH_MS) {
+      return await before.addresses;
+    }
+    const earlier = before?.addresses ?? Promise.resolve([]);
+    const addresses = resolve(host).then(
+      async (found) => (found.length === 0 ? await earlier : found),
+      async () => await earlier,
+    );
+    // The next connections need not wait for the name server.
+    known.set(key, { at: now, addresses: before === undefined ? addresses : earlier });
+    if (before !== undefined) {
+      void addresses.then((found) => known.set(key, { at: now, addresses: Promise.resolve(found) }));
+    }
+    return await (before === undefined ? addresses : earlier);
+  }
+
+  return async (address, port) => {
+    const concerned = urls.filter((url) => url.port === port);
+    const found = await Promise.all(concerned.map(addressesOf));
+    return found.some((addresses) => addresses.includes(address));
+  };
+}

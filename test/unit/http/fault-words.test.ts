@@ -1,0 +1,145 @@
+/** What a developer reads after a mistake: what is wanted and what came, in words, and no secret. */
+import { type TSchema, Type } from "typebox";
+import { describe, expect, test } from "vitest";
+import { Instant } from "../../../src/http/instants.ts";
+import { Closed, Id, Nullable, OneOf, Region, Scope, TextLine } from "../../../src/http/common.ts";
+import { EventType, NewEndpoint } from "../../../src/api/schemas/endpoints.ts";
+import { createValueCheck } from "../../../src/http/validation.ts";
+
+/** `pointer sentence` of everything that is wrong with the value. */
+function faults(schema: TSchema, value: unknown): string[] {
+  return createValueCheck(schema)(value).map(({ pointer, detail }) => `${pointer} ${detail}`);
+}
+
+const ENDPOINT = { url: "https://example.com/hook", events: ["a.b"] };
+const SECRET = "sgn_live_sk_0123456789";
+
+describe("one sentence says what is wanted and what came", () => {
+  test.each<[string, TSchema, unknown, string]>([
+    [
+      "a whole number",
+      Type.Integer({ minimum: 1, maximum: 100 }),
+      101,
+      "a whole number from 1 to 100, not 101",
+    ],
+    ["a fraction", Type.Integer({ minimum: 1, maximum: 100 }), 1.5, "a whole number from 1 to 100, not 1.5"],
+    ["an id of another noun", Id("event"), "ep_x", 'the id of an event (evt_ and 24 characters), not "ep_x"'],
+    ["a choice", OneOf(["a", "b", "c"]), "d", 'a, b or c, not "d"'],
+    ["nothing", OneOf(["a", "b"]), "", "a or b, not an empty text"],
+    ["a region", Region, "EU", 'a region such as eu or eu-west-1, or global, not "EU"'],
+    [
+      "a long text",
+      Region,
+      "x".repeat(900),
+      "a region such as eu or eu-west-1, or global, not a text of 900 characters",
+    ],
+    [
+      "null or a number",
+      Nullable(Type.Integer({ minimum: 1 })),
+      "5",
+      "a whole number of at least 1 or null, not a text of 1 character",
+    ],
+  ])("%s", (_name, schema, value, sentence) => {
+    expect(faults(schema, value)).toEqual([` must be ${sentence}`]);
+  });
+
+  test("sizes are counted", () => {
+    const list = Type.Array(Type.String(), { minItems: 1, maxItems: 2, uniqueItems: true });
+    expect(faults(list, [])).toEqual([" must have at least 1 item, not 0"]);
+    expect(faults(list, ["a", "b", "c"])).toEqual([" must have at most 2 items, not 3"]);
+    expect(faults(list, ["a", "a"])).toEqual([" must not have an item twice: those at 0 and 1 are the same"]);
+    expect(faults(TextLine(3), "")).toEqual([" must have at least 1 character, not 0"]);
+    expect(faults(TextLine(3), "\u{1f600}".repeat(4))).toEqual([" must have at most 3 characters, not 4"]);
+  });
+
+  test("of what is absent, what it would be; of what is unknown, what is known", () => {
+    const thing = Closed({ at: Instant, name: Type.Optional(TextLine(9)) });
+    expect(faults(thing, { a: 1 })).toEqual([
+      "/at is required: a time with its offset (RFC 3339), such as 2025-11-20T14:46:40.000Z",
+      "/a is not known; known are at, name",
+    ]);
+  });
+});
+
+describe("where a schema lets one choose, what is wrong with the choice that was meant", () => {
+  test("by the member that tells them apart", () => {
+    const authentication = { type: "header", name: "no name", value: "x" };
+    expect(faults(NewEndpoint, { ...ENDPOINT, authentication })).toEqual([
+      "/authentication/name must be a header's name: a letter, then letters, digits, - and _, 64 characters at most, not a text of 7 characters",
+    ]);
+  });
+
+  test("one sentence where that member is absent or unknown", () => {
+    const kinds = "header, oauth2_client_credentials or client_certificate";
+    expect(faults(NewEndpoint, { ...ENDPOINT, authentication: { name: "x" } })).toEqual([
+      `/authentication/type is required: ${kinds}`,
+    ]);
+    expect(faults(NewEndpoint, { ...ENDPOINT, authentication: { type: "basic" } })).toEqual([
+      `/authentication/type must be ${kinds}, not "basic"`,
+    ]);
+  });
+
+  test("one sentence where nothing of the kind is taken", () => {
+    expect(faults(NewEndpoint, { ...ENDPOINT, authentication: 5 })).toEqual([
+      "/authentication must be an object or null, not 5",
+    ]);
+    expect(faults(NewEndpoint, { ...ENDPOINT, events: "a.b" })).toEqual([
+      "/events must be a list, not a text of 3 characters",
+    ]);
+  });
+
+  test("the star beside others, and a pattern", () => {
+    expect(faults(NewEndpoint, { ...ENDPOINT, events: ["a.b", "*"] })).toEqual([
+      expect.stringMatching(
+        /^\/events\/1 must be an event type such as .* \* alone, for all events, not "\*"$/,
+      ),
+    ]);
+  });
+
+  test("a member's name is told of once, at the member", () => {
+    expect(faults(NewEndpoint, { ...ENDPOINT, headers: { "a b": "x" } })).toEqual([
+      expect.stringMatching(/^\/headers\/a b has a name that is not a header's name/),
+    ]);
+  });
+});
+
+describe("what may be secret or long is not repeated", () => {
+  test.each<[string, TSchema]>([
+    ["an id", Id("event")],
+    ["an event type", EventType],
+    ["a choice", OneOf(["a", "b"])],
+    ["a scope", Scope],
+    ["an instant", Instant],
+    ["a number", Type.Integer()],
+  ])("%s", (_name, schema) => {
+    for (const secret of [SECRET, "whsec_AAAA", "eyJhbGciOi", "x".repeat(41), "p&ss word"]) {
+      expect(faults(schema, secret).join()).toMatch(/not a text of \d+ characters$/);
+    }
+  });
+
+  test("nor a header's value, a client's secret, a private key or a URL", () => {
+    const hidden = "hunter2\u0001";
+    for (const authentication of [
+      { type: "header", name: "a", value: hidden },
+      { type: "oauth2_client_credentials", token_url: 5, client_id: "c", client_secret: hidden },
+    ]) {
+      const told = faults(NewEndpoint, { ...ENDPOINT, authentication });
+      expect(told).toHaveLength(authentication.type === "header" ? 1 : 2);
+      expect(told.join()).not.toContain("hunter2");
+    }
+  });
+
+  test("a name of thousands of characters is counted, not told", () => {
+    const [told = ""] = faults(NewEndpoint, { ...ENDPOINT, ["x".repeat(5_000)]: 1 });
+    expect(told).toMatch(/^ has a member of 5000 characters that is not known/);
+    expect(told.length).toBeLessThan(400);
+  });
+});
+
+test("a value of half a million members is judged by its first fault: telling all of them would cost a second", () => {
+  const check = createValueCheck(NewEndpoint);
+  const many = Object.fromEntries(Array.from({ length: 500_000 }, (_, index) => [`m${index}`, 1]));
+  expect(check({ ...ENDPOINT, ...many })).toHaveLength(1);
+  expect(check({ ...ENDPOINT, events: Array.from({ length: 30_000 }, () => 1) })).toHaveLength(1);
+  expect(check({ ...ENDPOINT, a: 1, b: 2, c: 3 })).toHaveLength(3);
+});

@@ -1,0 +1,63 @@
+import { randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import { registerHealthRoutes } from "../../../src/http/health.ts";
+import { createServer, listenServer } from "../../../src/http/server.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import type { ReadinessCheck } from "../../../src/observability/readiness.ts";
+
+async function ready(checks: readonly ReadinessCheck[], log: string[] = []) {
+  const server = createServer({
+    baseUrl: "http://service.example",
+    guards: {},
+    clock: { now: () => 0 },
+    randomBytes,
+    log: createLogger({ level: "error", destination: { write: (line) => void log.push(line) } }),
+  });
+  registerHealthRoutes(server, checks);
+  return { ready: await server.inject("/readyz"), alive: await server.inject("/healthz") };
+}
+
+const good: ReadinessCheck = { name: "database", check: async () => await Promise.resolve() };
+const bad: ReadinessCheck = {
+  name: "temporal",
+  check: async () => await Promise.reject(new Error("reason-canary")),
+};
+const hung: ReadinessCheck = { name: "keys", check: async () => await new Promise(() => undefined) };
+
+test("a process whose checks pass is ready", async () => {
+  expect((await ready([good])).ready.json()).toEqual({ status: "ready" });
+});
+
+test("a process that cannot work says which parts fail, keeps the reasons to the log, and is still alive", async () => {
+  const log: string[] = [];
+  const answers = await ready([good, bad, hung], log);
+  expect(answers.ready.statusCode).toBe(503);
+  expect(answers.ready.headers["retry-after"]).toBe("1");
+  expect(answers.ready.json()).toMatchObject({ code: "UNAVAILABLE", failing: ["temporal", "keys"] });
+  expect(answers.ready.body).not.toContain("reason-canary");
+  expect(log.join("")).toContain("reason-canary");
+  expect(answers.alive.statusCode).toBe(200);
+});
+
+test("a check that throws before it promises anything fails too", async () => {
+  const thrown: ReadinessCheck = {
+    name: "keys",
+    check: () => {
+      throw new Error("at once");
+    },
+  };
+  expect((await ready([thrown])).ready.statusCode).toBe(503);
+});
+
+test("localhost is one listener, with the limits of every listener", async () => {
+  const server = createServer({
+    baseUrl: "http://service.example",
+    guards: {},
+    clock: { now: () => 0 },
+    randomBytes,
+    log: createLogger({ level: "silent" }),
+  });
+  const { host, port } = await listenServer(server, { host: "localhost", port: 0 });
+  expect(server.addresses()).toMatchObject([{ address: host, port }]);
+  await server.close();
+});

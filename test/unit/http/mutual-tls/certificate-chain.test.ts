@@ -1,0 +1,199 @@
+import { X509Certificate } from "node:crypto";
+import { property, assert as hold, uint8Array } from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Authority } from "../../../../src/http/mutual-tls/authority.ts";
+import { findChain, leafProblem, timeProblem } from "../../../../src/http/mutual-tls/certificate-chain.ts";
+import { certificateExtensions, pathLengthOf } from "../../../../src/http/mutual-tls/der.ts";
+import { isWeakCertificate } from "../../../../src/http/mutual-tls/certificate-strength.ts";
+import { readTrustAnchors } from "../../../../src/http/mutual-tls/trust.ts";
+import { certificateFiles, clientPair, newRoot, today } from "../../../support/certificates.ts";
+import { issueWith, selfSigned, type WeakRequest } from "../../../support/weak-certificates.ts";
+
+const open = ({ cert }: { readonly cert: string }) => new X509Certificate(cert);
+
+let root: Authority;
+let middle: Authority;
+let low: Authority;
+
+beforeAll(async () => {
+  root = await newRoot("Root");
+  middle = await root.issueAuthority({ subject: "CN=Middle", ...today() });
+  low = await middle.issueAuthority({ subject: "CN=Low", ...today() });
+});
+
+const chainOf = (leaf: { readonly cert: string }, intermediates: readonly Authority[], anchors = [root]) =>
+  findChain({ leaf: open(leaf), intermediates: intermediates.map(open), anchors: anchors.map(open) });
+
+describe("a chain", () => {
+  test("leads from the leaf over what came with it to an anchor", async () => {
+    const leaf = await clientPair(low);
+    expect(chainOf(leaf, [middle, low])?.map(({ subject }) => subject)).toEqual([
+      "CN=Low",
+      "CN=Middle",
+      "CN=Root",
+    ]);
+    expect(chainOf(leaf, [low])).toBeUndefined();
+    expect(chainOf(leaf, [])).toBeUndefined();
+  });
+
+  test("is not made of names alone: a rogue root and a rogue intermediate of the same names lead nowhere", async () => {
+    const rogue = await newRoot("Root");
+    const rogueMiddle = await rogue.issueAuthority({ subject: "CN=Middle", ...today() });
+    expect(chainOf(await clientPair(rogue), [])).toBeUndefined();
+    expect(chainOf(await clientPair(rogueMiddle), [middle, rogueMiddle])).toBeUndefined();
+    expect(chainOf(await clientPair(middle), [rogueMiddle, middle])).toHaveLength(2);
+  });
+
+  test("ends when the authorities go round in a circle", async () => {
+    const leaf = await clientPair(low);
+    expect(chainOf(leaf, [low, middle, low, middle], [await newRoot("Another")])).toBeUndefined();
+  });
+
+  test("keeps to the path lengths of its authorities", async () => {
+    const short = await root.issueAuthority({
+      subject: "CN=Short",
+      ...today(),
+      authority: { pathLength: 0 },
+    });
+    const below = await short.issueAuthority({ subject: "CN=Below", ...today() });
+    expect(chainOf(await clientPair(short), [short])).toHaveLength(2);
+    expect(chainOf(await clientPair(below), [below, short])).toBeUndefined();
+  });
+
+  test("has no place for a leaf as an issuer", async () => {
+    const pretender = await root.issueAuthority({ subject: "CN=Pretender", ...today() });
+    const leaf = await clientPair(root, { subject: "CN=Pretender" });
+    const below = await clientPair(pretender);
+    expect(
+      findChain({ leaf: open(below), intermediates: [open(leaf)], anchors: [open(root)] }),
+    ).toBeUndefined();
+  });
+
+  test("stops at a critical extension that nobody here understands, and passes others", async () => {
+    const nameConstraints = (critical: boolean) => ({
+      oid: "2.5.29.30",
+      critical,
+      value: Buffer.from("3000", "hex"),
+    });
+    const odd = await clientPair(root, { extensions: [nameConstraints(true)] });
+    expect(chainOf(odd, [])).toBeUndefined();
+    expect(chainOf(await clientPair(root, { extensions: [nameConstraints(false)] }), [])).toHaveLength(1);
+    const constrained = await root.issueAuthority({
+      subject: "CN=Constrained",
+      ...today(),
+      extensions: [nameConstraints(true)],
+    });
+    expect(chainOf(await clientPair(constrained), [constrained])).toBeUndefined();
+  });
+});
+
+test("a certificate for clients says so and is no authority's", async () => {
+  expect(leafProblem(open(await clientPair(root)))).toBeUndefined();
+  expect(
+    leafProblem(open(await clientPair(root, { purposes: ["clientAuth", "serverAuth"] }))),
+  ).toBeUndefined();
+  expect(leafProblem(open(await clientPair(root, { purposes: ["serverAuth"] })))).toBe("wrong purpose");
+  const authority = await root.issueAuthority({ subject: "CN=A", purposes: ["clientAuth"], ...today() });
+  expect(leafProblem(open(authority))).toBe("wrong purpose");
+});
+
+test("times include their ends", () => {
+  const times = { notBefore: 10, notAfter: 20 };
+  expect([9, 10, 20, 21].map((nowMs) => timeProblem(times, nowMs))).toEqual([
+    "not valid yet",
+    undefined,
+    undefined,
+    "expired",
+  ]);
+});
+
+/** What reading the bytes throws; a RangeError in place of nothing, since some bytes can be read. */
+function thrownBy(bytes: Buffer): unknown {
+  try {
+    certificateExtensions(bytes);
+    return new RangeError("none");
+  } catch (error) {
+    return error;
+  }
+}
+
+describe("DER", () => {
+  test("extensions are read as openssl shows them", async () => {
+    const found = certificateExtensions(open(await clientPair(root, { sanUri: "spiffe://a/b" })).raw);
+    expect(found.map(({ oid, critical }) => [oid, critical])).toEqual([
+      ["2.5.29.19", true],
+      ["2.5.29.15", true],
+      ["2.5.29.14", false],
+      ["2.5.29.35", false],
+      ["2.5.29.37", false],
+      ["2.5.29.17", false],
+    ]);
+    expect(pathLengthOf(Buffer.from("30060101ff020105", "hex"))).toBe(5);
+    expect(pathLengthOf(Buffer.from("30030101ff", "hex"))).toBe(Infinity);
+  });
+
+  test("what is none is a RangeError, never anything else and never endless", () => {
+    hold(
+      property(uint8Array({ maxLength: 200 }), (bytes) => thrownBy(Buffer.from(bytes)) instanceof RangeError),
+    );
+  });
+});
+
+describe("strength", () => {
+  const issuer = () => ({ ...root, subject: "CN=Root" });
+  const problemOf = async (request: WeakRequest) => leafProblem(open(await issueWith(issuer(), request)));
+
+  test.each([
+    ["RSA-1024", "too weak"],
+    ["RSA-2048", undefined],
+    ["P-256", undefined],
+    ["P-384", undefined],
+    ["P-521", undefined],
+    ["Ed25519", undefined],
+  ] as const)("of a key of %s: %s", async (key, problem) => {
+    expect(await problemOf({ key })).toBe(problem);
+  });
+
+  test("of a signature with SHA-1: too weak, also of an intermediate", async () => {
+    expect(await problemOf({ hash: "SHA-1" })).toBe("too weak");
+    const weak = await issueWith(issuer(), { hash: "SHA-1", subject: "CN=Weak", authority: true });
+    const leaf = await issueWith({ ...weak, subject: "CN=Weak" }, {});
+    expect(
+      findChain({ leaf: open(leaf), intermediates: [open(weak)], anchors: [open(root)] }),
+    ).toBeUndefined();
+  });
+
+  test.each([
+    ["RSASSA-PKCS1-v1_5", "SHA-1", true],
+    ["RSASSA-PKCS1-v1_5", "SHA-512", false],
+    ["RSA-PSS", "SHA-1", true],
+    ["RSA-PSS", "SHA-256", false],
+  ] as const)("of a signature by %s with %s: too weak is %s", async (name, hash, weak) => {
+    expect(isWeakCertificate(open({ cert: await selfSigned(name, hash) }))).toBe(weak);
+  });
+
+  // Nothing here makes such signatures: the name of the algorithm is written over.
+  test.each([
+    ["MD2", "02"],
+    ["MD5", "04"],
+    ["SHA-224", "0e"],
+  ])("of a signature with %s: too weak", async (_digest, last) => {
+    const { raw } = open({ cert: await selfSigned("RSASSA-PKCS1-v1_5", "SHA-256") });
+    const der = raw.toString("hex").replaceAll("2a864886f70d01010b", `2a864886f70d0101${last}`);
+    expect(der).not.toBe(raw.toString("hex"));
+    expect(isWeakCertificate(new X509Certificate(Buffer.from(der, "hex")))).toBe(true);
+  });
+
+  test("of an authority that a service is to trust: refused when its file is read", async () => {
+    const files = certificateFiles();
+    try {
+      const good = files.write("good.crt", root.cert);
+      const weak = files.write("weak.crt", root.cert + (await selfSigned("RSASSA-PKCS1-v1_5", "SHA-1")));
+      const development = { development: true };
+      expect((await readTrustAnchors(good, development)).certificates).toHaveLength(1);
+      await expect(readTrustAnchors(weak, development)).rejects.toThrow(/too weak \(CN=self\)/);
+    } finally {
+      files.remove();
+    }
+  });
+});

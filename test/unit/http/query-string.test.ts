@@ -1,0 +1,39 @@
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+import { readPairs } from "../../../src/http/query-string.ts";
+
+test("what URLSearchParams writes is read back", () => {
+  const text = fc.string({ unit: "grapheme" }).filter((value) => !value.includes("\0"));
+  fc.assert(
+    fc.property(fc.dictionary(text, text), (pairs) => {
+      expect({ ...(readPairs(new URLSearchParams(pairs).toString()) as object) }).toEqual({ ...pairs });
+    }),
+  );
+});
+
+test.each(["a=%", "a=%2", "a=%zz", "a=%ff", "a=%c3%28", "a=%ed%a0%80", "%=1", "a=%00", "%00=1"])(
+  "%s is malformed",
+  (text) => {
+    expect(readPairs(text)).toBe("malformed");
+  },
+);
+
+test.each(["a=1&a=2", "a=1&%61=2", "a&a", "a=1&b=2&a=1", "__proto__=1&__proto__=2"])(
+  "%s repeats a name",
+  (text) => {
+    expect(readPairs(text)).toBe("repeated");
+  },
+);
+
+test("names of Object.prototype are names like others", () => {
+  expect(readPairs("toString=1")).toEqual({ toString: "1" });
+});
+
+test("a name without a value is empty, an empty pair is none", () => {
+  expect({ ...(readPairs("&a&&b=&") as object) }).toEqual({ a: "", b: "" });
+  expect({ ...(readPairs("") as object) }).toEqual({});
+});
+
+test("a plus sign is a space, an escaped one is itself", () => {
+  expect({ ...(readPairs("a=b+c%2Bd") as object) }).toEqual({ a: "b c+d" });
+});

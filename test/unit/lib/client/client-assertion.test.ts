@@ -1,0 +1,82 @@
+/** Assertions of private_key_jwt, read back by a JOSE library. */
+import { generateKeyPairSync, type KeyObject } from "node:crypto";
+import { jwtVerify } from "jose";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { privateKeyAssertion } from "../../../../src/lib/client/client-assertion.ts";
+import { SignetClient } from "../../../../src/lib/client/signet-client.ts";
+import { testRuntime } from "../../../support/client-runtime.ts";
+import { CLIENT_ID, type RotatingServer, startRotatingServer } from "../../../support/rotating-server.ts";
+
+const AUDIENCE = "https://api.example.com";
+
+let server: RotatingServer;
+
+beforeEach(async () => {
+  server = await startRotatingServer();
+});
+
+afterEach(async () => {
+  await server.close();
+});
+
+test.each<[string, { publicKey: KeyObject; privateKey: KeyObject }]>([
+  ["ES256", generateKeyPairSync("ec", { namedCurve: "P-256" })],
+  ["RS256", generateKeyPairSync("rsa", { modulusLength: 2048 })],
+  ["EdDSA", generateKeyPairSync("ed25519")],
+])(
+  "an assertion of %s holds what RFC 7523 asks for, for a minute",
+  async (alg, { publicKey, privateKey }) => {
+    const pem = privateKey.export({ format: "pem", type: "pkcs8" });
+    const { clock } = testRuntime();
+    const jwt = await privateKeyAssertion({ clientId: CLIENT_ID, key: pem, kid: "k1", clock })(AUDIENCE);
+    const currentDate = new Date(clock.now() + 59_000);
+    const required = {
+      issuer: CLIENT_ID,
+      subject: CLIENT_ID,
+      audience: AUDIENCE,
+      requiredClaims: ["jti", "iat"],
+    };
+    const { protectedHeader } = await jwtVerify(jwt, publicKey, { ...required, currentDate });
+    expect(protectedHeader).toEqual({ alg, kid: "k1" });
+    const late = new Date(clock.now() + 60_000);
+    await expect(jwtVerify(jwt, publicKey, { ...required, currentDate: late })).rejects.toMatchObject({
+      code: "ERR_JWT_EXPIRED",
+    });
+  },
+);
+
+test("each request carries an assertion of its own and no secret, and none is in an error", async () => {
+  let made = 0;
+  const runtime = testRuntime();
+  const clientAssertion = (audience: string) => {
+    expect(audience).toBe(`${server.url}/v1/auth/token`);
+    made += 1;
+    return `assertion-canary-${made}`;
+  };
+  const signet = new SignetClient({ baseUrl: server.url, clientId: CLIENT_ID, clientAssertion, ...runtime });
+  server.incidents.push(
+    { kind: "answer", status: 503 },
+    {
+      kind: "answer",
+      status: 400,
+      body: { error: "invalid_request", error_description: "assertion-canary-2" },
+    },
+  );
+  const error = await signet.accessToken().catch((reason: unknown) => reason);
+  expect(String(error)).toContain("[removed]");
+  expect(server.tokenRequests.map(({ body }) => body)).toEqual(
+    [1, 2].map((number) => ({
+      grant_type: "client_credentials",
+      client_id: CLIENT_ID,
+      client_assertion_type: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+      client_assertion: `assertion-canary-${number}`,
+    })),
+  );
+});
+
+test.each([generateKeyPairSync("x25519"), generateKeyPairSync("ec", { namedCurve: "P-384" })])(
+  "a key of another kind is refused at once",
+  ({ privateKey }) => {
+    expect(() => privateKeyAssertion({ clientId: CLIENT_ID, key: privateKey })).toThrow(TypeError);
+  },
+);

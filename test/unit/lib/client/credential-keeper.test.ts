@@ -1,0 +1,207 @@
+/** Rotation as a client follows it: what is presented, what is stored, and what happens where nothing can be. */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { CredentialKeeper } from "../../../../src/lib/client/credential-keeper.ts";
+import type { CredentialStore } from "../../../../src/lib/client/credential-store.ts";
+import { connect } from "../../../../src/lib/client/token-sources.ts";
+import type { StoredCredential } from "../../../../src/lib/client/succession.ts";
+import { type TestRuntime, testRuntime } from "../../../support/client-runtime.ts";
+import {
+  CLIENT_ID,
+  type RotatingServer,
+  secretOf,
+  startRotatingServer,
+} from "../../../support/rotating-server.ts";
+
+let server: RotatingServer;
+let runtime: TestRuntime;
+
+beforeEach(async () => {
+  server = await startRotatingServer();
+  runtime = testRuntime();
+});
+
+afterEach(async () => {
+  await server.close();
+});
+
+interface TestStore extends CredentialStore {
+  held: StoredCredential | undefined;
+  readonly saved: StoredCredential[];
+}
+
+function memoryStore(held?: StoredCredential): TestStore {
+  const store: TestStore = {
+    held,
+    saved: [],
+    load: async () => await Promise.resolve(store.held),
+    save: async (credential) => {
+      store.held = credential;
+      store.saved.push(credential);
+      await Promise.resolve();
+    },
+  };
+  return store;
+}
+
+const version = (number: number) => ({ secret: secretOf(number), version: number });
+const holding = (current: number, next: number | null = null): StoredCredential => ({
+  clientId: CLIENT_ID,
+  current: version(current),
+  next: next === null ? null : version(next),
+});
+
+/** Asks for tokens one after the other, each past the end of the one before. */
+function asker(store: CredentialStore | undefined, configured = true): () => Promise<string> {
+  const source = connect({
+    baseUrl: server.url,
+    ...(configured ? { clientId: CLIENT_ID, clientSecret: secretOf(1) } : {}),
+    ...(store === undefined ? {} : { store }),
+    ...runtime,
+  }).sourceFor([]);
+  return async () => {
+    const { value, expiresAt } = await source.token();
+    runtime.advance(expiresAt - runtime.clock.now());
+    return value;
+  };
+}
+
+const presented = () =>
+  server.tokenRequests.map(({ body }) => Number(String(body["client_secret"]).slice(-3)));
+
+describe("a successor", () => {
+  test("is stored beside its predecessor, used from then on, and then alone", async () => {
+    server.rotation.due.add(1);
+    const store = memoryStore();
+    const ask = asker(store);
+    await ask();
+    expect(store.saved).toEqual([holding(1, 2)]);
+    await ask();
+    expect(presented()).toEqual([1, 2]);
+    expect(store.saved).toEqual([holding(1, 2), holding(2)]);
+    await ask();
+    expect(presented()).toEqual([1, 2, 2]);
+    expect(store.saved).toHaveLength(2);
+  });
+
+  test("whose answer was lost comes again, the same, and is followed then", async () => {
+    server.rotation.due.add(1);
+    server.incidents.push({ kind: "lost" });
+    const store = memoryStore();
+    const ask = asker(store);
+    await ask();
+    await ask();
+    expect(presented()).toEqual([1, 1, 2]);
+  });
+
+  test("that was learned by another process is used by this one", async () => {
+    const store = memoryStore(holding(1));
+    const ask = asker(store, false);
+    await ask();
+    server.rotation.valid.add(2);
+    store.held = holding(1, 2);
+    await ask();
+    expect(presented()).toEqual([1, 2]);
+  });
+
+  test("is followed hop by hop by a client that was away for long", async () => {
+    for (const old of [1, 2, 3]) {
+      server.rotation.due.add(old);
+    }
+    const store = memoryStore();
+    const ask = asker(store);
+    for (let asked = 0; asked < 5; asked += 1) {
+      await ask();
+    }
+    expect(presented()).toEqual([1, 2, 3, 4, 4]);
+    expect(store.held).toEqual(holding(4));
+  });
+});
+
+describe("where a successor cannot be stored", () => {
+  test.each([
+    ["there is no store", undefined],
+    [
+      "the store is read-only",
+      {
+        load: async () => await Promise.resolve(holding(1)),
+        save: async () => await Promise.reject(new Error("EROFS: read-only file system")),
+      },
+    ],
+  ])("because %s, the present secret is kept and each offer is warned of", async (_name, store) => {
+    server.rotation.due.add(1);
+    const ask = asker(store);
+    await ask();
+    await ask();
+    expect(presented()).toEqual([1, 1]);
+    expect(runtime.warnings.map(({ code }) => code)).toEqual([
+      "SUCCESSOR_NOT_STORED",
+      "SUCCESSOR_NOT_STORED",
+    ]);
+  });
+
+  test("because the store hangs, tokens come all the same", async () => {
+    const hanging: CredentialStore = {
+      load: async () => await Promise.resolve(undefined),
+      save: async () => await new Promise<never>(() => undefined),
+    };
+    const configured = { clientId: CLIENT_ID, secret: secretOf(1) };
+    const keeper = new CredentialKeeper({
+      configured,
+      store: hanging,
+      warn: runtime.warn,
+      storeTimeoutMs: 20,
+    });
+    await keeper.accepted(configured, version(2));
+    expect(runtime.warnings).toMatchObject([{ code: "SUCCESSOR_NOT_STORED" }]);
+    expect(await keeper.candidates()).toEqual([configured]);
+  });
+});
+
+describe("at the start", () => {
+  test("the stored successor is tried, then the stored secret, then the configured one", async () => {
+    server.rotation.valid.clear();
+    server.rotation.valid.add(1);
+    await asker(memoryStore(holding(2, 3)))();
+    expect(presented()).toEqual([3, 2, 1]);
+  });
+
+  test("a successor that was refused is not presented first again", async () => {
+    const ask = asker(memoryStore(holding(1, 2)), false);
+    await ask();
+    await ask();
+    expect(presented()).toEqual([2, 1, 1]);
+  });
+
+  test("a successor that was refused makes way for the one that the service names now", async () => {
+    const stale = { ...holding(1), next: { secret: secretOf(99), version: 2 } };
+    server.rotation.due.add(1);
+    const store = memoryStore(stale);
+    const ask = asker(store, false);
+    await ask();
+    expect(store.held).toEqual(holding(1, 2));
+    await ask();
+    expect(presented()).toEqual([99, 1, 2]);
+  });
+
+  test("what is stored for another client is left alone until there is something to store", async () => {
+    const foreign = { ...holding(7), clientId: "cl_somebody_else" };
+    const store = memoryStore(foreign);
+    const ask = asker(store);
+    await ask();
+    expect(presented()).toEqual([1]);
+    expect(store.held).toBe(foreign);
+  });
+
+  test("a store that cannot be read is warned of, and the configured secret is used", async () => {
+    const broken: CredentialStore = {
+      ...memoryStore(),
+      load: async () => await Promise.reject(new Error("EIO")),
+    };
+    await asker(broken)();
+    expect(runtime.warnings).toMatchObject([{ code: "STORE_UNREADABLE" }]);
+  });
+
+  test("without any credential it says so", async () => {
+    await expect(asker(memoryStore(), false)()).rejects.toMatchObject({ name: "CredentialStoreError" });
+  });
+});

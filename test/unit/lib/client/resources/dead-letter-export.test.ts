@@ -1,0 +1,145 @@
+/** The export of dead letters: whole, or an error. */
+import type { ServerResponse } from "node:http";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type Answering, type ScriptedServer, startScriptedServer } from "../../../../support/scripted-server.ts";
+
+let server: ScriptedServer;
+
+beforeEach(async () => {
+  server = await startScriptedServer();
+});
+afterEach(async () => {
+  await server.close();
+});
+
+const NDJSON = { "content-type": "application/x-ndjson" };
+
+function begin(response: ServerResponse): ServerResponse {
+  return response.writeHead(200, NDJSON);
+}
+
+/** What came before the end, and how that was. */
+async function read(answer: Answering): Promise<{ readonly ids: string[]; readonly error: unknown }> {
+  server.answers.push(answer);
+  const ids: string[] = [];
+  try {
+    for await (const { id } of server
+      .client({ timeoutMs: 2_000 })
+      .deadLetters.export({ endpoint_id: "ep_1" })) {
+      ids.push(id);
+    }
+  } catch (error) {
+    return { ids, error };
+  }
+  return { ids, error: undefined };
+}
+
+test("every line is a dead letter, however it was cut into pieces; lines() leaves them as they came", async () => {
+  const lines = ['{"id":"a","event":{"data":{"n":1152921504606846977,"x":1.0}}}', '{"id":"ü"}'];
+  const whole: Answering = (_request, response) => {
+    begin(response);
+    for (const byte of Buffer.from(`${lines.join("\n")}\n`)) {
+      response.write(Buffer.of(byte));
+    }
+    response.end();
+  };
+  expect(await read(whole)).toEqual({ ids: ["a", "ü"], error: undefined });
+  expect(server.requests[0]?.url).toBe("/v1/webhooks/dlq/export?endpoint_id=ep_1");
+  server.answers.push(whole);
+  const raw: string[] = [];
+  for await (const line of server
+    .client()
+    .deadLetters.export({ metadata: { team: "ml" } })
+    .lines()) {
+    raw.push(line);
+  }
+  expect(raw).toEqual(lines);
+  expect(server.requests[1]?.url).toBe("/v1/webhooks/dlq/export?metadata%5Bteam%5D=ml");
+});
+
+test("an empty queue is an empty export", async () => {
+  expect(await read((_request, response) => begin(response).end())).toEqual({ ids: [], error: undefined });
+});
+
+describe("an export that is not read to its end is an error, after what has come:", () => {
+  test.each<[string, string, Answering]>([
+    [
+      "a connection that breaks off between two lines",
+      "CONNECTION",
+      (_request, response) => {
+        begin(response).write('{"id":"a"}\n');
+        setImmediate(() => response.destroy());
+      },
+    ],
+    [
+      "a line that is cut off",
+      "INVALID_ANSWER",
+      (_request, response) => begin(response).end('{"id":"a"}\n{"id":"b'),
+    ],
+    [
+      "something between that leaves the answer without an end of its own",
+      "INVALID_ANSWER",
+      (_request, response) => {
+        response.socket?.end("HTTP/1.0 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n");
+      },
+    ],
+    [
+      "a length that is not reached",
+      "CONNECTION",
+      (_request, response) => {
+        response.writeHead(200, { ...NDJSON, "content-length": "400" }).write('{"id":"a"}\n');
+        setImmediate(() => response.destroy());
+      },
+    ],
+    [
+      "a service that falls silent",
+      "TIMEOUT",
+      (_request, response) => void begin(response).write('{"id":"a"}\n'),
+    ],
+    [
+      "a line that never ends",
+      "INVALID_ANSWER",
+      (_request, response) => void begin(response).end("x".repeat(5_000_000)),
+    ],
+  ])("%s", async (_name, code, answer) => {
+    const { ids, error } = await read(answer);
+    expect(error).toMatchObject({
+      code,
+      message: expect.stringMatching(/^the export has broken off after [01] dead letters: /) as string,
+    });
+    expect(ids).toEqual(ids.length === 0 ? [] : ["a"]);
+  });
+});
+
+test("it is asked again before it has begun, and never after", async () => {
+  server.answers.push((_request, response) => response.writeHead(503).end());
+  const { ids, error } = await read((_request, response) => begin(response).end('{"id":"a"}\n'));
+  expect({ ids, error, requests: server.requests.length }).toEqual({
+    ids: ["a"],
+    error: undefined,
+    requests: 2,
+  });
+});
+
+test("a loop that is left gives the connection up, and an aborted one rejects with the reason", async () => {
+  let closed = 0;
+  const endless: Answering = (request, response) => {
+    request.socket.once("close", () => (closed += 1));
+    begin(response).write('{"id":"a"}\n{"id":"b"}\n');
+  };
+  server.answers.push(endless, endless);
+  for await (const { id } of server.client().deadLetters.export()) {
+    expect(id).toBe("a");
+    break;
+  }
+  const abort = new AbortController();
+  const reading = (async () => {
+    for await (const { id } of server.client().deadLetters.export({ signal: abort.signal })) {
+      if (id === "b") {
+        abort.abort(new Error("enough"));
+      }
+    }
+  })();
+  await expect(reading).rejects.toThrow("enough");
+  await expect.poll(() => closed).toBe(2);
+});

@@ -1,0 +1,218 @@
+/** Calls of the API: with a token, repeated where that is safe, and never with a secret in an error. */
+import { inspect } from "node:util";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { SignetApiError } from "../../../../src/lib/client/errors.ts";
+import { SignetClient, type SignetClientOptions } from "../../../../src/lib/client/signet-client.ts";
+import { type TestRuntime, testRuntime } from "../../../support/client-runtime.ts";
+import {
+  CLIENT_ID,
+  type RotatingServer,
+  secretOf,
+  startRotatingServer,
+} from "../../../support/rotating-server.ts";
+
+const EVENT = { type: "inference.completed", data: { run: 7 } };
+const ENDPOINT = { url: "https://example.com/hook", events: ["*"] };
+
+let server: RotatingServer;
+let runtime: TestRuntime;
+let signet: SignetClient;
+
+function client(more: Partial<SignetClientOptions> = {}): SignetClient {
+  return new SignetClient({
+    baseUrl: server.url,
+    clientId: CLIENT_ID,
+    clientSecret: secretOf(1),
+    ...runtime,
+    ...more,
+  });
+}
+
+beforeEach(async () => {
+  server = await startRotatingServer();
+  runtime = testRuntime();
+  signet = client();
+  await signet.accessToken();
+});
+
+afterEach(async () => {
+  await server.close();
+});
+
+const calls = () => server.requests.filter(({ path }) => path !== "/v1/auth/token");
+const keys = () => calls().map(({ headers }) => headers["idempotency-key"]);
+
+describe("a POST", () => {
+  test.each([
+    ["publish", async () => await signet.events.publish(EVENT)],
+    ["publishBatch", async () => await signet.events.publishBatch([EVENT])],
+    ["create", async () => await signet.endpoints.create(ENDPOINT)],
+  ])("of %s keeps one key of its own making over a lost answer and a 503", async (_name, call) => {
+    server.incidents.push({ kind: "lost" }, { kind: "answer", status: 503, headers: { "retry-after": "1" } });
+    await call();
+    const [first, ...others] = keys();
+    expect(first).toMatch(/^[\x21-\x7e]{16,255}$/);
+    expect(others).toEqual([first, first]);
+  });
+
+  test("of another event has another key, and the caller's own is used as it is", async () => {
+    await signet.events.publish(EVENT);
+    await signet.events.publish(EVENT);
+    await signet.events.publish(EVENT, { idempotencyKey: "mine" });
+    const [first, second, third] = keys();
+    expect(first).not.toBe(second);
+    expect(third).toBe("mine");
+  });
+
+  test("that has no key is not repeated when its answer is lost, and is when it was turned away", async () => {
+    server.incidents.push({ kind: "answer", status: 429, headers: { "retry-after": "1" } });
+    await signet.deadLetters.replay("dlv_1");
+    expect(calls()).toHaveLength(2);
+    server.incidents.push({ kind: "lost" });
+    await expect(signet.deadLetters.replay("dlv_1")).rejects.toMatchObject({ code: "CONNECTION" });
+    expect(calls()).toHaveLength(3);
+  });
+});
+
+describe("a 401", () => {
+  test.each(["TOKEN_EXPIRED", "TOKEN_REVOKED", "CERT_BINDING_MISMATCH"])(
+    "%s is mended with one fresh token, however many calls it met",
+    async (code) => {
+      server.refusedTokens.set("token-1", code);
+      await Promise.all(Array.from({ length: 20 }, async () => await signet.endpoints.get("ep_1")));
+      expect(server.tokenRequests).toHaveLength(2);
+      expect(calls()).toHaveLength(40);
+    },
+  );
+
+  test("that a fresh token does not mend is the caller's", async () => {
+    server.refusedTokens.set("token-1", "TOKEN_REVOKED").set("token-2", "TOKEN_REVOKED");
+    await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ status: 401, code: "TOKEN_REVOKED" });
+    expect(server.tokenRequests).toHaveLength(2);
+  });
+
+  test("for another reason asks for no other token", async () => {
+    server.refusedTokens.set("token-1", "CLIENT_CERT_REQUIRED");
+    await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ code: "CLIENT_CERT_REQUIRED" });
+    expect(server.tokenRequests).toHaveLength(1);
+  });
+});
+
+describe("an error", () => {
+  test("has status, code, request id and the problem document", async () => {
+    const problem = {
+      code: "SCOPE_VIOLATION",
+      detail: "requires scope",
+      missing_permission: "webhooks:read",
+    };
+    server.incidents.push({ kind: "answer", status: 403, body: problem });
+    const error = await signet.endpoints.get("ep_1").catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(SignetApiError);
+    expect(error).toMatchObject({
+      status: 403,
+      code: "SCOPE_VIOLATION",
+      requestId: "req_0000000000000000000000rq",
+      problem,
+      message: "SCOPE_VIOLATION: requires scope (request req_0000000000000000000000rq)",
+    });
+  });
+
+  test("of something that is not the service still says what it was", async () => {
+    server.incidents.push({ kind: "answer", status: 404, body: "<html>" });
+    await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ status: 404, code: "HTTP_404" });
+  });
+
+  test("of a caller who has given up is the caller's reason, and does not stop others", async () => {
+    const stop = new AbortController();
+    const fresh = client();
+    let release = (): void => undefined;
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    server.incidents.push({ kind: "held", release: released });
+    const given = fresh.endpoints.get("ep_1", { signal: stop.signal });
+    const kept = fresh.endpoints.get("ep_2");
+    const reason = new Error("enough");
+    stop.abort(reason);
+    await expect(given).rejects.toBe(reason);
+    release();
+    await expect(kept).resolves.toBeDefined();
+  });
+
+  test("of a service that does not answer in time is TIMEOUT", async () => {
+    let release = (): void => undefined;
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    server.incidents.push({ kind: "held", release: released });
+    const hasty = client({ timeoutMs: 50, retry: { attempts: 1 } });
+    await expect(hasty.accessToken()).rejects.toMatchObject({ code: "TIMEOUT" });
+    release();
+  });
+});
+
+test("a delete whose answer was lost is done when the repetition finds nothing", async () => {
+  server.incidents.push({ kind: "lost" }, { kind: "answer", status: 404, body: { code: "NOT_FOUND" } });
+  await expect(signet.endpoints.delete("ep_1")).resolves.toBeUndefined();
+  server.incidents.push({ kind: "answer", status: 404, body: { code: "NOT_FOUND" } });
+  await expect(signet.endpoints.delete("ep_1")).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
+
+test("a list is read page by page, with its filter on each", async () => {
+  const page = (ids: readonly string[], next: string | null) =>
+    ({ kind: "answer", status: 200, body: { data: ids.map((id) => ({ id })), next_cursor: next } }) as const;
+  server.incidents.push(page(["a", "b"], "c1"), page(["c"], "c&2"), page([], null));
+  const seen: string[] = [];
+  const from = new Date("2026-11-20T00:00:00.000Z");
+  for await (const { id } of signet.deliveries.list({ state: "RETRYING", from, limit: 2 })) {
+    seen.push(id);
+  }
+  expect(seen).toEqual(["a", "b", "c"]);
+  const filter = "/v1/webhooks/deliveries?state=RETRYING&from=2026-11-20T00%3A00%3A00.000Z&limit=2";
+  expect(calls().map(({ path }) => path)).toEqual([filter, `${filter}&cursor=c1`, `${filter}&cursor=c%262`]);
+});
+
+test("an id stays one part of the path", async () => {
+  await signet.endpoints.get("../dlq?x#y");
+  expect(calls()[0]?.path).toBe("/v1/webhooks/endpoints/..%2Fdlq%3Fx%23y");
+});
+
+describe("secrets and tokens", () => {
+  /** All that a logger could print of it. */
+  const shown = (value: unknown): string => {
+    const error = value instanceof Error ? `${value.stack} ${inspect(value.cause, { depth: 9 })}` : "";
+    return `${error} ${inspect(value, { depth: 9, showHidden: true })} ${JSON.stringify(value)} ${String(value)}`;
+  };
+
+  test("are in nothing that the client shows of itself", async () => {
+    expect(shown(signet)).not.toMatch(/canary|token-1/);
+  });
+
+  test.each([
+    ["a refusal that sends the request back", { kind: "answer", status: 400 } as const],
+    ["a lost answer", { kind: "lost" } as const],
+  ])("are not in the error of %s", async (_name, incident) => {
+    const echo = {
+      error: "invalid_request",
+      error_description: `you sent ${secretOf(1)}`,
+      sent: secretOf(1),
+    };
+    const failing = client({ retry: { attempts: 1 } });
+    server.incidents.push(incident.kind === "answer" ? { ...incident, body: echo } : incident);
+    const error = await failing.accessToken().catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(Error);
+    expect(shown(error)).not.toContain("canary");
+  });
+
+  test("are not in the error of a refused call, nor in that of an unreachable service", async () => {
+    server.incidents.push({ kind: "answer", status: 500, body: { detail: "Bearer token-1" } });
+    const refused = await signet.endpoints.get("ep_1").catch((reason: unknown) => reason);
+    expect(shown(refused)).toContain("[removed]");
+    await server.close();
+    const unreachable = await client({ retry: { attempts: 2 } })
+      .accessToken()
+      .catch((reason: unknown) => reason);
+    expect(unreachable).toMatchObject({ code: "CONNECTION" });
+    expect(shown([refused, unreachable, runtime.warnings])).not.toMatch(/canary|token-1/);
+  });
+});

@@ -1,0 +1,268 @@
+/** What a receiver answers, and what it hands on: each event once, and none lost. */
+import { createServer, request as httpRequest, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, it } from "vitest";
+import { webhookListener } from "../../../../src/lib/receiver/node-http.ts";
+import { createReceiver, type ReceiverOptions, type WebhookEvent } from "../../../../src/lib/receiver/receive.ts";
+import { MemoryReplayStore } from "../../../../src/lib/receiver/replay-store.ts";
+import { signDelivery } from "../../../../src/lib/receiver/sign.ts";
+
+const NOW_MS = 1_763_650_000_000;
+const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+
+function delivery({
+  id = "evt_1",
+  type = "a.b",
+  source,
+  data = {},
+}: { id?: string; type?: string; source?: string; data?: object } = {}) {
+  const timestampSeconds = NOW_MS / 1_000;
+  const body = Buffer.from(JSON.stringify({ id, type, source, sent_at: timestampSeconds, data }));
+  const { sha256, v1 } = signDelivery({ secret, body, id, timestampSeconds });
+  const headers = {
+    "x-service-signature-256": sha256,
+    "x-service-timestamp": String(timestampSeconds),
+    "webhook-id": id,
+    "webhook-timestamp": String(timestampSeconds),
+    "webhook-signature": v1,
+  };
+  return { body, headers };
+}
+
+function receiver(options: Partial<ReceiverOptions> = {}) {
+  const events: WebhookEvent[] = [];
+  const errors: unknown[] = [];
+  const made = createReceiver({
+    secrets: [secret],
+    onEvent: (event) => void events.push(event),
+    onError: (error) => void errors.push(error),
+    now: () => NOW_MS,
+    ...options,
+  });
+  const receive = async ({ body, headers } = delivery()) => {
+    const { status, body: text } = await made.receive(body, headers);
+    return { status, ...(JSON.parse(text) as object) };
+  };
+  return { receive, events, errors };
+}
+
+describe("a receiver", () => {
+  it("hands each event on once and says so", async () => {
+    const { receive, events } = receiver();
+    expect(await receive()).toEqual({ status: 200, processed: true });
+    expect(await receive()).toEqual({ status: 200, processed: false });
+    expect(await receive(delivery({ id: "evt_2" }))).toEqual({ status: 200, processed: true });
+    expect(events.map(({ id, type }) => [id, type])).toEqual([
+      ["evt_1", "a.b"],
+      ["evt_2", "a.b"],
+    ]);
+  });
+
+  it("answers as ever when who hears of failures fails", async () => {
+    const onError = (): void => {
+      throw new Error("the log is full");
+    };
+    const { receive } = receiver({ onError });
+    const forged = { ...delivery(), body: delivery({ id: "evt_other" }).body.subarray(1) };
+    expect(await receive(forged)).toMatchObject({ status: 401 });
+    expect(await receive()).toEqual({ status: 200, processed: true });
+  });
+
+  it("takes an event again that could not be processed", async () => {
+    let failing = true;
+    const onEvent = (): void => {
+      if (failing) {
+        throw new Error("not now");
+      }
+    };
+    const { receive, errors } = receiver({ onEvent });
+    expect(await receive()).toEqual({ status: 500, error: "FAILED" });
+    failing = false;
+    expect(await receive()).toEqual({ status: 200, processed: true });
+    expect(errors).toHaveLength(1);
+  });
+
+  it.each([true, false])(
+    "answers a repetition during the work with what came of the work: success %s",
+    async (succeeds) => {
+      let calls = 0;
+      let finish = (): void => undefined;
+      const work = new Promise<void>((resolve, reject) => {
+        finish = () => (succeeds ? resolve() : reject(new Error("no")));
+      });
+      const onEvent = async (): Promise<void> => {
+        calls += 1;
+        await work;
+      };
+      const { receive } = receiver({ onEvent });
+      const both = Promise.all([receive(), receive()]);
+      finish();
+      expect(await both).toEqual(
+        succeeds
+          ? [
+              { status: 200, processed: true },
+              { status: 200, processed: false },
+            ]
+          : [
+              { status: 500, error: "FAILED" },
+              { status: 500, error: "FAILED" },
+            ],
+      );
+      expect(calls).toBe(1);
+    },
+  );
+
+  it("answers a ping with its challenge and a grade with what it did, and hands neither on", async () => {
+    const { receive, events } = receiver();
+    const ping = delivery({ id: "evt_p", type: "ping", data: { challenge: "c" } });
+    expect(await receive(ping)).toEqual({ status: 200, challenge: "c" });
+    const grade = delivery({ id: "evt_g", type: "signet.grade", source: "service" });
+    expect(await receive(grade)).toEqual({ status: 200, processed: true });
+    expect(await receive(grade)).toEqual({ status: 200, processed: false });
+    expect(events).toEqual([]);
+  });
+
+  it("hands on an event with the type of a grade that the service does not say is one", async () => {
+    const { receive, events } = receiver();
+    expect(await receive(delivery({ type: "signet.grade" }))).toEqual({ status: 200, processed: true });
+    expect(events).toMatchObject([{ type: "signet.grade", fromService: false }]);
+  });
+
+  it("says which events are the service's own", async () => {
+    const { receive, events } = receiver();
+    await receive(delivery({ id: "evt_1", type: "endpoint.disabled", source: "service" }));
+    await receive(delivery({ id: "evt_2", type: "endpoint.disabled" }));
+    await receive(delivery({ id: "evt_3", type: "endpoint.disabled", source: "tenant" }));
+    expect(events.map(({ fromService }) => fromService)).toEqual([true, false, false]);
+  });
+
+  it("answers 400 to malformed headers, 401 to wrong signatures and 500 to its own mistakes", async () => {
+    const { receive } = receiver();
+    const { body, headers } = delivery();
+    expect(await receive({ body, headers: { ...headers, "webhook-timestamp": "x" } })).toEqual({
+      status: 400,
+      error: "HEADERS_MALFORMED",
+    });
+    expect(await receive({ body: Buffer.from("{}"), headers })).toEqual({
+      status: 401,
+      error: "SIGNATURE_INVALID",
+    });
+    expect(await receiver({ secrets: ["mangled"] }).receive()).toEqual({ status: 500, error: "FAILED" });
+  });
+
+  it("reads secrets when they are needed, so that a rotation needs no restart", async () => {
+    let known: string[] = [`whsec_${Buffer.alloc(32, 8).toString("base64")}`];
+    const { receive } = receiver({ secrets: async () => known });
+    expect(await receive()).toMatchObject({ status: 401 });
+    known = [...known, secret];
+    expect(await receive()).toMatchObject({ status: 200 });
+  });
+
+  it("uses the store that it is given, for as long as it is told", async () => {
+    const asked: [string, number][] = [];
+    const replayStore = {
+      seen: async (id: string, untilMs: number) => asked.push([id, untilMs]) > 1,
+      forget: () => undefined,
+    };
+    const { receive } = receiver({ replayStore, rememberSeconds: 60 });
+    expect(await receive()).toMatchObject({ processed: true });
+    expect(await receive()).toMatchObject({ processed: false });
+    expect(asked[0]).toEqual(["evt_1", NOW_MS + 60_000]);
+  });
+});
+
+describe("the memory of ids", () => {
+  it("forgets an id when its time is over, and when it is told to", () => {
+    let now = 0;
+    const store = new MemoryReplayStore({ now: () => now });
+    expect([store.seen("a", 10), store.seen("a", 10)]).toEqual([false, true]);
+    now = 10;
+    expect(store.seen("a", 20)).toBe(false);
+    store.forget("a");
+    expect(store.seen("a", 20)).toBe(false);
+  });
+
+  it("keeps so many and no more, the newest", () => {
+    const store = new MemoryReplayStore({ max: 2, now: () => 0 });
+    for (const id of ["a", "b", "c"]) {
+      store.seen(id, 1);
+    }
+    expect([store.seen("b", 1), store.seen("c", 1), store.seen("a", 1)]).toEqual([true, true, false]);
+    expect(() => new MemoryReplayStore({ max: 0 })).toThrow(TypeError);
+  });
+});
+
+describe("the listener for node:http and Express", () => {
+  const servers: { close(): void; closeAllConnections(): void }[] = [];
+  afterEach(() => {
+    for (const server of servers.splice(0)) {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+
+  async function listen(listener: RequestListener): Promise<number> {
+    const server = createServer(listener);
+    servers.push(server);
+    await new Promise<void>((resolve) => {
+      server.listen(0, "127.0.0.1", resolve);
+    });
+    return (server.address() as AddressInfo).port;
+  }
+
+  const options = (more: Partial<ReceiverOptions> = {}): ReceiverOptions => ({
+    secrets: [secret],
+    onEvent: () => undefined,
+    now: () => NOW_MS,
+    ...more,
+  });
+
+  async function post(port: number, { body, headers } = delivery(), method = "POST"): Promise<number> {
+    const response = await fetch(`http://127.0.0.1:${port}/`, {
+      method,
+      headers,
+      ...(method === "POST" ? { body } : {}),
+    });
+    await response.text();
+    return response.status;
+  }
+
+  it("answers 200, 401, 405 and 413", async () => {
+    const port = await listen(webhookListener(options({ maxBodyBytes: 1_000 })));
+    const { body, headers } = delivery();
+    expect(await post(port)).toBe(200);
+    expect(await post(port, { body: Buffer.from("{}"), headers })).toBe(401);
+    expect(await post(port, { body, headers }, "GET")).toBe(405);
+    expect(await post(port, { body: Buffer.alloc(1_001, "x"), headers })).toBe(413);
+  });
+
+  it("waits for a body no longer than it is told", async () => {
+    const port = await listen(webhookListener(options({ bodyMs: 50 })));
+    const status = await new Promise((resolve, reject) => {
+      const request = httpRequest({ port, host: "127.0.0.1", method: "POST" }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      });
+      request.on("error", reject);
+      request.write("{");
+    });
+    expect(status).toBe(408);
+  });
+
+  it("takes the bytes that express.raw() has read, and says what is wrong when a body was parsed", async () => {
+    const errors: unknown[] = [];
+    const listener = webhookListener(options({ onError: (error) => void errors.push(error) }));
+    const withBody =
+      (make: (body: Buffer) => unknown): RequestListener =>
+      async (request, response) => {
+        const chunks: Buffer[] = [];
+        for await (const chunk of request) {
+          chunks.push(chunk as Buffer);
+        }
+        listener(Object.assign(request, { body: make(Buffer.concat(chunks)) }), response);
+      };
+    expect(await post(await listen(withBody((body) => body)))).toBe(200);
+    expect(await post(await listen(withBody((body) => JSON.parse(body.toString()) as unknown)))).toBe(500);
+    expect(String(errors[0])).toContain("before it");
+  });
+});

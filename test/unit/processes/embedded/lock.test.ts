@@ -1,0 +1,64 @@
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { lockHome } from "../../../../src/processes/embedded/lock.ts";
+import { processIdentity } from "../../../../src/processes/embedded/process-identity.ts";
+
+let home: string;
+
+beforeEach(async () => {
+  home = join(await mkdtemp(join(tmpdir(), "signet-lock-")), ".signet");
+});
+
+afterEach(async () => {
+  await rm(join(home, ".."), { recursive: true, force: true });
+});
+
+async function writeLock(text: string): Promise<void> {
+  const lock = await lockHome(home);
+  await lock.release();
+  await writeFile(join(home, "lock"), text);
+}
+
+async function deadPid(): Promise<number> {
+  const child = spawn("true");
+  await new Promise((resolve) => child.once("exit", resolve));
+  return child.pid ?? 0;
+}
+
+it("one holder at a time: the second is told in one line who has it and what to do", async () => {
+  const lock = await lockHome(home);
+  await expect(lockHome(home)).rejects.toMatchObject({
+    code: "UNAVAILABLE",
+    message: `${home} is in use by another signet (pid ${process.pid}): stop it first, or set SIGNET_HOME to another directory`,
+  });
+  await lock.release();
+  await (await lockHome(home)).release();
+});
+
+it("a lock whose holder has died is taken over, by one of those who try", async () => {
+  await writeLock(JSON.stringify({ pid: await deadPid(), identity: "1/2/3" }));
+  const attempts = await Promise.allSettled(Array.from({ length: 8 }, () => lockHome(home)));
+  expect(attempts.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+});
+
+it("a lock is stale when its pid now belongs to another process", async () => {
+  await writeLock(JSON.stringify({ pid: process.ppid, identity: `${process.ppid}/0/another boot` }));
+  await (await lockHome(home)).release();
+  await writeLock(JSON.stringify({ pid: process.ppid, identity: processIdentity(process.ppid) }));
+  await expect(lockHome(home)).rejects.toThrow(`pid ${process.ppid}`);
+});
+
+it("a lock that is not readable as one does not block", async () => {
+  await writeLock("{");
+  await (await lockHome(home)).release();
+});
+
+it("releasing leaves another holder's lock alone", async () => {
+  const lock = await lockHome(home);
+  await writeFile(join(home, "lock"), "somebody else's");
+  await lock.release();
+  expect(await readFile(join(home, "lock"), "utf8")).toBe("somebody else's");
+});

@@ -1,0 +1,22 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { expect, it } from "vitest";
+import { commandLine, isRunning, processIdentity } from "../../../../src/processes/embedded/process-identity.ts";
+
+it("an identity stays the same while its process runs, and is gone with it", async () => {
+  const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "marker"]);
+  await once(child, "spawn");
+  const pid = child.pid ?? 0;
+  const identity = processIdentity(pid);
+  expect(identity).toMatch(new RegExp(`^${pid}/`));
+  expect(processIdentity(pid)).toBe(identity);
+  expect(identity).not.toBe(processIdentity(process.pid));
+  expect(commandLine(pid)).toContain("marker");
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  expect(isRunning(pid)).toBe(false);
+});
+
+it("what is no pid is no process", () => {
+  expect([Number.NaN, 0, -1, 1.5].map(isRunning)).toEqual([false, false, false, false]);
+});

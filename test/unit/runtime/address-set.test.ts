@@ -1,0 +1,73 @@
+import { BlockList, isIP } from "node:net";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { addressSet, addressWords } from "../../../src/runtime/address-set.ts";
+
+const ipv4 = fc.ipV4();
+/** Every way to write one: with and without "::", with an IPv4 tail, in capitals. */
+const ipv6 = fc.oneof(
+  fc.ipV6(),
+  fc
+    .array(fc.integer({ min: 0, max: 0xffff }), { minLength: 8, maxLength: 8 })
+    .map((groups) => groups.map((group) => group.toString(16).toUpperCase()).join(":")),
+  fc.constantFrom("::", "::1", "1::", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::10.0.0.1", "2001:db8::"),
+);
+
+/** Node's own reading of an address, by its parser of URLs. */
+function normal(address: string): string {
+  return new URL(`http://[${address}]/`).hostname;
+}
+
+function fromWords(words: readonly number[]): string {
+  return words.flatMap((word) => [(word >>> 16).toString(16), (word & 0xffff).toString(16)]).join(":");
+}
+
+describe("a set of addresses", () => {
+  it("reads an IPv6 address as the URL parser does, however it is written", () => {
+    fc.assert(
+      fc.property(ipv6, (address) => {
+        fc.pre(isIP(address) === 6);
+        expect(normal(fromWords(addressWords(address) ?? []))).toBe(normal(address));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("holds the same IPv4 addresses as Node's BlockList", () => {
+    fc.assert(
+      fc.property(ipv4, fc.integer({ min: 0, max: 32 }), fc.array(ipv4), (base, prefix, addresses) => {
+        const model = new BlockList();
+        model.addSubnet(base, prefix, "ipv4");
+        const set = addressSet([`${base}/${prefix}`]);
+        for (const address of [base, ...addresses]) {
+          expect(set.has(address), `${address} in ${base}/${prefix}`).toBe(model.check(address, "ipv4"));
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it("holds the same IPv6 addresses as Node's BlockList", () => {
+    fc.assert(
+      fc.property(ipv6, fc.integer({ min: 0, max: 128 }), fc.array(ipv6), (base, prefix, addresses) => {
+        fc.pre(isIP(base) === 6);
+        const model = new BlockList();
+        model.addSubnet(base, prefix, "ipv6");
+        const set = addressSet([`${base}/${prefix}`]);
+        for (const address of [base, ...addresses.filter((one) => isIP(one) === 6)]) {
+          expect(set.has(address), `${address} in ${base}/${prefix}`).toBe(model.check(address, "ipv6"));
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it("knows nothing that is no address, and never takes an IPv6 address for an IPv4 one", () => {
+    const set = addressSet(["0.0.0.0/0"]);
+    for (const text of ["", "1", "127.1", "0x7f.0.0.1", "::ffff:127.0.0.1", "::127.0.0.1", "::", "host"]) {
+      expect(set.has(text), text).toBe(false);
+    }
+    expect(set.has("255.255.255.255")).toBe(true);
+    expect(addressWords("fe80::1%eth0")).toEqual(addressWords("fe80::1"));
+  });
+});

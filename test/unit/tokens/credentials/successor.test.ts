@@ -1,0 +1,53 @@
+/** Who can read a successor: who has the secret before it, and nobody else. */
+import { createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { newClientSecret } from "../../../../src/tokens/credentials/secret-format.ts";
+import { unwrapSuccessor, wrapSuccessor } from "../../../../src/tokens/credentials/successor.ts";
+import { createPepper } from "../../../../src/crypto/pepper.ts";
+
+const pepperKey = randomBytes(32);
+const pepper = createPepper(pepperKey);
+const place = { credentialId: "crd_06gzm2fznbyb0z2y2dpag6wd", version: 7 };
+const predecessor = newClientSecret("production", randomBytes);
+const successor = newClientSecret("production", randomBytes);
+const wrapped = wrapSuccessor(place, { predecessor, successor }, pepper, randomBytes);
+
+test("the secret before it opens it", () => {
+  expect(unwrapSuccessor(place, predecessor, wrapped, pepper)).toBe(successor);
+});
+
+test("it is AES-256-GCM under HKDF-SHA-256 of the secret before it, salted with the pepper, bound to its place", () => {
+  const [version, pepperId, ...parts] = wrapped.split(".");
+  const [iv, tag, ciphertext] = parts.map((part) => Buffer.from(part, "base64url"));
+  expect([version, pepperId]).toEqual(["v1", pepper.id]);
+  const key = hkdfSync("sha256", predecessor, pepperKey, `succ|${place.credentialId}|7`, 32);
+  const cipher = createDecipheriv("aes-256-gcm", Buffer.from(key), iv ?? Buffer.of());
+  cipher.setAAD(Buffer.from(`${place.credentialId}|7`)).setAuthTag(tag ?? Buffer.of());
+  const text = Buffer.concat([cipher.update(ciphertext ?? Buffer.of()), cipher.final()]).toString();
+  expect(text).toBe(successor);
+});
+
+describe("it stays closed", () => {
+  test.each([
+    ["to another secret", { secret: newClientSecret("production", randomBytes) }],
+    ["to the successor itself", { secret: successor }],
+    ["in another version's place", { at: { ...place, version: 8 } }],
+    ["in another credential's place", { at: { ...place, credentialId: "crd_06gzm2fznbyb0z2y2dpag6we" } }],
+    ["without its pepper", { with: createPepper(randomBytes(32)) }],
+  ])("%s", (_name, { secret = predecessor, at = place, with: known = pepper }: Partial<Attempt>) => {
+    expect(() => unwrapSuccessor(at, secret, wrapped, known)).toThrow(
+      expect.objectContaining({ name: "EnvelopeError" }),
+    );
+  });
+});
+
+interface Attempt {
+  readonly secret: string;
+  readonly at: typeof place;
+  readonly with: typeof pepper;
+}
+
+test("after a change of pepper it opens as long as the old one is known", () => {
+  const changed = createPepper(randomBytes(32), [pepperKey]);
+  expect(unwrapSuccessor(place, predecessor, wrapped, changed)).toBe(successor);
+});

@@ -1,0 +1,165 @@
+import { randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import { newClientId, newClientSecret } from "../../../../src/tokens/credentials/secret-format.ts";
+import { createPepper } from "../../../../src/crypto/pepper.ts";
+import type { ClientRecord } from "../../../../src/database/repositories/tokens/clients.ts";
+import { createClientAuthenticator, presentedCredentials } from "../../../../src/tokens/oauth/client-authentication.ts";
+
+const basic = (pair: string): string => `Basic ${Buffer.from(pair).toString("base64")}`;
+const code = (name: string) => expect.objectContaining({ code: name }) as Error;
+
+test("Basic carries percent-encoded parts, split at the first colon", () => {
+  expect(presentedCredentials(basic("a%3Ab+c:d:e%25"), {})).toEqual({
+    method: "client_secret_basic",
+    clientId: "a:b c",
+    clientSecret: "d:e%",
+  });
+});
+
+test("the scheme's name is not case-sensitive", () => {
+  expect(presentedCredentials(basic("a:b").replace("Basic", "bASIC"), {}).clientId).toBe("a");
+});
+
+test.each([
+  ["a secret in header and body", basic("a:b"), { client_secret: "b" }],
+  ["two clients", basic("a:b"), { client_id: "c" }],
+  ["a bad percent escape", basic("a%:b"), {}],
+  ["an escape that is no UTF-8", basic("%ff:b"), {}],
+  ["bytes that are no UTF-8", `Basic ${Buffer.from([0xff, 0x3a, 0x61]).toString("base64")}`, {}],
+  ["a secret without an id", undefined, { client_secret: "b" }],
+] as const)("%s is an invalid request", (_name, header, parameters) => {
+  expect(() => presentedCredentials(header, parameters)).toThrow(code("INVALID_REQUEST"));
+});
+
+test("the same client id in header and body is one way of authenticating", () => {
+  expect(presentedCredentials(basic("a:b"), { client_id: "a" }).method).toBe("client_secret_basic");
+});
+
+test.each([
+  ["nothing", undefined, {}],
+  ["an id only", undefined, { client_id: "a" }],
+  ["another scheme", "Bearer abc", { client_id: "a", client_secret: "b" }],
+  ["Basic without credentials", "Basic", {}],
+  ["Basic with what is no base64", "Basic !!!", {}],
+] as const)("%s does not authenticate a client", (_name, header, parameters) => {
+  expect(() => presentedCredentials(header, parameters)).toThrow(code("INVALID_CLIENT"));
+});
+
+const pepperKey = randomBytes(32);
+const pepper = createPepper(pepperKey);
+const clientId = newClientId(randomBytes);
+const secrets = [1, 2, 3].map(() => newClientSecret("production", randomBytes));
+const record: ClientRecord = {
+  clientId,
+  credentialId: "crd",
+  tenantId: "ten",
+  principalId: "prn",
+  active: true,
+  rotationMode: "manual",
+  endsAt: null,
+  region: "eu",
+  scope: "a:b",
+  sanUri: null,
+  certificateThumbprints: [],
+  jwks: null,
+  versions: secrets.map((secret, index) => ({
+    version: index + 1,
+    mac: pepper.mac(secret),
+    macKeyId: pepper.id,
+    state: "ACTIVE",
+    issuedAt: 0,
+    dueAt: null,
+    retireBy: null,
+    supersededAt: null,
+    lastUsedAt: null,
+    retiredAt: null,
+    retiredReason: null,
+    wrapped: null,
+  })),
+};
+const present = (id: string, clientSecret: string) =>
+  ({ method: "client_secret_post", clientId: id, clientSecret }) as const;
+
+const RULES = { periodMs: 1, quietMs: 1, maxOverlapMs: 1, rescueMs: 1 };
+const withRules = {
+  rules: RULES,
+  clock: { now: () => 1 },
+  findRetiredClient: async () => undefined,
+  verifyAssertion: async () => false,
+};
+
+function authenticator(found: ClientRecord | undefined) {
+  const asked: string[] = [];
+  const { authenticate } = createClientAuthenticator({
+    ...withRules,
+    pepper,
+    findClient: async (id) => {
+      asked.push(id);
+      return found;
+    },
+    findRetiredClient: async (id) => {
+      asked.push(id);
+      return undefined;
+    },
+  });
+  return { authenticate, asked };
+}
+
+test("every live version of the secret authenticates, and is told apart", async () => {
+  for (const [index, secret] of secrets.entries()) {
+    const { version } = await authenticator(record).authenticate(present(clientId, secret));
+    expect(version?.version).toBe(index + 1);
+  }
+});
+
+test.each([
+  ["an unknown client", undefined, clientId, secrets[0] ?? ""],
+  ["a wrong secret", record, clientId, newClientSecret("production", randomBytes)],
+  ["an inactive client", { ...record, active: false }, clientId, secrets[0] ?? ""],
+  ["no live version", { ...record, versions: [] }, clientId, secrets[0] ?? ""],
+  [
+    "a version of another pepper",
+    { ...record, versions: record.versions.map((version) => ({ ...version, macKeyId: "other" })) },
+    clientId,
+    secrets[0] ?? "",
+  ],
+] as const)("%s gets the one answer", async (_name, found, id, secret) => {
+  await expect(authenticator(found).authenticate(present(id, secret))).rejects.toMatchObject({
+    code: "INVALID_CLIENT",
+    message: "Client authentication failed.",
+    headers: {},
+  });
+});
+
+test("garbage is refused without a look into the database", async () => {
+  const { authenticate, asked } = authenticator(record);
+  const [secret = ""] = secrets;
+  for (const [id, text] of [
+    [clientId, "s3cret"],
+    [clientId, `${secret.slice(0, -1)}${secret.endsWith("0") ? "1" : "0"}`],
+    ["cl_x", secret],
+    ["\0", secret],
+  ] as const) {
+    await expect(authenticate(present(id, text))).rejects.toMatchObject({ code: "INVALID_CLIENT" });
+  }
+  expect(asked).toEqual([]);
+});
+
+test("a secret under an earlier pepper authenticates, and its MAC under the newest is handed on", async () => {
+  const [secret = ""] = secrets;
+  const newest = randomBytes(32);
+  const told: unknown[] = [];
+  const { authenticate } = createClientAuthenticator({
+    ...withRules,
+    findClient: async () => record,
+    pepper: createPepper(newest, [pepperKey]),
+    onOldMac: (old) => told.push(old),
+  });
+  await authenticate(present(clientId, secret));
+  expect(told).toEqual([
+    { credentialId: "crd", version: 1, macKeyId: pepper.id, newMac: createPepper(newest).mac(secret) },
+  ]);
+  const wrong = newClientSecret("production", randomBytes);
+  await expect(authenticate(present(clientId, wrong))).rejects.toMatchObject({ code: "INVALID_CLIENT" });
+  expect(told).toHaveLength(1);
+});

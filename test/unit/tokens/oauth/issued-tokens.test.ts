@@ -1,0 +1,79 @@
+/** What is said of issued tokens is what was issued, once. */
+import { createHash } from "node:crypto";
+import { expect, test } from "vitest";
+import { createLogger } from "../../../../src/observability/logger.ts";
+import { createIssuedTokens, type IssuedCount } from "../../../../src/tokens/oauth/issued-tokens.ts";
+
+const log = createLogger({ level: "silent" });
+const digest = (...ids: readonly string[]): string =>
+  createHash("sha256")
+    .update(ids.map((id) => `${id}\n`).join(""))
+    .digest("hex");
+
+/** A log that can be away. */
+function aLog() {
+  const written: IssuedCount[] = [];
+  const batches: number[] = [];
+  const state = { away: false };
+  let nowMs = 1_000;
+  const issued = createIssuedTokens({
+    append: async (counts) => {
+      await Promise.resolve();
+      if (state.away) {
+        throw new Error("away");
+      }
+      batches.push(counts.length);
+      written.push(...counts);
+    },
+    clock: { now: () => nowMs++ },
+    log,
+  });
+  return { written, batches, state, issued };
+}
+
+test("each tenant's tokens are counted, with a digest of their ids in order", async () => {
+  const { written, issued } = aLog();
+  issued.note("a", "1");
+  issued.note("b", "2");
+  issued.note("a", "3");
+  await issued.close();
+  expect(written).toEqual([
+    { tenantId: "a", count: 2, digest: digest("1", "3"), firstMs: 1_000, lastMs: 1_002 },
+    { tenantId: "b", count: 1, digest: digest("2"), firstMs: 1_001, lastMs: 1_001 },
+  ]);
+});
+
+test("a period says nothing of the one before, and nothing at all when nothing was issued", async () => {
+  const { written, issued } = aLog();
+  issued.note("a", "1");
+  await issued.write();
+  await issued.write();
+  issued.note("a", "2");
+  await issued.close();
+  expect(written.map(({ digest: said }) => said)).toEqual([digest("1"), digest("2")]);
+});
+
+test("what could not be written is written later, and only once", async () => {
+  const { written, state, issued } = aLog();
+  state.away = true;
+  issued.note("a", "1");
+  await issued.write();
+  expect(written).toEqual([]);
+  issued.note("a", "2");
+  state.away = false;
+  await Promise.all([issued.write(), issued.write()]);
+  await issued.close();
+  expect(written.map(({ count, digest: said }) => [count, said])).toEqual([
+    [1, digest("1")],
+    [1, digest("2")],
+  ]);
+});
+
+test("many tenants do not hold up the log: a hundred of them in a transaction", async () => {
+  const { batches, issued } = aLog();
+  for (let tenant = 0; tenant < 250; tenant += 1) {
+    issued.note(String(tenant), "1");
+  }
+  await issued.close();
+  expect(batches).toEqual([100, 100, 50]);
+});

@@ -1,0 +1,67 @@
+/** The headers and bodies of signed requests, whatever somebody puts there: a refusal of the catalogue, never a failure. */
+import { assert, asyncProperty, constantFrom, dictionary, oneof, string, uint8Array } from "fast-check";
+import { expect, test } from "vitest";
+import { SignetError } from "../../../../src/domain/errors.ts";
+import { createProducerAuthenticator } from "../../../../src/tokens/producers/authenticate-producer.ts";
+import { createFailureLimiter } from "../../../../src/http/rate-limits/failure-limiter.ts";
+import { createFruitlessLookups } from "../../../../src/http/rate-limits/fruitless-lookups.ts";
+
+const KEY = "crd_000000000000000000000000";
+const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+const NOW_S = 1_763_650_000;
+
+const producers = createProducerAuthenticator({
+  find: async (credentialId) => ({
+    credentialId,
+    tenantId: "ten_000000000000000000000000",
+    principalId: "prn_000000000000000000000000",
+    clientId: "cl_x",
+    region: "eu",
+    scopes: ["events:publish"],
+    sanUri: null,
+    certificateThumbprints: [],
+    dataKey: "",
+    versions: [{ version: 1, sealed: "", lastUsedAt: null }],
+  }),
+  keyring: { openForTenant: async () => Buffer.from(SECRET) },
+  admit: async () => true,
+  failures: createFailureLimiter({ count: 0, limit: "signature_failures", detail: "" }),
+  lookups: createFruitlessLookups({ tokenRatePerAddress: 0 }),
+  lastUsed: { note: () => undefined, close: async () => undefined },
+  certificateRequired: false,
+  headerBrand: "Service",
+  clock: { now: () => NOW_S * 1_000 },
+});
+
+const value = oneof(
+  string(),
+  string({ unit: "binary" }),
+  constantFrom(KEY, String(NOW_S), `sha256=${"0".repeat(64)}`, `v1,${"A".repeat(43)}=`, "v1a,x", "", "id"),
+);
+const name = constantFrom(
+  "x-service-key-id",
+  "x-service-timestamp",
+  "x-service-signature-256",
+  "x-service-signature-256-alt",
+  "x-service-event-id",
+  "webhook-id",
+  "webhook-timestamp",
+  "webhook-signature",
+  "__proto__",
+  "get",
+);
+
+test("nothing but a right signature is let in, and nothing makes the check fail", async () => {
+  await assert(
+    asyncProperty(dictionary(name, value), uint8Array({ maxLength: 64 }), async (parts, body) => {
+      const headers = { "x-service-key-id": KEY, ...parts };
+      const refused = await producers
+        .identify({ headers, address: "192.0.2.1", certificate: undefined })
+        .then(async (producer) => await producer.verify(body))
+        .catch((error: unknown) => error);
+      expect(refused).toBeInstanceOf(SignetError);
+      expect([400, 401]).toContain((refused as SignetError).status);
+    }),
+    { numRuns: 2_000 },
+  );
+});

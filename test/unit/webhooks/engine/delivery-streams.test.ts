@@ -1,0 +1,82 @@
+/** What streams of deliveries keep for clients that do not read, and how often the database is asked. */
+import { expect, test } from "vitest";
+import type { Delivery } from "../../../../src/database/repositories/webhooks/deliveries.ts";
+import { systemClock } from "../../../../src/domain/clock.ts";
+import { DeliveryStream, DeliveryStreams, FOLLOWED } from "../../../../src/webhooks/engine/delivery-streams.ts";
+
+function delivery(id: string, attemptCount = 0): Delivery {
+  return { id, state: "QUEUED", cycle: 1, attemptCount, nextAttemptAt: null } as Delivery;
+}
+
+test("for a client that does not read, no more is kept than is followed, and of each delivery the newest", async () => {
+  const stream = new DeliveryStream();
+  for (let round = 1; round <= 3; round += 1) {
+    stream.push(
+      Array.from({ length: FOLLOWED + 50 }, (_, index) => delivery(`d${index}`, round)),
+      round,
+    );
+  }
+  const kept = await stream.take(0);
+  expect(kept).toHaveLength(FOLLOWED);
+  expect(kept.at(-1)).toMatchObject({ id: `d${FOLLOWED + 49}`, attemptCount: 3 });
+  expect(await stream.take(0)).toEqual([]);
+});
+
+test("who goes on from a position is told what may have changed since, and whether that is all", async () => {
+  const at = (minutes: number): Date => new Date(minutes * 60_000);
+  const since = 60 * 60_000;
+  const rows: Delivery[] = [
+    { ...delivery("new"), createdAt: at(61) },
+    { ...delivery("retrying", 3), state: "RETRYING", createdAt: at(10) },
+    { ...delivery("cancelled", 3), state: "CANCELLED", createdAt: at(9) },
+    { ...delivery("replayed"), cycle: 2, createdAt: at(8) },
+    { ...delivery("late"), state: "DELIVERED", createdAt: at(7), deliveredAt: at(58) },
+    { ...delivery("long delivered"), state: "DELIVERED", createdAt: at(6), deliveredAt: at(7) },
+    { ...delivery("long dead"), state: "DEAD_LETTERED", createdAt: at(5), deadLetteredAt: at(7) },
+    { ...delivery("known"), createdAt: at(4) },
+  ];
+  const stream = new DeliveryStream(since);
+  expect(stream.resuming).toBe(true);
+  stream.resume(rows, since + 1_000);
+  const told = await stream.take(0);
+  expect(told.map(({ id }) => id)).toEqual(["late", "replayed", "cancelled", "retrying", "new"]);
+  expect(stream).toMatchObject({ resuming: false, ready: true, complete: true, position: since + 1_000 });
+
+  const overrun = new DeliveryStream(since);
+  overrun.resume(
+    Array.from({ length: FOLLOWED }, (_, index) => ({ ...delivery(`d${index}`), createdAt: at(61) })),
+    since + 1_000,
+  );
+  expect(overrun.complete).toBe(false);
+});
+
+test("a position stands for what was taken, not for what waits", async () => {
+  const stream = new DeliveryStream();
+  stream.push([delivery("a")], 1_000);
+  await stream.take(0);
+  stream.push([delivery("b")], 2_000);
+  expect(stream.position).toBe(1_000);
+  await stream.take(0);
+  expect(stream.position).toBe(2_000);
+});
+
+test("however many clients watch a tenant, its deliveries are read once a turn", async () => {
+  let reads = 0;
+  const list = async (): Promise<Delivery[]> => {
+    reads += 1;
+    return await Promise.resolve([delivery("one", reads)]);
+  };
+  const streams = new DeliveryStreams({ list }, systemClock, () => undefined);
+  const all = Array.from({ length: 10 }, () => streams.follow("tenant"));
+  const told = await Promise.all(
+    all.map(async (stream) => {
+      const first = await stream.take(60_000);
+      return first.length > 0 ? first : await stream.take(60_000);
+    }),
+  );
+  // The first read is what is known; the second tells every client of the change.
+  expect(told.map((rows) => rows[0]?.attemptCount)).toEqual(all.map(() => 2));
+  expect(reads).toBe(2);
+  await streams.close();
+  expect(all.every(({ ended }) => ended)).toBe(true);
+});

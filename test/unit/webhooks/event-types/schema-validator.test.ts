@@ -1,0 +1,227 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import * as fc from "fast-check";
+import { randomBytes, randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { compileSchema, schemaProblems } from "../../../../src/webhooks/event-types/schema-validator.ts";
+
+/** Stalls are of tens of milliseconds on a quiet machine; tests run beside others. */
+const STALL_MAX_MS = 2_000;
+
+function timed<T>(work: () => T): T {
+  const started = performance.now();
+  const result = work();
+  expect(performance.now() - started).toBeLessThan(STALL_MAX_MS);
+  return result;
+}
+
+const name = fc.constantFrom("a", "b", "__proto__", "constructor", "x\0y", "");
+/** As a parser makes it: objects with the usual prototype. */
+const parsed = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
+const { value: jsonTree } = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    fc.integer({ min: -2, max: 3 }),
+    fc.double({ noNaN: true }),
+    fc.constantFrom("", "a", "aa", "\0", "💥"),
+    fc.boolean(),
+    fc.constant(null),
+    fc.array(tie("value"), { maxLength: 4 }),
+    fc.dictionary(name, tie("value"), { maxKeys: 4 }),
+  ),
+}));
+const json = jsonTree.map(parsed);
+const { schema: schemaTree } = fc.letrec((tie) => ({
+  schema: fc.oneof(
+    { maxDepth: 3 },
+    fc.record({ type: fc.constantFrom("object", "array", "string", "number", "integer", "null") }),
+    fc.record({
+      enum: fc.uniqueArray(json, { minLength: 1, maxLength: 3, selector: (value) => JSON.stringify(value) }),
+    }),
+    fc.record({ minimum: fc.integer({ min: -1, max: 2 }) }),
+    fc.record({ maxLength: fc.integer({ min: 0, max: 2 }) }),
+    fc.record({ pattern: fc.constantFrom("^a*$", "a", "^(a|b)+$", "^[^\\u0000]*$") }),
+    fc.record({ uniqueItems: fc.boolean() }),
+    fc.record({ required: fc.uniqueArray(fc.constantFrom("a", "b", "constructor"), { maxLength: 2 }) }),
+    fc.record({
+      properties: fc.dictionary(fc.constantFrom("a", "b", "constructor"), tie("schema"), { maxKeys: 2 }),
+    }),
+    fc.record({ additionalProperties: tie("schema") }),
+    fc.record({ propertyNames: tie("schema") }),
+    fc.record({ items: tie("schema") }),
+    fc.record({ not: tie("schema") }),
+    fc.record({ anyOf: fc.array(tie("schema"), { minLength: 1, maxLength: 2 }) }),
+    fc.record({ oneOf: fc.array(tie("schema"), { minLength: 1, maxLength: 2 }) }),
+  ),
+}));
+const schema = schemaTree.map(parsed);
+
+test("decides as the plain validator does, whose checks have no price", () => {
+  const plain = new Ajv2020({ strict: false, ownProperties: true, logger: false });
+  fc.assert(
+    fc.property(schema, json, (candidate, data) => {
+      expect(schemaProblems(candidate)).toEqual([]);
+      expect(compileSchema(candidate)(data).length === 0).toBe(plain.validate(candidate as object, data));
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("any JSON as a schema is taken or refused with a pointer, any data is checked, and nothing throws", () => {
+  const keyword = fc.oneof(
+    name,
+    fc.constantFrom(
+      "$ref",
+      "$defs",
+      "$id",
+      "allOf",
+      "properties",
+      "items",
+      "pattern",
+      "enum",
+      "type",
+      "if",
+      "$schema",
+    ),
+  );
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 5 },
+      json,
+      fc.constantFrom("#", "#/$defs/a", "(a+)+$", "object"),
+      fc.array(tie("value"), { maxLength: 3 }),
+      fc.dictionary(keyword, tie("value"), { maxKeys: 3 }),
+    ),
+  }));
+  fc.assert(
+    fc.property(value, json, (candidate, data) => {
+      const problems = schemaProblems(candidate);
+      expect(problems.every(({ pointer }) => pointer === "" || pointer.startsWith("/"))).toBe(true);
+      const found = problems.length === 0 ? compileSchema(candidate)(data) : [];
+      expect(found.every(({ pointer }) => pointer.startsWith("/data"))).toBe(true);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+const TOO_COMPLEX = [{ pointer: "/data", code: "too_complex", detail: expect.any(String) as string }];
+
+test("names that every object inherits are names like others", () => {
+  const data = (text: string): unknown => JSON.parse(text) as unknown;
+  for (const inherited of ["valueOf", "toString", "constructor", "hasOwnProperty", "__proto__", "toJSON"]) {
+    const one = `{"${inherited}":1}`;
+    const two = `{"${inherited}":2}`;
+    for (const check of [compileSchema({ const: data(one) }), compileSchema({ enum: [null, data(one)] })]) {
+      expect({ inherited, found: check(data(one)) }).toEqual({ inherited, found: [] });
+      expect({ inherited, found: check(data(two)).length }).toEqual({ inherited, found: 1 });
+    }
+    const unique = compileSchema({ uniqueItems: true });
+    expect(unique(data(`[${one},${two}]`))).toEqual([]);
+    expect(unique(data(`[${one},${one}]`))).toHaveLength(1);
+    expect(compileSchema({ required: [inherited] })({})).toHaveLength(1);
+  }
+});
+
+describe("a hostile schema ends within its steps:", () => {
+  test("references that double forty times", () => {
+    const definitions: Record<string, unknown> = { l40: { type: "object" } };
+    for (let level = 0; level < 40; level += 1) {
+      const next = { $ref: `#/$defs/l${level + 1}` };
+      definitions[`l${level}`] = { allOf: [next, next] };
+    }
+    const check = compileSchema({ $defs: definitions, $ref: "#/$defs/l0" });
+    expect(timed(() => check({}))).toEqual(TOO_COMPLEX);
+  });
+
+  test("references that double with each level of the data", () => {
+    const again = { $ref: "#" };
+    const check = compileSchema({ properties: { a: { allOf: [again, again] } } });
+    let data: unknown = {};
+    for (let level = 0; level < 60; level += 1) {
+      data = { a: data };
+    }
+    expect(timed(() => check(data))).toEqual(TOO_COMPLEX);
+  });
+
+  test("patterns that would backtrack", () => {
+    const check = compileSchema({
+      properties: { a: { pattern: "^(a+)+$" } },
+      patternProperties: { "^(a|a?)+$": true },
+    });
+    expect(timed(() => check({ a: `${"a".repeat(200_000)}!` }))).toMatchObject([{ pointer: "/data/a" }]);
+    expect(timed(() => check({ ["a".repeat(200_000)]: 1 }))).toEqual([]);
+  });
+
+  test("expressions that have as many states as there are characters", () => {
+    const pattern = "^(.*[ab].{100}z|.*[bc].{99}y|.*[cd].{98}x)\\d$";
+    const text = [...randomBytes(250_000)].map((byte) => "abzxycd "[byte & 7]).join("");
+    const check = compileSchema({
+      properties: { text: { pattern } },
+      patternProperties: { [pattern]: true },
+    });
+    expect(timed(() => check({ text }))).toEqual(TOO_COMPLEX);
+    expect(timed(() => check({ [text]: 1 }))).toEqual(TOO_COMPLEX);
+    // What people write is affordable, for as much as an event holds of it.
+    const ids = compileSchema({ items: { pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" } });
+    expect(ids(Array.from({ length: 3_000 }, () => randomUUID()))).toEqual([]);
+    expect(compileSchema({ pattern: "^[a-z ]+$" })("a ".repeat(125_000))).toEqual([]);
+  });
+
+  test("a large enumeration of objects, on many items", () => {
+    const check = compileSchema({
+      properties: { n: { items: { enum: Array.from({ length: 1_000 }, (_, at) => ({ a: at, b: [at] })) } } },
+    });
+    const n = Array.from({ length: 10_000 }, (_, at) => ({ a: at, b: [0] }));
+    expect(timed(() => check({ n }))).toEqual(TOO_COMPLEX);
+  });
+
+  test("unique items, which are compared by what they hold", () => {
+    const check = compileSchema({ properties: { n: { uniqueItems: true } } });
+    const n = Array.from({ length: 20_000 }, (_, at) => ({ a: at, b: 1 }));
+    expect(timed(() => check({ n }))).toEqual([]);
+    expect(
+      check({
+        n: [
+          { a: 1, b: 2 },
+          { b: 2, a: 1 },
+        ],
+      }),
+    ).toMatchObject([{ code: "unique_items" }]);
+  });
+
+  test("data that is wrong everywhere is told of twenty times", () => {
+    const check = compileSchema({ properties: { n: { items: { type: "string" } } } });
+    expect(timed(() => check({ n: Array.from({ length: 100_000 }, () => 1) }))).toHaveLength(20);
+    expect(
+      compileSchema({ additionalProperties: false })({ ["k".repeat(100_000)]: 1 })[0]?.pointer,
+    ).toHaveLength(256);
+  });
+
+  test("compiling the largest that there may be", () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 299 }, (_, at) => [
+        `p${at}`,
+        { type: ["string", "null"], enum: ["a", "b"], maxLength: 9 },
+      ]),
+    );
+    expect(timed(() => schemaProblems({ properties, additionalProperties: false }))).toEqual([]);
+    expect(schemaProblems({ properties: { ...properties, more: {} } })).toMatchObject([
+      { code: "too_large" },
+    ]);
+  });
+});
+
+test("texts of a schema never become code", () => {
+  const evil = '"];globalThis.broken=1;//`${globalThis.broken=1}*/\u2028';
+  const candidate = {
+    title: evil,
+    $comment: evil,
+    required: [evil],
+    properties: { [evil]: { const: evil, description: evil } },
+    dependentRequired: { [evil]: [evil] },
+    $defs: { safe: { enum: [evil] } },
+  };
+  expect(schemaProblems(candidate)).toEqual([]);
+  expect(compileSchema(candidate)({ [evil]: evil })).toEqual([]);
+  expect(compileSchema(candidate)({})).toHaveLength(1);
+  expect((globalThis as { broken?: unknown }).broken).toBeUndefined();
+});

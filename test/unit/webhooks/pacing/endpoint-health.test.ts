@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import { EndpointHealth } from "../../../../src/webhooks/pacing/endpoint-health.ts";
+import { EndpointSlots } from "../../../../src/webhooks/pacing/endpoint-slots.ts";
+
+describe("endpoint health", () => {
+  test("an endpoint that fails or leaves us waiting is slow for a minute, and healthy after a quick success", () => {
+    const health = new EndpointHealth(() => 0);
+    health.noteOutcome("ep_a", { ok: false, durationMs: 5 }, 1_000);
+    health.noteUnanswered("ep_b", 1_000);
+    health.noteOutcome("ep_c", { ok: true, durationMs: 20 }, 1_000);
+    expect(health.slow(2_000).sort()).toEqual(["ep_a", "ep_b"]);
+    expect(health.slow(62_000)).toEqual([]);
+    health.noteOutcome("ep_b", { ok: true, durationMs: 20 }, 3_000);
+    expect(health.isSlow("ep_b", 3_001)).toBe(false);
+  });
+
+  test("slow answers are not blamed on receivers while this process is behind itself; failures are", () => {
+    const health = new EndpointHealth(() => 400);
+    health.noteUnanswered("ep_a", 1_000);
+    health.noteOutcome("ep_b", { ok: true, durationMs: 1_500 }, 1_000);
+    health.noteOutcome("ep_c", { ok: false, durationMs: 1_500 }, 1_000);
+    expect(health.slow(1_001)).toEqual(["ep_c"]);
+  });
+
+  test("nothing is blamed on receivers while this process wakes up from having been stopped", () => {
+    const health = new EndpointHealth(() => 15_000);
+    health.noteOutcome("ep_a", { ok: false, durationMs: 15_500 }, 1_000);
+    health.noteUnanswered("ep_b", 1_000);
+    expect(health.slow(1_001)).toEqual([]);
+  });
+
+  test("what one worker learns, another knows; what it unlearns, the other forgets", () => {
+    const [mine, other] = [new EndpointHealth(() => 0), new EndpointHealth(() => 0)];
+    mine.noteOutcome("ep_a", { ok: false, durationMs: 40 }, 1_000);
+    other.merge(mine.takeChanges(), 1_000);
+    expect(other.isSlow("ep_a", 1_001)).toBe(true);
+    expect(other.latencyMs("ep_a")).toBe(40);
+    expect(mine.takeChanges()).toEqual([]);
+    mine.noteOutcome("ep_a", { ok: true, durationMs: 5 }, 2_000);
+    other.merge(mine.takeChanges(), 2_000);
+    expect(other.isSlow("ep_a", 2_001)).toBe(false);
+  });
+});
+
+describe("slots of an endpoint", () => {
+  test("never more than the limit hold one, and the next in line gets what is released", async () => {
+    const slots = new EndpointSlots(2);
+    expect(await slots.acquire("ep_a", "1", 10, 0)).toBe(0);
+    expect(await slots.acquire("ep_a", "2", 10, 0)).toBe(0);
+    const third = slots.acquire("ep_a", "3", 10, 0);
+    slots.release("ep_a");
+    expect(await third).toBe(0);
+    expect(await slots.acquire("ep_a", "4", 10_000, 0)).toBeGreaterThan(0);
+    expect(await slots.acquire("ep_b", "5", 10_000, 0)).toBe(0);
+  });
+
+  test("who would wait long is sent away, each a step later than the one before, and a minute at most", async () => {
+    const slots = new EndpointSlots(2);
+    await slots.acquire("ep_a", "a", 10_000, 0);
+    await slots.acquire("ep_a", "b", 10_000, 0);
+    const times = [];
+    for (let count = 0; count < 12; count += 1) {
+      times.push(await slots.acquire("ep_a", `${count}`, 10_000, 0));
+    }
+    expect(times.slice(0, 4)).toEqual([10_000, 15_000, 20_000, 25_000]);
+    expect(times.slice(-2)).toEqual([60_000, 60_000]);
+  });
+
+  test("an attempt that comes back goes before new ones, and does not lengthen the queue", async () => {
+    const slots = new EndpointSlots(1);
+    await slots.acquire("ep_a", "holder", 10_000, 0);
+    expect(await slots.acquire("ep_a", "early", 10_000, 0)).toBe(10_000);
+    const fresh = slots.acquire("ep_a", "fresh", 100, 10_000);
+    const back = slots.acquire("ep_a", "early", 100, 10_000);
+    slots.release("ep_a");
+    expect(await back).toBe(0);
+    slots.release("ep_a");
+    expect(await fresh).toBe(0);
+  });
+});

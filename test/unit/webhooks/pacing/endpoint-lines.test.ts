@@ -1,0 +1,248 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { EndpointLines, LATE_MS, nextLooks } from "../../../../src/webhooks/pacing/endpoint-lines.ts";
+import type { Place } from "../../../../src/domain/place.ts";
+import { createLineModel } from "../../../support/line-model.ts";
+
+const NOW = 1_700_000_000_000;
+const SECOND = 1_000;
+
+function setUp() {
+  const clock = { nowMs: NOW };
+  const model = createLineModel();
+  const asked: number[] = [];
+  const worker = (): EndpointLines =>
+    new EndpointLines({
+      takeTurns: async (requests, nowMs) => {
+        asked.push(requests.length);
+        return model(requests, nowMs);
+      },
+      now: () => clock.nowMs,
+    });
+  return { clock, asked, worker, lines: worker() };
+}
+
+async function placed(
+  lines: EndpointLines,
+  attempt: string,
+  {
+    endpointId = "ep_a",
+    rateLimit = 10,
+    kept,
+  }: { endpointId?: string; rateLimit?: number; kept?: Place } = {},
+): Promise<Place> {
+  return await lines.place({ endpointId, rateLimit, attempt, kept });
+}
+
+/** Most instants within any second. */
+function mostInASecond(instants: readonly number[]): number {
+  const sorted = instants.toSorted((a, b) => a - b);
+  return Math.max(
+    0,
+    ...sorted.map((from, index) => sorted.findLastIndex((at) => at < from + SECOND) - index + 1),
+  );
+}
+
+describe("the line of an endpoint with a rate limit", () => {
+  test("gives out instants one after the other, from now on, in the order of those that ask", async () => {
+    const { lines } = setUp();
+    const places = await Promise.all(["a", "b", "c"].map(async (attempt) => await placed(lines, attempt)));
+    expect(places.map(({ atMs }) => atMs - NOW)).toEqual([0, 100, 200]);
+  });
+
+  test("asks the database once for all that come together, whatever endpoints they are for", async () => {
+    const { lines, asked } = setUp();
+    await Promise.all(
+      Array.from(
+        { length: 64 },
+        async (_, index) => await placed(lines, `run${index}`, { endpointId: `ep_${index % 3}` }),
+      ),
+    );
+    expect(asked).toEqual([3]);
+  });
+
+  test("is each endpoint's own", async () => {
+    const { lines } = setUp();
+    await Promise.all(["a", "b", "c"].map(async (attempt) => await placed(lines, attempt)));
+    expect((await placed(lines, "d", { endpointId: "ep_b" })).atMs).toBe(NOW);
+  });
+
+  test("saves nothing up while nobody comes", async () => {
+    const { lines, clock } = setUp();
+    await placed(lines, "a");
+    clock.nowMs += 60_000;
+    const places = await Promise.all(["b", "c"].map(async (attempt) => await placed(lines, attempt)));
+    expect(places.map(({ atMs }) => atMs - clock.nowMs)).toEqual([0, 100]);
+  });
+
+  test("keeps to its instant who brings it back, at any worker, and asks nobody", async () => {
+    const { lines, worker, clock, asked } = setUp();
+    await placed(lines, "a");
+    const kept = await placed(lines, "b");
+    await placed(lines, "c");
+    clock.nowMs = kept.atMs;
+    expect(await placed(worker(), "b", { kept })).toBe(kept);
+    clock.nowMs = kept.atMs + LATE_MS;
+    expect(await placed(worker(), "b", { kept })).toBe(kept);
+    expect(asked).toHaveLength(3);
+  });
+
+  test("gives the same instant to who asks twice for one attempt", async () => {
+    const { lines } = setUp();
+    const [one, other] = await Promise.all([placed(lines, "a"), placed(lines, "a")]);
+    expect(await placed(lines, "a")).toEqual(one);
+    expect((await placed(lines, "b")).atMs).toBeLessThanOrEqual(Math.max(one.atMs, other.atMs) + 100);
+  });
+
+  test("lets who missed its instant go before those that are still to come, at the pace of the limit", async () => {
+    const { lines, worker, clock } = setUp();
+    const kept = await Promise.all(
+      Array.from({ length: 100 }, async (_, index) => await placed(lines, `run${index}`)),
+    );
+    clock.nowMs += 5_000;
+    const missed = kept.slice(0, 20);
+    const back = worker();
+    const again = await Promise.all(
+      missed.map(async (place, index) => await placed(back, `run${index}`, { kept: place })),
+    );
+    expect(again.map(({ atMs }) => atMs - clock.nowMs)).toEqual(missed.map((_, index) => index * 100));
+    // Who comes now waits behind all of them.
+    expect((await placed(back, "new")).atMs).toBe(NOW + 10_000 + 2_000);
+  });
+
+  test("begins anew with another limit, which counts for those that have an instant too", async () => {
+    const { lines, clock } = setUp();
+    const kept = await Promise.all(
+      Array.from({ length: 50 }, async (_, index) => await placed(lines, `run${index}`, { rateLimit: 1 })),
+    );
+    clock.nowMs += 1_000;
+    const again = await Promise.all(
+      kept
+        .slice(2)
+        .map(async (place, index) => await placed(lines, `run${index + 2}`, { rateLimit: 100, kept: place })),
+    );
+    expect(again.map(({ atMs }) => atMs - clock.nowMs)).toEqual(again.map((_, index) => index * 10));
+  });
+
+  test("tells who asks that the database cannot be asked, and asks it again the next time", async () => {
+    let fails = true;
+    const model = createLineModel();
+    const lines = new EndpointLines({
+      takeTurns: async (requests, nowMs) => {
+        if (fails) {
+          throw new Error("away");
+        }
+        return model(requests, nowMs);
+      },
+      now: () => NOW,
+    });
+    await expect(placed(lines, "a")).rejects.toThrow("away");
+    fails = false;
+    expect((await placed(lines, "a")).atMs).toBe(NOW);
+  });
+
+  test("is never exceeded by those that come on time, and none of them waits longer than for those before it", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 1_000 }),
+        fc.array(
+          fc.record({
+            attempts: fc.integer({ min: 1, max: 64 }),
+            afterMs: fc.integer({ min: 0, max: 3_000 }),
+            worker: fc.integer({ min: 0, max: 2 }),
+          }),
+          { minLength: 1, maxLength: 20 },
+        ),
+        async (rateLimit, runs) => {
+          const { clock, worker } = setUp();
+          const workers = [worker(), worker(), worker()];
+          const instants: number[] = [];
+          let before = 0;
+          for (const [number, run] of runs.entries()) {
+            clock.nowMs += run.afterMs;
+            const lines = workers[run.worker] as EndpointLines;
+            const places = await Promise.all(
+              Array.from(
+                { length: run.attempts },
+                async (_, index) => await placed(lines, `${number}/${index}`, { rateLimit }),
+              ),
+            );
+            for (const { atMs } of places) {
+              expect(atMs).toBeGreaterThanOrEqual(clock.nowMs);
+              expect(atMs).toBeLessThanOrEqual(Math.max(clock.nowMs, before + 1_000 / rateLimit) + 2);
+              before = atMs;
+              instants.push(atMs);
+            }
+          }
+          // Instants are whole milliseconds, rounded up.
+          expect(mostInASecond(instants)).toBeLessThanOrEqual(rateLimit + 1);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  test("is exceeded by at most the same again while those that missed their instants catch up", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 100 }),
+        fc.integer({ min: 1, max: 200 }),
+        fc.integer({ min: LATE_MS + 1, max: 20_000 }),
+        async (rateLimit, attempts, lateMs) => {
+          const { clock, lines, worker } = setUp();
+          const kept = await Promise.all(
+            Array.from(
+              { length: attempts },
+              async (_, index) => await placed(lines, `${index}`, { rateLimit }),
+            ),
+          );
+          clock.nowMs += lateMs;
+          const back = worker();
+          const again = await Promise.all(
+            kept.map(async (place, index) => await placed(back, `${index}`, { rateLimit, kept: place })),
+          );
+          const instants = again.map(({ atMs }) => atMs);
+          expect(Math.min(...instants)).toBeGreaterThanOrEqual(clock.nowMs - LATE_MS);
+          expect(mostInASecond(instants)).toBeLessThanOrEqual(2 * rateLimit + 2);
+          // Nobody is sent to the end: as long as it was late, and what there is to catch up.
+          expect(Math.max(...instants)).toBeLessThanOrEqual(
+            Math.max(kept.at(-1)?.atMs ?? 0, clock.nowMs + (attempts * 1_000) / rateLimit) + 1,
+          );
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe("the gate of a process", () => {
+  test("lets those that were held up together leave one after the other, a tenth faster than the limit", () => {
+    const { lines, clock } = setUp();
+    const waits = Array.from({ length: 12 }, () => lines.gate("ep_a", 10));
+    expect(waits[0]).toBe(0);
+    expect(waits[11]).toBeCloseTo((11 * 1_000) / 11);
+    expect(lines.gate("ep_b", 10)).toBe(0);
+    clock.nowMs += 2_000;
+    expect(lines.gate("ep_a", 10)).toBe(0);
+  });
+});
+
+describe("the next look of those that wait", () => {
+  const at = (inMs: number): Place => ({ atMs: NOW + inMs, rateLimit: 1 });
+  const inMs = (places: readonly (Place | undefined)[]): (number | undefined)[] =>
+    nextLooks(places, NOW).map((look) => (look === undefined ? undefined : look - NOW));
+
+  test("comes shortly before an instant that is near", () => {
+    expect(inMs([at(0), at(700), at(9_000)])).toEqual([0, 200, 8_500]);
+  });
+
+  test("comes after a quarter of the wait, for all together, where that is long, and at the latest after five minutes", () => {
+    expect(inMs([at(60_000), at(90_000)])).toEqual([14_500, 14_500]);
+    expect(inMs([at(11_000)])).toEqual([9_500]);
+    expect(inMs([at(36_000_000)])).toEqual([299_500]);
+  });
+
+  test("is nothing to those that have no place", () => {
+    expect(inMs([undefined, at(700), undefined])).toEqual([undefined, 200, undefined]);
+  });
+});

@@ -1,0 +1,70 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { responseText, retryAfterMs } from "../../../../src/webhooks/sending/http-response.ts";
+
+describe("responseText", () => {
+  it("gives well-formed text without U+0000 of at most 4 KiB, for any bytes", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 4096, size: "max" }), fc.boolean(), (bytes, truncated) => {
+        const text = responseText(Buffer.from(bytes), truncated) ?? "";
+        expect(Buffer.byteLength(text)).toBeLessThanOrEqual(4096);
+        expect(/\0|[\ud800-\udfff]/u.test(text)).toBe(false);
+      }),
+    );
+  });
+
+  it("gives valid text back as it is", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme", minLength: 1, maxLength: 200 }), (text) => {
+        fc.pre(!text.includes("\0"));
+        expect(responseText(Buffer.from(text), false)).toBe(text);
+      }),
+    );
+  });
+
+  it("leaves out a character that the limit has cut in half, and marks one that the receiver has", () => {
+    const half = Buffer.from("a✓").subarray(0, 3);
+    expect(responseText(half, true)).toBe("a");
+    expect(responseText(half, false)).toBe("a\ufffd");
+  });
+
+  it("keeps a byte order mark: it is what came", () => {
+    expect(responseText(Buffer.from("\ufeffx"), false)).toBe("\ufeffx");
+  });
+});
+
+describe("retryAfterMs", () => {
+  const now = Date.UTC(2026, 10, 20, 12, 0, 0);
+
+  it.each([
+    ["0", 0],
+    ["120", 120_000],
+    [" 5 ", 5_000],
+    ["99999999", 604_800_000],
+    ["Fri, 20 Nov 2026 12:01:30 GMT", 90_000],
+    ["Fri, 20 Nov 2026 11:00:00 GMT", 0],
+    ["Fri, 20 Nov 2099 11:00:00 GMT", 604_800_000],
+  ])("understands %j", (header, wait) => {
+    expect(retryAfterMs(header, now)).toBe(wait);
+  });
+
+  it.each([
+    "",
+    "-1",
+    "1.5",
+    "1e3",
+    "0x10",
+    "soon",
+    "2026-11-20T12:01:00Z",
+    "Fri, 99 Nov 2026 12:01:30 GMT",
+    "120, 60",
+    "99999999999",
+  ])("does not guess what %j means", (header) => {
+    expect(retryAfterMs(header, now)).toBeNull();
+  });
+
+  it("takes one header", () => {
+    expect(retryAfterMs(undefined, now)).toBeNull();
+    expect(retryAfterMs(["5", "6"], now)).toBeNull();
+  });
+});
