@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { ClientIdentification, ClientOrigin } from "../http/mutual-tls/client-identification.ts";
-import type { Identity } from "../tokens/oauth/verify-access-token.ts";
+import type { Identity } from "../domain/identity.ts";
 import type { AdmitRequest, ScopeGuard } from "../tokens/guards/authentication.ts";
 import type { SignetServer } from "../http/types.ts";
 

@@ -14,7 +14,7 @@ import { tenantTransaction } from "../database/transaction.ts";
 import type { RotationRules } from "../domain/secret-version.ts";
 import { SignetError, validationFailed } from "../domain/errors.ts";
 import { scopeViolation } from "../http/bearer-errors.ts";
-import type { Identity } from "../tokens/oauth/verify-access-token.ts";
+import type { Identity } from "../domain/identity.ts";
 import {
   type MadeCredential,
   makeCredential,

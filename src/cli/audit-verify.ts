@@ -1,7 +1,11 @@
 /** `signet audit verify` and `signet audit export`: the compliance log, checked by who need not trust the service. */
 import { createReadStream } from "node:fs";
 import type { Command } from "commander";
-import { ComplianceProofError, type VerifiedEntry, verifyEntry } from "../lib/transparency-log/compliance-proof.ts";
+import {
+  ComplianceProofError,
+  type VerifiedEntry,
+  verifyEntry,
+} from "../lib/transparency-log/compliance-proof.ts";
 import { NoteError, parseVerifierKey } from "../lib/transparency-log/signed-note.ts";
 import { decodeItem, type LogItem } from "../compliance/log-items.ts";
 import { readLog } from "../compliance/read-log.ts";

@@ -3,7 +3,12 @@
  * database: whoever can change the log must not be able to sign it.
  */
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from "node:crypto";
-import { type Checkpoint, formatCheckpoint, formatVerifierKey, noteKeyId } from "../lib/transparency-log/signed-note.ts";
+import {
+  type Checkpoint,
+  formatCheckpoint,
+  formatVerifierKey,
+  noteKeyId,
+} from "../lib/transparency-log/signed-note.ts";
 
 /** RFC 8410: what comes before the 32 bytes of an Ed25519 private key in DER. */
 const PKCS8_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");

@@ -27,7 +27,6 @@ import {
   furtherProblems,
   integer,
   listen,
-  type ListenAddress,
   oneOf,
   postgresUrl,
   resourceIndicators,
@@ -35,11 +34,8 @@ import {
   text,
   url,
 } from "./setting.ts";
-import {
-  plainTemporalProblems,
-  TEMPORAL_TLS_SETTINGS,
-  temporalTlsProblems,
-} from "./temporal-tls.ts";
+import type { ListenAddress } from "../runtime/http-server.ts";
+import { plainTemporalProblems, TEMPORAL_TLS_SETTINGS, temporalTlsProblems } from "./temporal-tls.ts";
 import { RETRY_WINDOW_MS } from "../domain/retry-schedule.ts";
 import { readSecretFiles } from "./secret-files.ts";
 import { TRACING_SETTINGS } from "./tracing-settings.ts";

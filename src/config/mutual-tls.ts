@@ -1,6 +1,7 @@
 /** The settings of mutual TLS, and what must be set together. */
 import { join, resolve } from "node:path";
-import { cidrs, formatListen, list, type ListenAddress, oneOf, setting, url } from "./setting.ts";
+import { cidrs, formatListen, list, oneOf, setting, url } from "./setting.ts";
+import type { ListenAddress } from "../runtime/http-server.ts";
 
 const MODES = ["native", "proxy", "off"] as const;
 

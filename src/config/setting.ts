@@ -3,11 +3,7 @@
  * together and alone reads the environment.
  */
 import { addressSet } from "../runtime/address-set.ts";
-
-export interface ListenAddress {
-  readonly host: string;
-  readonly port: number;
-}
+import type { ListenAddress } from "../runtime/http-server.ts";
 
 export type Parser<T> = (text: string) => T;
 

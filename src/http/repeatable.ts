@@ -21,7 +21,7 @@ import {
   freeAnswer,
   keepAnswer,
 } from "../database/repositories/idempotent-answers.ts";
-import { IDEMPOTENCY_MS } from "../webhooks/ingest/ingest.ts";
+import { IDEMPOTENCY_MS } from "../domain/idempotency.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { SignetError } from "../domain/errors.ts";

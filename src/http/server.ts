@@ -6,21 +6,17 @@ import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import { fastify, type FastifyBaseLogger, LogController } from "fastify";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
-import {
-  type ClientIdentification,
-  createClientIdentification,
-} from "./mutual-tls/client-identification.ts";
+import { type ClientIdentification, createClientIdentification } from "./mutual-tls/client-identification.ts";
 import { answerAll } from "../runtime/http-server.ts";
 import type { Logger } from "../observability/logger.ts";
 import { limitPipelining } from "../runtime/pipelined-requests.ts";
-import type { ListenAddress } from "../config/setting.ts";
+import type { ListenAddress } from "../runtime/http-server.ts";
 import { collectAllowedMethods } from "./plugins/allowed-methods.ts";
 import { BODY_LIMIT, installBodyParsing } from "./plugins/body-parsing.ts";
 import { installClientCertificates } from "./plugins/client-certificates.ts";
 import { createClientErrorHandler } from "./plugins/client-errors.ts";
 import { failRequest, installErrorHandling } from "./plugins/error-handling.ts";
 import { type IdempotencyServices, installIdempotency } from "./plugins/idempotency.ts";
-import { decorateSignedRequests } from "../tokens/guards/ingress-validator.ts";
 import { installPackedAnswers } from "./plugins/packed-answers.ts";
 import { installRequestHygiene, parseQueryString } from "./plugins/request-hygiene.ts";
 import { installRouteDeclarations, type RouteGuards } from "./plugins/route-declarations.ts";
@@ -83,7 +79,7 @@ export function createServer(options: ServerOptions): SignetServer {
   limitPipelining(server.server);
   server.decorateRequest("identity");
   server.decorateRequest("operator");
-  decorateSignedRequests(server);
+  server.decorateRequest("verifyBody");
   server.setValidatorCompiler(compileValidator);
   const allowedMethods = collectAllowedMethods(server);
   installRouteDeclarations(server, options.guards);

@@ -11,9 +11,9 @@ import type { CertificateProblem } from "./mutual-tls/certificate-chain.ts";
 import type { ClientCertificate } from "./mutual-tls/client-certificate.ts";
 import type { EntryType } from "../compliance/entry-types.ts";
 import type { OperatorRole } from "../domain/operator-roles.ts";
-import type { Identity } from "../tokens/oauth/verify-access-token.ts";
+import type { Identity } from "../domain/identity.ts";
 import type { TenantRate } from "./rate-limits/tenant-limits.ts";
-import type { OperatorIdentity } from "../tokens/operators/operator-identity.ts";
+import type { OperatorIdentity } from "../domain/identity.ts";
 
 /** A Fastify server whose route schemas type their handlers. */
 export type SignetServer = FastifyInstance<
@@ -58,6 +58,8 @@ declare module "fastify" {
     clientCertificateProblem: CertificateProblem | undefined;
     /** Where the client is: behind a trusted proxy, what the proxy says, else the other end of the connection. */
     clientAddress: string;
+    /** Checks the bytes of the body before they are read; absent where nothing has to be checked. */
+    verifyBody: ((body: Uint8Array) => Promise<void>) | undefined;
     /** Set before the handler of every route that declares `operator`. */
     operator: OperatorIdentity;
   }

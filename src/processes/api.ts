@@ -16,7 +16,7 @@ import { openProcessClock } from "../database/database-clock.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
 import { requireRowSecurity } from "../database/row-security.ts";
-import { databaseReadiness } from "../database/readiness.ts";
+import { databaseReadiness } from "../observability/database-readiness.ts";
 import {
   createClientLookup,
   createRetiredClientLookup,
@@ -25,7 +25,7 @@ import {
 } from "../database/repositories/tokens/clients.ts";
 import { useAssertion } from "../database/repositories/tokens/workload-credentials.ts";
 import type { Clock, GuardedClock } from "../domain/clock.ts";
-import { clockReadiness, clockSkewJob } from "../database/clock-skew.ts";
+import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";
 import { createTokenMint } from "../tokens/oauth/access-token.ts";

@@ -13,9 +13,9 @@ import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
-const SOURCE_MAIN = join(ROOT, "src", "main.ts");
-const BUILT_MAIN = join(ROOT, "dist", "src", "main.js");
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const SOURCE_MAIN = join(ROOT, "src", "processes", "main.ts");
+const BUILT_MAIN = join(ROOT, "dist", "src", "processes", "main.js");
 const TSCONFIG = join(ROOT, "tsconfig.json");
 const LOCKFILE = join(ROOT, "package-lock.json");
 const MODULES = join(ROOT, "node_modules");

@@ -7,7 +7,7 @@ import { cp, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const MIGRATIONS = join("src", "database", "migrations");
 const PORTAL_ASSETS = join("src", "portal", "assets");
 const VENDORED = join("src", "api", "vendor");

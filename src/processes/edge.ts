@@ -3,14 +3,20 @@ import type { Server } from "node:http";
 import { createClientErrorHandler } from "../http/plugins/client-errors.ts";
 import { HTTP_TIMEOUTS } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
-import { type Config, ConfigError, type Environment, formatListen, type ListenAddress } from "../config/config.ts";
+import {
+  type Config,
+  ConfigError,
+  type Environment,
+  formatListen,
+  type ListenAddress,
+} from "../config/config.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import { openProcessClock } from "../database/database-clock.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "../database/edge-login.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import { requireRowSecurity } from "../database/row-security.ts";
-import { databaseReadiness } from "../database/readiness.ts";
+import { databaseReadiness } from "../observability/database-readiness.ts";
 import type { Clock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { Admitted } from "../edge/admitted.ts";
@@ -23,7 +29,7 @@ import { type RouteTable, RouteTableError } from "../edge/route-table.ts";
 import { listenOn } from "../runtime/http-server.ts";
 import { closeServer, createPlainServer, type ListenerHandler } from "../http/mutual-tls/tls-listener.ts";
 import { TrustError } from "../http/mutual-tls/trust.ts";
-import { clockReadiness, clockSkewJob } from "../database/clock-skew.ts";
+import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../observability/readiness.ts";

@@ -6,7 +6,12 @@ import type { Pool } from "../database/pool.ts";
 import { SIGNING_KEYS_CHANNEL } from "../database/repositories/tokens/signing-keys.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
-import { ensureSigningKey, type KeyStore, type KeyStoreOptions, openKeyStore } from "../tokens/signing-keys/key-store.ts";
+import {
+  ensureSigningKey,
+  type KeyStore,
+  type KeyStoreOptions,
+  openKeyStore,
+} from "../tokens/signing-keys/key-store.ts";
 
 export interface SigningKeyParts {
   readonly config: Pick<Config, "jwtAlg"> & { readonly databaseUrl: string };

@@ -2,7 +2,12 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
-import type { ListenAddress } from "../config/setting.ts";
+
+/** Where a server listens: a name or an address, and a port (0: any that is free). */
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
 
 /** Listens; resolves with the address that it got, where port 0 is any that is free. */
 export async function listenOn(

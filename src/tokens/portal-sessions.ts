@@ -21,7 +21,7 @@ import { tenantTransaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import { idPattern, type RandomBytes } from "../domain/ids.ts";
 import { SignetError } from "../domain/errors.ts";
-import type { Identity } from "./oauth/verify-access-token.ts";
+import type { Identity } from "../domain/identity.ts";
 import type { FruitlessLookups } from "../http/rate-limits/fruitless-lookups.ts";
 
 /** The scope that mints links; no session has it. */

@@ -86,7 +86,7 @@ export function describeCommit(): string {
 }
 
 function requireBuild({ build }: CommonOptions): void {
-  if (!build && existsSync(join(DIST, "src", "main.js"))) {
+  if (!build && existsSync(join(DIST, "src", "processes", "main.js"))) {
     return;
   }
   log("building dist/");

@@ -49,7 +49,7 @@ const material = (pair: KeyPair): TlsMaterial => ({ cert: pair.cert, key: pair.k
 /** Ours is the `fetch` of the others, too. */
 const ownFetch = createTlsFetch(material(own));
 
-const MAIN = join(import.meta.dirname, "..", "..", "src", "main.ts");
+const MAIN = join(import.meta.dirname, "..", "..", "src", "processes", "main.ts");
 
 let client: Provisioned;
 

@@ -118,7 +118,7 @@ describe("dist", () => {
   test("says where in the sources an error comes from", async () => {
     const stack = await evaluate(
       `
-      const { loadConfig } = await import("./dist/src/config.js");
+      const { loadConfig } = await import("./dist/src/config/config.js");
       try { loadConfig({ SIGNET_ENV: "test" }); } catch (error) { console.log(error.stack); }
     `,
       "--enable-source-maps",
@@ -134,7 +134,7 @@ describe("dist", () => {
       environment,
     });
     expect(help).toMatch(/^Usage: signet /);
-    const bin = ["node", join(directory, "src", "bootstrap.mjs"), "--help"];
+    const bin = ["node", join(directory, "src", "processes", "bootstrap.mjs"), "--help"];
     expect(await runProcess({ command: bin, cwd: scratch, environment })).toBe(help);
   });
 });

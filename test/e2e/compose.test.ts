@@ -283,7 +283,7 @@ describe("the services as the file runs them", () => {
 
   /** What the image's settings say to each environment: one process, many refusals. */
   async function problemsOf(name: string, environments: readonly Variables[]): Promise<readonly string[]> {
-    const script = `const { loadConfig } = await import("./dist/src/config.js");
+    const script = `const { loadConfig } = await import("./dist/src/config/config.js");
       const problems = JSON.parse(process.argv[1]).map((environment) => {
         try { loadConfig(environment, ${name === "edge" ? '"edge"' : "undefined"}); return ""; }
         catch (error) { return error.message; }

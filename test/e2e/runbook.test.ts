@@ -54,7 +54,7 @@ async function works(program: string, args: readonly string[]): Promise<boolean>
 
 /** Pastes lines into a shell that has `signet` on its path and the settings of a process. */
 async function paste(lines: string): Promise<string> {
-  const script = `signet() { node "$IMAGE/dist/src/main.js" "$@"; }\n${lines}`;
+  const script = `signet() { node "$IMAGE/dist/src/processes/main.js" "$@"; }\n${lines}`;
   const shell = run("bash", ["-euo", "pipefail", "-c", script], {
     cwd: directory,
     env: environment,

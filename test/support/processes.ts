@@ -121,11 +121,14 @@ async function linkProductionDependencies(directory: string): Promise<void> {
 async function build(directory: string): Promise<void> {
   await linkProductionDependencies(directory);
   await cp(join(REPOSITORY, "package.json"), join(directory, "package.json"));
-  await cp(join(REPOSITORY, "src", "bootstrap.mjs"), join(directory, "src", "bootstrap.mjs"));
+  await cp(
+    join(REPOSITORY, "src", "processes", "bootstrap.mjs"),
+    join(directory, "src", "processes", "bootstrap.mjs"),
+  );
   // The image's user may not write there, which also root feels here: no directory can be made where a file is.
   await writeFile(join(directory, ".signet"), "");
   await runProcess({
-    command: ["node", join(REPOSITORY, "src", "build.mjs"), join(directory, "dist")],
+    command: ["node", join(REPOSITORY, "src", "processes", "build.mjs"), join(directory, "dist")],
     cwd: REPOSITORY,
     environment: {},
   });

@@ -16,7 +16,10 @@ export interface WorkerProcessUnderTest extends SpawnedProcess {
 }
 
 /** The sources; {@link productionImage}, which starts in a second or two, where a test starts many. */
-const FROM_SOURCES = { command: ["node", "--import", "tsx", "src/processes/main.ts", "worker"], cwd: REPOSITORY };
+const FROM_SOURCES = {
+  command: ["node", "--import", "tsx", "src/processes/main.ts", "worker"],
+  cwd: REPOSITORY,
+};
 
 /**
  * Starts `signet worker` and resolves when it is ready.
@@ -32,7 +35,9 @@ export async function startWorkerProcess(
   const port = await freePort();
   const metricsUrl = `http://127.0.0.1:${port}`;
   const from =
-    image === undefined ? FROM_SOURCES : { command: ["node", "dist/src/processes/main.js", "worker"], cwd: image };
+    image === undefined
+      ? FROM_SOURCES
+      : { command: ["node", "dist/src/processes/main.js", "worker"], cwd: image };
   const worker = spawnProcess({
     ...from,
     environment: {

@@ -4,7 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import { EndpointFailures } from "../../src/webhooks/pacing/endpoint-failures.ts";
 import { systemClock } from "../../src/domain/clock.ts";
-import { createGoneDisabler, disableFailing, writeFailures } from "../../src/webhooks/endpoints/disable-failing.ts";
+import {
+  createGoneDisabler,
+  disableFailing,
+  writeFailures,
+} from "../../src/webhooks/endpoints/disable-failing.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { eventually } from "../support/eventually.ts";
 import { createGate } from "../support/gate.ts";

@@ -13,7 +13,11 @@ import type { ReplayJob } from "../../src/database/repositories/webhooks/replay-
 import { Releaser } from "../../src/webhooks/engine/release.ts";
 import { systemClock } from "../../src/domain/clock.ts";
 import { createLogger } from "../../src/observability/logger.ts";
-import { createReplayRunner, type ReplayRunner, type SeenJob } from "../../src/webhooks/replay/replay-runner.ts";
+import {
+  createReplayRunner,
+  type ReplayRunner,
+  type SeenJob,
+} from "../../src/webhooks/replay/replay-runner.ts";
 import { eventually } from "../support/eventually.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { useWorld } from "../support/world.ts";

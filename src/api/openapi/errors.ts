@@ -1,5 +1,11 @@
 /** The errors of each operation, with an example of every code (security decisions J). */
-import { ERROR_CATALOGUE, type ErrorCode, errorSlug, SignetError, validationFailed } from "../../domain/errors.ts";
+import {
+  ERROR_CATALOGUE,
+  type ErrorCode,
+  errorSlug,
+  SignetError,
+  validationFailed,
+} from "../../domain/errors.ts";
 import { OAUTH_PATHS, oauthErrorBody } from "../../http/oauth-error.ts";
 import { PROBLEM_JSON, problemDocument } from "../../http/problem.ts";
 import { ERROR_DESCRIPTIONS } from "../../http/error-descriptions.ts";

@@ -4,13 +4,21 @@
  */
 import { Type } from "typebox";
 import type { Pool } from "../../database/pool.ts";
-import { type EndpointPublicKey, findPublicKeys } from "../../database/repositories/endpoints/endpoint-secrets.ts";
+import {
+  type EndpointPublicKey,
+  findPublicKeys,
+} from "../../database/repositories/endpoints/endpoint-secrets.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { SignetError } from "../../domain/errors.ts";
 import { JWKS_MAX_AGE_SECONDS } from "../../tokens/oauth/jwks.ts";
 import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
-import { ANY_ORIGIN, makeJsonDocument, type PublicDocument, sendDocument } from "../../http/public-document.ts";
+import {
+  ANY_ORIGIN,
+  makeJsonDocument,
+  type PublicDocument,
+  sendDocument,
+} from "../../http/public-document.ts";
 import { Closed } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 

@@ -6,7 +6,10 @@ import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool, PoolClient } from "../../database/pool.ts";
 import { type CredentialRow, findTenantCredential } from "../../database/repositories/tokens/credentials.ts";
 import { findTenantPrincipal } from "../../database/repositories/tokens/principals.ts";
-import { listProducerSecrets, type ProducerSecretRow } from "../../database/repositories/tokens/producer-secrets.ts";
+import {
+  listProducerSecrets,
+  type ProducerSecretRow,
+} from "../../database/repositories/tokens/producer-secrets.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import { SignetError } from "../../domain/errors.ts";
 import { scopeViolation } from "../../http/bearer-errors.ts";

@@ -1,6 +1,10 @@
 /** `signet endpoint create | list | show | update | enable | disable | verify | test | delete | secret`. */
 import { Command, Option } from "commander";
-import type { Endpoint as EndpointShown, EndpointChange, NewAuthentication } from "../../lib/client/resources/endpoints.ts";
+import type {
+  Endpoint as EndpointShown,
+  EndpointChange,
+  NewAuthentication,
+} from "../../lib/client/resources/endpoints.ts";
 import type { CliContext } from "../context.ts";
 import { printResource } from "../output.ts";
 import {

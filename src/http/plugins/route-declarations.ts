@@ -14,12 +14,11 @@ import { isOperatorRole, OPERATOR_ROLES, type OperatorRole } from "../../domain/
 import { OAUTH_PATHS } from "../oauth-error.ts";
 import type { PublicRate } from "../rate-limits/public-rate.ts";
 import type { SignetServer } from "../types.ts";
-import type { ScopeGuard } from "../../tokens/guards/authentication.ts";
 import { requireClientCertificate } from "./client-certificates.ts";
 
 export interface RouteGuards {
   /** The guard of a route that needs these scopes; absent on a server without tenants. */
-  readonly scopes?: ScopeGuard;
+  readonly scopes?: (required: readonly string[]) => onRequestHookHandler;
   /** What guards a route that takes signatures too, when its body is there; absent where none are taken. */
   readonly signatures?: (required: readonly string[]) => preValidationAsyncHookHandler;
   /** The guard of a page of the portal that needs these scopes; absent on a server without a portal. */

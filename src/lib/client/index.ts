@@ -7,7 +7,11 @@ export type {
   ComplianceEntryDetails,
   ComplianceFilter,
 } from "./resources/compliance.ts";
-export { ComplianceProofError, type VerifiedEntry, type VerifyEntryOptions } from "../transparency-log/compliance-proof.ts";
+export {
+  ComplianceProofError,
+  type VerifiedEntry,
+  type VerifyEntryOptions,
+} from "../transparency-log/compliance-proof.ts";
 export type { CredentialStore } from "./credential-store.ts";
 export type {
   CreatedCredential,
@@ -22,7 +26,13 @@ export type {
 } from "./resources/credentials.ts";
 export type { DeadLetterExport } from "./resources/dead-letter-export.ts";
 export type { DeadLetter, DeadLetterGroup } from "./resources/dead-letters.ts";
-export type { Attempt, AttemptError, Delivery, DeliveryFilter, DeliveryState } from "./resources/deliveries.ts";
+export type {
+  Attempt,
+  AttemptError,
+  Delivery,
+  DeliveryFilter,
+  DeliveryState,
+} from "./resources/deliveries.ts";
 export type { DeliveryStream, DeliveryStreamOptions } from "./resources/delivery-stream.ts";
 export type {
   EndpointSecretVersion,
@@ -66,7 +76,13 @@ export type {
 export { FileCredentialStore, parseCredential, serializeCredential } from "./file-credential-store.ts";
 export type { IdempotentOptions } from "./idempotency.ts";
 export type { List, Page, PageOptions } from "./paging.ts";
-export type { MissedEvents, ReplayItem, ReplayJob, ReplayPace, ReplaySelection } from "./resources/replays.ts";
+export type {
+  MissedEvents,
+  ReplayItem,
+  ReplayJob,
+  ReplayPace,
+  ReplaySelection,
+} from "./resources/replays.ts";
 export type { NewPortalLink, PortalLink } from "./resources/portal.ts";
 export { RawJson } from "./raw-json.ts";
 export type { RetryPolicy } from "./retry.ts";

@@ -1,5 +1,11 @@
 /** What a grade's report looks like (docs/grader.md). */
-import type { Grade, GradeCheck, GradeFinding, GradeReport, GradeSummary } from "../../lib/client/resources/grades.ts";
+import type {
+  Grade,
+  GradeCheck,
+  GradeFinding,
+  GradeReport,
+  GradeSummary,
+} from "../../lib/client/resources/grades.ts";
 import type { AttemptError } from "../../lib/client/resources/deliveries.ts";
 import type { CheckName } from "../../webhooks/grader/checks.ts";
 import { html, type Html, type Part } from "../html.ts";

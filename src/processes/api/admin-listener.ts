@@ -12,7 +12,12 @@ import {
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import { type Material, type MaterialStore, openMaterial } from "../../http/mutual-tls/material.ts";
 import { createNativeCertificates } from "../../http/mutual-tls/native-certificates.ts";
-import { closeServer, createTlsServer, tlsContext, type TlsMaterial } from "../../http/mutual-tls/tls-listener.ts";
+import {
+  closeServer,
+  createTlsServer,
+  tlsContext,
+  type TlsMaterial,
+} from "../../http/mutual-tls/tls-listener.ts";
 import { TrustError } from "../../http/mutual-tls/trust.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { handlerOf } from "../mutual-tls.ts";

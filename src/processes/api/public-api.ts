@@ -21,7 +21,7 @@ import { InProcessCalls } from "../../api/in-process.ts";
 import { collectOpenApi, registerOpenApiRoute } from "../../api/openapi.ts";
 import { installRequestTracing } from "../../http/plugins/request-tracing.ts";
 import { createAdmission, createScopeGuard } from "../../tokens/guards/authentication.ts";
-import { createIngressValidator } from "../../tokens/guards/ingress-validator.ts";
+import { createIngressValidator, decorateSignedRequests } from "../../tokens/guards/ingress-validator.ts";
 import { registerApiReference } from "../../api/routes/api-reference.ts";
 import { registerComplianceRoutes } from "../../api/routes/compliance.ts";
 import { registerCredentialRevocation } from "../../api/routes/credential-revocation.ts";
@@ -140,6 +140,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     log,
   });
 
+  decorateSignedRequests(server);
   installRequestMetrics(server, "public");
   installRequestTracing(server);
   await collectOpenApi(server, {

@@ -6,7 +6,11 @@ import { randomBytes } from "node:crypto";
 import { rename, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { join } from "node:path";
-import { createEdgeIdentityVerifier, type EdgeIdentity, EdgeIdentityError } from "../../lib/edge-identity/verify.ts";
+import {
+  createEdgeIdentityVerifier,
+  type EdgeIdentity,
+  EdgeIdentityError,
+} from "../../lib/edge-identity/verify.ts";
 import { closeAtOnce, listenOn } from "../../runtime/http-server.ts";
 
 const KEY_BYTES = 32;

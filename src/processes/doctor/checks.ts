@@ -8,7 +8,7 @@ import { CLAIM_SETTLES_MS } from "../../webhooks/engine/reconciler.ts";
 import { findOverdue, readLag } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { openKeyStore } from "../../tokens/signing-keys/key-store.ts";
-import { CLOCK_SKEW_NOTED_MS } from "../../database/clock-skew.ts";
+import { CLOCK_SKEW_NOTED_MS } from "../../observability/clock-skew.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { checkNamespace } from "../../temporal/client.ts";
 import { messageOf } from "../../runtime/thrown.ts";

@@ -1,9 +1,13 @@
 /** What a worker measures of the whole deployment, for its metrics: every worker measures the same, an alert takes the largest. */
 import { measureOverdue } from "../../tokens/credentials/rotation-sweep.ts";
 import type { Pool } from "../../database/pool.ts";
-import { isSigningKeyOlder, oldestUnsigned, readCensus } from "../../database/repositories/webhooks/census.ts";
+import {
+  isSigningKeyOlder,
+  oldestUnsigned,
+  readCensus,
+} from "../../database/repositories/webhooks/census.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
-import { clockSkewJob } from "../../database/clock-skew.ts";
+import { clockSkewJob } from "../../observability/clock-skew.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { metrics } from "../../observability/metrics.ts";
 import type { UpkeepJob } from "../../runtime/upkeep.ts";

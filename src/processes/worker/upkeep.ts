@@ -19,7 +19,7 @@ import { createVerification } from "../../webhooks/endpoints/verification.ts";
 import { rotateOnSchedule } from "../../webhooks/endpoints/scheduled-rotation.ts";
 import { sweepSecrets } from "../../webhooks/endpoints/secret-sweep.ts";
 import { sweepVerifications } from "../../webhooks/endpoints/verification-sweep.ts";
-import { whileRight } from "../../database/clock-skew.ts";
+import { whileRight } from "../../observability/clock-skew.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { foldDeadLetters, publishNotices } from "../../webhooks/engine/dead-letter-notices.ts";
 import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";

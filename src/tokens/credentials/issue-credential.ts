@@ -1,7 +1,10 @@
 /** Makes a credential: the one moment in which its secret exists in clear on our side. */
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Queryable } from "../../database/pool.ts";
-import { insertCredential, type VersionedCredentialRow } from "../../database/repositories/tokens/credentials.ts";
+import {
+  insertCredential,
+  type VersionedCredentialRow,
+} from "../../database/repositories/tokens/credentials.ts";
 import type { PrincipalRow } from "../../database/repositories/tokens/principals.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";

@@ -3,6 +3,7 @@
  * checksum: scanners can find it in a leak, and garbage dies without a database read.
  */
 import { crc32 } from "node:zlib";
+import type { PrincipalEnvironment } from "../../domain/identity.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -16,9 +17,6 @@ const CHECKSUM_LENGTH = 6;
 export const CLIENT_SECRET_PATTERN = "^sgn_(live|test)_sk_[0-9A-Za-z]{49}$";
 const CLIENT_SECRET_REGEX = new RegExp(CLIENT_SECRET_PATTERN);
 const CLIENT_ID_REGEX = /^cl_[0-9A-Za-z]{24}$/;
-
-/** Where a principal runs: production secrets say `live`, others `test`. */
-export type PrincipalEnvironment = "production" | "development";
 
 function randomBase62(length: number, randomBytes: RandomBytes): string {
   let text = "";

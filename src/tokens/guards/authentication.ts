@@ -3,7 +3,8 @@ import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify
 import { SignetError } from "../../domain/errors.ts";
 import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../http/bearer-errors.ts";
 import { type BindingPolicy, requireBoundCertificate } from "../oauth/certificate-bound-token.ts";
-import type { Identity, VerifyToken } from "../oauth/verify-access-token.ts";
+import type { VerifyToken } from "../oauth/verify-access-token.ts";
+import type { Identity } from "../../domain/identity.ts";
 import { signatureInvalid } from "../producers/authenticate-producer.ts";
 import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import type { TenantPolicy } from "../../http/rate-limits/tenant-policies.ts";

@@ -15,8 +15,6 @@ declare module "fastify" {
     signatures?: true;
   }
   interface FastifyRequest {
-    /** Checks the bytes of the body before they are read; absent where nothing has to be checked. */
-    verifyBody: ((body: Uint8Array) => Promise<void>) | undefined;
     /** The credential that a signed request names, from its headers on. */
     signer: string | undefined;
     /** What a signature covers, from the body on. */
@@ -80,7 +78,6 @@ export function createIngressValidator(
 
 /** Makes room for what a signed request carries. */
 export function decorateSignedRequests(server: SignetServer): void {
-  server.decorateRequest("verifyBody");
   server.decorateRequest("signer");
   server.decorateRequest("signed");
 }

@@ -2,7 +2,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import { tokenRefused } from "../../http/bearer-errors.ts";
-import type { Identity } from "./verify-access-token.ts";
+import type { Identity } from "../../domain/identity.ts";
 
 export interface BindingPolicy {
   /** Whether a token that is bound to no certificate is good: in development only. */

@@ -7,7 +7,11 @@ import { timingSafeEqual } from "node:crypto";
 import { isForeignCertificate, isRegisteredCertificate } from "../credentials/certificate-binding.ts";
 import { isClientId, isClientSecret } from "../credentials/secret-format.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
-import type { ClientRecord, FindClient, SecretVersionRecord } from "../../database/repositories/tokens/clients.ts";
+import type {
+  ClientRecord,
+  FindClient,
+  SecretVersionRecord,
+} from "../../database/repositories/tokens/clients.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { type Admission, admissionOf, type RotationRules } from "../../domain/secret-version.ts";
 import { SignetError } from "../../domain/errors.ts";

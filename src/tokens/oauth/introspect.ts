@@ -8,7 +8,8 @@ import {
   saysNotGood,
 } from "./token-parameter.ts";
 import type { TokenRequest } from "./token.ts";
-import type { Identity, VerifyToken } from "./verify-access-token.ts";
+import type { VerifyToken } from "./verify-access-token.ts";
+import type { Identity } from "../../domain/identity.ts";
 
 export interface IntrospectServices extends ClientServices {
   /** Checks a token, revocation included. */

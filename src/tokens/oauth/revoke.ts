@@ -1,7 +1,8 @@
 /** `POST /v1/auth/revoke`: token revocation (RFC 7009). */
 import { authenticateClient, type ClientServices, saysNotGood } from "./token-parameter.ts";
 import type { TokenRequest } from "./token.ts";
-import type { Identity, VerifyToken } from "./verify-access-token.ts";
+import type { VerifyToken } from "./verify-access-token.ts";
+import type { Identity } from "../../domain/identity.ts";
 
 export interface RevokeServices extends ClientServices {
   /** Checks a token without regard to revocation. */

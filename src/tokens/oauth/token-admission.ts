@@ -1,7 +1,8 @@
 /** The way of every Bearer token into the service: checked, not revoked, and by recent knowledge. */
 import { SignetError } from "../../domain/errors.ts";
 import { tokenRefused } from "../../http/bearer-errors.ts";
-import type { Identity, VerifyToken } from "./verify-access-token.ts";
+import type { VerifyToken } from "./verify-access-token.ts";
+import type { Identity } from "../../domain/identity.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
 import type { StaleReport } from "../../revocation/stale-report.ts";
 import type { Verdict } from "../../revocation/view.ts";

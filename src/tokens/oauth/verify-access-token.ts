@@ -1,5 +1,6 @@
 /** Checks access tokens: RFC 7515 and 7519, and what security decisions A ask for beyond. */
 import type { Clock } from "../../domain/clock.ts";
+import type { Identity } from "../../domain/identity.ts";
 import { TOKEN_LIFETIME_SECONDS } from "./access-token.ts";
 import { tokenRefused } from "../../http/bearer-errors.ts";
 import type { KeyLookup } from "../signing-keys/key-store.ts";
@@ -13,23 +14,6 @@ const CLOCK_SKEW_SECONDS = 5;
 /** A key that a token brings along is never looked at; a token that tries is refused. */
 const FORBIDDEN_HEADERS = ["jwk", "jku", "x5u", "x5c", "crit"] as const;
 const STRING_CLAIMS = ["sub", "aud", "client_id", "scope", "jti", "tenant", "region", "prn", "cid"] as const;
-
-/** Who calls, as the access token says. */
-export interface Identity {
-  readonly tenantId: string;
-  readonly principalId: string;
-  readonly credentialId: string;
-  readonly clientId: string;
-  readonly scopes: ReadonlySet<string>;
-  readonly region: string;
-  readonly jti: string;
-  /** The key that signed the token. */
-  readonly kid: string;
-  /** Seconds of Unix time. */
-  readonly issuedAt: number;
-  /** `x5t#S256` of the certificate that the token is bound to (RFC 8705); absent when it is bound to none. */
-  readonly certificateThumbprint: string | undefined;
-}
 
 /**
  * Checks an access token; rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. What is known is answered at

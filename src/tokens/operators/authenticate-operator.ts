@@ -14,7 +14,8 @@ import { type OperatorRole, operatorPermissions } from "../../domain/operator-ro
 import type { SignetError } from "../../domain/errors.ts";
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import { tokenRefused } from "../../http/bearer-errors.ts";
-import { BOOTSTRAP_OPERATOR, type OperatorIdentity } from "./operator-identity.ts";
+import { BOOTSTRAP_OPERATOR } from "./operator-identity.ts";
+import type { OperatorIdentity } from "../../domain/identity.ts";
 import { isOperatorToken } from "./token-format.ts";
 
 /** A use is noted when the last one noted is older than this. */

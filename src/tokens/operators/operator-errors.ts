@@ -1,7 +1,7 @@
 import type { OperatorRole } from "../../domain/operator-roles.ts";
 import type { SignetError } from "../../domain/errors.ts";
 import { scopeViolation } from "../../http/bearer-errors.ts";
-import type { OperatorIdentity } from "./operator-identity.ts";
+import type { OperatorIdentity } from "../../domain/identity.ts";
 
 /** A role as the scope that it is in errors: `operator:provision`. */
 function scopeOf(role: OperatorRole): string {

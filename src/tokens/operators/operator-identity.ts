@@ -1,12 +1,7 @@
 /** Who calls the operators' API. */
 import type { Actor } from "../../compliance/entry-types.ts";
-import { OPERATOR_ROLES, operatorPermissions, type OperatorRole } from "../../domain/operator-roles.ts";
-
-export interface OperatorIdentity {
-  /** The operator's id, or `bootstrap`. */
-  readonly id: string;
-  readonly permissions: ReadonlySet<OperatorRole>;
-}
+import type { OperatorIdentity } from "../../domain/identity.ts";
+import { OPERATOR_ROLES, operatorPermissions } from "../../domain/operator-roles.ts";
 
 /** What the compliance log calls an operator. */
 export function operatorActor(id: string): Actor {

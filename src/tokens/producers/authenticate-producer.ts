@@ -10,7 +10,7 @@ import { isId } from "../../domain/ids.ts";
 import { SignetError, validationFailed } from "../../domain/errors.ts";
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import type { LastUsedRecorder } from "../oauth/last-used.ts";
-import type { Identity } from "../oauth/verify-access-token.ts";
+import type { Identity } from "../../domain/identity.ts";
 import { addressKey } from "../../http/rate-limits/address-key.ts";
 import type { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
 import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";

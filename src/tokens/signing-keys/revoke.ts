@@ -1,6 +1,10 @@
 /** Emergency: a signing key that somebody else may have. Everything that it has signed dies at once. */
 import type { Actor } from "../../compliance/entry-types.ts";
-import { findSigningKey, markRevoked, type SigningKeyRow } from "../../database/repositories/tokens/signing-keys.ts";
+import {
+  findSigningKey,
+  markRevoked,
+  type SigningKeyRow,
+} from "../../database/repositories/tokens/signing-keys.ts";
 import { transaction } from "../../database/transaction.ts";
 import { SignetError } from "../../domain/errors.ts";
 import { publishRevocation, type Revocation } from "../../revocation/publish-revocation.ts";

@@ -14,7 +14,11 @@ import {
   hasDelivered,
   noteFailures,
 } from "../../database/repositories/webhooks/endpoint-failures.ts";
-import { type Endpoint, lockEndpoint, moveEndpoint } from "../../database/repositories/endpoints/endpoints.ts";
+import {
+  type Endpoint,
+  lockEndpoint,
+  moveEndpoint,
+} from "../../database/repositories/endpoints/endpoints.ts";
 import { transaction } from "../../database/transaction.ts";
 import type { EndpointFailures } from "../pacing/endpoint-failures.ts";
 import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";

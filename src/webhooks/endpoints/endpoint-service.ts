@@ -5,7 +5,10 @@ import type { ComplianceEntry } from "../../compliance/entry.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
 import { eraseAuthentication } from "../../database/repositories/endpoints/endpoint-authentications.ts";
-import { nextGeneration, wantVerification } from "../../database/repositories/endpoints/endpoint-verifications.ts";
+import {
+  nextGeneration,
+  wantVerification,
+} from "../../database/repositories/endpoints/endpoint-verifications.ts";
 import {
   type Endpoint,
   type EndpointSettings,

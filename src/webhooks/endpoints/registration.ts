@@ -11,7 +11,7 @@ import {
   loadFirstSecret,
 } from "../../database/repositories/endpoints/endpoints.ts";
 import { principalKey, takeIdempotencyKey, type TakenKey } from "../../database/repositories/idempotency.ts";
-import { IDEMPOTENCY_MS } from "../ingest/ingest.ts";
+import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { SignetError } from "../../domain/errors.ts";

@@ -1,7 +1,10 @@
 /** Rotations on a schedule (docs/signing.md): the tenant gets the new key without a secret in clear leaving the service. */
 import type { Queryable } from "../../database/pool.ts";
 import { findDataKey } from "../../database/repositories/data-keys.ts";
-import { findDueRotations, loadCurrentSecret } from "../../database/repositories/endpoints/endpoint-secrets.ts";
+import {
+  findDueRotations,
+  loadCurrentSecret,
+} from "../../database/repositories/endpoints/endpoint-secrets.ts";
 import { publishOwnEvent } from "../ingest/own-event.ts";
 import { generateSecret } from "../../lib/receiver/secret.ts";
 import { eachDue, type RoundOptions } from "./each-due.ts";

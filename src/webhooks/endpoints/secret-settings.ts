@@ -2,7 +2,10 @@
 import { CompactEncrypt, importJWK, type JWK } from "jose";
 import type { By } from "../../compliance/append-entry.ts";
 import type { Queryable } from "../../database/pool.ts";
-import { saveRotationSchedule, setSigningKey } from "../../database/repositories/endpoints/endpoint-secrets.ts";
+import {
+  saveRotationSchedule,
+  setSigningKey,
+} from "../../database/repositories/endpoints/endpoint-secrets.ts";
 import { validationFailed } from "../../domain/errors.ts";
 import {
   type EndpointPlace,

@@ -1,7 +1,10 @@
 /** Kicks verifications that were wished for while Temporal was away. */
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
-import { nextGeneration, takeWantedVerifications } from "../../database/repositories/endpoints/endpoint-verifications.ts";
+import {
+  nextGeneration,
+  takeWantedVerifications,
+} from "../../database/repositories/endpoints/endpoint-verifications.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { Verification } from "./verification.ts";
 

@@ -5,13 +5,22 @@
  */
 import type { Logger } from "pino";
 import { CLOCK_SKEW_MAX_MS } from "../../database/database-clock.ts";
-import type { AttemptKey, LoadedDelivery, ParkedDelivery } from "../../database/repositories/webhooks/attempts.ts";
+import type {
+  AttemptKey,
+  LoadedDelivery,
+  ParkedDelivery,
+} from "../../database/repositories/webhooks/attempts.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { stepWhenDue } from "../../domain/endpoint-state.ts";
 import type { Place } from "../../domain/place.ts";
 import { type ContentRoom, ROOM_PAUSE_MS } from "../sending/content-room.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
-import { type EndpointLines, LINE_HURRY_MAX_MS, LINE_WAIT_MAX_MS, nextLooks } from "../pacing/endpoint-lines.ts";
+import {
+  type EndpointLines,
+  LINE_HURRY_MAX_MS,
+  LINE_WAIT_MAX_MS,
+  nextLooks,
+} from "../pacing/endpoint-lines.ts";
 import { type EndpointPace, PACE_WAIT_MAX_MS } from "../pacing/endpoint-pace.ts";
 import type { EndpointSlots } from "../pacing/endpoint-slots.ts";
 import { attemptName, type Flight, type Flights, LEASE_MS } from "./flights.ts";

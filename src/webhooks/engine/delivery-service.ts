@@ -24,7 +24,11 @@ import {
   readDeliveryHours,
 } from "../../database/repositories/webhooks/delivery-hours.ts";
 import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
-import { findContentHead, findContentSizes, findEvents } from "../../database/repositories/webhooks/events.ts";
+import {
+  findContentHead,
+  findContentSizes,
+  findEvents,
+} from "../../database/repositories/webhooks/events.ts";
 import { type BoundedRows, withinPage } from "../../database/repositories/page.ts";
 import { tenantHeld } from "../../database/repositories/tenants.ts";
 import { tenantRead, tenantTransaction } from "../../database/transaction.ts";

@@ -1,5 +1,8 @@
 /** The last 24 hours of a tenant's or an endpoint's deliveries in numbers, read at most every 30 seconds for each. */
-import type { CountedDeliveries, HourOfDeliveries } from "../../database/repositories/webhooks/delivery-hours.ts";
+import type {
+  CountedDeliveries,
+  HourOfDeliveries,
+} from "../../database/repositories/webhooks/delivery-hours.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 

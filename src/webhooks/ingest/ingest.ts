@@ -23,12 +23,11 @@ import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { SignetError, validationFailed } from "../../domain/errors.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { tracer } from "../../observability/tracing.ts";
+import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
 import { type Checked, EventRules, rulesKey } from "./event-rules.ts";
 
-/** How long an Idempotency-Key stands for its first request (wire.md, Events). */
-export const IDEMPOTENCY_MS = 86_400_000;
 /** How long a signed event is known by its id (security decisions F): three times what a signature is good for. */
 const REPLAY_MS = 900_000;
 const COMMIT_EVENTS_MAX = 1_000;

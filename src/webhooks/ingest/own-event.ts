@@ -14,7 +14,7 @@ import type { OwnEventType } from "../../domain/own-event-types.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { sealNewContents } from "./event-content.ts";
 import { readFilter } from "./event-rules.ts";
-import { IDEMPOTENCY_MS } from "./ingest.ts";
+import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
 
 interface OwnEventContent {
   readonly tenantId: string;

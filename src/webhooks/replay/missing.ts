@@ -2,7 +2,10 @@
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
 import { findEndpoint, type Endpoint } from "../../database/repositories/endpoints/endpoints.ts";
-import { findMissedEvents, type MissedEvent } from "../../database/repositories/webhooks/missing-deliveries.ts";
+import {
+  findMissedEvents,
+  type MissedEvent,
+} from "../../database/repositories/webhooks/missing-deliveries.ts";
 import { findContentRoot, openEventContent } from "../ingest/event-content.ts";
 import { readFilter } from "../ingest/event-rules.ts";
 import { Slices } from "../../runtime/slices.ts";

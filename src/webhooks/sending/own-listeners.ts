@@ -3,7 +3,8 @@ import { isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { formatListen, type ListenAddress } from "../../config/setting.ts";
+import { formatListen } from "../../config/setting.ts";
+import type { ListenAddress } from "../../runtime/http-server.ts";
 import type { HostResolver } from "./http-resolver.ts";
 
 /** How long the addresses of our own names are believed, in milliseconds. */

@@ -112,7 +112,7 @@ async function launch(options: SignetOptions, what: Launch): Promise<ServerProce
     process.execPath,
     ...(tuning?.node ?? []),
     ...profileFlags(options.profiles, command),
-    join(options.dist, "src", "main.js"),
+    join(options.dist, "src", "processes", "main.js"),
     command,
   ];
   const limited =

@@ -13,7 +13,7 @@ import {
   startRotatingServer,
 } from "../../support/rotating-server.ts";
 
-const MAIN = join(import.meta.dirname, "..", "..", "..", "src", "main.ts");
+const MAIN = join(import.meta.dirname, "..", "..", "..", "src", "processes", "main.ts");
 
 let server: RotatingServer;
 let directory: string;

@@ -14,7 +14,7 @@ import {
 } from "../../support/rotating-server.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
-const CLIENT = join(REPOSITORY, "src", "client");
+const CLIENT = join(REPOSITORY, "src", "lib", "client");
 const run = promisify(execFile);
 
 let directory: string;

@@ -14,7 +14,10 @@ import {
   takeHostPing,
   takeWantedVerifications,
 } from "../../../src/database/repositories/endpoints/endpoint-verifications.ts";
-import { bringBackCycles, bringBackInstants } from "../../../src/database/repositories/webhooks/future-instants.ts";
+import {
+  bringBackCycles,
+  bringBackInstants,
+} from "../../../src/database/repositories/webhooks/future-instants.ts";
 import { beatWorker, readHealth, writeHealth } from "../../../src/database/repositories/health.ts";
 import { claimAnswer } from "../../../src/database/repositories/idempotent-answers.ts";
 import { takeSilentJobs } from "../../../src/database/repositories/webhooks/replay-jobs.ts";

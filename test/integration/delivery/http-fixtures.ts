@@ -1,7 +1,11 @@
 /** A sender as development has it, and what the tests of it share. */
 import type { AddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
 import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
-import type { HttpSender, HttpSenderOptions, SendRequest } from "../../../src/webhooks/sending/http-sender.ts";
+import type {
+  HttpSender,
+  HttpSenderOptions,
+  SendRequest,
+} from "../../../src/webhooks/sending/http-sender.ts";
 import { createHttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 

@@ -8,7 +8,7 @@ import { createServer } from "../../../src/http/server.ts";
 import type { SignetServer } from "../../../src/http/types.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import type { Identity } from "../../../src/tokens/oauth/verify-access-token.ts";
+import type { Identity } from "../../../src/domain/identity.ts";
 
 const IDS = Array.from({ length: 7 }, (_, index) => newId("event", 1_000 + index, randomBytes)).toReversed();
 const LIST = {

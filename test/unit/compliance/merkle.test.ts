@@ -1,6 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { leafHash, verifyConsistency, verifyInclusion } from "../../../src/lib/transparency-log/merkle-proof.ts";
+import {
+  leafHash,
+  verifyConsistency,
+  verifyInclusion,
+} from "../../../src/lib/transparency-log/merkle-proof.ts";
 import {
   completeSubtrees,
   consistencyRanges,

@@ -58,11 +58,11 @@ async function lock(version: string): Promise<string> {
 
 beforeEach(async () => {
   project = await realpath(await mkdtemp(join(tmpdir(), "signet-bootstrap-")));
-  bootstrap = join(project, "src", "bootstrap.mjs");
-  await cp(join(REPOSITORY, "src", "bootstrap.mjs"), bootstrap);
+  bootstrap = join(project, "src", "processes", "bootstrap.mjs");
+  await cp(join(REPOSITORY, "src", "processes", "bootstrap.mjs"), bootstrap);
   await writeFile(join(project, "package.json"), JSON.stringify({ type: "module" }));
   await writeFile(join(project, "tsconfig.json"), "{}");
-  await writeFile(join(project, "src", "main.ts"), MAIN);
+  await writeFile(join(project, "src", "processes", "main.ts"), MAIN);
   await mkdir(join(project, "npm"));
   await writeFile(join(project, "npm", "npm-cli.js"), NPM);
   await lock("1.0.0");
@@ -171,9 +171,12 @@ describe("dependencies", () => {
   });
 
   it("of a production image are never touched: the build runs", async () => {
-    await mkdir(join(project, "dist", "src"), { recursive: true });
+    await mkdir(join(project, "dist", "src", "processes"), { recursive: true });
     await mkdir(join(project, "node_modules"));
-    await writeFile(join(project, "dist", "src", "main.js"), 'console.log("built", process.argv[2])');
+    await writeFile(
+      join(project, "dist", "src", "processes", "main.js"),
+      'console.log("built", process.argv[2])',
+    );
     expect((await signet("api")).stdout).toBe("built api\n");
     expect(await npmCalls()).toEqual([]);
   });

@@ -1,7 +1,10 @@
 import { randomUUID } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import type { FollowedRevocation, RevocationNews } from "../../../src/database/repositories/tokens/revocations.ts";
+import type {
+  FollowedRevocation,
+  RevocationNews,
+} from "../../../src/database/repositories/tokens/revocations.ts";
 import type { RevocableToken } from "../../../src/revocation/deny-list.ts";
 import { REVOCATION_KINDS } from "../../../src/revocation/kinds.ts";
 import { RevocationView } from "../../../src/revocation/view.ts";

@@ -1,5 +1,5 @@
 /** Service principals: who credentials belong to, with the scopes that their tokens carry. */
-import type { PrincipalEnvironment } from "../../../tokens/credentials/secret-format.ts";
+import type { PrincipalEnvironment } from "../../../domain/identity.ts";
 import { SignetError } from "../../../domain/errors.ts";
 import { isUniqueViolation } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";

@@ -3,7 +3,10 @@ import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
 import type { AttemptError } from "../../../lib/client/resources/deliveries.ts";
-import type { EndpointSecretVersion, EndpointSecretVersions } from "../../../lib/client/resources/endpoint-secrets.ts";
+import type {
+  EndpointSecretVersion,
+  EndpointSecretVersions,
+} from "../../../lib/client/resources/endpoint-secrets.ts";
 import type { Endpoint } from "../../../lib/client/resources/endpoints.ts";
 import type { SignetError } from "../../../domain/errors.ts";
 import type { PortalParts } from "../../page-parts.ts";

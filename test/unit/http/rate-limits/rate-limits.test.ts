@@ -1,6 +1,9 @@
 /** The library that counts takes the time from the system: its clock is moved for these tests alone. */
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { createFailureLimiter, type FailureLimiter } from "../../../../src/http/rate-limits/failure-limiter.ts";
+import {
+  createFailureLimiter,
+  type FailureLimiter,
+} from "../../../../src/http/rate-limits/failure-limiter.ts";
 import { NarrowGate } from "../../../../src/http/rate-limits/narrow-gate.ts";
 import { BoundedLimiter, createRateLimiter } from "../../../../src/http/rate-limits/rate-limiter.ts";
 

@@ -3,7 +3,11 @@ import { createServer, request as httpRequest, type RequestListener } from "node
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { webhookListener } from "../../../../src/lib/receiver/node-http.ts";
-import { createReceiver, type ReceiverOptions, type WebhookEvent } from "../../../../src/lib/receiver/receive.ts";
+import {
+  createReceiver,
+  type ReceiverOptions,
+  type WebhookEvent,
+} from "../../../../src/lib/receiver/receive.ts";
 import { MemoryReplayStore } from "../../../../src/lib/receiver/replay-store.ts";
 import { signDelivery } from "../../../../src/lib/receiver/sign.ts";
 

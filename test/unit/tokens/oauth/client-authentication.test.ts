@@ -3,7 +3,10 @@ import { expect, test } from "vitest";
 import { newClientId, newClientSecret } from "../../../../src/tokens/credentials/secret-format.ts";
 import { createPepper } from "../../../../src/crypto/pepper.ts";
 import type { ClientRecord } from "../../../../src/database/repositories/tokens/clients.ts";
-import { createClientAuthenticator, presentedCredentials } from "../../../../src/tokens/oauth/client-authentication.ts";
+import {
+  createClientAuthenticator,
+  presentedCredentials,
+} from "../../../../src/tokens/oauth/client-authentication.ts";
 
 const basic = (pair: string): string => `Basic ${Buffer.from(pair).toString("base64")}`;
 const code = (name: string) => expect.objectContaining({ code: name }) as Error;

@@ -6,7 +6,11 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { assert, asyncProperty, constantFrom, integer, oneof, record, string } from "fast-check";
 import { jwtVerify } from "jose";
 import { describe, expect, test } from "vitest";
-import { generateSigningKey, openSigningKey, openVerificationKey } from "../../../../src/tokens/signing-keys/signing-key.ts";
+import {
+  generateSigningKey,
+  openSigningKey,
+  openVerificationKey,
+} from "../../../../src/tokens/signing-keys/signing-key.ts";
 import { createTokenVerifier } from "../../../../src/tokens/oauth/verify-access-token.ts";
 import { createVerifiedTokens } from "../../../../src/tokens/oauth/verified-tokens.ts";
 import { testKeyring } from "../../../support/keyring.ts";

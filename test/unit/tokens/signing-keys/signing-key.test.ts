@@ -1,7 +1,10 @@
 /** Every algorithm from the key to the verified token, and no token of one algorithm under the key of another. */
 import { constants, createHmac, createPrivateKey, randomBytes, sign } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { NewSigningKey, SigningAlgorithm } from "../../../../src/database/repositories/tokens/signing-keys.ts";
+import type {
+  NewSigningKey,
+  SigningAlgorithm,
+} from "../../../../src/database/repositories/tokens/signing-keys.ts";
 import { unguardedClock } from "../../../../src/domain/clock.ts";
 import type { SignetError } from "../../../../src/domain/errors.ts";
 import { createTokenMint } from "../../../../src/tokens/oauth/access-token.ts";

@@ -2,7 +2,11 @@
 import { expect, test } from "vitest";
 import type { Delivery } from "../../../../src/database/repositories/webhooks/deliveries.ts";
 import { systemClock } from "../../../../src/domain/clock.ts";
-import { DeliveryStream, DeliveryStreams, FOLLOWED } from "../../../../src/webhooks/engine/delivery-streams.ts";
+import {
+  DeliveryStream,
+  DeliveryStreams,
+  FOLLOWED,
+} from "../../../../src/webhooks/engine/delivery-streams.ts";
 
 function delivery(id: string, attemptCount = 0): Delivery {
   return { id, state: "QUEUED", cycle: 1, attemptCount, nextAttemptAt: null } as Delivery;

@@ -1,7 +1,11 @@
 /** The export of dead letters: whole, or an error. */
 import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Answering, type ScriptedServer, startScriptedServer } from "../../../../support/scripted-server.ts";
+import {
+  type Answering,
+  type ScriptedServer,
+  startScriptedServer,
+} from "../../../../support/scripted-server.ts";
 
 let server: ScriptedServer;
 

@@ -5,7 +5,11 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Delivery } from "../../../../../src/lib/client/resources/deliveries.ts";
 import type { DeliveryStream } from "../../../../../src/lib/client/resources/delivery-stream.ts";
 import { eventually } from "../../../../support/eventually.ts";
-import { type ScriptedServer, startScriptedServer, wireDelivery } from "../../../../support/scripted-server.ts";
+import {
+  type ScriptedServer,
+  startScriptedServer,
+  wireDelivery,
+} from "../../../../support/scripted-server.ts";
 
 let server: ScriptedServer;
 

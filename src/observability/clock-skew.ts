@@ -1,10 +1,10 @@
 /** How far a machine's clock is from the database's: measured, in the log, and part of readiness. */
-import { CLOCK_SKEW_MAX_MS } from "./database-clock.ts";
+import { CLOCK_SKEW_MAX_MS } from "../database/database-clock.ts";
 import type { GuardedClock } from "../domain/clock.ts";
 import type { UpkeepJob } from "../runtime/upkeep.ts";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
-import type { ReadinessCheck } from "../observability/readiness.ts";
+import type { Logger } from "./logger.ts";
+import { metrics } from "./metrics.ts";
+import type { ReadinessCheck } from "./readiness.ts";
 
 const EVERY_MS = 2_000;
 /** Of no harm to this service; whatever else reads the machine's clock is wrong by as much. */

@@ -1,0 +1,29 @@
+/** Who calls, and what a token or a session says of it. */
+import type { OperatorRole } from "./operator-roles.ts";
+
+/** Where a principal runs: production secrets say `live`, others `test`. */
+export type PrincipalEnvironment = "production" | "development";
+
+/** The caller of a tenant's request, from the claims of its access token. */
+export interface Identity {
+  readonly tenantId: string;
+  readonly principalId: string;
+  readonly credentialId: string;
+  readonly clientId: string;
+  readonly scopes: ReadonlySet<string>;
+  readonly region: string;
+  readonly jti: string;
+  /** The key that signed the token. */
+  readonly kid: string;
+  /** Seconds of Unix time. */
+  readonly issuedAt: number;
+  /** `x5t#S256` of the certificate that the token is bound to (RFC 8705); absent when it is bound to none. */
+  readonly certificateThumbprint: string | undefined;
+}
+
+/** The caller of a request to the operators' API. */
+export interface OperatorIdentity {
+  /** The operator's id, or `bootstrap`. */
+  readonly id: string;
+  readonly permissions: ReadonlySet<OperatorRole>;
+}
