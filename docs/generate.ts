@@ -3,6 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cliReference } from "./cli-reference.ts";
 import { describedAdmin, describedApi } from "./described-api.ts";
+import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -20,6 +21,7 @@ await update(
   "docs/openapi-operators.json",
   async () => `${JSON.stringify(await describedAdmin(), null, 2)}\n`,
 );
+await update(".oxlintrc.law.json", currentImportLaw);
 for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);
 }

@@ -16,7 +16,7 @@ import type { ClientIdentification } from "../http/mutual-tls/client-identificat
 import type { VerifyToken } from "../tokens/oauth/verify-access-token.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
-import type { ReadinessCheck } from "../observability/readiness.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { addressKey } from "../http/rate-limits/address-key.ts";
 import type { Admitted } from "./admitted.ts";
 import { withAdmissionInstant } from "./admission-instant.ts";

@@ -1,5 +1,5 @@
 import { SignetError } from "../domain/errors.ts";
-import { failedChecks, type ReadinessCheck, readinessNotes } from "../observability/readiness.ts";
+import { failedChecks, type ReadinessCheck, readinessNotes } from "../runtime/readiness.ts";
 import type { SignetServer } from "./types.ts";
 
 /** `/healthz`: the process runs. `/readyz`: what it depends on works too. */

@@ -4,7 +4,7 @@ import type { GuardedClock } from "../domain/clock.ts";
 import type { UpkeepJob } from "../runtime/upkeep.ts";
 import type { Logger } from "./logger.ts";
 import { metrics } from "./metrics.ts";
-import type { ReadinessCheck } from "./readiness.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
 
 const EVERY_MS = 2_000;
 /** Of no harm to this service; whatever else reads the machine's clock is wrong by as much. */

@@ -8,7 +8,7 @@ import { messageOf } from "../runtime/thrown.ts";
 import type { Logger } from "./logger.ts";
 import { metrics } from "./metrics.ts";
 import { metricsText } from "./process-metrics.ts";
-import { failedChecks, type ReadinessCheck, readinessNotes } from "./readiness.ts";
+import { failedChecks, type ReadinessCheck, readinessNotes } from "../runtime/readiness.ts";
 
 export interface MetricsServerOptions {
   /** A port of 0 is any free one. */

@@ -16,7 +16,7 @@ import { openProcessClock } from "../database/database-clock.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
 import { requireRowSecurity } from "../database/row-security.ts";
-import { databaseReadiness } from "../observability/database-readiness.ts";
+import { databaseReadiness } from "../database/readiness.ts";
 import {
   createClientLookup,
   createRetiredClientLookup,
@@ -27,7 +27,7 @@ import { useAssertion } from "../database/repositories/tokens/workload-credentia
 import type { Clock, GuardedClock } from "../domain/clock.ts";
 import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
-import type { ReadinessCheck } from "../observability/readiness.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { createTokenMint } from "../tokens/oauth/access-token.ts";
 import { createAssertionVerifier } from "../tokens/oauth/client-assertion.ts";
 import { createClientAuthenticator } from "../tokens/oauth/client-authentication.ts";

@@ -7,7 +7,7 @@ import type { Clock } from "../domain/clock.ts";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
-import type { ReadinessCheck } from "../observability/readiness.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { REVOCATION_CHANNEL, RevocationFollower } from "../revocation/follower.ts";
 import { STRICT_BOUND_MS } from "../config/revocation.ts";
 

@@ -4,7 +4,7 @@ import type { Logger } from "../observability/logger.ts";
 import { startMetricsServer } from "../observability/metrics-server.ts";
 import type { ProcessName } from "../observability/metrics.ts";
 import { exportMetrics } from "../observability/process-metrics.ts";
-import type { ReadinessCheck } from "../observability/readiness.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { startTracing } from "../observability/tracing.ts";
 import { traceCollector } from "../config/tracing-settings.ts";
 import { VERSION } from "../runtime/version.ts";

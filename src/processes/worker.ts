@@ -17,7 +17,7 @@ import { type Listener, listen } from "../database/listener.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import { requireRowSecurity } from "../database/row-security.ts";
-import { databaseReadiness } from "../observability/database-readiness.ts";
+import { databaseReadiness } from "../database/readiness.ts";
 import { GRADES_CHANNEL } from "../database/repositories/endpoints/endpoint-grades.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/webhooks/events.ts";
 import type { Dispatcher } from "../webhooks/engine/dispatcher.ts";

@@ -1,4 +1,4 @@
-/** The OAuth endpoints and documents over HTTP; what they do is in src/oauth. */
+/** The OAuth endpoints and documents over HTTP; what they do is in src/tokens/oauth. */
 import { Type } from "typebox";
 import { SignetError } from "../../domain/errors.ts";
 import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../tokens/oauth/jwks.ts";

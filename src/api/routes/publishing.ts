@@ -27,6 +27,7 @@ import {
   EventBatch,
   NewEvent,
 } from "../schemas/events.ts";
+import { decorateSignedRequests } from "../../tokens/guards/ingress-validator.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { compileValidator, createValueCheck } from "../../http/validation.ts";
 
@@ -371,6 +372,7 @@ function onceBy(
 }
 
 export function registerPublishing(server: SignetServer, services: PublishingServices): void {
+  decorateSignedRequests(server);
   server.post(
     "/v1/events",
     {

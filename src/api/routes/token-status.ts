@@ -1,4 +1,4 @@
-/** Revocation and introspection of tokens over HTTP; what they do is in src/oauth. */
+/** Revocation and introspection of tokens over HTTP; what they do is in src/tokens/oauth. */
 import { Type } from "typebox";
 import { introspectToken, type IntrospectServices } from "../../tokens/oauth/introspect.ts";
 import { OAUTH_HEADERS } from "../../http/oauth-error.ts";

@@ -10,7 +10,7 @@ import type { Logger } from "../../observability/logger.ts";
 import { installRequestMetrics } from "../../observability/request-metrics.ts";
 import type { VerifyToken } from "../../tokens/oauth/verify-access-token.ts";
 import type { ProducerAuthenticator } from "../../tokens/producers/authenticate-producer.ts";
-import type { ReadinessCheck } from "../../observability/readiness.ts";
+import type { ReadinessCheck } from "../../runtime/readiness.ts";
 import { createErrorPages } from "../../portal/error-pages.ts";
 import { createPortalGuard, registerPortal } from "../../portal/portal.ts";
 import { PortalSessions } from "../../tokens/portal-sessions.ts";
@@ -21,7 +21,7 @@ import { InProcessCalls } from "../../api/in-process.ts";
 import { collectOpenApi, registerOpenApiRoute } from "../../api/openapi.ts";
 import { installRequestTracing } from "../../http/plugins/request-tracing.ts";
 import { createAdmission, createScopeGuard } from "../../tokens/guards/authentication.ts";
-import { createIngressValidator, decorateSignedRequests } from "../../tokens/guards/ingress-validator.ts";
+import { createIngressValidator } from "../../tokens/guards/ingress-validator.ts";
 import { registerApiReference } from "../../api/routes/api-reference.ts";
 import { registerComplianceRoutes } from "../../api/routes/compliance.ts";
 import { registerCredentialRevocation } from "../../api/routes/credential-revocation.ts";
@@ -140,7 +140,6 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     log,
   });
 
-  decorateSignedRequests(server);
   installRequestMetrics(server, "public");
   installRequestTracing(server);
   await collectOpenApi(server, {

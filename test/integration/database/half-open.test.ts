@@ -9,7 +9,7 @@ import { BoundedClient } from "../../../src/database/bounded-client.ts";
 import { type Listener, listen } from "../../../src/database/listener.ts";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { isDatabaseAway } from "../../../src/database/errors.ts";
-import { databaseReadiness } from "../../../src/observability/database-readiness.ts";
+import { databaseReadiness } from "../../../src/database/readiness.ts";
 import { transaction } from "../../../src/database/transaction.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { eventually } from "../../support/eventually.ts";

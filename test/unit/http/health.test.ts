@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { registerHealthRoutes } from "../../../src/http/health.ts";
 import { createServer, listenServer } from "../../../src/http/server.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import type { ReadinessCheck } from "../../../src/observability/readiness.ts";
+import type { ReadinessCheck } from "../../../src/runtime/readiness.ts";
 
 async function ready(checks: readonly ReadinessCheck[], log: string[] = []) {
   const server = createServer({

@@ -1,9 +1,9 @@
 /** Whether PostgreSQL is of use to this process: over each of its pools, with the schema of this build, and for writing. */
 import { DatabaseError } from "pg";
-import type { ReadinessCheck } from "./readiness.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { within } from "../runtime/within.ts";
-import { requireCurrentSchema } from "../database/migrate.ts";
-import type { Pool, PoolClient, Queryable } from "../database/pool.ts";
+import { requireCurrentSchema } from "./migrate.ts";
+import type { Pool, PoolClient, Queryable } from "./pool.ts";
 
 /** A connection that answers a question of no effort later than this is not used again. */
 const ANSWER_MS = 2_000;

@@ -1,5 +1,5 @@
 /** Whether a process is of use: what it depends on, asked one by one with a limit on the time each may take. */
-import { within } from "../runtime/within.ts";
+import { within } from "./within.ts";
 
 /** One thing that must work before the process is of use. */
 export interface ReadinessCheck {
