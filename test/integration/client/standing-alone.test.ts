@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { builtinModules } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
@@ -14,7 +14,7 @@ import {
 } from "../../support/rotating-server.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
-const CLIENT = join(REPOSITORY, "src", "lib", "client");
+const LIBRARY = join(REPOSITORY, "src", "lib");
 const run = promisify(execFile);
 
 let directory: string;
@@ -26,11 +26,11 @@ beforeAll(async () => {
   await writeFile(join(directory, "package.json"), '{"type":"module"}');
   const options = {
     extends: join(REPOSITORY, "tsconfig.build.json"),
-    include: [CLIENT],
+    include: [LIBRARY],
     compilerOptions: {},
   };
   options.compilerOptions = {
-    rootDir: CLIENT,
+    rootDir: LIBRARY,
     outDir: directory,
     sourceMap: false,
     typeRoots: [join(REPOSITORY, "node_modules", "@types")],
@@ -50,21 +50,21 @@ afterAll(async () => {
 
 test("it imports its own files and Node's modules, nothing else", async () => {
   const imported = new Set<string>();
-  for (const name of await readdir(CLIENT)) {
-    for (const [, from = ""] of (await readFile(join(CLIENT, name), "utf8")).matchAll(/from "([^"]+)"/g)) {
-      imported.add(from);
+  for (const name of (await readdir(LIBRARY, { recursive: true })).filter((file) => file.endsWith(".ts"))) {
+    for (const [, from = ""] of (await readFile(join(LIBRARY, name), "utf8")).matchAll(/ from "([^"]+)"/g)) {
+      imported.add(from.startsWith(".") ? join("/", "lib", dirname(name), from) : from);
     }
   }
   expect(imported.size).toBeGreaterThan(10);
   const foreign = [...imported].filter(
-    (name) => !/^\.\/[a-z-]+\.ts$/.test(name) && !builtinModules.includes(name.replace(/^node:/, "")),
+    (name) => !name.startsWith("/lib/") && !builtinModules.includes(name.replace(/^node:/, "")),
   );
   expect(foreign).toEqual([]);
 });
 
 test("compiled and alone in a directory, it gets a token and calls the API", async () => {
   const program = `
-    import { SignetClient, FileCredentialStore, SignetApiError, createTlsFetch } from "./index.js";
+    import { SignetClient, FileCredentialStore, SignetApiError, createTlsFetch } from "./client/index.js";
     const signet = new SignetClient({ baseUrl: ${JSON.stringify(server.url)}, clientId: ${JSON.stringify(CLIENT_ID)},
       clientSecret: ${JSON.stringify(secretOf(1))}, store: new FileCredentialStore("credential.json") });
     const { data } = await signet.endpoints.list().page();

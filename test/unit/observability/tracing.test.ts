@@ -21,8 +21,8 @@ async function after(use: string): Promise<Seen> {
     import { createRequire } from "node:module";
     import { executionAsyncId } from "node:async_hooks";
     import { startTracing, tracer } from "./src/observability/tracing.ts";
-    await import("./src/api/app.ts");
-    await import("./src/delivery/engine.ts");
+    await import("./src/processes/api/public-api.ts");
+    await import("./src/processes/engine.ts");
     ${use}
     setImmediate(async () => {
       await undefined;

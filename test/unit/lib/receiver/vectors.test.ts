@@ -10,7 +10,7 @@ import { type Vector, webhookSignatures } from "../../../vectors/cases.ts";
 import schema from "../../../vectors/webhook-signatures.schema.json" with { type: "json" };
 import written from "../../../vectors/webhook-signatures.json" with { type: "json" };
 
-const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..", "..");
 const TOOLCHAIN_MS = 300_000;
 const run = promisify(execFile);
 const file = webhookSignatures();
