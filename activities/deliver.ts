@@ -4,9 +4,15 @@ import { ApplicationFailureCategory } from "@temporalio/common";
 import type { AttemptRun, AttemptService } from "../src/webhooks/engine/attempt-service.ts";
 import type { AttemptRequest } from "../src/webhooks/engine/member-outcome.ts";
 import type { CarrierService } from "../src/webhooks/engine/carrier-service.ts";
-import { WorkerEndsError } from "../src/webhooks/engine/taken.ts";
+import { WorkerEndsError } from "../src/webhooks/engine/running-work.ts";
 import { heartbeating } from "./heartbeating.ts";
-import type { AttemptInput, AttemptResult, DeliverActivities, IndexedDelay, IndexedPlace } from "./types.ts";
+import type {
+  AttemptInput,
+  AttemptResult,
+  DeliverActivities,
+  IndexedDelay,
+  IndexedReservation,
+} from "./types.ts";
 
 export interface DeliverDependencies {
   readonly attempts: AttemptService;
@@ -14,7 +20,7 @@ export interface DeliverDependencies {
 }
 
 export function createDeliverActivities({ attempts, carriers }: DeliverDependencies): DeliverActivities {
-  async function run(input: AttemptInput, hurry: boolean): Promise<AttemptResult> {
+  async function run(input: AttemptInput, firstPass: boolean): Promise<AttemptResult> {
     const request: AttemptRequest = {
       carrier: carrier(),
       members: input.members,
@@ -26,10 +32,14 @@ export function createDeliverActivities({ attempts, carriers }: DeliverDependenc
         deadLetterMs: input.dead_letter_ms,
         part: input.part === true,
       },
-      hurry,
+      firstPass,
       ...(input.places === undefined
         ? undefined
-        : { places: new Map(input.places.map(([index, atMs, rateLimit]) => [index, { atMs, rateLimit }])) }),
+        : {
+            reservations: new Map(
+              input.places.map(([index, atMs, rateLimit]) => [index, { atMs, rateLimit }]),
+            ),
+          }),
     };
     return exceptions(await attempts.run(request).catch(handOver));
   }
@@ -66,7 +76,7 @@ function carrier(): string {
 function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptResult {
   const failed: IndexedDelay[] = [];
   const postponed: IndexedDelay[] = [];
-  const places: IndexedPlace[] = [];
+  const reservations: IndexedReservation[] = [];
   const notEarlier: number[] = [];
   const lists = { dead: [] as number[], moved: [] as number[], unsettled: [] as number[] };
   outcomes.forEach((outcome, index) => {
@@ -81,8 +91,8 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
         break;
       case "postponed":
         postponed.push([index, outcome.dueMs - endedAtMs]);
-        if (outcome.place !== undefined) {
-          places.push([index, outcome.place.atMs, outcome.place.rateLimit]);
+        if (outcome.reservation !== undefined) {
+          reservations.push([index, outcome.reservation.atMs, outcome.reservation.rateLimit]);
         }
         break;
       case "dead":
@@ -98,7 +108,7 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
     ...(failed.length > 0 ? { failed } : {}),
     ...(notEarlier.length > 0 ? { not_earlier: notEarlier } : {}),
     ...(postponed.length > 0 ? { postponed } : {}),
-    ...(places.length > 0 ? { places } : {}),
+    ...(reservations.length > 0 ? { places: reservations } : {}),
     ...(lists.dead.length > 0 ? { dead: lists.dead } : {}),
     ...(lists.moved.length > 0 ? { moved: lists.moved } : {}),
     ...(lists.unsettled.length > 0 ? { unsettled: lists.unsettled } : {}),

@@ -24,7 +24,7 @@ export interface AttemptInput {
   /** Who fails leaves this carrier: its row goes back to the dispatcher, for a list of its own endpoint. */
   readonly part?: boolean;
   /** Members that have a place in the line of an endpoint with a rate limit. */
-  readonly places?: readonly IndexedPlace[];
+  readonly places?: readonly IndexedReservation[];
 }
 
 /** Milliseconds after {@link AttemptResult.ended_at}, with the member's index in the input. */
@@ -34,7 +34,7 @@ export type IndexedDelay = readonly [index: number, delayMs: number];
  * A member's place in the line of an endpoint with a rate limit: when its attempt may start, Unix milliseconds, and the
  * limit that says so, attempts per second.
  */
-export type IndexedPlace = readonly [index: number, atMs: number, rateLimit: number];
+export type IndexedReservation = readonly [index: number, atMs: number, rateLimit: number];
 
 /**
  * Outcomes by index into the input's members. Only exceptions are listed: who is not named was delivered.
@@ -56,7 +56,7 @@ export interface AttemptResult {
   /** Not attempted: the endpoint had no slot. To be tried again so long after `ended_at`; that is no attempt. */
   readonly postponed?: readonly IndexedDelay[];
   /** Of those that are postponed: who has got a place, to be brought along when it comes again. */
-  readonly places?: readonly IndexedPlace[];
+  readonly places?: readonly IndexedReservation[];
 }
 
 /** Members named by index that an operator's signal speaks of. */

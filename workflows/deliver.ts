@@ -88,7 +88,7 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
 
   while (ledger.open > 0) {
     while (inbox.length > 0) {
-      await obey(inbox.shift(), ledger);
+      await handleSignal(inbox.shift(), ledger);
     }
     for (
       let wave = ledger.takeDueWave(Date.now());
@@ -155,14 +155,14 @@ function readSignal(signal: unknown): MemberSignal {
   };
 }
 
-async function obey(message: Message | undefined, ledger: DeliveryLedger): Promise<void> {
+async function handleSignal(message: Message | undefined, ledger: DeliveryLedger): Promise<void> {
   if (message === undefined) {
     return;
   }
   const named = ledger.named(message.signal.delivery_ids);
   switch (message.kind) {
     case "attemptNow":
-      ledger.hasten(named, Date.now());
+      ledger.attemptNow(named, Date.now());
       return;
     case "release":
       // Always names its members: an empty release must not close a whole carrier.

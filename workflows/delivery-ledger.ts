@@ -2,7 +2,7 @@
  * What a `deliver` workflow knows of its members: pure bookkeeping, no Temporal. The workflow asks what is due and
  * tells what came of it.
  */
-import type { AttemptInput, AttemptResult, IndexedPlace, Member } from "../activities/types.ts";
+import type { AttemptInput, AttemptResult, IndexedReservation, Member } from "../activities/types.ts";
 import { ATTEMPT_MAX, shiftForLateness, togetherMs } from "../src/domain/retry-schedule.ts";
 import type { DeliverInput, DeliverResult, MemberProgress, MemberStatus } from "./messages.ts";
 
@@ -216,7 +216,7 @@ export class DeliveryLedger {
   }
 
   /** Attempt now: the next attempt falls due at once. One that is under way is the attempt that was asked for. */
-  hasten(entries: readonly number[], nowMs: number): void {
+  attemptNow(entries: readonly number[], nowMs: number): void {
     for (const entry of entries.map((index) => this.#at(index))) {
       if (entry.phase === "RETRYING" && entry.busy) {
         entry.askedMs = nowMs;
@@ -272,7 +272,7 @@ export class DeliveryLedger {
 
   #wave(entries: readonly number[], attempt: number, dueMs: number | null): Wave {
     this.#setBusy(entries, true);
-    const places = entries.flatMap((entry, index): IndexedPlace[] => {
+    const places = entries.flatMap((entry, index): IndexedReservation[] => {
       const { place } = this.#at(entry);
       return place === undefined ? [] : [[index, ...place]];
     });

@@ -36,10 +36,10 @@ import { countEnded } from "../webhooks/engine/delivery-metrics.ts";
 import { createDeliverySender } from "../webhooks/sending/delivery-sender.ts";
 import { Dispatcher } from "../webhooks/engine/dispatcher.ts";
 import { firstAttempts } from "../webhooks/engine/first-attempts.ts";
-import { Flights } from "../webhooks/engine/flights.ts";
+import { InFlightRequests } from "../webhooks/engine/in-flight-requests.ts";
 import { EndpointFailures } from "../webhooks/pacing/endpoint-failures.ts";
 import { EndpointHealth } from "../webhooks/pacing/endpoint-health.ts";
-import { EndpointLines } from "../webhooks/pacing/endpoint-lines.ts";
+import { RateLimitQueues } from "../webhooks/pacing/rate-limit-queues.ts";
 import { EndpointPace } from "../webhooks/pacing/endpoint-pace.ts";
 import { EndpointSlots } from "../webhooks/pacing/endpoint-slots.ts";
 import { createDeliveryOpener } from "../webhooks/ingest/event-content.ts";
@@ -134,7 +134,7 @@ function createOutbound(options: EngineOptions): Outbound {
 }
 
 /** What is learnt of endpoints by sending to them, and the room for what is sent. */
-interface Lessons {
+interface EndpointHealthRecords {
   readonly health: EndpointHealth;
   readonly failures: EndpointFailures;
   readonly room: ContentRoom;
@@ -153,7 +153,7 @@ function createContentRoom(pool: Pool): ContentRoom {
 function createAttempts(
   options: EngineOptions,
   outbound: Outbound,
-  { health, failures, room }: Lessons,
+  { health, failures, room }: EndpointHealthRecords,
 ): AttemptService {
   const { worker, config, pool, keyring, clock, log } = options;
   const { deadLetterMs } = config;
@@ -193,8 +193,8 @@ function createAttempts(
       }
     },
     defer: async (key, dueMs) => await deferDelivery(pool, key, new Date(dueMs)),
-    deferForPlaces: async (waiting) => await deferForPlaces(pool, waiting),
-    flights: new Flights({
+    deferForReservations: async (waiting) => await deferForPlaces(pool, waiting),
+    inFlight: new InFlightRequests({
       sender,
       recorder,
       health,
@@ -208,7 +208,7 @@ function createAttempts(
     slots: new EndpointSlots(config.endpointConcurrency),
     room,
     pace: new EndpointPace(config.failingEndpointRate),
-    lines: new EndpointLines({
+    rateLimitQueues: new RateLimitQueues({
       takeTurns: async (requests, nowMs) => await takeTurns(pool, requests, nowMs),
       now: () => clock.now(),
     }),

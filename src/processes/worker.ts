@@ -196,7 +196,7 @@ async function endWork(work: Work): Promise<void> {
   await dispatcher.stop();
   const stopped = workers.stop();
   // Before what is under way has ended: a request may hang for as long as it is allowed to.
-  await handBackOwn(work, worker, engine.attempts.endTaking());
+  await handBackOwn(work, worker, engine.attempts.stopAccepting());
   await stopped;
   await Promise.all([engine.drain(), replays.drain()]);
   // It beats until here: others take the claims of a worker that is silent.

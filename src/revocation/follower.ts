@@ -277,15 +277,15 @@ export class RevocationFollower {
 
   async #learnFrom(db: Queryable, everything = false): Promise<void> {
     const question = this.view.ask(everything);
-    const heard = this.view.learn(question, await readRevocationNews(db, question.after));
-    if (heard === "standby") {
+    const result = this.view.learn(question, await readRevocationNews(db, question.after));
+    if (result === "standby") {
       throw new Error("the database is a standby: revocations are followed on the primary only");
     }
-    if (heard === "restored") {
+    if (result === "restored") {
       await this.#learnFrom(db, true);
       return;
     }
-    if (heard === "replaced") {
+    if (result === "replaced") {
       this.#options.log.error(
         { sequence: question.known.sequence },
         "the database does not know revocations that are known here; they are kept, and it was read anew",

@@ -7,7 +7,7 @@ import { Lease, type LeaseOptions, type Moment } from "./lease.ts";
 export type Verdict = "admit" | "revoked" | "stale";
 
 /** What was found in an answer of the database. */
-export type Heard =
+export type NewsResult =
   /** All of it is known now. */
   | "current"
   /** The database is not the one that was followed: everything must be read again. */
@@ -96,7 +96,7 @@ export class RevocationView {
   }
 
   /** Takes in an answer. Entries are only ever added: a database that forgot a revocation does not undo it. */
-  learn({ after, known, sent }: Question, news: RevocationNews): Heard {
+  learn({ after, known, sent }: Question, news: RevocationNews): NewsResult {
     if (news.standby) {
       return "standby";
     }

@@ -47,7 +47,7 @@ interface Attempted {
   readonly id: string;
   readonly find: () => Promise<Delivery>;
   /** Runs the first attempt, as `attemptFirst` (in a hurry) or as `settle`. */
-  readonly run: (engine: Engine, hurry?: boolean, epoch?: number) => Promise<AttemptRun>;
+  readonly run: (engine: Engine, firstPass?: boolean, epoch?: number) => Promise<AttemptRun>;
 }
 
 /** A delivery whose carrier has been started. */
@@ -65,7 +65,7 @@ async function publishTo(...script: readonly Behaviour[]): Promise<Attempted> {
     endpoint,
     id,
     find: async () => await world.deliveries.find(tenant, id),
-    run: async (engine, hurry = false, epoch = 1) =>
+    run: async (engine, firstPass = false, epoch = 1) =>
       await engine.attempts.run({
         carrier: id,
         members: [{ id, epoch }],
@@ -77,7 +77,7 @@ async function publishTo(...script: readonly Behaviour[]): Promise<Attempted> {
           deadLetterMs: 600_000,
           part: false,
         },
-        hurry,
+        firstPass,
       }),
   };
 }

@@ -99,7 +99,7 @@ export function createVerification(client: Client, random: Random): Verification
   }
 
   /** False when the run has closed. */
-  async function hasten({ id, generation }: WantedVerification): Promise<boolean> {
+  async function attemptNow({ id, generation }: WantedVerification): Promise<boolean> {
     try {
       await client.workflow.getHandle(verifyWorkflowId(id, generation)).signal(attemptNowSignal);
       return true;
@@ -113,7 +113,7 @@ export function createVerification(client: Client, random: Random): Verification
 
   return {
     kick: async (wanted, nextGeneration) => {
-      if ((await start(wanted)) || (await hasten(wanted))) {
+      if ((await start(wanted)) || (await attemptNow(wanted))) {
         return;
       }
       const generation = await nextGeneration();

@@ -1,7 +1,7 @@
 /**
- * Carries out attempts, once each (architecture 3): what has an outcome is not sent again, what is under way here is
- * joined, what is under way elsewhere is waited for until its lease has passed. May be called any number of times
- * for the same attempt, also beside itself.
+ * Makes each attempt once (architecture 3). It does not repeat an attempt that has an outcome. It joins a request of
+ * this process, and waits for the lease of another process's request to expire. Repeated and concurrent calls for one
+ * attempt are safe.
  */
 import type { Logger } from "pino";
 import { CLOCK_SKEW_MAX_MS } from "../../database/database-clock.ts";
@@ -12,18 +12,18 @@ import type {
 } from "../../database/repositories/webhooks/attempts.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { stepWhenDue } from "../../domain/endpoint-state.ts";
-import type { Place } from "../../domain/place.ts";
+import type { Reservation } from "../../domain/reservation.ts";
 import { type ContentRoom, ROOM_PAUSE_MS } from "../sending/content-room.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import {
-  type EndpointLines,
-  LINE_HURRY_MAX_MS,
-  LINE_WAIT_MAX_MS,
-  nextLooks,
-} from "../pacing/endpoint-lines.ts";
+  type RateLimitQueues,
+  FIRST_PASS_WAIT_MAX_MS,
+  RATE_LIMIT_WAIT_MAX_MS,
+  nextChecks,
+} from "../pacing/rate-limit-queues.ts";
 import { type EndpointPace, PACE_WAIT_MAX_MS } from "../pacing/endpoint-pace.ts";
 import type { EndpointSlots } from "../pacing/endpoint-slots.ts";
-import { attemptName, type Flight, type Flights, LEASE_MS } from "./flights.ts";
+import { attemptName, type InFlightRequest, type InFlightRequests, LEASE_MS } from "./in-flight-requests.ts";
 import {
   aligned,
   anchored,
@@ -36,14 +36,14 @@ import {
   pauseMs,
 } from "./member-outcome.ts";
 import type { Recorder } from "./recorder.ts";
-import { Taken } from "./taken.ts";
+import { RunningWork } from "./running-work.ts";
 
-/** First attempts are waited for so long; the rest is `settle`'s. */
+/** How long a first attempt waits for its response. `settle` covers the rest. */
 const FIRST_WAIT_MS = 1_000;
 const LEASE_POLL_MS = 500;
-/** The release of a held tenant is noticed by the reconciliation, far sooner. */
+/** The reconciler notices the release of a held tenant far sooner. */
 const HELD_PAUSE_MIN_MS = 30_000;
-/** Most endpoints acknowledge their ping at once. */
+/** Most endpoints acknowledge their ping immediately. */
 const VERIFYING_PAUSE_MIN_MS = 5_000;
 
 export interface AttemptRun {
@@ -54,86 +54,88 @@ export interface AttemptRun {
 }
 
 export interface AttemptServiceOptions {
-  /** This worker's id, as claims have it. */
+  /** Id of this worker in claims. */
   readonly worker: string;
-  /** Takes over the claim of a first attempt; false: its carrier has lost the delivery. */
+  /** Takes over the claim of a first attempt. Returns false if its carrier has lost the delivery. */
   readonly adopt: (key: AttemptKey) => Promise<boolean>;
   readonly load: (key: AttemptKey) => Promise<LoadedDelivery | undefined>;
   /** Takes a delivery that cannot be sent out of the schedule. */
   readonly park: (key: AttemptKey, where: Parking, plan: AttemptPlan) => Promise<void>;
-  /** Puts off a delivery whose endpoint is being verified; Unix milliseconds. */
+  /** Defers a delivery whose endpoint is being verified, until Unix milliseconds. */
   readonly defer: (key: AttemptKey, dueMs: number) => Promise<void>;
-  /** Puts off deliveries that wait for their place at an endpoint with a rate limit. */
-  readonly deferForPlaces: (
+  /** Defers deliveries that wait for their rate-limit reservation. */
+  readonly deferForReservations: (
     waiting: readonly { readonly key: AttemptKey; readonly until: Date }[],
   ) => Promise<void>;
-  readonly flights: Flights;
+  readonly inFlight: InFlightRequests;
   readonly health: EndpointHealth;
   readonly slots: EndpointSlots;
   readonly room: ContentRoom;
   readonly pace: EndpointPace;
-  readonly lines: EndpointLines;
+  readonly rateLimitQueues: RateLimitQueues;
   readonly recorder: Recorder;
   readonly clock: Clock;
   readonly log: Logger;
   readonly wait: (ms: number) => Promise<void>;
 }
 
-/** Where a delivery goes that cannot be sent, and why. */
+/** Final state and reason of a delivery that cannot be sent. */
 type Parking = Pick<ParkedDelivery, "to" | "reason">;
 
 const ERASED: Parking = { to: "CANCELLED", reason: "content_erased" };
 const GONE: Parking = { to: "CANCELLED", reason: null };
 const DISABLED: Parking = { to: "DEAD_LETTERED", reason: "endpoint_disabled" };
 
-/** One member on its way through a run. */
+/** A member during a run. */
 interface Watch {
   readonly key: AttemptKey;
   readonly plan: AttemptPlan;
-  /** The caller leaves after a moment, and waits for nothing but answers. */
-  readonly hurry: boolean;
-  /** How long the run's members wait before they are sent to an endpoint. */
+  /** Whether the caller leaves after a second and accepts only short waits. */
+  readonly firstPass: boolean;
+  /** Returns the run's wait before it sends to an endpoint, in milliseconds. */
   readonly paceMs: (endpointId: string) => number;
-  /** Where it stands in the line of an endpoint with a rate limit, if it does. */
-  readonly place: Place | undefined;
-  flight: Flight | undefined;
-  /** The caller has left: what has not been sent by now is not sent on its behalf. */
+  /** Reservation in the endpoint's rate-limit queue. */
+  readonly reservation: Reservation | undefined;
+  request: InFlightRequest | undefined;
+  /** Whether the caller has left. If so, nothing more is sent for it. */
   left: boolean;
 }
 
 export class AttemptService {
   readonly #options: AttemptServiceOptions;
-  readonly #taken = new Taken<AttemptRequest>();
+  readonly #running = new RunningWork<AttemptRequest>();
   #firstUnderWay = 0;
 
   constructor(options: AttemptServiceOptions) {
     this.#options = options;
   }
 
-  /** Members of first attempts under way: what the dispatcher measures its pace by. */
+  /** Number of members whose first attempt is in progress. The dispatcher paces itself by it. */
   get firstUnderWay(): number {
     return this.#firstUnderWay;
   }
 
   /**
-   * @throws WorkerEndsError after {@link endTaking}
-   * @throws when the database cannot be read; nothing was sent twice then
+   * Makes the attempts of a request.
+   *
+   * @throws WorkerEndsError after {@link stopAccepting}
+   * @throws if the database cannot be read; no attempt was sent twice then
    */
   async run(request: AttemptRequest): Promise<AttemptRun> {
-    const run = async () => await (request.hurry ? this.#runFirst(request) : this.#run(request));
-    return await this.#taken.during(request, run);
+    const run = async () => await (request.firstPass ? this.#runFirst(request) : this.#run(request));
+    return await this.#running.track(request, run);
   }
 
-  /** Takes no further request. @returns the deliveries of those under way, which end here */
-  endTaking(): string[] {
-    const running = this.#taken.end().flatMap(({ members }) => members.map(({ id }) => id));
-    return [...running, ...this.#options.flights.deliveries()];
+  /** Rejects further requests. @returns the deliveries in progress, which still finish here */
+  stopAccepting(): string[] {
+    const running = this.#running.close().flatMap(({ members }) => members.map(({ id }) => id));
+    return [...running, ...this.#options.inFlight.deliveries()];
   }
 
   async #runFirst(request: AttemptRequest): Promise<AttemptRun> {
-    // Who joins what is under way adds nothing to it.
+    // A member that joins a running request adds no load.
     const fresh = request.members.filter(
-      (member) => this.#options.flights.joinOwn(attemptKey(request, member)) === undefined,
+      (member) => this.#options.inFlight.joinOwn(attemptKey(request, member)) === undefined,
     ).length;
     this.#firstUnderWay += fresh;
     try {
@@ -144,8 +146,8 @@ export class AttemptService {
   }
 
   /**
-   * Begins the first attempts of a carrier whose workflow was started here a moment ago and has its first task here:
-   * its activity joins them. What goes wrong is the activity's to mend.
+   * Starts the first attempts of a carrier whose workflow was just started and has its first task in this process.
+   * The workflow's activity joins them, and handles any failure.
    */
   begin(request: AttemptRequest): void {
     this.run(request).catch((error: unknown) => {
@@ -157,58 +159,68 @@ export class AttemptService {
   }
 
   async #run(request: AttemptRequest): Promise<AttemptRun> {
-    const { members, plan, hurry } = request;
+    const { members, plan, firstPass } = request;
     const { clock, wait } = this.#options;
     const startedAtMs = clock.now();
-    // The cycle of who waited for its first attempt begins with that.
-    const waited = plan.attempt === 1 && request.places !== undefined;
+    // If the members waited for their first attempt, their cycle starts now.
+    const waited = plan.attempt === 1 && request.reservations !== undefined;
     const shifted = anchored(waited ? { ...plan, anchorMs: null } : plan, startedAtMs);
-    const patience = wait(FIRST_WAIT_MS);
+    const deadline = wait(FIRST_WAIT_MS);
     const paceMs = this.#pacer(`${members[0]?.id}/${plan.attempt}`, members.length);
     const outcomes = await Promise.all(
       members.map(async (member, index) => {
         const key = attemptKey(request, member);
-        const place = request.places?.get(index);
-        const watch = { key, plan: shifted, hurry, paceMs, place, flight: undefined, left: false };
-        return await this.#watch(watch, patience);
+        const reservation = request.reservations?.get(index);
+        const watch = { key, plan: shifted, firstPass, paceMs, reservation, request: undefined, left: false };
+        return await this.#watch(watch, deadline);
       }),
     );
     const endedAtMs = clock.now();
-    return { startedAtMs, endedAtMs, outcomes: await this.#inLine(request, aligned(outcomes), endedAtMs) };
+    return {
+      startedAtMs,
+      endedAtMs,
+      outcomes: await this.#scheduleChecks(request, aligned(outcomes), endedAtMs),
+    };
   }
 
-  /** When those that wait for their places come again, and until when nobody misses them. */
-  async #inLine(
+  /** Sets when reservations are checked again, and defers the deliveries until then for the reconciler. */
+  async #scheduleChecks(
     request: AttemptRequest,
     outcomes: readonly MemberOutcome[],
     nowMs: number,
   ): Promise<readonly MemberOutcome[]> {
-    if (!outcomes.some((outcome) => outcome.kind === "postponed" && outcome.place !== undefined)) {
+    if (!outcomes.some((outcome) => outcome.kind === "postponed" && outcome.reservation !== undefined)) {
       return outcomes;
     }
-    const places = outcomes.map((outcome) => (outcome.kind === "postponed" ? outcome.place : undefined));
-    const looks = nextLooks(places, nowMs);
-    const waiting = places.flatMap((place, index) => {
+    const reservations = outcomes.map((outcome) =>
+      outcome.kind === "postponed" ? outcome.reservation : undefined,
+    );
+    const checks = nextChecks(reservations, nowMs);
+    const waiting = reservations.flatMap((reservation, index) => {
       const member = request.members[index];
-      return place === undefined || member === undefined || place === request.places?.get(index)
+      return reservation === undefined ||
+        member === undefined ||
+        reservation === request.reservations?.get(index)
         ? []
-        : [{ key: attemptKey(request, member), until: new Date(place.atMs) }];
+        : [{ key: attemptKey(request, member), until: new Date(reservation.atMs) }];
     });
     if (waiting.length > 0) {
-      await this.#options.deferForPlaces(waiting);
+      await this.#options.deferForReservations(waiting);
     }
     return outcomes.map((outcome, index) =>
-      outcome.kind === "postponed" ? { ...outcome, dueMs: looks[index] ?? outcome.dueMs } : outcome,
+      outcome.kind === "postponed" ? { ...outcome, dueMs: checks[index] ?? outcome.dueMs } : outcome,
     );
   }
 
-  /** Resolves when no request is under way and every outcome is written. */
+  /** Resolves when no request is in progress and every outcome is written. */
   async drain(): Promise<void> {
-    await this.#options.flights.drain();
+    await this.#options.inFlight.drain();
     await this.#options.recorder.drain();
   }
 
-  /** One place in each failing endpoint's line for the whole run: members that wait the same time stay together. */
+  /**
+   * Reserves one start time per failing endpoint for the whole run, so that members with equal waits stay together.
+   */
   #pacer(run: string, members: number): (endpointId: string) => number {
     const { clock, health, pace } = this.#options;
     const waits = new Map<string, number>();
@@ -222,35 +234,35 @@ export class AttemptService {
     };
   }
 
-  /** A member whose request outlives the first second gets a lease; a caller in a hurry leaves then. */
-  async #watch(watch: Watch, patience: Promise<void>): Promise<MemberOutcome> {
+  /** Leases a request that outlives the first second. A first pass returns then. */
+  async #watch(watch: Watch, deadline: Promise<void>): Promise<MemberOutcome> {
     const outcome = this.#settle(watch);
-    const early = await Promise.race([outcome, patience.then(() => undefined)]);
+    const early = await Promise.race([outcome, deadline.then(() => undefined)]);
     if (early !== undefined) {
       return early;
     }
-    if (watch.hurry) {
+    if (watch.firstPass) {
       watch.left = true;
       outcome.catch(() => undefined);
     }
-    const { flight } = watch;
-    if (flight !== undefined) {
+    const { request } = watch;
+    if (request !== undefined) {
       const { clock, health } = this.#options;
-      // The run may have been slow before it sent: that is ours, not the receiver's.
-      if (clock.now() - flight.startedAtMs >= FIRST_WAIT_MS) {
-        health.noteUnanswered(flight.endpointId, clock.now());
+      // Count only the request's own time. A delay before sending is ours, not the receiver's.
+      if (clock.now() - request.startedAtMs >= FIRST_WAIT_MS) {
+        health.noteUnanswered(request.endpointId, clock.now());
       }
-      await flight.lease();
+      await request.lease();
     }
-    return watch.hurry ? { kind: "unsettled" } : await outcome;
+    return watch.firstPass ? { kind: "unsettled" } : await outcome;
   }
 
-  /** One member up to a durable outcome. */
+  /** Takes one member to a durable outcome. */
   async #settle(watch: Watch): Promise<MemberOutcome> {
-    const { clock, flights, wait } = this.#options;
+    const { clock, inFlight, wait } = this.#options;
     const { key } = watch;
-    watch.flight = flights.joinOwn(key);
-    const joined = await watch.flight?.outcome;
+    watch.request = inFlight.joinOwn(key);
+    const joined = await watch.request?.outcome;
     if (joined !== undefined) {
       return joined;
     }
@@ -260,34 +272,36 @@ export class AttemptService {
       if (delivery === undefined || known !== undefined) {
         return known ?? { kind: "moved" };
       }
-      watch.flight = flights.join(key, delivery.cycle);
+      watch.request = inFlight.join(key, delivery.cycle);
       const leaseMs = leftOf(delivery.leaseUntil, clock.now());
-      if (watch.flight === undefined && leaseMs > 0) {
+      if (watch.request === undefined && leaseMs > 0) {
         await wait(Math.min(LEASE_POLL_MS, leaseMs + 1));
         continue;
       }
-      const outcome = await (watch.flight?.outcome ?? this.#begin(watch, delivery));
+      const outcome = await (watch.request?.outcome ?? this.#begin(watch, delivery));
       if (outcome !== undefined) {
         return outcome;
       }
     }
   }
 
-  /** Adopts the claim first: what another worker claimed is handed back when that one ends, also in mid-request. */
+  /** Adopts the claim first. When a worker ends, its claims are handed back, even during a request. */
   async #begin(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
-    const { flights, worker, adopt } = this.#options;
+    const { inFlight, worker, adopt } = this.#options;
     if (delivery.state === "QUEUED" && delivery.claimedBy !== worker) {
       const adopted = await adopt(watch.key);
-      watch.flight = flights.join(watch.key, delivery.cycle);
-      if (!adopted || watch.flight !== undefined) {
-        return await watch.flight?.outcome;
+      watch.request = inFlight.join(watch.key, delivery.cycle);
+      if (!adopted || watch.request !== undefined) {
+        return await watch.request?.outcome;
       }
     }
     return await this.#attempt(watch, delivery);
   }
 
-  /** What becomes of a delivery to an endpoint that is not ACTIVE, or of a tenant that is held; undefined: it is sent. */
-  async #hinder(
+  /**
+   * Returns the outcome if the endpoint is not ACTIVE or the tenant is held; undefined if the attempt may be sent.
+   */
+  async #blockedOutcome(
     key: AttemptKey,
     { endpointState: state, disabledReason, heldAt, verifyingSince }: LoadedDelivery,
     plan: AttemptPlan,
@@ -310,22 +324,22 @@ export class AttemptService {
     return undefined;
   }
 
-  /** Nobody has attempted it, or whoever did is gone. Undefined: the row says what came between. */
+  /** Makes an attempt that nobody else is making. Returns undefined if the row has to be read again. */
   async #attempt(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
     const { clock } = this.#options;
-    const { key, plan, hurry } = watch;
+    const { key, plan, firstPass } = watch;
     const { endpointId, endpointState, heldAt } = delivery;
     if (isErased(delivery)) {
       await this.#options.park(key, ERASED, plan);
       return { kind: "moved" };
     }
     if (heldAt !== null || endpointState !== "ACTIVE") {
-      const hindered = await this.#hinder(key, delivery, plan);
-      if (hindered !== undefined) {
-        return hindered;
+      const blocked = await this.#blockedOutcome(key, delivery, plan);
+      if (blocked !== undefined) {
+        return blocked;
       }
     }
-    if (hurry) {
+    if (firstPass) {
       return await this.#sendFirst(watch, delivery);
     }
     const paceMs = watch.paceMs(endpointId);
@@ -335,7 +349,7 @@ export class AttemptService {
     if (paceMs > 0) {
       await this.#options.wait(paceMs);
     }
-    const held = delivery.rateLimit === null ? undefined : await this.#awaitPlace(watch, delivery);
+    const held = delivery.rateLimit === null ? undefined : await this.#awaitReservation(watch, delivery);
     return held ?? (await this.#sendInSlot(watch, delivery));
   }
 
@@ -343,11 +357,11 @@ export class AttemptService {
     if (delivery.rateLimit === null) {
       return (await this.#send(watch, delivery)) ?? { kind: "unsettled" };
     }
-    const held = await this.#awaitPlace(watch, delivery);
+    const held = await this.#awaitReservation(watch, delivery);
     return held ?? (await this.#send(watch, delivery)) ?? { kind: "unsettled" };
   }
 
-  /** What is sent to a healthy endpoint at the pace that its tenant has set needs no slot. */
+  /** Sends within a slot. A healthy endpoint with a rate limit needs none. */
   async #sendInSlot(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
     const { clock, health, slots } = this.#options;
     const { endpointId, rateLimit } = delivery;
@@ -369,38 +383,45 @@ export class AttemptService {
   async #send(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
     const { clock, health, room } = this.#options;
     const slow = health.isSlow(delivery.endpointId, clock.now());
-    const sent = await room.during(delivery, slow, async (whole) => await this.#launch(watch, whole));
+    const sent = await room.during(delivery, slow, async (whole) => await this.#sendOnce(watch, whole));
     return sent === "full" ? { kind: "postponed", dueMs: clock.now() + ROOM_PAUSE_MS } : sent;
   }
 
-  /** While it waited, another run of the same attempt may have sent it. Undefined also when the caller has left. */
-  async #launch(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
-    const { flights } = this.#options;
+  /** Joins the request of another run of this attempt, or sends. Returns undefined if the caller has left. */
+  async #sendOnce(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
+    const { inFlight } = this.#options;
     if (watch.left) {
       return undefined;
     }
-    watch.flight = flights.join(watch.key, delivery.cycle) ?? flights.launch(watch.key, delivery, watch.plan);
-    return await watch.flight.outcome;
+    watch.request =
+      inFlight.join(watch.key, delivery.cycle) ?? inFlight.send(watch.key, delivery, watch.plan);
+    return await watch.request.outcome;
   }
 
-  /** Until the endpoint's rate limit lets the attempt through; what it waits for where that takes longer than moments. */
-  async #awaitPlace(
-    { key, hurry, place: kept }: Watch,
+  /** Waits for the rate limit. Returns a postponed outcome if the wait would be too long. */
+  async #awaitReservation(
+    { key, firstPass, reservation: kept }: Watch,
     { endpointId, rateLimit, cycle }: LoadedDelivery,
   ): Promise<MemberOutcome | undefined> {
     if (rateLimit === null) {
       return undefined;
     }
-    const { clock, flights, lines, wait } = this.#options;
-    const place = await lines.place({ endpointId, rateLimit, attempt: attemptName(key), kept });
-    const waitMs = place.atMs - clock.now();
-    if (waitMs > (hurry ? LINE_HURRY_MAX_MS : LINE_WAIT_MAX_MS)) {
-      return { kind: "postponed", dueMs: place.atMs, place };
+    const { clock, inFlight, rateLimitQueues, wait } = this.#options;
+    const reservation = await rateLimitQueues.reserve({
+      endpointId,
+      rateLimit,
+      attempt: attemptName(key),
+      kept,
+    });
+    const waitMs = reservation.atMs - clock.now();
+    if (waitMs > (firstPass ? FIRST_PASS_WAIT_MAX_MS : RATE_LIMIT_WAIT_MAX_MS)) {
+      return { kind: "postponed", dueMs: reservation.atMs, reservation };
     }
     if (waitMs > 0) {
       await wait(waitMs);
     }
-    const gateMs = flights.join(key, cycle) === undefined ? lines.gate(endpointId, rateLimit) : 0;
+    const gateMs =
+      inFlight.join(key, cycle) === undefined ? rateLimitQueues.spacingMs(endpointId, rateLimit) : 0;
     if (gateMs > 0) {
       await wait(gateMs);
     }
@@ -408,7 +429,10 @@ export class AttemptService {
   }
 }
 
-/** How long a lease lasts, milliseconds; one that ends later than any can was stamped by a wrong clock and is none. */
+/**
+ * Returns the rest of a lease, in milliseconds. A lease beyond the possible maximum comes from a wrong clock and
+ * counts as 0.
+ */
 function leftOf(leaseUntil: Date | null, nowMs: number): number {
   const leftMs = (leaseUntil?.getTime() ?? 0) - nowMs;
   return leftMs > LEASE_MS + CLOCK_SKEW_MAX_MS ? 0 : leftMs;

@@ -1,9 +1,9 @@
-/** A span around a request to a receiver, where traces are on. It names the endpoint by its id; where that is, is nobody's. */
+/** Trace span around a request to a receiver. It has the endpoint's id, never its URL. */
 import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
 import type { Tracer } from "../../observability/tracing.ts";
 import type { SentAttempt } from "../sending/delivery-sender.ts";
 
-/** Sends inside of a span, which is a child of the request that published the event. */
+/** Sends within a span whose parent is the request that published the event. */
 export async function sendTraced(
   spans: Tracer,
   key: AttemptKey,

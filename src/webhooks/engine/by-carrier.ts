@@ -1,4 +1,4 @@
-/** Groups what workflows carry by its workflow; a carrier is started, and looked at, with all of its members. */
+/** Groups members by their carrier. A carrier is started and checked with all of its members. */
 export function byCarrier<T extends { readonly carrier: string }>(members: readonly T[]): Map<string, T[]> {
   const groups = new Map<string, T[]>();
   for (const member of members) {

@@ -1,4 +1,4 @@
-/** What a carrier asks for on behalf of an operator's signal or of time: replay, cancel, expire its members. */
+/** Replays, cancels and expires the members of a carrier, as an operator's signal or a timer requires. */
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
 import {
@@ -16,11 +16,11 @@ interface FencedMember {
 }
 
 export interface CarrierService {
-  /** Dead letters go back to the outbox; indexes of the members that the carrier does not hold any more. */
+  /** Returns dead letters to the outbox. Resolves to the indexes of members that the carrier no longer holds. */
   replay(carrier: string, members: readonly FencedMember[], by: string | undefined): Promise<number[]>;
-  /** Open members end; indexes of those that the carrier does not hold any more. */
+  /** Cancels open members. Resolves to the indexes of members that the carrier no longer holds. */
   cancel(carrier: string, members: readonly FencedMember[], by: string | undefined): Promise<number[]>;
-  /** Indexes of the members that expired, and of those that have time left, in milliseconds. */
+  /** Resolves to the indexes of expired members, and of those with time left, in milliseconds. */
   expire(
     carrier: string,
     members: readonly FencedMember[],
@@ -31,7 +31,7 @@ export interface CarrierServiceOptions {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Wakes the dispatcher: the outbox has something. */
+  /** Wakes the dispatcher after a delivery was queued. */
   readonly onQueued: () => void;
 }
 
@@ -49,7 +49,7 @@ function indexesOf(members: readonly FencedMember[], ids: readonly string[]): nu
 }
 
 export function createCarrierService({ pool, clock, log, onQueued }: CarrierServiceOptions): CarrierService {
-  /** Also right when the activity runs a second time: what left then is not held now. */
+  /** Also correct if the activity runs again: members released by the first run are not held now. */
   async function indexesLeft(carrier: string, members: readonly FencedMember[]): Promise<number[]> {
     const held = new Set(await heldByCarrier(pool, fence(carrier, members)));
     return members.flatMap((member, index) => (held.has(member.id) ? [] : [index]));

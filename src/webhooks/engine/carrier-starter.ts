@@ -1,4 +1,4 @@
-/** Starts `deliver` workflows for what the dispatcher has claimed. */
+/** Starts `deliver` workflows for claimed deliveries. */
 import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
 import {
   type DeliverInput,
@@ -11,13 +11,13 @@ import { drawOffsets, type Random } from "../../domain/retry-schedule.ts";
 
 export interface CarrierStarter {
   /**
-   * Starts a carrier for first attempts, with all its members; one that was started before is done.
+   * Starts a carrier for first attempts of all its members. Does nothing if the carrier was started before.
    *
-   * @param slow whether the endpoint was slow or failing lately: then no local activity waits for it
-   * @throws when Temporal cannot be reached or refuses; the sweep tries again
+   * @param slow whether the endpoint was recently slow or failing, so that no local activity waits for it
+   * @throws if Temporal is unreachable or refuses; the sweep retries
    */
   startFirst(carrier: string, members: readonly Claimed[], slow: boolean): Promise<void>;
-  /** Starts a carrier that goes on in mid-cycle; its members are of one endpoint. */
+  /** Starts a carrier in mid-cycle. All its members belong to one endpoint. */
   startRetries(carrier: string, members: readonly ClaimedRetry[]): Promise<void>;
 }
 
@@ -27,8 +27,8 @@ export interface CarrierStarterOptions {
   readonly retryWindowMs: number;
   readonly deadLetterMs: number;
   /**
-   * A carrier for first attempts was started and its first task is this process's own: the requests can leave before
-   * the workflow asks for them.
+   * Called when a carrier for first attempts has started with its first task in this process. The requests can leave
+   * before the workflow asks for them.
    */
   readonly onEagerStart: (carrier: string, input: DeliverInput) => void;
 }
@@ -45,7 +45,7 @@ function distinct(values: readonly string[]): string[] {
   return [...new Set(values)];
 }
 
-/** What the UI shows of a carrier; the SDK writes it into the history. */
+/** Returns the carrier's summary for the UI, which the SDK writes into the history. */
 function summaryOf(members: number, endpoints: readonly string[], attempt: number): string {
   const what = members === 1 ? "1 delivery" : `${members} deliveries`;
   const [endpoint] = endpoints;
@@ -53,7 +53,7 @@ function summaryOf(members: number, endpoints: readonly string[], attempt: numbe
   return attempt === 1 ? `${what} to ${where}` : `${what} to ${where}, from attempt ${attempt}`;
 }
 
-/** @returns whether its first workflow task is ours */
+/** @returns whether the first workflow task runs in this process */
 async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<boolean> {
   const tenants = distinct(members.map((member) => member.tenantId));
   const endpoints = distinct(members.map((member) => member.endpointId));
@@ -64,7 +64,7 @@ async function start(client: Client, { carrier, members, input, state, attempt }
       taskQueue: TASK_QUEUES.deliveries,
       args: [input],
       requestEagerStart: true,
-      // One id, one run, for ever: a later carrier of a delivery has an id of its own.
+      // Each id has one run. A later carrier of the same delivery gets its own id.
       workflowIdReusePolicy: "REJECT_DUPLICATE",
       workflowIdConflictPolicy: "FAIL",
       workflowTaskTimeout: "5 seconds",

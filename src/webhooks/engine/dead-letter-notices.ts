@@ -1,6 +1,7 @@
 /**
- * What tenants are told of their dead letters: `delivery.dead_lettered`, once per endpoint and minute, and
- * `dead_letter.expiring`, a day ahead, once per endpoint and hour. Never of dead letters that were such news themselves.
+ * Notifies tenants of their dead letters: `delivery.dead_lettered` once per endpoint and minute, and
+ * `dead_letter.expiring` a day ahead, once per endpoint and hour. Dead letters that were such notices themselves
+ * cause none.
  */
 import type { Pool } from "../../database/pool.ts";
 import {
@@ -14,7 +15,7 @@ import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
 
 const FOLDED_MAX = 10_000;
 const NOTICES_MAX = 50;
-/** A day and an hour of a week; shorter where the week is. */
+/** A day and an hour of a week, scaled down if the dead-letter period is shorter. */
 const LEAD_SHARE = 24 / 168;
 const WINDOW_SHARE = 1 / 168;
 
@@ -23,10 +24,10 @@ export interface NoticeOptions extends OwnEventSources {
   readonly pool: Pool;
 }
 
-/** Brings the counts up to date. */
+/** Updates the dead-letter counts. */
 export async function foldDeadLetters({ pool, clock }: Pick<NoticeOptions, "pool" | "clock">): Promise<void> {
   while ((await foldChanges(pool, { now: new Date(clock.now()), limit: FOLDED_MAX })) === FOLDED_MAX) {
-    // There is more.
+    // Continue until a batch is not full.
   }
 }
 
@@ -48,7 +49,7 @@ function eventOf(notice: DeadLetterNotice): {
     : { type: "delivery.dead_lettered", data: JSON.stringify({ ...common, minute: bucket.toISOString() }) };
 }
 
-/** Publishes what is due, each once: the notices go with the transaction that publishes them. */
+/** Publishes the due notices once each: their rows are removed in the transaction that publishes them. */
 export async function publishNotices(options: NoticeOptions): Promise<number> {
   const { pool, clock, deadLetterMs } = options;
   const windowMs = deadLetterMs * WINDOW_SHARE;

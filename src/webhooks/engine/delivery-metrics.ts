@@ -1,4 +1,4 @@
-/** What is counted of each attempt: additions in memory, looked up once for each kind of outcome. */
+/** Counts attempts in memory. Labels are resolved once per outcome. */
 import { ATTEMPT_ERRORS, type AttemptError } from "../../domain/delivery.ts";
 import { idTimeMs } from "../../domain/ids.ts";
 import { metrics } from "../../observability/metrics.ts";
@@ -18,12 +18,12 @@ const ENDED = {
   CANCELLED: metrics.deliveriesEnded.labels("cancelled"),
 } as const;
 
-// A rate needs a zero to start from.
+// A rate needs an initial zero.
 for (const series of [...Object.values(ENDED), ...Object.values(ATTEMPTS)]) {
   series.inc(0);
 }
 
-/** An attempt has been sent, and answered or not. */
+/** Counts an attempt that was sent, with or without a response. */
 export function countAttempt({
   deliveryId,
   first,
@@ -32,7 +32,7 @@ export function countAttempt({
   error,
 }: {
   readonly deliveryId: string;
-  /** The first attempt of the delivery's first cycle. */
+  /** Whether this is the first attempt of the first cycle. */
   readonly first: boolean;
   readonly startedAtMs: number;
   readonly durationMs: number;
@@ -41,17 +41,17 @@ export function countAttempt({
   ATTEMPTS[error ?? "delivered"].inc();
   metrics.attemptSeconds.observe(durationMs / 1_000);
   if (first) {
-    // The id holds the moment of the acceptance.
+    // The id contains the time of acceptance.
     metrics.firstAttemptLag.observe(Math.max(0, startedAtMs - idTimeMs(deliveryId)) / 1_000);
   }
 }
 
-/** An attempt could not be made, or its outcome not be kept, for reasons of our own. */
+/** Counts an attempt that could not be made or recorded because of an internal failure. */
 export function countInternalFailure(): void {
   ATTEMPTS.internal.inc();
 }
 
-/** A delivery is over. */
+/** Counts a finished delivery. */
 export function countEnded(state: keyof typeof ENDED): void {
   ENDED[state].inc();
 }

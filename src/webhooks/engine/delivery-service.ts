@@ -1,4 +1,4 @@
-/** What tenants do with deliveries and dead letters. Reads come from PostgreSQL, never from Temporal. */
+/** Operations of tenants on deliveries and dead letters. Reads come from PostgreSQL, never from Temporal. */
 import { appendEntry, type By } from "../../compliance/append-entry.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
@@ -40,7 +40,7 @@ import { findContentRoot, openAnswer } from "../ingest/event-content.ts";
 import { type OpenEvent, openEvents } from "../ingest/event-service.ts";
 import type { Releaser } from "./release.ts";
 
-/** Dead letters of an export that are in memory at once, with their events. */
+/** Dead letters in memory at once during an export, with their events. */
 const EXPORT_PAGE = 100;
 
 export interface DeliveryPageRequest {
@@ -49,14 +49,14 @@ export interface DeliveryPageRequest {
   readonly limit: number;
 }
 
-/** A dead letter with the event that could not be delivered; the event is null once retention has dropped it. */
+/** A dead letter with its undelivered event; the event is null once retention has dropped it. */
 export interface DeadLetter {
   readonly id: string;
   readonly delivery: Delivery;
   readonly event: OpenEvent | null;
 }
 
-/** An attempt as its tenant sees it; the answer is null once the event's content is erased. */
+/** An attempt as its tenant sees it. The response body is null once the event's content is erased. */
 export type Attempt = Omit<StoredAttempt, "response">;
 
 export interface DeliveryServiceOptions {
@@ -69,7 +69,7 @@ export interface DeliveryServiceOptions {
 
 function expired(): SignetError {
   return new SignetError("DLQ_ENTRY_EXPIRED", {
-    detail: "Dead letters are kept for 7 days; this one's are over.",
+    detail: "Dead letters are kept for 7 days. This one has expired.",
   });
 }
 
@@ -119,11 +119,11 @@ export class DeliveryService {
     });
   }
 
-  /** A page of at most `limit`; it ends early where its events are large. */
+  /** Returns at most `limit` dead letters, fewer if their events are large. */
   async deadLetters(tenantId: string, page: DeliveryPageRequest): Promise<BoundedRows<DeadLetter>> {
     const { state = "DEAD_LETTERED" } = page.filter;
     if (state !== "DEAD_LETTERED") {
-      // The queue has the filters of deliveries (wire.md) and holds one state.
+      // The queue takes the filters of deliveries (wire.md), but holds only this state.
       return { rows: [], more: false };
     }
     const filter = { ...page.filter, state };
@@ -136,17 +136,17 @@ export class DeliveryService {
     });
   }
 
-  /** Deliveries of the last 24 hours in numbers, oldest hour first; up to 30 seconds old. */
+  /** Returns the hourly counts of the last 24 hours, oldest first. They are at most 30 seconds old. */
   async stats(of: CountedDeliveries): Promise<readonly HourOfDeliveries[]> {
     return await this.#stats.of(of);
   }
 
-  /** The queue in numbers. */
+  /** Returns the counts of the dead-letter queue. */
   async groups(tenantId: string, page: GroupPage): Promise<DeadLetterGroup[]> {
     return await this.#read(tenantId, async (db) => await listGroups(db, tenantId, page));
   }
 
-  /** Every dead letter that the filter finds, newest first, in pages: the next one is read when it is asked for. */
+  /** Yields all matching dead letters in pages, newest first. Reads each page on demand. */
   async *exportDeadLetters(tenantId: string, filter: DeliveryFilter): AsyncGenerator<DeadLetter[]> {
     let before: string | undefined;
     for (;;) {
@@ -161,7 +161,7 @@ export class DeliveryService {
     }
   }
 
-  /** @throws SignetError NOT_FOUND when it is not in the queue, DLQ_ENTRY_EXPIRED when its week is over */
+  /** @throws SignetError NOT_FOUND if it is not in the queue, DLQ_ENTRY_EXPIRED after its 7 days */
   async deadLetter(tenantId: string, id: string): Promise<DeadLetter> {
     const delivery = await this.find(tenantId, id);
     if (delivery.state === "EXPIRED") {
@@ -175,16 +175,17 @@ export class DeliveryService {
   }
 
   /**
-   * Gives a dead letter a fresh cycle of 17 attempts.
+   * Starts a new cycle of 17 attempts for a dead letter.
    *
-   * @throws SignetError NOT_FOUND, INVALID_STATE when it is not in the queue or its endpoint is deleted, DLQ_ENTRY_EXPIRED
+   * @throws SignetError NOT_FOUND, INVALID_STATE if it is not in the queue or its endpoint is deleted,
+   * DLQ_ENTRY_EXPIRED
    */
   async replay(tenantId: string, id: string, by: By): Promise<Delivery> {
     const replayed = await this.#change(tenantId, async (db, now) => {
       await this.#requireRunningTenant(db, tenantId);
       const moved = await replayDeadLetter(db, { tenantId, id, now });
       if (moved !== undefined) {
-        // Last: the log's head stays locked from here to the commit.
+        // Last statement, because the log's head stays locked until the commit.
         await appendEntry(db, { ...by, type: "dlq.replayed", tenant: tenantId, target: id }, this.#options);
       }
       return moved;
@@ -200,38 +201,38 @@ export class DeliveryService {
     throw new SignetError("INVALID_STATE", {
       detail:
         delivery.state === "DEAD_LETTERED"
-          ? "Its endpoint is deleted: there is nobody to send it to."
+          ? "Its endpoint is deleted, so it cannot be replayed."
           : `The delivery is ${delivery.state}: only dead letters can be replayed.`,
     });
   }
 
   /**
-   * Makes the next attempt now; it uses its slot, and later instants stay. The row says so before its workflow is told: if
-   * that cannot be, the reconciler tells it.
+   * Makes the next attempt now. It uses up that attempt; later ones keep their times. The row is written before the
+   * workflow is signalled. If the signal fails, the reconciler repeats it.
    *
-   * @throws SignetError NOT_FOUND, INVALID_STATE when it has no further attempt or the tenant is held
+   * @throws SignetError NOT_FOUND, INVALID_STATE if no further attempt is left or the tenant is held
    */
   async retry(tenantId: string, id: string): Promise<Delivery> {
-    const hastened = await this.#change(tenantId, async (db, now) => {
+    const updated = await this.#change(tenantId, async (db, now) => {
       await this.#requireRunningTenant(db, tenantId);
       return await hastenDelivery(db, { tenantId, id, now });
     });
     const delivery = await this.find(tenantId, id);
-    if (hastened === undefined) {
+    if (updated === undefined) {
       throw new SignetError("INVALID_STATE", {
         detail: `The delivery is ${delivery.state}: it has no further attempt.`,
       });
     }
-    if (hastened.carrier !== null) {
-      this.#options.releaser.hasten({ id, carrier: hastened.carrier });
+    if (updated.carrier !== null) {
+      this.#options.releaser.attemptNow({ id, carrier: updated.carrier });
     }
     return delivery;
   }
 
   /**
-   * No further attempts; a request that is under way ends, and its answer is kept.
+   * Cancels further attempts. A request in progress finishes, and its response is recorded.
    *
-   * @throws SignetError NOT_FOUND, INVALID_STATE when it is over already
+   * @throws SignetError NOT_FOUND, INVALID_STATE if the delivery has already ended
    */
   async cancel(tenantId: string, id: string): Promise<Delivery> {
     const cancelled = await this.#change(
@@ -240,7 +241,7 @@ export class DeliveryService {
     );
     const delivery = await this.find(tenantId, id);
     if (cancelled === undefined) {
-      throw new SignetError("INVALID_STATE", { detail: `The delivery is ${delivery.state} already.` });
+      throw new SignetError("INVALID_STATE", { detail: `The delivery is already ${delivery.state}.` });
     }
     this.#options.releaser.release([{ id, carrier: cancelled.carrier }]);
     return delivery;
@@ -249,7 +250,7 @@ export class DeliveryService {
   async #requireRunningTenant(db: Queryable, tenantId: string): Promise<void> {
     if (await tenantHeld(db, tenantId)) {
       throw new SignetError("INVALID_STATE", {
-        detail: "The deliveries of this tenant are held: they wait until they are released.",
+        detail: "The deliveries of this tenant are held until they are released.",
       });
     }
   }
@@ -275,7 +276,7 @@ export class DeliveryService {
     }));
   }
 
-  /** Without the event's content, which may be erased or gone, nothing of them can be read. */
+  /** Decrypts response bodies. Without the event's content, which may be erased or expired, none can be read. */
   async #openAnswers(
     db: Queryable,
     { tenantId, deliveryId, eventId }: Record<"tenantId" | "deliveryId" | "eventId", string>,

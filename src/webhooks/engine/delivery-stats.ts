@@ -1,4 +1,4 @@
-/** The last 24 hours of a tenant's or an endpoint's deliveries in numbers, read at most every 30 seconds for each. */
+/** Delivery counts of the last 24 hours for a tenant or an endpoint, read at most every 30 seconds for each. */
 import type {
   CountedDeliveries,
   HourOfDeliveries,
@@ -27,7 +27,7 @@ export class DeliveryStats {
     this.#options = options;
   }
 
-  /** The hours, oldest first; the last one is not over. */
+  /** Returns the hours, oldest first. The last hour is incomplete. */
   async of(counted: CountedDeliveries): Promise<readonly HourOfDeliveries[]> {
     const key = `${counted.tenantId}/${counted.endpointId ?? ""}`;
     const now = this.#options.clock.now();
@@ -42,7 +42,7 @@ export class DeliveryStats {
     );
     const hours = this.#options.read(counted, starts);
     putBounded(this.#kept, key, { atMs: now, hours }, KEPT_MAX);
-    // Nothing was cheap to read, and whoever tries things out for the first time looks whether something has come.
+    // An empty result was cheap to read, and a new user expects to see the first delivery at once.
     const worthKeeping = await hours.then(
       (found) => found.some(({ total }) => total > 0),
       () => false,

@@ -1,7 +1,7 @@
 /**
- * Deliveries as they change, for streams of any number of clients. One loop for the process looks at the newest
- * deliveries of each tenant that somebody watches, one tenant after the other: what it costs the database grows with
- * neither clients nor deliveries, and the hot path pays nothing. A change of an older delivery is not told.
+ * Streams of delivery changes for any number of clients. One loop per process reads the newest deliveries of each
+ * watched tenant in turn. Its database cost grows with neither clients nor deliveries, and the hot path pays nothing.
+ * Changes of older deliveries are not reported.
  */
 import type { Delivery } from "../../database/repositories/webhooks/deliveries.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -9,20 +9,20 @@ import { SignetError } from "../../domain/errors.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
 import type { DeliveryService } from "./delivery-service.ts";
 
-/** The newest deliveries of a tenant that are followed. */
+/** Number of newest deliveries followed per tenant. */
 export const FOLLOWED = 200;
-/** Of one tenant, in this process. */
+/** Streams per tenant in this process. */
 export const STREAMS_PER_TENANT = 10;
 const STREAMS_MAX = 500;
 const POLL_MS = 1_000;
-/** Of what came about so long before a position it may be that it was not seen there: outcomes that wait for the database. */
+/** A change this long before a position may have been missed, because outcomes can wait for the database. */
 const LATE_MS = 300_000;
 
 interface Watched {
   readonly streams: Set<DeliveryStream>;
-  /** What is known of each followed delivery; undefined before the first look. */
+  /** Version of each followed delivery; undefined before the first read. */
   known: ReadonlyMap<string, string> | undefined;
-  /** When that was looked up, Unix milliseconds. */
+  /** Time of the last read, in Unix milliseconds. */
   lookedMs: number;
 }
 
@@ -30,7 +30,7 @@ function versionOf({ state, cycle, attemptCount, nextAttemptAt }: Delivery): str
   return `${state}/${cycle}/${attemptCount}/${nextAttemptAt?.getTime() ?? ""}`;
 }
 
-/** When a delivery came to stand as it does; undefined where its row does not say. */
+/** Returns when the delivery reached its state; undefined if its row does not say. */
 function settledAt(delivery: Delivery): Date | null | undefined {
   const untouched = delivery.cycle === 1 && delivery.attemptCount === 0;
   const byState: Readonly<Record<Delivery["state"], Date | null | undefined>> = {
@@ -44,12 +44,15 @@ function settledAt(delivery: Delivery): Date | null | undefined {
   return byState[delivery.state];
 }
 
-/** Whether the delivery may have changed since then. What is told twice does no harm: it is told as it stands. */
+/** Whether the delivery may have changed since then. Repeated reports are harmless: each has the current state. */
 function mayHaveChanged(delivery: Delivery, sinceMs: number): boolean {
   return (settledAt(delivery)?.getTime() ?? Infinity) >= sinceMs - LATE_MS;
 }
 
-/** What one client has yet to be told. A slow client is told the newest of each delivery, and never more than are followed. */
+/**
+ * Unreported changes for one client. A slow client gets the newest state of each delivery, and never more than are
+ * followed.
+ */
 export class DeliveryStream {
   readonly #pending = new Map<string, Delivery>();
   readonly #sleeper = new Sleeper();
@@ -59,32 +62,32 @@ export class DeliveryStream {
   #lookedMs = 0;
   #toldMs = 0;
 
-  /** @param sinceMs the position that a client goes on from, Unix milliseconds */
+  /** @param sinceMs position to resume from, in Unix milliseconds */
   constructor(sinceMs?: number) {
     this.#sinceMs = sinceMs;
   }
 
-  /** Whether changes are told from now on. */
+  /** Whether changes are reported from now on. */
   get ready(): boolean {
     return this.#ready;
   }
 
-  /** Goes on from a position, and has not been told yet what came after it. */
+  /** Whether the stream resumes from a position and still lacks the changes since then. */
   get resuming(): boolean {
     return this.#sinceMs !== undefined && !this.#ready;
   }
 
-  /** False: since the position that it goes on from there came more than are followed. */
+  /** False if more changes followed the resumed position than are kept. */
   get complete(): boolean {
     return this.#complete;
   }
 
-  /** Until when it has been told everything that {@link take} has handed out; Unix milliseconds. */
+  /** Time up to which {@link take} has returned everything, in Unix milliseconds. */
   get position(): number {
     return this.#toldMs;
   }
 
-  /** Takes the newest deliveries, of which those are told that may have changed since the stream's position. */
+  /** Takes the newest deliveries, and reports those that may have changed since the stream's position. */
   resume(newest: readonly Delivery[], lookedMs: number): void {
     const sinceMs = this.#sinceMs ?? lookedMs;
     const oldest = newest.at(-1);
@@ -92,7 +95,7 @@ export class DeliveryStream {
     this.push(newest.filter((delivery) => mayHaveChanged(delivery, sinceMs)).toReversed(), lookedMs);
   }
 
-  /** Takes what has changed, oldest first, as of a look at that time. */
+  /** Adds changes, oldest first, with the time they were read. */
   push(changed: readonly Delivery[], lookedMs: number): void {
     this.#ready = true;
     this.#lookedMs = lookedMs;
@@ -106,7 +109,7 @@ export class DeliveryStream {
     this.#sleeper.wake();
   }
 
-  /** What has changed since the last call; waits for something to change, for at most so long. */
+  /** Returns the changes since the last call. Waits for a change for at most `waitMs`. */
   async take(waitMs: number): Promise<readonly Delivery[]> {
     if (this.#pending.size === 0) {
       await this.#sleeper.sleep(waitMs);
@@ -117,7 +120,7 @@ export class DeliveryStream {
     return changed;
   }
 
-  /** Nobody waits any more. */
+  /** Ends the stream and wakes its reader. */
   end(): void {
     this.#sleeper.stop();
   }
@@ -146,14 +149,14 @@ export class DeliveryStreams {
   /**
    * Follows a tenant's deliveries until {@link leave}.
    *
-   * @param sinceMs also what has changed since this position of an earlier stream, of any process
-   * @throws SignetError RATE_LIMITED with 10 streams of the tenant, or 500 in all
+   * @param sinceMs position of an earlier stream of any process; later changes are reported too
+   * @throws SignetError RATE_LIMITED at 10 streams of the tenant, or 500 in total
    */
   follow(tenantId: string, sinceMs?: number): DeliveryStream {
     const watched = this.#watched.get(tenantId) ?? { streams: new Set(), known: undefined, lookedMs: 0 };
     if (this.#closed || watched.streams.size >= STREAMS_PER_TENANT || this.#count >= STREAMS_MAX) {
       throw new SignetError("RATE_LIMITED", {
-        detail: `${STREAMS_PER_TENANT} streams of a tenant may be open at once, and ${STREAMS_MAX} in all.`,
+        detail: `${STREAMS_PER_TENANT} streams per tenant may be open at once, and ${STREAMS_MAX} in total.`,
         headers: { "retry-after": "10" },
       });
     }
@@ -168,7 +171,7 @@ export class DeliveryStreams {
     return stream;
   }
 
-  /** Gives the stream's place back. */
+  /** Closes a stream and frees its slot. */
   leave(tenantId: string, stream: DeliveryStream): void {
     stream.end();
     const watched = this.#watched.get(tenantId);
@@ -197,7 +200,7 @@ export class DeliveryStreams {
       for (const [tenantId, watched] of this.#watched) {
         await this.#look(tenantId, watched).catch(this.#onFailure);
       }
-      // Not cut short by each one who comes: many who come and go must not make the loop run faster.
+      // A new stream does not wake the loop, so that clients that come and go cannot speed it up.
       await this.#sleeper.sleep(POLL_MS, { soundly: true });
     }
     this.#loop = undefined;

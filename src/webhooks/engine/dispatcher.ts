@@ -1,7 +1,7 @@
 /**
- * From the outbox to Temporal: claims deliveries by writing their carrier, then starts the carrier's workflow. A lone
- * delivery goes at once; those that wait for a token go together. A crash between claim and start leaves a claim that
- * the sweep starts again: same carrier, same members, same epoch.
+ * Moves deliveries from the outbox to Temporal: claims them by writing their carrier, then starts the carrier's
+ * workflow. A lone delivery goes immediately; deliveries that wait for a token go together. After a crash between
+ * claim and start, the sweep starts the claim again, with the same carrier, members and epoch.
  */
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
@@ -22,24 +22,24 @@ import { Sleeper } from "../../runtime/sleeper.ts";
 import { StartRate } from "./start-rate.ts";
 import { Starts } from "./starts.ts";
 
-/** Notifications are hints; this is the truth's pace. */
+/** Notifications are only hints, so the outbox is also polled. */
 const POLL_MS = 1_000;
-/** Deliveries to slow endpoints gather for so long: their latency is the receiver's already. */
+/** Deliveries to slow endpoints are collected for this long. Their receivers add more latency than that. */
 const SLOW_LANE_MS = 250;
 const RETRY_LANE_MS = 250;
 const RETRY_LISTS_MAX = 32;
 const RETRY_SPREAD_SECONDS = 2;
 const SLOW_LISTS_MAX = 64;
 const SWEEP_MS = 5_000;
-/** A claim that has no outcome after so long may have no workflow. */
+/** A claim without an outcome after this time may have no workflow. */
 const UNSTARTED_AFTER_MS = 15_000;
 const SWEEP_MAX = 500;
 const BURST = 3;
-/** How soon to look again when enough is under way. */
+/** Pause while the limit of first attempts in progress is reached. */
 const FULL_MS = 5;
 
 export interface DispatcherOptions {
-  /** This worker's id, as claims have it. */
+  /** Id of this worker in claims. */
   readonly worker: string;
   readonly pool: Pool;
   readonly starter: CarrierStarter;
@@ -49,11 +49,11 @@ export interface DispatcherOptions {
   readonly log: Logger;
   /** Workflow starts per second of all live workers together. */
   readonly startsPerSecond: number;
-  /** Most deliveries of one workflow; 1: never together. */
+  /** Maximum number of deliveries per workflow; 1 disables batching. */
   readonly batchMax: number;
-  /** First attempts under way in this process. */
+  /** Returns the number of first attempts in progress in this process. */
   readonly underWay: () => number;
-  /** Nothing is claimed while so many first attempts are under way: they wait better in the outbox. */
+  /** Claims stop at this number of first attempts in progress. Deliveries then wait in the outbox. */
   readonly underWayMax: number;
 }
 
@@ -62,7 +62,7 @@ export class Dispatcher {
   readonly #rate: StartRate;
   readonly #starts: Starts;
   readonly #sleeper = new Sleeper();
-  /** How many wait in the outbox, as far as notifications tell. */
+  /** Estimated size of the outbox, from notifications. */
   #waiting = 0;
   #afterTenant = "";
   #loops: Promise<unknown> | undefined;
@@ -85,22 +85,22 @@ export class Dispatcher {
     ]);
   }
 
-  /** The outbox has got so many more. */
+  /** Reports new deliveries in the outbox. */
   hint(count: number): void {
     const before = this.#waiting;
     this.#waiting += count;
-    // Between the first one and a full list there is nothing to do but wait for a token.
+    // Between the first delivery and a full list, only a token is worth waking for.
     if (before === 0 || this.#waiting >= this.#options.batchMax) {
       this.#sleeper.wake();
     }
   }
 
-  /** Live workers share the rate. */
+  /** Sets the number of live workers, which share the rate. */
   shareWith(liveWorkers: number): void {
     this.#rate.allow(this.#options.startsPerSecond / Math.max(1, liveWorkers));
   }
 
-  /** Stops claiming and waits for the starts under way. */
+  /** Stops claiming and waits for the starts in progress. */
   async stop(): Promise<void> {
     this.#sleeper.stop();
     await this.#loops;
@@ -130,10 +130,10 @@ export class Dispatcher {
     return underWay() + this.#starts.membersUnderWay >= underWayMax;
   }
 
-  /** One claim, if it is time for one; how long to wait for the next unless a notification comes first. */
+  /** Claims once if it is time to. Returns how long to wait for the next claim unless a notification comes first. */
   async #claimFirst(): Promise<number> {
     const { batchMax } = this.#options;
-    // Where nothing may go together, waiting gains nothing: the starts under way are the only limit.
+    // Without batching, waiting gains nothing. The starts in progress are the only limit.
     const alone = batchMax === 1;
     const token = !alone && this.#rate.take(performance.now());
     const known = this.#waiting;
@@ -154,7 +154,7 @@ export class Dispatcher {
     return alone || this.#waiting >= this.#options.batchMax ? 0 : this.#rate.waitMs(performance.now());
   }
 
-  /** Claims and starts one list, and keeps count of what is left; `known` waited when it was decided to. */
+  /** Claims and starts one list, and updates the estimate. `known` is the estimate before the claim. */
   async #claimList(atLeast: number, known: number): Promise<number> {
     const { pool, clock, health, starter, batchMax } = this.#options;
     const now = clock.now();
@@ -229,7 +229,7 @@ export class Dispatcher {
     await expireOverdue(pool, new Date(now), SWEEP_MAX);
   }
 
-  /** A carrier is started with all the members that were claimed for it. */
+  /** Starts each carrier with all the members that were claimed for it. */
   async #startAll<T extends Claimed>(
     claimed: readonly T[],
     start: (carrier: string, members: readonly T[]) => Promise<void>,

@@ -1,8 +1,8 @@
-/** The first attempts of a carrier, as its workflow will ask for them. */
+/** The first attempts of a carrier, as its workflow will request them. */
 import type { DeliverInput } from "../../../workflows/messages.ts";
 import type { AttemptRequest } from "./member-outcome.ts";
 
-/** What `deliver` passes to its first activity, before it does. */
+/** Returns the same request that `deliver` passes to its first activity. */
 export function firstAttempts(carrier: string, input: DeliverInput): AttemptRequest {
   return {
     carrier,
@@ -15,6 +15,6 @@ export function firstAttempts(carrier: string, input: DeliverInput): AttemptRequ
       deadLetterMs: input.dead_letter_ms,
       part: input.mixed === true,
     },
-    hurry: true,
+    firstPass: true,
   };
 }

@@ -1,4 +1,4 @@
-/** Claims of workers that end, in order or not: the deliveries wait for another worker at once. */
+/** Hands back the claims of workers that shut down or crash, so that other workers take the deliveries at once. */
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
 import { handBackClaims } from "../../database/repositories/webhooks/claims.ts";
@@ -26,7 +26,7 @@ async function handBack(
   }
 }
 
-/** Hands back every first attempt that these workers held, and forgets them. They have ended, or do not answer. */
+/** Hands back every first attempt of workers that have ended or do not respond, and removes the workers. */
 export async function handBackOfDead(
   { pool, log }: HandBackServices,
   workers: readonly string[],
@@ -34,14 +34,15 @@ export async function handBackOfDead(
   if (workers.length > 0) {
     const deliveries = await handBack(pool, workers);
     await removeWorkers(pool, workers);
-    log.warn({ workers, deliveries }, "claims of workers that do not answer any more were handed back");
+    log.warn({ workers, deliveries }, "claims of unresponsive workers were handed back");
   }
 }
 
 /**
- * Hands back what this worker holds, since it is about to end. What fails here waits for another worker to miss this one.
+ * Hands back the claims of this worker before it ends. If this fails, another worker does it once this one is
+ * missing.
  *
- * @param underWay deliveries whose request is under way here; when absent, none is, and the worker is forgotten
+ * @param underWay deliveries with a request in progress here; if absent, there are none, and the worker is removed
  */
 export async function handBackOwn(
   { pool, log }: HandBackServices,

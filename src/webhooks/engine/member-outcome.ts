@@ -1,12 +1,12 @@
-/** What comes of the members of a run: their schedule, their outcomes, and what follows from the rows that were read. */
+/** Schedules and outcomes of the members of a run, and the conclusions from the rows that were read. */
 import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
 import type { Clock } from "../../domain/clock.ts";
-import type { Place } from "../../domain/place.ts";
+import type { Reservation } from "../../domain/reservation.ts";
 import { shiftForLateness } from "../../domain/retry-schedule.ts";
 
-/** Members of a run that fall due within this time of each other again are tried again together: timers are no finer. */
+/** Members that fall due again within this time are retried together. Timers are not finer. */
 const ALIGN_MS = 50;
-/** The same where the receiver asked for a wait, which it states in seconds. */
+/** The same after a requested wait, which receivers state in seconds. */
 const ALIGN_ASKED_MS = 1_000;
 const PAUSE_MAX_MS = 900_000;
 
@@ -17,7 +17,7 @@ export interface AttemptPlan {
   readonly anchorMs: number | null;
   readonly dueMs: number | null;
   readonly deadLetterMs: number;
-  /** Who fails leaves the carrier, for a list of its own endpoint. */
+  /** Whether a member that fails leaves the carrier, for a list of its own endpoint. */
   readonly part: boolean;
 }
 
@@ -30,32 +30,32 @@ export interface AttemptRequest {
   readonly carrier: string;
   readonly members: readonly Member[];
   readonly plan: AttemptPlan;
-  /** Return after a second what is known by then; otherwise wait until every outcome is known. */
-  readonly hurry: boolean;
-  /** Of members that waited for a rate limit, by index. */
-  readonly places?: ReadonlyMap<number, Place>;
+  /** Whether to return after a second with what is known. Otherwise the run waits for every outcome. */
+  readonly firstPass: boolean;
+  /** Reservations of rate-limited members, by index. */
+  readonly reservations?: ReadonlyMap<number, Reservation>;
 }
 
 export function attemptKey({ carrier, plan }: AttemptRequest, { id, epoch }: Member): AttemptKey {
   return { deliveryId: id, epoch, carrier, attempt: plan.attempt };
 }
 
-/** What became of one member. */
+/** Outcome of one member. */
 export type MemberOutcome =
   | { readonly kind: "delivered" | "dead" | "moved" | "unsettled" }
-  /** The next attempt is due at this instant, Unix milliseconds; `asked`: the receiver asked to wait until then. */
+  /** The next attempt is due at this time, in Unix milliseconds. `asked`: the receiver requested the wait. */
   | { readonly kind: "failed"; readonly dueMs: number; readonly asked: boolean }
-  /** It is to be tried again at this instant, Unix milliseconds; with its place, if it waits for one. */
-  | { readonly kind: "postponed"; readonly dueMs: number; readonly place?: Place };
+  /** Try again at this time, in Unix milliseconds, with the reservation if there is one. */
+  | { readonly kind: "postponed"; readonly dueMs: number; readonly reservation?: Reservation };
 
-/** Whether there is nothing to send, or no key to open it with. */
+/** Whether the content, or the key to decrypt it, is gone. */
 export function isErased({ data, contentBytes, wrappedDataKey }: LoadedDelivery): boolean {
   return (data === null && contentBytes === null) || wrappedDataKey === "";
 }
 
 /**
- * Those that failed or were postponed together, and differ in when they fall due by what their requests took, stay
- * together: an activity of its own for each would cost Temporal more than the attempt.
+ * Aligns the due times of members that failed or were postponed together and differ only by their request durations.
+ * A separate activity for each would cost Temporal more than the attempt.
  */
 export function aligned(outcomes: readonly MemberOutcome[]): readonly MemberOutcome[] {
   const latestMs = { failed: 0, asked: 0, postponed: 0 };
@@ -81,14 +81,17 @@ function alignedAs(
   return outcome.kind === "failed" && outcome.asked ? "asked" : outcome.kind;
 }
 
-/** When to look again at a delivery that waits for something other than its receiver: seldom, if that takes long. */
+/**
+ * Returns the pause before checking a delivery that does not wait for its receiver. Longer waits are checked less
+ * often.
+ */
 export function pauseMs(forMs: number, minimumMs: number): number {
   return Math.min(Math.max(forMs / 2, minimumMs), PAUSE_MAX_MS);
 }
 
 /**
- * The plan with its anchor: the first attempt sets it, an attempt that an outage made late moves it. An anchor in the
- * future was stamped by a wrong clock: the schedule goes on from the present.
+ * Returns the plan with its anchor. The first attempt sets the anchor; an attempt delayed by an outage moves it. An
+ * anchor in the future comes from a wrong clock, so the schedule continues from now.
  */
 export function anchored(plan: AttemptPlan, startedAtMs: number): AttemptPlan {
   const { offsetsMs, attempt, dueMs } = plan;
@@ -96,7 +99,10 @@ export function anchored(plan: AttemptPlan, startedAtMs: number): AttemptPlan {
   return { ...plan, anchorMs: Math.min(plan.anchorMs ?? startedAtMs, startedAtMs) + shiftMs };
 }
 
-/** The outcome that an earlier run wrote, or that the delivery's state dictates; undefined: to be attempted. */
+/**
+ * Returns the outcome that an earlier run wrote or that the delivery's state implies; undefined if it is to be
+ * attempted.
+ */
 export function outcomeOf(delivery: LoadedDelivery | undefined, clock: Clock): MemberOutcome | undefined {
   if (delivery === undefined) {
     return { kind: "moved" };
@@ -114,6 +120,6 @@ export function outcomeOf(delivery: LoadedDelivery | undefined, clock: Clock): M
   if (!attempted) {
     return undefined;
   }
-  // The row does not say why it is due then; to wait is right in either case.
+  // The row does not say why it is due then. Waiting is right in either case.
   return { kind: "failed", dueMs: delivery.nextAttemptAt?.getTime() ?? clock.now(), asked: true };
 }

@@ -1,7 +1,7 @@
 /**
- * PostgreSQL is the truth of what was accepted. A delivery that is overdue is looked up by its carrier's id: a workflow
- * that Temporal does not know or has closed gives its deliveries back, to be carried again from their rows; one that is
- * open is nudged and reported, never moved, so that nothing is ever carried twice at once (architecture 3).
+ * PostgreSQL is the source of truth for accepted deliveries. The reconciler looks up the carrier of each overdue
+ * delivery. If the workflow is unknown or closed, its deliveries are released and carried again from their rows. If
+ * it is open, it is signalled and reported, but keeps them, so no delivery is ever carried twice (architecture 3).
  */
 import { type Client, WorkflowNotFoundError } from "@temporalio/client";
 import type { Logger } from "pino";
@@ -16,20 +16,20 @@ import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { byCarrier } from "./by-carrier.ts";
 
-/** Longer than an attempt with all its waits takes. */
+/** Longer than an attempt with all its waits. */
 const OVERDUE_AFTER_MS = 60_000;
-/** Shorter than the dispatcher's sweep, which renews the claim of what has no outcome. */
+/** Shorter than the dispatcher's sweep, which renews claims without an outcome. */
 export const CLAIM_SETTLES_MS = 10_000;
 const DELIVERIES_MAX = 5_000;
 const LOOKUPS_AT_ONCE = 8;
-/** A carrier is nudged again after this long. */
+/** Minimum interval between signals to the same carrier. */
 const NUDGE_AGAIN_MS = 300_000;
 const NUDGED_MAX = 10_000;
 
 export interface Reconciliation {
-  /** Deliveries taken from carriers that are gone. */
+  /** Number of deliveries taken from carriers that are gone. */
   readonly moved: number;
-  /** Deliveries whose carrier is open and late. */
+  /** Number of deliveries whose carrier is open and late. */
   readonly late: number;
 }
 
@@ -48,7 +48,7 @@ export class Reconciler {
     this.#options = options;
   }
 
-  /** One round. @throws when the database or Temporal cannot be asked; nothing was moved on a guess then */
+  /** Runs one round. @throws if the database or Temporal is unavailable; no delivery was moved on a guess then */
   async reconcile(): Promise<Reconciliation> {
     const { pool, clock } = this.#options;
     const now = clock.now();
@@ -85,7 +85,7 @@ export class Reconciler {
     return { moved, late: 0 };
   }
 
-  /** By id, which is consistent; visibility is not. */
+  /** Looks the workflow up by id, which is consistent; visibility is not. */
   async #isOpen(carrier: string): Promise<boolean> {
     try {
       const { status } = await this.#options.client.workflow.getHandle(carrier).describe();
@@ -98,7 +98,7 @@ export class Reconciler {
     }
   }
 
-  /** A slow endpoint's deliveries are late by its queue: hurrying them would not help. */
+  /** Deliveries of a slow endpoint are late because of its queue, so signals would not help them. */
   async #nudge(carrier: string, members: readonly OverdueDelivery[]): Promise<void> {
     const { client, clock, log } = this.#options;
     const now = clock.now();

@@ -1,6 +1,6 @@
 /**
- * Writes outcomes in statements shared by concurrent senders. What is known is never lost to a database that is away:
- * a failed write is tried again from memory, and never causes another send (architecture 3).
+ * Writes outcomes in statements shared by concurrent senders. A database outage loses no outcome: a failed write is
+ * retried from memory and never causes another request (architecture 3).
  */
 import type { Logger } from "pino";
 import { type Batcher, createBatcher } from "../../database/batcher.ts";
@@ -19,22 +19,22 @@ const RETRY_FIRST_MS = 50;
 const RETRY_MAX_MS = 2_000;
 
 export interface Recorder {
-  /** Resolves once the outcome is durable; false: the attempt had one before, which stays. */
+  /** Resolves once the outcome is durable; false if the attempt already had one, which stays. */
   outcome(outcome: AttemptOutcome): Promise<boolean>;
   /** Resolves once the lease is durable. */
   inFlight(attempt: InFlightAttempt): Promise<void>;
-  /** Resolves when all that was given is written. */
+  /** Resolves when everything is written. */
   drain(): Promise<void>;
 }
 
 export interface RecorderOptions {
   readonly pool: Pool;
   readonly log: Logger;
-  /** Waits so many milliseconds; given so that tests need not. */
+  /** Waits this many milliseconds; injected for tests. */
   readonly wait: (ms: number) => Promise<void>;
 }
 
-/** Runs a write until the database takes it, or refuses it for its content. */
+/** Repeats a write until the database accepts it or rejects its content. */
 async function persist<T>(write: () => Promise<T>, { wait, log }: RecorderOptions): Promise<T> {
   for (let delayMs = RETRY_FIRST_MS; ; delayMs = Math.min(RETRY_MAX_MS, delayMs * 2)) {
     try {
@@ -43,15 +43,15 @@ async function persist<T>(write: () => Promise<T>, { wait, log }: RecorderOption
       if (isDataError(error)) {
         throw error;
       }
-      log.warn({ err: error, delay_ms: delayMs }, "outcomes could not be written; trying again");
+      log.warn({ err: error, delay_ms: delayMs }, "outcomes could not be written; retrying");
       await wait(delayMs);
     }
   }
 }
 
 /**
- * One outcome that shared a refused statement. If PostgreSQL refuses it alone too, the receiver's text is the only
- * part that we did not make; the outcome itself must not be lost, or the delivery would be sent again and again.
+ * Writes one outcome of a rejected statement. If PostgreSQL rejects it alone too, the receiver's text is dropped: it
+ * is the only part that is not ours. Losing the outcome itself would send the delivery again and again.
  */
 async function recordAlone(item: AttemptOutcome, options: RecorderOptions): Promise<boolean> {
   for (const candidate of [item, { ...item, responseBody: null }]) {
@@ -62,7 +62,7 @@ async function recordAlone(item: AttemptOutcome, options: RecorderOptions): Prom
       const { tenantId, deliveryId, carrier, attempt } = item;
       options.log.error(
         { err: error, tenant_id: tenantId, delivery_id: deliveryId, carrier, attempt },
-        "an outcome was refused",
+        "an outcome was rejected",
       );
     }
   }
@@ -73,7 +73,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   const { pool, log } = options;
 
   const outcomes: Batcher<AttemptOutcome, boolean> = createBatcher<AttemptOutcome, boolean>({
-    // As many as there are attempts under way, which hold their places until their outcomes are written.
+    // Bounded by the attempts in progress, which hold their slots until their outcomes are written.
     maxWaiting: Number.POSITIVE_INFINITY,
     maxItems: STATEMENT_ITEMS_MAX,
     maxInFlight: STATEMENTS_IN_FLIGHT_MAX,
@@ -81,7 +81,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
       try {
         return await persist(async () => await recordOutcomes(pool, items), options);
       } catch (error) {
-        log.error({ err: error }, "a shared write was refused; writing one by one");
+        log.error({ err: error }, "a shared write was rejected; writing one by one");
         const written: boolean[] = [];
         for (const item of items) {
           written.push(await recordAlone(item, options));

@@ -1,19 +1,19 @@
-/** Telling workflows what has become of their deliveries. */
+/** Signals workflows about changes to their deliveries. */
 import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
 import { attemptNowSignal, releaseSignal } from "../../../workflows/messages.ts";
 
-/** A delivery and the workflow that has it, if one does. */
+/** A delivery and the workflow that carries it, if any. */
 export interface Carried {
   readonly id: string;
   readonly carrier: string | null;
 }
 
-/** Signals on their way at once, and carriers that wait for theirs: a bulk replay must not crowd out starts. */
+/** Concurrent signals, and carriers waiting for theirs: a bulk replay must not crowd out starts. */
 const SIGNALS_MAX = 16;
 const WAITING_MAX = 20_000;
 
-/** Best effort: a carrier that is not told finds out at the next attempt, or when its week ends. */
+/** Best effort: a carrier that misses a signal notices at the next attempt, or when its week ends. */
 export class Releaser {
   readonly #client: Client;
   readonly #log: Logger;
@@ -25,7 +25,7 @@ export class Releaser {
     this.#log = log;
   }
 
-  /** After the commit: nobody waits for Temporal. */
+  /** Called after the commit. Does not wait for Temporal. */
   release(deliveries: readonly Carried[]): void {
     for (const { id, carrier } of deliveries) {
       const ids = carrier === null ? undefined : this.#waiting.get(carrier);
@@ -38,8 +38,8 @@ export class Releaser {
     this.#signalNext();
   }
 
-  /** Tells the carrier that the next attempt of a delivery is due now. */
-  hasten({ id, carrier }: Carried & { readonly carrier: string }): void {
+  /** Signals the carrier that the next attempt of a delivery is due now. */
+  attemptNow({ id, carrier }: Carried & { readonly carrier: string }): void {
     this.#send(carrier, attemptNowSignal, [id]);
   }
 
@@ -57,7 +57,7 @@ export class Releaser {
     const sent = this.#client.workflow
       .getHandle(carrier)
       .signal(signal, { delivery_ids: ids })
-      .catch((error: unknown) => this.#log.debug({ err: error, carrier }, "carrier could not be told"))
+      .catch((error: unknown) => this.#log.debug({ err: error, carrier }, "carrier could not be signalled"))
       .finally(() => {
         this.#signals.delete(sent);
         this.#signalNext();
@@ -65,7 +65,7 @@ export class Releaser {
     this.#signals.add(sent);
   }
 
-  /** Resolves when no signal is under way; those that wait are dropped. */
+  /** Drops waiting signals, and resolves when none is in progress. */
   async drain(): Promise<void> {
     this.#waiting.clear();
     await Promise.allSettled(this.#signals);

@@ -1,29 +1,29 @@
 /**
- * How often workflows may be started for less than a full list: a token bucket (architecture 3). A lone delivery finds
- * a token and goes at once; when tokens run out, deliveries wait for the next one together. Time is an argument.
+ * Token bucket for workflow starts with less than a full list (architecture 3). A lone delivery finds a token and
+ * goes immediately. When tokens run out, deliveries wait for the next one together. The caller passes the time.
  */
 
 export interface StartRateOptions {
-  /** Tokens per second that this process may use at most. */
+  /** Maximum tokens per second for this process. */
   readonly perSecond: number;
-  /** Most tokens saved up. */
+  /** Maximum number of saved tokens. */
   readonly burst: number;
 }
 
-/** Start calls may take this many times what they take on an idle system before the rate goes down. */
+/** The rate goes down when start calls take this many times their duration on an idle system. */
 const STRAIN = 2;
-/** Below this no start call is slow, whatever it takes on an idle system: one wait for a disk is no strain. */
+/** No start call below this counts as slow: a single wait for a disk is no strain. */
 const STRAIN_MIN_MS = 25;
 const SLOWER = 0.8;
 const FASTER = 1.05;
 /**
- * The rate never falls below this share of what is allowed: lists twice as long save half of the starts, ever longer
- * ones little more, and cost everybody latency.
+ * The rate never falls below this share of the limit. Lists twice as long save half of the starts. Even longer lists
+ * save little more, and add latency for all.
  */
 const FLOOR = 0.5;
-/** Weight of the newest start in what starts take now; several slow ones in a row are strain, one is chance. */
+/** Weight of the newest start in the current duration: several slow starts are strain, one is chance. */
 const NOW_WEIGHT = 0.2;
-/** Weight of the newest start in what starts take on an idle system. */
+/** Weight of the newest start in the duration on an idle system. */
 const IDLE_WEIGHT = 0.02;
 
 export class StartRate {
@@ -47,13 +47,13 @@ export class StartRate {
     return this.#perSecond;
   }
 
-  /** This process's share, when the number of live workers has changed. */
+  /** Sets this process's share when the number of live workers changes. */
   allow(perSecond: number): void {
     this.#perSecond *= perSecond / this.#allowed;
     this.#allowed = perSecond;
   }
 
-  /** Takes a token if there is one. */
+  /** Takes a token if one is available. */
   take(nowMs: number): boolean {
     this.#count(nowMs);
     if (this.#tokens < 1) {
@@ -63,22 +63,22 @@ export class StartRate {
     return true;
   }
 
-  /** Gives back a token that was not needed. */
+  /** Returns an unneeded token. */
   giveBack(): void {
     this.#tokens = Math.min(this.#burst, this.#tokens + 1);
   }
 
-  /** Milliseconds until there is a token; 0 when there is one. */
+  /** Returns the milliseconds until the next token; 0 if one is available. */
   waitMs(nowMs: number): number {
     this.#count(nowMs);
     return this.#tokens >= 1 ? 0 : Math.ceil(((1 - this.#tokens) / this.#perSecond) * 1_000);
   }
 
   /**
-   * Learns from a start: a call that takes much longer than on an idle system says that Temporal is busy, and fewer,
-   * longer lists cost it less.
+   * Learns from the duration of a start. A call much slower than on an idle system shows that Temporal is busy.
+   * Fewer, longer lists cost it less.
    *
-   * @param alone whether no other start was under way, so that the call shows what an idle system takes
+   * @param alone whether no other start was in progress, so that the call measures an idle system
    */
   learn(tookMs: number, alone: boolean): void {
     if (alone) {
@@ -98,7 +98,7 @@ export class StartRate {
   }
 }
 
-/** The value, moved towards the newest one. */
+/** Returns the value, moved towards the newest one. */
 function smoothed(before: number | undefined, newest: number, weight: number): number {
   return before === undefined ? newest : before + weight * (newest - before);
 }

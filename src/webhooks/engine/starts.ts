@@ -1,6 +1,6 @@
 /**
- * Workflow starts under way: bounded, timed, tried again while Temporal is away. A start that was given up stays claimed
- * and waits for the sweep, so only what no second try can help is given up soon.
+ * Workflow starts in progress: bounded, timed, and retried while Temporal is unavailable. An abandoned start stays
+ * claimed until the sweep, so only starts that no retry can help are abandoned early.
  */
 import type { Logger } from "pino";
 import { Sleeper } from "../../runtime/sleeper.ts";
@@ -10,19 +10,19 @@ const IN_FLIGHT_MAX = 8;
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 1_000;
 /**
- * The client tries again by itself for 10 s with ever longer pauses, which would go on when Temporal is back. A start may
- * be asked for any number of times: the first one counts.
+ * The client retries for 10 s with growing pauses, which would continue after Temporal is back. Repeated starts are
+ * safe: the first one counts.
  */
 const TRY_MS = 2_000;
-/** Longer than Temporal takes to come back; a start that nobody ever takes must not hold its place for ever. */
+/** Longer than Temporal takes to recover. A start that never succeeds must not hold its slot forever. */
 const GIVE_UP_MS = 60_000;
 
 /** gRPC: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED, UNAUTHENTICATED. */
-const HOPELESS: ReadonlySet<number> = new Set([3, 5, 7, 9, 11, 12, 16]);
+const PERMANENT: ReadonlySet<number> = new Set([3, 5, 7, 9, 11, 12, 16]);
 
 export interface StartsOptions {
   readonly log: Logger;
-  /** Called after each start that succeeded. */
+  /** Called after each successful start. */
   readonly onStarted: (tookMs: number, alone: boolean) => void;
 }
 
@@ -39,19 +39,19 @@ export class Starts {
   }
 
   /**
-   * How long to claim nothing more; 0 while Temporal answers. Ends by itself: the start that caused it may have been given
-   * up, and no other one follows while nothing is claimed.
+   * How long to pause claims, in milliseconds; 0 while Temporal responds. The pause ends by itself: its start may
+   * have been abandoned, and without claims no other one follows.
    */
   get pauseMs(): number {
     return performance.now() < this.#pausedUntil ? this.#pauseMs : 0;
   }
 
-  /** Members of the carriers that are being started. */
+  /** Number of members of the carriers that are being started. */
   get membersUnderWay(): number {
     return this.#members;
   }
 
-  /** Begins a start as soon as there is room for it, unless that carrier is being started. */
+  /** Begins a start once a slot is free, unless that carrier is already being started. */
   async begin(carrier: string, members: number, start: () => Promise<void>): Promise<void> {
     while (this.#underWay.size >= IN_FLIGHT_MAX && !this.#underWay.has(carrier)) {
       await Promise.race(this.#underWay.values());
@@ -68,7 +68,7 @@ export class Starts {
     this.#underWay.set(carrier, underWay);
   }
 
-  /** Tries nothing again, and resolves when none is under way. What is left is the next worker's. */
+  /** Stops retrying, and resolves when no start is in progress. The next worker takes the rest. */
   async settle(): Promise<void> {
     this.#sleeper.stop();
     await Promise.allSettled(this.#underWay.values());
@@ -85,12 +85,12 @@ export class Starts {
         onStarted(performance.now() - triedAt, alone);
         return;
       } catch (error) {
-        // Claiming more meanwhile would only make the sweep's list longer.
+        // More claims would only lengthen the sweep's list.
         this.#pauseMs = pauseMs;
         this.#pausedUntil = performance.now() + pauseMs + TRY_MS;
         log.warn({ err: error, carrier, pause_ms: pauseMs }, "workflow could not be started");
         await this.#sleeper.sleep(pauseMs);
-        if (this.#sleeper.stopped || isHopeless(error) || performance.now() - began > GIVE_UP_MS) {
+        if (this.#sleeper.stopped || isPermanent(error) || performance.now() - began > GIVE_UP_MS) {
           return;
         }
       }
@@ -98,8 +98,10 @@ export class Starts {
   }
 }
 
-/** What the server, or the way to it, refused; the client's errors have that as their cause. */
-function isHopeless(error: unknown): boolean {
+/**
+ * Whether the server, or the way to it, refused permanently. The client's errors carry the gRPC error as their cause.
+ */
+function isPermanent(error: unknown): boolean {
   const { code } = ((error as Error).cause ?? error) as { readonly code?: unknown };
-  return typeof code === "number" ? HOPELESS.has(code) : !(error instanceof NoAnswerError);
+  return typeof code === "number" ? PERMANENT.has(code) : !(error instanceof NoAnswerError);
 }

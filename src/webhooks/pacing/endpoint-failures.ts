@@ -1,6 +1,6 @@
 /**
- * Which endpoints this process has reached, and which it has failed to reach, since it last told the database. What a
- * delivery costs here is two entries in maps; statements are shared by all deliveries of some seconds.
+ * Endpoints that this process reached or failed to reach since it last wrote to the database. A delivery costs two
+ * map entries. Deliveries of several seconds share one statement.
  */
 import { putBounded } from "../../domain/bounded-map.ts";
 
@@ -8,15 +8,15 @@ const ENDPOINTS_MAX = 50_000;
 
 export interface EndpointFailure {
   readonly endpointId: string;
-  /** Of the first failure after the last 2xx, Unix milliseconds. */
+  /** First failure after the last 2xx, in Unix milliseconds. */
   readonly sinceMs: number;
-  /** When a delivery ended its last attempt in vain; null when none did. */
+  /** When a delivery first failed its last attempt; null if none did. */
   readonly exhaustedMs: number | null;
 }
 
 export interface EndpointReached {
   readonly endpointId: string;
-  /** Of the last 2xx, Unix milliseconds. */
+  /** Last 2xx, in Unix milliseconds. */
   readonly atMs: number;
 }
 
@@ -29,7 +29,7 @@ export class EndpointFailures {
   #reached = new Map<string, number>();
   #failed = new Map<string, EndpointFailure>();
 
-  /** An attempt has ended; `last` when it was the last one of its delivery. */
+  /** Records the result of an attempt. `last` marks the last attempt of its delivery. */
   note(
     endpointId: string,
     { ok, last }: { readonly ok: boolean; readonly last: boolean },
@@ -50,7 +50,7 @@ export class EndpointFailures {
     );
   }
 
-  /** Hands over what was noted; when the write fails, it is noted still. */
+  /** Writes the recorded notes. If the write fails, the notes are kept. */
   async flush(write: (notes: FailureNotes) => Promise<void>): Promise<void> {
     const [reached, failed] = [this.#reached, this.#failed];
     if (reached.size === 0 && failed.size === 0) {

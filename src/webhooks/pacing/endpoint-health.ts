@@ -1,21 +1,21 @@
 /**
- * Which endpoints were slow or failed lately. Their deliveries take the slow lane, so that receivers that hang hold
- * slots of their own and nobody else's (architecture 3). Bounded; time is an argument.
+ * Endpoints that were recently slow or failing. Their deliveries take the slow lane, so that a hanging receiver uses
+ * only its own slots (architecture 3). Bounded. The caller passes the time.
  */
 import { putBounded } from "../../domain/bounded-map.ts";
 
-/** An endpoint that was slow or failed is treated so for this long after the last sign of it. */
+/** An endpoint counts as slow for this long after its last slow or failed attempt. */
 const SLOW_MS = 60_000;
-/** A first attempt is waited for so long; what takes longer is slow. */
+/** A first attempt waits this long for its response. A response that takes longer is slow. */
 const SLOW_ANSWER_MS = 1_000;
 const SMOOTHING = 0.3;
 const ENDPOINTS_MAX = 50_000;
-/** Renewals of what others know already are not written more often than this. */
+/** Minimum interval between renewals that other workers already know of. */
 const RENEW_MS = 20_000;
 
 export interface SlowEndpoint {
   readonly endpointId: string;
-  /** What a request to it takes, smoothed, in milliseconds. */
+  /** Smoothed request duration, in milliseconds. */
   readonly latencyMs: number;
   /** Unix milliseconds. */
   readonly slowUntilMs: number;
@@ -27,9 +27,9 @@ interface Health {
   writtenUntilMs: number;
 }
 
-/** While this process is so far behind itself, slow answers say nothing of receivers. */
+/** If this process is delayed by this much, slow responses say nothing about receivers. */
 const OWN_DELAY_MAX_MS = 100;
-/** A process that was stopped for so long may have missed answers that came in time: not even failures say anything. */
+/** A process that stopped for this long may have missed timely responses, so it ignores failures too. */
 const OWN_STOP_MS = 2_000;
 
 export class EndpointHealth {
@@ -37,12 +37,12 @@ export class EndpointHealth {
   readonly #endpoints = new Map<string, Health>();
   readonly #unwritten = new Set<string>();
 
-  /** @param ownDelayMs how far this process is behind itself now */
+  /** @param ownDelayMs current delay of this process's event loop, in milliseconds */
   constructor(ownDelayMs: () => number) {
     this.#ownDelayMs = ownDelayMs;
   }
 
-  /** An attempt has ended. */
+  /** Records the result of an attempt. */
   noteOutcome(
     endpointId: string,
     outcome: { readonly ok: boolean; readonly durationMs: number },
@@ -50,7 +50,7 @@ export class EndpointHealth {
   ): void {
     const health = this.#endpoints.get(endpointId);
     if (outcome.ok && outcome.durationMs < SLOW_ANSWER_MS) {
-      // Healthy endpoints are the many: nothing is kept of them.
+      // Most endpoints are healthy, so they are not stored.
       if (health !== undefined) {
         health.slowUntilMs = Math.min(health.slowUntilMs, nowMs);
         this.#unwritten.add(endpointId);
@@ -62,7 +62,7 @@ export class EndpointHealth {
     }
   }
 
-  /** A first attempt is still unanswered after the time that a healthy receiver needs. */
+  /** Records that a first attempt has exceeded the response time of a healthy receiver. */
   noteUnanswered(endpointId: string, nowMs: number): void {
     if (this.#ownDelayMs() < OWN_DELAY_MAX_MS) {
       this.#slow(endpointId, SLOW_ANSWER_MS, nowMs);
@@ -77,14 +77,14 @@ export class EndpointHealth {
     return this.#endpoints.get(endpointId)?.latencyMs ?? SLOW_ANSWER_MS;
   }
 
-  /** Endpoints that take the slow lane now. */
+  /** Returns the endpoints that take the slow lane now. */
   slow(nowMs: number): string[] {
     return [...this.#endpoints]
       .filter(([, health]) => health.slowUntilMs > nowMs)
       .map(([endpointId]) => endpointId);
   }
 
-  /** What other workers should know, once. */
+  /** Returns each change that other workers should know of once. */
   takeChanges(): SlowEndpoint[] {
     const changes = [...this.#unwritten].flatMap((endpointId): SlowEndpoint[] => {
       const health = this.#endpoints.get(endpointId);
@@ -98,7 +98,7 @@ export class EndpointHealth {
     return changes;
   }
 
-  /** What other workers know; forgets what is over. */
+  /** Merges what other workers know, and drops expired entries. */
   merge(known: readonly SlowEndpoint[], nowMs: number): void {
     for (const [endpointId, health] of this.#endpoints) {
       if (health.slowUntilMs <= nowMs && !this.#unwritten.has(endpointId)) {

@@ -1,13 +1,12 @@
 /**
- * How fast an endpoint that fails or is slow is tried again: so many attempts per second and no more, however fast it
- * refuses them. Without a pace, one receiver that is down takes every core from the deliveries of all others. Time is
- * an argument.
+ * Limits the attempts per second to an endpoint that fails or is slow, however fast it refuses them. Without this
+ * limit, one receiver that is down takes every core from all other deliveries. The caller passes the time.
  */
 import { putBounded } from "../../domain/bounded-map.ts";
 
-/** A run waits so long inside its activity; longer waits are left to Temporal's timers. */
+/** Longest wait of a run inside its activity. Temporal's timers cover longer waits. */
 export const PACE_WAIT_MAX_MS = 1_000;
-/** What is forgotten is paced anew. */
+/** An evicted endpoint starts with a fresh pace. */
 const ENDPOINTS_MAX = 10_000;
 const PROMISES_MAX = 10_000;
 
@@ -15,7 +14,7 @@ export class EndpointPace {
   readonly #perSecond: number;
   /** When the endpoint's next attempt may start, Unix milliseconds. */
   readonly #freeAtMs = new Map<string, number>();
-  /** Runs that were sent away, with the instant they were promised: who comes back does not queue again. */
+  /** Start times promised to postponed runs. A returning run does not queue again. */
   readonly #promises = new Map<string, number>();
 
   /** @param perSecond attempts per second and endpoint */
@@ -24,11 +23,11 @@ export class EndpointPace {
   }
 
   /**
-   * Takes the next place in the endpoint's line for a run of attempts.
+   * Reserves the endpoint's next start time for a run of attempts.
    *
-   * @param run names the run: the same when it comes back
-   * @param attempts how many it makes
-   * @returns milliseconds until it may start; more than {@link PACE_WAIT_MAX_MS}: to be postponed by so much
+   * @param run name of the run, stable across its returns
+   * @param attempts number of attempts in the run
+   * @returns milliseconds until the run may start; postpone the run if this exceeds {@link PACE_WAIT_MAX_MS}
    */
   reserve(endpointId: string, run: string, attempts: number, nowMs: number): number {
     const promisedMs = this.#promises.get(run);

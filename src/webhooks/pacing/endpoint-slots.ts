@@ -1,55 +1,55 @@
 /**
- * Concurrent requests per endpoint in the slow lane. An attempt that finds no slot waits for one if that is a matter of
- * moments. Otherwise it comes back later: after its place in the endpoint's queue times what a request takes. An attempt
- * that comes back goes first, or new ones would keep it waiting for ever.
+ * Limits concurrent requests per endpoint in the slow lane. An attempt without a slot waits if a slot should be free
+ * within a second. Otherwise it returns later: after its queue position times the request duration. Returning
+ * attempts go first, so that new ones cannot starve them.
  */
 import { putBounded } from "../../domain/bounded-map.ts";
 
-/** Longer waits are left to Temporal's timers. */
+/** Longest wait for a slot, in milliseconds. Temporal's timers cover longer waits. */
 const WAIT_MAX_MS = 1_000;
-/** The queue may turn out shorter than it looked: its endpoint recovers, another worker takes a part. */
+/** The queue may be shorter than estimated: the endpoint recovers, or another worker takes a part. */
 const POSTPONE_MAX_MS = 60_000;
-const SENT_AWAY_MAX = 10_000;
+const POSTPONED_MAX = 10_000;
 
 interface Queue {
   taken: number;
-  /** Attempts that were sent away before. */
-  readonly back: ((granted: boolean) => void)[];
+  /** Attempts that were postponed before. */
+  readonly returning: ((granted: boolean) => void)[];
   readonly waiting: ((granted: boolean) => void)[];
-  /** When the last of those that were sent away will have had its turn, Unix milliseconds. */
+  /** Estimated turn of the last postponed attempt, in Unix milliseconds. */
   endsAtMs: number;
 }
 
 export class EndpointSlots {
   readonly #perEndpoint: number;
   readonly #queues = new Map<string, Queue>();
-  readonly #sentAway = new Map<string, true>();
+  readonly #postponed = new Map<string, true>();
 
   constructor(perEndpoint: number) {
     this.#perEndpoint = perEndpoint;
   }
 
   /**
-   * Takes a slot.
+   * Acquires a slot.
    *
-   * @param attempt names the attempt: the same when it comes back
-   * @param latencyMs what a request to the endpoint takes
-   * @returns 0 with a slot, to be released; else the milliseconds after which to try again
+   * @param attempt name of the attempt, stable across its returns
+   * @param latencyMs duration of a request to the endpoint, in milliseconds
+   * @returns 0 with a slot, which the caller must release; otherwise milliseconds until the next try
    */
   async acquire(endpointId: string, attempt: string, latencyMs: number, nowMs: number): Promise<number> {
     const queue = this.#queue(endpointId);
-    const isBack = this.#sentAway.delete(attempt);
+    const returning = this.#postponed.delete(attempt);
     if (queue.taken < this.#perEndpoint) {
       queue.taken += 1;
       return 0;
     }
-    const line = isBack ? queue.back : queue.waiting;
-    const rounds = 1 + Math.floor((queue.back.length + queue.waiting.length) / this.#perEndpoint);
-    if ((isBack || rounds * latencyMs <= WAIT_MAX_MS) && (await this.#wait(line))) {
+    const waiters = returning ? queue.returning : queue.waiting;
+    const rounds = 1 + Math.floor((queue.returning.length + queue.waiting.length) / this.#perEndpoint);
+    if ((returning || rounds * latencyMs <= WAIT_MAX_MS) && (await this.#wait(waiters))) {
       return 0;
     }
-    putBounded(this.#sentAway, attempt, true, SENT_AWAY_MAX);
-    if (!isBack) {
+    putBounded(this.#postponed, attempt, true, POSTPONED_MAX);
+    if (!returning) {
       queue.endsAtMs = Math.max(nowMs + latencyMs, queue.endsAtMs + latencyMs / this.#perEndpoint);
     }
     const postponeMs = Math.max(1, latencyMs, queue.endsAtMs - nowMs);
@@ -58,7 +58,7 @@ export class EndpointSlots {
 
   release(endpointId: string): void {
     const queue = this.#queue(endpointId);
-    const next = queue.back.shift() ?? queue.waiting.shift();
+    const next = queue.returning.shift() ?? queue.waiting.shift();
     if (next !== undefined) {
       next(true);
       return;
@@ -69,25 +69,25 @@ export class EndpointSlots {
     }
   }
 
-  /** In line for a slot; false when it took longer than expected. */
-  async #wait(line: ((granted: boolean) => void)[]): Promise<boolean> {
+  /** Waits for a slot. Returns false on timeout. */
+  async #wait(waiters: ((granted: boolean) => void)[]): Promise<boolean> {
     return await new Promise<boolean>((resolve) => {
       const grant = (granted: boolean): void => {
         clearTimeout(timer);
         resolve(granted);
       };
       const timer = setTimeout(() => {
-        line.splice(line.indexOf(grant), 1);
+        waiters.splice(waiters.indexOf(grant), 1);
         resolve(false);
       }, WAIT_MAX_MS);
-      line.push(grant);
+      waiters.push(grant);
     });
   }
 
   #queue(endpointId: string): Queue {
     let queue = this.#queues.get(endpointId);
     if (queue === undefined) {
-      queue = { taken: 0, back: [], waiting: [], endsAtMs: 0 };
+      queue = { taken: 0, returning: [], waiting: [], endsAtMs: 0 };
       this.#queues.set(endpointId, queue);
     }
     return queue;

@@ -117,10 +117,10 @@ describe("a signal's list of members", () => {
     expect(ledger.named([])).toEqual([]);
   });
 
-  test("does not hasten a member that is being attempted: that is the attempt that was asked for", () => {
+  test("does not attemptNow a member that is being attempted: that is the attempt that was asked for", () => {
     const ledger = new DeliveryLedger(carrier(1), START_MS);
     const wave = take(ledger, START_MS);
-    ledger.hasten([0], START_MS + 100);
+    ledger.attemptNow([0], START_MS + 100);
     expect(ledger.takeDueWave(START_MS + 200)).toBeUndefined();
     fail(ledger, wave, START_MS + 300, () => 7_000);
     expect(ledger.nextDue?.atMs).toBe(START_MS + 7_300);
@@ -151,7 +151,7 @@ describe("attempt now, asked for while an attempt is under way,", () => {
     ] as const) {
       const ledger = new DeliveryLedger(carrier(1), START_MS);
       const wave = take(ledger, START_MS);
-      ledger.hasten([0], askedMs);
+      ledger.attemptNow([0], askedMs);
       fail(ledger, wave, START_MS + 2_000, () => HOUR_MS);
       expect(ledger.nextDue?.atMs).toBe(dueMs);
     }

@@ -290,7 +290,7 @@ class AttemptNow implements Step {
   }
   run(model: Model, real: Real): void {
     const ids = this.named.map((index) => `dlv_${index}`);
-    real.ledger.hasten(real.ledger.named(ids), model.nowMs);
+    real.ledger.attemptNow(real.ledger.named(ids), model.nowMs);
     for (const id of idle(model, "RETRYING").filter((each) => ids.includes(each))) {
       member(model, id).dueMs = Math.min(member(model, id).dueMs, model.nowMs);
     }

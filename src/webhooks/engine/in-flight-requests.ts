@@ -1,4 +1,4 @@
-/** Requests of this process that are under way: each from the decision to send until its outcome is durable. */
+/** Requests in progress in this process, each from the decision to send until its outcome is durable. */
 import type { Logger } from "pino";
 import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -12,14 +12,14 @@ import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import type { AttemptPlan, MemberOutcome } from "./member-outcome.ts";
 import type { Recorder } from "./recorder.ts";
 
-/** Landed flights are remembered for one to two times this: longer than any look into the database takes. */
+/** Ended requests are remembered for one to two times this, which is longer than any database read takes. */
 const REMEMBER_MS = 5_000;
 /** The receiver wants no more deliveries (RFC 9110 section 15.5.11, Standard Webhooks). */
 const GONE = 410;
-/** A request lives 10 s to its headers and 2 s to the end of its body; then it has certainly ended. */
+/** A request takes at most 10 s to its headers and 2 s to the end of its body, so it has ended by then. */
 export const LEASE_MS = 15_000;
 
-export interface Flight {
+export interface InFlightRequest {
   readonly deliveryId: string;
   readonly carrier: string;
   readonly epoch: number;
@@ -28,21 +28,21 @@ export interface Flight {
   /** Unix milliseconds. */
   readonly startedAtMs: number;
   /**
-   * Undefined: another process's outcome of this attempt was recorded first and stands. Rejects only when the outcome
-   * was neither recorded nor can be.
+   * Resolves to undefined if another process recorded the outcome of this attempt first. Rejects only if the outcome
+   * was not recorded and cannot be.
    */
   readonly outcome: Promise<MemberOutcome | undefined>;
-  /** Makes it known to other processes that the request is under way. */
+  /** Tells other processes that the request is in progress. */
   lease(): Promise<void>;
 }
 
-export interface FlightsOptions {
+export interface InFlightRequestsOptions {
   readonly sender: DeliverySender;
   readonly recorder: Recorder;
   readonly health: EndpointHealth;
   readonly failures: EndpointFailures;
   readonly clock: Clock;
-  /** Disables an endpoint whose receiver has answered 410 Gone. */
+  /** Disables an endpoint that returned 410 Gone. */
   readonly disableGone: (endpoint: {
     readonly tenantId: string;
     readonly endpointId: string;
@@ -52,48 +52,50 @@ export interface FlightsOptions {
   readonly log: Logger;
 }
 
-export class Flights {
-  readonly #options: FlightsOptions;
-  readonly #flying = new Map<string, Flight>();
-  /** Two generations of landed flights: who looked into the database just before the landing finds them here. */
-  #landed = new Map<string, Flight>();
-  #landedBefore = new Map<string, Flight>();
+export class InFlightRequests {
+  readonly #options: InFlightRequestsOptions;
+  readonly #active = new Map<string, InFlightRequest>();
+  /** Two generations of ended requests, for callers that read the database just before a request ended. */
+  #recentlyEnded = new Map<string, InFlightRequest>();
+  #recentlyEndedBefore = new Map<string, InFlightRequest>();
   #generationEndsMs = 0;
 
-  constructor(options: FlightsOptions) {
+  constructor(options: InFlightRequestsOptions) {
     this.#options = options;
   }
 
-  /** The request for this attempt that is under way here, or was a moment ago. */
-  join(key: AttemptKey, cycle: number): Flight | undefined {
-    const flight = this.#find(key);
-    return flight?.cycle === cycle ? flight : undefined;
+  /** Returns this process's request for the attempt, if it is in progress or has just ended. */
+  join(key: AttemptKey, cycle: number): InFlightRequest | undefined {
+    const request = this.#find(key);
+    return request?.cycle === cycle ? request : undefined;
   }
 
-  /** The same, for who has not looked into the database: only a request of the very same carrier and epoch. */
-  joinOwn(key: AttemptKey): Flight | undefined {
-    const flight = this.#find(key);
-    return flight?.carrier === key.carrier && flight.epoch === key.epoch ? flight : undefined;
+  /** Like {@link join}, without a database read first: matches only the same carrier and epoch. */
+  joinOwn(key: AttemptKey): InFlightRequest | undefined {
+    const request = this.#find(key);
+    return request?.carrier === key.carrier && request.epoch === key.epoch ? request : undefined;
   }
 
-  /** Sends. The caller has made sure that nobody else has. */
-  launch(key: AttemptKey, delivery: LoadedDelivery, plan: AttemptPlan): Flight {
+  /** Sends a request. The caller has made sure that no other process did. */
+  send(key: AttemptKey, delivery: LoadedDelivery, plan: AttemptPlan): InFlightRequest {
     const { sender, recorder, clock, log } = this.#options;
     const startedAtMs = clock.now();
     const attemptId = this.#options.newAttemptId();
-    const flightId = flightKey(key);
+    const id = requestKey(key);
     const spans = tracer();
     const sending =
       spans === undefined
         ? sender.send(delivery, key.attempt)
         : sendTraced(spans, key, delivery, async () => await sender.send(delivery, key.attempt));
-    const outcome = sending.then(async (sent) => await this.#book({ key, delivery, plan, attemptId, sent }));
-    // First of all who wait for it: they find it landed. The caller may have left by the time it fails.
+    const outcome = sending.then(
+      async (sent) => await this.#record({ key, delivery, plan, attemptId, sent }),
+    );
+    // Registered before any waiter, so waiters find the request ended. The caller may have left when it fails.
     outcome.then(
-      () => this.#land(flightId),
+      () => this.#end(id),
       (error: unknown) => {
-        // Whoever tries again must send, not be told of this failure again.
-        this.#flying.delete(flightId);
+        // A retry must send again instead of getting this failure.
+        this.#active.delete(id);
         countInternalFailure();
         log.error(
           {
@@ -105,11 +107,11 @@ export class Flights {
             carrier: key.carrier,
             attempt: key.attempt,
           },
-          "an attempt could not be made or kept, by a failure of ours",
+          "an attempt could not be made or recorded because of an internal failure",
         );
       },
     );
-    const flight: Flight = {
+    const request: InFlightRequest = {
       deliveryId: key.deliveryId,
       carrier: key.carrier,
       epoch: key.epoch,
@@ -128,48 +130,48 @@ export class Flights {
           leaseUntil: new Date(startedAtMs + LEASE_MS),
         }),
     };
-    this.#flying.set(flightId, flight);
-    return flight;
+    this.#active.set(id, request);
+    return request;
   }
 
-  /** Deliveries whose request is under way. */
+  /** Returns the deliveries with a request in progress. */
   deliveries(): string[] {
-    return [...this.#flying.values()].map(({ deliveryId }) => deliveryId);
+    return [...this.#active.values()].map(({ deliveryId }) => deliveryId);
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when no request is in progress. */
   async drain(): Promise<void> {
-    await Promise.allSettled([...this.#flying.values()].map(async (flight) => await flight.outcome));
+    await Promise.allSettled([...this.#active.values()].map(async (request) => await request.outcome));
   }
 
-  #find(key: AttemptKey): Flight | undefined {
-    const id = flightKey(key);
-    return this.#flying.get(id) ?? this.#landed.get(id) ?? this.#landedBefore.get(id);
+  #find(key: AttemptKey): InFlightRequest | undefined {
+    const id = requestKey(key);
+    return this.#active.get(id) ?? this.#recentlyEnded.get(id) ?? this.#recentlyEndedBefore.get(id);
   }
 
-  #land(flightId: string): void {
-    const flight = this.#flying.get(flightId);
-    this.#flying.delete(flightId);
+  #end(id: string): void {
+    const request = this.#active.get(id);
+    this.#active.delete(id);
     const nowMs = this.#options.clock.now();
     if (nowMs >= this.#generationEndsMs) {
-      this.#landedBefore = this.#landed;
-      this.#landed = new Map();
+      this.#recentlyEndedBefore = this.#recentlyEnded;
+      this.#recentlyEnded = new Map();
       this.#generationEndsMs = nowMs + REMEMBER_MS;
     }
-    if (flight !== undefined) {
-      // Without the delivery, which a flight's lease is made of: thousands are remembered.
-      this.#landed.set(flightId, { ...flight, lease: landedLease });
+    if (request !== undefined) {
+      // Drop the delivery that the lease refers to, because thousands of requests are remembered.
+      this.#recentlyEnded.set(id, { ...request, lease: noLease });
     }
   }
 
-  async #book(landed: {
+  async #record(ended: {
     readonly key: AttemptKey;
     readonly delivery: LoadedDelivery;
     readonly plan: AttemptPlan;
     readonly attemptId: string;
     readonly sent: SentAttempt;
   }): Promise<MemberOutcome | undefined> {
-    const { key, delivery, plan, attemptId, sent } = landed;
+    const { key, delivery, plan, attemptId, sent } = ended;
     const endedAtMs = sent.startedAtMs + sent.durationMs;
     countAttempt({
       deliveryId: key.deliveryId,
@@ -178,7 +180,7 @@ export class Flights {
       durationMs: sent.durationMs,
       error: sent.error,
     });
-    const outcome = judge(plan, sent);
+    const outcome = classify(plan, sent);
     const leaves = plan.part && outcome.kind === "failed";
     this.#options.health.noteOutcome(
       delivery.endpointId,
@@ -221,7 +223,7 @@ export class Flights {
     return leaves ? { kind: "moved" } : outcome;
   }
 
-  /** The outcome of the attempt stands in any case: where this fails, the next 410 disables the endpoint. */
+  /** Disables the endpoint. The attempt's outcome stands: if this fails, the next 410 disables the endpoint. */
   async #disableGone({ tenantId, endpointId, url }: LoadedDelivery): Promise<void> {
     try {
       await this.#options.disableGone({ tenantId, endpointId, url });
@@ -232,23 +234,23 @@ export class Flights {
   }
 }
 
-/** What has landed needs no lease: its outcome is on record. */
-async function landedLease(): Promise<void> {}
+/** An ended request needs no lease, because its outcome is recorded. */
+async function noLease(): Promise<void> {}
 
 const NEXT_STATES = { delivered: "DELIVERED", failed: "RETRYING", dead: "DEAD_LETTERED" } as const;
 
-/** A delivery's cycles follow each other: the same attempt of two cycles is never under way at once. */
-function flightKey({ deliveryId, attempt }: AttemptKey): string {
+/** Cycles of a delivery follow each other, so an attempt number is never in progress in two of them. */
+function requestKey({ deliveryId, attempt }: AttemptKey): string {
   return `${deliveryId}/${attempt}`;
 }
 
-/** Names an attempt as long as its carrier has it. */
+/** Names an attempt for as long as its carrier holds it. */
 export function attemptName({ deliveryId, epoch, attempt }: AttemptKey): string {
   return `${deliveryId}/${epoch}/${attempt}`;
 }
 
-/** What an answer means for the delivery. */
-function judge(
+/** Returns what a response means for the delivery. */
+function classify(
   plan: AttemptPlan,
   sent: SentAttempt,
 ):

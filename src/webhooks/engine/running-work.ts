@@ -1,16 +1,16 @@
-/** The work that a process has taken on, until it takes no more. */
+/** Tracks the running work of a process until it accepts no more. */
 
-/** This worker is about to end: the work is another one's. */
+/** This worker is about to end. Another worker takes the work. */
 export class WorkerEndsError extends Error {
   override readonly name = "WorkerEndsError";
 }
 
-export class Taken<Item> {
+export class RunningWork<Item> {
   readonly #items = new Set<Item>();
   #ended = false;
 
-  /** Does the item's work. @throws WorkerEndsError after {@link end}; nothing was begun then */
-  async during<T>(item: Item, work: () => Promise<T>): Promise<T> {
+  /** Runs the work. @throws WorkerEndsError after {@link close}, before the work starts */
+  async track<T>(item: Item, work: () => Promise<T>): Promise<T> {
     if (this.#ended) {
       throw new WorkerEndsError("this worker is about to end");
     }
@@ -22,8 +22,8 @@ export class Taken<Item> {
     }
   }
 
-  /** Takes nothing on from now on. @returns what is under way */
-  end(): Item[] {
+  /** Accepts no more work. @returns the items in progress */
+  close(): Item[] {
     this.#ended = true;
     return [...this.#items];
   }

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { EndpointLines, LATE_MS, nextLooks } from "../../../../src/webhooks/pacing/endpoint-lines.ts";
-import type { Place } from "../../../../src/domain/place.ts";
+import { RateLimitQueues, LATE_MS, nextChecks } from "../../../../src/webhooks/pacing/rate-limit-queues.ts";
+import type { Reservation } from "../../../../src/domain/reservation.ts";
 import { createLineModel } from "../../../support/line-model.ts";
 
 const NOW = 1_700_000_000_000;
@@ -11,27 +11,27 @@ function setUp() {
   const clock = { nowMs: NOW };
   const model = createLineModel();
   const asked: number[] = [];
-  const worker = (): EndpointLines =>
-    new EndpointLines({
+  const worker = (): RateLimitQueues =>
+    new RateLimitQueues({
       takeTurns: async (requests, nowMs) => {
         asked.push(requests.length);
         return model(requests, nowMs);
       },
       now: () => clock.nowMs,
     });
-  return { clock, asked, worker, lines: worker() };
+  return { clock, asked, worker, queues: worker() };
 }
 
-async function placed(
-  lines: EndpointLines,
+async function reserve(
+  queues: RateLimitQueues,
   attempt: string,
   {
     endpointId = "ep_a",
     rateLimit = 10,
     kept,
-  }: { endpointId?: string; rateLimit?: number; kept?: Place } = {},
-): Promise<Place> {
-  return await lines.place({ endpointId, rateLimit, attempt, kept });
+  }: { endpointId?: string; rateLimit?: number; kept?: Reservation } = {},
+): Promise<Reservation> {
+  return await queues.reserve({ endpointId, rateLimit, attempt, kept });
 }
 
 /** Most instants within any second. */
@@ -45,81 +45,85 @@ function mostInASecond(instants: readonly number[]): number {
 
 describe("the line of an endpoint with a rate limit", () => {
   test("gives out instants one after the other, from now on, in the order of those that ask", async () => {
-    const { lines } = setUp();
-    const places = await Promise.all(["a", "b", "c"].map(async (attempt) => await placed(lines, attempt)));
-    expect(places.map(({ atMs }) => atMs - NOW)).toEqual([0, 100, 200]);
+    const { queues } = setUp();
+    const reservations = await Promise.all(
+      ["a", "b", "c"].map(async (attempt) => await reserve(queues, attempt)),
+    );
+    expect(reservations.map(({ atMs }) => atMs - NOW)).toEqual([0, 100, 200]);
   });
 
   test("asks the database once for all that come together, whatever endpoints they are for", async () => {
-    const { lines, asked } = setUp();
+    const { queues, asked } = setUp();
     await Promise.all(
       Array.from(
         { length: 64 },
-        async (_, index) => await placed(lines, `run${index}`, { endpointId: `ep_${index % 3}` }),
+        async (_, index) => await reserve(queues, `run${index}`, { endpointId: `ep_${index % 3}` }),
       ),
     );
     expect(asked).toEqual([3]);
   });
 
   test("is each endpoint's own", async () => {
-    const { lines } = setUp();
-    await Promise.all(["a", "b", "c"].map(async (attempt) => await placed(lines, attempt)));
-    expect((await placed(lines, "d", { endpointId: "ep_b" })).atMs).toBe(NOW);
+    const { queues } = setUp();
+    await Promise.all(["a", "b", "c"].map(async (attempt) => await reserve(queues, attempt)));
+    expect((await reserve(queues, "d", { endpointId: "ep_b" })).atMs).toBe(NOW);
   });
 
   test("saves nothing up while nobody comes", async () => {
-    const { lines, clock } = setUp();
-    await placed(lines, "a");
+    const { queues, clock } = setUp();
+    await reserve(queues, "a");
     clock.nowMs += 60_000;
-    const places = await Promise.all(["b", "c"].map(async (attempt) => await placed(lines, attempt)));
-    expect(places.map(({ atMs }) => atMs - clock.nowMs)).toEqual([0, 100]);
+    const reservations = await Promise.all(["b", "c"].map(async (attempt) => await reserve(queues, attempt)));
+    expect(reservations.map(({ atMs }) => atMs - clock.nowMs)).toEqual([0, 100]);
   });
 
   test("keeps to its instant who brings it back, at any worker, and asks nobody", async () => {
-    const { lines, worker, clock, asked } = setUp();
-    await placed(lines, "a");
-    const kept = await placed(lines, "b");
-    await placed(lines, "c");
+    const { queues, worker, clock, asked } = setUp();
+    await reserve(queues, "a");
+    const kept = await reserve(queues, "b");
+    await reserve(queues, "c");
     clock.nowMs = kept.atMs;
-    expect(await placed(worker(), "b", { kept })).toBe(kept);
+    expect(await reserve(worker(), "b", { kept })).toBe(kept);
     clock.nowMs = kept.atMs + LATE_MS;
-    expect(await placed(worker(), "b", { kept })).toBe(kept);
+    expect(await reserve(worker(), "b", { kept })).toBe(kept);
     expect(asked).toHaveLength(3);
   });
 
   test("gives the same instant to who asks twice for one attempt", async () => {
-    const { lines } = setUp();
-    const [one, other] = await Promise.all([placed(lines, "a"), placed(lines, "a")]);
-    expect(await placed(lines, "a")).toEqual(one);
-    expect((await placed(lines, "b")).atMs).toBeLessThanOrEqual(Math.max(one.atMs, other.atMs) + 100);
+    const { queues } = setUp();
+    const [one, other] = await Promise.all([reserve(queues, "a"), reserve(queues, "a")]);
+    expect(await reserve(queues, "a")).toEqual(one);
+    expect((await reserve(queues, "b")).atMs).toBeLessThanOrEqual(Math.max(one.atMs, other.atMs) + 100);
   });
 
   test("lets who missed its instant go before those that are still to come, at the pace of the limit", async () => {
-    const { lines, worker, clock } = setUp();
+    const { queues, worker, clock } = setUp();
     const kept = await Promise.all(
-      Array.from({ length: 100 }, async (_, index) => await placed(lines, `run${index}`)),
+      Array.from({ length: 100 }, async (_, index) => await reserve(queues, `run${index}`)),
     );
     clock.nowMs += 5_000;
     const missed = kept.slice(0, 20);
     const back = worker();
     const again = await Promise.all(
-      missed.map(async (place, index) => await placed(back, `run${index}`, { kept: place })),
+      missed.map(async (place, index) => await reserve(back, `run${index}`, { kept: place })),
     );
     expect(again.map(({ atMs }) => atMs - clock.nowMs)).toEqual(missed.map((_, index) => index * 100));
     // Who comes now waits behind all of them.
-    expect((await placed(back, "new")).atMs).toBe(NOW + 10_000 + 2_000);
+    expect((await reserve(back, "new")).atMs).toBe(NOW + 10_000 + 2_000);
   });
 
   test("begins anew with another limit, which counts for those that have an instant too", async () => {
-    const { lines, clock } = setUp();
+    const { queues, clock } = setUp();
     const kept = await Promise.all(
-      Array.from({ length: 50 }, async (_, index) => await placed(lines, `run${index}`, { rateLimit: 1 })),
+      Array.from({ length: 50 }, async (_, index) => await reserve(queues, `run${index}`, { rateLimit: 1 })),
     );
     clock.nowMs += 1_000;
     const again = await Promise.all(
       kept
         .slice(2)
-        .map(async (place, index) => await placed(lines, `run${index + 2}`, { rateLimit: 100, kept: place })),
+        .map(
+          async (place, index) => await reserve(queues, `run${index + 2}`, { rateLimit: 100, kept: place }),
+        ),
     );
     expect(again.map(({ atMs }) => atMs - clock.nowMs)).toEqual(again.map((_, index) => index * 10));
   });
@@ -127,7 +131,7 @@ describe("the line of an endpoint with a rate limit", () => {
   test("tells who asks that the database cannot be asked, and asks it again the next time", async () => {
     let fails = true;
     const model = createLineModel();
-    const lines = new EndpointLines({
+    const queues = new RateLimitQueues({
       takeTurns: async (requests, nowMs) => {
         if (fails) {
           throw new Error("away");
@@ -136,9 +140,9 @@ describe("the line of an endpoint with a rate limit", () => {
       },
       now: () => NOW,
     });
-    await expect(placed(lines, "a")).rejects.toThrow("away");
+    await expect(reserve(queues, "a")).rejects.toThrow("away");
     fails = false;
-    expect((await placed(lines, "a")).atMs).toBe(NOW);
+    expect((await reserve(queues, "a")).atMs).toBe(NOW);
   });
 
   test("is never exceeded by those that come on time, and none of them waits longer than for those before it", async () => {
@@ -160,14 +164,14 @@ describe("the line of an endpoint with a rate limit", () => {
           let before = 0;
           for (const [number, run] of runs.entries()) {
             clock.nowMs += run.afterMs;
-            const lines = workers[run.worker] as EndpointLines;
-            const places = await Promise.all(
+            const queues = workers[run.worker] as RateLimitQueues;
+            const reservations = await Promise.all(
               Array.from(
                 { length: run.attempts },
-                async (_, index) => await placed(lines, `${number}/${index}`, { rateLimit }),
+                async (_, index) => await reserve(queues, `${number}/${index}`, { rateLimit }),
               ),
             );
-            for (const { atMs } of places) {
+            for (const { atMs } of reservations) {
               expect(atMs).toBeGreaterThanOrEqual(clock.nowMs);
               expect(atMs).toBeLessThanOrEqual(Math.max(clock.nowMs, before + 1_000 / rateLimit) + 2);
               before = atMs;
@@ -189,17 +193,17 @@ describe("the line of an endpoint with a rate limit", () => {
         fc.integer({ min: 1, max: 200 }),
         fc.integer({ min: LATE_MS + 1, max: 20_000 }),
         async (rateLimit, attempts, lateMs) => {
-          const { clock, lines, worker } = setUp();
+          const { clock, queues, worker } = setUp();
           const kept = await Promise.all(
             Array.from(
               { length: attempts },
-              async (_, index) => await placed(lines, `${index}`, { rateLimit }),
+              async (_, index) => await reserve(queues, `${index}`, { rateLimit }),
             ),
           );
           clock.nowMs += lateMs;
           const back = worker();
           const again = await Promise.all(
-            kept.map(async (place, index) => await placed(back, `${index}`, { rateLimit, kept: place })),
+            kept.map(async (place, index) => await reserve(back, `${index}`, { rateLimit, kept: place })),
           );
           const instants = again.map(({ atMs }) => atMs);
           expect(Math.min(...instants)).toBeGreaterThanOrEqual(clock.nowMs - LATE_MS);
@@ -217,20 +221,20 @@ describe("the line of an endpoint with a rate limit", () => {
 
 describe("the gate of a process", () => {
   test("lets those that were held up together leave one after the other, a tenth faster than the limit", () => {
-    const { lines, clock } = setUp();
-    const waits = Array.from({ length: 12 }, () => lines.gate("ep_a", 10));
+    const { queues, clock } = setUp();
+    const waits = Array.from({ length: 12 }, () => queues.spacingMs("ep_a", 10));
     expect(waits[0]).toBe(0);
     expect(waits[11]).toBeCloseTo((11 * 1_000) / 11);
-    expect(lines.gate("ep_b", 10)).toBe(0);
+    expect(queues.spacingMs("ep_b", 10)).toBe(0);
     clock.nowMs += 2_000;
-    expect(lines.gate("ep_a", 10)).toBe(0);
+    expect(queues.spacingMs("ep_a", 10)).toBe(0);
   });
 });
 
 describe("the next look of those that wait", () => {
-  const at = (inMs: number): Place => ({ atMs: NOW + inMs, rateLimit: 1 });
-  const inMs = (places: readonly (Place | undefined)[]): (number | undefined)[] =>
-    nextLooks(places, NOW).map((look) => (look === undefined ? undefined : look - NOW));
+  const at = (inMs: number): Reservation => ({ atMs: NOW + inMs, rateLimit: 1 });
+  const inMs = (reservations: readonly (Reservation | undefined)[]): (number | undefined)[] =>
+    nextChecks(reservations, NOW).map((look) => (look === undefined ? undefined : look - NOW));
 
   test("comes shortly before an instant that is near", () => {
     expect(inMs([at(0), at(700), at(9_000)])).toEqual([0, 200, 8_500]);
