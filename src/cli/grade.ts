@@ -75,7 +75,7 @@ async function gradeHere(
         clock,
         randomBytes,
         wait: delay,
-        mayGoOn: async (made) => {
+        mayContinue: async (made) => {
           progress.show(made, CHECK_NAMES.length);
           return await Promise.resolve(true);
         },

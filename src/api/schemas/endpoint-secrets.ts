@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import type { Standing } from "../../webhooks/endpoints/endpoint-secrets.ts";
+import type { SecretState } from "../../webhooks/endpoints/endpoint-secrets.ts";
 import type { EndpointSecretVersion } from "../../database/repositories/endpoints/endpoint-secrets.ts";
 import { Closed, Formed, Id, Nullable, OneOf, Timestamp } from "../../http/common.ts";
 
@@ -122,7 +122,10 @@ export function presentVersion(
   };
 }
 
-export function presentSecrets({ holder, versions }: Omit<Standing, "now">): Static<typeof EndpointSecrets> {
+export function presentSecrets({
+  holder,
+  versions,
+}: Omit<SecretState, "now">): Static<typeof EndpointSecrets> {
   const next = versions.find(({ state }) => state === "NEXT");
   const asymmetric = versions.some(({ state, publicKey }) => state === "CURRENT" && publicKey !== null);
   return {

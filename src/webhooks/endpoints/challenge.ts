@@ -19,7 +19,7 @@ import { addressKey } from "../../http/rate-limits/address-key.ts";
 export const PING_DEADLINE_MS = 5_000;
 const MINUTE_MS = 60_000;
 const CHALLENGE_BYTES = 32;
-/** Addresses of one name that are counted; no more of them are connected to. */
+/** Maximum number of addresses of one name that are counted; no others are connected to. */
 const ADDRESSES_MAX = 8;
 const PING_EVENT_TYPE = "ping";
 
@@ -30,7 +30,7 @@ export interface Ping {
   readonly nextAttemptMs: number | null;
 }
 
-/** What came of a ping. */
+/** Result of a ping. */
 interface PingEnd {
   readonly error: string | null;
   readonly echoed: boolean;
@@ -39,17 +39,17 @@ interface PingEnd {
 type AdmitAddresses = NonNullable<SendRequest["admitAddresses"]>;
 
 export interface Challenge {
-  /** Sends one ping and books the answer; `superseded` when the endpoint does not wait for it any more. */
+  /** Sends a ping and records the response. `superseded` means that the endpoint no longer waits for it. */
   ping(ping: Ping): Promise<"verified" | "failed" | "superseded">;
 }
 
 export interface ChallengeOptions extends OwnEventSources {
   readonly pool: Pool;
   readonly http: HttpSender;
-  /** For endpoints with headers or an authentication of their own. */
+  /** For endpoints with custom headers or authentication. */
   readonly access: ReceiverAccess;
   readonly signer: Signer;
-  /** Most pings a minute to one name, and to one address; 0: no limit. */
+  /** Maximum pings per minute to a name, and to an address; 0 for no limit. */
   readonly pingsPerHost: number;
   readonly openSecrets: (endpointId: string, target: PingTarget) => Promise<SigningSecrets>;
 }
@@ -62,7 +62,7 @@ export function createChallenge(options: ChallengeOptions): Challenge {
     const challenge = Buffer.from(randomBytes(CHALLENGE_BYTES)).toString("base64url");
     const timestampSeconds = Math.floor(nowMs / 1_000);
     const eventId = newId("event", nowMs, randomBytes);
-    // Receivers that expect the members of a delivery find them; no row stands behind this id.
+    // Receivers may expect all members of a delivery. This id has no row.
     const deliveryId = newId("delivery", nowMs, randomBytes);
     const body = buildEnvelope({
       eventId,
@@ -95,7 +95,7 @@ export function createChallenge(options: ChallengeOptions): Challenge {
     if (result.status === 200) {
       return { error: target.requireEcho && !echoed ? "echo" : null, echoed };
     }
-    // 200 and nothing else (specification 3): another 2xx is no acknowledgement.
+    // Only 200 acknowledges a ping (specification 3), not another 2xx.
     return { error: result.error ?? "status", echoed };
   }
 
@@ -127,7 +127,7 @@ export function createChallenge(options: ChallengeOptions): Challenge {
   };
 }
 
-/** Many names may lead to one address: the quota counts both, the addresses as they are connected to. */
+/** Sends a ping within the quota. Many names may share an address, so names and connected addresses both count. */
 async function sendWithinQuota(
   url: string,
   options: ChallengeOptions,
@@ -141,7 +141,7 @@ async function sendWithinQuota(
   let refused = false;
   const sent = await send(async (addresses) => {
     const others = new Set(addresses.slice(0, ADDRESSES_MAX).map(addressKey));
-    // Of a literal address, which has been counted.
+    // A literal address has been counted already.
     others.delete(host);
     const admitted = await Promise.all([...others].map(async (address) => await mayPing(address, options)));
     refused = admitted.includes(false);
@@ -150,7 +150,9 @@ async function sendWithinQuota(
   return refused ? limited : sent;
 }
 
-/** Whether a name or address may be pinged now: endpoints are a way to have us send requests to hosts that never asked. */
+/**
+ * Whether a name or address may be pinged now. Otherwise endpoints could make us send requests to uninvolved hosts.
+ */
 async function mayPing(host: string, { pool, clock, pingsPerHost }: ChallengeOptions): Promise<boolean> {
   const nowMs = clock.now();
   return (
@@ -163,7 +165,7 @@ async function mayPing(host: string, { pool, clock, pingsPerHost }: ChallengeOpt
   );
 }
 
-/** Books a ping; the last of a run that was in vain is told to the tenant. */
+/** Records a ping. Notifies the tenant if the last ping of a run failed. */
 async function book(record: PingRecord, tenantId: string, options: ChallengeOptions): Promise<boolean> {
   const { pool } = options;
   if (record.error === null || record.nextAttemptAt !== null) {

@@ -1,7 +1,7 @@
 /**
- * Disables endpoints that nothing has reached for days (security decisions H), and those that answer 410 Gone. Workers note failures and successes in
- * memory and tell the database every few seconds; before the verdict the deliveries themselves are asked, because a
- * worker may have died with what it had noted.
+ * Disables endpoints that have been unreachable for days (security decisions H), and those that return 410 Gone.
+ * Workers collect failures and successes in memory and write them every few seconds. A worker may crash with
+ * unwritten data, so the deliveries themselves are checked before an endpoint is disabled.
  */
 import type { Logger } from "pino";
 import { appendEntry } from "../../compliance/append-entry.ts";
@@ -26,7 +26,7 @@ import { ENDPOINT_MOVES, mayMove } from "../../domain/endpoint-state.ts";
 
 const DISABLED_AT_ONCE = 100;
 
-/** Tells the database which endpoints were reached and which were not. */
+/** Writes which endpoints were reached and which were not. */
 export async function writeFailures(pool: Pool, failures: EndpointFailures): Promise<void> {
   await failures.flush(async ({ reached, failed }) => {
     if (reached.length > 0) {
@@ -49,17 +49,17 @@ export async function writeFailures(pool: Pool, failures: EndpointFailures): Pro
 }
 
 export interface DisableOptions extends OwnEventSources {
-  /** signet_worker */
+  /** Role signet_worker. */
   readonly pool: Pool;
   readonly log: Logger;
 }
 
 export interface DisableFailingOptions extends DisableOptions {
-  /** Milliseconds without a 2xx; 0: never. */
+  /** Milliseconds without a 2xx; 0 to never disable. */
   readonly afterMs: number;
 }
 
-/** One round; how many endpoints were disabled. */
+/** Runs one round. Returns the number of disabled endpoints. */
 export async function disableFailing(options: DisableFailingOptions): Promise<number> {
   const { pool, clock, afterMs } = options;
   if (afterMs === 0) {
@@ -98,14 +98,14 @@ async function disable(
   });
 }
 
-/** An endpoint whose receiver answered 410 Gone at this URL. */
+/** An endpoint whose receiver returned 410 Gone at this URL. */
 export interface GoneEndpoint {
   readonly tenantId: string;
   readonly endpointId: string;
   readonly url: string;
 }
 
-/** Makes what disables an endpoint that is gone; deliveries that are answered 410 at the same time share one call. */
+/** Creates the function that disables such endpoints. Concurrent 410 responses share one call. */
 export function createGoneDisabler(options: DisableOptions): (endpoint: GoneEndpoint) => Promise<void> {
   const underWay = new Map<string, Promise<void>>();
   return async (endpoint) => {
@@ -123,14 +123,14 @@ async function disableGone(
 ): Promise<void> {
   await transaction(options.pool, async (db) => {
     const current = await lockEndpoint(db, tenantId, endpointId);
-    // What an earlier address answered says nothing about the present one.
+    // A response of an earlier URL says nothing about the current one.
     if (current !== undefined && current.url === url && mayMove("gone", current)) {
       await move(db, current, { name: "gone", details: {} }, options);
     }
   });
 }
 
-/** Moves the endpoint to DISABLED, and says so to the tenant's other endpoints and to the compliance log. */
+/** Disables the endpoint, and reports it to the tenant's other endpoints and the compliance log. */
 async function move(
   db: Queryable,
   { tenantId, id }: Endpoint,

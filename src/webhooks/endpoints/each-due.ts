@@ -1,13 +1,13 @@
-/** Rounds over endpoints whose secrets are due for something. */
+/** Rounds over endpoints whose secrets need a change. */
 import type { Pool, PoolClient } from "../../database/pool.ts";
 import { transaction } from "../../database/transaction.ts";
 import type { Logger } from "../../observability/logger.ts";
 import type { DuePage } from "../../database/repositories/endpoints/endpoint-secrets.ts";
 import type { Clock } from "../../domain/clock.ts";
-import type { EndpointPlace } from "./endpoint-secrets.ts";
+import type { EndpointKey } from "./endpoint-secrets.ts";
 
 const PAGE = 100;
-/** Steps of one round: its caller has other work as well. */
+/** Limits a round, because its caller has other work. */
 const STEPS_MAX = 100;
 
 export interface RoundOptions {
@@ -18,17 +18,17 @@ export interface RoundOptions {
 }
 
 /**
- * Takes a step for each endpoint that is due, in a transaction of its own: one endpoint's trouble, for instance a hold that
- * came just now, is not the others'. Those that fail stay due, and are passed by.
+ * Runs a step for each due endpoint in a separate transaction, so that a failure, for instance a new hold, does not
+ * affect others. Failed endpoints stay due and are skipped.
  *
- * @param round.step false when nothing was to be done
- * @param round.failure what is logged where it fails
- * @returns how many steps did something
+ * @param round.step returns false if there was nothing to do
+ * @param round.failure log message for a failed step
+ * @returns number of steps that changed something
  */
 export async function eachDue(
-  find: (db: Pool, page: DuePage) => Promise<readonly EndpointPlace[]>,
+  find: (db: Pool, page: DuePage) => Promise<readonly EndpointKey[]>,
   round: {
-    readonly step: (db: PoolClient, place: EndpointPlace) => Promise<boolean>;
+    readonly step: (db: PoolClient, place: EndpointKey) => Promise<boolean>;
     readonly failure: string;
   },
   { pool, clock, log }: RoundOptions,

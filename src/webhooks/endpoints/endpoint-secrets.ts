@@ -1,4 +1,4 @@
-/** The life of an endpoint's secret: NEXT, CURRENT, PREVIOUS, RETIRED (security decisions F). */
+/** Lifecycle of an endpoint's secret: NEXT, CURRENT, PREVIOUS, RETIRED (security decisions F). */
 import { appendEntry, type By } from "../../compliance/append-entry.ts";
 import type { ComplianceEntry, EntrySources } from "../../compliance/entry.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
@@ -25,66 +25,69 @@ export interface EndpointSecretServices extends EntrySources {
   readonly keyring: Keyring;
 }
 
-/** Whose secrets. */
-export interface EndpointPlace {
+/** Identifies an endpoint. */
+export interface EndpointKey {
   readonly tenantId: string;
   readonly id: string;
 }
 
 export interface SecretRotation {
-  /** How long both secrets sign before NEXT becomes the first, and again after it has; 0 replaces every one at once. */
+  /**
+   * How long both secrets sign before NEXT becomes the first, and again afterwards. 0 replaces all versions
+   * immediately.
+   */
   readonly overlapSeconds: number;
-  /** The tenant's own, `whsec_…`. */
+  /** The tenant's own secret, `whsec_…`. */
   readonly secret?: string | undefined;
 }
 
 export interface RotatedSecret {
   readonly version: EndpointSecretVersion;
-  /** To be shown once. */
+  /** Shown once. */
   readonly secret: string;
 }
 
-/** An endpoint in the caller's transaction, locked, and its versions as they stand now. */
-export interface Standing {
+/** A locked endpoint and its current secret versions, within the caller's transaction. */
+export interface SecretState {
   readonly holder: SecretHolder;
   readonly versions: readonly EndpointSecretVersion[];
   readonly now: Date;
 }
 
 /**
- * How the versions stand now, newest first.
+ * Returns the current versions, newest first.
  *
  * @throws SignetError NOT_FOUND
  */
 export async function secretsOf(
   db: Queryable,
-  { tenantId, id }: EndpointPlace,
+  { tenantId, id }: EndpointKey,
   nowMs: number,
-): Promise<Omit<Standing, "now">> {
+): Promise<Omit<SecretState, "now">> {
   const holder = (await findSecretHolder(db, tenantId, id)) ?? notFound();
   return { holder, versions: versionsAt(await listSecretVersions(db, holder), asOf(holder, nowMs)) };
 }
 
 /**
- * Begins a rotation, or with an overlap of 0 replaces every version at once.
+ * Begins a rotation. With an overlap of 0, replaces all versions immediately.
  *
  * @param db a transaction of the tenant
- * @throws SignetError NOT_FOUND; INVALID_STATE while a rotation goes on, or while the tenant is held; VALIDATION_FAILED
+ * @throws SignetError NOT_FOUND; INVALID_STATE during a rotation or while the tenant is held; VALIDATION_FAILED
  */
 export async function rotateSecret(
   db: Queryable,
-  place: EndpointPlace,
+  place: EndpointKey,
   rotation: SecretRotation,
   { by, services }: { readonly by: By; readonly services: EndpointSecretServices },
 ): Promise<RotatedSecret> {
   const { randomBytes } = services;
-  const standing = await lockStanding(db, place, services);
-  const { holder, versions, now } = standing;
+  const secrets = await lockSecretState(db, place, services);
+  const { holder, versions, now } = secrets;
   const emergency = rotation.overlapSeconds === 0;
   if (!emergency && versions.some(({ state }) => state === "NEXT" || state === "PREVIOUS")) {
     throw new SignetError("INVALID_STATE", {
       detail:
-        "A rotation of this secret goes on. It ends with its overlap; overlap_seconds 0 ends it at once.",
+        "A rotation of this secret is in progress. It ends after its overlap, or immediately with overlap_seconds 0.",
     });
   }
   const secret = ownSecret(rotation.secret, versions) ?? generateSecret(randomBytes);
@@ -98,7 +101,7 @@ export async function rotateSecret(
   }
   const version = await addVersion(
     db,
-    standing,
+    secrets,
     { secret, overlapSeconds: rotation.overlapSeconds },
     services,
   );
@@ -108,7 +111,7 @@ export async function rotateSecret(
   return { version, secret };
 }
 
-/** A version to be added. */
+/** A version to add. */
 interface AddedSecret {
   readonly secret: string;
   readonly overlapSeconds: number;
@@ -117,13 +120,14 @@ interface AddedSecret {
 }
 
 /**
- * Adds a version, NEXT or with an overlap of 0 CURRENT, with keys of its own where the current one has them.
+ * Adds a NEXT version, or a CURRENT one with an overlap of 0. It gets its own key pair if the current version has
+ * one.
  *
  * @throws SignetError INVALID_STATE while the tenant is held
  */
 export async function addVersion(
   db: Queryable,
-  { holder, versions, now }: Standing,
+  { holder, versions, now }: SecretState,
   { secret, overlapSeconds, encryptedSecret = null }: AddedSecret,
   services: EndpointSecretServices,
 ): Promise<EndpointSecretVersion> {
@@ -156,10 +160,10 @@ export async function addVersion(
   return version;
 }
 
-/** An Ed25519 key pair for a version. */
+/** Creates an Ed25519 key pair for a version. */
 export async function newSigningKey(
   db: Queryable,
-  { tenantId, id }: EndpointPlace,
+  { tenantId, id }: EndpointKey,
   version: number,
   { keyring, randomBytes }: EndpointSecretServices,
 ): Promise<{ readonly sealedKey: string; readonly publicKey: string }> {
@@ -170,20 +174,20 @@ export async function newSigningKey(
 }
 
 /**
- * Makes NEXT the current version now; the one before goes on beside it for as long as the overlap was to be.
+ * Makes NEXT the current version now. The previous version keeps signing for the configured overlap.
  *
  * @param db a transaction of the tenant
- * @throws SignetError NOT_FOUND; INVALID_STATE when there is no NEXT, or while the tenant is held
+ * @throws SignetError NOT_FOUND; INVALID_STATE if there is no NEXT, or while the tenant is held
  */
 export async function activateSecret(
   db: Queryable,
-  place: EndpointPlace,
+  place: EndpointKey,
   { by, services }: { readonly by: By; readonly services: EndpointSecretServices },
-): Promise<Omit<Standing, "now">> {
-  const { holder, versions, now } = await lockStanding(db, place, services);
+): Promise<Omit<SecretState, "now">> {
+  const { holder, versions, now } = await lockSecretState(db, place, services);
   const next = versions.find(({ state }) => state === "NEXT");
   if (next === undefined || next.currentAt === null || next.overlapEndsAt === null) {
-    throw new SignetError("INVALID_STATE", { detail: "There is no next secret that could be activated." });
+    throw new SignetError("INVALID_STATE", { detail: "There is no next secret to activate." });
   }
   const overlapMs = next.overlapEndsAt.getTime() - next.currentAt.getTime();
   const overlapEndsAt = new Date(now.getTime() + overlapMs);
@@ -195,13 +199,14 @@ export async function activateSecret(
 }
 
 /**
- * Writes down what the times say already, with its entry in the log; false when the endpoint is gone or held.
+ * Stores the states that have changed by time, with an entry in the log. Returns false if the endpoint is gone or
+ * held.
  *
  * @param db a transaction of the tenant, or of role signet_worker
  */
 export async function settleSecrets(
   db: Queryable,
-  place: EndpointPlace,
+  place: EndpointKey,
   services: EndpointSecretServices,
 ): Promise<boolean> {
   const holder = await lockSecretHolder(db, place.tenantId, place.id);
@@ -213,21 +218,21 @@ export async function settleSecrets(
 }
 
 /** @throws SignetError NOT_FOUND */
-export async function lockStanding(
+export async function lockSecretState(
   db: Queryable,
-  { tenantId, id }: EndpointPlace,
+  { tenantId, id }: EndpointKey,
   services: EndpointSecretServices,
-): Promise<Standing> {
+): Promise<SecretState> {
   const holder = (await lockSecretHolder(db, tenantId, id)) ?? notFound();
   return { holder, ...(await settle(db, holder, services)) };
 }
 
-/** Before a change and in the sweep: whoever comes first writes the activation that the times have made. */
+/** Stores an activation that is due. Runs before each change and in the sweep, whichever comes first. */
 async function settle(
   db: Queryable,
   holder: SecretHolder,
   services: EndpointSecretServices,
-): Promise<Omit<Standing, "holder">> {
+): Promise<Omit<SecretState, "holder">> {
   const now = new Date(services.clock.now());
   const written = await listSecretVersions(db, holder);
   const versions = versionsAt(written, asOf(holder, now.getTime()));
@@ -245,7 +250,9 @@ async function settle(
   return { versions, now };
 }
 
-/** `versionsAt` and its like leave a version that does not move as it is. */
+/**
+ * Returns the versions that changed. `versionsAt` and similar functions return unchanged versions as the same object.
+ */
 function changed(
   before: readonly EndpointSecretVersion[],
   after: readonly EndpointSecretVersion[],
@@ -268,7 +275,11 @@ function ownSecret(
     decodeSecret(secret);
   } catch {
     throw validationFailed([
-      { pointer: "/secret", code: "format", detail: "is not whsec_ and the base64 of 24 to 64 bytes" },
+      {
+        pointer: "/secret",
+        code: "format",
+        detail: "must be whsec_ followed by the base64 of 24 to 64 bytes",
+      },
     ]);
   }
   const fingerprint = secretFingerprint(secret);
@@ -280,14 +291,14 @@ function ownSecret(
   return secret;
 }
 
-/** Tells the compliance log. */
+/** Records a change in the compliance log. */
 export async function recordSecretChange(
   db: Queryable,
   entry: By & {
     readonly type: "endpoint.secret_rotated" | "endpoint.secret_activated" | "endpoint.updated";
     readonly details: NonNullable<ComplianceEntry["details"]>;
   },
-  { place, services }: { readonly place: EndpointPlace; readonly services: EndpointSecretServices },
+  { place, services }: { readonly place: EndpointKey; readonly services: EndpointSecretServices },
 ): Promise<void> {
   await appendEntry(db, { ...entry, tenant: place.tenantId, target: place.id }, services);
 }

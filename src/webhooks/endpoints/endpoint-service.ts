@@ -1,4 +1,4 @@
-/** What tenants do with endpoints: register, look, change, disable and enable, delete, ask for another ping. */
+/** Operations of tenants on endpoints: register, read, change, disable, enable, delete, and ping again. */
 import type { Logger } from "pino";
 import { appendEntry, type By } from "../../compliance/append-entry.ts";
 import type { ComplianceEntry } from "../../compliance/entry.ts";
@@ -34,12 +34,12 @@ import { publishTestEvent, type TestEvent } from "./test-event.ts";
 import { changeSettings, checkSettings, sealAuthentication, type SettingsInput } from "./settings.ts";
 import type { Verification } from "./verification.ts";
 
-/** Security decisions H: abuse caps. */
+/** Abuse limits (security decisions H). */
 const VERIFY_LIMITS = [
   { count: 6, perMs: 60_000 },
   { count: 30, perMs: 3_600_000 },
 ];
-/** Enough to try something out, and no way to publish. */
+/** Enough for trying out, too few for publishing. */
 const TEST_LIMITS = [{ count: 60, perMs: 60_000 }];
 const LIMITED_MAX = 10_000;
 
@@ -47,11 +47,11 @@ export interface EndpointServiceOptions {
   readonly pool: Pool;
   readonly keyring: Keyring;
   readonly verification: Verification;
-  /** The address policy's check of a target; returns the URL as it is kept. */
+  /** Checks a target by the address policy. Returns the URL to store. */
   readonly checkUrl: (url: string) => URL;
-  /** How many endpoints a tenant may have. */
+  /** Returns the maximum number of endpoints of a tenant. */
   readonly endpointsMax: (tenantId: string) => Promise<number>;
-  /** The word in `X-Service-Signature-256`; tenants set no headers with it. */
+  /** Brand in `X-Service-Signature-256`. Tenants cannot set headers with it. */
   readonly headerBrand: string;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
@@ -84,7 +84,7 @@ export class EndpointService {
       const made = await registerEndpoint(db, complete, this.#options);
       if (!made.replayed) {
         const { id, eventTypes: events } = made.endpoint;
-        // Without the URL, which can hold a secret, and which an entry could never give back.
+        // The URL is left out: it can contain a secret, and entries are permanent.
         await this.#log(db, {
           ...by,
           type: "endpoint.created",
@@ -111,14 +111,14 @@ export class EndpointService {
     return endpoint ?? notFound();
   }
 
-  /** Newest first, after the endpoint `before` if one is named. */
+  /** Lists endpoints, newest first, after the endpoint `before` if given. */
   async list(tenantId: string, page: EndpointPage): Promise<Endpoint[]> {
     const { pool } = this.#options;
     return await tenantTransaction(pool, tenantId, async (db) => await listEndpoints(db, tenantId, page));
   }
 
   /**
-   * Changes what is named and leaves the rest. Another URL has acknowledged nothing: the endpoint is PENDING again.
+   * Changes the given settings. A new URL has not been acknowledged, so the endpoint becomes PENDING again.
    *
    * @throws SignetError NOT_FOUND, TARGET_URL_FORBIDDEN, VALIDATION_FAILED, RATE_LIMITED
    */
@@ -155,9 +155,9 @@ export class EndpointService {
   }
 
   /**
-   * Pings it like a new one; once that is acknowledged it is ACTIVE.
+   * Pings the endpoint like a new one. It becomes ACTIVE once it acknowledges.
    *
-   * @throws SignetError NOT_FOUND, INVALID_STATE when it is not DISABLED, RATE_LIMITED
+   * @throws SignetError NOT_FOUND, INVALID_STATE if it is not DISABLED, RATE_LIMITED
    */
   async enable(tenantId: string, id: string, by: By): Promise<Endpoint> {
     const endpoint = await this.#move(tenantId, id, "enable", async (db) => {
@@ -169,9 +169,9 @@ export class EndpointService {
   }
 
   /**
-   * Its events become dead letters, those that wait for another attempt when that comes.
+   * Disables the endpoint. Its new events become dead letters; waiting deliveries do so at their next attempt.
    *
-   * @throws SignetError NOT_FOUND, INVALID_STATE when it was disabled by its tenant before
+   * @throws SignetError NOT_FOUND, INVALID_STATE if its tenant disabled it before
    */
   async disable(tenantId: string, id: string, by: By): Promise<Endpoint> {
     return await this.#move(tenantId, id, "disable", async (db) => {
@@ -184,7 +184,7 @@ export class EndpointService {
   }
 
   /**
-   * Its waiting deliveries end as CANCELLED when their next attempt comes; its secrets are erased now.
+   * Deletes the endpoint and erases its secrets. Waiting deliveries become CANCELLED at their next attempt.
    *
    * @throws SignetError NOT_FOUND
    */
@@ -197,9 +197,9 @@ export class EndpointService {
   }
 
   /**
-   * Pings again, now.
+   * Pings the endpoint again now.
    *
-   * @throws SignetError NOT_FOUND, INVALID_STATE when the endpoint does not wait for verification, RATE_LIMITED
+   * @throws SignetError NOT_FOUND, INVALID_STATE if the endpoint does not wait for verification, RATE_LIMITED
    */
   async verify(tenantId: string, id: string): Promise<Endpoint> {
     const { pool, clock } = this.#options;
@@ -207,40 +207,40 @@ export class EndpointService {
       const current = (await findEndpoint(db, tenantId, id)) ?? notFound();
       if (current.state !== "PENDING") {
         throw new SignetError("INVALID_STATE", {
-          detail: `The endpoint is ${current.state}: only a PENDING one waits for verification.`,
+          detail: `The endpoint is ${current.state}: only PENDING endpoints can be verified.`,
         });
       }
       this.#limitPings(id);
       return await wantVerification(db, { tenantId, id, now: new Date(clock.now()) });
     });
     if (endpoint === undefined) {
-      throw new SignetError("INVALID_STATE", { detail: "The endpoint was verified or changed just now." });
+      throw new SignetError("INVALID_STATE", { detail: "The endpoint was just verified or changed." });
     }
     this.#kick(endpoint);
     return endpoint;
   }
 
   /**
-   * Publishes an event to this endpoint alone.
+   * Publishes an event to this endpoint only.
    *
    * @returns its delivery, not yet attempted
-   * @throws SignetError NOT_FOUND, INVALID_STATE when the endpoint is not ACTIVE, RATE_LIMITED
+   * @throws SignetError NOT_FOUND, INVALID_STATE if the endpoint is not ACTIVE, RATE_LIMITED
    */
   async sendTest(tenantId: string, id: string, event: TestEvent): Promise<Delivery> {
     const delivery = await tenantTransaction(this.#options.pool, tenantId, async (db) => {
       const current = (await lockEndpoint(db, tenantId, id)) ?? notFound();
       if (current.state !== "ACTIVE") {
         throw new SignetError("INVALID_STATE", {
-          detail: `The endpoint is ${current.state}: only an ACTIVE one gets events.`,
+          detail: `The endpoint is ${current.state}: only ACTIVE endpoints receive events.`,
         });
       }
-      this.#limit(this.#testWindow, id, "An endpoint can be sent 60 test events a minute.");
+      this.#limit(this.#testWindow, id, "An endpoint accepts at most 60 test events per minute.");
       return await publishTestEvent(db, current, event, this.#options);
     });
     return delivery ?? notFound();
   }
 
-  /** Moves an endpoint, and does in the same transaction what goes with it. */
+  /** Changes the endpoint's state and runs related work in the same transaction. */
   async #move(
     tenantId: string,
     id: string,
@@ -264,18 +264,22 @@ export class EndpointService {
     return { headerBrand, checkUrl, nowMs: clock.now() };
   }
 
-  /** The last step of a transaction: the log's head stays locked until it commits. */
+  /** Must be the last step of a transaction, because the log's head stays locked until the commit. */
   async #log(db: Queryable, entry: ComplianceEntry): Promise<void> {
     await appendEntry(db, entry, this.#options);
   }
 
-  /** Resolves when no start of a verification is under way. */
+  /** Resolves when no verification is being started. */
   async drain(): Promise<void> {
     await Promise.allSettled(this.#kicks);
   }
 
   #limitPings(id: string): void {
-    this.#limit(this.#verifyWindow, id, "An endpoint can be pinged 6 times a minute and 30 times an hour.");
+    this.#limit(
+      this.#verifyWindow,
+      id,
+      "An endpoint can be pinged at most 6 times per minute and 30 times per hour.",
+    );
   }
 
   #limit(window: SlidingWindow, id: string, detail: string): void {
@@ -288,7 +292,7 @@ export class EndpointService {
     }
   }
 
-  /** After the commit: the answer does not wait for Temporal, and the sweep repeats what fails here. */
+  /** Runs after the commit. The response does not wait for Temporal, and the sweep repeats a failed start. */
   #kick({ id, tenantId, generation }: Endpoint): void {
     const { pool, log, verification } = this.#options;
     const countUp = async (): Promise<number | undefined> =>

@@ -1,4 +1,4 @@
-/** Registering an endpoint: limits, secret, row; repeatable with an Idempotency-Key. */
+/** Registers an endpoint: limits, secret, row. Repeatable with an Idempotency-Key. */
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
 import { findDataKey } from "../../database/repositories/data-keys.ts";
@@ -32,13 +32,13 @@ export interface Registration extends SettingsInput {
 export interface Registered {
   readonly endpoint: Endpoint;
   readonly secret: string;
-  /** The answer to an earlier request with the same Idempotency-Key. */
+  /** Whether this is the result of an earlier request with the same Idempotency-Key. */
   readonly replayed: boolean;
 }
 
 interface Tools {
   readonly keyring: Keyring;
-  /** How many endpoints a tenant may have. */
+  /** Returns the maximum number of endpoints of a tenant. */
   readonly endpointsMax: (tenantId: string) => Promise<number>;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
@@ -46,11 +46,11 @@ interface Tools {
 
 interface TenantRegistration extends EndpointSettings, Pick<Registration, "idempotency"> {
   readonly tenantId: string;
-  /** What its authentication keeps secret. */
+  /** The secret part of its authentication. */
   readonly authenticationSecret: string | null | undefined;
 }
 
-/** Runs inside the tenant's transaction; the URL has been checked. */
+/** Runs inside the tenant's transaction. The URL must have been checked. */
 export async function registerEndpoint(
   db: Queryable,
   registration: TenantRegistration,
@@ -68,12 +68,12 @@ export async function registerEndpoint(
       forgetBefore: new Date(now.getTime() - IDEMPOTENCY_MS),
     });
     if (taken !== undefined) {
-      return await answerAgain(db, registration, { keyring, taken });
+      return await previousResult(db, registration, { keyring, taken });
     }
   }
   const max = await endpointsMax(tenantId);
   if ((await countEndpoints(db, tenantId)) >= max) {
-    throw new SignetError("LIMIT_EXCEEDED", { detail: `The tenant has at most ${max} endpoints.` });
+    throw new SignetError("LIMIT_EXCEEDED", { detail: `The tenant can have at most ${max} endpoints.` });
   }
   const secret = generateSecret(randomBytes);
   const dataKey = await findDataKey(db, tenantId);
@@ -88,7 +88,7 @@ export async function registerEndpoint(
   return { endpoint, secret, replayed: false };
 }
 
-async function answerAgain(
+async function previousResult(
   db: Queryable,
   { tenantId, idempotency }: TenantRegistration,
   { keyring, taken }: { keyring: Keyring; taken: TakenKey },
@@ -101,7 +101,7 @@ async function answerAgain(
   const endpoint = await findEndpoint(db, tenantId, taken.resourceId);
   const sealed = await loadFirstSecret(db, tenantId, taken.resourceId);
   if (endpoint === undefined || sealed === undefined) {
-    throw new SignetError("CONFLICT", { detail: "The endpoint that this request made has been deleted." });
+    throw new SignetError("CONFLICT", { detail: "The endpoint that this request created has been deleted." });
   }
   const dataKey = await findDataKey(db, tenantId);
   const secret = await keyring.openForTenant(dataKey, tenantId, secretAad(tenantId, endpoint.id, 1), sealed);

@@ -1,4 +1,4 @@
-/** Rotations on a schedule (docs/signing.md): the tenant gets the new key without a secret in clear leaving the service. */
+/** Scheduled rotations (docs/signing.md). The tenant gets the new secret only encrypted. */
 import type { Queryable } from "../../database/pool.ts";
 import { findDataKey } from "../../database/repositories/data-keys.ts";
 import {
@@ -10,11 +10,11 @@ import { generateSecret } from "../../lib/receiver/secret.ts";
 import { eachDue, type RoundOptions } from "./each-due.ts";
 import {
   addVersion,
-  type EndpointPlace,
+  type EndpointKey,
   type EndpointSecretServices,
-  lockStanding,
+  lockSecretState,
   recordSecretChange,
-  type Standing,
+  type SecretState,
 } from "./endpoint-secrets.ts";
 import { secretAad } from "../../crypto/endpoint-secret.ts";
 import { encryptToRecipient } from "./secret-settings.ts";
@@ -23,35 +23,31 @@ const OVERLAP_SECONDS = 86_400;
 const DAY_MS = 86_400_000;
 
 export interface ScheduledRotationOptions extends EndpointSecretServices, RoundOptions {
-  /** How long a dead letter is kept. */
+  /** How long a dead letter is kept, in milliseconds. */
   readonly deadLetterMs: number;
 }
 
-/** One round; may run beside itself. Resolves with the number of rotations that it has begun. */
+/** Runs one round; safe to run concurrently. Resolves to the number of started rotations. */
 export async function rotateOnSchedule(options: ScheduledRotationOptions): Promise<number> {
-  const step = async (db: Queryable, place: EndpointPlace) => await rotateOne(db, place, options);
-  return await eachDue(
-    findDueRotations,
-    { step, failure: "a rotation on schedule could not begin" },
-    options,
-  );
+  const step = async (db: Queryable, place: EndpointKey) => await rotateOne(db, place, options);
+  return await eachDue(findDueRotations, { step, failure: "a scheduled rotation could not begin" }, options);
 }
 
 async function rotateOne(
   db: Queryable,
-  place: EndpointPlace,
+  place: EndpointKey,
   options: ScheduledRotationOptions,
 ): Promise<boolean> {
-  const standing = await lockStanding(db, place, options);
-  if (!isDue(standing)) {
+  const secrets = await lockSecretState(db, place, options);
+  if (!isDue(secrets)) {
     return false;
   }
-  const { recipient } = standing.holder;
+  const { recipient } = secrets.holder;
   const secret =
     recipient === null ? await sameSecret(db, place, options) : generateSecret(options.randomBytes);
   const encryptedSecret = recipient === null ? null : await encryptToRecipient(recipient, secret);
   const added = { secret, overlapSeconds: OVERLAP_SECONDS, encryptedSecret };
-  const { version, fingerprint, currentAt, publicKey } = await addVersion(db, standing, added, options);
+  const { version, fingerprint, currentAt, publicKey } = await addVersion(db, secrets, added, options);
   const data = {
     endpoint_id: place.id,
     version,
@@ -74,8 +70,8 @@ async function rotateOne(
   return true;
 }
 
-/** Asked again under the lock: the tenant may have been faster. */
-function isDue({ holder, versions, now }: Standing): boolean {
+/** Checked again under the lock, because the tenant may have rotated meanwhile. */
+function isDue({ holder, versions, now }: SecretState): boolean {
   const live = versions.filter(({ state }) => state !== "RETIRED");
   const [current] = live;
   if (current === undefined || live.length > 1 || holder.rotationDays === null || holder.heldAt !== null) {
@@ -89,16 +85,16 @@ function canRotate({
   holder,
   current,
 }: {
-  readonly holder: Standing["holder"];
-  readonly current: Standing["versions"][number];
+  readonly holder: SecretState["holder"];
+  readonly current: SecretState["versions"][number];
 }): boolean {
   return holder.recipient !== null || current.publicKey !== null;
 }
 
-/** Without a recipient nobody could get a new one: the key pair rotates alone. */
+/** Returns the current secret. Without a recipient nobody could receive a new one, so only the key pair rotates. */
 async function sameSecret(
   db: Queryable,
-  { tenantId, id }: EndpointPlace,
+  { tenantId, id }: EndpointKey,
   { keyring }: ScheduledRotationOptions,
 ): Promise<string> {
   const kept = await loadCurrentSecret(db, { tenantId, id });

@@ -1,4 +1,4 @@
-/** How an endpoint signs, and when its secret is replaced without anybody asking. */
+/** How an endpoint signs, and when its secret is rotated automatically. */
 import { CompactEncrypt, importJWK, type JWK } from "jose";
 import type { By } from "../../compliance/append-entry.ts";
 import type { Queryable } from "../../database/pool.ts";
@@ -8,14 +8,14 @@ import {
 } from "../../database/repositories/endpoints/endpoint-secrets.ts";
 import { validationFailed } from "../../domain/errors.ts";
 import {
-  type EndpointPlace,
+  type EndpointKey,
   type EndpointSecretServices,
-  lockStanding,
+  lockSecretState,
   newSigningKey,
   recordSecretChange,
 } from "./endpoint-secrets.ts";
 
-/** Members that are absent stay. */
+/** Absent members keep their value. */
 export interface SecretSettingsChange {
   readonly signing?: "hmac-sha256" | "ed25519" | undefined;
   readonly rotationDays?: number | null | undefined;
@@ -23,9 +23,9 @@ export interface SecretSettingsChange {
 }
 
 /**
- * Encrypts a secret to the tenant's own key: a JWE in compact form.
+ * Encrypts a secret to the tenant's own key, as a compact JWE.
  *
- * @throws what jose throws for a key that is not fit for it
+ * @throws the error of jose for an unsuitable key
  */
 export async function encryptToRecipient(recipient: string, secret: string): Promise<string> {
   const jwk = JSON.parse(recipient) as JWK;
@@ -37,18 +37,18 @@ export async function encryptToRecipient(recipient: string, secret: string): Pro
 }
 
 /**
- * Changes them in the caller's transaction of the tenant. Ed25519 keys are made for every version that signs, and go with
- * the option.
+ * Changes the settings in the caller's transaction of the tenant. Creates Ed25519 keys for every version that signs.
+ * Removes them with the option.
  *
  * @throws SignetError NOT_FOUND; INVALID_STATE while the tenant is held; VALIDATION_FAILED
  */
 export async function changeSecretSettings(
   db: Queryable,
-  place: EndpointPlace,
+  place: EndpointKey,
   change: SecretSettingsChange,
   { by, services }: { readonly by: By; readonly services: EndpointSecretServices },
 ): Promise<void> {
-  const { holder, versions } = await lockStanding(db, place, services);
+  const { holder, versions } = await lockSecretState(db, place, services);
   const live = versions.filter(({ state }) => state !== "RETIRED");
   const signing =
     change.signing ?? (live.some(({ publicKey }) => publicKey !== null) ? "ed25519" : "hmac-sha256");
@@ -59,7 +59,7 @@ export async function changeSecretSettings(
       {
         pointer: "/rotation_days",
         code: "recipient_missing",
-        detail: "needs a recipient that new secrets are encrypted to, or signing ed25519",
+        detail: "requires a recipient for new secrets, or signing ed25519",
       },
     ]);
   }
@@ -89,7 +89,7 @@ async function readRecipient(
       {
         pointer: "/recipient",
         code: "key",
-        detail: "is not a public RSA key of 2,048 bits or more, nor one of P-256, P-384, P-521 or X25519",
+        detail: "must be a public key: RSA of at least 2,048 bits, P-256, P-384, P-521 or X25519",
       },
     ]);
   }

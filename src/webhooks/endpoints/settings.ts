@@ -1,4 +1,4 @@
-/** What a tenant may set of its endpoints, and what a change of it changes. */
+/** Endpoint settings that a tenant may change. */
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
 import { findDataKey } from "../../database/repositories/data-keys.ts";
@@ -15,7 +15,7 @@ import {
   type RequestRules,
 } from "../sending/authentication.ts";
 
-/** Settings by their names here, with those on the wire. */
+/** Names of the settings here and on the wire. */
 const WIRE_NAMES: Readonly<Record<keyof EndpointSettings, string>> = {
   url: "url",
   eventTypes: "events",
@@ -31,13 +31,13 @@ const WIRE_NAMES: Readonly<Record<keyof EndpointSettings, string>> = {
 const NAMES = Object.keys(WIRE_NAMES) as (keyof EndpointSettings)[];
 
 export interface SettingsChange {
-  /** All settings, those that stay as they are too. */
+  /** All settings, including unchanged ones. */
   readonly settings: EndpointSettings;
-  /** What differs, by wire names. */
+  /** Wire names of the changed settings. */
   readonly changed: readonly string[];
 }
 
-/** The settings after a change of some of them. Members that are absent stay. */
+/** Returns the settings after a change. Absent members keep their value. */
 export function changeSettings(
   current: Endpoint,
   change: Readonly<Partial<EndpointSettings>>,
@@ -47,7 +47,7 @@ export function changeSettings(
   return { settings, changed: changed.map((name) => WIRE_NAMES[name]) };
 }
 
-/** Settings are texts, numbers, and lists of them. */
+/** Compares settings, which are strings, numbers, and lists of them. */
 function isSame(one: unknown, other: unknown): boolean {
   return one === other || JSON.stringify(one) === JSON.stringify(other);
 }
@@ -57,14 +57,14 @@ interface RequestInput {
   readonly authentication?: Authentication | null;
 }
 
-/** Settings as a tenant gives them: with the secrets of an authentication. */
+/** Settings as a tenant sends them, with the secrets of an authentication. */
 export type SettingsInput<Given = EndpointSettings> = Omit<Given, "headers" | "authentication"> &
   RequestInput;
 
 /**
- * Checks a URL, headers and an authentication, those that are given.
+ * Checks the URL, headers and authentication if they are given.
  *
- * @returns the settings as they are kept, and the text to be sealed: null to erase, undefined to leave what there is
+ * @returns the settings to store, and the text to seal: null to erase it, undefined to keep it
  * @throws SignetError TARGET_URL_FORBIDDEN, VALIDATION_FAILED
  */
 export function checkSettings<Given extends { readonly url?: string } & RequestInput>(
@@ -86,9 +86,9 @@ export function checkSettings<Given extends { readonly url?: string } & RequestI
 }
 
 /**
- * Seals what an authentication keeps secret beside the endpoint that has just been saved with it; null erases it.
+ * Seals the secret part of an authentication that has just been saved; null erases it.
  *
- * @throws SignetError INVALID_STATE where the tenant is held
+ * @throws SignetError INVALID_STATE while the tenant is held
  */
 export async function sealAuthentication(
   db: Queryable,

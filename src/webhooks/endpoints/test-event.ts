@@ -1,4 +1,4 @@
-/** An event for trying out one endpoint: delivered as any other, and to nobody else. */
+/** Test events: delivered like any other, but to one endpoint only. */
 import type { Queryable } from "../../database/pool.ts";
 import { type Delivery, findDelivery } from "../../database/repositories/webhooks/deliveries.ts";
 import { isReservedType, type OwnEventType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
@@ -9,17 +9,17 @@ const TEST_TYPE = "endpoint.test" satisfies OwnEventType;
 const TEST_DATA = JSON.stringify({ message: "This is a test event." });
 
 export interface TestEvent {
-  /** `endpoint.test` unless given; the endpoint need not take it otherwise. */
+  /** By default `endpoint.test`. The endpoint need not subscribe to the type. */
   readonly type?: string | undefined;
   /** JSON text of an object. */
   readonly data?: string | undefined;
 }
 
 /**
- * Runs inside the tenant's transaction, which has locked the endpoint and seen that it is ACTIVE. The event says that the
- * service made it only when it did: with the content that it has by default.
+ * Runs inside the tenant's transaction, which has locked the endpoint and checked that it is ACTIVE. The event names
+ * the service as its source only with the default content.
  *
- * @throws SignetError VALIDATION_FAILED when the type is one of the service's others
+ * @throws SignetError VALIDATION_FAILED if the type is another type of the service
  */
 export async function publishTestEvent(
   db: Queryable,

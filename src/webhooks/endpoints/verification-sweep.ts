@@ -1,4 +1,4 @@
-/** Kicks verifications that were wished for while Temporal was away. */
+/** Starts verifications that were requested while Temporal was unavailable. */
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
 import {
@@ -8,7 +8,7 @@ import {
 import type { Clock } from "../../domain/clock.ts";
 import type { Verification } from "./verification.ts";
 
-/** The api kicks at once; what is still wanted after so long was missed. */
+/** The API starts a verification immediately. One that still waits after this time was missed. */
 const WANTED_AFTER_MS = 10_000;
 const KICKS_MAX = 100;
 
@@ -19,7 +19,7 @@ export interface VerificationSweepOptions {
   readonly log: Logger;
 }
 
-/** One round of the sweep. */
+/** Runs one round of the sweep. */
 export async function sweepVerifications(options: VerificationSweepOptions): Promise<void> {
   const now = options.clock.now();
   const wanted = await takeWantedVerifications(options.pool, {

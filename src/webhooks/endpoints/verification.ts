@@ -1,6 +1,6 @@
 /**
- * Starts and hastens verification runs. The wish is in the endpoint's row first; whoever kicks, the api right after its
- * commit or the worker's sweep, comes to the same run.
+ * Starts verification runs and requests pings of open runs. The endpoint's row is written first. The API after its
+ * commit and the worker's sweep therefore reach the same run.
  */
 import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from "@temporalio/client";
 import {
@@ -16,7 +16,7 @@ import type { Random } from "../../domain/retry-schedule.ts";
 
 const MINUTE_S = 60;
 const HOUR_S = 3_600;
-/** When the pings of one run are due after its start, in seconds: the last one ends the window of 72 hours. */
+/** Times of the pings after the start of a run, in seconds. The last ping ends the window of 72 hours. */
 const PING_OFFSETS_S = [
   0,
   10,
@@ -26,12 +26,12 @@ const PING_OFFSETS_S = [
   30 * MINUTE_S,
   ...[1, 3, 6, 12, 24, 36, 48, 60, 72].map((hours) => hours * HOUR_S),
 ] as const;
-/** A ping is sent earlier than that, by up to this share of the gap before it. */
+/** A ping is sent early by up to this share of the gap before it. */
 const JITTER = 0.2;
 
 /**
- * Draws the offsets of the pings of one run, in milliseconds from its start. They rise, and none lies beyond 72 hours.
- * The jitter keeps the endpoints of one receiver apart.
+ * Draws the ping offsets of a run, in milliseconds from its start. They increase and never exceed 72 hours. The
+ * jitter separates endpoints of the same receiver.
  */
 export function drawPingOffsets(random: Random): number[] {
   return PING_OFFSETS_S.map((offset, index) => {
@@ -47,22 +47,21 @@ function inWords(seconds: number): string {
   return seconds < HOUR_S ? `${seconds / MINUTE_S} min` : `${seconds / HOUR_S} h`;
 }
 
-/** What Temporal's page of a run says of its schedule. */
+/** Schedule on the run's page in the Temporal UI. */
 export const PING_SCHEDULE = [
   `Pings the endpoint until it answers the challenge: at once, then ${PING_OFFSETS_S.slice(1, -1).map(inWords).join(", ")}`,
   `and ${PING_OFFSETS_S.slice(-1).map(inWords).join("")} after the start of this run,`,
   `each up to ${100 * JITTER} % of the gap before it earlier. The last ping ends the run.`,
 ].join(" ");
 
-/** Counts the endpoint's generation up in its row; undefined when it does not wait for verification any more. */
+/** Increments the endpoint's generation in its row; undefined if it no longer waits for verification. */
 export type NextGeneration = () => Promise<number | undefined>;
 
 export interface Verification {
   /**
-   * Makes a ping happen now: starts the run, or hastens the one that is open, or starts the next generation when it
-   * has closed.
+   * Causes a ping now: starts the run, signals the open run, or starts the next generation after the run has closed.
    *
-   * @throws when Temporal cannot be reached; the sweep kicks again
+   * @throws if Temporal is unreachable; the sweep retries
    */
   kick(wanted: WantedVerification, nextGeneration: NextGeneration): Promise<void>;
 }
@@ -98,7 +97,7 @@ export function createVerification(client: Client, random: Random): Verification
     }
   }
 
-  /** False when the run has closed. */
+  /** Returns false if the run has closed. */
   async function attemptNow({ id, generation }: WantedVerification): Promise<boolean> {
     try {
       await client.workflow.getHandle(verifyWorkflowId(id, generation)).signal(attemptNowSignal);

@@ -1,4 +1,4 @@
-/** What tenants do with their catalogue of event types. */
+/** Operations of tenants on their catalogue of event types. */
 import { createHash } from "node:crypto";
 import type { Pool, Queryable } from "../../database/pool.ts";
 import {
@@ -24,11 +24,11 @@ import { SCHEMA_MAX } from "./schema-gate.ts";
 import { compileSchema, schemaProblems } from "./schema-validator.ts";
 
 const VERSIONS_MAX = 100;
-/** Reading a schema is work for the event loop of everybody. */
+/** Limited because reading a schema blocks the event loop for everyone. */
 const SCHEMA_LIMITS = [{ count: 30, perMs: 60_000 }];
 const SCHEMA_KEYS_MAX = 10_000;
 
-/** What is absent stays as it is; in a new type it is nothing. */
+/** A change of an event type. Absent members keep their value; in a new type they are empty. */
 export interface EventTypeChange {
   readonly description?: string | null;
   /** JSON text of a schema, which becomes the next version. */
@@ -45,7 +45,7 @@ export interface EventTypeChange {
 export interface EventTypeServiceOptions {
   /** signet_api */
   readonly pool: Pool;
-  /** Most types of a tenant's catalogue. */
+  /** Returns the maximum number of types in a tenant's catalogue. */
   readonly typesMax: (tenantId: string) => Promise<number>;
   readonly clock: Clock;
 }
@@ -95,7 +95,7 @@ export class EventTypeService {
     return await tenantTransaction(this.#pool, pair.tenantId, async (db) => await mustFind(db, pair));
   }
 
-  /** By name, after `after` if one is given; archived ones only if asked for. */
+  /** Lists types by name, after `after` if given. Archived types are included on request. */
   async list(
     tenantId: string,
     page: { readonly after: string | null; readonly archived: boolean; readonly limit: number },
@@ -108,7 +108,7 @@ export class EventTypeService {
   }
 
   /**
-   * Versions of its schema, newest first.
+   * Lists the versions of the type's schema, newest first.
    *
    * @throws SignetError NOT_FOUND
    */
@@ -123,7 +123,7 @@ export class EventTypeService {
   }
 
   /**
-   * Events of the type are accepted as they come from then on.
+   * Removes a type. Its events are then accepted without checks.
    *
    * @throws SignetError NOT_FOUND
    */
@@ -142,7 +142,7 @@ export class EventTypeService {
     const waitMs = this.#window.take(tenantId, this.#clock.now());
     if (waitMs > 0) {
       throw new SignetError("RATE_LIMITED", {
-        detail: "Schemas and examples can be changed 30 times a minute.",
+        detail: "Schemas and examples can be changed 30 times per minute.",
         headers: { "retry-after": String(Math.ceil(waitMs / 1_000)) },
       });
     }
@@ -150,15 +150,15 @@ export class EventTypeService {
       return;
     }
     if (schemaVersion !== undefined) {
-      refuse({ pointer: "/schema_version", code: "conflict", detail: "cannot stand beside schema" });
+      refuse({ pointer: "/schema_version", code: "conflict", detail: "cannot be combined with schema" });
     }
     if (Buffer.byteLength(schema) > SCHEMA_MAX) {
-      throw new SignetError("LIMIT_EXCEEDED", { detail: `schema has at most ${SCHEMA_MAX} bytes.` });
+      throw new SignetError("LIMIT_EXCEEDED", { detail: `schema may have at most ${SCHEMA_MAX} bytes.` });
     }
-    refuse(...schemaProblems(JSON.parse(schema)).map((problem) => moved(problem, "/schema")));
+    refuse(...schemaProblems(JSON.parse(schema)).map((problem) => withPointerPrefix(problem, "/schema")));
   }
 
-  /** The last step: the schema, if it is another one, and the examples under it. */
+  /** Last step of a change: stores a changed schema, and checks the examples against it. */
   async #applySchema(
     db: Queryable,
     {
@@ -180,7 +180,7 @@ export class EventTypeService {
       }
     }
     if (schemaVersion !== undefined && !(await useSchema(db, pair, schemaVersion))) {
-      refuse({ pointer: "/schema_version", code: "unknown", detail: "is no version of this type" });
+      refuse({ pointer: "/schema_version", code: "unknown", detail: "is not a version of this type" });
     }
     const row = await mustFind(db, pair);
     if (schema !== undefined || schemaVersion !== undefined || examples !== undefined) {
@@ -190,7 +190,7 @@ export class EventTypeService {
   }
 }
 
-/** What is written, with what stays. */
+/** Returns the content after a change. */
 function contentAfter(
   current: EventTypeRow | undefined,
   change: EventTypeChange,
@@ -225,7 +225,7 @@ function checkExamples({ schema, examples }: EventTypeRow): void {
   refuse(...problems);
 }
 
-function moved(problem: FieldProblem, under: string): FieldProblem {
+function withPointerPrefix(problem: FieldProblem, under: string): FieldProblem {
   return { ...problem, pointer: `${under}${problem.pointer}` };
 }
 

@@ -1,31 +1,31 @@
 /**
- * Which JSON Schemas (draft 2020-12) tenants may bring: everything about one document that is bounded. Refused are
- * references out of the document and the keywords that move them ($id, $anchor, $dynamicRef), loops of references that
- * consume nothing, and what is too large to compile beside the event loop's other work.
+ * Decides which JSON Schemas (draft 2020-12) tenants may use: any single document within limits. It rejects
+ * references out of the document and the keywords that move them ($id, $anchor, $dynamicRef). It also rejects
+ * reference loops that consume nothing, and schemas too large to compile in the event loop.
  *
- * What passes is copied with a price at each subschema (`x-cost`), so that whoever evaluates it can stop: even a small
- * schema can ask for exponentially many steps.
+ * An accepted schema is copied with a cost at each subschema (`x-cost`), so that its evaluation can stop. Even a
+ * small schema can require exponentially many steps.
  */
 import { isJsonObject } from "../../domain/json-equality.ts";
 import type { FieldProblem } from "../../domain/errors.ts";
 
-/** Bytes of a schema's JSON. */
+/** Maximum bytes of a schema's JSON. */
 export const SCHEMA_MAX = 65_536;
-/** Deepest nesting of a schema's JSON. */
+/** Maximum nesting of a schema's JSON. */
 export const SCHEMA_DEPTH = 32;
-/** Compiling one costs up to half a millisecond of the event loop. */
+/** Compiling a subschema takes up to half a millisecond of the event loop. */
 const SUBSCHEMAS_MAX = 300;
 const PATTERN_MAX = 512;
 const PATTERNS_MAX = 50;
 const ENUM_MAX = 1_000;
 export const DIALECT = "https://json-schema.org/draft/2020-12/schema";
 
-/** The price of one visit: fixed, for each 64 characters of a string, and for each member of an object. */
+/** Cost of one visit: fixed, per 64 characters of a string, and per member of an object. */
 export interface Cost {
   readonly visit: number;
   readonly text: number;
   readonly member: number;
-  /** Instructions of the expressions that a string, and a member's name, are matched with. */
+  /** Instructions of the expressions that match a string, and a member's name. */
   readonly pattern: Patterns;
 }
 
@@ -34,12 +34,12 @@ interface Patterns {
   name: number;
 }
 
-/** Instructions of a compiled regular expression; undefined for one that cannot be used. */
+/** Returns the instructions of a compiled regular expression; undefined if it is unusable. */
 export type PatternSize = (pattern: string) => number | undefined;
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Keywords whose value is a schema, a list of schemas, or schemas by name. */
+/** Keywords whose value is a schema, a list of schemas, or a map of schemas. */
 const ONE = new Set([
   "additionalProperties",
   "contains",
@@ -54,7 +54,7 @@ const ONE = new Set([
 ]);
 const LIST = new Set(["allOf", "anyOf", "oneOf", "prefixItems"]);
 const NAMED = new Set(["$defs", "dependentSchemas", "patternProperties", "properties"]);
-/** Those that apply to the same value as the schema that they stand in. */
+/** Keywords that apply to the same value as the schema that contains them. */
 const IN_PLACE = new Set(["allOf", "anyOf", "dependentSchemas", "else", "if", "not", "oneOf", "then"]);
 const PLAIN = new Set([
   "$comment",
@@ -110,7 +110,7 @@ function under(pointer: string, name: string | number): string {
 }
 
 class Gate {
-  /** In-place steps from each subschema, by pointer: what must not go in a circle. */
+  /** In-place steps from each subschema, by pointer. They must not form a cycle. */
   readonly #inPlace = new Map<string, string[]>();
   readonly #patternSize: PatternSize;
   #subschemas = 0;
@@ -136,7 +136,7 @@ class Gate {
     }
     this.#subschemas += 1;
     if (this.#subschemas > SUBSCHEMAS_MAX) {
-      throw new SchemaProblem(pointer, "too_large", `is more than ${SUBSCHEMAS_MAX} subschemas`);
+      throw new SchemaProblem(pointer, "too_large", `exceeds ${SUBSCHEMAS_MAX} subschemas`);
     }
     const steps: string[] = [];
     this.#inPlace.set(pointer, steps);
@@ -170,11 +170,7 @@ class Gate {
       return this.#named(keyword, value, { place, patterns });
     }
     if (!PLAIN.has(keyword)) {
-      throw new SchemaProblem(
-        place,
-        "unknown_keyword",
-        "is no keyword of draft 2020-12 that can be used here",
-      );
+      throw new SchemaProblem(place, "unknown_keyword", "is not a supported keyword of draft 2020-12");
     }
     if (keyword === "pattern") {
       patterns.text += this.#pattern(value, place);
@@ -223,7 +219,7 @@ class Gate {
     }
   }
 
-  /** Instructions of the expression. */
+  /** Returns the instructions of an expression. */
   #pattern(pattern: unknown, place: string): number {
     this.#patterns += 1;
     if (typeof pattern !== "string" || pattern.length > PATTERN_MAX || this.#patterns > PATTERNS_MAX) {
@@ -238,7 +234,7 @@ class Gate {
       throw new SchemaProblem(
         place,
         "pattern",
-        "must be a regular expression of moderate size without look-around and back-references",
+        "must be a regular expression of moderate size without look-around or back-references",
       );
     }
     return size;
@@ -264,7 +260,7 @@ class Gate {
   }
 }
 
-/** Pointers of the subschemas that a keyword holds. */
+/** Returns pointers of the subschemas in a keyword. */
 function partsOf(keyword: string, value: unknown, place: string): string[] {
   return ONE.has(keyword) ? [place] : Object.keys(value as object).map((name) => under(place, name));
 }
@@ -285,10 +281,10 @@ function costOf(schema: Json, pattern: Patterns): Cost {
   };
 }
 
-/** A schema that may be compiled, or what is wrong with it. */
+/** A schema that may be compiled, or its error. */
 export type Gated = { readonly priced: object | boolean } | { readonly problem: FieldProblem };
 
-/** Copies a schema with its prices. */
+/** Copies a schema with its costs. */
 export function gateSchema(schema: unknown, patternSize: PatternSize): Gated {
   try {
     return { priced: new Gate(patternSize).copy(schema) as object | boolean };

@@ -1,7 +1,7 @@
 /**
- * Compiles the schemas of tenants with Ajv and checks `data` with them, within a budget of steps. Schemas are hostile
- * until shown otherwise: they have passed the gate, regular expressions run in linear time (RE2), and an evaluation
- * that has used up its steps ends as a refusal.
+ * Compiles the schemas of tenants with Ajv and checks `data` with them, within a budget of steps. Schemas are
+ * untrusted: they pass the gate first, regular expressions run in linear time (RE2), and an evaluation that runs out
+ * of steps is a rejection.
  */
 import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from "ajv/dist/2020.js";
 import { RE2JS } from "re2js";
@@ -10,22 +10,25 @@ import { isSameJson } from "../../domain/json-equality.ts";
 import type { FieldProblem } from "../../domain/errors.ts";
 import { type Cost, DIALECT, gateSchema } from "./schema-gate.ts";
 
-/** Steps of one evaluation; one is a visit of one subschema to one value, a member of a list, or 64 characters. */
+/**
+ * Maximum steps per evaluation. A step is a visit of one subschema to one value, a member of a list, or 64
+ * characters.
+ */
 const STEPS_MAX = 250_000;
-/** Instructions of a compiled regular expression. */
+/** Maximum instructions of a compiled regular expression. */
 const PATTERN_PROGRAM_MAX = 1_000;
-/** An instruction for a character, so many to a step. */
+/** Instructions per character that count as one step. */
 const INSTRUCTIONS_PER_STEP = 32;
-/** Characters of a pointer or a sentence of a problem: both can repeat what the event says. */
+/** Maximum characters of a pointer or detail of a problem, as both can repeat content of the event. */
 const PROBLEM_TEXT_MAX = 256;
 const PROBLEMS_MAX = 20;
 
-/** What is wrong with `data`, nothing when it fits. Pointers begin with `/data`. */
+/** Returns the problems of `data`; empty if it is valid. Pointers begin with `/data`. */
 export type CheckData = (data: unknown) => readonly FieldProblem[];
 
 class TooManySteps extends Error {}
 
-/** Of the evaluation under way: they do not interleave. */
+/** Steps left of the current evaluation. Evaluations do not interleave. */
 let stepsLeft = 0;
 
 function spend(steps: number): void {
@@ -36,8 +39,8 @@ function spend(steps: number): void {
 }
 
 /**
- * Linear is not quick: of each character an expression may have to follow all of its instructions, some 10 ns each, which
- * the fixed price is for only where they are few.
+ * Returns the steps for matching an expression. Linear time can still be slow: for each character, all instructions
+ * may run, at about 10 ns each. The fixed cost covers only few of them.
  */
 function matching(instructions: number, { length }: string): number {
   return Math.floor((instructions * length) / INSTRUCTIONS_PER_STEP);
@@ -48,7 +51,7 @@ function charge({ visit, text, member, pattern }: Cost, value: unknown): boolean
   if (text > 0 && typeof value === "string") {
     steps += text * (1 + (value.length >> 6)) + matching(pattern.text, value);
   } else if (member > 0 && typeof value === "object" && value !== null && !Array.isArray(value)) {
-    // Names are matched with patterns, as texts are.
+    // Names are matched with patterns, as strings are.
     for (const name of Object.keys(value)) {
       steps += member * (1 + (name.length >> 6)) + matching(pattern.name, name);
     }
@@ -57,7 +60,7 @@ function charge({ visit, text, member, pattern }: Cost, value: unknown): boolean
   return true;
 }
 
-/** The same text for the same JSON value. */
+/** Returns the same text for equal JSON values. */
 function fingerprint(value: unknown): string {
   spend(1);
   if (typeof value !== "object" || value === null) {
@@ -70,14 +73,12 @@ function fingerprint(value: unknown): string {
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${fingerprint(member)}`).join(",")}}`;
 }
 
-/** Ajv compares each item with each other. */
+/** Replaces Ajv's check, which compares all pairs. */
 function hasUniqueItems(wanted: boolean, items: readonly unknown[]): boolean {
   return !wanted || new Set(items.map(fingerprint)).size === items.length;
 }
 
-/**
- * In place of Ajv's, whose equality calls `valueOf` of the values that it compares: JSON can have a member of that name.
- */
+/** Replaces Ajv's comparisons, which call `valueOf` of the compared values. JSON can have a member with that name. */
 const REPLACED = [
   {
     keyword: "const",
@@ -127,17 +128,17 @@ const OPTIONS: Options = {
   validateSchema: false,
   validateFormats: false,
   allErrors: true,
-  // References are calls: a schema that repeats one a thousand times would become a thousand copies of its code.
+  // References stay calls. Otherwise a schema referenced a thousand times would be compiled a thousand times.
   inlineRefs: false,
-  // `constructor` and its like are members only where the event has them.
+  // `constructor` and similar names count only if the event has them.
   ownProperties: true,
   loopRequired: 16,
   logger: false,
-  // Its optimizer takes seconds for a schema of a thousand parts, and V8 does as well without.
+  // The optimizer takes seconds for a schema of a thousand parts, and V8 does as well without it.
   code: { regExp: linearTime, optimize: false },
 };
 
-/** One for each schema: a compiler keeps the names and values of all that it has compiled. */
+/** Creates a compiler for one schema, because a compiler keeps the names and values of all it has compiled. */
 function createCompiler(): Ajv2020 {
   const ajv = new Ajv2020(OPTIONS);
   ajv.addKeyword({ keyword: "x-cost", validate: charge, errors: false });
@@ -150,7 +151,7 @@ function createCompiler(): Ajv2020 {
 
 const metaSchema = new Ajv2020({ strict: false, validateFormats: false, logger: false });
 
-/** What is wrong with a schema as a JSON Schema; pointers begin at the schema. */
+/** Returns the problems of a schema as a JSON Schema. Pointers are relative to the schema. */
 export function schemaProblems(schema: unknown): readonly FieldProblem[] {
   const gated = gateSchema(schema, usablePattern);
   if ("problem" in gated) {
@@ -161,7 +162,7 @@ export function schemaProblems(schema: unknown): readonly FieldProblem[] {
     : fieldProblems(metaSchema.errors ?? []);
 }
 
-/** The faults that are left to the compiler: references to definitions that are not there. */
+/** Returns the problems that only the compiler finds: references to missing definitions. */
 function unresolved(priced: object | boolean): readonly FieldProblem[] {
   try {
     createCompiler().compile(priced);
@@ -173,12 +174,12 @@ function unresolved(priced: object | boolean): readonly FieldProblem[] {
 }
 
 /**
- * Compiles a schema that {@link schemaProblems} has found nothing wrong with.
+ * Compiles a schema for which {@link schemaProblems} returned no problem.
  *
- * @throws Error when there is something
+ * @throws Error if there is one
  */
 export function compileSchema(schema: unknown): CheckData {
-  // Whatever was accepted once.
+  // Any schema that was once accepted.
   const gated = gateSchema(schema, (pattern) => compilePattern(pattern).programSize());
   if ("problem" in gated) {
     throw new Error(`a schema cannot be used: ${gated.problem.pointer} ${gated.problem.detail}`);
@@ -207,7 +208,7 @@ function checkData(validate: ValidateFunction, data: unknown): readonly FieldPro
     // References that call each other can run out of stack before they run out of steps.
     if (error instanceof TooManySteps || error instanceof RangeError) {
       return [
-        { pointer: "/data", code: "too_complex", detail: "takes too many steps to check by its schema" },
+        { pointer: "/data", code: "too_complex", detail: "takes too many steps to check against its schema" },
       ];
     }
     throw error;

@@ -1,6 +1,6 @@
 /**
- * What a receiver is tried with. Every request is made as a delivery is made, with the endpoint's own secrets, and then
- * spoilt in one way where it is one that must be refused.
+ * Requests that test a receiver. Each is built like a delivery, with the endpoint's own secrets. A request that must
+ * be rejected is then invalidated in one way.
  */
 import { buildEnvelope } from "../sending/envelope.ts";
 import type { Signer, SigningSecrets } from "../sending/signer.ts";
@@ -8,10 +8,10 @@ import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { signDelivery } from "../../lib/receiver/sign.ts";
 import { generateSecret } from "../../lib/receiver/secret.ts";
 
-/** The type of every event of a grade, so that receivers can leave them out of their work. */
+/** Event type of all grading requests, so that receivers can ignore them in their work. */
 const GRADE_EVENT_TYPE = "signet.grade";
 
-/** In the order in which they are made. */
+/** In the order of execution. */
 export const CHECK_NAMES = [
   "valid",
   "duplicate",
@@ -40,7 +40,7 @@ export type CheckName = (typeof CHECK_NAMES)[number];
 export interface GradeRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** Sends the body in so many pieces, with a pause before each. */
+  /** Sends the body in pieces, with a pause before each. */
   readonly drip?: { readonly pieces: number; readonly everyMs: number };
 }
 
@@ -52,19 +52,19 @@ export interface GradeSubject {
 
 export interface CheckSources {
   readonly signer: Signer;
-  /** The word for "Service" in header names. */
+  /** Brand that replaces "Service" in header names. */
   readonly headerBrand: string;
-  /** Unix milliseconds at which the request is made. */
+  /** Time of the request, in Unix milliseconds. */
   readonly nowMs: number;
   readonly randomBytes: RandomBytes;
-  /** Milliseconds that a dripped body takes in all. */
+  /** Total time of a slowly sent body, in milliseconds. */
   readonly dripMs: number;
 }
 
-/** How a delivery differs from an ordinary one of this moment. */
+/** How a request differs from an ordinary delivery made now. */
 interface Variant {
   readonly eventId?: string;
-  /** Seconds from now to when it says that it was signed. */
+  /** Signing time relative to now, in seconds. */
   readonly signedIn?: number;
   readonly occurredMs?: number;
   readonly attempt?: number;
@@ -72,17 +72,17 @@ interface Variant {
 }
 
 const HOUR_MS = 3_600_000;
-/** Late enough to tell a window of 300 s from one that is far too small, early enough for clocks that differ. */
+/** Old enough to detect a window that is much smaller than 300 s, recent enough for clocks that differ. */
 const LATE_SECONDS = 120;
-/** Far outside every window in use, those of 300 s and 60 s and the 300 s to both sides of Standard Webhooks. */
+/** Far outside every common window: 300 s, 60 s, and the 300 s in both directions of Standard Webhooks. */
 const OUTSIDE_SECONDS = 900;
-/** As large as events get, with the envelope around it (wire.md, Events). */
+/** Maximum size of an event without its envelope (wire.md, Events). */
 const LARGE_BYTES = 262_144;
 const DRIP_PIECES = 12;
-/** Spellings that a JSON library reads and writes in another way: 1.0, 2^60 + 1, 1E2, escapes, the order of members. */
+/** Valid JSON that libraries parse and serialize differently: 1.0, 2^60 + 1, 1E2, escapes, member order. */
 const UNUSUAL_JSON = '{"z":1.0,"b":1152921504606846977,"a":1E2,"text":"\\u00e9\\/é"}';
 
-/** Makes the requests of one grade; remembers the first delivery, because others repeat it. */
+/** Builds the requests of one grade. Keeps the first delivery, because others repeat it. */
 export class Checks {
   readonly #subject: GradeSubject;
   #first: (GradeRequest & { readonly eventId: string }) | undefined;
@@ -172,7 +172,7 @@ export class Checks {
       endpointId,
       deliveryId,
       own: true,
-      // Without the endpoint's metadata: its spelling is the tenant's, and only one check is about spellings.
+      // Without the endpoint's metadata, whose JSON is the tenant's: only one check is about unusual JSON.
       metadataJson: null,
       dataJson: variant.dataJson ?? JSON.stringify({ grade_id: gradeId }),
     });
@@ -188,7 +188,7 @@ export class Checks {
     return { headers, body };
   }
 
-  /** As while a secret rotates, seen by a receiver that has the other secret only: its signature comes second. */
+  /** A rotation as seen by a receiver that has only the other secret: its signature comes second. */
   #withSecondSignature(sources: CheckSources): GradeRequest {
     const { headers, body } = this.#delivery(sources, {});
     const { sha256, v1 } = foreignSignatures(headers, body, sources);
@@ -233,7 +233,7 @@ function without(headers: Readonly<Record<string, string>>, name: RegExp): Recor
   return Object.fromEntries(Object.entries(headers).filter(([key]) => !name.test(key)));
 }
 
-/** Right in every respect but the secret. */
+/** Signatures that are correct except for the secret. */
 function foreignSignatures(
   headers: Readonly<Record<string, string>>,
   body: Buffer,

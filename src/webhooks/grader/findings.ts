@@ -1,4 +1,4 @@
-/** What can be wrong with a receiver, and how to mend it. The codes are public API and stable. */
+/** Possible faults of a receiver, and how to fix them. The codes are a stable public API. */
 
 export type Severity = "critical" | "major" | "minor";
 
@@ -8,106 +8,106 @@ export interface FindingText {
   readonly advice: string;
 }
 
-/** Points that a finding costs, of 100. */
+/** Points that a finding deducts from 100. */
 export const COST: Readonly<Record<Severity, number>> = { critical: 40, major: 15, minor: 5 };
 
 const RAW_BODY =
-  "Compute the signature over the raw bytes of the body, before anything parses it, and compare that; parse afterwards.";
+  "Compute the signature over the raw bytes of the body, before parsing it. Parse only after the signature matches.";
 
 export const FINDINGS = {
   unreachable: {
     severity: "critical",
-    problem: "No answer came to a valid delivery.",
-    advice: "Answer every delivery with 2xx within 10 seconds. Nothing else could be tried.",
+    problem: "It does not respond to a valid delivery.",
+    advice: "Respond to every delivery with 2xx within 10 seconds. The other checks were skipped.",
   },
   refuses_valid: {
     severity: "critical",
-    problem: "It refuses a valid delivery.",
+    problem: "It rejects a valid delivery.",
     advice:
-      "Verify with the endpoint's secret as it was shown, whsec_ and all for sha256=, over the raw body, and look at the clock of the receiver. Nothing else could be tried.",
+      "Verify the raw body with the endpoint's secret as shown; sha256= uses it with its whsec_ prefix. Check the receiver's clock. The other checks were skipped.",
   },
   redirects: {
     severity: "major",
-    problem: "It answers with a redirect.",
-    advice: "Redirects are never followed: a 3xx is a failed delivery. Register the URL that answers itself.",
+    problem: "It responds with a redirect.",
+    advice: "Redirects are never followed: a 3xx is a failed delivery. Register the final URL.",
   },
   slow_answer: {
     severity: "major",
-    problem: "It takes long to answer.",
+    problem: "It responds slowly.",
     advice:
-      "A delivery fails after 10 seconds. Store the event, answer with 2xx, and do the work afterwards.",
+      "A delivery fails after 10 seconds. Store the event, respond with 2xx, and process it afterwards.",
   },
   refuses_duplicates: {
     severity: "major",
-    problem: "It refuses a delivery that it had before.",
+    problem: "It rejects a repeated delivery.",
     advice:
-      "A delivery comes again when its answer was lost. Answer 2xx to an event id that you have, and do nothing; any other answer is a failure and makes it come again.",
+      "A delivery is repeated if its response was lost. Respond with 2xx to a known event id, and do nothing. Any other response is a failure and causes another attempt.",
   },
   refuses_retries: {
     severity: "major",
-    problem: "It refuses another attempt of an event that it had before.",
+    problem: "It rejects another attempt of an event that it has already received.",
     advice:
-      "A retry has the same event id, the next attempt number and a signature of its own. Answer 2xx to an event id that you have, and do nothing.",
+      "A retry has the same event id, the next attempt number and a new signature. Respond with 2xx to a known event id, and do nothing.",
   },
   duplicates_processed: {
     severity: "critical",
     problem: "It processes an event twice.",
     advice:
-      "Deliveries can come more than once. Keep the ids of the events that were processed, in one atomic step with the work or before it, and drop those that you have.",
+      "Deliveries can arrive more than once. Store the ids of processed events, atomically with the work or before it, and ignore known ids.",
   },
   id_header_trusted: {
     severity: "critical",
-    problem: "It takes a delivery for a new one when only the event id in a header is another.",
+    problem: "It treats a delivery as new if only the event id in a header differs.",
     advice:
-      "sha256= covers the body alone. Take the id from the signed body (or the one that webhook-signature covers), and refuse a request whose headers say otherwise.",
+      "sha256= covers only the body. Take the id from the signed body (or the one that webhook-signature covers), and reject a request whose headers differ.",
   },
   refuses_older_events: {
     severity: "major",
-    problem: "It refuses an event that occurred an hour ago.",
+    problem: "It rejects an event that occurred an hour ago.",
     advice:
-      "Events come out of order and up to days late. Check the age of `sent_at`, which is when this attempt was signed, and not `timestamp`, which is when the event occurred.",
+      "Events arrive out of order and up to days late. Check the age of `sent_at`, which is when this attempt was signed, and not `timestamp`, which is when the event occurred.",
   },
   clock_too_strict: {
     severity: "minor",
-    problem: "It refuses a delivery that was signed two minutes ago.",
-    advice: "Accept what is up to 300 seconds old, and keep the receiver's clock in step (NTP).",
+    problem: "It rejects a delivery that was signed two minutes ago.",
+    advice: "Accept signatures up to 300 seconds old, and synchronize the receiver's clock (NTP).",
   },
   body_reserialised: {
     severity: "critical",
-    problem: "It verifies a body that was parsed and written again.",
+    problem: "It verifies a body that was parsed and serialized again.",
     advice: `Numbers such as 1.0 and 2^60, escapes and white space do not survive that. ${RAW_BODY}`,
   },
   header_case: {
     severity: "major",
-    problem: "It reads header names in one spelling only.",
+    problem: "It treats header names as case-sensitive.",
     advice:
-      "Header names have no case (RFC 9110 5.1), and proxies change it. Look them up without regard to it.",
+      "Header names are case-insensitive (RFC 9110 5.1), and proxies change their case. Look them up regardless of case.",
   },
   ignores_second_signature: {
     severity: "minor",
-    problem: "It looks at one signature only.",
+    problem: "It checks only one signature.",
     advice:
-      "While a secret rotates there are two: accept when any of X-Service-Signature-256, X-Service-Signature-256-Alt and the entries of webhook-signature matches any of your secrets.",
+      "During a rotation there are two. Accept if any of X-Service-Signature-256, X-Service-Signature-256-Alt and the entries of webhook-signature matches any of your secrets.",
   },
   large_body: {
     severity: "major",
     problem: "It fails with a body of 256 KiB.",
-    advice: "Events have up to 256 KiB of data. Allow bodies of at least 512 KiB, and refuse larger ones.",
+    advice: "Events have up to 256 KiB of data. Allow bodies of at least 512 KiB, and reject larger ones.",
   },
   slow_body: {
     severity: "major",
-    problem: "It fails when the body comes in pieces.",
-    advice: "Read the body to its end, however many pieces it comes in; allow 10 seconds for that.",
+    problem: "It fails if the body arrives in pieces.",
+    advice: "Read the complete body, in however many pieces it arrives, and allow 10 seconds for it.",
   },
   accepts_wrong_signature: {
     severity: "critical",
     problem: "It accepts a wrong signature.",
-    advice: "Verify every request, and refuse with 401 what no secret of yours has signed.",
+    advice: "Verify every request, and respond with 401 unless one of your secrets has signed it.",
   },
   accepts_unsigned: {
     severity: "critical",
     problem: "It accepts a request without a signature.",
-    advice: "A missing signature is a wrong one: refuse it with 400.",
+    advice: "A missing signature is invalid: respond with 400.",
   },
   accepts_truncated_signature: {
     severity: "critical",
@@ -119,35 +119,35 @@ export const FINDINGS = {
     severity: "critical",
     problem: "It accepts a delivery that was signed 15 minutes ago.",
     advice:
-      "Refuse with 401 what was signed more than 300 seconds ago. Retries are signed anew, so they are never old.",
+      "Respond with 401 to requests signed more than 300 seconds ago. Retries get a new signature, so they are never old.",
   },
   accepts_future: {
     severity: "major",
     problem: "It accepts a delivery that was signed 15 minutes in the future.",
     advice:
-      "Refuse with 401 what is more than 60 seconds ahead: else it stays fresh for longer than 300 seconds.",
+      "Respond with 401 to timestamps more than 60 seconds ahead. Otherwise they stay valid for longer than 300 seconds.",
   },
   timestamp_header_trusted: {
     severity: "critical",
-    problem: "It accepts an old delivery when the timestamp in the header is a fresh one.",
+    problem: "It accepts an old delivery with a new timestamp in the header.",
     advice:
-      "sha256= covers the body alone, so whoever has seen one delivery can repeat it with a new header. Refuse when X-Service-Timestamp differs from `sent_at` in the signed body.",
+      "sha256= covers only the body, so anyone who has seen a delivery can repeat it with a new header. Reject it if X-Service-Timestamp differs from `sent_at` in the signed body.",
   },
   wrong_refusal_status: {
     severity: "minor",
-    problem: "It refuses a bad request with the wrong status, or with none.",
+    problem: "It rejects a bad request with the wrong status, or with none.",
     advice:
-      "Answer 400 to malformed headers and 401 to wrong signatures. 5xx says that you have failed, 410 that you want no more deliveries at all.",
+      "Respond with 400 to malformed headers and 401 to wrong signatures. 5xx means that you failed, 410 that you want no more deliveries.",
   },
   broken_by_bad_requests: {
     severity: "critical",
-    problem: "After the bad requests it does not accept a valid delivery any more.",
-    advice: "Anybody can send bad requests to it: they must not block it, fill it or end it.",
+    problem: "It no longer accepts a valid delivery after the bad requests.",
+    advice: "Anyone can send bad requests, so they must not block, fill up or crash the receiver.",
   },
 } as const satisfies Readonly<Record<string, FindingText>>;
 
 export type FindingCode = keyof typeof FINDINGS;
 
-/** How to make visible what cannot be seen from outside. */
+/** How to make a receiver's processing visible to the grader. */
 export const HOW_TO_OBSERVE =
-  'Answer events of type signet.grade with the JSON body {"processed":true} when you have taken the event, and {"processed":false} when you have dropped it as one that you had.';
+  'Respond to events of type signet.grade with the JSON body {"processed":true} if you processed the event, and {"processed":false} if you ignored it as a duplicate.';

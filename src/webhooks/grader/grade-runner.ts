@@ -1,6 +1,6 @@
 /**
- * Makes the grades that were asked for. A row of the database says which are to be made and which are under way; what a
- * worker loses is taken up by another, twice at most, and then ends as FAILED: no grade stays open for ever.
+ * Runs requested grades. The database records which are waiting and which are running. If a worker loses a grade,
+ * another one repeats it, at most twice. Then it ends as FAILED, so no grade stays open forever.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
@@ -25,14 +25,14 @@ import { type GradeLimits, GRADE_LIMITS, gradeReceiver } from "./grade.ts";
 
 const AT_ONCE_MAX = 4;
 const RUNS_MAX = 2;
-/** Beyond the time of a grade: its last request, and writing it down. */
+/** Time beyond the limit of a grade, for its last request and for writing its result. */
 const LEASE_RESERVE_MS = 40_000;
 
 export interface GradeRunnerOptions {
-  /** signet_worker */
+  /** Role signet_worker. */
   readonly pool: Pool;
   readonly http: HttpSender;
-  /** For endpoints with headers or an authentication of their own. */
+  /** For endpoints with custom headers or authentication. */
   readonly access: ReceiverAccess;
   readonly signer: Signer;
   readonly openSecrets: OpenSecrets;
@@ -48,21 +48,21 @@ export class GradeRunner {
   readonly #running = new Set<Promise<void>>();
   #stopping = false;
   #looking: Promise<void> | null = null;
-  /** Woken while it looked: what was asked for meanwhile may not have been seen. */
+  /** Whether it was woken during a read, which may have missed the new grade. */
   #lookAgain = false;
 
   constructor(options: GradeRunnerOptions) {
     this.#options = options;
   }
 
-  /** There may be something to do. */
+  /** Reports that a grade may be waiting. */
   wake(): void {
     this.poll().catch((error: unknown) =>
-      this.#options.log.warn({ err: error }, "grades that wait could not be read"),
+      this.#options.log.warn({ err: error }, "waiting grades could not be read"),
     );
   }
 
-  /** Begins with what waits, a few at a time, and does not wait for their ends. One look at a time. */
+  /** Starts waiting grades, a few at a time, without waiting for their ends. Only one read runs at a time. */
   async poll(): Promise<void> {
     if (this.#looking !== null) {
       this.#lookAgain = true;
@@ -94,19 +94,19 @@ export class GradeRunner {
       }
       const run = this.#make(taken)
         .catch((error: unknown) =>
-          // Its lease ends, and it is taken up again.
+          // Another run takes the grade once its lease expires.
           this.#options.log.warn({ err: error, grade_id: taken.id }, "a grade was interrupted"),
         )
         .finally(() => {
           this.#running.delete(run);
-          // More may wait than are made at once.
+          // More grades may wait than may run concurrently.
           this.wake();
         });
       this.#running.add(run);
     }
   }
 
-  /** Ends after the requests that are under way; what is not finished waits for another worker. */
+  /** Stops after the requests in progress. Other workers take unfinished grades. */
   async stop(): Promise<void> {
     this.#stopping = true;
     await this.#looking?.catch(() => undefined);
@@ -137,7 +137,7 @@ export class GradeRunner {
   async #grade(
     taken: TakenGrade,
     target: EndpointTarget,
-    mayGoOn: (made: number) => Promise<boolean>,
+    mayContinue: (made: number) => Promise<boolean>,
   ): Promise<unknown> {
     const { endpointId } = taken;
     const { url, requestVersion, tenantId, wrappedDataKey } = target;
@@ -151,7 +151,16 @@ export class GradeRunner {
     return await gradeReceiver(
       url,
       { gradeId: taken.id, endpointId, secrets },
-      { http: { send }, signer, headerBrand, clock, randomBytes, wait: delay, mayGoOn, limits: limits ?? {} },
+      {
+        http: { send },
+        signer,
+        headerBrand,
+        clock,
+        randomBytes,
+        wait: delay,
+        mayContinue,
+        limits: limits ?? {},
+      },
     );
   }
 }

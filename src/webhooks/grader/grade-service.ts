@@ -1,4 +1,4 @@
-/** What tenants do with grades: ask for one, and read what came of it. */
+/** Operations of tenants on grades: request one, and read the results. */
 import type { Pool } from "../../database/pool.ts";
 import {
   findGrade,
@@ -15,13 +15,13 @@ import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { SignetError } from "../../domain/errors.ts";
 
-/** Of an endpoint. */
+/** Per endpoint. */
 const GRADES_PER_HOUR = 12;
 const HOUR_MS = 3_600_000;
 const GRADES_KEPT = 20;
 
 export interface GradeServiceOptions {
-  /** signet_api */
+  /** Role signet_api. */
   readonly pool: Pool;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
@@ -39,9 +39,9 @@ export class GradeService {
   }
 
   /**
-   * Asks for a grade. Only a receiver that has acknowledged its ping gets bad requests.
+   * Requests a grade. Only a receiver that has acknowledged its ping gets invalid requests.
    *
-   * @throws SignetError NOT_FOUND, INVALID_STATE when the endpoint is not ACTIVE or is being graded, RATE_LIMITED
+   * @throws SignetError NOT_FOUND, INVALID_STATE if the endpoint is not ACTIVE or is being graded, RATE_LIMITED
    */
   async start(tenantId: string, endpointId: string): Promise<Grade> {
     const { pool, clock, randomBytes } = this.#options;
@@ -53,7 +53,7 @@ export class GradeService {
       }
       if (endpoint.state !== "ACTIVE") {
         throw new SignetError("INVALID_STATE", {
-          detail: `The endpoint is ${endpoint.state}: only an ACTIVE one is graded.`,
+          detail: `The endpoint is ${endpoint.state}: only ACTIVE endpoints can be graded.`,
         });
       }
       const nowMs = clock.now();
@@ -62,7 +62,7 @@ export class GradeService {
       if (oldest !== undefined && recent.length >= GRADES_PER_HOUR) {
         const waitMs = oldest.getTime() + HOUR_MS - nowMs;
         throw new SignetError("RATE_LIMITED", {
-          detail: `An endpoint is graded ${GRADES_PER_HOUR} times an hour at most.`,
+          detail: `An endpoint can be graded at most ${GRADES_PER_HOUR} times per hour.`,
           headers: { "retry-after": String(Math.max(1, Math.ceil(waitMs / 1_000))) },
         });
       }
@@ -90,9 +90,9 @@ export class GradeService {
   }
 
   /**
-   * The grades of an endpoint that are kept, newest first.
+   * Lists the stored grades of an endpoint, newest first.
    *
-   * @param page.before only those before this id
+   * @param page.before only grades before this id
    * @throws SignetError NOT_FOUND
    */
   async list(

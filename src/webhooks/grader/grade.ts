@@ -1,6 +1,6 @@
 /**
- * Tries a receiver with good and bad deliveries and says what it got wrong. It sends at most 20 requests, one after the
- * other, and keeps nothing of what the receiver answers but status, time and verdict.
+ * Tests a receiver with valid and invalid deliveries and reports its faults. Sends at most 20 requests, one after the
+ * other. Of each response it keeps only status, time and verdict.
  */
 import type { HttpSender, SendResult } from "../sending/http-sender.ts";
 import type { Signer } from "../sending/signer.ts";
@@ -28,25 +28,25 @@ export interface Finding {
   readonly advice: string;
 }
 
-/** As the API gives it. */
+/** The report as the API returns it. */
 export interface GradeReport {
-  /** 100 for a receiver that nothing was found with, 0 at worst. */
+  /** 100 without findings, 0 at worst. */
   readonly score: number;
   readonly findings: readonly Finding[];
-  /** What could not be seen from outside, and how it could be. */
+  /** Faults that are not visible from outside, and how to make them visible. */
   readonly not_observed: readonly { readonly code: FindingCode; readonly advice: string }[];
   readonly checks: readonly CheckResult[];
 }
 
 export interface GradeLimits {
-  /** From when on an answer is slow; 5,000 ms of the 10,000 that a delivery has. */
+  /** Responses slower than this are a finding, in milliseconds; 5,000 of the 10,000 of a delivery. */
   readonly slowMs: number;
   readonly deadlineMs: number;
-  /** Over all requests; what is left then is not performed. */
+  /** Limit for all requests, in milliseconds. Later checks are not performed. */
   readonly overallMs: number;
-  /** Between requests. */
+  /** Pause between requests, in milliseconds. */
   readonly pauseMs: number;
-  /** That a dripped body takes. */
+  /** Duration of a slowly sent body, in milliseconds. */
   readonly dripMs: number;
 }
 
@@ -66,8 +66,8 @@ export interface GradeOptions {
   readonly randomBytes: RandomBytes;
   readonly wait: (ms: number) => Promise<unknown>;
   readonly limits?: Partial<GradeLimits>;
-  /** Before every request, with how many were made; a grade ends where it says no. */
-  readonly mayGoOn?: (made: number) => Promise<boolean>;
+  /** Called before every request with the number of requests made; false ends the grade. */
+  readonly mayContinue?: (made: number) => Promise<boolean>;
 }
 
 interface Performed {
@@ -92,7 +92,7 @@ function checkResult(name: CheckName, performed: Performed | undefined): CheckRe
   };
 }
 
-/** Worst first, each once. */
+/** Returns each finding once, the worst first. */
 function findingsOf(performed: readonly Performed[]): Finding[] {
   const checksByCode = new Map<FindingCode, CheckName[]>();
   for (const { name, finding } of performed) {
@@ -105,7 +105,7 @@ function findingsOf(performed: readonly Performed[]): Finding[] {
     .toSorted((left, right) => COST[right.severity] - COST[left.severity]);
 }
 
-/** A receiver that does not say what it did with the first delivery does not say it of the others. */
+/** Returns the faults that could not be observed: the receiver did not report what it processed. */
 function notObserved(performed: readonly Performed[]): GradeReport["not_observed"] {
   if (performed.some(({ result }) => saysProcessed(result.responseBody) !== null)) {
     return [];
@@ -114,7 +114,7 @@ function notObserved(performed: readonly Performed[]): GradeReport["not_observed
   return [...codes].map((code) => ({ code, advice: HOW_TO_OBSERVE }));
 }
 
-/** Nothing that a receiver does well counts when anybody can send to it. */
+/** Returns the score. It is 0 if anyone can send to the receiver. */
 function scoreOf(findings: readonly Finding[]): number {
   const open = findings.some(({ code }) => code === "accepts_wrong_signature");
   return open ? 0 : findings.reduce((score, { severity }) => Math.max(0, score - COST[severity]), 100);
@@ -131,7 +131,7 @@ function reportOf(performed: readonly Performed[]): GradeReport {
   };
 }
 
-/** Grades the receiver at a URL, which the caller knows to have agreed. */
+/** Grades the receiver at a URL. The caller must know that the receiver has agreed. */
 export async function gradeReceiver(
   url: string,
   subject: GradeSubject,
@@ -149,7 +149,7 @@ export async function gradeReceiver(
 
   for (const name of CHECK_NAMES) {
     const nowMs = clock.now();
-    if (nowMs >= endMs || (await options.mayGoOn?.(performed.length)) === false) {
+    if (nowMs >= endMs || (await options.mayContinue?.(performed.length)) === false) {
       break;
     }
     const sources = { signer, headerBrand, nowMs, randomBytes, dripMs: limits.dripMs };
@@ -162,7 +162,7 @@ export async function gradeReceiver(
     const finding = shown === null ? null : rootOf(name, shown, found);
     performed.push({ name, result, finding });
     if (name === "valid" && finding !== null && finding !== "slow_answer") {
-      // Whether it refuses the bad for what is bad about it cannot be told when it refuses the good.
+      // A receiver that rejects valid requests may reject invalid ones for the wrong reason.
       break;
     }
     await wait(limits.pauseMs);

@@ -1,12 +1,12 @@
-/** What the answer to a check says about the receiver. */
+/** Evaluates the response to a check. */
 import type { AttemptError } from "../../domain/delivery.ts";
 import type { CheckName } from "./checks.ts";
 import type { FindingCode } from "./findings.ts";
 
-/** What came back. */
+/** The response to a check. */
 export interface Answer {
   readonly status: number | null;
-  /** Why there is no status; `status` itself is none of the reasons. */
+  /** Why there is no status. Never `status` itself. */
   readonly error: AttemptError | null;
   readonly durationMs: number;
   readonly body: string | null;
@@ -14,7 +14,7 @@ export interface Answer {
 
 interface Rule {
   readonly expected: "accept" | "refuse" | "either";
-  /** When it is not what was expected. */
+  /** The finding for an unexpected response. */
   readonly finding: FindingCode;
 }
 
@@ -36,32 +36,32 @@ export const RULES: Readonly<Record<CheckName, Rule>> = {
   stale: { expected: "refuse", finding: "accepts_stale" },
   future: { expected: "refuse", finding: "accepts_future" },
   fresh_timestamp_header: { expected: "refuse", finding: "timestamp_header_trusted" },
-  // A receiver may as well drop it as the duplicate that it is.
+  // A receiver may also ignore it as the duplicate that it is.
   fresh_id_header: { expected: "either", finding: "id_header_trusted" },
   valid_again: { expected: "accept", finding: "broken_by_bad_requests" },
 };
 
-/** Checks that a receiver passes by not processing what it has processed, which only its own word can show. */
+/** Checks that a receiver passes by not processing an event again. Only the receiver itself can report that. */
 export const REPETITIONS: Readonly<Partial<Record<CheckName, FindingCode>>> = {
   duplicate: "duplicates_processed",
   retry: "duplicates_processed",
   fresh_id_header: "id_header_trusted",
 };
 
-/** What is no news of a receiver that compares no signature at all; each says how one that does compares them badly. */
+/** Checks of how signatures are compared. They add nothing for a receiver that compares none. */
 const OF_COMPARING: ReadonlySet<CheckName> = new Set(["truncated_signature", "rewritten_body"]);
 
 /**
- * The finding that a check's own is a case of, where the checks before it have shown that.
+ * Returns the more general finding, if earlier checks have shown it.
  *
- * @param found what the checks before it have found
+ * @param found findings of earlier checks
  */
 export function rootOf(name: CheckName, finding: FindingCode, found: readonly FindingCode[]): FindingCode {
   const root = "accepts_wrong_signature";
   return OF_COMPARING.has(name) && finding === RULES[name].finding && found.includes(root) ? root : finding;
 }
 
-/** What a receiver says of itself in the body of its answer; null when it says nothing. */
+/** Whether the receiver reports that it processed the event; null if it does not say. */
 export function saysProcessed(body: string | null): boolean | null {
   let answer: unknown;
   try {
@@ -83,7 +83,7 @@ function succeeded(status: number | null): boolean {
   return status !== null && status >= 200 && status < 300;
 }
 
-/** 4xx says whose fault it was. 410 would end all deliveries to an endpoint. */
+/** Whether the status blames the request: 4xx, but not 410, which would end all deliveries to the endpoint. */
 function refused(status: number | null): boolean {
   return status !== null && status >= 400 && status < 500 && status !== 410;
 }
@@ -93,9 +93,9 @@ function redirected(status: number | null): boolean {
 }
 
 /**
- * What is wrong with an answer; nothing for a good one.
+ * Returns the fault of a response; null if there is none.
  *
- * @param slowMs from when on an accepting answer is slow, milliseconds
+ * @param slowMs responses that take longer are slow, in milliseconds
  */
 export function judge(name: CheckName, answer: Answer, slowMs: number): FindingCode | null {
   const { status, durationMs, body } = answer;

@@ -1,4 +1,4 @@
-/** The tenants' content keys that ingest works with, kept at hand: a commit spans tenants and asks for none twice. */
+/** Caches the tenants' content keys for ingest, so that a commit across tenants requests none twice. */
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
 import { findDataKeys } from "../../database/repositories/data-keys.ts";
@@ -7,15 +7,15 @@ import type { Clock } from "../../domain/clock.ts";
 import { SignetError } from "../../domain/errors.ts";
 
 const ROOTS_MAX = 1_000;
-/** Then the database is asked again: a tenant may have been erased. */
+/** After this time the database is queried again, because a tenant may have been erased. */
 const FRESH_MS = 60_000;
 
-/** What each tenant's content keys are derived from, or why it has none. */
+/** Content root key of each tenant, or the reason why it has none. */
 export type ContentRoots = ReadonlyMap<string, Buffer | Error>;
 
 export interface ContentKeys {
   /**
-   * For every tenant that is named. A tenant's error is its own and no other's.
+   * Returns the root keys of all named tenants. One tenant's error does not affect the others.
    *
    * @param db role signet_ingest
    */
@@ -40,7 +40,7 @@ export function createContentKeys({ keyring, clock }: ContentKeysOptions): Conte
   async function unwrap(tenantId: string, wrapped: string | undefined): Promise<Buffer | Error> {
     if (wrapped === undefined) {
       known.delete(tenantId);
-      return new SignetError("TENANT_SUSPENDED", { detail: "The tenant takes no events any more." });
+      return new SignetError("TENANT_SUSPENDED", { detail: "The tenant no longer accepts events." });
     }
     try {
       const root = await keyring.contentRoot(wrapped, tenantId);

@@ -1,4 +1,4 @@
-/** `data` of events and what receivers answered to it: sealed and opened (decision 0014). */
+/** Seals and opens the `data` of events and the responses of receivers (decision 0014). */
 import {
   contentKey,
   CONTENT_SALT_BYTES,
@@ -15,14 +15,14 @@ import { findDataKey } from "../../database/repositories/data-keys.ts";
 import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 
-/** Random bytes beside an answer. */
+/** Random bytes stored with a response. */
 const IV_BYTES = 12;
 
 function contentPlace(tenantId: string, eventId: string): string {
   return envelopeAad("events", tenantId, eventId, 1);
 }
 
-/** One attempt, whose answer is kept. */
+/** The attempt whose response is kept. */
 export interface AnswerPlace {
   readonly tenantId: string;
   readonly deliveryId: string;
@@ -34,7 +34,7 @@ function answerPlace({ tenantId, deliveryId, cycle, attempt }: AnswerPlace): str
   return envelopeAad("attempts", tenantId, `${deliveryId}/${cycle}`, attempt);
 }
 
-/** Seals the contents of new events; the randomness of a whole commit is drawn at once. */
+/** Seals the contents of new events. The random bytes of a whole commit are drawn at once. */
 export function sealNewContents(
   events: readonly { readonly id: string; readonly tenantId: string; readonly data: string }[],
   rootOf: (tenantId: string) => Buffer,
@@ -47,7 +47,9 @@ export function sealNewContents(
   });
 }
 
-/** What a tenant's content keys are derived from; undefined once the tenant is erased. `db` sees the tenant's row. */
+/**
+ * Returns the root of a tenant's content keys; undefined once the tenant is erased. `db` must see the tenant's row.
+ */
 export async function findContentRoot(
   db: Queryable,
   keyring: Pick<Keyring, "contentRoot">,
@@ -57,25 +59,27 @@ export async function findContentRoot(
   return wrapped === "" ? undefined : await keyring.contentRoot(wrapped, tenantId);
 }
 
-/** `data` of an event, as JSON text; rejects with EnvelopeError. */
+/** Opens the `data` of an event as JSON text. Throws EnvelopeError. */
 export function openEventContent(root: Buffer, tenantId: string, id: string, content: Buffer): string {
   return openContent(contentKey(root, content), contentPlace(tenantId, id), content);
 }
 
-/** What a receiver answered; `head` is the content of the event, or the beginning of it. */
+/** Opens a receiver's response. `head` is the content of the event, or its beginning. */
 export function openAnswer(root: Buffer, head: Buffer, place: AnswerPlace, sealed: Buffer): string {
   return openBeside(contentKey(root, head), answerPlace(place), sealed);
 }
 
-/** A delivery's content while it is sent. */
+/** Decrypted content of a delivery while it is sent. */
 export interface OpenDelivery {
   /** Raw JSON text of `data`, or its bytes. */
   readonly dataJson: string | Buffer;
-  /** The answer to an attempt as it is kept. */
+  /** Returns the response to an attempt in the form in which it is stored. */
   readonly keep: (attempt: number, answer: string) => Buffer | string;
 }
 
-/** Opens the content of deliveries, and seals the answers to them; rejects with EnvelopeError. */
+/**
+ * Creates the function that opens the content of deliveries and seals the responses. It rejects with EnvelopeError.
+ */
 export function createDeliveryOpener(
   keyring: Pick<Keyring, "contentRoot">,
   randomBytes: RandomBytes,

@@ -1,22 +1,22 @@
 /**
- * Filters of endpoints: query documents as MongoDB has them, also in the nested spelling of Hookdeck and Outpost, over
- * `{type, data}` of an event. Nothing of a filter is ever run as code or as a regular expression, only members that the
- * event itself has are looked at, and the steps of one evaluation are counted (docs/decisions/0015).
+ * Filters of endpoints: MongoDB query documents over an event's `{type, data}`, also in the nested syntax of Hookdeck
+ * and Outpost. A filter never runs as code or as a regular expression. It reads only members that the event itself
+ * has, and the steps of each evaluation are limited (docs/decisions/0015).
  */
 import { isJsonObject, isSameJson } from "../../domain/json-equality.ts";
 import type { FieldProblem } from "../../domain/errors.ts";
 
-/** Bytes of a filter's JSON. */
+/** Maximum bytes of a filter's JSON. */
 export const FILTER_MAX = 4_096;
-/** Conditions of one filter, however they are nested. */
+/** Maximum conditions per filter, at any nesting. */
 const CONDITIONS_MAX = 64;
 const NESTING_MAX = 8;
 const SEGMENTS_MAX = 32;
 const LIST_MAX = 100;
-/** Values looked at for one event by all filters of its type; an event of 256 KiB can hold 130,000. */
+/** Maximum values examined for one event by all filters of its type. An event of 256 KiB can contain 130,000. */
 const STEPS_MAX = 200_000;
 
-/** What a filter is tried on. */
+/** The event that a filter is applied to. */
 export interface FilteredEvent {
   readonly type: string;
   /** `data`, parsed. */
@@ -24,30 +24,33 @@ export interface FilteredEvent {
 }
 
 /**
- * Whether the endpoint takes the event. True also when the event is too large to tell within the steps of one
- * evaluation: rather one delivery too many than one lost.
+ * Whether the endpoint gets the event. Also true if the evaluation runs out of steps, because an extra delivery is
+ * better than a lost one.
  */
 export type EventFilter = (event: FilteredEvent, steps?: Steps) => boolean;
 
-/** The steps that are left to the filters of one event; undefined values are members that are not there. */
+/** Steps left for the filters of one event. */
 export interface Steps {
   left: number;
 }
 
-/** What the filters of one event share: fifty endpoints cost no more than one. */
+/** Returns the steps that all filters of an event share, so that fifty endpoints cost no more than one. */
 export function stepsOfEvent(): Steps {
   return { left: STEPS_MAX };
 }
 
 type Test = (value: unknown, steps: Steps) => boolean;
-/** Whether a test passes at any of the values that a path leads to. */
+/** Whether a test passes for any of the values at a path. */
 type Reach = (test: Test) => boolean;
-/** Of a path: conditions on several values hold each for itself, and a negation means that no value passes. */
+/**
+ * A condition on the values at a path. Each condition may be met by a different value. A negation requires that no
+ * value passes.
+ */
 type Condition = (reach: Reach) => boolean;
 
 class TooManySteps extends Error {}
 
-/** What is wrong with a filter. */
+/** An error in a filter. */
 class FilterProblem extends Error {
   readonly problem: FieldProblem;
 
@@ -68,15 +71,15 @@ function spend(steps: Steps, count = 1): void {
 
 const INDEX = /^(0|[1-9]\d{0,5})$/;
 
-/** What is looked for. */
+/** The path and test of a condition. */
 interface Target {
   readonly path: readonly string[];
   readonly test: Test;
 }
 
 /**
- * Whether a value at the rest of the path passes. Arrays on the way stand for their elements that are objects, or for
- * one of them if the path has a number there; where nothing is, the test sees undefined.
+ * Whether a value at the rest of the path passes. An array stands for its object elements, or for one element if the
+ * path has a number there. The test gets undefined for a missing value.
  */
 function someAt(value: unknown, at: number, target: Target, steps: Steps): boolean {
   spend(steps);
@@ -108,7 +111,7 @@ function someOfElements(elements: readonly unknown[], at: number, target: Target
   return objects === 0 && target.test(undefined, steps);
 }
 
-/** A test of one value as a test of a value or of any element of an array. */
+/** Extends a test of one value to a value or any element of an array. */
 function orElement(test: Test): Test {
   return (value, steps) => {
     if (test(value, steps)) {
@@ -125,13 +128,13 @@ function orElement(test: Test): Test {
 }
 
 function equals(operand: unknown): Test {
-  // As in MongoDB, null is also what is not there.
+  // As in MongoDB, null also matches a missing value.
   return orElement((value, steps) =>
     isSameJson(value === undefined ? null : value, operand, (count) => spend(steps, count)),
   );
 }
 
-/** That some value passes. */
+/** Requires that some value passes. */
 function anyValue(test: Test): Condition {
   return (reach) => reach(test);
 }
@@ -148,52 +151,52 @@ function some<Argument extends unknown[]>(any: readonly ((...on: Argument) => bo
   return (...on: Argument): boolean => any.some((holds) => holds(...on));
 }
 
-/** Where a part of a filter stands, and what the whole has used up. */
-interface Place {
+/** Position within a filter, and conditions used by the whole filter. */
+interface Position {
   readonly pointer: string;
   readonly depth: number;
   readonly used: { conditions: number };
 }
 
-function inside(place: Place, name: string | number): Place {
-  if (place.depth >= NESTING_MAX) {
-    throw new FilterProblem(place.pointer, "too_deep", `is nested more than ${NESTING_MAX} levels deep`);
+function inside(position: Position, name: string | number): Position {
+  if (position.depth >= NESTING_MAX) {
+    throw new FilterProblem(position.pointer, "too_deep", `is nested more than ${NESTING_MAX} levels deep`);
   }
   const segment = String(name).replaceAll("~", "~0").replaceAll("/", "~1");
-  return { ...place, pointer: `${place.pointer}/${segment}`, depth: place.depth + 1 };
+  return { ...position, pointer: `${position.pointer}/${segment}`, depth: position.depth + 1 };
 }
 
-function listOf(operand: unknown, { pointer }: Place): readonly unknown[] {
+function listOf(operand: unknown, { pointer }: Position): readonly unknown[] {
   if (!Array.isArray(operand) || operand.length === 0 || operand.length > LIST_MAX) {
     throw new FilterProblem(pointer, "type", `must be an array of 1 to ${LIST_MAX} values`);
   }
   return operand;
 }
 
-/** Numbers that a double cannot hold would be compared as another number than the one that was written. */
-function checkOperand(operand: unknown, place: Place): void {
+/** Rejects numbers that a double cannot hold, because they would compare as a different number. */
+function checkOperand(operand: unknown, position: Position): void {
   if (typeof operand === "number" && Number.isInteger(operand) && !Number.isSafeInteger(operand)) {
     throw new FilterProblem(
-      place.pointer,
+      position.pointer,
       "number",
-      "must be within 2^53: compare larger numbers as strings",
+      "must be within ±2^53; use strings to compare larger numbers",
     );
   }
   if (Array.isArray(operand)) {
-    operand.forEach((item, index) => checkOperand(item, inside(place, index)));
+    operand.forEach((item, index) => checkOperand(item, inside(position, index)));
   } else if (isJsonObject(operand)) {
     for (const [name, member] of Object.entries(operand)) {
-      checkOperand(member, inside(place, name));
+      checkOperand(member, inside(position, name));
     }
   }
 }
 
-/** Numbers are compared with numbers, strings with strings (by UTF-16 code units); anything else never passes. */
+/** Compares numbers with numbers and strings with strings (by UTF-16 code units). Other combinations never pass. */
 function compare(holds: (order: number) => boolean): Operator {
-  return (operand, place) => {
-    checkOperand(operand, place);
+  return (operand, position) => {
+    checkOperand(operand, position);
     if (typeof operand !== "number" && typeof operand !== "string") {
-      throw new FilterProblem(place.pointer, "type", "must be a number or a string");
+      throw new FilterProblem(position.pointer, "type", "must be a number or a string");
     }
     return anyValue(
       orElement((value) => {
@@ -210,35 +213,36 @@ function compare(holds: (order: number) => boolean): Operator {
 function text(holds: (value: string, operand: string) => boolean): Operator {
   return (operand, { pointer }) => {
     if (typeof operand !== "string" || operand === "") {
-      throw new FilterProblem(pointer, "type", "must be a string that is not empty");
+      throw new FilterProblem(pointer, "type", "must be a non-empty string");
     }
     return anyValue(orElement((value) => typeof value === "string" && holds(value, operand)));
   };
 }
 
-type Operator = (operand: unknown, place: Place) => Condition;
+type Operator = (operand: unknown, position: Position) => Condition;
 
-const eq: Operator = (operand, place) => {
-  checkOperand(operand, place);
+const eq: Operator = (operand, position) => {
+  checkOperand(operand, position);
   return anyValue(equals(operand));
 };
 
-const oneOf: Operator = (operand, place) =>
-  some(listOf(operand, place).map((item, index) => eq(item, inside(place, index))));
+const oneOf: Operator = (operand, position) =>
+  some(listOf(operand, position).map((item, index) => eq(item, inside(position, index))));
 
-/** Conditions on one value: the operators that there are, and no others. */
+/** All operators of a condition on one value. */
 const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
   ["$eq", eq],
-  ["$ne", (operand, place) => not(eq(operand, place))],
+  ["$ne", (operand, position) => not(eq(operand, position))],
   ["$gt", compare((order) => order > 0)],
   ["$gte", compare((order) => order >= 0)],
   ["$lt", compare((order) => order < 0)],
   ["$lte", compare((order) => order <= 0)],
   ["$in", oneOf],
-  ["$nin", (operand, place) => not(oneOf(operand, place))],
+  ["$nin", (operand, position) => not(oneOf(operand, position))],
   [
     "$all",
-    (operand, place) => every(listOf(operand, place).map((item, index) => eq(item, inside(place, index)))),
+    (operand, position) =>
+      every(listOf(operand, position).map((item, index) => eq(item, inside(position, index)))),
   ],
   [
     "$exists",
@@ -254,19 +258,21 @@ const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
     "$size",
     (operand, { pointer }) => {
       if (!Number.isSafeInteger(operand) || Number(operand) < 0) {
-        throw new FilterProblem(pointer, "type", "must be a whole number, 0 or more");
+        throw new FilterProblem(pointer, "type", "must be a non-negative integer");
       }
       return anyValue((value) => Array.isArray(value) && value.length === operand);
     },
   ],
   ["$startsWith", text((value, operand) => value.startsWith(operand))],
   ["$endsWith", text((value, operand) => value.endsWith(operand))],
-  ["$not", (operand, place) => not(readCondition(operand, place))],
+  ["$not", (operand, position) => not(readCondition(operand, position))],
   ["$elemMatch", elementMatch],
 ]);
 
-function elementMatch(operand: unknown, place: Place): Condition {
-  const test = isCondition(operand) ? onValue(readCondition(operand, place)) : readQuery(operand, place, []);
+function elementMatch(operand: unknown, position: Position): Condition {
+  const test = isCondition(operand)
+    ? onValue(readCondition(operand, position))
+    : readQuery(operand, position, []);
   return anyValue(
     (value, steps) =>
       Array.isArray(value) &&
@@ -277,7 +283,7 @@ function elementMatch(operand: unknown, place: Place): Condition {
   );
 }
 
-/** A condition of one value. */
+/** Applies a condition to a single value. */
 function onValue(condition: Condition): Test {
   return (value, steps) => condition((test) => test(value, steps));
 }
@@ -289,105 +295,108 @@ const COMBINATIONS: ReadonlyMap<string, (tests: readonly Test[]) => Test> = new 
   ["$nor", (tests: readonly Test[]) => not(some(tests))],
 ]);
 
-/** An object of operators; anything else is a value or a path further on. */
+/** Whether the value is an object of operators. Anything else is a literal value or a longer path. */
 function isCondition(value: unknown): value is Json {
   return (
     isJsonObject(value) && Object.keys(value).some((name) => name.startsWith("$") && !COMBINATIONS.has(name))
   );
 }
 
-/** `{"$gt": 1, "$lt": 5}`: all of them hold. */
-function readCondition(condition: unknown, place: Place): Condition {
+/** Reads `{"$gt": 1, "$lt": 5}`, where all operators must hold. */
+function readCondition(condition: unknown, position: Position): Condition {
   if (!isJsonObject(condition) || Object.keys(condition).length === 0) {
-    throw new FilterProblem(place.pointer, "type", "must be an object of operators");
+    throw new FilterProblem(position.pointer, "type", "must be an object of operators");
   }
   return every(
     Object.entries(condition).map(([name, operand]) => {
       const operator = OPERATORS.get(name);
-      const operandPlace = inside(place, name);
+      const operandPlace = inside(position, name);
       if (operator === undefined) {
         throw new FilterProblem(
           operandPlace.pointer,
           "unknown_operator",
-          `is none of ${[...OPERATORS.keys()].join(" ")}`,
+          `is not one of ${[...OPERATORS.keys()].join(" ")}`,
         );
       }
-      place.used.conditions += 1;
-      if (place.used.conditions > CONDITIONS_MAX) {
-        throw new FilterProblem(place.pointer, "too_many", `is more than ${CONDITIONS_MAX} conditions`);
+      position.used.conditions += 1;
+      if (position.used.conditions > CONDITIONS_MAX) {
+        throw new FilterProblem(position.pointer, "too_many", `exceeds ${CONDITIONS_MAX} conditions`);
       }
       return operator(operand, operandPlace);
     }),
   );
 }
 
-function pathOf(name: string, { pointer }: Place, prefix: readonly string[]): readonly string[] {
+function pathOf(name: string, { pointer }: Position, prefix: readonly string[]): readonly string[] {
   const path = [...prefix, ...name.split(".")];
   if (path.includes("") || path.length > SEGMENTS_MAX) {
-    throw new FilterProblem(pointer, "path", `must be 1 to ${SEGMENTS_MAX} names with dots between them`);
+    throw new FilterProblem(pointer, "path", `must be 1 to ${SEGMENTS_MAX} names separated by dots`);
   }
   return path;
 }
 
-/** `{"data.amount": {"$gte": 100}}`, or the same as `{"data": {"amount": {"$gte": 100}}}`: all members hold. */
-function readQuery(query: unknown, place: Place, prefix: readonly string[]): Test {
+/**
+ * Reads `{"data.amount": {"$gte": 100}}` or the equivalent `{"data": {"amount": {"$gte": 100}}}`. All members must
+ * hold.
+ */
+function readQuery(query: unknown, position: Position, prefix: readonly string[]): Test {
   if (!isJsonObject(query) || Object.keys(query).length === 0) {
     throw new FilterProblem(
-      place.pointer,
+      position.pointer,
       "type",
       'must be an object with members (use {"$eq":{}} for an empty one)',
     );
   }
   return every(
     Object.entries(query).map(([name, member]) => {
-      const memberPlace = inside(place, name);
+      const memberPosition = inside(position, name);
       const combination = COMBINATIONS.get(name);
       if (combination !== undefined) {
         return combination(
-          listOf(member, memberPlace).map((part, index) =>
-            readQuery(part, inside(memberPlace, index), prefix),
+          listOf(member, memberPosition).map((part, index) =>
+            readQuery(part, inside(memberPosition, index), prefix),
           ),
         );
       }
       if (name.startsWith("$")) {
-        throw new FilterProblem(memberPlace.pointer, "unknown_operator", "cannot stand here");
+        throw new FilterProblem(memberPosition.pointer, "unknown_operator", "is not allowed here");
       }
-      return readMember(member, memberPlace, pathOf(name, memberPlace, prefix));
+      return readMember(member, memberPosition, pathOf(name, memberPosition, prefix));
     }),
   );
 }
 
-function readMember(member: unknown, place: Place, path: readonly string[]): Test {
+function readMember(member: unknown, position: Position, path: readonly string[]): Test {
   if (isJsonObject(member) && !isCondition(member)) {
-    return readQuery(member, place, path);
+    return readQuery(member, position, path);
   }
-  const condition = readCondition(isCondition(member) ? member : { $eq: member }, place);
+  const condition = readCondition(isCondition(member) ? member : { $eq: member }, position);
   return (value, steps) => condition((test) => someAt(value, 0, { path, test }, steps));
 }
 
-/** Paths begin where the event does. */
-function checkRoots(query: Json, place: Place): void {
+/** Checks that paths begin at the root of the event. */
+function checkRoots(query: Json, position: Position): void {
   for (const [name, member] of Object.entries(query)) {
-    const memberPlace = inside(place, name);
+    const memberPosition = inside(position, name);
     if (COMBINATIONS.has(name)) {
-      listOf(member, memberPlace).forEach((part, index) => {
+      listOf(member, memberPosition).forEach((part, index) => {
         if (isJsonObject(part)) {
-          checkRoots(part, inside(memberPlace, index));
+          checkRoots(part, inside(memberPosition, index));
         }
       });
     } else if (!/^(type$|data($|\.))/.test(name)) {
-      throw new FilterProblem(memberPlace.pointer, "path", "must begin with type or data");
+      throw new FilterProblem(memberPosition.pointer, "path", "must begin with type or data");
     }
   }
 }
 
-/** Makes a filter of its JSON value, or says what is wrong with it (pointers begin at the filter). */
+/** Compiles a filter from its JSON value, or returns its error, with a pointer relative to the filter. */
 export function compileFilter(filter: unknown): EventFilter | FieldProblem {
-  const place = { pointer: "", depth: 0, used: { conditions: 0 } };
+  const position = { pointer: "", depth: 0, used: { conditions: 0 } };
   let test: Test;
   try {
-    test = readQuery(filter, place, []);
-    checkRoots(filter as Json, place);
+    test = readQuery(filter, position, []);
+    checkRoots(filter as Json, position);
   } catch (error) {
     if (error instanceof FilterProblem) {
       return error.problem;

@@ -1,9 +1,9 @@
 /**
- * What an event must pass before it is accepted: the schema of its type, and the filters of the endpoints that take it.
+ * Rules for accepting an event: the schema of its type, and the filters of the endpoints that take it.
  *
- * An event is checked by the rules that this process has seen last, before it joins the commit that it shares with
- * others. The commit reads which rules hold now, by their key alone, and gives back what was checked by others: so the
- * rules are exact in every process, and events that meet no rule cost nothing.
+ * An event is first checked by the rules that this process knows, before it joins a shared commit. The commit reads
+ * the key of the current rules, and returns events that were checked by other rules. So the rules are exact in every
+ * process, and events without rules cost nothing.
  */
 import type { Pool } from "../../database/pool.ts";
 import { findSchemaText } from "../../database/repositories/endpoints/event-types.ts";
@@ -20,14 +20,14 @@ import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { Slices } from "../../runtime/slices.ts";
 import { compileFilter, type EventFilter, stepsOfEvent } from "./event-filter.ts";
 
-/** Types remembered; what is forgotten is read again. */
+/** Maximum number of cached types. Evicted types are read again. */
 const TYPES_MAX = 10_000;
-/** Compiled schemas remembered, of all tenants. */
+/** Maximum number of cached compiled schemas, for all tenants. */
 const SCHEMAS_MAX = 2_000;
-/** Characters of a tenant's events that may wait to be checked: two batches. */
+/** Maximum characters of a tenant's events that may wait for their check: two batches. */
 const WAITING_MAX = 8_388_608;
 const RETRY_AFTER_MS = 1_000;
-/** Of a type without schema and filters. */
+/** Key of a type without schema and filters. */
 const NO_RULES_KEY = "";
 
 interface Rules {
@@ -36,22 +36,22 @@ interface Rules {
   readonly filters: readonly { readonly endpointId: string; readonly admits: EventFilter }[];
 }
 
-/** An event's result under one state of the rules. */
+/** The result of checking an event by one version of the rules. */
 export interface Checked {
   readonly key: string;
   /** Endpoints whose filter the event does not pass. */
   readonly excluded: ReadonlySet<string>;
-  /** Why it is not accepted. */
+  /** Why the event is rejected. */
   readonly problems: readonly FieldProblem[];
 }
 
-/** An event, as far as rules look at it. */
+/** The parts of an event that rules use. */
 export interface RuledEvent extends TenantAndType {
   /** Raw JSON text. */
   readonly data: string;
 }
 
-const FREE: Checked = { key: NO_RULES_KEY, excluded: new Set(), problems: [] };
+const NO_RULES: Checked = { key: NO_RULES_KEY, excluded: new Set(), problems: [] };
 
 function keyOf(
   schemaDigest: string | null,
@@ -64,7 +64,7 @@ function keyOf(
   return `${schemaDigest ?? ""}|${named.join()}`;
 }
 
-/** The key of the rules that hold, to be compared with that of {@link Checked}. */
+/** Returns the key of the current rules, to be compared with the key in {@link Checked}. */
 export function rulesKey({ schemaDigest, endpoints }: MatchedType): string {
   return keyOf(
     schemaDigest,
@@ -82,10 +82,14 @@ function check({ key, check: checkData, filters }: Rules, { type, data }: RuledE
 }
 
 function tooMuchToCheck(): SignetError {
-  return rateLimited("publish", RETRY_AFTER_MS, "Too many events wait to be checked by schemas and filters.");
+  return rateLimited(
+    "publish",
+    RETRY_AFTER_MS,
+    "Too many events are waiting for their schema and filter checks.",
+  );
 }
 
-/** Resolves in a later turn of the event loop: schemas are compiled one in a turn. */
+/** Resolves in a later turn of the event loop, so that each turn compiles only one schema. */
 async function nextTurn(): Promise<void> {
   await new Promise<void>((resolve) => setImmediate(resolve));
 }
@@ -98,31 +102,31 @@ export class EventRules {
   readonly #slices = new Slices({ sizeMax: WAITING_MAX, refusal: tooMuchToCheck });
   #compiling: Promise<unknown> = Promise.resolve();
 
-  /** @param pool signet_ingest */
+  /** @param pool role signet_ingest */
   constructor(pool: Pool) {
     this.#pool = pool;
   }
 
   /**
-   * By the rules seen last; a refusal by them is not the last word, they may be gone. A promise only where the check has
-   * to wait for its turn: a batch of events with many filters is work for minutes.
+   * Checks an event by the cached rules. A rejection is not final, because the rules may have changed. Returns a
+   * promise only if the check has to wait: a batch of events with many filters can take minutes.
    */
   check(event: RuledEvent): Checked | Promise<Checked> {
     const rules = this.#known.get(`${event.tenantId}/${event.type}`);
-    return rules === undefined ? FREE : this.#inTurn(rules, event);
+    return rules === undefined ? NO_RULES : this.#checkInTurn(rules, event);
   }
 
-  /** By the rules that hold now. */
-  async checkAfresh(event: RuledEvent): Promise<Checked> {
+  /** Checks an event by the current rules. */
+  async checkCurrent(event: RuledEvent): Promise<Checked> {
     const rules = await this.#load(event);
-    return rules.key === NO_RULES_KEY ? FREE : await this.#inTurn(rules, event);
+    return rules.key === NO_RULES_KEY ? NO_RULES : await this.#checkInTurn(rules, event);
   }
 
-  #inTurn(rules: Rules, event: RuledEvent): Checked | Promise<Checked> {
+  #checkInTurn(rules: Rules, event: RuledEvent): Checked | Promise<Checked> {
     return this.#slices.run(event.tenantId, () => check(rules, event), event.data.length);
   }
 
-  /** Concurrent events of a type share one look. */
+  /** Concurrent events of a type share one read. */
   async #load({ tenantId, type }: TenantAndType): Promise<Rules> {
     const place = `${tenantId}/${type}`;
     const loading =
@@ -162,7 +166,7 @@ export class EventRules {
   }
 }
 
-/** A filter as it is stored: it was read when it came. */
+/** Compiles a stored filter, which was validated when it was stored. */
 export function readFilter(text: string): EventFilter {
   const filter = compileFilter(JSON.parse(text));
   if (typeof filter !== "function") {

@@ -1,4 +1,4 @@
-/** What tenants do with events that were accepted: looking at them, and destroying what they hold. */
+/** Operations of tenants on accepted events: reading them and erasing their content. */
 import { appendEntry, type By } from "../../compliance/append-entry.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
@@ -44,7 +44,7 @@ export interface EventServiceOptions {
   readonly randomBytes: RandomBytes;
 }
 
-/** Opens the contents of a tenant's events; `db` sees the tenant's row. */
+/** Opens the contents of a tenant's events. `db` must see the tenant's row. */
 export async function openEvents(
   db: Queryable,
   keyring: Pick<Keyring, "contentRoot">,
@@ -71,7 +71,7 @@ export class EventService {
     this.#options = options;
   }
 
-  /** Newest first, after the event `before` if one is named; the page ends early where its data is large. */
+  /** Lists events, newest first, after the event `before` if given. The page ends early if its data is large. */
   async list(tenantId: string, page: EventPageRequest): Promise<BoundedRows<OpenEvent>> {
     let more = false;
     const rows = await this.#read(tenantId, async (db) => {
@@ -95,8 +95,8 @@ export class EventService {
   }
 
   /**
-   * Destroys `data` and what receivers answered to it. Deliveries that wait are cancelled, dead letters too; a request
-   * that is under way is not called back. What is erased already stays so.
+   * Erases `data` and the responses of receivers. Cancels waiting deliveries and dead letters. A request in progress
+   * is not recalled. Erasing again changes nothing.
    *
    * @throws SignetError NOT_FOUND
    */
@@ -114,7 +114,7 @@ export class EventService {
       }
       const cancelled = await cancelDeliveriesOf(db, tenantId, eventId);
       await destroyAnswersTo(db, tenantId, eventId);
-      // Last: the log's head stays locked from here to the commit.
+      // Last statement, because the log's head stays locked until the commit.
       await appendEntry(
         db,
         {

@@ -1,6 +1,6 @@
 /**
- * Accepts events: event and deliveries in one commit that concurrent requests share (architecture 3). After it has
- * resolved nothing may be lost, whatever dies.
+ * Accepts events: writes an event and its deliveries in one commit that concurrent requests share (architecture 3).
+ * Once it has resolved, nothing may be lost, whatever crashes.
  */
 import type { Pool } from "../../database/pool.ts";
 import { createBatcher } from "../../database/batcher.ts";
@@ -28,13 +28,15 @@ import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
 import { type Checked, EventRules, rulesKey } from "./event-rules.ts";
 
-/** How long a signed event is known by its id (security decisions F): three times what a signature is good for. */
+/**
+ * How long a signed event is recognized by its id (security decisions F): three times the validity of a signature.
+ */
 const REPLAY_MS = 900_000;
 const COMMIT_EVENTS_MAX = 1_000;
-/** Characters of `data`: a small event must not wait for hundreds of large ones to be written. */
+/** Characters of `data`. Limited so that a small event does not wait until hundreds of large ones are written. */
 const COMMIT_SIZE_MAX = 4_194_304;
 const COMMITS_IN_FLIGHT_MAX = 2;
-/** What waits for a commit while the database is slow or away; what comes then is asked to come again. */
+/** Limits of the events that wait for a slow or unavailable database. Beyond them, clients are asked to retry. */
 const WAITING_EVENTS_MAX = 10_000;
 const WAITING_SIZE_MAX = 33_554_432;
 
@@ -44,11 +46,11 @@ export interface IncomingEvent {
   /** Raw JSON text of `data`. */
   readonly data: string;
   readonly sourceId: string | null;
-  /** Null: the time of acceptance. */
+  /** Null for the time of acceptance. */
   readonly occurredAt: Date | null;
-  /** By which it is known when it comes again. */
+  /** Idempotency keys, by which a repeated event is recognized. */
   readonly keys: readonly EventKey[];
-  /** Of the request; undefined where traces are off. */
+  /** Trace parent of the request; undefined without tracing. */
   readonly traceparent?: string | undefined;
 }
 
@@ -56,11 +58,11 @@ export interface AcceptedEvent {
   readonly id: string;
   readonly type: string;
   readonly createdAt: Date;
-  /** How many endpoints it goes to: those that take its type, and whose filter it passes. */
+  /** Number of endpoints that take the type and whose filter passes the event. */
   readonly deliveries: number;
-  /** When its type was deprecated; null when it was not, and in the answer to an earlier request. */
+  /** When its type was deprecated; null if it was not, and for a repeated request. */
   readonly deprecatedAt: Date | null;
-  /** The answer to an earlier request, and which of its keys it was known by; undefined when it is new. */
+  /** The kind of key by which a repeated request was recognized; undefined for a new event. */
   readonly knownBy?: EventKey["kind"];
 }
 
@@ -68,8 +70,8 @@ export interface Ingest {
   /**
    * Resolves when the event is durable.
    *
-   * @throws SignetError IDEMPOTENCY_KEY_REUSED when a key stands for another body, CONFLICT when its event is gone,
-   *   TENANT_SUSPENDED when the tenant is erased, VALIDATION_FAILED when `data` does not fit the schema of its type
+   * @throws SignetError IDEMPOTENCY_KEY_REUSED if a key belongs to another body, CONFLICT if its event is gone,
+   * TENANT_SUSPENDED if the tenant is erased, VALIDATION_FAILED if `data` violates the schema of its type
    */
   accept(event: IncomingEvent): Promise<AcceptedEvent>;
 }
@@ -78,22 +80,22 @@ export interface IngestOptions {
   readonly pool: Pool;
   readonly keys: ContentKeys;
   readonly clock: Clock;
-  /** Of ids. */
+  /** For ids. */
   readonly randomBytes: RandomBytes;
-  /** Of what keys are made of. */
+  /** For cryptographic keys. */
   readonly keyBytes: RandomBytes;
   readonly deadLetterMs: number;
 }
 
-/** An event, and what came of checking it. */
+/** An event with the result of its check. */
 interface CheckedEvent {
   readonly event: IncomingEvent;
   readonly checked: Checked;
 }
 
 /**
- * An error is that item's own. The rest is not accepted: its key is taken, or it was checked by rules that do not hold
- * (any more).
+ * Result of one item. An error affects only that item. The other two mean that it was not accepted: its key is taken,
+ * or it was checked by rules that are not current.
  */
 type Flushed = AcceptedEvent | "key-taken" | "other-rules" | Error;
 
@@ -131,10 +133,10 @@ export function createIngest(options: IngestOptions): Ingest {
     accept: async (event) => {
       const byRulesSeen = rules.check(event);
       let checked = byRulesSeen instanceof Promise ? await byRulesSeen : byRulesSeen;
-      // A key can be forgotten between the insert that met it and the look-up: then it is free again.
+      // The key may expire between the insert that found it and the lookup. Then it is free again.
       for (;;) {
         if (checked.problems.length > 0) {
-          checked = await rules.checkAfresh(event);
+          checked = await rules.checkCurrent(event);
         }
         const refused = checked.problems.length > 0;
         const flushed = refused ? "key-taken" : await commits.add({ event, checked });
@@ -142,7 +144,7 @@ export function createIngest(options: IngestOptions): Ingest {
           throw flushed;
         }
         if (flushed === "other-rules") {
-          checked = await rules.checkAfresh(event);
+          checked = await rules.checkCurrent(event);
           continue;
         }
         if (flushed !== "key-taken") {
@@ -247,7 +249,7 @@ function newEvent(
   };
 }
 
-/** One look-up per distinct tenant and type, however many events of a batch share them. */
+/** Looks up each distinct tenant and type once, however many events of a batch share them. */
 async function matchAll(
   pool: Pool,
   items: readonly CheckedEvent[],
@@ -263,35 +265,35 @@ async function matchAll(
   );
 }
 
-/** A key of an event that came, and what it stands for. */
-interface MetKey {
+/** A key of an incoming event that is already taken, and the event it belongs to. */
+interface KnownKey {
   readonly key: EventKey;
   readonly taken: TakenKey;
 }
 
-async function findKeys(pool: Pool, { keys }: IncomingEvent, nowMs: number): Promise<MetKey[]> {
-  const met: MetKey[] = [];
+async function findKeys(pool: Pool, { keys }: IncomingEvent, nowMs: number): Promise<KnownKey[]> {
+  const found: KnownKey[] = [];
   for (const key of keys) {
     const forgetBefore = new Date(nowMs - (key.kind === "signed" ? REPLAY_MS : IDEMPOTENCY_MS));
     const taken = await findIdempotencyKey(pool, key, forgetBefore);
     if (taken !== undefined) {
-      met.push({ key, taken });
+      found.push({ key, taken });
     }
   }
-  return met;
+  return found;
 }
 
 /**
- * What the request that took a key was answered; undefined when the keys are free again, or are not this event's and it
- * is refused by its schema: that is said of it, as if the keys had not been looked at.
+ * Returns the result of the earlier request with the same keys; undefined if the keys are free again. Also undefined
+ * if the keys belong to another event and this one is rejected by its schema: then the schema error is reported.
  */
 async function answerOfKeys(
   pool: Pool,
   event: IncomingEvent,
   { nowMs, refused }: { readonly nowMs: number; readonly refused: boolean },
 ): Promise<AcceptedEvent | undefined> {
-  const met = await findKeys(pool, event, nowMs);
-  const same = met.filter(({ key, taken }) => taken.bodyHash.equals(key.bodyHash));
+  const found = await findKeys(pool, event, nowMs);
+  const same = found.filter(({ key, taken }) => taken.bodyHash.equals(key.bodyHash));
   for (const { key, taken } of same) {
     const earlier = await findEvent(pool, event.tenantId, taken.resourceId);
     if (earlier !== undefined) {
@@ -299,20 +301,21 @@ async function answerOfKeys(
       return { id, type, createdAt, deliveries, deprecatedAt: null, knownBy: key.kind };
     }
   }
-  const others = met.filter((one) => !same.includes(one));
+  const others = found.filter((one) => !same.includes(one));
   const [other] = others;
   if (other !== undefined) {
     if (refused) {
       return undefined;
     }
-    // A batch's key stands for an event of the batch. One whose id is of an event from before is refused alone.
+    // A batch's key belongs to an event of the batch. An event whose id belongs to an earlier event is rejected
+    // alone.
     const known = others.find(({ taken }) => taken.resourceId !== other.taken.resourceId);
     throw reused((known ?? other).key);
   }
   if (same.some(({ key }) => key.kind !== "id")) {
-    throw new SignetError("CONFLICT", { detail: "The event that this request made is gone." });
+    throw new SignetError("CONFLICT", { detail: "The event that this request created no longer exists." });
   }
-  // The publisher's own id was taken with another key, which someone else had at the same moment.
+  // The publisher's own id was taken together with another key, which a concurrent request had taken.
   for (const { key, taken } of same) {
     await freeIdempotencyKey(pool, key, taken.resourceId);
   }
@@ -322,7 +325,7 @@ async function answerOfKeys(
 function reused({ kind }: EventKey): SignetError {
   if (kind === "signed") {
     return new SignetError("REPLAY_CONFLICT", {
-      detail: "The same key signed another event with this id in the past 15 minutes.",
+      detail: "The same key has signed a different event with this id in the past 15 minutes.",
     });
   }
   if (kind === "request") {
@@ -342,7 +345,7 @@ const ID_REUSED = {
   detail: "was used with a different event in the past 24 hours",
 };
 
-/** Whether an event was refused for its own id, not for the key of its request. */
+/** Whether an event was rejected because of its own id, not the key of its request. */
 export function isIdReused({ extensions }: SignetError): boolean {
   return Array.isArray(extensions["errors"]) && extensions["errors"].includes(ID_REUSED);
 }

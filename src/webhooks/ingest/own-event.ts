@@ -1,4 +1,4 @@
-/** Events of the service itself, to the endpoints of the tenant that they concern. */
+/** Publishes the service's own events to the endpoints of the tenant concerned. */
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
 import { findDataKeys } from "../../database/repositories/data-keys.ts";
@@ -20,9 +20,9 @@ interface OwnEventContent {
   readonly tenantId: string;
   /** JSON text of an object. */
   readonly data: string;
-  /** An endpoint that does not get it: the one that it tells of. */
+  /** The endpoint that the event is about, which does not get it. */
   readonly except?: string;
-  /** Makes no event that no endpoint takes. */
+  /** Whether to publish the event only if an endpoint takes it. */
   readonly onlyIfTaken?: boolean;
 }
 
@@ -31,9 +31,9 @@ export type OwnEvent = OwnEventContent &
     | { readonly type: OwnEventType; readonly to?: undefined; readonly madeBy?: undefined }
     | {
         readonly type: string;
-        /** The one endpoint that gets it, whatever it takes; it is ACTIVE. */
+        /** The only endpoint that gets the event, whatever types it takes. It must be ACTIVE. */
         readonly to: string;
-        /** Whose words `data` is: receivers read in the envelope what the service says itself. */
+        /** Author of `data`. The envelope tells receivers which events the service made itself. */
         readonly madeBy: "service" | "tenant";
       }
   );
@@ -46,12 +46,14 @@ export interface PublishedOwnEvent {
 export interface OwnEventSources {
   readonly keyring: Pick<Keyring, "contentRoot">;
   readonly clock: Clock;
-  /** Of ids and of what keys are made of. */
+  /** For ids and cryptographic keys. */
   readonly randomBytes: RandomBytes;
   readonly deadLetterMs: number;
 }
 
-/** The endpoints that take the event. A schema that the tenant has for its type is for the tenant's own events. */
+/**
+ * Returns the endpoints that take the event. A tenant's schema for its type applies only to the tenant's own events.
+ */
 async function takingEndpoints(
   db: Queryable,
   { tenantId, type, data }: Pick<OwnEvent, "tenantId" | "type" | "data">,
@@ -70,7 +72,7 @@ async function takingEndpoints(
 }
 
 /**
- * Publishes an event in the caller's transaction: it is delivered exactly when that commits. A tenant that is erased gets
+ * Publishes an event in the caller's transaction, so that it is delivered exactly if that commits. Erased tenants get
  * none.
  *
  * @param db a transaction, of any role of the service

@@ -1,7 +1,7 @@
 /**
- * Publishing in another tenant's name, in the compliance log: one entry per hour, principal and tenant, written before
- * the first event of that hour is accepted and never per event. The memory is this process's, so each api process
- * writes its own; what has no entry is not published.
+ * Records publishing on behalf of another tenant in the compliance log. One entry per hour, principal and tenant is
+ * written before the first event of that hour is accepted. Each API process keeps its own memory and writes its own
+ * entries. Nothing is published without an entry.
  */
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
@@ -10,19 +10,19 @@ import { tenantTransaction } from "../../database/transaction.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 
 const HOUR_MS = 3_600_000;
-/** Pairs remembered; a forgotten one is noted again. */
+/** Maximum number of cached pairs. An evicted pair is logged again. */
 const PAIRS_MAX = 10_000;
 
-/** Who publishes for whom. */
+/** A principal and the tenant that it publishes for. */
 export interface PlatformPublishing {
   readonly principalId: string;
   readonly credentialId: string;
-  /** The tenant whose event it becomes. */
+  /** The tenant that owns the event. */
   readonly tenantId: string;
   readonly requestId: string;
 }
 
-/** Resolves when it is in the log that this principal publishes for this tenant in this hour. */
+/** Resolves when the log contains that this principal publishes for this tenant in this hour. */
 export type NotePlatformPublishing = (publishing: PlatformPublishing) => Promise<void>;
 
 interface Noted {
@@ -71,7 +71,7 @@ export function createPlatformPublishingAudit(
     try {
       await written;
     } catch (error) {
-      // Nobody after this one may take it for written.
+      // Do not let later callers rely on the failed entry.
       if (noted.get(pair)?.written === written) {
         noted.delete(pair);
       }

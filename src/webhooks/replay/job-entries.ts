@@ -1,4 +1,4 @@
-/** What the compliance log says of replay jobs: one entry when a job begins, one when it ends. */
+/** Entries of replay jobs in the compliance log: one when a job begins, one when it ends. */
 import { appendEntry, type By } from "../../compliance/append-entry.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
 import type { Queryable } from "../../database/pool.ts";
@@ -24,7 +24,7 @@ async function log(
   );
 }
 
-/** The last step of the transaction that makes a job. */
+/** Must be the last step of the transaction that creates a job. */
 export async function logJobStart(
   db: Queryable,
   job: ReplayJob,
@@ -34,7 +34,7 @@ export async function logJobStart(
   await log(db, job, { by, details: {} }, sources);
 }
 
-/** The last step of the transaction that ends a job. */
+/** Must be the last step of the transaction that ends a job. */
 export async function logJobEnd(db: Queryable, job: ReplayJob, by: By, sources: EntrySources): Promise<void> {
   const { done, failed, skipped } = job;
   await log(db, job, { by, details: { done, failed, skipped } }, sources);

@@ -1,4 +1,4 @@
-/** Which events an endpoint has never got. */
+/** Finds the events that an endpoint has missed. */
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
 import { findEndpoint, type Endpoint } from "../../database/repositories/endpoints/endpoints.ts";
@@ -11,16 +11,16 @@ import { readFilter } from "../ingest/event-rules.ts";
 import { Slices } from "../../runtime/slices.ts";
 import { SignetError } from "../../domain/errors.ts";
 
-/** Read, and with a filter opened, at once. */
+/** Events read at a time, and decrypted at a time if there is a filter. */
 const CHUNK = 2_000;
 const CHUNK_WITH_CONTENT = 100;
-/** Events that a filter is tried on for one request: their contents are opened for it. */
+/** Maximum number of events that one request tries a filter on, as it decrypts their contents. */
 const FILTERED_MAX = 10_000;
 
 export interface MissingSelection {
   readonly endpointId: string;
   readonly since: Date;
-  /** Undefined: until now. */
+  /** Undefined for now. */
   readonly until: Date | undefined;
 }
 
@@ -38,7 +38,7 @@ async function requireActive(db: Queryable, tenantId: string, id: string): Promi
   }
   if (endpoint.state !== "ACTIVE") {
     throw new SignetError("INVALID_STATE", {
-      detail: `The endpoint is ${endpoint.state}: only an ACTIVE one can be given what it has missed.`,
+      detail: `The endpoint is ${endpoint.state}: only ACTIVE endpoints can receive missed events.`,
     });
   }
   return endpoint;
@@ -46,7 +46,7 @@ async function requireActive(db: Queryable, tenantId: string, id: string): Promi
 
 const slices = new Slices();
 
-/** Those that pass the endpoint's filter. */
+/** Returns the events that pass the endpoint's filter. */
 async function passing(
   db: Queryable,
   { tenantId, keyring }: MissingSearch,
@@ -71,12 +71,11 @@ async function passing(
 }
 
 /**
- * The ids of the events that the endpoint would have got, had it been there: of its types and past its filter, oldest
- * first, in chunks.
+ * Yields the ids of the events that the endpoint would have got, by type and filter, in chunks, oldest first.
  *
  * @param db a transaction of the tenant
- * @throws SignetError NOT_FOUND; INVALID_STATE when the endpoint is not ACTIVE; LIMIT_EXCEEDED when its filter would have to
- *   be tried on too many
+ * @throws SignetError NOT_FOUND; INVALID_STATE if the endpoint is not ACTIVE; LIMIT_EXCEEDED if its filter would have
+ * to be tried on too many events
  */
 export async function* findMissing(db: Queryable, search: MissingSearch): AsyncGenerator<string[]> {
   const { tenantId, selection, now } = search;
@@ -97,7 +96,7 @@ export async function* findMissing(db: Queryable, search: MissingSearch): AsyncG
     tried += events.length;
     if (filter !== null && tried > FILTERED_MAX) {
       throw new SignetError("LIMIT_EXCEEDED", {
-        detail: `The endpoint's filter can be tried on ${FILTERED_MAX} events at once: name a shorter time.`,
+        detail: `The endpoint's filter can be applied to at most ${FILTERED_MAX} events at once. Choose a shorter time span.`,
       });
     }
     const taken = filter === null ? events : await passing(db, search, filter, events);

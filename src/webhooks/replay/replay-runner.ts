@@ -1,4 +1,4 @@
-/** The worker's side of replay jobs: page by page, each in one transaction with the job's row. */
+/** Runs replay jobs in the worker, page by page. Each page and its job's row share a transaction. */
 import type { Logger } from "pino";
 import type { EntrySources } from "../../compliance/entry.ts";
 import type { Actor } from "../../compliance/entry-types.ts";
@@ -25,7 +25,7 @@ export interface ReplayRunnerOptions extends EntrySources {
   readonly pool: Pool;
   readonly releaser: Releaser;
   readonly log: Logger;
-  /** Wakes the dispatcher: the outbox has something. */
+  /** Wakes the dispatcher after deliveries were queued. */
   readonly onQueued: () => void;
 }
 
@@ -39,12 +39,12 @@ export interface SeenJob extends Pick<
 
 export interface ReplayRunner {
   /**
-   * Replays the next items of a running job. The same page asked for again is not done again.
+   * Replays the next items of a running job. Repeating a page has no effect.
    *
-   * @param page `after`: the position that the caller knows of; `size`: most items
+   * @param page `after`: last position that the caller knows of; `size`: maximum number of items
    */
   page(page: { readonly jobId: string; readonly after: number; readonly size: number }): Promise<SeenJob>;
-  /** Pauses, resumes or cancels an open job, on behalf of an operator's signal. */
+  /** Pauses, resumes or cancels an open job for an operator's signal. */
   change(change: {
     readonly jobId: string;
     readonly to: "RUNNING" | "PAUSED" | "CANCELLED";
@@ -54,7 +54,7 @@ export interface ReplayRunner {
 
 const BY_MAX = 128;
 const SYSTEM: Actor = "system:replay";
-/** A job that is gone with its tenant, or was forgotten. */
+/** A job that was removed with its tenant, or has expired. */
 const GONE: SeenJob = {
   state: "CANCELLED",
   total: 0,
@@ -103,7 +103,7 @@ export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
   return {
     page: async ({ jobId, after, size }) => {
       const { seen, page } = await transaction(pool, async (db) => {
-        // Else the first pages would be planned for their size, and read whole partitions.
+        // A custom plan for the first pages would depend on their size and scan whole partitions.
         await db.query("SET LOCAL plan_cache_mode = force_generic_plan");
         const job = await lockReplayJob(db, jobId);
         if (job === undefined) {

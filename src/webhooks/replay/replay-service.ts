@@ -1,4 +1,4 @@
-/** Replay jobs as their tenant sees them: made, looked at, paused, resumed, cancelled. */
+/** Replay jobs for tenants: create, read, pause, resume and cancel. */
 import type { Logger } from "pino";
 import type { By } from "../../compliance/append-entry.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
@@ -32,11 +32,11 @@ import { logJobEnd, logJobStart } from "./job-entries.ts";
 import { findMissing, type MissingSelection } from "./missing.ts";
 import type { ReplayStarter } from "./replay-starter.ts";
 
-/** Ids that one request may list. */
+/** Maximum number of ids per request. */
 export const REPLAY_IDS_MAX = 10_000;
-/** Items of one job. */
+/** Maximum number of items per job. */
 const REPLAY_ITEMS_MAX = 100_000;
-/** Jobs of a tenant that are not finished. */
+/** Maximum number of unfinished jobs per tenant. */
 const OPEN_JOBS_MAX = 10;
 export const REPLAY_RATE = { default: 500, max: 5_000 } as const;
 
@@ -48,7 +48,7 @@ export interface ReplayServiceOptions extends EntrySources {
   readonly log: Logger;
 }
 
-/** What is to be replayed, and how fast. */
+/** The selection to replay, and its rate. */
 export interface ReplayRequest {
   readonly selection: DeadLetterSelection | MissingSelection;
   readonly ratePerSecond: number;
@@ -66,7 +66,7 @@ function notFound(): never {
 
 function tooMany(): SignetError {
   return new SignetError("LIMIT_EXCEEDED", {
-    detail: `One replay takes at most ${REPLAY_ITEMS_MAX} items: narrow it by endpoint or time.`,
+    detail: `A replay can have at most ${REPLAY_ITEMS_MAX} items. Narrow it by endpoint or time.`,
   });
 }
 
@@ -79,7 +79,7 @@ export class ReplayService {
   }
 
   /**
-   * How many items a job would have.
+   * Returns the number of items that a job would have.
    *
    * @throws SignetError as {@link create}
    */
@@ -97,10 +97,10 @@ export class ReplayService {
   }
 
   /**
-   * Makes a job in the caller's transaction: the list of what it replays is that of this moment. {@link kick} it after the
-   * commit.
+   * Creates a job in the caller's transaction, with the items that match now. Call {@link kick} after the commit.
    *
-   * @throws SignetError INVALID_STATE while the tenant is held or when the endpoint is not ACTIVE, NOT_FOUND, LIMIT_EXCEEDED
+   * @throws SignetError INVALID_STATE while the tenant is held or if the endpoint is not ACTIVE, NOT_FOUND,
+   * LIMIT_EXCEEDED
    */
   async create(
     db: Queryable,
@@ -113,7 +113,7 @@ export class ReplayService {
     await this.#requireRunningTenant(db, tenantId);
     if ((await countOpenJobs(db, tenantId)) >= OPEN_JOBS_MAX) {
       throw new SignetError("LIMIT_EXCEEDED", {
-        detail: `${OPEN_JOBS_MAX} replays of this tenant are not finished yet.`,
+        detail: `This tenant already has ${OPEN_JOBS_MAX} unfinished replays.`,
       });
     }
     const id = newId("replay", clock.now(), randomBytes);
@@ -139,7 +139,7 @@ export class ReplayService {
     return job;
   }
 
-  /** Lets the job's workflow run; nobody waits for Temporal. */
+  /** Starts the job's workflow in the background. */
   kick(job: ReplayJob): void {
     if (job.state === "COMPLETED") {
       return;
@@ -159,12 +159,12 @@ export class ReplayService {
     return job ?? notFound();
   }
 
-  /** Newest first. */
+  /** Lists jobs, newest first. */
   async list(tenantId: string, page: RowPage): Promise<ReplayJob[]> {
     return await this.#read(tenantId, async (db) => await listReplayJobs(db, tenantId, page));
   }
 
-  /** What has become of each, by position. @throws SignetError NOT_FOUND */
+  /** Returns the results of the items, by position. @throws SignetError NOT_FOUND */
   async items(tenantId: string, jobId: string, page: ItemPage): Promise<ReplayItem[]> {
     return await this.#read(tenantId, async (db) => {
       if ((await findReplayJob(db, tenantId, jobId)) === undefined) {
@@ -175,9 +175,9 @@ export class ReplayService {
   }
 
   /**
-   * Pauses, resumes or cancels; the same again changes nothing.
+   * Pauses, resumes or cancels a job. Repeating a change has no effect.
    *
-   * @throws SignetError NOT_FOUND, INVALID_STATE when the job is finished or, to resume, the tenant is held
+   * @throws SignetError NOT_FOUND, INVALID_STATE if the job is finished or, to resume, the tenant is held
    */
   async change(
     tenantId: string,
@@ -207,7 +207,7 @@ export class ReplayService {
     return job;
   }
 
-  /** Resolves when no start or signal is under way. */
+  /** Resolves when no start or signal is in progress. */
   async drain(): Promise<void> {
     await Promise.allSettled(this.#kicks);
   }
@@ -239,7 +239,9 @@ export class ReplayService {
     }
   }
 
-  /** In chunks, and no more than a job takes: whoever only counts them must not hold a connection for hours either. */
+  /**
+   * Yields items in chunks up to the limit of a job, so that counting does not hold a connection for hours either.
+   */
   async *#missing(
     db: Queryable,
     { tenantId, now }: { readonly tenantId: string; readonly now: Date },
@@ -259,7 +261,7 @@ export class ReplayService {
   async #requireRunningTenant(db: Queryable, tenantId: string): Promise<void> {
     if (await tenantHeld(db, tenantId)) {
       throw new SignetError("INVALID_STATE", {
-        detail: "The deliveries of this tenant are held: nothing is replayed until they are released.",
+        detail: "The deliveries of this tenant are held. Nothing is replayed until they are released.",
       });
     }
   }

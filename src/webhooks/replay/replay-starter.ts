@@ -1,6 +1,6 @@
 /**
- * Makes the workflow of a replay job run or look again. The wish is in the job's row first; whoever kicks, the api right
- * after its commit or the worker's sweep, comes to the same run.
+ * Starts the workflow of a replay job, or makes it check its row. The job's row is written first. The API after its
+ * commit and the worker's sweep therefore reach the same run.
  */
 import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from "@temporalio/client";
 import {
@@ -15,10 +15,10 @@ import type { ReplayJob } from "../../database/repositories/webhooks/replay-jobs
 
 export interface ReplayStarter {
   /**
-   * Starts the job's workflow, or tells it to look at its row.
+   * Starts the job's workflow, or signals it to check its row.
    *
-   * @returns false when its workflow is over although the job is not
-   * @throws when Temporal cannot be reached; the sweep kicks again
+   * @returns false if the workflow has ended although the job has not
+   * @throws if Temporal is unreachable; the sweep retries
    */
   kick(job: ReplayJob): Promise<boolean>;
 }

@@ -1,4 +1,4 @@
-/** Kicks replay jobs that were wished for, or resumed, while Temporal was away. */
+/** Starts replay jobs that were created or resumed while Temporal was unavailable. */
 import type { Logger } from "pino";
 import type { EntrySources } from "../../compliance/entry.ts";
 import type { Pool } from "../../database/pool.ts";
@@ -7,7 +7,7 @@ import { transaction } from "../../database/transaction.ts";
 import { logJobEnd } from "./job-entries.ts";
 import type { ReplayStarter } from "./replay-starter.ts";
 
-/** The api kicks at once, and a page is done at least every second. */
+/** The API starts a job immediately, and a page is done at least every second. */
 const SILENT_AFTER_MS = 15_000;
 const KICKS_MAX = 100;
 
@@ -18,7 +18,7 @@ export interface ReplaySweepOptions extends EntrySources {
   readonly log: Logger;
 }
 
-/** One round of the sweep. A job whose workflow was ended by hand is cancelled. */
+/** Runs one round of the sweep. Cancels a job whose workflow was ended by hand. */
 export async function sweepReplays(options: ReplaySweepOptions): Promise<void> {
   const { pool, starter, clock, log } = options;
   const now = clock.now();
@@ -30,7 +30,7 @@ export async function sweepReplays(options: ReplaySweepOptions): Promise<void> {
   for (const job of jobs) {
     try {
       if (!(await starter.kick(job))) {
-        log.warn({ job: job.id }, "the workflow of a replay job was ended by hand: the job is cancelled");
+        log.warn({ job: job.id }, "the workflow of a replay job was ended by hand; the job was cancelled");
         await transaction(pool, async (db) => {
           const changed = await changeReplayJob(db, { id: job.id, to: "CANCELLED", now: new Date(now) });
           if (changed !== undefined) {

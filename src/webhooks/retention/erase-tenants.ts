@@ -1,6 +1,6 @@
 /**
- * What is left of tenants that were erased: their data keys went at once, the rest goes here, in pages. May be
- * interrupted anywhere and run again, also beside itself.
+ * Removes the remaining data of erased tenants, in pages. Their data keys were erased immediately. The work may be
+ * interrupted at any point, repeated, and run concurrently.
  */
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
@@ -22,8 +22,8 @@ import type { Clock } from "../../domain/clock.ts";
 const TENANTS_MAX = 10;
 const PAGE = 500;
 /**
- * What was being accepted when the tenant was erased is written by then: no process works longer with what it knows of
- * a tenant's keys (delivery/content-keys.ts).
+ * Events that were being accepted when the tenant was erased are written by then. No process uses its cached keys of
+ * a tenant for longer (webhooks/ingest/content-keys.ts).
  */
 const SETTLED_MS = 65_000;
 
@@ -37,7 +37,7 @@ export interface TenantErasureOptions {
 
 type Walk = (page: ErasurePage) => Promise<ErasedPage>;
 
-/** Goes on with every tenant that is erased and not yet through; one that is has had nothing left for a whole pass. */
+/** Continues with all unfinished erasures. An erasure is finished when a whole pass finds nothing left. */
 export async function eraseTenants(options: TenantErasureOptions): Promise<void> {
   for (const tenant of await listErasedTenants(options.pool, TENANTS_MAX)) {
     await eraseTenant(tenant, options);
@@ -56,7 +56,7 @@ async function eraseTenant({ id, erasedAt }: ErasedTenant, options: TenantErasur
   }
 }
 
-/** All pages of one kind of row; returns how many rows had something left. */
+/** Processes all pages of one kind of row. Returns the number of rows that still had data. */
 async function walk(
   tenantId: string,
   { clock, releaser }: TenantErasureOptions,

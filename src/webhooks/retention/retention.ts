@@ -1,6 +1,6 @@
 /**
- * The end of old data (architecture 4): whole days are dropped, what is still open moves to the default partitions
- * first, and nothing ever runs a long DELETE.
+ * Removes old data (architecture 4). Whole days are dropped after their open rows have moved to the default
+ * partitions, so no long DELETE ever runs.
  */
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
@@ -18,20 +18,20 @@ import { forgetTokenRevocations } from "../../database/repositories/tokens/revoc
 import type { Clock } from "../../domain/clock.ts";
 
 const DAY_MS = 86_400_000;
-/** Idempotency keys stand for their request for 24 hours (wire.md, Events). */
+/** Idempotency keys are valid for 24 hours (wire.md, Events). */
 const KEYS_KEPT_MS = DAY_MS;
-/** A deleted endpoint leaves a tombstone for so long (security decisions H): longer than any delivery lives. */
+/** How long a deleted endpoint leaves a tombstone (security decisions H): longer than any delivery lives. */
 const TOMBSTONES_KEPT_MS = 30 * DAY_MS;
 const HOSTS_KEPT_MS = 3_600_000;
 const DELETES_MAX = 5_000;
-/** Bounded, so that one run ends; the next one goes on. */
+/** Bounded, so that each run ends. The next run continues. */
 const ROUNDS_MAX = 200;
 
 export interface Purged {
   readonly days: number;
   readonly keys: number;
   readonly rows: number;
-  /** Of single tokens, long expired. */
+  /** Expired revocations of single tokens. */
   readonly revocations: number;
   /** Tombstones of endpoints. */
   readonly endpoints: number;
@@ -41,11 +41,11 @@ export interface RetentionOptions {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Whole days that finished deliveries are kept. */
+  /** Number of whole days for which finished deliveries are kept. */
   readonly retentionDays: number;
 }
 
-/** Removes what is over. May be interrupted anywhere and run again. */
+/** Removes expired data. May be interrupted at any point and repeated. */
 export async function purgeExpired({ pool, clock, log, retentionDays }: RetentionOptions): Promise<Purged> {
   const now = clock.now();
   const before = new Date(now - retentionDays * DAY_MS).toISOString().slice(0, 10);
@@ -60,7 +60,7 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
   const keys =
     (await inRounds(async () => await forgetIdempotencyKeys(pool, keysBefore, DELETES_MAX))) +
     (await inRounds(async () => await forgetAnswers(pool, keysBefore, DELETES_MAX)));
-  // As long as what they replayed is kept; each has up to 100,000 items.
+  // Jobs are kept as long as what they replayed. Each has up to 100,000 items.
   const jobsBefore = new Date(now - retentionDays * DAY_MS);
   await inRounds(async () => await forgetReplayJobs(pool, jobsBefore, 1), 1);
   const rows = await inRounds(async () => await purgeDefaults(pool, before, DELETES_MAX));
@@ -72,7 +72,7 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
   return { days, keys, rows, revocations, endpoints };
 }
 
-/** Small deletes until there is nothing left to delete. */
+/** Repeats small deletes until nothing is left. */
 async function inRounds(remove: () => Promise<number>, most = DELETES_MAX): Promise<number> {
   let removed = 0;
   for (let round = 0; round < ROUNDS_MAX; round += 1) {

@@ -1,6 +1,6 @@
 /**
- * Whether an `xn--` label of a host name is valid. Node 20 and 22 refuse invalid ones in `new URL`, Node 24 takes any; here
- * the rule is our own, and no laxer than the strictest of them (RFC 3492, RFC 5891 section 4.2, UTS 46).
+ * Checks `xn--` labels of host names. Node 20 and 22 reject invalid ones in `new URL`, Node 24 accepts any. This
+ * check is independent of Node and as strict as the strictest version (RFC 3492, RFC 5891 section 4.2, UTS 46).
  */
 
 const BASE = 36;
@@ -13,16 +13,22 @@ const FIRST_CODE_POINT = 128;
 const LAST_CODE_POINT = 0x10_ff_ff;
 
 const DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789";
-/** The scripts in common use (UAX 31, table 5), and marks that any of them may have. */
+/** Scripts in common use (UAX 31, table 5), and marks allowed with any of them. */
 const SCRIPTS =
   /^[\p{scx=Arab}\p{scx=Armn}\p{scx=Beng}\p{scx=Bopo}\p{scx=Cyrl}\p{scx=Deva}\p{scx=Ethi}\p{scx=Geor}\p{scx=Grek}\p{scx=Gujr}\p{scx=Guru}\p{scx=Hang}\p{scx=Hani}\p{scx=Hebr}\p{scx=Hira}\p{scx=Kana}\p{scx=Khmr}\p{scx=Knda}\p{scx=Laoo}\p{scx=Latn}\p{scx=Mlym}\p{scx=Mymr}\p{scx=Orya}\p{scx=Sinh}\p{scx=Taml}\p{scx=Telu}\p{scx=Thaa}\p{scx=Thai}\p{scx=Tibt}\p{sc=Zinh}0-9·-]+$/u;
-/** RFC 5892, in short: a letter or digit first, then marks too, and two dots and the hyphen inside. */
+/** RFC 5892, simplified: a letter or digit first, then also marks, two middle dots and the hyphen. */
 const CHARACTERS = /^[\p{L}\p{Nd}][\p{L}\p{M}\p{Nd}·・-]*$/u;
-/** What is not seen. Beyond the basic plane only its oldest ideographs, inside it nothing newer than Unicode 15.0: versions of Node differ. */
+/**
+ * Invisible characters. Beyond the basic plane, allow only its oldest ideographs; within it, nothing newer than
+ * Unicode 15.0, because Node versions differ.
+ */
 const UNFIT =
   /[\u1ab0-\u1aff\p{DI}\u0860-\u08ff\u0c5c\u0cdc\u1c89\u1c8a\ua7cb-\ua7dc\ua7f1\u{10000}-\u{1ffff}\u{2a6d7}-\u{10ffff}]/u;
 const RIGHT_TO_LEFT = /[\p{scx=Arab}\p{scx=Hebr}\p{scx=Thaa}]/u;
-/** RFC 5893 section 2, in short: a letter of such a script first, a letter or digit of one last, and digits of one kind. */
+/**
+ * RFC 5893 section 2, simplified: starts with a letter of such a script, ends with a letter or digit, and has digits
+ * of one kind.
+ */
 const RIGHT_TO_LEFT_LABEL =
   /^(?!.*[0-9\u06f0-\u06f9].*[\u0660-\u0669])(?!.*[\u0660-\u0669].*[0-9\u06f0-\u06f9])(?=[\p{sc=Arab}\p{sc=Hebr}\p{sc=Thaa}])\p{L}(?:[\p{sc=Arab}\p{sc=Hebr}\p{sc=Thaa}\p{M}\p{Nd}-]*[\p{sc=Arab}\p{sc=Hebr}\p{sc=Thaa}\p{Nd}]\p{M}*)?$/u;
 
@@ -36,7 +42,7 @@ function adapt(delta: number, length: number, first: boolean): number {
   return k + Math.floor(((BASE - T_MIN + 1) * rest) / (rest + SKEW));
 }
 
-/** One generalised variable-length integer (RFC 3492 section 3.3): its value and where it ends. */
+/** Reads one generalised variable-length integer (RFC 3492 section 3.3): its value and its end. */
 function readDelta(text: string, from: number, bias: number): { value: number; end: number } | undefined {
   let value = 0;
   let weight = 1;
@@ -58,7 +64,7 @@ function readDelta(text: string, from: number, bias: number): { value: number; e
   return undefined;
 }
 
-/** The text that Punycode stands for; undefined for what is none (RFC 3492 section 6.2). */
+/** Decodes Punycode; undefined if it is invalid (RFC 3492 section 6.2). */
 function decodePunycode(text: string): string | undefined {
   const hyphen = text.lastIndexOf("-");
   const decoded = hyphen > 0 ? Array.from(Buffer.from(text.slice(0, hyphen), "latin1")) : [];
@@ -85,15 +91,16 @@ function decodePunycode(text: string): string | undefined {
   return String.fromCodePoint(...decoded);
 }
 
-/** Whether case folding leaves the text as it is. These three are letters of their own for UTS 46. */
+/** Whether case folding leaves the text unchanged. UTS 46 treats these three letters as distinct. */
 function isFolded(text: string): boolean {
   const rest = text.replaceAll(/[ßςı]/g, "");
   return rest === rest.toUpperCase().toLowerCase();
 }
 
 /**
- * Whether a label that begins with `xn--`, in lower case, is the A-label of a valid U-label: letters, marks and digits of
- * scripts in common use, normalised and in lower case. Symbols, joiners and mixtures of directions are refused.
+ * Whether a lower-case label that begins with `xn--` is the A-label of a valid U-label. A valid U-label has letters,
+ * marks and digits of scripts in common use, normalised and in lower case. Symbols, joiners and mixed directions are
+ * rejected.
  */
 export function isValidALabel(label: string): boolean {
   const decoded = decodePunycode(label.slice("xn--".length));

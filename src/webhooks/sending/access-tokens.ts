@@ -1,11 +1,11 @@
 /**
- * Access tokens for one receiver, by the OAuth 2.0 client credentials grant (RFC 6749, 4.4). They are asked for through
- * the sender, so that a token URL is held to the same policy as any target, and kept in memory alone.
+ * Access tokens for one receiver, by the OAuth 2.0 client credentials grant (RFC 6749, 4.4). Token requests go
+ * through the sender, so the address policy applies to the token URL. Tokens are kept in memory only.
  */
 import type { Clock } from "../../domain/clock.ts";
 import type { HttpSender } from "./http-sender.ts";
 
-/** Whose tokens, and where they come from. */
+/** Client credentials and their token endpoint. */
 export interface ClientCredentials {
   readonly token_url: string;
   readonly client_id: string;
@@ -15,37 +15,37 @@ export interface ClientCredentials {
 
 export interface AccessToken {
   readonly value: string;
-  /** Whether this call waited for it; otherwise it is one of before, which the receiver may not know any more. */
+  /** Whether this call waited for the token. A cached token may no longer be known to the receiver. */
   readonly fresh: boolean;
 }
 
-/** Why there is none, in words for the tenant that say nothing about our network. */
+/** Why there is no token, in words for the tenant that reveal nothing about our network. */
 export interface NoToken {
   readonly problem: string;
 }
 
-/** The tokens of one receiver. */
+/** Access tokens of one receiver. */
 export interface AccessTokens {
-  /** The one at hand, or a new one; whoever asks meanwhile shares it. */
+  /** Returns the cached token or requests a new one. Concurrent calls share a request. */
   get(): Promise<AccessToken | NoToken>;
-  /** The receiver has refused it. */
+  /** Drops a token that the receiver rejected. */
   forget(value: string): void;
 }
 
-/** Within a ping's 5 s there is time left to send. */
+/** Leaves time to send within a ping's 5 s. */
 const DEADLINE_MS = 4_000;
 const ANSWER_BYTES = 16_384;
-/** A token is replaced so long before it ends, or a tenth of its life before where that is shorter. */
+/** A token is replaced this long before it expires, or a tenth of its life before, if that is shorter. */
 const EARLY_MS = 60_000;
-/** The life of tokens whose answer does not tell (RFC 6749, 5.1, leaves it open), and the longest that is believed. */
+/** Assumed life of a token without `expires_in` (RFC 6749, 5.1, leaves it open), and the maximum that is accepted. */
 const UNKNOWN_LIFE_S = 300;
 const MAX_LIFE_S = 86_400;
-/** After a failure nobody asks for so long. */
+/** No token request is made for this long after a failure. */
 const PAUSE_MS = 1_000;
 /** RFC 6750, 2.1. */
 const TOKEN_FORM = /^[A-Za-z0-9._~+/-]{1,8192}=*$/;
 
-/** `application/x-www-form-urlencoded`, as RFC 6749, 2.3.1, wants both parts. */
+/** Encodes a credential as `application/x-www-form-urlencoded`, as RFC 6749, 2.3.1, requires. */
 function encoded(text: string): string {
   return new URLSearchParams([["", text]]).toString().slice(1);
 }
@@ -81,14 +81,14 @@ function readAnswer(text: string | null): Kept | NoToken {
   try {
     answer = Object(JSON.parse(text ?? ""));
   } catch {
-    return { problem: "the answer of token_url is no JSON of at most 16 KiB" };
+    return { problem: "the response of token_url is not JSON of at most 16 KiB" };
   }
   const { access_token: value, token_type: type = "bearer", expires_in: expiresIn } = answer;
   if (typeof value !== "string" || !TOKEN_FORM.test(value)) {
-    return { problem: "the answer of token_url has no access_token" };
+    return { problem: "the response of token_url has no access_token" };
   }
   if (typeof type !== "string" || type.toLowerCase() !== "bearer") {
-    return { problem: "the answer of token_url has no bearer token" };
+    return { problem: "the response of token_url has no bearer token" };
   }
   const given = typeof expiresIn === "number" && expiresIn >= 0 ? expiresIn : UNKNOWN_LIFE_S;
   return { value, lifeMs: Math.min(given, MAX_LIFE_S) * 1_000 };
@@ -114,7 +114,7 @@ export function createAccessTokens(
       return answer;
     }
     const early = Math.min(EARLY_MS, answer.lifeMs / 10);
-    // From before it was asked for: the answer's way counts against it.
+    // Count from before the request, so that its duration shortens the token's life.
     kept = { value: answer.value, until: result.startedAt + answer.lifeMs - early };
     return { value: answer.value, fresh: true };
   }

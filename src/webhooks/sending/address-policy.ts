@@ -1,36 +1,36 @@
 /**
- * The address policy: where deliveries may go. It stands between tenants, who choose the URLs, and our own
- * network, which the sender can reach and they must not (server-side request forgery). The same policy is asked
- * at registration, before each send and at each connect, with the address that is really connected to.
+ * The address policy decides where deliveries may go. It protects our own network from tenants, who choose the URLs
+ * (server-side request forgery). It runs at registration, before each send, and at each connect with the address that
+ * is actually used.
  */
 import { type AddressSet, type AddressWords, addressSet, addressWords } from "../../runtime/address-set.ts";
 import type { OwnTargets } from "./own-listeners.ts";
 import type { TargetUrl } from "./url-rules.ts";
 import { forbiddenUrl, parseTargetUrl } from "./url-rules.ts";
 
-/** A host and a port that this service itself listens on. */
+/** A host and port that this service listens on. */
 type OwnListener = OwnTargets["listeners"][number];
 
 /** Settings of the policy. */
 export interface AddressPolicyOptions {
   /**
-   * Ranges that are allowed although they are not public; in development 127.0.0.0/8 and ::1. What a cloud keeps for
-   * itself (NEVER) stays closed inside them.
+   * Non-public ranges that are allowed; in development 127.0.0.0/8 and ::1. Addresses that clouds reserve for
+   * themselves (NEVER) stay blocked.
    */
   readonly allowedCidrs: readonly string[];
-  /** Further ranges to refuse, for instance the operator's own public addresses. They win. */
+  /** More ranges to reject, for instance the operator's own public addresses. They take precedence. */
   readonly deniedCidrs?: readonly string[];
-  /** Whether http:// is allowed; development only. */
+  /** Whether http:// is allowed; for development only. */
   readonly allowHttp: boolean;
-  /** Host and port pairs that must not become a target whatever the ranges say. */
+  /** Host and port pairs that are never targets, whatever the ranges say. */
   readonly ownListeners: readonly OwnListener[];
-  /** Names of the deployment's own URLs: no targets at any port. */
+  /** Names of the deployment's own URLs, which are never targets at any port. */
   readonly ownNames?: readonly string[];
-  /** The addresses that a wildcard listener answers at, besides loopback. */
+  /** Addresses, other than loopback, of a wildcard listener. */
   readonly localAddresses?: OwnTargets["localAddresses"];
 }
 
-/** Where a connection is about to go, or went. */
+/** Target of a connection. */
 interface ConnectionTarget {
   /** The host of the URL, lower case, without brackets. */
   readonly hostname: string;
@@ -38,19 +38,19 @@ interface ConnectionTarget {
   readonly port: number;
 }
 
-/** The answers. */
+/** Checks URLs and addresses. */
 export interface AddressPolicy {
   /**
-   * Checks a URL and returns it parsed; store its `href`.
+   * Checks a URL and returns it parsed. Callers store its `href`.
    *
    * @throws SignetError `TARGET_URL_FORBIDDEN`
    */
   checkUrl(raw: string): URL;
-  /** Like `checkUrl`, with the parts that a connection needs. */
+  /** Like `checkUrl`, but returns the parts that a connection needs. */
   parseTarget(raw: string): TargetUrl;
-  /** Whether an IPv4 or IPv6 address may be connected to at all. */
+  /** Whether connections to an IPv4 or IPv6 address are allowed. */
   allows(address: string): boolean;
-  /** Whether this host may be connected to at this address and port. */
+  /** Whether connections to this host at this address and port are allowed. */
   allowsConnection(target: ConnectionTarget): boolean;
 }
 
@@ -77,21 +77,23 @@ const DENIED_IPV4 = [
   "168.63.129.16/32",
 ];
 /**
- * Global unicast is all of IPv6 that is public. This alone refuses every range that embeds an IPv4 address outside
- * it: compatible, mapped, NAT64; and fc00::/7, fe80::/10, ff00::/8.
+ * All public IPv6 is global unicast. This alone excludes every range outside it that embeds an IPv4 address
+ * (compatible, mapped, NAT64), and fc00::/7, fe80::/10 and ff00::/8.
  */
 const PUBLIC_IPV6 = ["2000::/3"];
 /** Teredo, ORCHID, benchmarking, documentation, 6to4, AS112. */
 const DENIED_IPV6 = ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"];
-/** What is public by default, in the form of a Kubernetes `ipBlock`: for walls around the worker that say the same. */
+/**
+ * The default public ranges in the form of a Kubernetes `ipBlock`, so that network policies around the worker match.
+ */
 export const PUBLIC_BLOCKS = [
   { cidr: "0.0.0.0/0", except: DENIED_IPV4 },
   ...PUBLIC_IPV6.map((cidr) => ({ cidr, except: DENIED_IPV6 })),
 ];
 const LOOPBACK = ["127.0.0.0/8", "::1/128"];
 /**
- * What no allow-list opens: the addresses at which clouds give a machine its own credentials (link-local, and those of
- * Azure, Alibaba, Oracle and AWS outside it), and what is no address of a receiver at all.
+ * Addresses that no allow-list opens: those that give a cloud machine its credentials (link-local, and others of
+ * Azure, Alibaba, Oracle and AWS), and those that no receiver can have.
  */
 const NEVER = addressSet([
   "0.0.0.0/8",
@@ -103,7 +105,9 @@ const NEVER = addressSet([
   "255.255.255.255/32",
   "fd00:ec2::/32",
 ]);
-/** IPv6 ranges that an allow-list may open: the others embed IPv4 addresses, name an interface, or are no unicast. */
+/**
+ * IPv6 ranges that an allow-list may open. The others embed IPv4 addresses, name an interface, or are not unicast.
+ */
 const OPENABLE_IPV6 = [
   { range: addressSet(["2000::/3"]), shortest: 3 },
   { range: addressSet(["fc00::/7"]), shortest: 7 },
@@ -116,7 +120,7 @@ function isWildcard(host: string): boolean {
   return host === "0.0.0.0" || host === "::";
 }
 
-/** A listener that answers on loopback: every spelling of loopback, and the wildcards, are the same to it. */
+/** Whether a listener answers on loopback. All spellings of loopback, and wildcards, are equivalent to it. */
 function isLocal(host: string): boolean {
   return host === "localhost" || isWildcard(host) || LOOPBACK_SET.has(host);
 }
@@ -140,9 +144,9 @@ function isOwn(
 }
 
 /**
- * Reads ranges for the allow-list.
+ * Parses the ranges of the allow-list.
  *
- * @throws TypeError for a malformed range, and for one of IPv6 that an allow-list may not open
+ * @throws TypeError for a malformed range, or an IPv6 range that an allow-list may not open
  */
 function allowedTargets(cidrs: readonly string[]): AddressSet {
   const ranges = addressSet(cidrs);
@@ -152,13 +156,15 @@ function allowedTargets(cidrs: readonly string[]): AddressSet {
       ({ range, shortest }) => range.has(address) && Number(prefix) >= shortest,
     );
     if (address.includes(":") && !openable) {
-      throw new TypeError(`${cidr} cannot be opened: IPv6 only within 2000::/3 and fc00::/7, and ::1`);
+      throw new TypeError(`${cidr} 3 and fc00::/3 and fc00::/7, and ::1`);
     }
   }
   return ranges;
 }
 
 /**
+ * Creates the policy.
+ *
  * @throws TypeError for a malformed range
  */
 export function createAddressPolicy(options: AddressPolicyOptions): AddressPolicy {
@@ -184,7 +190,7 @@ export function createAddressPolicy(options: AddressPolicyOptions): AddressPolic
   function parseTarget(raw: string): TargetUrl {
     const target = parseTargetUrl(raw, rules);
     const { hostname, port, literal } = target;
-    // Public services are named; a literal is allowed only where the operator opened its range.
+    // Public services have names. A literal address is allowed only in a range that the operator opened.
     if (
       (literal && !(allowed.has(hostname) && allows(hostname))) ||
       ownNames.has(hostname) ||
@@ -208,14 +214,14 @@ export function createAddressPolicy(options: AddressPolicyOptions): AddressPolic
   };
 }
 
-/** The settings that the policy follows, in every process that asks it. */
+/** Settings that the policy follows in every process. */
 interface PolicySettings {
   readonly allowedTargetCidrs: readonly string[];
   readonly deniedTargetCidrs: readonly string[];
   readonly allowHttpTargets: boolean;
 }
 
-/** The one policy of a deployment: the api asks it at registration, the worker at each ping and delivery. */
+/** Creates the deployment's policy. The API applies it at registration, the worker at each ping and delivery. */
 export function configuredPolicy(
   config: PolicySettings,
   { listeners, urls, localAddresses }: OwnTargets,

@@ -1,14 +1,11 @@
-/**
- * What a tenant may add to the requests that its receiver gets: headers, and the proof that the receiver asks of whoever
- * sends. Secrets among it go in and never come out.
- */
+/** Headers and authentication that a tenant may add to requests to its receiver. Secrets in them are write-only. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import { envelopeAad } from "../../crypto/envelope.ts";
 import { type FieldProblem, validationFailed } from "../../domain/errors.ts";
 import { messageOf } from "../../runtime/thrown.ts";
 
-/** With its secrets, as the tenant sends it and as it lies in the envelope. */
+/** Authentication with its secrets, as the tenant sends it and as the envelope stores it. */
 export type Authentication =
   | { readonly type: "header"; readonly name: string; readonly value: string }
   | {
@@ -20,25 +17,25 @@ export type Authentication =
     }
   | { readonly type: "client_certificate"; readonly certificate: string; readonly private_key: string };
 
-/** What the rules need to know. */
+/** Context of the checks. */
 export interface RequestRules {
-  /** The word in `X-Service-Signature-256`. */
+  /** Brand in `X-Service-Signature-256`. */
   readonly headerBrand: string;
-  /** The address policy: a token URL is a target like the endpoint's own. */
+  /** Applies the address policy: a token URL is a target like the endpoint's own. */
   readonly checkUrl: (url: string) => URL;
   /** Unix milliseconds. */
   readonly nowMs: number;
 }
 
-/** Headers of an endpoint's own. */
+/** Maximum number of custom headers per endpoint. */
 export const HEADERS_MAX = 16;
 export const HEADERS_MAX_BYTES = 8_192;
 const KEY_BITS_MIN = 2_048;
 const KEY_BITS_MAX = 8_192;
 
 /**
- * Headers that are not the tenant's: those of the connection and the content, those by which the sender is known, those
- * that proxies vouch with, and those that open the metadata services of clouds.
+ * Headers that tenants may not set: those of the connection and content, those that identify the sender, those that
+ * proxies vouch with, and those that open the metadata services of clouds.
  */
 const FORBIDDEN_NAMES = new Set([
   "accept-encoding",
@@ -69,7 +66,7 @@ const FORBIDDEN_NAMES = new Set([
   "x-real-ip",
 ]);
 const FORBIDDEN_PREFIXES = ["content-", "webhook-", "x-signet-", "x-forwarded-", "x-aws-ec2-metadata-"];
-/** Those that hold a secret belong under `authentication`, which is sealed and never shown. */
+/** Headers with a secret belong under `authentication`, which is sealed and never shown. */
 const SECRET_NAMES = new Set(["authorization", "cookie"]);
 
 function isForbidden(name: string, brand: string): boolean {
@@ -83,9 +80,9 @@ function problem(pointer: string, code: string, detail: string): FieldProblem {
 }
 
 /**
- * Checks headers whose names and values have the right form already.
+ * Checks headers whose names and values are well-formed.
  *
- * @returns JSON text; null where there are none
+ * @returns JSON text; null without headers
  * @throws SignetError VALIDATION_FAILED
  */
 export function checkHeaders(headers: Readonly<Record<string, string>>, brand: string): string | null {
@@ -95,20 +92,20 @@ export function checkHeaders(headers: Readonly<Record<string, string>>, brand: s
   for (const name of names) {
     const lower = name.toLowerCase();
     if (isForbidden(name, brand)) {
-      problems.push(problem(`/headers/${name}`, "forbidden", "is a header that is not the tenant's to set"));
+      problems.push(problem(`/headers/${name}`, "forbidden", "is a reserved header"));
     } else if (SECRET_NAMES.has(lower)) {
-      const detail = "holds a secret: set it as authentication of type header";
+      const detail = "contains a secret: set it as authentication of type header";
       problems.push(problem(`/headers/${name}`, "forbidden", detail));
     } else if (seen.has(lower)) {
       problems.push(
-        problem(`/headers/${name}`, "duplicate", "is there twice: names differ by more than case"),
+        problem(`/headers/${name}`, "duplicate", "is a duplicate: header names are case-insensitive"),
       );
     }
     seen.add(lower);
   }
   const text = JSON.stringify(headers);
   if (names.length > HEADERS_MAX || text.length > HEADERS_MAX_BYTES) {
-    const detail = `has more than ${HEADERS_MAX} headers or ${HEADERS_MAX_BYTES} bytes`;
+    const detail = `exceeds ${HEADERS_MAX} headers or ${HEADERS_MAX_BYTES} bytes`;
     problems.push(problem("/headers", "max_properties", detail));
   }
   if (problems.length > 0) {
@@ -121,7 +118,7 @@ function readKey(pem: string): KeyObject {
   const key = createPrivateKey(pem);
   const { modulusLength } = key.asymmetricKeyDetails ?? {};
   if (modulusLength !== undefined && (modulusLength < KEY_BITS_MIN || modulusLength > KEY_BITS_MAX)) {
-    throw new Error(`RSA keys have ${KEY_BITS_MIN} to ${KEY_BITS_MAX} bits`);
+    throw new Error(`RSA keys must have ${KEY_BITS_MIN} to ${KEY_BITS_MAX} bits`);
   }
   return key;
 }
@@ -130,7 +127,7 @@ function attempt<Value>(pointer: string, detail: string, make: () => Value): Val
   try {
     return make();
   } catch {
-    // OpenSSL's words would tell a tenant nothing, and could quote what they are about.
+    // OpenSSL's message would not help a tenant, and could quote the secret.
     throw validationFailed([problem(pointer, "invalid", detail)]);
   }
 }
@@ -144,17 +141,17 @@ function checkCertificate(
   });
   const key = attempt(
     "/authentication/private_key",
-    `is not an unencrypted PEM private key; RSA needs ${KEY_BITS_MIN} to ${KEY_BITS_MAX} bits`,
+    `is not an unencrypted PEM private key (RSA: ${KEY_BITS_MIN} to ${KEY_BITS_MAX} bits)`,
     () => readKey(privateKey),
   );
   if (!leaf.checkPrivateKey(key)) {
     throw validationFailed([
-      problem("/authentication/private_key", "mismatch", "is not the key of the certificate"),
+      problem("/authentication/private_key", "mismatch", "does not match the certificate"),
     ]);
   }
   const endsAt = Date.parse(leaf.validTo);
   if (Number.isNaN(endsAt)) {
-    throw validationFailed([problem("/authentication/certificate", "invalid", "ends at no point in time")]);
+    throw validationFailed([problem("/authentication/certificate", "invalid", "has an invalid expiry date")]);
   }
   if (endsAt <= nowMs) {
     throw validationFailed([problem("/authentication/certificate", "expired", "has expired")]);
@@ -170,12 +167,12 @@ function checkTokenUrl(url: string, checkUrl: (url: string) => URL): string {
     return checkUrl(url).href;
   } catch (error) {
     throw validationFailed([
-      problem("/authentication/token_url", "target_url_forbidden", `is refused. ${messageOf(error)}`),
+      problem("/authentication/token_url", "target_url_forbidden", `is not allowed. ${messageOf(error)}`),
     ]);
   }
 }
 
-/** An authentication that has been checked. */
+/** An authentication that passed the checks. */
 export interface CheckedAuthentication {
   /** JSON text for everyone who may read the endpoint. */
   readonly shown: string;
@@ -184,7 +181,7 @@ export interface CheckedAuthentication {
 }
 
 /**
- * Checks an authentication whose members have the right form already.
+ * Checks an authentication whose members are well-formed.
  *
  * @throws SignetError VALIDATION_FAILED
  */
@@ -192,9 +189,7 @@ export function checkAuthentication(given: Authentication, rules: RequestRules):
   const updated = { updated_at: new Date(rules.nowMs).toISOString() };
   if (given.type === "header") {
     if (isForbidden(given.name, rules.headerBrand)) {
-      throw validationFailed([
-        problem("/authentication/name", "forbidden", "is a header that is not the tenant's to set"),
-      ]);
+      throw validationFailed([problem("/authentication/name", "forbidden", "is a reserved header")]);
     }
     const { type, name } = given;
     return { shown: JSON.stringify({ type, name, ...updated }), secret: JSON.stringify(given) };
@@ -208,7 +203,7 @@ export function checkAuthentication(given: Authentication, rules: RequestRules):
   const shown = {
     type: given.type,
     fingerprint: leaf.fingerprint256.replaceAll(":", "").toLowerCase(),
-    // Node has none for an empty one, whatever its types say.
+    // Node returns undefined for an empty subject, contrary to its types.
     subject: (leaf.subject as string | undefined) ?? "",
     not_after: new Date(leaf.validTo).toISOString(),
     ...updated,
@@ -216,7 +211,7 @@ export function checkAuthentication(given: Authentication, rules: RequestRules):
   return { shown: JSON.stringify(shown), secret: JSON.stringify(given) };
 }
 
-/** The place of an authentication in the additional data of its envelope. */
+/** Returns the additional data of an authentication's envelope. */
 export function authenticationAad(tenantId: string, endpointId: string, version: number): string {
   return envelopeAad("endpoint_authentications", tenantId, endpointId, version);
 }

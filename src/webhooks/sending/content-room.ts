@@ -1,21 +1,21 @@
 /**
- * Bounds the large contents that this process holds in memory, and shares them fairly: a receiver that is slow to answer
- * keeps its bodies here for up to ten seconds, and must not keep those of others out.
+ * Bounds the memory for large contents of this process and shares it fairly. A slow receiver keeps its bodies in
+ * memory for up to ten seconds and must not block others.
  */
 import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
 import type { ContentKey } from "../../database/repositories/webhooks/event-contents.ts";
 
-/** Bytes of sealed content; each is held again as the body of its request. */
+/** Bytes of sealed content. The request body holds each of them once more. */
 const HEALTHY_BYTES_MAX = 33_554_432;
 const SLOW_BYTES_MAX = 16_777_216;
-/** What one endpoint may have of either: a quarter. */
+/** One endpoint gets at most a quarter of either limit. */
 const ENDPOINT_SHARE = 4;
-/** Longer waits are left to Temporal's timers. */
+/** Temporal's timers cover longer waits. */
 const WAIT_MAX_MS = 2_000;
-/** Until what found no room tries again. */
+/** Pause before the next try after the limit was reached, in milliseconds. */
 export const ROOM_PAUSE_MS = 1_000;
 
-/** A content that is to be sent. */
+/** A content to send. */
 interface Entry {
   readonly endpointId: string;
   readonly bytes: number;
@@ -25,7 +25,7 @@ interface Waiting extends Entry {
   readonly grant: (granted: boolean) => void;
 }
 
-/** First come, first served, but for endpoints that have their share. */
+/** Serves waiters in order, except those whose endpoint has used up its share. */
 class Lane {
   readonly #max: number;
   readonly #byEndpoint = new Map<string, number>();
@@ -36,7 +36,7 @@ class Lane {
     this.#max = max;
   }
 
-  /** Who waits because the lane is full; 0 while only endpoints with their share do. */
+  /** Number of waiters while the lane is full; 0 if they wait only for their endpoint's share. */
   get crowd(): number {
     return [...this.#waiting].some((entry) => !this.#fits(entry) && this.#withinShare(entry))
       ? this.#waiting.size
@@ -75,7 +75,7 @@ class Lane {
     }
   }
 
-  /** A content that is larger than all of it has it to itself. */
+  /** Whether the content fits. A content larger than the whole limit runs alone. */
   #fits(entry: Entry): boolean {
     return (this.#used === 0 || this.#used + entry.bytes <= this.#max) && this.#withinShare(entry);
   }
@@ -96,30 +96,30 @@ class Lane {
   }
 }
 
-/** Room for large contents, from before their load until their request has ended. */
+/** Reserves memory for large contents, from before they are loaded until their request has ended. */
 export class ContentRoom {
   readonly #load: (key: ContentKey) => Promise<Buffer | undefined>;
   readonly #healthy = new Lane(HEALTHY_BYTES_MAX);
   readonly #slow = new Lane(SLOW_BYTES_MAX);
-  /** Deliveries of one event that are under way together share it. */
+  /** Contents by event, shared by concurrent deliveries of the event. */
   readonly #held = new Map<string, { readonly content: Promise<Buffer | undefined>; users: number }>();
 
   constructor(load: (key: ContentKey) => Promise<Buffer | undefined>) {
     this.#load = load;
   }
 
-  /** How many wait for room at healthy endpoints: nothing more needs to be claimed for now. */
+  /** Number of waiters for healthy endpoints. While there are any, nothing more needs to be claimed. */
   get crowd(): number {
     return this.#healthy.crowd;
   }
 
   /**
-   * Sends a delivery with its content, for which it waits for room: 2 s at most. What was loaded with a small content, or
-   * has none, needs no room.
+   * Sends a delivery with its content, after waiting up to 2 s for memory. Deliveries with a small or no content need
+   * none.
    *
-   * @param slow whether the endpoint is slow or failing: those have room of their own
-   * @returns what `send` returns; "full" when there was no room in time, undefined when the content is gone
-   * @throws when the database cannot be read
+   * @param slow whether the endpoint is slow or failing; those have a separate limit
+   * @returns the result of `send`; "full" if there was no memory in time, undefined if the content is gone
+   * @throws if the database cannot be read
    */
   async during<T>(
     delivery: LoadedDelivery,

@@ -1,4 +1,4 @@
-/** Turns a loaded delivery into one signed request (wire.md, Events) and its outcome. */
+/** Turns a loaded delivery into a signed request (wire.md, Events) and its outcome. */
 import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { AttemptError } from "../../domain/delivery.ts";
@@ -8,7 +8,7 @@ import type { HttpSender } from "./http-sender.ts";
 import type { ReceiverAccess } from "./receiver-access.ts";
 import type { Signer, SigningSecrets } from "./signer.ts";
 
-/** "TCP timeout over 10 seconds" (specification 6): one wall clock from before DNS to complete response headers. */
+/** "TCP timeout over 10 seconds" (specification 6): one deadline from before DNS to complete response headers. */
 export const DELIVERY_DEADLINE_MS = 10_000;
 
 export interface SentAttempt {
@@ -18,7 +18,7 @@ export interface SentAttempt {
   /** Null for 2xx. */
   readonly error: AttemptError | null;
   readonly retryAfterMs: number | null;
-  /** As it is kept: sealed beside the event's content. */
+  /** Response body as stored: sealed with the key of the event's content. */
   readonly responseBody: Buffer | string | null;
 }
 
@@ -28,13 +28,13 @@ export interface DeliverySender {
 
 export interface DeliverySenderOptions {
   readonly http: HttpSender;
-  /** For endpoints with headers or an authentication of their own. */
+  /** For endpoints with custom headers or authentication. */
   readonly access: ReceiverAccess;
   readonly signer: Signer;
   readonly clock: Clock;
-  /** Opens the event's content. */
+  /** Decrypts the event's content. */
   readonly openContent: (delivery: LoadedDelivery) => Promise<OpenDelivery>;
-  /** Opens the endpoint's secrets that sign now. */
+  /** Decrypts the endpoint's secrets that sign now. */
   readonly openSecrets: (delivery: LoadedDelivery) => Promise<SigningSecrets>;
 }
 

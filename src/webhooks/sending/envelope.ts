@@ -1,32 +1,32 @@
 /** The body of a delivery (wire.md, Events). */
 
-/** What an envelope is made of. */
+/** Parts of an envelope. */
 export interface EnvelopeParts {
   readonly eventId: string;
   readonly type: string;
   /** When the event occurred or was accepted: RFC 3339, UTC, milliseconds. */
   readonly timestamp: string;
-  /** Unix seconds of this attempt; equals the signed headers' timestamp. */
+  /** Time of this attempt, in Unix seconds; equals the timestamp of the signed headers. */
   readonly sentAt: number;
   /** 1 to 17. */
   readonly attempt: number;
   readonly endpointId: string;
   readonly deliveryId: string;
-  /** The publisher's own id of the event; the member is absent where it gave none. */
+  /** The publisher's own event id; the member is omitted without one. */
   readonly sourceId?: string | null;
-  /** Whether the service says it itself: only then the body has `"source":"service"`. */
+  /** Whether the service itself is the source. Only then the body has `"source":"service"`. */
   readonly own?: boolean;
-  /** The endpoint's metadata as the tenant wrote it. */
+  /** Endpoint metadata, as the tenant wrote it. */
   readonly metadataJson: string | null;
-  /** The event's data as the publisher wrote it; in bytes of UTF-8 where it is not needed as text. */
+  /** Event data, as the publisher wrote it; UTF-8 bytes where the text is not needed. */
   readonly dataJson: string | Uint8Array;
 }
 
 const BRACE = Buffer.from("}");
 
 /**
- * The exact bytes to sign and send. `data` and `metadata` are spliced in as raw text: parsing and writing
- * them again would lose 1.0, 2^60 and the order of members.
+ * Returns the exact bytes to sign and send. `data` and `metadata` are inserted as raw text. Parsing and serializing
+ * them would change 1.0, 2^60 and the order of members.
  */
 export function buildEnvelope(parts: EnvelopeParts): Buffer {
   const text = JSON.stringify;

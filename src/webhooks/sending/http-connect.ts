@@ -1,6 +1,6 @@
 /**
- * Opens the connections of the sender. Every name is resolved here and every address checked here, so the address
- * that passed the policy is the one that is connected to: nothing resolves a second time (DNS rebinding).
+ * Opens the connections of the sender. It resolves every name and checks every address itself. The checked address is
+ * the one that is used, so no second resolution can change it (DNS rebinding).
  */
 import type { Socket } from "node:net";
 import { connect as connectTcp } from "node:net";
@@ -11,18 +11,18 @@ import { openTunnel } from "./http-proxy.ts";
 import type { HostResolver } from "./http-resolver.ts";
 import { ConnectFailure, encrypt, ignoreError, type Origin } from "./http-tls.ts";
 
-/** What connecting needs. */
+/** Dependencies of a connection. */
 export interface ConnectDependencies {
   readonly policy: AddressPolicy;
   readonly resolve: HostResolver;
-  /** Whether one of our own URLs is at this address and port. */
+  /** Whether one of our own URLs resolves to this address and port. */
   readonly isOwnAddress?: (address: string, port: number) => Promise<boolean>;
   readonly secureContext: SecureContext;
-  /** Resolves and connects in our place; the addresses are its to check then. */
+  /** Resolves and connects instead of us, and has to check the addresses itself. */
   readonly proxy: OutboundProxy | null;
 }
 
-/** How long one address may be silent before the next is tried beside it (RFC 8305, 5, there 250 ms). */
+/** How long one address may be silent before the next is tried in parallel (RFC 8305, 5, recommends 250 ms). */
 const NEXT_ADDRESS_MS = 300;
 const MAX_ADDRESSES = 8;
 
@@ -42,7 +42,7 @@ async function allowedAddresses(
   if (addresses.length === 0) {
     throw new ConnectFailure("dns");
   }
-  // One address of ours in the answer condemns all: whoever put it there controls the others as well.
+  // One of our own addresses disqualifies all, because the same party controls the others.
   if (!addresses.every((address) => dependencies.policy.allowsConnection({ hostname, address, port }))) {
     throw new ConnectFailure("refused");
   }
@@ -58,8 +58,8 @@ async function allowedAddresses(
 }
 
 /**
- * Connects to the first address that answers. A slow one is not given up when the next is tried: `net.connect`
- * with several addresses would drop it after 250 ms, and a receiver that takes 8 s to accept could never be reached.
+ * Connects to the first address that answers. A slow address stays in the race. `net.connect` with several addresses
+ * would drop it after 250 ms, so a receiver that takes 8 s to accept would be unreachable.
  */
 function connectFirst(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {
@@ -134,7 +134,7 @@ async function connectDirectly(
   return socket;
 }
 
-/** What can be checked where a proxy resolves the name: nothing of a name, all of an address. */
+/** Checks what is possible if a proxy resolves the name: a literal address, but not a name. */
 async function connectThroughProxy(
   proxy: OutboundProxy,
   origin: Origin,
@@ -149,7 +149,7 @@ async function connectThroughProxy(
 }
 
 /**
- * Resolves, checks, connects and, for https, encrypts. It has no deadline of its own: `signal` ends it.
+ * Resolves, checks, connects and, for https, encrypts. Only `signal` limits its duration.
  *
  * @throws ConnectFailure
  */

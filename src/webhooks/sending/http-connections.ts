@@ -1,10 +1,9 @@
 /**
- * The sender's connections: one undici `Client` each, because a delivery must know whether its connection is fresh or
- * reused and must be able to end it at its deadline, also while it is still being opened. undici's own pools hide both,
- * and keep one pool per origin for ever.
+ * Connections of the sender, one undici `Client` each. A delivery has to know whether its connection is reused, and
+ * to end it at the deadline, even while it opens. undici's pools hide both, and keep one pool per origin forever.
  *
- * Idle connections are kept for reuse, the least recently used given up beyond a limit: thousands of endpoints cost
- * no more sockets or memory than the limit.
+ * Idle connections are kept for reuse. Beyond a limit, the least recently used is closed, so thousands of endpoints
+ * cost no more sockets or memory than the limit.
  */
 import type { EventEmitter } from "node:events";
 import type { SecureContext } from "node:tls";
@@ -16,22 +15,22 @@ import type { Keyed } from "./http-idle.ts";
 import { IdleSet } from "./http-idle.ts";
 import type { Origin } from "./http-tls.ts";
 
-/** A connection to an origin, not necessarily open yet. */
+/** A connection to an origin, possibly not open yet. */
 export interface Connection {
   readonly client: Client;
-  /** Whether it has carried a request before. */
+  /** Whether the connection has carried a request before. */
   readonly reused: boolean;
-  /** Milliseconds to wait before a request is written on it. */
+  /** Wait before the next request on this connection, in milliseconds. */
   readonly restMs: number;
 }
 
-/** How many connections are kept. */
+/** Limits of kept connections. */
 export interface ConnectionLimits {
   readonly maxIdle: number;
   readonly maxIdlePerOrigin: number;
 }
 
-/** Counters since the start, and what is held now. */
+/** Counters since the start, and current numbers. */
 export interface ConnectionStatistics {
   readonly opened: number;
   readonly reused: number;
@@ -42,16 +41,16 @@ export interface ConnectionStatistics {
 
 /** The pool. */
 export interface Connections {
-  /** An idle connection to the origin, the one used last, or a fresh one. */
+  /** Returns the most recently used idle connection to the origin, or a new one. */
   acquire(key: string, origin: Origin): Connection;
-  /** A fresh connection. */
+  /** Returns a new connection. */
   open(key: string, origin: Origin): Connection;
-  /** Gives a connection back; one that is not reusable is ended at once, whatever it is doing. */
+  /** Returns a connection to the pool. A connection that is not reusable is closed immediately. */
   release(connection: Connection, reusable: boolean): void;
-  /** Ends those that were opened with this context: the idle ones now, the others when they are released. */
+  /** Closes the connections opened with this context: idle ones now, others when they are released. */
   forget(context: SecureContext): void;
   statistics(): ConnectionStatistics;
-  /** Ends the idle ones; those in use end when they are released. */
+  /** Closes the idle connections now, and the others when they are released. */
   close(): void;
 }
 
@@ -60,16 +59,16 @@ interface Pooled extends Connection, Keyed {
   readonly abort: AbortController;
   reused: boolean;
   restMs: number;
-  /** Responses that the present socket has carried; undici may have replaced the one before. */
+  /** Number of responses on the current socket; undici may have replaced the previous one. */
   responses: number;
-  /** Unix milliseconds. */
+  /** Start of the idle time, in Unix milliseconds. */
   idleSince: number;
 }
 
 /**
- * Some receivers hang up after each response without announcing it. The end of the connection comes right behind the
- * response; a request written in between would be lost, and nobody could tell. So a connection rests after its first
- * response, and is trusted once it has survived that.
+ * Some receivers close the connection after each response without announcing it. The close follows right after the
+ * response. A request written in between would be lost unnoticed. So a connection rests after its first response, and
+ * is trusted once it survives that.
  */
 const FIRST_REST_MS = 10;
 
@@ -77,19 +76,19 @@ const CLIENT_OPTIONS: Omit<Client.Options, "connect"> = {
   pipelining: 1,
   allowH2: false,
   maxHeaderSize: 16_384,
-  // The sender has one wall clock for everything up to the headers and another for the body.
+  // The sender has its own deadlines for the headers and for the body.
   headersTimeout: 0,
   bodyTimeout: 0,
   keepAliveTimeout: 4_000,
-  // A server's own `Keep-Alive: timeout` counts if it is shorter, less a second so that we hang up first.
+  // A shorter `Keep-Alive: timeout` of the server counts, less a second so that we close first.
   keepAliveMaxTimeout: 30_000,
   keepAliveTimeoutThreshold: 1_000,
 };
 
-/** What a connection tells its pool. */
+/** Events that a connection reports to its pool. */
 interface Events {
   onOpen(pooled: Pooled): void;
-  /** It was closed, or must be. */
+  /** The connection was closed, or must be. */
   onGone(pooled: Pooled): void;
 }
 
@@ -128,14 +127,14 @@ function createPooled(
   emitter.on("disconnect", () => {
     events.onGone(pooled);
   });
-  // Only a defect in a handler gets here; unheard, it would end the process.
+  // Only a defect in a handler gets here. Without a listener, it would end the process.
   emitter.on("error", () => {
     events.onGone(pooled);
   });
   return pooled;
 }
 
-/** An empty pool. */
+/** Creates an empty pool. */
 export function createConnections(
   dependencies: ConnectDependencies,
   limits: ConnectionLimits,
@@ -150,7 +149,7 @@ export function createConnections(
   function end(pooled: Pooled): void {
     idle.remove(pooled);
     inUse.delete(pooled);
-    // Without a reason, Node would make an error with a stack trace for each connection.
+    // Without a reason, Node would create an error with a stack trace for each connection.
     pooled.abort.abort("released");
     void pooled.client.destroy();
   }
@@ -160,7 +159,7 @@ export function createConnections(
       counts.opened += 1;
     },
     onGone(pooled) {
-      // One in use is left alone: undici itself reconnects for a request that it has not begun to write.
+      // Leave a connection in use alone: undici reconnects for a request that it has not begun to write.
       if (idle.has(pooled)) {
         end(pooled);
       }

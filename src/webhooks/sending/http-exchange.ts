@@ -1,21 +1,21 @@
 /**
- * One request and its response on one connection, as a handler of undici's `dispatch`: without the stream and the
- * promises that `request` makes around the same events, and with a plain timer for the deadline, a send costs less than half of it.
+ * One request and its response on one connection, as a handler of undici's `dispatch`. Without the stream and
+ * promises of `request`, and with a plain timer for the deadline, a send costs less than half.
  *
  * An exchange ends exactly once: with complete headers and a bounded part of the body, with an error, or at its
- * deadline. What the receiver does afterwards is of no interest; the connection is ended then.
+ * deadline. The connection of a timed-out exchange is closed.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import type { Clock } from "../../domain/clock.ts";
 import { ConnectFailure } from "./http-tls.ts";
 
-/** Why no response headers came; `unsent`: certainly nothing was written, because the connection was gone. */
+/** Why no response headers came. `unsent`: the connection was gone, and certainly nothing was written. */
 export type ExchangeFailure = "timeout" | "aborted" | "unsent" | ConnectFailure["phase"];
 
-/** How an exchange ended. */
+/** Result of an exchange. */
 export interface ExchangeEnd {
-  /** Null when no complete response headers came. */
+  /** Null without complete response headers. */
   readonly response: {
     readonly status: number;
     readonly retryAfter: string | string[] | undefined;
@@ -23,9 +23,9 @@ export interface ExchangeEnd {
     readonly truncated: boolean;
   } | null;
   readonly failure: ExchangeFailure | null;
-  /** The error behind `failure`, where there is one. */
+  /** The error behind `failure`, if there is one. */
   readonly cause: Error | null;
-  /** Unix milliseconds at complete headers, or at the failure. */
+  /** Time of complete headers, or of the failure, in Unix milliseconds. */
   readonly at: number;
   /** Whether the connection can carry another request. */
   readonly reusable: boolean;
@@ -33,17 +33,17 @@ export interface ExchangeEnd {
 
 /** Limits of an exchange. */
 export interface ExchangeLimits {
-  /** From before DNS to complete headers, milliseconds. */
+  /** From before DNS to complete headers, in milliseconds. */
   readonly deadlineMs: number;
-  /** From complete headers on, milliseconds. */
+  /** After complete headers, in milliseconds. */
   readonly bodyMs: number;
-  /** Bytes of body that are read. */
+  /** Maximum bytes of body to read. */
   readonly bodyBytes: number;
-  /** Bytes of it that are kept. */
+  /** Maximum bytes of body to keep. */
   readonly keptBodyBytes: number;
 }
 
-/** Responses of 1xx before the one that counts; a flood of them would keep our parser busy for the whole deadline. */
+/** Maximum number of 1xx responses. A flood of them would keep our parser busy until the deadline. */
 const MAX_INFORMATIONAL = 64;
 
 type Controller = Dispatcher.DispatchController;
@@ -72,7 +72,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.timer = setTimeout(onTimeout, limits.deadlineMs, this);
   }
 
-  /** undici calls this immediately before it writes the request. */
+  /** Called by undici immediately before it writes the request. */
   onRequestStart(): void {
     this.written = true;
   }
@@ -118,7 +118,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Controller, error: Error): void {
     if (this.status !== 0) {
-      // The outcome was known at the headers; a body that breaks off does not change it.
+      // The outcome was known at the headers. A truncated body does not change it.
       this.finish(false);
     } else if (error instanceof ConnectFailure) {
       this.fail(error.phase, error);
@@ -128,8 +128,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /**
-   * The deadline of the phase that the exchange is in has passed. A process that was stopped or kept busy learns that
-   * before it reads what came in time: timers come first, so the end waits for one look at the sockets.
+   * Ends the current phase at its deadline. After a stop or a busy period, timers run before the sockets are read. So
+   * the exchange first checks the sockets once for data that arrived in time.
    */
   expireSoon(): void {
     this.lastLook = setImmediate(onLastLook, this);

@@ -1,6 +1,6 @@
-/** Which connections are idle, by what they lead to, and which of them has been so for longest. */
+/** Idle connections by destination and by idle time. */
 
-/** An idle connection leads to `key`. */
+/** An idle connection to the destination `key`. */
 export interface Keyed {
   readonly key: string;
 }
@@ -10,7 +10,7 @@ export class IdleSet<T extends Keyed> {
   private readonly maximum: number;
   private readonly maximumPerKey: number;
   private readonly byKey = new Map<string, T[]>();
-  /** Insertion order is the order of becoming idle. */
+  /** In the order in which they became idle. */
   private readonly all = new Set<T>();
 
   constructor(maximum: number, maximumPerKey: number) {
@@ -30,7 +30,7 @@ export class IdleSet<T extends Keyed> {
     return this.all.has(item);
   }
 
-  /** Takes the one that became idle last: the others may then grow old enough to be closed. */
+  /** Takes the most recently used connection, so that the others can expire. */
   take(key: string): T | undefined {
     const item = this.byKey.get(key)?.at(-1);
     if (item !== undefined) {
@@ -50,7 +50,7 @@ export class IdleSet<T extends Keyed> {
     }
   }
 
-  /** Adds one; returns the one that had to make room for it. */
+  /** Adds a connection. Returns the one that it displaced. */
   add(item: T): T | undefined {
     const siblings = this.byKey.get(item.key) ?? [];
     this.byKey.set(item.key, siblings);
@@ -71,7 +71,7 @@ export class IdleSet<T extends Keyed> {
     return [...this.all].filter(matches);
   }
 
-  /** Empties the set. */
+  /** Empties the set and returns its connections. */
   clear(): readonly T[] {
     const items = [...this.all];
     this.all.clear();

@@ -1,6 +1,6 @@
 /**
- * Tunnels through the operator's forward proxy (RFC 9110, 9.3.6). The receiver's TLS runs end to end inside. Whatever
- * goes wrong before the tunnel stands is `connect`: a tenant learns nothing about the proxy.
+ * Tunnels through the operator's forward proxy (RFC 9110, 9.3.6). The receiver's TLS runs end to end inside. Every
+ * failure before the tunnel is open is `connect`, so a tenant learns nothing about the proxy.
  */
 import type { Socket } from "node:net";
 import { connect as connectTcp, isIP } from "node:net";
@@ -8,7 +8,7 @@ import type { SecureContext } from "node:tls";
 import type { OutboundProxy } from "../../config/egress-settings.ts";
 import { ConnectFailure, encrypt, ignoreError, type Origin } from "./http-tls.ts";
 
-/** A proxy's answer may carry an explanation, but not without end. */
+/** Limit of the proxy's response head, which may carry an explanation. */
 const MAX_HEAD_BYTES = 16_384;
 const END_OF_HEAD = "\r\n\r\n";
 const TUNNEL_STANDS = /^HTTP\/1\.[01] 2\d\d[ \r]/;
@@ -39,7 +39,7 @@ function reachProxy({ hostname, port }: OutboundProxy, signal: AbortSignal): Pro
   });
 }
 
-/** Reads the proxy's answer, which must end with its head: nobody has said anything inside the tunnel yet. */
+/** Reads the proxy's response. It must end with its head, as nothing has been sent through the tunnel yet. */
 function untilTunnelStands(socket: Socket, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     let head = "";
@@ -97,8 +97,7 @@ async function encryptToProxy(
 }
 
 /**
- * Connects to the proxy, wherever it is, and asks it for a tunnel to the origin. It has no deadline of its own:
- * `signal` ends it.
+ * Connects to the proxy, at any address, and opens a tunnel to the origin. Only `signal` limits its duration.
  *
  * @throws ConnectFailure `connect`
  */

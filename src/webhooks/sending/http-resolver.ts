@@ -1,7 +1,7 @@
-/** Host names to addresses, for the sender. */
+/** Resolves host names for the sender. */
 import { Resolver, lookup } from "node:dns/promises";
 
-/** Every address of a host name. Rejects or gives an empty list when there is none. */
+/** Returns every address of a host name. Rejects or returns an empty list if there is none. */
 export type HostResolver = (hostname: string) => Promise<readonly string[]>;
 
 const TIMEOUT_MS = 2_000;
@@ -12,13 +12,13 @@ async function systemLookup(hostname: string): Promise<readonly string[]> {
 }
 
 /**
- * Asks the name servers directly. The system's `getaddrinfo` would occupy one of libuv's four threads for as
- * long as a name server hangs, and cryptography waits for the same threads.
+ * Creates a resolver that queries the name servers directly. The system's `getaddrinfo` would block one of libuv's
+ * four threads while a name server hangs, and cryptography needs the same threads.
  *
- * `localhost` is asked from the system, as name servers do not know it.
+ * `localhost` goes to the system, because name servers do not know it.
  *
- * @param options.hostsFile development only: names that DNS does not know may stand in the hosts file
- * @param options.servers name servers, `address:port`; those of the system unless given
+ * @param options.hostsFile whether to use the hosts file for names that DNS does not know; for development only
+ * @param options.servers name servers as `address:port`; by default those of the system
  */
 export function createHostResolver(
   options: { readonly hostsFile?: boolean; readonly servers?: readonly string[] } = {},

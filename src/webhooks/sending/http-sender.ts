@@ -1,14 +1,13 @@
 /**
- * Sends signed requests to receivers that may be slow, broken or hostile, and says what came of it.
+ * Sends signed requests to receivers that may be slow, broken or hostile, and returns the result.
  *
- * One wall clock runs from before DNS to complete response headers; the body after them is read for at most 2 s and
- * 64 KiB, and 4 KiB are kept. Redirects are not followed, nothing is decompressed, every address is checked where
- * it is connected to.
+ * One deadline runs from before DNS to complete response headers. The body is then read for at most 2 s and 64 KiB,
+ * and 4 KiB are kept. Redirects are not followed, nothing is decompressed, and every address is checked when it is
+ * connected to.
  *
- * A request is written once. The one case that is repeated is certain to be harmless: an idle connection that the
- * receiver closed before the first byte of the request was written. When it closes after that, nobody can tell
- * whether it has read the request: the attempt is `aborted` and its retry is the schedule's business, because a
- * receiver must see an attempt number once.
+ * A request is written once. It is repeated only if that is certainly harmless: the receiver closed an idle
+ * connection before the first byte was written. If it closes later, nobody can tell whether it read the request. Then
+ * the attempt is `aborted`, and the schedule retries, because a receiver must see each attempt number once.
  */
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
@@ -35,83 +34,83 @@ import { KEPT_BODY_BYTES, responseText, retryAfterMs } from "./http-response.ts"
 import type { Target } from "./http-targets.ts";
 import { createTargets } from "./http-targets.ts";
 
-/** One POST. */
+/** A POST request. */
 export interface SendRequest {
   readonly url: string;
-  /** Everything but Host, Content-Length and Connection. */
+  /** All headers except Host, Content-Length and Connection. */
   readonly headers: Readonly<Record<string, string>>;
   /** The exact bytes that were signed. */
   readonly body: Buffer;
-  /** Writes the body in so many pieces with a pause before each: receivers are graded on how they read. */
+  /** Writes the body in pieces with a pause before each, to grade how receivers read. */
   readonly drip?: { readonly pieces: number; readonly everyMs: number };
-  /** Milliseconds from now to complete response headers: 10,000 for deliveries, 5,000 for pings. */
+  /** From now to complete response headers, in milliseconds: 10,000 for deliveries, 5,000 for pings. */
   readonly deadlineMs: number;
-  /** Which statuses are a success; 2xx unless said otherwise. */
+  /** Returns whether a status is a success; by default 2xx. */
   readonly successStatus?: (status: number) => boolean;
-  /** Bytes of the answer that are wanted; 4,096. */
+  /** Bytes of the response body to keep; by default 4,096. */
   readonly keptBodyBytes?: number;
-  /** Asked with the addresses of the host; false refuses the request. It is sent on a connection of its own then. */
+  /** Called with the addresses of the host; false rejects the request. Such a request gets its own connection. */
   readonly admitAddresses?: NonNullable<Target["admitAddresses"]>;
-  /** The certificate that the receiver is shown. */
+  /** Client certificate to present to the receiver. */
   readonly identity?: ClientIdentity;
 }
 
-/** A client certificate with its key. Connections that have shown it carry nothing else. */
+/** A client certificate with its key. Connections that presented it carry only its requests. */
 export interface ClientIdentity {
-  /** Apart from every other. */
+  /** Unique key of the identity. */
   readonly key: string;
   readonly secureContext: SecureContext;
 }
 
-/** What came of it. */
+/** Result of a request. */
 export interface SendResult {
   /** Unix milliseconds. */
   readonly startedAt: number;
-  /** Until complete response headers, or until the failure. */
+  /** Time until complete response headers or the failure, in milliseconds. */
   readonly durationMs: number;
   readonly status: number | null;
   /** Null for success. */
   readonly error: AttemptError | null;
-  /** What the receiver asks for with 429 or 503. */
+  /** Wait that the receiver requests with 429 or 503, in milliseconds. */
   readonly retryAfterMs: number | null;
-  /** At most 4 KiB, or what was wanted, of well-formed text without U+0000. */
+  /** At most 4 KiB, or the requested limit, of well-formed text without U+0000. */
   readonly responseBody: string | null;
 }
 
-/** Sends, and never throws for what a receiver does. */
+/** Sends requests. Never throws because of a receiver's behaviour. */
 export interface HttpSender {
   send(request: SendRequest): Promise<SendResult>;
   /**
-   * Makes an identity out of PEM texts; receivers are trusted as always.
+   * Creates an identity from PEM texts. The trust in receivers does not change.
    *
-   * @throws Error for texts that OpenSSL cannot use
+   * @throws Error if OpenSSL cannot use them
    */
   createIdentity(certificate: string, privateKey: string): ClientIdentity;
-  /** Ends the connections that have shown it: idle ones now, the others after their response. */
+  /** Closes the connections that presented the identity: idle ones now, others after their response. */
   forgetIdentity(identity: ClientIdentity): void;
   statistics(): ConnectionStatistics;
-  /** Refuses new requests and resolves when those under way have ended, at the latest at their deadlines. */
+  /** Rejects new requests. Resolves when those in progress have ended, at the latest at their deadlines. */
   close(): Promise<void>;
 }
 
-/** What a sender is made of. */
+/** Configuration of a sender. */
 export interface HttpSenderOptions {
   readonly policy: AddressPolicy;
   readonly clock: Clock;
   readonly resolver?: HostResolver;
-  /** Whether an address and port are those of our own URLs; none are unless given. */
+  /** Whether an address and port belong to our own URLs; by default none do. */
   readonly isOwnAddress?: ConnectDependencies["isOwnAddress"];
-  /** Certificate authorities (PEM) that receivers' certificates are checked against instead of the public ones. */
+  /** Certificate authorities (PEM) that replace the public ones. */
   readonly certificateAuthorities?: readonly string[];
-  /** Such as are trusted beside the public ones. */
+  /** Certificate authorities (PEM) trusted in addition to the public ones. */
   readonly extraCertificateAuthorities?: readonly string[];
-  /** Everything leaves through it. */
+  /** Proxy for all requests. */
   readonly proxy?: OutboundProxy | null;
-  /** Idle connections kept in all, about 10 KiB each; 1,024. */
+  /** Maximum number of idle connections, about 10 KiB each; by default 1,024. */
   readonly maxIdleConnections?: number;
-  /** Idle connections kept per origin, no fewer than attempts run at once; 256. */
+  /** Maximum number of idle connections per origin, at least the number of concurrent attempts; by default 256. */
   readonly maxIdlePerOrigin?: number;
-  /** Milliseconds for the response body after the headers; 2,000. */
+  /** Time for the response body after the headers, in milliseconds; by default 2,000. */
   readonly bodyMs?: number;
 }
 
@@ -120,7 +119,7 @@ const BODY_BYTES = 65_536;
 const MAX_IDLE = 1_024;
 const MAX_IDLE_PER_ORIGIN = 256;
 
-/** The machine or the process has no more descriptors or memory for a socket. */
+/** The machine or process has no more file descriptors or memory for a socket. */
 const OWN_LACK: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 
 function isOwnLack(error: Error | null): error is ConnectFailure {
@@ -141,7 +140,7 @@ function failed(startedAt: number, endedAt: number, error: AttemptError): SendRe
 function resultOf(request: SendRequest, startedAt: number, end: ExchangeEnd): SendResult {
   const { response, failure } = end;
   if (response === null) {
-    // What is still `unsent` after the second connection broke is an aborted attempt like any other.
+    // If the second connection breaks too, the attempt is aborted like any other.
     return failed(startedAt, end.at, failure === null || failure === "unsent" ? "aborted" : failure);
   }
   const { status } = response;
@@ -158,7 +157,7 @@ function resultOf(request: SendRequest, startedAt: number, end: ExchangeEnd): Se
 
 function trusted(options: HttpSenderOptions): SecureContextOptions {
   const { certificateAuthorities, extraCertificateAuthorities = [] } = options;
-  // Without `ca`, Node shares one store of the public ones among all contexts.
+  // Without `ca`, Node shares one store of the public authorities among all contexts.
   if (certificateAuthorities === undefined && extraCertificateAuthorities.length === 0) {
     return { minVersion: "TLSv1.2" };
   }
@@ -166,7 +165,7 @@ function trusted(options: HttpSenderOptions): SecureContextOptions {
   return { minVersion: "TLSv1.2", ca: [...own, ...extraCertificateAuthorities] };
 }
 
-/** The length is said beforehand, as it is for a body in one piece. */
+/** Announces the length first, as for a body in one piece. */
 function drip(
   { headers, body }: SendRequest,
   { pieces, everyMs }: NonNullable<SendRequest["drip"]>,
@@ -210,7 +209,7 @@ function createIdentities(options: HttpSenderOptions): HttpSender["createIdentit
   };
 }
 
-/** Connections with an identity have a pool of their own. */
+/** Gives connections with an identity a separate pool. */
 function targetFor(target: Target, identity: ClientIdentity | undefined): Target {
   return identity === undefined
     ? target
@@ -224,15 +223,15 @@ function dispatchOn(connection: Connection, request: Dispatcher.DispatchOptions,
   if (connection.restMs > 0) {
     setTimeout(dispatch, connection.restMs);
   } else if (connection.reused) {
-    // undici looks once more whether the receiver has hung up, by `setImmediate`; called from an I/O callback that
-    // comes before Node polls its sockets again. From another immediate it comes after, and sees.
+    // undici checks with `setImmediate` whether the receiver has closed the connection. From an I/O callback, that
+    // runs before Node polls its sockets. From another immediate, it runs after, and notices.
     setImmediate(dispatch);
   } else {
     dispatch();
   }
 }
 
-/** A sender with its own connections; one per process. */
+/** Creates a sender with its own connections; one per process. */
 export function createHttpSender(options: HttpSenderOptions): HttpSender {
   const { clock, bodyMs = BODY_MS } = options;
   const connections = openConnections(options);
@@ -269,7 +268,7 @@ export function createHttpSender(options: HttpSenderOptions): HttpSender {
       end = await exchange(connections.open(target.key, target), target, { ...request, deadlineMs });
     }
     if (end.cause instanceof errors.InvalidArgumentError || isOwnLack(end.cause)) {
-      // A header that cannot be sent, or a socket that we cannot open, is no outcome of the receiver's.
+      // An unsendable header, or a socket that we cannot open, is not the receiver's outcome.
       throw end.cause;
     }
     return resultOf(request, startedAt, end);

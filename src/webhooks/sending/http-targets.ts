@@ -1,11 +1,11 @@
-/** Target URLs as the sender needs them: checked by the address policy and taken apart once. */
+/** Target URLs for the sender, checked by the address policy and parsed once. */
 import { SignetError } from "../../domain/errors.ts";
 import type { AddressPolicy } from "./address-policy.ts";
 import type { Origin } from "./http-tls.ts";
 
-/** Where one request goes. */
+/** Target of one request. */
 export interface Target extends Origin {
-  /** What connections are shared by: the origin, and the client certificate where there is one. */
+  /** Connections are shared by this key: the origin, and the client certificate if there is one. */
   readonly key: string;
   /** Path and query. */
   readonly path: string;
@@ -34,7 +34,7 @@ function parseTarget(policy: AddressPolicy, raw: string): Target | null {
   }
 }
 
-/** Looks URLs up; null stands for one that the policy refuses. Endpoints get many deliveries, so it remembers. */
+/** Creates a cached lookup of URLs. Returns null for a URL that the policy rejects. */
 export function createTargets(policy: AddressPolicy): (url: string) => Target | null {
   const cache = new Map<string, Target | null>();
   return (url) => {

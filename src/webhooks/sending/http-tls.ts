@@ -1,9 +1,9 @@
-/** TLS towards receivers, and how a connection can fail to come about. */
+/** TLS to receivers, and connection failures. */
 import type { Socket } from "node:net";
 import type { SecureContext } from "node:tls";
 import { connect as connectTls } from "node:tls";
 
-/** Where to connect. */
+/** Target of a connection. */
 export interface Origin {
   /** `scheme://host:port` */
   readonly url: string;
@@ -11,15 +11,15 @@ export interface Origin {
   readonly hostname: string;
   readonly port: number;
   readonly secure: boolean;
-  /** Whether the host is an address already. */
+  /** Whether the host is a literal address. */
   readonly literal: boolean;
-  /** Asked with all addresses of the host before one is connected to; false refuses. Not asked where a proxy connects. */
+  /** Called with all addresses of the host before connecting; false rejects. Not called if a proxy connects. */
   readonly admitAddresses?: (addresses: readonly string[]) => Promise<boolean>;
-  /** Trust and client certificate of this receiver alone; the sender's own otherwise. */
+  /** Trust and client certificate for this receiver; by default those of the sender. */
   readonly secureContext?: SecureContext;
 }
 
-/** A connection that did not come about, and in which phase. No byte of a request was sent then. */
+/** A connection that could not be opened, and the phase that failed. No byte of a request was sent. */
 export class ConnectFailure extends Error {
   override readonly name = "ConnectFailure";
   readonly phase: "dns" | "refused" | "connect" | "tls";
@@ -30,13 +30,13 @@ export class ConnectFailure extends Error {
   }
 }
 
-/** Listens to a socket that nobody listens to for the moment. */
+/** Error listener for a socket that has no other listener for the moment. */
 export function ignoreError(): void {
-  // A socket without a listener for errors would end the process; whoever waits learns of them elsewhere.
+  // A socket without an error listener would end the process. The waiting caller learns of the error elsewhere.
 }
 
 /**
- * Speaks TLS on a connection, and trusts the peer only with a certificate of its name.
+ * Starts TLS on a connection. Trusts the peer only with a certificate of its name.
  *
  * @throws ConnectFailure `tls`
  */
@@ -50,7 +50,7 @@ export function encrypt(
     const encrypted = connectTls({
       socket,
       host: origin.hostname,
-      // The name indication is for names only (RFC 6066, 3); the certificate is checked against `host` either way.
+      // Server name indication is for names only (RFC 6066, 3). The certificate is always checked against `host`.
       ...(origin.literal ? undefined : { servername: origin.hostname }),
       secureContext: context,
       ALPNProtocols: ["http/1.1"],

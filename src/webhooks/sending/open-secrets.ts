@@ -1,4 +1,4 @@
-/** Opens the secrets of an endpoint that sign now. */
+/** Decrypts the secrets of an endpoint that sign now. */
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { StoredSecret, StoredSecrets } from "../../database/repositories/stored-secrets.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -10,15 +10,15 @@ export interface SecretsOfEndpoint extends StoredSecrets {
   readonly tenantId: string;
   readonly endpointId: string;
   readonly wrappedDataKey: string;
-  /** Since when the tenant's secrets stay as they are. */
+  /** Since when the tenant is held and its secrets do not change. */
   readonly heldAt: Date | null;
 }
 
 export type OpenSecrets = (secrets: SecretsOfEndpoint) => Promise<SigningSecrets>;
 
 /**
- * Nothing is remembered between calls but the tenant's data key: a secret that was replaced signs nothing that is loaded
- * after that.
+ * Creates the function that decrypts signing secrets. Only the tenant's data key is cached, so a replaced secret
+ * signs nothing that is loaded later.
  */
 export function createSecretOpener(keyring: Keyring, clock: Clock): OpenSecrets {
   async function open(

@@ -1,4 +1,4 @@
-/** Where this deployment itself is: never a target of deliveries. */
+/** Addresses of this deployment, which are never targets of deliveries. */
 import { isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import type { Config } from "../../config/config.ts";
@@ -7,17 +7,19 @@ import { formatListen } from "../../config/setting.ts";
 import type { ListenAddress } from "../../runtime/http-server.ts";
 import type { HostResolver } from "./http-resolver.ts";
 
-/** How long the addresses of our own names are believed, in milliseconds. */
+/** How long resolved addresses of our own names are used, in milliseconds. */
 const REFRESH_MS = 30_000;
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { "https:": 443, "http:": 80 };
 
-/** What belongs to this deployment. */
+/** Addresses and names of this deployment. */
 export interface OwnTargets {
-  /** Refused at this host and port; a wildcard stands for every address of this machine. */
+  /** Rejected at this host and port. A wildcard covers every address of this machine. */
   readonly listeners: readonly ListenAddress[];
-  /** Names of the deployment's URLs, with the URL's port. Refused by name at every port, and by address at this one. */
+  /**
+   * Hosts and ports of the deployment's URLs. Their names are rejected at every port, their addresses at this port.
+   */
   readonly urls: readonly ListenAddress[];
-  /** The addresses of this machine's interfaces now. */
+  /** Returns the current addresses of this machine's interfaces. */
   readonly localAddresses: () => readonly string[];
 }
 
@@ -45,14 +47,14 @@ function originOf(url: string): ListenAddress {
   };
 }
 
-/** The addresses of this machine's interfaces now. */
+/** Returns the current addresses of this machine's interfaces. */
 function interfaceAddresses(): readonly string[] {
   return Object.values(networkInterfaces()).flatMap((found) => (found ?? []).map(({ address }) => address));
 }
 
 /**
- * The listeners and URLs of the deployment (public, which is the issuer too, portal, mutual TLS, operators), and in
- * development of the PostgreSQL and Temporal it brings along.
+ * Returns the listeners and URLs of the deployment (public, which is also the issuer, portal, mutual TLS, operators).
+ * In development, also those of its PostgreSQL and Temporal.
  */
 export function ownTargets(config: OwnSettings): OwnTargets {
   const { apiListen, adminListen, edgeListen, metricsListen, development } = config;
@@ -62,7 +64,7 @@ export function ownTargets(config: OwnSettings): OwnTargets {
   const origins = [config.publicUrl, config.portalUrl, config.mtlsUrl, config.adminUrl]
     .filter((url) => url !== undefined)
     .map(originOf);
-  // Other ports of localhost, and of an address, are other programs; a name is the deployment's with all of its ports.
+  // Other ports of localhost or of an address belong to other programs. A name is ours at all ports.
   const isName = ({ host }: ListenAddress): boolean => isIP(host) === 0 && host !== "localhost";
   const literals = origins.filter((origin) => !isName(origin));
   return {
@@ -78,8 +80,8 @@ interface Resolved {
 }
 
 /**
- * Whether an address and port are what one of our own names leads to. The names are looked up again every 30 seconds, so a
- * connection waits for it at most once; a name that cannot be looked up keeps the addresses it had.
+ * Creates the check whether an address and port belong to one of our own names. Names are resolved again every 30
+ * seconds, so a connection waits for it at most once. If that fails, a name keeps its addresses.
  */
 export function createOwnAddresses(
   urls: readonly ListenAddress[],
@@ -99,7 +101,7 @@ export function createOwnAddresses(
       async (found) => (found.length === 0 ? await earlier : found),
       async () => await earlier,
     );
-    // The next connections need not wait for the name server.
+    // Later connections need not wait for the name server.
     known.set(key, { at: now, addresses: before === undefined ? addresses : earlier });
     if (before !== undefined) {
       void addresses.then((found) => known.set(key, { at: now, addresses: Promise.resolve(found) }));

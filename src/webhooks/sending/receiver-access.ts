@@ -1,6 +1,6 @@
 /**
- * Sends to endpoints that have headers of their own or want to know who sends. Endpoints without either do not come
- * here. What is needed is opened once per version and worker; a new version drops what the old one left open.
+ * Sends to endpoints with custom headers or authentication. Settings are decrypted once per version and worker. A new
+ * version replaces the old one.
  */
 import type { StoredRequestSettings } from "../../database/repositories/endpoints/endpoint-authentications.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
@@ -10,21 +10,21 @@ import { type AccessTokens, createAccessTokens } from "./access-tokens.ts";
 import { NoAnswerError, within } from "../../runtime/within.ts";
 import type { ClientIdentity, HttpSender, SendRequest, SendResult } from "./http-sender.ts";
 
-/** Which endpoint a request goes to. */
+/** Endpoint of a request. */
 export interface ReceiverEndpoint {
   readonly id: string;
   readonly tenantId: string;
   readonly wrappedDataKey: string;
-  /** As it was loaded; a newer one that is at hand is used. */
+  /** Version as it was loaded. A newer cached version is preferred. */
   readonly requestVersion: number;
 }
 
-/** Sends as the endpoint's settings say. */
+/** Sends with the endpoint's settings. */
 export interface ReceiverAccess {
   /**
-   * Within the request's one deadline. An access token that the receiver refuses with 401 is replaced once, if it was one
-   * from before, and the request is sent again as it was: its first sending was not taken. Where no new token can be had
-   * in time, the 401 stands.
+   * Sends within the request's single deadline. If the receiver rejects a cached access token with 401, the token is
+   * replaced once. The identical request is then sent again, because the first one was not accepted. Without a new
+   * token in time, the 401 stands.
    */
   send(request: SendRequest, endpoint: ReceiverEndpoint): Promise<SendResult>;
 }
@@ -33,13 +33,13 @@ export interface ReceiverAccessOptions {
   readonly http: HttpSender;
   readonly clock: Clock;
   readonly load: (tenantId: string, id: string) => Promise<StoredRequestSettings | undefined>;
-  /** Opens a tenant's envelope. */
+  /** Decrypts an envelope of the tenant. */
   readonly open: (endpoint: ReceiverEndpoint, aad: string, sealed: string) => Promise<string>;
 }
 
 const REMEMBERED_MAX = 1_000;
 const UNAUTHORIZED = 401;
-/** Nothing is sent again with less than this left of its attempt. */
+/** Minimum time left of an attempt for a second request, in milliseconds. */
 const RESEND_LEFT_MS = 1_000;
 
 interface Settings {
@@ -55,7 +55,7 @@ interface Remembered {
 
 const NOTHING: Settings = { headers: {}, identity: null, tokens: null };
 
-/** Without those that the authentication writes itself. */
+/** Omits the header that the authentication sets itself. */
 function withoutName(headers: Readonly<Record<string, string>>, name: string): Record<string, string> {
   const lower = name.toLowerCase();
   return Object.fromEntries(Object.entries(headers).filter(([key]) => key.toLowerCase() !== lower));
@@ -119,7 +119,7 @@ export function createReceiverAccess(options: ReceiverAccessOptions): ReceiverAc
     }
     forget(known);
     const entry = { version, settings: read(endpoint) };
-    // Whoever comes next tries again: the database or a key service was out of reach.
+    // On failure, the next call tries again: the database or a key service was unreachable.
     entry.settings.catch(() => {
       if (remembered.get(id) === entry) {
         remembered.delete(id);
@@ -138,7 +138,7 @@ export function createReceiverAccess(options: ReceiverAccessOptions): ReceiverAc
       const { headers, identity, tokens } = await settingsOf(endpoint);
       const base = {
         ...request,
-        // Ours last: no setting replaces them.
+        // Our headers come last, so that no setting replaces them.
         headers: { ...headers, ...request.headers },
         ...(identity === null ? undefined : { identity }),
       };
@@ -147,7 +147,7 @@ export function createReceiverAccess(options: ReceiverAccessOptions): ReceiverAc
   };
 }
 
-/** One attempt with a token, from its beginning on. */
+/** An attempt with a token, from its start. */
 interface TokenAttempt {
   readonly request: SendRequest;
   readonly tokens: AccessTokens;
@@ -174,7 +174,7 @@ async function sendWithToken(
   return (await sendAgain(sending, attempt)) ?? result;
 }
 
-/** What is left of the attempt's deadline, in milliseconds. */
+/** Returns the rest of the attempt's deadline, in milliseconds. */
 function leftMs({ clock }: Sending, { request, startedAt }: TokenAttempt): number {
   return request.deadlineMs - (clock.now() - startedAt);
 }
@@ -193,8 +193,8 @@ async function sendOnce(sending: Sending, attempt: TokenAttempt, token: string):
 }
 
 /**
- * The second sending, with a new token, byte for byte the first. Undefined where there is no new token, or too little
- * time: a request that is cut off may have been taken, where the receiver's 401 says that it was not.
+ * Sends the identical request again with a new token. Returns undefined without a new token or enough time: a request
+ * that is cut off may have been accepted, whereas the 401 shows that it was not.
  */
 async function sendAgain(sending: Sending, attempt: TokenAttempt): Promise<SendResult | undefined> {
   const waitMs = leftMs(sending, attempt) - RESEND_LEFT_MS;

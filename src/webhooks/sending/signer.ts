@@ -1,21 +1,21 @@
-/** Builds the header object of an outgoing delivery (wire.md, Events) on top of the receiver's `sign.ts`. */
+/** Builds the headers of an outgoing delivery (wire.md, Events) with the receiver library's `sign.ts`. */
 import type { GuardedClock } from "../../domain/clock.ts";
 import { signAsymmetric } from "../../lib/receiver/ed25519.ts";
 import { signDelivery } from "../../lib/receiver/sign.ts";
 
-/** What an endpoint's requests are signed with at a moment. */
+/** Keys that sign an endpoint's requests at a given time. */
 export interface SigningSecrets {
   /** The endpoint's current secret, `whsec_…`. */
   readonly secret: string;
-  /** The next or previous secret while a rotation overlaps: signed beside the current one. */
+  /** The next or previous secret during a rotation. It signs in addition to the current one. */
   readonly alternateSecret?: string | null;
-  /** Ed25519 private keys, 32 bytes each, the current one first; none where the endpoint has not asked for them. */
+  /** Ed25519 private keys of 32 bytes, the current one first; empty if the endpoint does not use them. */
   readonly signingKeys?: readonly Uint8Array[];
 }
 
-/** One attempt of one delivery. */
+/** One attempt of a delivery. */
 interface SignedRequest extends SigningSecrets {
-  /** Exactly the bytes that are sent; their `sent_at` must be `timestampSeconds`. */
+  /** Exactly the bytes that are sent. Their `sent_at` must equal `timestampSeconds`. */
   readonly body: Buffer;
   readonly eventId: string;
   readonly eventType: string;
@@ -28,9 +28,9 @@ interface SignedRequest extends SigningSecrets {
 /** Signs requests. */
 export interface Signer {
   /**
-   * Every header of the request but those of the connection (Host, Content-Length, Connection).
+   * Returns every header of the request except those of the connection (Host, Content-Length, Connection).
    *
-   * @throws SignetError `CLOCK_SKEWED`: receivers would have to refuse the timestamp
+   * @throws SignetError `CLOCK_SKEWED`, because receivers would have to reject the timestamp
    */
   headers(request: SignedRequest): Record<string, string>;
 }
@@ -39,19 +39,21 @@ const BRAND_FORMAT = /^[A-Za-z][A-Za-z0-9-]{0,31}$/;
 const DOCS_URL_FORMAT = /^[\x21-\x27\x2a-\x7e]+$/;
 
 /**
- * @param options.headerBrand the word for "Service" in `X-Service-…`
- * @param options.docsUrl where a receiver finds out who is calling; part of the User-Agent
- * @throws TypeError when one of them cannot stand in a header
+ * Creates a signer.
+ *
+ * @param options.headerBrand brand that replaces "Service" in `X-Service-…`
+ * @param options.docsUrl page that tells receivers who is calling; part of the User-Agent
+ * @throws TypeError if one of them is not valid in a header
  */
 export function createSigner(options: {
   readonly headerBrand: string;
   readonly docsUrl: string;
-  /** Absent: nobody asks whether the time is right. */
+  /** By default, the time is not checked. */
   readonly clock?: Pick<GuardedClock, "requireRight">;
 }): Signer {
   const { headerBrand, docsUrl, clock } = options;
   if (!BRAND_FORMAT.test(headerBrand)) {
-    throw new TypeError("headerBrand must be a header name part");
+    throw new TypeError("headerBrand must be valid in a header name");
   }
   if (!DOCS_URL_FORMAT.test(docsUrl)) {
     throw new TypeError("docsUrl must be a printable URL");
@@ -75,7 +77,7 @@ export function createSigner(options: {
       return {
         "Content-Type": "application/json",
         "User-Agent": userAgent,
-        // A compressed answer would have to be unpacked to be shown, and could be a bomb.
+        // A compressed response would have to be decompressed for display, and could be a bomb.
         "Accept-Encoding": "identity",
         [`${prefix}-Signature-256`]: current.sha256,
         ...(alternate === null ? undefined : { [`${prefix}-Signature-256-Alt`]: alternate.sha256 }),

@@ -1,13 +1,13 @@
-/** The operator's own certificate authorities, which receivers on the premises have their certificates from. */
+/** The operator's own certificate authorities, for receivers on the premises. */
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
 
 /**
- * Reads a bundle of root certificates (PEM).
+ * Loads a bundle of root certificates (PEM).
  *
- * @throws Error when there is none in it, or one that cannot be read
+ * @throws Error if it contains none, or an unreadable one
  */
 export function loadTargetAuthorities(path: string): readonly string[] {
   const found = readFileSync(path, "utf8").match(CERTIFICATE) ?? [];

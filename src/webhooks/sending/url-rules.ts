@@ -1,48 +1,50 @@
 /**
- * The rules for the text of a target URL. They run on the raw text, before `new URL`: the WHATWG parser
- * strips tabs and line feeds, turns `\` into `/`, and reads `0x7f.1`, `2130706433`, `127.1`, `%31%32%37.0.0.1`
- * and full-width digits as 127.0.0.1. Here a host has one spelling or is refused.
+ * Rules for the text of a target URL. They run before `new URL`, because the WHATWG parser strips tabs and line feeds
+ * and turns `\` into `/`. It also reads `0x7f.1`, `2130706433`, `127.1`, `%31%32%37.0.0.1` and full-width digits as
+ * 127.0.0.1. Here, a host has exactly one valid spelling.
  */
 import { isIP } from "node:net";
 import { SignetError } from "../../domain/errors.ts";
 import { isValidALabel } from "./a-label.ts";
 
-/** What the settings allow beyond public https hosts. */
+/** Targets allowed in addition to public https hosts. */
 export interface UrlRules {
   readonly allowHttp: boolean;
   readonly allowLocalhost: boolean;
 }
 
-/** A target URL that keeps the rules of its text. */
+/** A target URL whose text follows the rules. */
 export interface TargetUrl {
   readonly url: URL;
   /** Lower case; an IPv6 address without its brackets. */
   readonly hostname: string;
   readonly port: number;
-  /** Whether the host is a literal address, which no resolver will look at. */
+  /** Whether the host is a literal address, which needs no resolver. */
   readonly literal: boolean;
 }
 
 const MAX_LENGTH = 2048;
 const PRINTABLE = /^[\x21-\x7e]+$/;
-/** Scheme, host, port, rest: no user information, no percent-encoding in the host, no fragment. */
+/** Scheme, host, port, rest; without user information, percent-encoding in the host, or a fragment. */
 const SHAPE =
   /^(?<scheme>https?):\/\/(?<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?<port>[1-9][0-9]{0,4}))?(?:[/?][^#\\]*)?$/i;
 const HOSTNAME =
   /^(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
-/** What parsers take for a part of an IPv4 address. */
+/** A label that parsers take for a part of an IPv4 address. */
 const NUMBER = /^(?:[0-9]+|0x[0-9a-f]*)$/;
-/** Names that only a private network answers for (RFC 6761, 6762, 7686, 8375, and what clusters use). */
+/** Names that only resolve in a private network (RFC 6761, 6762, 7686, 8375, and names used in clusters). */
 const PRIVATE_SUFFIX = /(?:^|\.)(?:localhost|local|internal|home\.arpa|svc|onion)$/;
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { "https:": 443, "http:": 80 };
 const LOW_PORTS: Readonly<Record<string, readonly number[]>> = { "https:": [443], "http:": [80, 443] };
-/** Ports from 1024 up that the Fetch standard blocks: other protocols could read a request as their own. */
+/**
+ * Ports from 1024 up that the Fetch standard blocks, because other protocols could misread a request as their own.
+ */
 const BAD_PORTS = new Set([
   1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697,
   10_080,
 ]);
 
-/** The 422 of every rule. The detail tells what to change and nothing about our network. */
+/** Creates the 422 error of every rule. The detail says what to change and nothing about our network. */
 export function forbiddenUrl(detail: string): SignetError {
   return new SignetError("TARGET_URL_FORBIDDEN", { detail });
 }
@@ -74,14 +76,14 @@ function checkName(host: string, rules: UrlRules): void {
     return;
   }
   if (!HOSTNAME.test(host)) {
-    throw forbiddenUrl("The host is not a valid name; a dot at the end is not allowed.");
+    throw forbiddenUrl("The host is not a valid name. A trailing dot is not allowed.");
   }
   const labels = host.split(".");
   if (labels.some((label) => label.startsWith("xn--") && !isValidALabel(label))) {
-    throw forbiddenUrl("The host has a label that begins with xn-- and is not valid punycode.");
+    throw forbiddenUrl("The host has a label that begins with xn-- but is not valid punycode.");
   }
   if (NUMBER.test(labels.at(-1) ?? "")) {
-    throw forbiddenUrl("The host ends in a number and is not an address.");
+    throw forbiddenUrl("The host ends in a number but is not an IP address.");
   }
   if (!host.includes(".") || PRIVATE_SUFFIX.test(host)) {
     throw forbiddenUrl("The host is not a public name.");
@@ -92,7 +94,9 @@ function checkPort(url: URL): number {
   const port = url.port === "" ? (DEFAULT_PORTS[url.protocol] ?? 0) : Number(url.port);
   const low = LOW_PORTS[url.protocol] ?? [];
   if (BAD_PORTS.has(port) || (port < 1024 && !low.includes(port))) {
-    throw forbiddenUrl("The port is not allowed: use 443, or one from 1024 up that no other protocol owns.");
+    throw forbiddenUrl(
+      "The port is not allowed: use 443, or a port from 1024 up that is not reserved for another protocol.",
+    );
   }
   return port;
 }
@@ -105,7 +109,7 @@ function checkPort(url: URL): number {
 export function parseTargetUrl(raw: string, rules: UrlRules): TargetUrl {
   const { host, rawHost } = matchShape(raw, rules);
   const literal = isIP(host) !== 0;
-  // Before the parser: what it makes of a name differs between versions of Node.
+  // Checked before parsing, because Node versions parse names differently.
   if (!literal) {
     checkName(host, rules);
   }
@@ -113,7 +117,7 @@ export function parseTargetUrl(raw: string, rules: UrlRules): TargetUrl {
     throw forbiddenUrl("The URL is not valid.");
   }
   const url = new URL(raw);
-  // Another spelling of an address comes back changed; so does a host that the parser reads differently.
+  // An alternative spelling of an address comes back changed. So does a host that the parser reads differently.
   if (url.hostname !== rawHost) {
     throw forbiddenUrl("The host is not in its normal form.");
   }

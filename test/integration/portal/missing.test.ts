@@ -94,7 +94,7 @@ test("an endpoint that takes no events is offered none, and who may not replay n
   expect((await visitor.get(`/portal/endpoints/${id}`)).text).not.toContain("/missing");
   const refused = await visitor.post(`/portal/endpoints/${id}/missing`, { since: yesterday(), until: "" });
   expect(refused).toMatchObject({ status: 409 });
-  expect(refused.text).toContain("only an ACTIVE one can be given what it has missed");
+  expect(refused.text).toContain("only ACTIVE endpoints can receive missed events");
   const { id: active } = await createEndpoint(api, tenant);
   const reader = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read", "webhooks:write"] });
   expect((await reader.get(`/portal/endpoints/${active}`)).text).not.toContain("/missing");

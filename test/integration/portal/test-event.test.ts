@@ -103,5 +103,5 @@ test("an endpoint that takes no events gets none, and the page says so", async (
     data: "{}",
   });
   expect(answer).toMatchObject({ status: 409 });
-  expect(answer.text).toContain("only an ACTIVE one gets events");
+  expect(answer.text).toContain("only ACTIVE endpoints receive events");
 });
