@@ -24,7 +24,10 @@ export function createCheckpointActivities(signer: CheckpointSigner, log: Logger
           throw error;
         }
         metrics.checkpointRefused.set(1);
-        log.error({ err: error }, "the compliance log is not signed: it does not extend what was signed");
+        log.error(
+          { err: error },
+          "the compliance log was not signed because it does not extend its last signed state",
+        );
         throw ApplicationFailure.create({
           type: CHECKPOINT_REFUSED,
           message: error.message,

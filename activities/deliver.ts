@@ -1,4 +1,4 @@
-/** Activities of the `deliver` workflow: ids in, outcomes by index out. */
+/** Activities of the `deliver` workflow. They take ids and return outcomes by index. */
 import { activityInfo, ApplicationFailure } from "@temporalio/activity";
 import { ApplicationFailureCategory } from "@temporalio/common";
 import type { AttemptRun, AttemptService } from "../src/webhooks/engine/attempt-service.ts";
@@ -54,7 +54,7 @@ export function createDeliverActivities({ attempts, carriers }: DeliverDependenc
   };
 }
 
-/** That a worker ends is no failure: Temporal gives the attempt to another one, and logs nothing. */
+/** A worker that ends is not a failure. Temporal gives the attempt to another worker and logs nothing. */
 function handOver(error: unknown): never {
   if (error instanceof WorkerEndsError) {
     const { message, name: type } = error;
@@ -63,7 +63,7 @@ function handOver(error: unknown): never {
   throw error;
 }
 
-/** The carrier is the workflow that runs the activity: nobody can name another one. */
+/** Returns the carrier: the workflow that runs the activity. So no caller can name another one. */
 function carrier(): string {
   const { workflowExecution } = activityInfo();
   if (workflowExecution === undefined) {
@@ -72,7 +72,7 @@ function carrier(): string {
   return workflowExecution.workflowId;
 }
 
-/** Histories grow with every listed member, so only those that were not delivered are listed. */
+/** Lists only members that were not delivered, because every listed member adds to the history. */
 function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptResult {
   const failed: IndexedDelay[] = [];
   const postponed: IndexedDelay[] = [];

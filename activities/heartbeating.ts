@@ -4,8 +4,8 @@ import { Context } from "@temporalio/activity";
 const HEARTBEAT_MS = 1_000;
 
 /**
- * Beats until the work ends, so that a worker that dies is noticed within seconds. Called in the activity's first turn,
- * in which its context is known.
+ * Sends heartbeats until the work ends, so that a crashed worker is noticed within seconds. Must be called in the
+ * activity's first turn, while its context is available.
  */
 export async function heartbeating<T>(work: () => Promise<T>): Promise<T> {
   const context = Context.current();

@@ -1,29 +1,32 @@
 /**
- * What activities take and return: plain data that ends up in workflow histories. Ids and numbers only; no payload,
- * secret or URL (docs/decisions/0002).
+ * Inputs and results of activities: plain data that is stored in workflow histories. Ids and numbers only; no
+ * payload, secret or URL (docs/decisions/0002).
  */
 
-/** One delivery of a list, with the epoch under which its carrier may send it (the fence, architecture 3). */
+/** A delivery and the epoch under which its carrier may send it (the fence, architecture 3). */
 export interface Member {
   readonly id: string;
   readonly epoch: number;
 }
 
-/** Attempts some members of a list. Members of one call are at the same attempt. */
+/** Input of an attempt for members of a list, all at the same attempt. */
 export interface AttemptInput {
   readonly members: readonly Member[];
   /** 1 to 17. */
   readonly attempt: number;
-  /** The carrier's schedule: attempt, the one after it and the one after that are looked up in it. */
+  /** The carrier's schedule. The entries for this attempt and the next two are used. */
   readonly offsets_ms: readonly number[];
-  /** Unix milliseconds that the schedule counts from; null at the first attempt, which then sets it. */
+  /** Start of the schedule, in Unix milliseconds; null at the first attempt, which sets it. */
   readonly anchor_ms: number | null;
-  /** When this attempt was due, Unix milliseconds; null at the first. Lateness shifts the rest of the schedule. */
+  /** When this attempt was due, in Unix milliseconds; null at the first. Lateness shifts the rest of the schedule. */
   readonly due_ms: number | null;
   readonly dead_letter_ms: number;
-  /** Who fails leaves this carrier: its row goes back to the dispatcher, for a list of its own endpoint. */
+  /**
+   * Whether a member that fails leaves this carrier. Its row returns to the dispatcher, for a list of its own
+   * endpoint.
+   */
   readonly part?: boolean;
-  /** Members that have a place in the line of an endpoint with a rate limit. */
+  /** Members with a reservation in a rate-limit queue. */
   readonly places?: readonly IndexedReservation[];
 }
 
@@ -31,61 +34,62 @@ export interface AttemptInput {
 export type IndexedDelay = readonly [index: number, delayMs: number];
 
 /**
- * A member's place in the line of an endpoint with a rate limit: when its attempt may start, Unix milliseconds, and the
- * limit that says so, attempts per second.
+ * A member's reservation in a rate-limit queue: the earliest start of its attempt, in Unix milliseconds, and the
+ * underlying limit, in attempts per second.
  */
 export type IndexedReservation = readonly [index: number, atMs: number, rateLimit: number];
 
-/**
- * Outcomes by index into the input's members. Only exceptions are listed: who is not named was delivered.
- */
+/** Outcomes by index into the input's members. Only exceptions are listed; all other members were delivered. */
 export interface AttemptResult {
   /** Unix milliseconds. */
   readonly started_at: number;
   readonly ended_at: number;
-  /** Failed; the next attempt is due so long after `ended_at`. */
+  /** Failed members, with the delay of the next attempt after `ended_at`. */
   readonly failed?: readonly IndexedDelay[];
-  /** Of those that failed: who may not be attempted before it is due, because its receiver asked to wait. */
+  /** Failed members that must not be attempted early, because their receiver requested the wait. */
   readonly not_earlier?: readonly number[];
-  /** Failed for the 17th time, or parked because the tenant disabled the endpoint; dead letters now. */
+  /** Members that are dead letters now: failed for the 17th time, or the tenant disabled the endpoint. */
   readonly dead?: readonly number[];
-  /** Not this carrier's any more: replayed, cancelled or moved. */
+  /** Members that no longer belong to this carrier: replayed, cancelled or moved. */
   readonly moved?: readonly number[];
-  /** No answer within the first second; the request goes on, `settle` learns how it ends. */
+  /** Members without a response in the first second. Their request continues, and `settle` gets its result. */
   readonly unsettled?: readonly number[];
-  /** Not attempted: the endpoint had no slot. To be tried again so long after `ended_at`; that is no attempt. */
+  /**
+   * Members that were not attempted because the endpoint had no slot, with the delay of the next try after
+   * `ended_at`.
+   */
   readonly postponed?: readonly IndexedDelay[];
-  /** Of those that are postponed: who has got a place, to be brought along when it comes again. */
+  /** Reservations of postponed members, to be passed with their next try. */
   readonly places?: readonly IndexedReservation[];
 }
 
-/** Members named by index that an operator's signal speaks of. */
+/** Members that an operator's signal names, by index. */
 export interface MembersInput {
   readonly members: readonly Member[];
-  /** Who asked, as the signal says; goes to the log. */
+  /** Who requested it, as the signal says; goes to the log. */
   readonly by?: string;
 }
 
-/** Which members the change applied to; the others were not in a state that allows it, or not this carrier's. */
+/** Members that were changed. The others were not in a suitable state, or did not belong to this carrier. */
 export interface MembersResult {
   readonly changed: readonly number[];
 }
 
 export interface ExpireResult {
   readonly expired: readonly number[];
-  /** Still dead letters, to be asked again so many milliseconds later. */
+  /** Members that are still dead letters, with the delay of the next check in milliseconds. */
   readonly later?: readonly IndexedDelay[];
 }
 
 /** Activities of the `deliver` workflow. */
 export interface DeliverActivities {
-  /** First attempts, in a local activity: waits at most a second for answers. */
+  /** Makes first attempts in a local activity. Waits at most a second for responses. */
   readonly attemptFirst: (input: AttemptInput) => Promise<AttemptResult>;
-  /** Learns how unanswered first attempts ended; sends again only where the lease has run out. */
+  /** Gets the results of unanswered first attempts. Sends again only if the lease has expired. */
   readonly settle: (input: AttemptInput) => Promise<AttemptResult>;
-  /** Retries: waits for every outcome. */
+  /** Makes retries. Waits for every outcome. */
   readonly attempt: (input: AttemptInput) => Promise<AttemptResult>;
-  /** Dead letters go back to the outbox with a fresh cycle. */
+  /** Returns dead letters to the outbox with a new cycle. */
   readonly replay: (input: MembersInput) => Promise<MembersResult>;
   readonly cancel: (input: MembersInput) => Promise<MembersResult>;
   readonly expire: (input: MembersInput) => Promise<ExpireResult>;
@@ -96,7 +100,7 @@ export interface PingInput {
   readonly generation: number;
   /** 1 for the first ping of this run. */
   readonly attempt: number;
-  /** Unix milliseconds of the ping after this one, null when this is the last. */
+  /** Time of the next ping, in Unix milliseconds; null for the last. */
   readonly next_attempt_ms: number | null;
 }
 
@@ -113,11 +117,11 @@ export interface VerifyActivities {
 export interface PurgeResult {
   /** Days whose partitions were dropped. */
   readonly days: number;
-  /** Idempotency keys forgotten. */
+  /** Removed idempotency keys. */
   readonly keys: number;
-  /** Finished deliveries of earlier days removed. */
+  /** Removed finished deliveries of earlier days. */
   readonly rows: number;
-  /** Revocations of single tokens forgotten. */
+  /** Removed revocations of single tokens. */
   readonly revocations: number;
 }
 
@@ -126,7 +130,7 @@ export interface PurgeActivities {
   readonly purge: () => Promise<PurgeResult>;
 }
 
-/** How many of each a sweep of the rotation has written down. */
+/** Numbers of changes that a rotation sweep recorded. */
 export interface RotateResult {
   readonly due: number;
   readonly retired: number;
@@ -141,7 +145,7 @@ export interface RotateActivities {
   readonly rotate: () => Promise<RotateResult>;
 }
 
-/** Key ids of what was done; they are public. */
+/** Ids of the changed keys; they are public. */
 export interface SigningKeyChanges {
   readonly created: readonly string[];
   readonly activated: readonly string[];
@@ -155,11 +159,11 @@ export interface SigningKeyActivities {
 }
 
 export interface SignCheckpointResult {
-  /** Entries under the newest checkpoint. */
+  /** Number of entries under the newest checkpoint. */
   readonly size: number;
-  /** Its number. */
+  /** Number of the checkpoint. */
   readonly seq: number;
-  /** False: nothing was added since. */
+  /** False if nothing was added since the last checkpoint. */
   readonly signed: boolean;
 }
 
@@ -168,37 +172,37 @@ export interface CheckpointActivities {
   readonly sign: () => Promise<SignCheckpointResult>;
 }
 
-/** How far a replay job is. */
+/** Progress of a replay job. */
 export interface ReplayJobStatus {
   readonly state: "RUNNING" | "PAUSED" | "COMPLETED" | "CANCELLED";
   readonly total: number;
   readonly done: number;
   readonly failed: number;
   readonly skipped: number;
-  /** Items up to here have their result. */
+  /** Items up to this position have a result. */
   readonly position: number;
-  /** The tenant's deliveries wait, and so does the job. */
+  /** Whether the job waits because the tenant's deliveries are held. */
   readonly held?: boolean;
 }
 
 export interface ReplayPageInput {
   readonly job_id: string;
-  /** The position that the caller knows of: a page that was done already is not done again. */
+  /** Last position that the caller knows of. A completed page is not repeated. */
   readonly after: number;
-  /** Most items. */
+  /** Maximum number of items. */
   readonly size: number;
 }
 
 export interface ChangeReplayInput {
   readonly job_id: string;
   readonly to: "RUNNING" | "PAUSED" | "CANCELLED";
-  /** Who asked, as the signal says; goes to the log. */
+  /** Who requested it, as the signal says; goes to the log. */
   readonly by?: string;
 }
 
 /** Activities of the `replayDeadLetters` workflow. */
 export interface ReplayActivities {
-  /** Replays the next items of a running job, in one transaction; one that does not run is looked at only. */
+  /** Replays the next items of a running job in one transaction. Only reads a job that is not running. */
   readonly replayPage: (input: ReplayPageInput) => Promise<ReplayJobStatus>;
   readonly changeReplay: (input: ChangeReplayInput) => Promise<ReplayJobStatus>;
 }

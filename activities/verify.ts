@@ -17,7 +17,7 @@ export function createVerifyActivities(challenge: Challenge): VerifyActivities {
         });
         return { outcome };
       } catch (error) {
-        // The schedule of pings goes on; only a clock that is wrong is waited for.
+        // Only a wrong clock is worth a retry. Otherwise the schedule of pings continues.
         throw error instanceof SignetError && error.code === "CLOCK_SKEWED"
           ? error
           : ApplicationFailure.create({ message: messageOf(error), nonRetryable: true });

@@ -1,6 +1,6 @@
 /**
- * Carries 1 to 64 deliveries through one cycle of 17 attempts and the dead-letter week (architecture 3). An open run
- * whose members are dead letters *is* the dead-letter queue (docs/decisions/0001).
+ * Carries 1 to 64 deliveries through one cycle of 17 attempts and the dead-letter week (architecture 3). Open runs
+ * whose members are dead letters *are* the dead-letter queue (docs/decisions/0001).
  */
 import {
   ApplicationFailure,
@@ -39,13 +39,13 @@ import {
   TASK_QUEUES,
 } from "./messages.ts";
 
-// Waits at most a second for answers and writes once; what it cannot do in one try, `settle` does.
+// Waits at most a second for responses and writes once. `settle` does what fails at the first try.
 const { attemptFirst } = proxyLocalActivities<DeliverActivities>({
   startToCloseTimeout: "5 seconds",
   retry: { maximumAttempts: 1 },
 });
 
-// Retried without end: an activity here fails only when our own database or worker does.
+// Retried without limit, because an activity here fails only if our own database or worker does.
 const { attempt, settle } = proxyActivities<DeliverActivities>({
   taskQueue: TASK_QUEUES.slow,
   startToCloseTimeout: "60 seconds",
@@ -53,20 +53,20 @@ const { attempt, settle } = proxyActivities<DeliverActivities>({
   retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
 });
 
-// On a queue of their own: an operator's replay must not wait behind receivers that hang.
+// On a separate queue, so that an operator's replay does not wait behind hanging receivers.
 const { replay, cancel, expire } = proxyActivities<DeliverActivities>({
   taskQueue: TASK_QUEUES.control,
   startToCloseTimeout: "30 seconds",
   retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
 });
 
-/** Attempts at which the search attributes follow; each upsert costs a write in Temporal's visibility store. */
+/** Attempts that update the search attributes. Each upsert costs a write in Temporal's visibility store. */
 const UPSERT_AT: ReadonlySet<number> = new Set([2, 5, 9, 13, 17]);
 const POSTPONE_MS = 30_000;
 const WAITS_PATCH = "retry-after-is-not-brought-forward";
-/** Most carriers are never described in any other way. */
+/** Most carriers never get another description. */
 const FIRST_UNDER_WAY = "The first attempts are under way.";
-/** A run longer than this is continued as new before the quiet week, so that little history is kept. */
+/** A run with a longer history is continued as new before the dead-letter week, to keep little history. */
 const LONG_HISTORY = 40;
 
 type Message = {
@@ -135,7 +135,7 @@ function listen(inbox: Message[], ledger: DeliveryLedger): void {
   setHandler(statusQuery, () => ({ open: ledger.open, members: ledger.status() }), DELIVER_HANDLERS.status);
 }
 
-/** Operators type signal inputs by hand: what is not understood names no member rather than all of them. */
+/** Reads a signal input, which operators type by hand. An invalid input names no member instead of all of them. */
 function readSignal(signal: unknown): MemberSignal {
   if (signal === undefined || signal === null) {
     return {};
@@ -165,7 +165,7 @@ async function handleSignal(message: Message | undefined, ledger: DeliveryLedger
       ledger.attemptNow(named, Date.now());
       return;
     case "release":
-      // Always names its members: an empty release must not close a whole carrier.
+      // A release without members must not close the whole carrier.
       ledger.close(message.signal.delivery_ids === undefined ? [] : named, "moved");
       return;
     case "replay":
@@ -203,11 +203,11 @@ async function change(
   }
 }
 
-/** One wave from its requests to the ledger. Never throws: an attempt that could not be made is made later. */
+/** Carries out a wave and records its result. Never throws: a failed attempt is postponed. */
 async function carryOut(wave: Wave, ledger: DeliveryLedger, slow: boolean): Promise<void> {
   let current = wave;
   try {
-    // Who waits for its place at an endpoint must not wait in a local activity.
+    // Rate-limited members must not block a local activity.
     if (wave.input.attempt === 1 && !slow && wave.input.places === undefined) {
       const first = await attemptFirst(wave.input).catch((error: unknown) => {
         rethrowCancellation(error);
@@ -234,15 +234,15 @@ async function carryOut(wave: Wave, ledger: DeliveryLedger, slow: boolean): Prom
   }
 }
 
-/** Books what came of a wave. */
+/** Records the result of a wave. */
 function book(ledger: DeliveryLedger, wave: Wave, result: AttemptResult): void {
   ledger.apply(wave, result);
   decideWaits(ledger);
 }
 
 /**
- * Runs of 0.2.0 brought attempts forward that their receiver had asked to put off. Whether this run does so is decided
- * once, when it first has such a member, and holds until it ends.
+ * Runs of 0.2.0 brought attempts forward although their receiver had requested a wait. Each run decides once, at its
+ * first such member, whether it does so.
  */
 function decideWaits(ledger: DeliveryLedger): void {
   if (ledger.waits === undefined && ledger.askedToWait) {
@@ -289,7 +289,10 @@ async function expireOverdue(ledger: DeliveryLedger): Promise<void> {
   }
 }
 
-/** Nothing is under way: a long history ends here, once for the dead-letter week or when the server asks for it. */
+/**
+ * Runs while nothing is in progress. Continues a long run as new, once for the dead-letter week or if the server
+ * suggests it.
+ */
 async function rest(ledger: DeliveryLedger): Promise<void> {
   if (ledger.open === 0) {
     return;
@@ -310,7 +313,7 @@ function publishAttempt(ledger: DeliveryLedger, attempt: number): void {
   }
 }
 
-/** Upserts the search attributes that have changed; an upsert of the same values would be an event for nothing. */
+/** Upserts the changed search attributes only, because each upsert adds an event. */
 function publish(ledger: DeliveryLedger, attempt: number | undefined): void {
   const { typedSearchAttributes } = workflowInfo();
   const { state, open } = ledger;

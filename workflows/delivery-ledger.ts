@@ -1,6 +1,6 @@
 /**
- * What a `deliver` workflow knows of its members: pure bookkeeping, no Temporal. The workflow asks what is due and
- * tells what came of it.
+ * State of the members of a `deliver` workflow: pure bookkeeping, without Temporal. The workflow asks what is due and
+ * reports the results.
  */
 import type { AttemptInput, AttemptResult, IndexedReservation, Member } from "../activities/types.ts";
 import { ATTEMPT_MAX, shiftForLateness, togetherMs } from "../src/domain/retry-schedule.ts";
@@ -12,15 +12,15 @@ interface Entry {
   readonly member: Member;
   attempts: number;
   phase: Phase;
-  /** Of the next attempt, or of the end of the dead-letter week; Unix milliseconds. */
+  /** Time of the next attempt, or of the end of the dead-letter week, in Unix milliseconds. */
   dueMs: number;
-  /** An activity is at work on it. */
+  /** Whether an activity is working on the member. */
   busy: boolean;
-  /** In the line of an endpoint with a rate limit: Unix milliseconds, and the limit per second. */
-  place: readonly [atMs: number, rateLimit: number] | undefined;
-  /** Its receiver asked to wait until it is due. */
+  /** Reservation in a rate-limit queue: Unix milliseconds, and the limit per second. */
+  reservation: readonly [atMs: number, rateLimit: number] | undefined;
+  /** Whether its receiver requested a wait until it is due. */
   notEarlier: boolean;
-  /** When an attempt was last asked for while one was under way; Unix milliseconds. */
+  /** Last request for an attempt during another attempt, in Unix milliseconds. */
   askedMs: number;
 }
 
@@ -33,20 +33,23 @@ export interface Wave {
 export interface Due {
   /** Unix milliseconds. */
   readonly atMs: number;
-  /** 1 to 17; undefined: a dead letter's week ends. */
+  /** 1 to 17; undefined for the end of a dead letter's week. */
   readonly attempt: number | undefined;
 }
 
-/** The server's clock and the worker's differ by less. */
+/** Maximum difference of the server's and the worker's clocks. */
 const ASKED_SLACK_MS = 50;
 
-/** Who waits for a place goes with all whose places follow within this time, and no others: places are an endpoint's pace. */
-const PLACES_TOGETHER_MS = 1_000;
+/**
+ * Rate-limited members go together only if their reservations are within this time, as reservations set the
+ * endpoint's pace.
+ */
+const RESERVATIONS_TOGETHER_MS = 1_000;
 
 const NOTHING_DONE: DeliverResult = { delivered: 0, replayed: 0, cancelled: 0, moved: 0, expired: 0 };
 
 export class DeliveryLedger {
-  /** Whether members whose receiver asked to wait are kept out of earlier waves; undefined: nobody has asked yet. */
+  /** Whether members with a requested wait stay out of earlier waves; undefined before the first such member. */
   waits: boolean | undefined;
   readonly #offsets: readonly number[];
   readonly #deadLetterMs: number;
@@ -54,7 +57,7 @@ export class DeliveryLedger {
   readonly #entries: Entry[];
   readonly #done: { -readonly [Key in keyof DeliverResult]: number };
   #anchorMs: number | null;
-  /** When an outage of ours last moved the anchor: what was due before then is late through the same outage. */
+  /** Last shift of the anchor by an outage of ours. Anything due before then is late because of the same outage. */
   #shiftedAtMs = 0;
 
   constructor(input: DeliverInput, nowMs: number) {
@@ -73,12 +76,12 @@ export class DeliveryLedger {
         busy: false,
         askedMs: 0,
         notEarlier: progress?.not_earlier === true,
-        place: progress?.place,
+        reservation: progress?.place,
       };
     });
   }
 
-  /** Whether some receiver of an open member asked to wait. */
+  /** Whether a receiver of any member requested a wait. */
   get askedToWait(): boolean {
     return this.#entries.some((entry) => entry.notEarlier);
   }
@@ -91,12 +94,12 @@ export class DeliveryLedger {
     return { ...this.#done };
   }
 
-  /** No attempt lies ahead or is under way; dead letters may remain. */
+  /** Whether no attempt is left or in progress; dead letters may remain. */
   get onlyDeadLetters(): boolean {
     return this.#entries.every((entry) => entry.phase !== "RETRYING" && !entry.busy);
   }
 
-  /** What falls due next; undefined while all open members are busy. */
+  /** The next due time; undefined while all open members are busy. */
   get nextDue(): Due | undefined {
     let next: Entry | undefined;
     for (const entry of this.#entries) {
@@ -109,7 +112,7 @@ export class DeliveryLedger {
       : { atMs: next.dueMs, attempt: next.phase === "RETRYING" ? next.attempts + 1 : undefined };
   }
 
-  /** State of the least finished open member, for the search attribute. */
+  /** State of the least advanced open member, for the search attribute. */
   get state(): "QUEUED" | "RETRYING" | "DEAD_LETTERED" {
     const open = this.#entries.filter((entry) => entry.phase === "RETRYING");
     if (open.some((entry) => entry.attempts === 0)) {
@@ -118,7 +121,7 @@ export class DeliveryLedger {
     return open.length > 0 ? "RETRYING" : "DEAD_LETTERED";
   }
 
-  /** Takes what is due for an attempt, with all that falls due within moments of it; undefined when nothing is. */
+  /** Takes the members due for an attempt, and those due shortly after; undefined if none are. */
   takeDueWave(nowMs: number): Wave | undefined {
     const due = this.#idle("RETRYING").filter((index) => this.#at(index).dueMs <= nowMs);
     const first = due.toSorted((a, b) => this.#at(a).dueMs - this.#at(b).dueMs)[0];
@@ -130,30 +133,30 @@ export class DeliveryLedger {
     const horizonMs = nowMs + togetherMs(this.#offsets, attempt);
     const entries = this.#idle("RETRYING").filter((index) => {
       const entry = this.#at(index);
-      const latestMs = entry.place === undefined ? horizonMs : nowMs + PLACES_TOGETHER_MS;
+      const latestMs = entry.reservation === undefined ? horizonMs : nowMs + RESERVATIONS_TOGETHER_MS;
       const waits = this.waits === true && entry.notEarlier;
       return entry.attempts === attempts && entry.dueMs <= (waits ? nowMs : latestMs);
     });
     return this.#wave(entries, attempt, attempt === 1 ? null : dueMs);
   }
 
-  /** Takes the dead letters whose week is over. */
+  /** Takes the dead letters whose week has ended. */
   takeExpiring(nowMs: number): number[] {
     const entries = this.#idle("DEAD_LETTERED").filter((index) => this.#at(index).dueMs <= nowMs);
     this.#setBusy(entries, true);
     return entries;
   }
 
-  /** The part of a wave that has no answer yet, to be settled. */
+  /** Returns the members of a wave without a response, for `settle`. */
   unsettled(wave: Wave, result: AttemptResult): Wave | undefined {
     const entries = (result.unsettled ?? []).map((index) => this.#entryIndex(wave, index));
     return entries.length === 0 ? undefined : this.#wave(entries, wave.input.attempt, wave.input.due_ms);
   }
 
-  /** Books what came of a wave. */
+  /** Records the result of a wave. */
   apply(wave: Wave, result: AttemptResult): void {
     const { attempt, due_ms: dueMs } = wave.input;
-    // Where all of them still wait for their places, the cycle has not begun.
+    // If all members still wait for their reservations, the cycle has not begun.
     if (result.places === undefined || result.places.length < wave.entries.length) {
       this.#anchorMs ??= result.started_at;
     }
@@ -173,7 +176,7 @@ export class DeliveryLedger {
         return;
       }
       entry.busy = false;
-      entry.place = places.get(index);
+      entry.reservation = places.get(index);
       entry.notEarlier = notEarlier.has(index);
       const postponedMs = postponed.get(index);
       if (postponedMs !== undefined) {
@@ -183,7 +186,7 @@ export class DeliveryLedger {
       entry.attempts = attempt;
       const delayMs = failed.get(index);
       if (delayMs !== undefined) {
-        // Who asked after the request had ended, and before we heard of it, asked for the next one.
+        // If the request came after the attempt ended, but before its result arrived, it means the next attempt.
         const asked = entry.askedMs + ASKED_SLACK_MS >= result.ended_at;
         entry.dueMs = asked ? result.ended_at : result.ended_at + delayMs;
       } else if (dead.has(index)) {
@@ -195,7 +198,7 @@ export class DeliveryLedger {
     });
   }
 
-  /** An activity could not be carried out at all: the attempt does not count and is due again later. */
+  /** Postpones members whose activity failed. The attempt does not count. */
   postpone(entries: readonly number[], dueMs: number): void {
     this.#setBusy(entries, false);
     for (const index of entries) {
@@ -203,7 +206,7 @@ export class DeliveryLedger {
     }
   }
 
-  /** Open members that a signal names by delivery id; all of them when it names none. */
+  /** Returns the open members with the given delivery ids, or all open members without ids. */
   named(deliveryIds: readonly string[] | undefined): number[] {
     const wanted = deliveryIds === undefined ? undefined : new Set(deliveryIds);
     return this.#entries.flatMap((entry, index) =>
@@ -215,7 +218,7 @@ export class DeliveryLedger {
     return this.#at(index).phase === "DEAD_LETTERED";
   }
 
-  /** Attempt now: the next attempt falls due at once. One that is under way is the attempt that was asked for. */
+  /** Makes the next attempt due now. A member with an attempt in progress only records the request. */
   attemptNow(entries: readonly number[], nowMs: number): void {
     for (const entry of entries.map((index) => this.#at(index))) {
       if (entry.phase === "RETRYING" && entry.busy) {
@@ -230,7 +233,7 @@ export class DeliveryLedger {
     return entries.map((index) => this.#at(index).member);
   }
 
-  /** Closes members: they are not attempted again here. */
+  /** Closes members, so that they are not attempted again here. */
   close(entries: readonly number[], outcome: keyof DeliverResult): void {
     for (const index of entries) {
       const entry = this.#at(index);
@@ -250,14 +253,14 @@ export class DeliveryLedger {
     }));
   }
 
-  /** The input of the run that goes on from here. */
+  /** Returns the input of the next run. */
   successor(): DeliverInput {
     const open = this.#entries.filter((entry) => entry.phase !== "DONE");
     const progress = open.map((entry): MemberProgress => ({
       attempts: entry.attempts,
       phase: entry.phase === "DEAD_LETTERED" ? "DEAD_LETTERED" : "RETRYING",
       due_ms: entry.dueMs,
-      ...(entry.place === undefined ? {} : { place: entry.place }),
+      ...(entry.reservation === undefined ? {} : { place: entry.reservation }),
       ...(entry.notEarlier ? { not_earlier: true } : {}),
     }));
     return {
@@ -273,8 +276,8 @@ export class DeliveryLedger {
   #wave(entries: readonly number[], attempt: number, dueMs: number | null): Wave {
     this.#setBusy(entries, true);
     const places = entries.flatMap((entry, index): IndexedReservation[] => {
-      const { place } = this.#at(entry);
-      return place === undefined ? [] : [[index, ...place]];
+      const { reservation } = this.#at(entry);
+      return reservation === undefined ? [] : [[index, ...reservation]];
     });
     return {
       entries,

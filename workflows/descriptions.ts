@@ -1,15 +1,15 @@
 /**
- * Words for whoever reads a workflow in Temporal's UI or with its CLI. Current details are Markdown and live in the
- * workflow's memory: they cost no history. Summaries of activities and timers lie in the history, so first attempts,
- * of which there are many, have none. Ids, numbers and times only (docs/decisions/0002).
+ * Texts for readers of a workflow in Temporal's UI or CLI. Current details are Markdown in the workflow's memory and
+ * cost no history. Summaries of activities and timers are stored in the history, so the many first attempts have
+ * none. Ids, numbers and times only (docs/decisions/0002).
  */
 import { ATTEMPT_MAX } from "../src/domain/retry-schedule.ts";
 import type { DeliverResult, MemberStatus } from "./messages.ts";
 
-/** Members of a list that are shown one by one; the query `status` has all of them. */
+/** Maximum number of members shown individually. The query `status` returns all of them. */
 const SHOWN_MAX = 10;
 
-/** What the signals and queries of `deliver` do, as `temporal workflow metadata` and the UI list them. */
+/** Descriptions of the signals and queries of `deliver` for `temporal workflow metadata` and the UI. */
 export const DELIVER_HANDLERS = {
   replay: { description: "Dead letters begin anew, with 17 attempts. Optional: delivery_ids, by." },
   attemptNow: { description: "The next attempt is made now and uses its slot. Optional: delivery_ids, by." },
@@ -31,19 +31,19 @@ export const REPLAY_HANDLERS = {
   status: { description: "State and counts." },
 } as const;
 
-/** A workflow as the CLI addresses it. */
+/** Identifies a workflow for the CLI. */
 export interface Addressed {
   readonly namespace: string;
   readonly workflowId: string;
 }
 
-/** One member for the summary, several with their number. */
+/** Summary of an attempt, with the number of members if there are several. */
 export function attemptSummary(attempt: number, members: number): string {
   const which = `attempt ${attempt} of ${ATTEMPT_MAX}`;
   return members === 1 ? which : `${which}, ${members} deliveries`;
 }
 
-/** For changes that a signal asks for, and the end of the dead-letter week. */
+/** Summary of a change by signal, or of the end of the dead-letter week. */
 export function changeSummary(what: string, members: number): string {
   return `${what}: ${deliveries(members)}`;
 }
@@ -52,7 +52,7 @@ function deliveries(count: number): string {
   return count === 1 ? "1 delivery" : `${count} deliveries`;
 }
 
-/** Lines that an operator can paste into a terminal; each fits into the UI's column. */
+/** Returns commands that an operator can paste into a terminal. Each fits the UI's column. */
 export function signalCommands(
   { namespace, workflowId }: Addressed,
   signals: readonly string[],
@@ -61,16 +61,16 @@ export function signalCommands(
     (name) =>
       `temporal workflow signal --namespace ${namespace} \\\n  --workflow-id ${workflowId} --name ${name}`,
   );
-  // The UI cuts off the last line of its frame, so that one is not a command.
+  // The UI cuts off the last line of its frame, so no command is last.
   return ["```sh", ...commands, "```", "", "Times are UTC."];
 }
 
-/** A time to the second: milliseconds are of no use to a reader. */
+/** Formats a time to the second. */
 export function readable(iso: string): string {
   return `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`;
 }
 
-/** How the members of a carrier ended, in words; the outcomes that there are. */
+/** Returns the non-zero outcomes of a carrier in words. */
 export function outcomeWords(result: DeliverResult): string {
   return Object.entries(result)
     .filter(([, count]: readonly [string, number]) => count > 0)
@@ -89,7 +89,7 @@ function memberRow({
   return `| ${id} | ${attempts} of ${ATTEMPT_MAX} | ${then} |`;
 }
 
-/** The current details of an open `deliver`. */
+/** Returns the current details of an open `deliver`. */
 export function deliverDetails(
   carrier: Addressed & { readonly endpoints: readonly string[] },
   members: readonly MemberStatus[],

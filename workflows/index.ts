@@ -1,4 +1,4 @@
-/** The workflow bundle's entry: every export is a workflow type, so they are named one by one. */
+/** Entry of the workflow bundle. Every export is a workflow type, so each is exported by name. */
 export { deliver } from "./deliver.ts";
 export { purgeExpired } from "./purge-expired.ts";
 export { replayDeadLetters } from "./replay-dead-letters.ts";

@@ -1,7 +1,7 @@
 /**
- * Signals come from outside, and with them bytes of any kind. A payload that cannot be decoded would fail the workflow
- * task again and again, and the workflow with its deliveries would stand still; so it becomes a value that no handler
- * understands. The bundle takes this converter by path (src/temporal/bundle.ts).
+ * Signals can contain any bytes. A payload that cannot be decoded would fail the workflow task again and again and
+ * block the workflow's deliveries. So it becomes a value that no handler accepts. The bundle loads this converter by
+ * path (src/temporal/bundle.ts).
  */
 import { defaultPayloadConverter, type Payload, type PayloadConverter } from "@temporalio/common";
 

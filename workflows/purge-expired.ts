@@ -1,4 +1,4 @@
-/** Upkeep by schedule: removes what is over (architecture 4). */
+/** Scheduled maintenance: removes expired data (architecture 4). */
 import { proxyActivities, setCurrentDetails } from "@temporalio/workflow";
 import type { PurgeActivities, PurgeResult } from "../activities/types.ts";
 

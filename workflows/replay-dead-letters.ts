@@ -1,6 +1,6 @@
 /**
- * Replays many dead letters, or events that an endpoint has never got: page by page, no faster than was asked for. The
- * job's row says what is done and whether it runs; this keeps the pace and takes the signals.
+ * Replays many dead letters, or missed events of an endpoint, page by page at a limited rate. The job's row stores
+ * its progress and state. This workflow controls the pace and receives the signals.
  */
 import {
   CancellationScope,
@@ -25,22 +25,22 @@ import {
   rowChangedSignal,
 } from "./messages.ts";
 
-// Retried without end: they fail only when our own database or worker does.
+// Retried without limit, because they fail only if our own database or worker does.
 const { replayPage, changeReplay } = proxyActivities<ReplayActivities>({
   startToCloseTimeout: "30 seconds",
   retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
 });
 
-/** Items of one transaction. */
+/** Maximum number of items per transaction. */
 const PAGE_MAX = 500;
-/** A paused job is looked at again after so long: a signal may be lost while Temporal is away. */
+/** A paused job is checked again after this time, because a signal may be lost while Temporal is unavailable. */
 const LOOK_AGAIN_MS = 600_000;
 const HELD_MS = 30_000;
-/** Events of a run before it is continued as new, unless the input says otherwise. */
+/** Number of events before a run is continued as new, unless the input sets another. */
 const HISTORY_MAX = 1_000;
 
 interface Message {
-  /** Undefined: the row says. */
+  /** Undefined if the row has the new state. */
   readonly to?: "RUNNING" | "PAUSED" | "CANCELLED";
   readonly by?: string;
 }
@@ -90,7 +90,7 @@ async function run(input: ReplayInput): Promise<ReplayJobResult> {
       const { state, total, done, failed, skipped } = status;
       return { state, total, done, failed, skipped };
     }
-    // A page that took long may be made up for by the next one, and no more.
+    // The next page makes up for a slow page, but for no more than one.
     dueMs = Math.max(dueMs, Date.now() - everyMs) + everyMs;
     await rest(inbox, pauseOf(status) ?? { ms: dueMs - Date.now(), summary: `at most ${rate} a second` });
     await continueLong(input, status, inbox);
@@ -109,7 +109,7 @@ function listen(inbox: Message[], status: () => ReplayJobStatus): void {
   setHandler(replayStatusQuery, status, REPLAY_HANDLERS.status);
 }
 
-/** Operators type signal inputs by hand. */
+/** Reads who signalled. Operators type signal inputs by hand. */
 function byOf(signal: unknown): string | undefined {
   const by = typeof signal === "object" && signal !== null ? (signal as ReplaySignal).by : undefined;
   return typeof by === "string" ? by : undefined;

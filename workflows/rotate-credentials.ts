@@ -1,4 +1,4 @@
-/** Upkeep by schedule: writes down how client secrets have moved on, and raises alerts. No secret waits for it. */
+/** Scheduled maintenance: records the rotation of client secrets and raises alerts. No secret waits for it. */
 import { proxyActivities, setCurrentDetails } from "@temporalio/workflow";
 import type { RotateActivities, RotateResult } from "../activities/types.ts";
 

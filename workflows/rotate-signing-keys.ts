@@ -1,4 +1,4 @@
-/** Upkeep by schedule: the life of the signing keys (security decisions A). */
+/** Scheduled maintenance: lifecycle of the signing keys (security decisions A). */
 import { proxyActivities, setCurrentDetails } from "@temporalio/workflow";
 import type { SigningKeyActivities, SigningKeyChanges } from "../activities/types.ts";
 

@@ -1,4 +1,4 @@
-/** Upkeep by schedule, and after each revocation: signs the compliance log as it stands (security decisions E). */
+/** Scheduled maintenance, and after each revocation: signs the current compliance log (security decisions E). */
 import { proxyActivities, setCurrentDetails } from "@temporalio/workflow";
 import type { CheckpointActivities, SignCheckpointResult } from "../activities/types.ts";
 

@@ -16,14 +16,14 @@ import {
   verifyStatusQuery,
 } from "./messages.ts";
 
-// One try: a ping that our own outage swallowed counts as unanswered and the next one follows soon.
-// The activity lets nothing be retried but what kept it from sending: a wrong clock, or the end of its worker.
+// One try: a ping lost to our own outage counts as unanswered, and the next one follows soon. The activity allows
+// retries only if it could not send: its clock was wrong, or its worker ended.
 const { ping } = proxyActivities<VerifyActivities>({
   startToCloseTimeout: "8 seconds",
   retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
 });
 
-/** Attempt-now signals are answered with pings of their own, up to this many in one run. */
+/** Maximum number of extra pings by attempt-now signals in one run. */
 const EXTRA_PINGS_MAX = 100;
 
 export async function verifyEndpoint(input: VerifyEndpointInput): Promise<VerifyEndpointResult> {
@@ -52,7 +52,7 @@ export async function verifyEndpoint(input: VerifyEndpointInput): Promise<Verify
     const extra = asked > 0 && nextMs !== null && nextMs > Date.now();
     asked = 0;
     if (!extra || pings - slot >= EXTRA_PINGS_MAX) {
-      // A ping that was asked for leaves the schedule where it is.
+      // A requested ping does not change the schedule.
       slot += 1;
       const offset = input.offsets_ms[slot];
       nextMs = offset === undefined ? null : Math.max(startMs + offset, Date.now());

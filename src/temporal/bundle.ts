@@ -1,18 +1,18 @@
-/** The workflow code that workers run in their sandbox. */
+/** Loads the workflow code that workers run in their sandbox. */
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { bundleWorkflowCode, type WorkflowBundleOption } from "@temporalio/worker";
 import { FAILURE_CONVERTER } from "./codec.ts";
 
-/** Made by the build beside the compiled sources; absent in development. */
+/** Created by the build next to the compiled sources; absent in development. */
 const PREBUILT = fileURLToPath(new URL("../../workflow-bundle.js", import.meta.url));
 /** The same, with failures that the codec can encrypt. */
 const PREBUILT_FOR_CODEC = fileURLToPath(new URL("../../workflow-bundle-codec.js", import.meta.url));
 
 /**
- * The prebuilt bundle where there is one; otherwise bundles workflows/ now, which takes a second or two.
+ * Loads the prebuilt bundle if there is one. Otherwise bundles workflows/ now, which takes a second or two.
  *
- * @param codec whether payloads are encrypted, and what failures say with them
+ * @param codec whether payloads and failure messages are encrypted
  */
 export async function loadWorkflowBundle(codec = false): Promise<WorkflowBundleOption> {
   const prebuilt = codec ? PREBUILT_FOR_CODEC : PREBUILT;
@@ -20,7 +20,7 @@ export async function loadWorkflowBundle(codec = false): Promise<WorkflowBundleO
 }
 
 /**
- * Bundles workflows/ as it is on disk.
+ * Bundles workflows/ from disk.
  *
  * @public the build calls it in dist
  */
@@ -32,9 +32,9 @@ export async function bundleWorkflows(codec = false): Promise<{ code: string }> 
     workflowsPath: pathOf("index"),
     payloadConverterPath: pathOf("payload-converter"),
     ...(codec ? { failureConverterPath: FAILURE_CONVERTER } : {}),
-    // Evaluated once per thread instead of once per workflow: our modules keep no state, the SDK's keep it elsewhere.
+    // Evaluated once per thread instead of once per workflow. Our modules have no state; the SDK's keep it elsewhere.
     preloadModules: ["@temporalio/workflow", pathOf("index")],
-    // The worker needs a source map inside the bundle, but not the sources inside the map: they are half of its size.
+    // The worker needs a source map inside the bundle. Without the sources, it has half the size.
     webpackConfigHook: (config) => ({ ...config, devtool: "inline-nosources-source-map" }),
     logger: { trace() {}, debug() {}, info() {}, warn() {}, error: console.error, log() {} },
   });

@@ -1,11 +1,11 @@
 /**
- * The SDK keeps an activity's context, and the deadline of a call to Temporal, in an `AsyncLocalStorage`. The first use
- * of one makes Node follow every promise of the whole process from then on (decision 0007). Ours are read in the same
- * turn in which they are set, and for that a variable does.
+ * The SDK keeps an activity's context, and the deadline of a call to Temporal, in an `AsyncLocalStorage`. Its first
+ * use makes Node track every promise of the process (decision 0007). We read these values in the same turn in which
+ * they are set, so a variable is sufficient.
  */
 import type { AsyncLocalStorage } from "node:async_hooks";
 
-/** Makes a storage hold its value during the synchronous part of what it runs, and no longer. */
+/** Makes a storage hold its value only during the synchronous part of what it runs. */
 export function useSynchronousContext<T>(storage: AsyncLocalStorage<T>): void {
   let current: T | undefined;
   Object.assign(storage, {

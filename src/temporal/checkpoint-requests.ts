@@ -1,21 +1,21 @@
-/** Asks for a checkpoint soon after each revocation, without the revocation waiting for it. */
+/** Requests a checkpoint soon after each revocation. The revocation does not wait for it. */
 import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
 import { TASK_QUEUES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
 import type { Logger } from "../observability/logger.ts";
 import { Sleeper } from "../runtime/sleeper.ts";
 
-/** A burst of revocations gets one checkpoint at its beginning and one for all the rest. */
+/** A burst of revocations gets one checkpoint at its start, and one for the rest. */
 const PAUSE_MS = 500;
 
 export interface CheckpointRequests {
-  /** @param sequence of the revocation that was heard of; undefined when some may have been missed */
+  /** @param sequence number of the new revocation; undefined if some may have been missed */
   request(sequence: number | undefined): void;
   stop(): Promise<void>;
 }
 
 /**
- * Every worker that hears of a revocation asks; the number of the revocation in the workflow's id lets one of them
- * through. What nobody heard is covered by the schedule.
+ * Creates the requests of a worker. Every worker that learns of a revocation makes one. The revocation's number in
+ * the workflow id admits only one of them. The schedule covers missed revocations.
  */
 export function createCheckpointRequests(client: Client, log: Logger): CheckpointRequests {
   const sleeper = new Sleeper();
@@ -34,7 +34,7 @@ export function createCheckpointRequests(client: Client, log: Logger): Checkpoin
       });
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
-        log.warn({ err: error }, "no checkpoint asked for; the schedule's will do");
+        log.warn({ err: error }, "checkpoint could not be requested; the schedule will create one");
       }
     }
   }

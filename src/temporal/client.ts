@@ -12,10 +12,10 @@ import { useSynchronousContext } from "./call-context.ts";
 import { dataConverterOf } from "./codec.ts";
 
 const CHECK_TIMEOUT_MS = 2_000;
-/** Temporal's frontend hangs up on whoever asks more often. A dead connection is replaced after 15 s. */
+/** Temporal's frontend disconnects clients with more frequent pings. A dead connection is replaced after 15 s. */
 const KEEP_ALIVE = { "grpc.keepalive_time_ms": 10_000, "grpc.keepalive_timeout_ms": 5_000 };
 
-/** A call, with all its repetitions, that says nothing of its own: the SDK would wait for its answer for ever. */
+/** Limit for a call with all its retries, unless the call sets one. By default, the SDK waits forever. */
 const CALL_TIMEOUT_MS = 10_000;
 
 type Interceptor = NonNullable<ConnectionOptions["interceptors"]>[number];
@@ -32,7 +32,7 @@ export interface TemporalOptions {
   readonly tls: TemporalTls;
 }
 
-/** The options of a connection as the settings say them. */
+/** Returns the connection options of the settings. */
 export function temporalOptions(
   config: TemporalTlsValues & { readonly temporalAddress: string; readonly temporalNamespace: string },
 ): TemporalOptions {
@@ -44,8 +44,8 @@ export function temporalOptions(
 }
 
 /**
- * A client for processes without a worker. Connects when first used and again after an outage, so that the api can
- * start and accept events while Temporal is down.
+ * Creates a client for processes without a worker. It connects when first used, and again after an outage. So the API
+ * can start and accept events while Temporal is down.
  */
 export function createLazyClient({ address, namespace, tls }: TemporalOptions, codec?: PayloadCodec): Client {
   const connection = Connection.lazy({
@@ -58,7 +58,7 @@ export function createLazyClient({ address, namespace, tls }: TemporalOptions, c
   return new Client({ connection, namespace, ...dataConverterOf(codec) });
 }
 
-/** Rejects when Temporal cannot be reached or does not know the namespace. */
+/** Rejects if Temporal is unreachable or the namespace does not exist. */
 export async function checkNamespace(client: Client): Promise<void> {
   const { namespace } = client.options;
   await client.withDeadline(

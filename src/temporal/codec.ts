@@ -1,8 +1,8 @@
 /**
- * Payloads of workflows, encrypted before Temporal sees them (`SIGNET_TEMPORAL_CODEC=on`): AES-256-GCM under a key that
- * this process makes and the key-encryption key wraps. The wrapped key goes with each payload, so whoever has the
- * key-encryption keys can read a history, and nobody else. What is not encrypted is passed on as it is: histories from
- * before, and signals that operators type into the UI or the CLI.
+ * Encrypts workflow payloads before Temporal sees them (`SIGNET_TEMPORAL_CODEC=on`): AES-256-GCM with a key of this
+ * process, which the key-encryption key wraps. Each payload includes the wrapped key, so only holders of the
+ * key-encryption keys can read a history. Unencrypted payloads pass unchanged: older histories, and signals that
+ * operators type into the UI or the CLI.
  */
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
@@ -14,18 +14,18 @@ import { putBounded } from "../domain/bounded-map.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 
-/** `encoding` of what this codec has made. */
+/** `encoding` of payloads of this codec. */
 export const ENCRYPTED = "binary/encrypted";
-/** Metadata that holds the wrapped key. */
+/** Metadata member with the wrapped key. */
 const KEY_MEMBER = "signet-key";
 const KEY_BYTES = 32;
-/** A key is used for so long by the process that made it: a new key-encryption key takes hold by then. */
+/** How long a process uses its own key. A new key-encryption key takes effect within this time. */
 const KEY_MS = 3_600_000;
 const CACHED_KEYS_MAX = 1_000;
 const KEY_AAD = envelopeAad("temporal", "", "payload-key", 1);
 const PAYLOAD_AAD = envelopeAad("temporal", "", "payload", 1);
 
-// Its names cannot be seen by an import: it assembles its exports as it runs.
+// Its exports are created at run time, so a named import does not see them.
 const { temporal } = createRequire(import.meta.url)("@temporalio/proto") as typeof Proto;
 const { Payload: ProtoPayload } = temporal.api.common.v1;
 
@@ -41,7 +41,7 @@ interface OwnKey {
   readonly untilMs: number;
 }
 
-/** Makes the codec of a process. `decode` rejects with EnvelopeError for what no known key opens. */
+/** Creates the codec of a process. `decode` rejects with EnvelopeError if no known key opens the payload. */
 export function createPayloadCodec({ keyring, clock, randomBytes }: CodecServices): PayloadCodec {
   const opened = new Map<string, Promise<EnvelopeKey>>();
   let own: Promise<OwnKey> | undefined;
@@ -60,7 +60,7 @@ export function createPayloadCodec({ keyring, clock, randomBytes }: CodecService
         return current;
       }
     } catch {
-      // The key-encryption key was out of reach: asked again below.
+      // The key-encryption key was unreachable; retried below.
     }
     own = make();
     return await own;
@@ -97,10 +97,10 @@ export function createPayloadCodec({ keyring, clock, randomBytes }: CodecService
   };
 }
 
-/** Where the converter of failures is that hides what they say in a payload. */
+/** Path of the failure converter that hides messages and stacks in a payload. */
 export const FAILURE_CONVERTER = fileURLToPath(new URL("failure-converter.mjs", import.meta.url));
 
-/** What clients and workers need to use the codec; nothing where there is none. */
+/** Returns the codec options of clients and workers; empty without a codec. */
 export function dataConverterOf(codec: PayloadCodec | undefined): { readonly dataConverter?: DataConverter } {
   return codec === undefined
     ? {}

@@ -1,6 +1,6 @@
 /**
- * Failures with their message and stack in a payload, which the codec encrypts like every other (src/temporal/codec.ts).
- * The SDK takes converters by path, in the bundle and beside it, so this is a plain module.
+ * Puts the message and stack of failures into a payload, which the codec encrypts (src/temporal/codec.ts). The SDK
+ * loads converters by path, inside and outside the bundle, so this is a plain module.
  */
 import { DefaultFailureConverter } from "@temporalio/common";
 

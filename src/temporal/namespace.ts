@@ -1,4 +1,4 @@
-/** The namespace with its retention and search attributes, made or mended over the API (wire.md, Temporal). */
+/** Creates or corrects the namespace with its retention and search attributes, over the API (wire.md, Temporal). */
 import { setTimeout as delay } from "node:timers/promises";
 import { type Connection, isGrpcServiceError } from "@temporalio/client";
 import { SearchAttributeType } from "@temporalio/common";
@@ -6,7 +6,7 @@ import { encodeSearchAttributeIndexedValueType } from "@temporalio/common/lib/se
 import { msToTs, tsToMs } from "@temporalio/common/lib/time.js";
 import { SignetError } from "../domain/errors.ts";
 
-/** The search attributes by name. SQL visibility allows three keyword lists per namespace, no more. */
+/** Search attributes by name. SQL visibility allows at most three keyword lists per namespace. */
 export const SEARCH_ATTRIBUTE_TYPES: Readonly<Record<string, SearchAttributeType>> = {
   SignetTenant: SearchAttributeType.KEYWORD_LIST,
   SignetEndpoint: SearchAttributeType.KEYWORD_LIST,
@@ -16,7 +16,7 @@ export const SEARCH_ATTRIBUTE_TYPES: Readonly<Record<string, SearchAttributeType
   SignetAttempt: SearchAttributeType.INT,
 };
 
-/** How long closed workflows are kept: 72 hours. */
+/** Retention of closed workflows: 72 hours. */
 export const RETENTION_MS = 72 * 3_600_000;
 
 // google.rpc.Code
@@ -30,12 +30,12 @@ const UNAVAILABLE = 14;
 const POLL_MS = 50;
 const SETTLE_TIMEOUT_MS = 30_000;
 
-/** The services of a connection that are needed; a `NativeConnection` of the worker has them too. */
+/** The required services of a connection. A worker's `NativeConnection` has them too. */
 export type NamespaceConnection = Pick<Connection, "workflowService" | "operatorService">;
 
 export interface EnsureNamespaceOptions {
   readonly namespace: string;
-  /** Default: {@link RETENTION_MS}. */
+  /** By default {@link RETENTION_MS}. */
   readonly retentionMs?: number;
 }
 
@@ -43,7 +43,7 @@ function failedWith(error: unknown, ...codes: readonly number[]): boolean {
   return isGrpcServiceError(error) && codes.includes(error.code);
 }
 
-/** Whether the namespace has existed; with the right retention from now on. */
+/** Ensures the retention. Returns whether the namespace existed. */
 async function ensureRegistered(
   connection: NamespaceConnection,
   namespace: string,
@@ -71,14 +71,14 @@ async function ensureRegistered(
       workflowExecutionRetentionPeriod: retention,
     });
   } catch (error) {
-    // Another process of ours was faster, with the same retention.
+    // Another of our processes was faster, with the same retention.
     if (!failedWith(error, ALREADY_EXISTS)) {
       throw error;
     }
   }
 }
 
-/** The search attributes that the namespace lacks. */
+/** Returns the missing search attributes of the namespace. */
 async function missingAttributes(connection: NamespaceConnection, namespace: string): Promise<string[]> {
   const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
   const missing: string[] = [];
@@ -88,7 +88,7 @@ async function missingAttributes(connection: NamespaceConnection, namespace: str
       missing.push(name);
     } else if (found !== encodeSearchAttributeIndexedValueType(type)) {
       throw new SignetError("UNAVAILABLE", {
-        detail: `search attribute ${name} of Temporal namespace ${namespace} has another type than ${type}: remove it there, or use another TEMPORAL_NAMESPACE`,
+        detail: `search attribute ${name} of Temporal namespace ${namespace} is not of type ${type}. Remove it there, or use another TEMPORAL_NAMESPACE`,
       });
     }
   }
@@ -111,7 +111,7 @@ async function addAttributes(
   } catch (error) {
     if (failedWith(error, PERMISSION_DENIED, UNIMPLEMENTED)) {
       throw new SignetError("UNAVAILABLE", {
-        detail: `Temporal namespace ${namespace} lacks the search attributes ${names.join(", ")}, and we may not add them: have an operator do it`,
+        detail: `Temporal namespace ${namespace} lacks the search attributes ${names.join(", ")}, and Signet lacks permission to add them. Ask an operator to add them`,
         cause: error,
       });
     }
@@ -121,7 +121,7 @@ async function addAttributes(
   }
 }
 
-/** Repeats `check` while it says no, or the servers have not yet heard of what was just made. */
+/** Repeats `check` until it succeeds and the servers know of the recent change. */
 async function eventually(what: string, check: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + SETTLE_TIMEOUT_MS;
   for (;;) {
@@ -138,7 +138,7 @@ async function eventually(what: string, check: () => Promise<boolean>): Promise<
     }
     if (performance.now() > deadline) {
       throw new SignetError("UNAVAILABLE", {
-        detail: `${what} did not come up within ${SETTLE_TIMEOUT_MS} ms`,
+        detail: `${what} was not ready within ${SETTLE_TIMEOUT_MS} ms`,
         cause,
       });
     }
@@ -146,7 +146,7 @@ async function eventually(what: string, check: () => Promise<boolean>): Promise<
   }
 }
 
-/** A query by every attribute: the one thing that only works when visibility knows them all. */
+/** Queries by every attribute, which works only once visibility knows all of them. */
 async function canQuery(connection: NamespaceConnection, namespace: string): Promise<boolean> {
   const query = Object.keys(SEARCH_ATTRIBUTE_TYPES)
     .map((name) => `${name} IS NULL`)
@@ -156,10 +156,10 @@ async function canQuery(connection: NamespaceConnection, namespace: string): Pro
 }
 
 /**
- * Makes the namespace as it must be, and waits until the server uses it: it exists, keeps closed workflows for 72
- * hours, and has the search attributes. Does nothing to a namespace that is so already; several may call it at once.
+ * Ensures that the namespace exists, keeps closed workflows for 72 hours, and has the search attributes. Waits until
+ * the server uses it. Does nothing if everything is in place; safe to call concurrently.
  *
- * @throws SignetError `UNAVAILABLE` when the namespace cannot be made so: attributes of another type, no permission
+ * @throws SignetError `UNAVAILABLE` if that is impossible: attributes of another type, no permission
  */
 export async function ensureNamespace(
   connection: NamespaceConnection,

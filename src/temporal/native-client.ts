@@ -1,4 +1,7 @@
-/** The connection of worker processes; apart from client.ts, which the api loads without the worker's native library. */
+/**
+ * The connection of worker processes. Separate from client.ts, which the API loads without the worker's native
+ * library.
+ */
 import { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
 import { NativeConnection } from "@temporalio/worker";
@@ -6,7 +9,7 @@ import { useSynchronousContext } from "./call-context.ts";
 import { dataConverterOf } from "./codec.ts";
 import type { TemporalOptions } from "./client.ts";
 
-/** The connection that a worker process shares between its workers and its client: eager starts need that. */
+/** Opens the connection that a process shares between its workers and its client, as eager starts require. */
 export async function connectNative({
   address,
   tls,

@@ -1,6 +1,6 @@
 /**
- * A worker process's connection to Temporal, replaced when it goes dead without a word. The SDK's core asks an idle
- * connection after 30 s and waits 15 s more, which nothing can set; until then no workflow starts.
+ * A worker process's connection to Temporal, replaced if it dies silently. The SDK's core probes an idle connection
+ * after 30 s and waits 15 s more, which is not configurable. Until then, no workflow starts.
  */
 import type { NativeConnection } from "@temporalio/worker";
 import type { Logger } from "pino";
@@ -11,19 +11,19 @@ import { createNativeClient } from "./native-client.ts";
 import type { Workers } from "./workers.ts";
 
 const LOOK_EVERY_MS = 2_000;
-/** Looks without an answer, each of 2 s, before another connection is tried. */
+/** Failed probes of 2 s each before another connection is tried. */
 const MISSES = 2;
 const CONNECT_MS = 3_000;
 
 export interface ReplacedConnectionOptions {
   readonly namespace: string;
-  /** Opens another connection; rejects when Temporal is away. */
+  /** Opens another connection. Rejects if Temporal is unavailable. */
   readonly connect: () => Promise<NativeConnection>;
   readonly log: Logger;
 }
 
 export class ReplacedConnection {
-  /** Stands for the connection in use: each call goes over the newest. */
+  /** Proxy whose calls use the newest connection. */
   readonly connection: NativeConnection;
   readonly #options: ReplacedConnectionOptions;
   #current: NativeConnection;
@@ -40,7 +40,7 @@ export class ReplacedConnection {
     });
   }
 
-  /** Looks whether the connection answers; replaces it when it does not and another one does. */
+  /** Probes the connection. Replaces it if it does not respond and a new one does. */
   watch(workers: Pick<Workers, "use">): UpkeepJob {
     return {
       name: "connection to Temporal",
@@ -70,7 +70,7 @@ export class ReplacedConnection {
     const connecting = this.#options.connect();
     const fresh = await within(CONNECT_MS, connecting).catch(() => undefined);
     if (fresh === undefined || !(await this.#answers(fresh))) {
-      // Temporal itself is away: the connection is as good as any.
+      // Temporal itself is unavailable, so a new connection would not help.
       connecting.then(
         async (late) => await late.close(),
         () => undefined,
@@ -78,8 +78,8 @@ export class ReplacedConnection {
       return;
     }
     const dead = this.#current;
-    this.#options.log.warn("the connection to Temporal does not answer; it is replaced");
-    // Workers first: they compare what they are given with what they have.
+    this.#options.log.warn("the connection to Temporal does not respond and is being replaced");
+    // Workers first, because they compare the new connection with their current one.
     workers.use(fresh);
     this.#current = fresh;
     this.#misses = 0;

@@ -5,7 +5,7 @@ import { addMetricsSource } from "../observability/process-metrics.ts";
 
 const LEVELS = { TRACE: "trace", DEBUG: "debug", INFO: "info", WARN: "warn", ERROR: "error" } as const;
 const HOST = "127.0.0.1";
-/** The port is free when it is looked for; somebody may be faster. */
+/** Another process may take the port between the check and its use. */
 const PORT_TRIES = 3;
 const SCRAPE_TIMEOUT_MS = 2_000;
 let installed: Promise<void> | undefined;
@@ -57,16 +57,16 @@ async function installWithMetrics(log: Logger): Promise<void> {
       addMetricsSource(async () => await scrape(`http://${address}/metrics`));
       return;
     } catch (error) {
-      log.warn({ err: error, address }, "the SDK of Temporal cannot serve its metrics there");
+      log.warn({ err: error, address }, "the Temporal SDK cannot serve its metrics at this address");
     }
   }
   install(log, undefined);
 }
 
 /**
- * Sends the SDK's log lines to ours and leaves signals to the process, which stops claiming before its workers stop.
- * The SDK's core serves its metrics on a port of its own; they are fetched from there whenever ours are asked for, so
- * that a process has one address to scrape. Once per process; later calls wait for the first.
+ * Forwards the SDK's log lines to our log. Leaves signals to the process, which stops claiming before its workers
+ * stop. The SDK's core serves metrics on its own port. Ours include them, so a process has one address to scrape.
+ * Runs once per process; later calls wait for the first.
  */
 export async function installTemporalRuntime(log: Logger): Promise<void> {
   installed ??= installWithMetrics(log.child({ component: "temporal" }));

@@ -6,31 +6,31 @@ import { TASK_QUEUES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
 interface Upkeep {
   readonly workflowType: string;
   readonly every: Duration;
-  /** For Temporal's UI. */
+  /** Summary in Temporal's UI. */
   readonly what: string;
 }
 
-/** Makes the schedules that are missing; those that exist are left as operators have set them. */
+/** Creates missing schedules. Existing ones keep the settings of operators. */
 export async function ensureSchedules(client: Client): Promise<void> {
   await ensureSchedule(client, {
     workflowType: WORKFLOW_TYPES.purgeExpired,
     every: "1 hour",
-    what: "what is over is removed",
+    what: "removes expired data",
   });
   await ensureSchedule(client, {
     workflowType: WORKFLOW_TYPES.rotateCredentials,
     every: "5 minutes",
-    what: "client secrets are followed and chased up",
+    what: "records the rotation of client secrets",
   });
   await ensureSchedule(client, {
     workflowType: WORKFLOW_TYPES.rotateSigningKeys,
     every: "10 minutes",
-    what: "signing keys move on",
+    what: "rotates the signing keys",
   });
   await ensureSchedule(client, {
     workflowType: WORKFLOW_TYPES.signCheckpoint,
     every: "1 minute",
-    what: "the compliance log is signed",
+    what: "signs the compliance log",
   });
 }
 

@@ -1,4 +1,4 @@
-/** The workers of a worker process: one per task queue, so that slow receivers only ever hold slots of their own. */
+/** The workers of a worker process, one per task queue, so that slow receivers use only their own slots. */
 import { asyncLocalStorage as activityContext } from "@temporalio/activity";
 import {
   type NativeConnection,
@@ -11,23 +11,25 @@ import { TASK_QUEUES } from "../../workflows/messages.ts";
 import { useSynchronousContext } from "./call-context.ts";
 import { dataConverterOf } from "./codec.ts";
 
-/** Longer than any request, so that what is under way at a shutdown ends and is recorded. */
+/** Longer than any request, so that requests in progress at a shutdown end and are recorded. */
 const SHUTDOWN_GRACE_MS = 12_000;
 /** 72 to 92 KiB each, measured. */
 const CACHED_WORKFLOWS_MAX = 1_000;
-/** Eager start needs free slots beyond those that pollers reserve: with 12 it never happens, 40 are enough. */
+/**
+ * Eager start needs free slots in addition to those that pollers reserve. With 12 it never happens; 40 are enough.
+ */
 const WORKFLOW_SLOTS = 64;
-/** One for each list of first attempts; the dispatcher limits the members. */
+/** One slot per list of first attempts. The dispatcher limits the members. */
 const LOCAL_ACTIVITY_SLOTS = 256;
-/** Lists of slow and failing endpoints under way; each endpoint has its own limit besides. */
+/** Concurrent lists of slow and failing endpoints. Each endpoint also has its own limit. */
 const SLOW_SLOTS = 256;
 
-/** Longer than a live worker takes for its own; the workflows of one that has ended wait for so long. */
+/** Longer than a live worker needs for its own tasks. Workflows of an ended worker wait this long. */
 const STICKY_WAIT = "3 seconds";
-/** The SDK would pass on a beat only after 80 % of its timeout, which a busy machine misses. */
+/** By default, the SDK forwards a heartbeat only after 80 % of its timeout, which is too late on a busy machine. */
 const HEARTBEATS_APART = "1 second";
 
-/** Activities by the queue that runs them; `object` since each workflow's module types its own. */
+/** Activities by task queue. Typed as `object`, because each workflow's module types its own. */
 export interface QueueActivities {
   /** Local activities of `deliver`. */
   readonly deliveries: object;
@@ -39,7 +41,7 @@ export interface WorkersOptions {
   readonly connection: NativeConnection;
   readonly namespace: string;
   readonly bundle: WorkflowBundleOption;
-  /** Encrypts payloads; absent where they are left readable. */
+  /** Encrypts payloads; absent if they stay readable. */
   readonly codec?: PayloadCodec | undefined;
   readonly activities: QueueActivities;
 }
@@ -47,9 +49,9 @@ export interface WorkersOptions {
 export interface Workers {
   /** Rejects when a worker fails; resolves after {@link Workers.stop}. */
   readonly run: Promise<void>;
-  /** Asks over another connection from now on; what was asked before is not asked again. */
+  /** Uses another connection for new requests. Earlier requests are not repeated. */
   use(connection: NativeConnection): void;
-  /** Stops polling, lets what is under way end, resolves when all is quiet. */
+  /** Stops polling, finishes the work in progress, and resolves when all workers have stopped. */
   stop(): Promise<void>;
 }
 
@@ -91,12 +93,12 @@ function queueOptions({ connection, namespace, bundle, activities, codec }: Work
   ];
 }
 
-/** Creates the workers and lets them poll. Their activities know their context in their first turn only. */
+/** Creates and starts the workers. Their activities have a context in their first turn only. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   useSynchronousContext(activityContext);
   const workers = await Promise.all(queueOptions(options).map(async (queue) => await Worker.create(queue)));
   const run = Promise.all(workers.map(async (worker) => await worker.run())).then(() => undefined);
-  // Whoever awaits `run` or `stop` sees the failure; until then it must not count as unhandled.
+  // Callers of `run` or `stop` get the failure. Until then, it must not count as unhandled.
   run.catch(() => undefined);
   return {
     run,

@@ -1,25 +1,25 @@
 /**
- * Workflow threads without two conveniences of the SDK that cost two thirds of a workflow's time in its thread, measured
- * (docs/decisions/0007): a watchdog thread for every single call into workflow code, and a formatted stack, through
- * source maps, for every promise that it makes. In place of the first, one beat per thread says that it goes on; the
- * second serves the stack-trace query, which the SDK counts as optional.
+ * Workflow threads without two SDK features that take two thirds of a workflow's thread time, measured
+ * (docs/decisions/0007). One is a watchdog thread for every call into workflow code; a heartbeat per thread replaces
+ * it. The other is a source-mapped stack for every promise; it serves the stack-trace query, which the SDK treats as
+ * optional.
  */
 import { createRequire } from "node:module";
 import type { Worker, WorkerOptions } from "node:worker_threads";
 
-/** Limits of the heap or stack of the whole process. A thread follows them, and refuses them as arguments of its own. */
+/** Heap and stack limits of the whole process. Threads inherit them, and reject them as arguments. */
 const PROCESS_LIMIT =
   /^--(?:(?:max|min|initial)[-_](?:old[-_]|semi[-_])?(?:space|heap)[-_]size|stack[-_]size)\b/;
 
 const THREAD_FILE = /[\\/]workflow-worker-thread\.js$/;
 const BEAT_MS = 1_000;
-/** Longer than any honest workflow task, and than a machine that swaps. */
+/** Longer than any valid workflow task, even on a swapping machine. */
 const SILENT_MAX_MS = 30_000;
 
 /**
- * Runs in the thread before the SDK does. Node makes its own hook for AsyncLocalStorage in the same way, with `before`
- * and `after`; the one without them is the SDK's, which takes the error for a Node that cannot make hooks, and says so
- * on the console.
+ * Runs in the thread before the SDK. Node creates its own hook for AsyncLocalStorage in the same way, but with
+ * `before` and `after`. The hook without them is the SDK's. The SDK takes the error for missing support in Node and
+ * writes a warning, which is suppressed.
  */
 const PRELOAD = `data:text/javascript,${encodeURIComponent(`
   import { promiseHooks } from "node:v8";
@@ -41,15 +41,15 @@ const PRELOAD = `data:text/javascript,${encodeURIComponent(`
 `)}`;
 
 export interface LeanThreadsOptions {
-  /** A thread has not come to itself for so long: its workflows stand still, and only a new process helps. */
+  /** Called if a thread has not responded for this long. Its workflows are stuck, and only a new process helps. */
   readonly onStuck: (silentMs: number) => void;
-  /** 30 s unless said otherwise. */
+  /** By default 30 s. */
   readonly silentMaxMs?: number;
-  /** Milliseconds that only go forward. */
+  /** A monotonic clock, in milliseconds. */
   readonly monotonicMs: () => number;
 }
 
-/** Calls back when the beats stop while this thread itself goes on. @returns the timer that looks */
+/** Calls back if the heartbeats stop while this thread runs. @returns its timer */
 function watch(beats: Int32Array, options: LeanThreadsOptions): NodeJS.Timeout {
   const { onStuck, monotonicMs, silentMaxMs = SILENT_MAX_MS } = options;
   let seen = -1;
@@ -58,7 +58,7 @@ function watch(beats: Int32Array, options: LeanThreadsOptions): NodeJS.Timeout {
   const timer = setInterval(() => {
     const nowMs = monotonicMs();
     const beat = Atomics.load(beats, 0);
-    // Time in which this thread stood still too, for instance a stopped process, says nothing of the other.
+    // Ignore time in which this thread did not run either, for instance in a stopped process.
     silentMs = beat === seen ? silentMs + Math.min(nowMs - lookedAtMs, 2 * BEAT_MS) : 0;
     lookedAtMs = nowMs;
     seen = beat;
@@ -76,14 +76,14 @@ function threadArguments(): string[] {
   return process.execArgv.filter((argument) => !PROCESS_LIMIT.test(argument));
 }
 
-/** From now on, workflow threads of this process are started lean. Other threads are started as ever. */
+/** Starts further workflow threads of this process without these features. Other threads are unaffected. */
 export function useLeanWorkflowThreads(options: LeanThreadsOptions): void {
   const first = installed === undefined;
   installed = options;
   if (!first) {
     return;
   }
-  // The SDK looks the class up in the module when it starts a thread.
+  // The SDK reads the class from the module when it starts a thread.
   const threads = createRequire(import.meta.url)("node:worker_threads") as { Worker: typeof Worker };
   threads.Worker = class extends threads.Worker {
     constructor(file: string | URL, given: WorkerOptions = {}) {
