@@ -88,7 +88,7 @@ async function missingAttributes(connection: NamespaceConnection, namespace: str
       missing.push(name);
     } else if (found !== encodeSearchAttributeIndexedValueType(type)) {
       throw new SignetError("UNAVAILABLE", {
-        detail: `search attribute ${name} of Temporal namespace ${namespace} is not of type ${type}. Remove it there, or use another TEMPORAL_NAMESPACE`,
+        detail: `search attribute ${name} of Temporal namespace ${namespace} is not of type ${type}; remove it there, or use another TEMPORAL_NAMESPACE`,
       });
     }
   }
@@ -111,7 +111,7 @@ async function addAttributes(
   } catch (error) {
     if (failedWith(error, PERMISSION_DENIED, UNIMPLEMENTED)) {
       throw new SignetError("UNAVAILABLE", {
-        detail: `Temporal namespace ${namespace} lacks the search attributes ${names.join(", ")}, and Signet lacks permission to add them. Ask an operator to add them`,
+        detail: `Temporal namespace ${namespace} lacks the search attributes ${names.join(", ")}, and Signet lacks permission to add them; ask an operator to add them`,
         cause: error,
       });
     }

@@ -26,7 +26,7 @@ const SLOW_SLOTS = 256;
 
 /** Longer than a live worker needs for its own tasks. Workflows of an ended worker wait this long. */
 const STICKY_WAIT = "3 seconds";
-/** By default, the SDK forwards a heartbeat only after 80 % of its timeout, which is too late on a busy machine. */
+/** By default, the SDK forwards a heartbeat only after 80 % of its timeout. A busy machine misses that. */
 const HEARTBEATS_APART = "1 second";
 
 /** Activities by task queue. Typed as `object`, because each workflow's module types its own. */

@@ -18,8 +18,8 @@ export interface RoundOptions {
 }
 
 /**
- * Runs a step for each due endpoint in a separate transaction, so that a failure, for instance a new hold, does not
- * affect others. Failed endpoints stay due and are skipped.
+ * Runs a step for each due endpoint in a separate transaction. So a failure, for instance a new hold, does not affect
+ * others. Failed endpoints stay due and are skipped.
  *
  * @param round.step returns false if there was nothing to do
  * @param round.failure log message for a failed step

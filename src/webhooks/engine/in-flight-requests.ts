@@ -16,7 +16,7 @@ import type { Recorder } from "./recorder.ts";
 const REMEMBER_MS = 5_000;
 /** The receiver wants no more deliveries (RFC 9110 section 15.5.11, Standard Webhooks). */
 const GONE = 410;
-/** A request takes at most 10 s to its headers and 2 s to the end of its body, so it has ended by then. */
+/** A request has ended by then: it takes at most 10 s to its headers and 2 s for its body. */
 export const LEASE_MS = 15_000;
 
 export interface InFlightRequest {

@@ -1,7 +1,8 @@
 /**
  * PostgreSQL is the source of truth for accepted deliveries. The reconciler looks up the carrier of each overdue
- * delivery. If the workflow is unknown or closed, its deliveries are released and carried again from their rows. If
- * it is open, it is signalled and reported, but keeps them, so no delivery is ever carried twice (architecture 3).
+ * delivery. If the workflow is unknown or closed, its deliveries are released and carried again from their rows. An
+ * open workflow is signalled and reported, but keeps its deliveries. So no delivery is ever carried twice
+ * (architecture 3).
  */
 import { type Client, WorkflowNotFoundError } from "@temporalio/client";
 import type { Logger } from "pino";

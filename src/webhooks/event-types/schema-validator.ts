@@ -1,6 +1,6 @@
 /**
  * Compiles the schemas of tenants with Ajv and checks `data` with them, within a budget of steps. Schemas are
- * untrusted: they pass the gate first, regular expressions run in linear time (RE2), and an evaluation that runs out
+ * untrusted, so they pass the gate first. Regular expressions run in linear time (RE2). An evaluation that runs out
  * of steps is a rejection.
  */
 import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from "ajv/dist/2020.js";
@@ -95,7 +95,7 @@ const REPLACED = [
     keyword: "uniqueItems",
     type: "array" as const,
     validate: hasUniqueItems,
-    error: { message: "must not have an item twice" },
+    error: { message: "must not contain duplicate items" },
   },
 ];
 

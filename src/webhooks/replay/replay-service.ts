@@ -240,7 +240,7 @@ export class ReplayService {
   }
 
   /**
-   * Yields items in chunks up to the limit of a job, so that counting does not hold a connection for hours either.
+   * Yields items in chunks up to the limit of a job. Without the limit, counting could hold a connection for hours.
    */
   async *#missing(
     db: Queryable,

@@ -44,7 +44,7 @@ export function createReplayStarter(client: Client): ReplayStarter {
         workflowIdConflictPolicy: "FAIL",
         staticSummary: `replay of ${job.total}, at most ${job.ratePerSecond} a second`,
         staticDetails:
-          "Each item gets a fresh cycle of 17 attempts. `signet replay` and the API show what became of every one.",
+          "Each item gets a new cycle of 17 attempts. `signet replay` and the API show the result of each item.",
         typedSearchAttributes: [
           { key: SEARCH_ATTRIBUTES.tenant, value: [job.tenantId] },
           ...(job.endpointId === null ? [] : [{ key: SEARCH_ATTRIBUTES.endpoint, value: [job.endpointId] }]),

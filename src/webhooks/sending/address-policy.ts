@@ -92,8 +92,8 @@ export const PUBLIC_BLOCKS = [
 ];
 const LOOPBACK = ["127.0.0.0/8", "::1/128"];
 /**
- * Addresses that no allow-list opens: those that give a cloud machine its credentials (link-local, and others of
- * Azure, Alibaba, Oracle and AWS), and those that no receiver can have.
+ * Addresses that no allow-list opens. Some give a cloud machine its credentials: link-local ones, and others of
+ * Azure, Alibaba, Oracle and AWS. The rest cannot belong to a receiver.
  */
 const NEVER = addressSet([
   "0.0.0.0/8",
@@ -156,7 +156,9 @@ function allowedTargets(cidrs: readonly string[]): AddressSet {
       ({ range, shortest }) => range.has(address) && Number(prefix) >= shortest,
     );
     if (address.includes(":") && !openable) {
-      throw new TypeError(`${cidr} 3 and fc00::/3 and fc00::/7, and ::1`);
+      throw new TypeError(
+        `${cidr} cannot be allowed: IPv6 ranges must be within 2000::/3 or fc00::/7, or be ::1`,
+      );
     }
   }
   return ranges;

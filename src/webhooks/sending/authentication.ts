@@ -34,8 +34,8 @@ const KEY_BITS_MIN = 2_048;
 const KEY_BITS_MAX = 8_192;
 
 /**
- * Headers that tenants may not set: those of the connection and content, those that identify the sender, those that
- * proxies vouch with, and those that open the metadata services of clouds.
+ * Headers that tenants may not set. They belong to the connection or content, identify the sender, are vouched for by
+ * proxies, or open the metadata services of clouds.
  */
 const FORBIDDEN_NAMES = new Set([
   "accept-encoding",

@@ -59,7 +59,7 @@ async function allowedAddresses(
 
 /**
  * Connects to the first address that answers. A slow address stays in the race. `net.connect` with several addresses
- * would drop it after 250 ms, so a receiver that takes 8 s to accept would be unreachable.
+ * would drop it after 250 ms. A receiver that takes 8 s to accept would be unreachable.
  */
 function connectFirst(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {

@@ -1,8 +1,9 @@
 /**
- * Connections of the sender, one undici `Client` each. A delivery has to know whether its connection is reused, and
- * to end it at the deadline, even while it opens. undici's pools hide both, and keep one pool per origin forever.
+ * Connections of the sender, one undici `Client` each. A delivery has to know whether its connection is reused. It
+ * must be able to end it at the deadline, even while it opens. undici's pools hide both, and keep one pool per origin
+ * forever.
  *
- * Idle connections are kept for reuse. Beyond a limit, the least recently used is closed, so thousands of endpoints
+ * Idle connections are kept for reuse. Beyond a limit, the least recently used is closed. So thousands of endpoints
  * cost no more sockets or memory than the limit.
  */
 import type { EventEmitter } from "node:events";

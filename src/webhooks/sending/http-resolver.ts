@@ -13,7 +13,7 @@ async function systemLookup(hostname: string): Promise<readonly string[]> {
 
 /**
  * Creates a resolver that queries the name servers directly. The system's `getaddrinfo` would block one of libuv's
- * four threads while a name server hangs, and cryptography needs the same threads.
+ * four threads while a name server hangs. Cryptography needs the same threads.
  *
  * `localhost` goes to the system, because name servers do not know it.
  *

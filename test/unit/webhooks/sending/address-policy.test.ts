@@ -153,7 +153,7 @@ describe("the address policy, by address", () => {
     "2000::/2",
   ])("does not open %s, whose addresses embed others or have no one host", (cidr) => {
     expect(() => createAddressPolicy({ allowedCidrs: [cidr], allowHttp: false, ownListeners })).toThrow(
-      "cannot be opened",
+      "cannot be allowed",
     );
   });
 
