@@ -28,7 +28,7 @@ import { type Challenge, createChallenge } from "../webhooks/endpoints/challenge
 import { GradeRunner } from "../webhooks/grader/grade-runner.ts";
 import { configuredPolicy } from "../webhooks/sending/address-policy.ts";
 import { pingsPerHost } from "../config/endpoint-settings.ts";
-import { ContentRoom } from "../webhooks/sending/content-room.ts";
+import { ContentMemory } from "../webhooks/sending/content-memory.ts";
 import { AttemptService } from "../webhooks/engine/attempt-service.ts";
 import { type CarrierService, createCarrierService } from "../webhooks/engine/carrier-service.ts";
 import { createCarrierStarter } from "../webhooks/engine/carrier-starter.ts";
@@ -137,23 +137,23 @@ function createOutbound(options: EngineOptions): Outbound {
 interface EndpointHealthRecords {
   readonly health: EndpointHealth;
   readonly failures: EndpointFailures;
-  readonly room: ContentRoom;
+  readonly contentMemory: ContentMemory;
 }
 
-function createContentRoom(pool: Pool): ContentRoom {
+function createContentMemory(pool: Pool): ContentMemory {
   const contents = createBatcher({
     maxItems: CONTENTS_MAX,
     maxInFlight: LOADS_IN_FLIGHT_MAX,
     size: { of: ({ bytes }: ContentKey) => bytes, max: CONTENT_LOAD_BYTES_MAX },
     flush: async (keys: readonly ContentKey[]) => await loadContents(pool, keys),
   });
-  return new ContentRoom(async (key) => await contents.add(key));
+  return new ContentMemory(async (key) => await contents.add(key));
 }
 
 function createAttempts(
   options: EngineOptions,
   outbound: Outbound,
-  { health, failures, room }: EndpointHealthRecords,
+  { health, failures, contentMemory }: EndpointHealthRecords,
 ): AttemptService {
   const { worker, config, pool, keyring, clock, log } = options;
   const { deadLetterMs } = config;
@@ -206,7 +206,7 @@ function createAttempts(
     }),
     health,
     slots: new EndpointSlots(config.endpointConcurrency),
-    room,
+    contentMemory,
     pace: new EndpointPace(config.failingEndpointRate),
     rateLimitQueues: new RateLimitQueues({
       takeTurns: async (requests, nowMs) => await takeTurns(pool, requests, nowMs),
@@ -244,8 +244,8 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
   const ownDelay = measureOwnDelay();
   const health = new EndpointHealth(ownDelay.ms);
   const failures = new EndpointFailures();
-  const room = createContentRoom(pool);
-  const attempts = createAttempts(options, outbound, { health, failures, room });
+  const contentMemory = createContentMemory(pool);
+  const attempts = createAttempts(options, outbound, { health, failures, contentMemory });
   return {
     attempts,
     health,
@@ -270,7 +270,7 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
         onEagerStart: (carrier, input) => attempts.begin(firstAttempts(carrier, input)),
       });
       const { startsPerSecond, batchMax, sendConcurrency: underWayMax } = config;
-      const underWay = (): number => attempts.firstUnderWay + room.crowd;
+      const underWay = (): number => attempts.firstUnderWay + contentMemory.waitingCount;
       return new Dispatcher({
         worker: options.worker,
         pool,

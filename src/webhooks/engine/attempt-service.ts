@@ -13,7 +13,7 @@ import type {
 import type { Clock } from "../../domain/clock.ts";
 import { stepWhenDue } from "../../domain/endpoint-state.ts";
 import type { Reservation } from "../../domain/reservation.ts";
-import { type ContentRoom, ROOM_PAUSE_MS } from "../sending/content-room.ts";
+import { type ContentMemory, MEMORY_PAUSE_MS } from "../sending/content-memory.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import {
   type RateLimitQueues,
@@ -70,7 +70,7 @@ export interface AttemptServiceOptions {
   readonly inFlight: InFlightRequests;
   readonly health: EndpointHealth;
   readonly slots: EndpointSlots;
-  readonly room: ContentRoom;
+  readonly contentMemory: ContentMemory;
   readonly pace: EndpointPace;
   readonly rateLimitQueues: RateLimitQueues;
   readonly recorder: Recorder;
@@ -183,7 +183,7 @@ export class AttemptService {
     };
   }
 
-  /** Sets when reservations are checked again, and defers the deliveries until then for the reconciler. */
+  /** Sets when reservations are checked again. Defers the deliveries, so that they are not overdue until then. */
   async #scheduleChecks(
     request: AttemptRequest,
     outcomes: readonly MemberOutcome[],
@@ -381,10 +381,14 @@ export class AttemptService {
   }
 
   async #send(watch: Watch, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
-    const { clock, health, room } = this.#options;
+    const { clock, health, contentMemory } = this.#options;
     const slow = health.isSlow(delivery.endpointId, clock.now());
-    const sent = await room.during(delivery, slow, async (whole) => await this.#sendOnce(watch, whole));
-    return sent === "full" ? { kind: "postponed", dueMs: clock.now() + ROOM_PAUSE_MS } : sent;
+    const sent = await contentMemory.during(
+      delivery,
+      slow,
+      async (whole) => await this.#sendOnce(watch, whole),
+    );
+    return sent === "full" ? { kind: "postponed", dueMs: clock.now() + MEMORY_PAUSE_MS } : sent;
   }
 
   /** Joins the request of another run of this attempt, or sends. Returns undefined if the caller has left. */

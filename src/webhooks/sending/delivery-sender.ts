@@ -18,7 +18,7 @@ export interface SentAttempt {
   /** Null for 2xx. */
   readonly error: AttemptError | null;
   readonly retryAfterMs: number | null;
-  /** Response body as stored: sealed with the key of the event's content. */
+  /** Response body as stored: sealed with the content's key, or text if the content is not sealed. */
   readonly responseBody: Buffer | string | null;
 }
 

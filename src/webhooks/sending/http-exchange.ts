@@ -3,7 +3,7 @@
  * promises of `request`, and with a plain timer for the deadline, a send costs less than half.
  *
  * An exchange ends exactly once: with complete headers and a bounded part of the body, with an error, or at its
- * deadline. The connection of a timed-out exchange is closed.
+ * deadline. If the response is incomplete then, the connection is closed.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";

@@ -56,11 +56,11 @@ export class IdleSet<T extends Keyed> {
     this.byKey.set(item.key, siblings);
     siblings.push(item);
     this.all.add(item);
-    const crowd: Iterable<T> = siblings.length > this.maximumPerKey ? siblings : this.all;
+    const candidates: Iterable<T> = siblings.length > this.maximumPerKey ? siblings : this.all;
     if (siblings.length <= this.maximumPerKey && this.all.size <= this.maximum) {
       return undefined;
     }
-    const [oldest] = crowd;
+    const [oldest] = candidates;
     if (oldest !== undefined) {
       this.remove(oldest);
     }

@@ -43,7 +43,7 @@ function mostInASecond(instants: readonly number[]): number {
   );
 }
 
-describe("the line of an endpoint with a rate limit", () => {
+describe("the queue of an endpoint with a rate limit", () => {
   test("gives out instants one after the other, from now on, in the order of those that ask", async () => {
     const { queues } = setUp();
     const reservations = await Promise.all(

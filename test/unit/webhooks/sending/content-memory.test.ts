@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { LoadedDelivery } from "../../../../src/database/repositories/webhooks/attempts.ts";
-import { ContentRoom } from "../../../../src/webhooks/sending/content-room.ts";
+import { ContentMemory } from "../../../../src/webhooks/sending/content-memory.ts";
 
 const LARGE = 262_144;
 const ROOM = 33_554_432;
@@ -12,20 +12,20 @@ function delivery(endpointId: string, eventId: string, content: Buffer | null = 
 
 /** Sends that end when they are let go. */
 class Sends {
-  readonly room: ContentRoom;
+  readonly contentMemory: ContentMemory;
   readonly loads: string[] = [];
   readonly sent: LoadedDelivery[] = [];
   readonly #letGo: (() => void)[] = [];
 
   constructor() {
-    this.room = new ContentRoom(async ({ eventId }) => {
+    this.contentMemory = new ContentMemory(async ({ eventId }) => {
       this.loads.push(eventId);
       return Buffer.from(eventId);
     });
   }
 
   async send(one: LoadedDelivery, slow = false): Promise<unknown> {
-    return await this.room.during(one, slow, async (whole) => {
+    return await this.contentMemory.during(one, slow, async (whole) => {
       this.sent.push(whole);
       await new Promise<void>((resolve) => this.#letGo.push(resolve));
       return "sent";
@@ -65,11 +65,11 @@ describe("large contents in memory", () => {
     await turn();
     expect(sends.sent).toHaveLength(ROOM / LARGE);
     expect(sends.loads).toHaveLength(ROOM / LARGE);
-    expect(sends.room.crowd).toBe(200 - ROOM / LARGE);
+    expect(sends.contentMemory.waitingCount).toBe(200 - ROOM / LARGE);
     sends.letAllGo();
     await turn();
     expect(sends.sent).toHaveLength(200);
-    expect(sends.room.crowd).toBe(0);
+    expect(sends.contentMemory.waitingCount).toBe(0);
     sends.letAllGo();
     expect(await all).toEqual(Array.from({ length: 200 }, () => "sent"));
   });
@@ -90,7 +90,7 @@ describe("large contents in memory", () => {
     const hanging = sends.sendMany(200, "a", "ep_hanging");
     await turn();
     expect(sends.sent).toHaveLength(ROOM / LARGE / 4);
-    expect(sends.room.crowd).toBe(0);
+    expect(sends.contentMemory.waitingCount).toBe(0);
     const other = sends.send(delivery("ep_other", "evt_other"));
     await turn();
     expect(sends.loads).toContain("evt_other");
@@ -135,7 +135,7 @@ describe("large contents in memory", () => {
 
   test("that cannot be loaded, or are gone, are not sent and give their room back", async () => {
     let fails = true;
-    const room = new ContentRoom(async () => {
+    const contentMemory = new ContentMemory(async () => {
       if (fails) {
         throw new Error("the database is away");
       }
@@ -143,10 +143,10 @@ describe("large contents in memory", () => {
     });
     const send = vi.fn<() => Promise<string>>();
     const one = delivery("ep_a", "evt_a");
-    await expect(room.during(one, false, send)).rejects.toThrow("the database is away");
+    await expect(contentMemory.during(one, false, send)).rejects.toThrow("the database is away");
     fails = false;
     for (let round = 0; round < 200; round += 1) {
-      expect(await room.during(one, false, send)).toBeUndefined();
+      expect(await contentMemory.during(one, false, send)).toBeUndefined();
     }
     expect(send).not.toHaveBeenCalled();
   });

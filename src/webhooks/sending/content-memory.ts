@@ -13,7 +13,7 @@ const ENDPOINT_SHARE = 4;
 /** Temporal's timers cover longer waits. */
 const WAIT_MAX_MS = 2_000;
 /** Pause before the next try after the limit was reached, in milliseconds. */
-export const ROOM_PAUSE_MS = 1_000;
+export const MEMORY_PAUSE_MS = 1_000;
 
 /** A content to send. */
 interface Entry {
@@ -37,7 +37,7 @@ class Lane {
   }
 
   /** Number of waiters while the lane is full; 0 if they wait only for their endpoint's share. */
-  get crowd(): number {
+  get waitingCount(): number {
     return [...this.#waiting].some((entry) => !this.#fits(entry) && this.#withinShare(entry))
       ? this.#waiting.size
       : 0;
@@ -97,7 +97,7 @@ class Lane {
 }
 
 /** Reserves memory for large contents, from before they are loaded until their request has ended. */
-export class ContentRoom {
+export class ContentMemory {
   readonly #load: (key: ContentKey) => Promise<Buffer | undefined>;
   readonly #healthy = new Lane(HEALTHY_BYTES_MAX);
   readonly #slow = new Lane(SLOW_BYTES_MAX);
@@ -109,8 +109,8 @@ export class ContentRoom {
   }
 
   /** Number of waiters for healthy endpoints. While there are any, nothing more needs to be claimed. */
-  get crowd(): number {
-    return this.#healthy.crowd;
+  get waitingCount(): number {
+    return this.#healthy.waitingCount;
   }
 
   /**
