@@ -216,7 +216,7 @@ describe("authentication to the receiver", () => {
   });
 
   test.each([
-    ["a header line", { headers: `Authorization: Bearer ${CANARY}` }, "headers", "holds a secret"],
+    ["a header line", { headers: `Authorization: Bearer ${CANARY}` }, "headers", "contains a secret"],
     ["the address", { url: `https://user:${CANARY}@example.com/hooks` }, "url", "user names"],
     ["the description", { description: `sgn_live_sk_${CANARY}`, rate_limit: "0" }, "rate_limit", "must be"],
     ["the event types", { events: `whsec_${"a".repeat(9)}${CANARY}` }, "events", "must"],
