@@ -1,4 +1,4 @@
-/** What tenants and operators read of the compliance log in the same way: checkpoint, entry, proofs. */
+/** Reads of the compliance log that tenants and operators share: checkpoint, entry, proofs. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { ENTRY_TYPES } from "../compliance/entry-types.ts";
@@ -25,7 +25,7 @@ import {
   presentEntry,
 } from "./schemas/compliance.ts";
 
-/** Whose entries may be seen: a tenant's, or all where it is undefined. */
+/** The tenant whose entries may be read; undefined for all entries. */
 type Viewer = string | undefined;
 
 /** Filters of both lists. */
@@ -43,10 +43,10 @@ type EntriesQuery = Pick<EntryFilter, "type"> & {
 };
 
 /**
- * A page of entries, newest first.
+ * Returns a page of entries, newest first.
  *
- * @param list reads the rows, for whoever asks
- * @throws SignetError INVALID_REQUEST for an instant, a span of time or a cursor that cannot be
+ * @param list reads the rows that the caller may see
+ * @throws SignetError INVALID_REQUEST for an invalid instant, time span or cursor
  */
 export async function entriesPage(
   request: FastifyRequest<{ Querystring: EntriesQuery }>,
@@ -72,7 +72,7 @@ export async function requireEntry(
   return entry;
 }
 
-/** @throws SignetError NOT_FOUND before the first one was signed */
+/** @throws SignetError NOT_FOUND before the first checkpoint */
 export async function requireCheckpoint(db: Queryable): Promise<SignedCheckpointRow> {
   const checkpoint = await newestCheckpoint(db);
   if (checkpoint === undefined) {
@@ -81,12 +81,12 @@ export async function requireCheckpoint(db: Queryable): Promise<SignedCheckpoint
   return checkpoint;
 }
 
-/** A tree that nobody has signed proves nothing, and is not in tiles yet. */
+/** Returns a tree size up to the newest checkpoint. A larger tree is unsigned, proves nothing and has no tiles yet. */
 async function signedSize(db: Queryable, asked: number | undefined, name: string): Promise<number> {
   const { size } = await requireCheckpoint(db);
   if (asked !== undefined && asked > size) {
     throw new SignetError("INVALID_REQUEST", {
-      detail: `Query parameter ${name} is more than the ${size} entries of the newest checkpoint.`,
+      detail: `Query parameter ${name} is greater than ${size}, the size of the newest checkpoint.`,
     });
   }
   return asked ?? size;
@@ -94,7 +94,7 @@ async function signedSize(db: Queryable, asked: number | undefined, name: string
 
 const hex = (hashes: readonly Buffer[]): string[] => hashes.map((hash) => hash.toString("hex"));
 
-/** @throws SignetError NOT_FOUND, INVALID_REQUEST for a tree that is not signed or does not hold the entry */
+/** @throws SignetError NOT_FOUND, INVALID_REQUEST for a tree that is unsigned or lacks the entry */
 export async function inclusionProof(
   db: Queryable,
   { idx: index, size: asked }: Static<typeof InclusionQuery>,
@@ -111,19 +111,19 @@ export async function inclusionProof(
   return { index, tree_size: size, leaf_hash: leaf.toString("hex"), hashes };
 }
 
-/** @throws SignetError NOT_FOUND, INVALID_REQUEST for a tree that is not signed */
+/** @throws SignetError NOT_FOUND, INVALID_REQUEST for an unsigned tree */
 export async function consistencyProof(
   db: Queryable,
   { from, to: asked }: Static<typeof ConsistencyQuery>,
 ): Promise<Static<typeof ConsistencyProof>> {
   const to = await signedSize(db, asked, "to");
   if (from > to) {
-    throw new SignetError("INVALID_REQUEST", { detail: `Query parameter from is more than ${to}.` });
+    throw new SignetError("INVALID_REQUEST", { detail: `Query parameter from is greater than ${to}.` });
   }
   return { from, to, hashes: hex(await readConsistencyProof(db, from, to)) };
 }
 
-/** The checkpoint as JSON, or the signed note alone for who asks for text/plain and nothing else. */
+/** Sends the checkpoint as JSON, or only the signed note if the client accepts text/plain but not JSON. */
 export async function sendCheckpoint(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -9,27 +9,27 @@ import { presentDelivery } from "./schemas/deliveries.ts";
 import { type IsAdmitted, whileAdmitted } from "../http/while-admitted.ts";
 
 export const EVENT_STREAM = "text/event-stream";
-/** How often a silent stream is heard of, and it is asked whether its session is still open. */
+/** Interval of keep-alive comments and of session checks, in milliseconds. */
 const CHECK_MS = 5_000;
-/** A client that takes nothing for so long after its revocation is cut off. */
+/** Milliseconds after a revocation until a client that reads nothing is disconnected. */
 const FAREWELL_MS = 100;
-/** A client that takes nothing for so long after its stream's end is cut off. */
+/** Milliseconds after the stream's end until a client that reads nothing is disconnected. */
 const LINGER_MS = 5_000;
 
-/** Sent by itself by what reads server-sent events, when it connects again (WHATWG HTML 9.2.4). */
+/** Clients of server-sent events send this header automatically when they reconnect (WHATWG HTML 9.2.4). */
 export const PositionHeaders = Type.Object({
   "last-event-id": Type.Optional(
     Formed(
-      { pattern: "^[0-9]{1,15}$", wanted: "the id that an earlier stream was last told: 1 to 15 digits" },
+      { pattern: "^[0-9]{1,15}$", wanted: "the last id of an earlier stream: 1 to 15 digits" },
       {
-        description: "The `id` that an earlier stream was last told: goes on from there",
+        description: "The last `id` of an earlier stream: the new stream continues from there",
         examples: ["1763650000000"],
       },
     ),
   ),
 });
 
-/** Where a stream goes on from, Unix milliseconds; undefined for one that begins. */
+/** Returns the position from which a stream continues, in Unix milliseconds; undefined for a new stream. */
 export function positionOf({
   "last-event-id": position,
 }: Static<typeof PositionHeaders>): number | undefined {
@@ -41,16 +41,16 @@ export interface StreamingServices {
   readonly clock: Clock;
 }
 
-/** Whose stream it is, and how long. */
+/** The caller of a stream. */
 export interface StreamCaller {
   readonly tenantId: string;
-  /** Unix milliseconds. */
+  /** End of the stream, in Unix milliseconds. */
   readonly endsAtMs: number;
-  /** The position of an earlier stream that this one goes on from. */
+  /** Position of the earlier stream that this one continues, in Unix milliseconds. */
   readonly sinceMs?: number | undefined;
-  /** Whether the caller's credential may still do what it does. */
+  /** Checks that the caller's credential is still admitted. */
   readonly isAdmitted: IsAdmitted;
-  /** Whether the caller is still signed in, where that is something else; asked every 5 seconds. */
+  /** Checks every 5 seconds that the caller is still signed in, for callers with a session. */
   readonly isSignedIn?: () => Promise<boolean>;
 }
 
@@ -60,10 +60,10 @@ function event(name: string, data: unknown): string {
   return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-/** Follows until the caller is let in no longer. */
+/** A stream that is followed while the caller is admitted. */
 interface Watched {
   readonly stream: DeliveryStream;
-  /** Why it is over before its time. */
+  /** Whether a revocation has ended it early. */
   revoked: boolean;
 }
 
@@ -101,16 +101,15 @@ async function* lines(
       stream.ready && !told ? event("ready", sinceMs === undefined ? {} : { complete: stream.complete }) : "";
     told ||= stream.ready;
     const text = ready + changed.map((row) => event("delivery", presentDelivery(row))).join("");
-    // After all of what it stands for: who has read half of that is told it again.
+    // The id follows everything that it covers, so that a client that read only a part gets that part again.
     yield `${text}${told ? `id: ${stream.position}\n` : ""}: still here\n\n`;
   }
 }
 
 /**
- * Answers with the stream. It is read no faster than the client takes it, and what it has not been told is at most one
- * line for each delivery that is followed.
+ * Sends the stream, no faster than the client reads it. At most one line per followed delivery is pending.
  *
- * @throws SignetError RATE_LIMITED when too many are open
+ * @throws SignetError RATE_LIMITED if too many streams are open
  */
 export async function sendDeliveries(
   reply: FastifyReply,
@@ -129,11 +128,11 @@ export async function sendDeliveries(
     onEnd: (why) => {
       watched.revoked = why === "revoked";
       stream.end();
-      // What it has not taken by then it is not given any more.
+      // Discard what the client has not read by then.
       setTimeout(() => void (reply.raw.writableFinished || reply.raw.destroy()), FAREWELL_MS).unref();
     },
   });
-  // A client that reads nothing does not learn of the end: it is cut off.
+  // A client that reads nothing does not notice the end, so disconnect it.
   const cut = setTimeout(() => readable.destroy(), Math.max(0, endsAtMs - clock.now()) + LINGER_MS);
   const leave = (): void => {
     stopWatching();
@@ -144,7 +143,7 @@ export async function sendDeliveries(
   reply.raw.once("close", () => readable.destroy());
   return await reply
     .header("cache-control", "no-store")
-    // nginx would hold it back until its buffer is full.
+    // Otherwise nginx buffers the stream.
     .header("x-accel-buffering", "no")
     .type(EVENT_STREAM)
     .send(readable);

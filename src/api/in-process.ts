@@ -1,7 +1,7 @@
 /**
- * Calls of the API by its own process, in the name of somebody whose identity it has established. The portal works this
- * way: every call goes through the routes' own guards, schemas and limits, so it can do nothing that a token with the same
- * scopes could not do. Such a call is no network request; what marks it is an address that no socket can have.
+ * Calls of the API from its own process, on behalf of an authenticated caller. The portal uses them. Every call passes
+ * the routes' guards, schemas and limits, so it can do no more than a token with the same scopes. Such a call uses no
+ * network; it is marked by an address that no socket can have.
  */
 import type { IncomingMessage } from "node:http";
 import type { ClientIdentification, ClientOrigin } from "../http/mutual-tls/client-identification.ts";
@@ -11,16 +11,16 @@ import type { SignetServer } from "../http/types.ts";
 
 export interface InProcessCall {
   readonly method: "DELETE" | "GET" | "PATCH" | "POST";
-  /** With the query. */
+  /** Path with the query. */
   readonly path: string;
-  /** Sent as JSON; a {@link JsonText} as it is. */
+  /** Sent as JSON; a {@link JsonText} is sent unchanged. */
   readonly body?: unknown;
   readonly idempotencyKey?: string | undefined;
-  /** The id of the request that makes the call. */
+  /** Id of the request that makes the call. */
   readonly requestId: string;
 }
 
-/** JSON as somebody wrote it: 1.0, 2^60 and the order of members survive in it. */
+/** JSON source text, which preserves 1.0, 2^60 and the order of members. */
 export class JsonText {
   readonly text: string;
 
@@ -29,11 +29,11 @@ export class JsonText {
   }
 }
 
-/** An answer, with its JSON body. */
+/** A response with its JSON body. */
 export interface InProcessAnswer {
   readonly status: number;
   readonly body: unknown;
-  /** The body as it was written. */
+  /** The body as text. */
   readonly text: string;
   readonly headers: Readonly<Record<string, unknown>>;
 }
@@ -46,7 +46,7 @@ const ORIGIN: ClientOrigin = {
   forgedHeader: false,
 };
 
-/** Makes the way in for one server. */
+/** Makes in-process calls to a server. */
 export class InProcessCalls {
   readonly #callers = new Map<string, { readonly identity: Identity; readonly requestId: string }>();
   #last = 0;
@@ -57,7 +57,7 @@ export class InProcessCalls {
       : undefined;
   }
 
-  /** Knows these calls as what they are, and asks `others` about everything else. */
+  /** Identifies in-process calls, and uses `others` for all other requests. */
   clients(others: ClientIdentification): ClientIdentification {
     return {
       identify: (raw) => (this.#callerOf(raw) === undefined ? others.identify(raw) : ORIGIN),
@@ -65,7 +65,7 @@ export class InProcessCalls {
     };
   }
 
-  /** The guard for these calls, and `outer` for everything else. The routes' scopes and the tenant's rates hold for both. */
+  /** Guards in-process calls, and uses `outer` for all other requests. Scopes and rate limits apply to both. */
   guard(outer: ScopeGuard, admit: AdmitRequest): ScopeGuard {
     return (required) => {
       const guardOthers = outer(required);

@@ -1,4 +1,4 @@
-/** The making of a credential as a request asks for it: with a secret, or for a workload that has none. */
+/** Creates a credential from a request: with a secret, or for a workload without one. */
 import { type Static, Type } from "typebox";
 import { type CertificateBinding, namesCertificate } from "../tokens/credentials/certificate-binding.ts";
 import { issueCredential, type IssueServices } from "../tokens/credentials/issue-credential.ts";
@@ -10,22 +10,22 @@ import { acceptedKeySet, CLIENT_KEYS_MAX } from "../tokens/oauth/client-keys.ts"
 import { SanUri, Thumbprints } from "./schemas/certificates.ts";
 import { Closed, Nullable, OneOf } from "../http/common.ts";
 
-/** Members of a JWK are the client's to choose; those that are kept are picked by name (client-keys.ts). */
+/** A JWK may have any members; client-keys.ts selects by name those that are stored. */
 const ClientJwks = Closed({
   keys: Type.Array(Type.Record(Type.String(), Type.Unknown()), { minItems: 1, maxItems: CLIENT_KEYS_MAX }),
 });
 
-/** The body that asks for a credential. */
+/** The body of a request for a new credential. */
 export const NewCredential = Closed({
   san_uri: Type.Optional(Nullable(SanUri)),
   certificate_thumbprints: Type.Optional(Thumbprints),
-  /** No secret: the certificate, or the keys where there are some, are the client's proof. */
+  /** No secret: the client authenticates with its keys, if any, or its certificate. */
   rotation_mode: Type.Optional(OneOf(["workload"])),
   jwks: Type.Optional(ClientJwks),
 });
 
 export interface NewCredentialServices extends IssueServices {
-  /** Whether production principals get only credentials that name a certificate: wherever mutual TLS is on. */
+  /** Whether credentials of production principals must name a certificate: true if mutual TLS is on. */
   readonly certificatesRequired: boolean;
 }
 
@@ -35,7 +35,7 @@ export interface MadeCredential {
   readonly clientSecret: string | undefined;
 }
 
-/** Production proves who it is by more than a secret, where it can (security decisions C 0). */
+/** Requires a certificate for a production principal, since a secret alone is too weak (security decisions C 0). */
 function requireBinding(
   { environment }: Pick<PrincipalRow, "environment">,
   binding: CertificateBinding,
@@ -47,9 +47,9 @@ function requireBinding(
 }
 
 /**
- * Makes the credential.
+ * Creates the credential.
  *
- * @throws SignetError `VALIDATION_FAILED` for what does not go together
+ * @throws SignetError `VALIDATION_FAILED` for members that exclude each other
  */
 export async function makeCredential(
   principal: Pick<PrincipalRow, "id" | "tenant_id" | "environment">,
@@ -70,7 +70,7 @@ export async function makeCredential(
   }
   if (body.jwks !== undefined) {
     throw validationFailed([
-      { pointer: "/jwks", code: "not_applicable", detail: "belongs to rotation_mode workload only" },
+      { pointer: "/jwks", code: "not_applicable", detail: "is only allowed with rotation_mode workload" },
     ]);
   }
   return await issueCredential(principal, binding, services);

@@ -1,4 +1,4 @@
-/** The OpenAPI description: the schemas of the routes, with texts, examples and errors. */
+/** The OpenAPI document: the routes' schemas with texts, examples and errors. */
 import swagger, { type FastifyDynamicSwaggerOptions } from "@fastify/swagger";
 import type { FastifyContextConfig } from "fastify";
 import { describe, type Document } from "./openapi/describe.ts";
@@ -11,20 +11,21 @@ import { describeWebhooks } from "./openapi/webhooks.ts";
 import { ANY_ORIGIN, makeJsonDocument, onceMade, sendDocument } from "../http/public-document.ts";
 import type { SignetServer } from "../http/types.ts";
 
-/** In reading order. */
+/** The tags in reading order. */
 const TAGS = [
   { name: "tokens", description: "Short-lived access tokens for services (OAuth 2.0 client credentials)" },
-  { name: "endpoints", description: "Where events are delivered to, and what proves that they are ours" },
-  { name: "event types", description: "The tenant's catalogue, with schemas" },
-  { name: "events", description: "Publishing" },
-  { name: "deliveries", description: "An event on its way to an endpoint, with every attempt" },
-  { name: "dead letters", description: "What failed 17 times, for 7 days, and its replay" },
+  { name: "endpoints", description: "URLs that receive events, and the secrets that sign them" },
+  { name: "event types", description: "The tenant's catalogue of event types, with schemas" },
+  { name: "events", description: "Published events" },
+  { name: "deliveries", description: "Deliveries of events to endpoints, with every attempt" },
+  { name: "dead letters", description: "Failed deliveries, which can be replayed for 7 days" },
   { name: "portal", description: "Links that sign people in" },
-  { name: "credentials", description: "What services prove themselves with" },
-  { name: "compliance", description: "The log that nobody can change, with proofs" },
+  { name: "credentials", description: "Credentials that services authenticate with" },
+  { name: "compliance", description: "The tamper-evident log, with proofs" },
   {
-    name: "what receivers get",
-    description: "The requests that endpoints get: verify, answer 2xx, tell repetitions by the event's id",
+    name: "webhook requests",
+    description:
+      "The requests that endpoints get: verify the signature, answer 2xx, detect duplicates by the event's id",
   },
 ];
 
@@ -34,12 +35,12 @@ const SECURITY_SCHEMES = {
     scheme: "bearer",
     bearerFormat: "JWT",
     description:
-      "An access token of `POST /v1/auth/token`. The scopes that an operation needs are listed with it; without them the answer is 403 `SCOPE_VIOLATION`.",
+      "An access token from `POST /v1/auth/token`. Each operation lists the scopes that it requires; without them the response is 403 `SCOPE_VIOLATION`.",
   },
   mutualTls: {
     type: "mutualTLS",
     description:
-      "The client's certificate; tokens are bound to it (RFC 8705). Asked for in production, where `SIGNET_MTLS_MODE` is not off.",
+      "The client's certificate; tokens are bound to it (RFC 8705). Required in production unless `SIGNET_MTLS_MODE` is off.",
   },
   keyId: {
     type: "apiKey",
@@ -51,7 +52,7 @@ const SECURITY_SCHEMES = {
     type: "apiKey",
     in: "header",
     name: "X-Service-Timestamp",
-    description: "Signed producers: Unix seconds, at most 300 ago",
+    description: "Signed producers: Unix seconds, at most 300 seconds old",
   },
   signature: {
     type: "apiKey",
@@ -66,7 +67,7 @@ const OPERATOR_SCHEMES = {
     type: "http",
     scheme: "bearer",
     description:
-      "An operator's token. An operator whose certificate is known needs none. `x-operator-role` says which role an operation takes: `security` may do what `provision` may, and that what `read` may.",
+      "An operator's token. An operator with a registered certificate needs none. `x-operator-role` is the role that an operation requires: `security` includes `provision`, which includes `read`.",
   },
 } as const;
 /** The plugin's types know the kinds of OpenAPI 3.0 only: `mutualTLS` came with 3.1. */
@@ -75,16 +76,16 @@ type SecuritySchemes = Exclude<
   undefined
 >["securitySchemes"];
 
-/** What a server says of itself. */
+/** How a document describes its server. */
 export interface OpenApiOptions {
-  /** What the paths are below; relative for a server that does not know how it is reached. */
+  /** Base URL of the paths; relative if the server does not know its own address. */
   readonly address: string;
-  /** The address that problem types live under. */
+  /** Base URL of the problem types. */
   readonly baseUrl: string;
   readonly audience: "tenants" | "operators";
 }
 
-/** What the description says of who may call a route. */
+/** Returns the security requirements of a route. */
 function declarations({ scopes, operator, audits, signatures }: FastifyContextConfig) {
   if (operator !== undefined) {
     return {
@@ -107,22 +108,22 @@ function declarations({ scopes, operator, audits, signatures }: FastifyContextCo
 const TENANTS_WAY_IN = `Short-lived signed tokens and signed webhooks.
 
 Get a token with \`POST /v1/auth/token\` and send it as \`Authorization: Bearer\`.`;
-const OPERATORS_WAY_IN = `The operators' API of Signet, on a listener of its own.
+const OPERATORS_WAY_IN = `The operators' API of Signet, on a separate listener.
 
 Send an operator's token as \`Authorization: Bearer\`. \`x-audits\` names the entries of the compliance log that an operation writes.`;
 
 function introduction(baseUrl: string, wayIn: string): string {
-  return `${wayIn} Times are RFC 3339 in UTC. Lists are paged with \`limit\` and \`cursor\`; a page of events or dead letters ends early at 1 MiB of event data. Long answers are packed for clients that send \`Accept-Encoding: gzip\`. Every POST but the OAuth endpoints takes an \`Idempotency-Key\`. Members and parameters that are not known are refused in requests; answers may get further members and words, so ignore those that you do not know. Every answer has an \`X-Request-Id\`.
+  return `${wayIn} Times are RFC 3339 in UTC. Lists are paged with \`limit\` and \`cursor\`; a page of events or dead letters ends early at 1 MiB of event data. Long responses are compressed for clients that send \`Accept-Encoding: gzip\`. Every POST except to the OAuth endpoints accepts an \`Idempotency-Key\`. Requests with unknown members or parameters are rejected. Responses may get new members and enum values, so ignore unknown ones. Every response has an \`X-Request-Id\`.
 
 ## Errors
 
-Errors are problem documents (RFC 9457) with a stable \`code\`; those of the OAuth endpoints have the form of RFC 6749.
+Errors are problem documents (RFC 9457) with a stable \`code\`; the OAuth endpoints use the format of RFC 6749.
 
 ${errorTable(baseUrl)}
 `;
 }
 
-/** Collects the routes that are registered after this call. */
+/** Collects the routes registered after this call. */
 export async function collectOpenApi(
   server: SignetServer,
   { address, baseUrl, audience }: OpenApiOptions,
@@ -162,7 +163,7 @@ export async function collectOpenApi(
   });
 }
 
-/** `/openapi.json`. */
+/** Registers `/openapi.json`. */
 export function registerOpenApiRoute(server: SignetServer): void {
   const document = onceMade(() => makeJsonDocument(server.swagger()));
   server.get(
@@ -173,7 +174,7 @@ export function registerOpenApiRoute(server: SignetServer): void {
   );
 }
 
-/** `/admin/v1/openapi.json`, for operators. */
+/** Registers `/admin/v1/openapi.json`, for operators. */
 export function registerAdminOpenApiRoute(server: SignetServer): void {
   const document = onceMade(() => makeJsonDocument(server.swagger()));
   server.get(

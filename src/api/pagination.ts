@@ -1,6 +1,6 @@
 /**
- * Keyset pages over ids, newest first. A cursor is opaque, and good only for the list it came from: it carries a
- * digest of the address, the filters and the tenant, so that one from elsewhere is refused instead of misread.
+ * Keyset pagination over ids, newest first. A cursor is opaque and valid only for its list: it contains a digest of the
+ * route, the filters and the tenant, so that a cursor from another list is rejected instead of misread.
  */
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
@@ -12,12 +12,12 @@ import { INDEX_PATTERN } from "./schemas/compliance.ts";
 
 const BINDING_LENGTH = 12;
 
-/** What a repository needs to read one page: rows with `id < before`, at most `limit + 1` of them. */
+/** The page that a repository reads: at most `limit + 1` rows with `id < before`. */
 export interface PageRequest {
   readonly limit: number;
   /** The id before which the page starts; `null` on the first page. */
   readonly before: string | null;
-  /** Ties cursors to this list. */
+  /** Digest that binds cursors to this list. */
   readonly binding: string;
 }
 
@@ -38,7 +38,7 @@ function bindingOf(request: FastifyRequest, query: Readonly<Record<string, unkno
 /**
  * Reads `limit` and `cursor` of a request whose query passed its schema.
  *
- * @param isKey whether a text is a key of the list, which cursors hold; ids unless the list has another order
+ * @param isKey checks the key in a cursor; by default an id
  */
 export function readPage(
   request: FastifyRequest<{ Querystring: PageQuery }>,
@@ -52,7 +52,8 @@ export function readPage(
   const decoded = Buffer.from(cursor, "base64url").toString("latin1");
   const before = decoded.slice(BINDING_LENGTH);
   if (!decoded.startsWith(binding) || !isKey(before)) {
-    const detail = "is not of this list: next_cursor of the page before, with the same filters, is wanted";
+    const detail =
+      "is not a cursor of this list: send next_cursor of the previous page, with the same filters";
     throw invalidParameters([{ pointer: "/cursor", code: "unknown_cursor", detail }]);
   }
   return { limit, before, binding };
@@ -60,7 +61,7 @@ export function readPage(
 
 const INDEX_REGEX = new RegExp(INDEX_PATTERN);
 
-/** The same for a list by place in the compliance log. */
+/** Reads `limit` and `cursor` for a list ordered by the index in the compliance log. */
 export function readIndexPage(
   request: FastifyRequest<{ Querystring: PageQuery }>,
 ): Omit<PageRequest, "before"> & { readonly before: number | null } {
@@ -82,7 +83,7 @@ export function toPage<Row>(
   keyOf: (row: Row) => string,
 ): { data: Row[]; next_cursor: string | null };
 
-/** Makes the list's answer from the rows that were read (up to one more than the page holds). */
+/** Returns a page from the rows that were read, which may be one more than the limit. */
 export function toPage<Row>(
   rows: readonly Row[],
   page: Pick<PageRequest, "limit" | "binding">,
@@ -100,7 +101,7 @@ function cursorBehind<Row>(
   return last === undefined ? null : Buffer.from(binding + keyOf(last), "latin1").toString("base64url");
 }
 
-/** The cursor behind a page that may have ended before its limit. */
+/** Returns the cursor after a page that may have ended before its limit. */
 export function nextCursor<Row extends { readonly id: string }>(
   { rows, more }: BoundedRows<Row>,
   page: Pick<PageRequest, "binding">,

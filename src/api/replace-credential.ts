@@ -1,4 +1,4 @@
-/** `POST /v1/credentials`: a tenant makes a credential of its own, or one in place of another. */
+/** `POST /v1/credentials`: a tenant creates a credential, or replaces one. */
 import type { Static } from "typebox";
 import { appendEntry } from "../compliance/append-entry.ts";
 import type { EntrySources } from "../compliance/entry.ts";
@@ -25,35 +25,35 @@ import { type Answered, answerOnce, type RepeatableRequest } from "../http/repea
 
 const DEFAULT_OVERLAP_SECONDS = 86_400;
 
-/** How this deployment makes credentials. */
+/** The deployment's rules for new credentials. */
 export type CredentialIssuing = Pick<NewCredentialServices, "pepper" | "certificatesRequired"> & {
   readonly rules: RotationRules;
 };
 
 export interface TenantCredentialServices extends CredentialIssuing, EntrySources {
-  /** Role signet_api. */
+  /** Pool with the role signet_api. */
   readonly pool: Pool;
-  /** Most credentials of one principal that are not revoked. */
+  /** Returns the maximum number of unrevoked credentials per principal. */
   readonly credentialsMax: (tenantId: string) => Promise<number>;
 }
 
-/** What the tenant asks for. */
+/** The tenant's request. */
 export interface TenantCredentialRequest {
   readonly principalId: string | undefined;
-  /** What the certificate is, where nothing is said, comes from the credential that is replaced. */
+  /** The new credential. By default it has the certificate of the replaced credential. */
   readonly credential: Static<typeof NewCredential>;
   readonly replaces: string | undefined;
-  /** How long the one that is replaced goes on, in seconds. */
+  /** How long the replaced credential stays valid, in seconds. */
   readonly overlapSeconds: number | undefined;
   readonly identity: Identity;
   readonly requestId: string;
-  /** The request, when it came with an Idempotency-Key. */
+  /** The request, if it has an Idempotency-Key. */
   readonly repeatable: RepeatableRequest | undefined;
 }
 
 /**
- * Makes the credential, with its entries in the compliance log, or answers as before when the request has come before;
- * rejects with a SignetError.
+ * Creates the credential with its entries in the compliance log, or returns the stored response of a repeated request.
+ * Rejects with a SignetError.
  */
 export async function createTenantCredential<Answer>(
   request: TenantCredentialRequest,
@@ -65,7 +65,7 @@ export async function createTenantCredential<Answer>(
       {
         pointer: "/overlap_seconds",
         code: "not_allowed",
-        detail: "is for a credential that replaces another",
+        detail: "is only allowed with replaces",
       },
     ]);
   }
@@ -105,7 +105,11 @@ async function findOwner(
   const owner = principalId ?? replaced?.principal_id ?? identity.principalId;
   if (replaced !== undefined && replaced.principal_id !== owner) {
     throw validationFailed([
-      { pointer: "/principal_id", code: "mismatch", detail: "is not whose credential is replaced" },
+      {
+        pointer: "/principal_id",
+        code: "mismatch",
+        detail: "is not the principal of the replaced credential",
+      },
     ]);
   }
   const principal = await findTenantPrincipal(db, identity.tenantId, owner);
@@ -115,7 +119,7 @@ async function findOwner(
   return principal;
 }
 
-/** A credential yields all scopes of its principal: nobody makes one that may do more than the token at hand. */
+/** Checks that the caller has all scopes of the principal, since the new credential grants all of them. */
 function requireScopesOf({ scopes }: PrincipalRow, identity: Identity): void {
   const violation = scopeViolation({
     operation: "POST /v1/credentials",
@@ -131,7 +135,7 @@ function requireScopesOf({ scopes }: PrincipalRow, identity: Identity): void {
 async function requireRoom(db: PoolClient, { id }: PrincipalRow, max: number): Promise<void> {
   if (await hasCredentials(db, id, max)) {
     throw new SignetError("LIMIT_EXCEEDED", {
-      detail: `A principal of the tenant has at most ${max} credentials.`,
+      detail: `A principal of the tenant may have at most ${max} credentials.`,
     });
   }
 }
@@ -166,7 +170,7 @@ async function endReplaced(
   };
   if (!(await replaceCredential(db, identity.tenantId, end))) {
     throw new SignetError("INVALID_STATE", {
-      detail: "The credential is revoked, or was replaced before.",
+      detail: "The credential is revoked or has been replaced already.",
     });
   }
 }

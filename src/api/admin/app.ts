@@ -1,4 +1,4 @@
-/** The operators' API, on a listener of its own: what it serves, in order. */
+/** The operators' API, on a separate listener. */
 import { transaction } from "../../database/transaction.ts";
 import { installRequestMetrics } from "../../observability/request-metrics.ts";
 import { collectOpenApi, registerAdminOpenApiRoute } from "../openapi.ts";

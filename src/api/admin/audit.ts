@@ -1,4 +1,4 @@
-/** The compliance log for operators: who changed what, and when. */
+/** The compliance log for operators. */
 import { Readable } from "node:stream";
 import { Type } from "typebox";
 import { encodeItem } from "../../compliance/log-items.ts";
@@ -39,7 +39,7 @@ const Filters = {
     Formed(
       {
         pattern: "^(credential|operator|system):[a-z0-9_.-]{1,64}$",
-        wanted: "who did it, such as operator:bootstrap: credential, operator or system, a colon and its id",
+        wanted: "an actor such as operator:bootstrap: credential, operator or system, a colon and its id",
         shown: true,
       },
       { maxLength: 76 },
@@ -47,8 +47,8 @@ const Filters = {
   ),
 };
 
-/** Milliseconds between two looks at who reads the export; each asks the database. */
-const LOOK_EVERY_MS = 100;
+/** Interval of the checks that the export's reader is still admitted, in milliseconds; each queries the database. */
+const ADMISSION_CHECK_MS = 100;
 const TAGS = ["audit"];
 const CONFIG = { operator: "read" } as const;
 
@@ -115,14 +115,14 @@ function registerProofs(server: SignetServer, auditPool: Pool): void {
   );
 }
 
-/** Ends short of its last line when something goes wrong: who reads it notices. */
+/** Yields the lines of the export. On an error it ends without the last line, so that the reader notices. */
 async function* exportLines(auditPool: Pool, log: Logger): AsyncGenerator<string> {
   try {
     for await (const items of readLog(auditPool)) {
       yield items.map((item) => `${encodeItem(item)}\n`).join("");
     }
   } catch (error) {
-    log.error({ err: error }, "the export of the compliance log has broken off");
+    log.error({ err: error }, "export of the compliance log failed");
     throw error;
   }
 }
@@ -134,14 +134,14 @@ function registerExport(server: SignetServer, { auditPool, access, clients, log 
       config: CONFIG,
       schema: {
         tags: TAGS,
-        description: "The whole log as it stands, a JSON object a line: what `signet audit verify` reads",
+        description: "Returns the whole log, one JSON object per line, as `signet audit verify` reads it",
         response: { 200: { description: "application/x-ndjson", type: "string" } },
       },
     },
     async (request, reply) => {
       breakOffUnlessAdmitted(reply, {
         isAdmitted: async () => await isStillAllowed(request, { access, clients }, CONFIG.operator),
-        everyMs: LOOK_EVERY_MS,
+        everyMs: ADMISSION_CHECK_MS,
       });
       const lines = Readable.from(exportLines(auditPool, log), { highWaterMark: 1 });
       return await reply.type("application/x-ndjson").send(lines as never);

@@ -1,4 +1,4 @@
-/** Changes by operators, each in one transaction with the compliance entry that tells of it. */
+/** Changes by operators, each in one transaction with its compliance entry. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { CanonicalValue } from "../../compliance/canonical-json.ts";
@@ -9,25 +9,25 @@ import { publishPolicyChange } from "../../revocation/policy-change.ts";
 import type { Acknowledged, Receipts } from "../../revocation/receipts.ts";
 import { changeOnce, type OnceServices } from "./once.ts";
 
-/** What a change has done. */
+/** The result of a change. */
 export interface AuditedChange<Answer> {
-  /** What the route answers, as it goes over the wire. */
+  /** The response body. */
   readonly answer: Answer;
-  /** What the entry says, never a secret; absent when nothing was changed after all. */
+  /** The compliance entry, without secrets; absent if nothing changed. */
   readonly entry?: {
     readonly tenant: string | null;
-    /** The id of what was changed. */
+    /** Id of the changed resource. */
     readonly target: string;
     readonly reason?: string | undefined;
     readonly details?: { readonly [name: string]: CanonicalValue };
   };
-  /** Whose policy the change is: every process goes by it once it is answered. */
+  /** Id of the tenant whose policy changed. Every process applies the policy before the response. */
   readonly policyOf?: string;
 }
 
 /**
- * Runs the work and writes the entry that the route declares, with the operator as its actor; both or neither. A POST
- * that comes again with its Idempotency-Key is answered as before, and leaves nothing.
+ * Runs the work and writes the entry that the route declares, with the operator as its actor, atomically. A repeated
+ * POST with the same Idempotency-Key gets the stored response and writes no entry.
  */
 export type CommitChange = <Answer>(
   request: FastifyRequest,
@@ -40,12 +40,12 @@ export interface CommitChangeOptions extends OnceServices {
   readonly log: Logger;
 }
 
-/** Makes the committing of changes. */
+/** Creates the function that commits changes. */
 export function createCommitChange({ log, revocation, ...services }: CommitChangeOptions): CommitChange {
   return async (request, reply, work) => {
     const { audits: type } = request.routeOptions.config;
     if (typeof type !== "string") {
-      throw new Error(`${request.routeOptions.url ?? ""} must declare the one entry that it leaves`);
+      throw new Error(`${request.routeOptions.url ?? ""} must declare exactly one audit entry type`);
     }
     const by = { type, actor: operatorActor(request.operator.id) };
     let entry: AuditedChange<unknown>["entry"];
@@ -53,7 +53,7 @@ export function createCommitChange({ log, revocation, ...services }: CommitChang
     const answer = await changeOnce(request, reply, services, async (db) => {
       const change = await work(db);
       if (change.entry !== undefined) {
-        // After the work, because the log's head stays locked from here to the commit.
+        // Append last, since the log's head stays locked from here to the commit.
         await appendEntry(db, { ...by, requestId: request.id, ...change.entry }, services);
       }
       ({ entry } = change);

@@ -1,7 +1,7 @@
 /**
- * The codec server of Temporal's UI and CLI (docs.temporal.io/codec-server): decrypts payloads of histories for operators,
- * and sees that the compliance log tells of it. The CLI has everything encoded that it sends, the empty input of a query too,
- * so inputs of operators are encrypted as well, where payloads are.
+ * The codec server of Temporal's UI and CLI (docs.temporal.io/codec-server). It decrypts payloads of histories for
+ * operators and records that in the compliance log. The CLI sends all its inputs through the codec, even the empty input
+ * of a query, so operators' inputs are encrypted too if payloads are.
  */
 import type { Payload, PayloadCodec } from "@temporalio/common";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -17,16 +17,16 @@ import type { CommitChange } from "./audited.ts";
 
 const DECODE = "/admin/v1/codec/decode";
 const ENCODE = "/admin/v1/codec/encode";
-/** A page of the UI shows at most so many. */
+/** Maximum payloads per request, as a page of the UI shows. */
 const PAYLOADS_MAX = 500;
-/** Base64 of one payload's data; our own are some kilobytes. */
+/** Maximum length of a payload's data, in characters of base64; Signet's own payloads have some kilobytes. */
 const DATA_MAX = 262_144;
 const BODY_MAX = 2_097_152;
-/** Requests of one operator. The UI asks for each payload by itself, some 60 times for a long history. */
+/** Rate limit per operator. The UI sends one request per payload, about 60 for a long history. */
 const RATE = { count: 600, perSeconds: 60 } as const;
-/** As Temporal names namespaces; what else stands in the header goes into no entry. */
+/** Syntax of Temporal's namespaces; other header values are not recorded. */
 const NAMESPACE = /^[\w.-]{1,64}$/;
-/** What a browser may remember of the preflight. */
+/** Time for which a browser may cache the preflight response, in seconds. */
 const PREFLIGHT_SECONDS = 600;
 
 const Base64 = Formed({ pattern: "^[A-Za-z0-9+/_-]*={0,2}$", wanted: "base64" }, { maxLength: DATA_MAX });
@@ -34,14 +34,14 @@ const WirePayload = Closed({
   metadata: Type.Optional(Type.Record(Type.String({ maxLength: 64 }), Base64, { maxProperties: 16 })),
   data: Type.Optional(Base64),
 });
-/** The CLI leaves an empty list out. */
+/** The CLI omits an empty list. */
 const Payloads = Closed({ payloads: Type.Optional(Type.Array(WirePayload, { maxItems: PAYLOADS_MAX })) });
 
 export interface CodecRoutes {
   readonly codec: PayloadCodec;
-  /** Whether the workers have the codec: what others cannot read must not be encrypted. */
+  /** Whether the workers have the codec; otherwise they could not read encrypted payloads. */
   readonly encrypts: boolean;
-  /** Origin of Temporal's UI; without one no page of another origin may ask. */
+  /** Origin of Temporal's UI; if undefined, no cross-origin request is allowed. */
   readonly uiOrigin: string | undefined;
   readonly historyAudit: HistoryAudit;
   readonly commit: CommitChange;
@@ -67,7 +67,7 @@ function wirePayload({ metadata, data }: Payload): Wire {
   };
 }
 
-/** @throws SignetError VALIDATION_FAILED for a payload that no key of ours opens */
+/** @throws SignetError VALIDATION_FAILED for a payload that no known key decrypts */
 async function decode(codec: PayloadCodec, payloads: readonly Wire[]): Promise<Wire[]> {
   try {
     return (await codec.decode(payloads.map(readPayload))).map(wirePayload);
@@ -76,7 +76,7 @@ async function decode(codec: PayloadCodec, payloads: readonly Wire[]): Promise<W
       throw error;
     }
     throw new SignetError("VALIDATION_FAILED", {
-      detail: "A payload was encrypted with a key that is not known here, or was changed.",
+      detail: "A payload was encrypted with an unknown key, or was altered.",
       extensions: {
         errors: [{ pointer: "/payloads", code: "not_decodable", detail: "cannot be decrypted" }],
       },
@@ -85,19 +85,19 @@ async function decode(codec: PayloadCodec, payloads: readonly Wire[]): Promise<W
   }
 }
 
-/** The namespace whose history it is, by the header that Temporal's UI and CLI send. */
+/** Returns the history's namespace from the header that Temporal's UI and CLI send. */
 function namespaceOf({ headers: { "x-namespace": named } }: FastifyRequest): string | null {
   return typeof named === "string" && NAMESPACE.test(named) ? named : null;
 }
 
-/** What an answer to the UI's pages says besides, so that the browser hands it over. */
+/** Returns the CORS headers that let the UI's pages read the response. */
 function corsOf(uiOrigin: string | undefined): Record<string, string> {
   return uiOrigin === undefined
     ? { vary: "origin" }
     : { vary: "origin", "access-control-allow-origin": uiOrigin };
 }
 
-/** The preflight that browsers send before pages of another origin may ask. */
+/** Registers the CORS preflight route. */
 function registerPreflight(server: SignetServer, path: string, uiOrigin: string | undefined): void {
   server.options(
     path,
@@ -128,14 +128,14 @@ export function registerCodecRoutes(
 ): void {
   const limiter = createRateLimiter(RATE);
 
-  /** Counts a request against its operator's rate, and lets the UI's pages have the answer. */
+  /** Applies the operator's rate limit, and adds the CORS headers for the UI. */
   async function admit(request: FastifyRequest, reply: Pick<FastifyReply, "headers">): Promise<void> {
     if (request.headers.origin === uiOrigin) {
       reply.headers(corsOf(uiOrigin));
     }
     const waitMs = await limiter.take(request.operator.id);
     if (waitMs > 0) {
-      throw rateLimited("codec", waitMs, "Too many histories were decrypted; come back later.");
+      throw rateLimited("codec", waitMs, "Too many histories were decrypted; retry later.");
     }
   }
 
@@ -147,7 +147,7 @@ export function registerCodecRoutes(
     {
       config: { operator: "security", audits: "history.decoded" },
       bodyLimit: BODY_MAX,
-      // A key changes nothing: the same payloads are decrypted again, and no plaintext is kept to answer with.
+      // An Idempotency-Key has no effect: payloads are decrypted again, because no plaintext is stored.
       schema: {
         tags: ["temporal"],
         headers: IdempotencyHeaders,
@@ -188,7 +188,7 @@ export function registerCodecRoutes(
       const encoded = encrypts ? await codec.encode(payloads.map(readPayload)) : undefined;
       return await commit(request, reply, async () => ({
         answer: { payloads: encoded?.map(wirePayload) ?? payloads },
-        // A query has no input: that is nothing to tell of.
+        // A query has no input, so there is nothing to record.
         ...(payloads.length === 0
           ? {}
           : { entry: { tenant: null, target: "temporal", details: { payloads: payloads.length } } }),

@@ -24,7 +24,7 @@ import type { AdminServices } from "./services.ts";
 const OperatorCredential = Type.Object({
   ...Credential.properties,
   tenant_id: Id("tenant"),
-  version: Nullable(Type.Integer({ description: "Newest version of the secret that is good" })),
+  version: Nullable(Type.Integer({ description: "Newest valid version of the secret" })),
 });
 
 const CreatedCredential = Type.Object({

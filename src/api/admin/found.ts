@@ -3,7 +3,7 @@ import { type TenantRow, findTenant } from "../../database/repositories/tenants.
 import type { Queryable } from "../../database/pool.ts";
 import { SignetError } from "../../domain/errors.ts";
 
-/** The row, or `NOT_FOUND`. */
+/** Returns the row. @throws SignetError NOT_FOUND if it is undefined */
 export function found<Row>(row: Row | undefined, noun: string): Row {
   if (row === undefined) {
     throw new SignetError("NOT_FOUND", { detail: `There is no such ${noun}.` });
@@ -11,7 +11,7 @@ export function found<Row>(row: Row | undefined, noun: string): Row {
   return row;
 }
 
-/** A tenant that can still be changed: `NOT_FOUND`, or `INVALID_STATE` once it is erased. */
+/** Returns a tenant that can be changed. @throws SignetError NOT_FOUND, INVALID_STATE if it is erased */
 export async function tenantToChange(db: Queryable, id: string): Promise<TenantRow> {
   const tenant = found(await findTenant(db, id), "tenant");
   if (tenant.state === "ERASED") {
@@ -20,7 +20,11 @@ export async function tenantToChange(db: Queryable, id: string): Promise<TenantR
   return tenant;
 }
 
-/** A principal that can still get tokens one day: `NOT_FOUND`, or `INVALID_STATE` once it, or its tenant, is at its end. */
+/**
+ * Returns a principal that can still be changed.
+ *
+ * @throws SignetError NOT_FOUND, INVALID_STATE if it is revoked or its tenant is erased
+ */
 export async function principalToChange(db: Queryable, id: string): Promise<PrincipalRow> {
   const principal = found(await findPrincipal(db, id), "principal");
   await tenantToChange(db, principal.tenant_id);

@@ -8,15 +8,15 @@ import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
 
 const Rewrapped = Type.Object({
-  kek_id: Type.String({ description: "The key-encryption key that wraps now" }),
+  kek_id: Type.String({ description: "The current key-encryption key" }),
   rewrapped: Type.Integer(),
   unreadable: Type.Array(Type.String(), {
-    description: "Ids of what is wrapped by a key that is not known here",
+    description: "Ids of the secrets and keys that an unknown key wraps",
   }),
   next_cursor: Nullable(Type.String()),
 });
 
-/** `<kind>|<id>`; opaque to callers. */
+/** Parses a cursor, `<kind>|<id>`, which is opaque to callers. */
 function readCursor(cursor: string | undefined): RewrapPosition | undefined {
   if (cursor === undefined) {
     return undefined;
@@ -25,7 +25,7 @@ function readCursor(cursor: string | undefined): RewrapPosition | undefined {
     /^(\w+)\|([A-Za-z0-9_-]*)$/.exec(Buffer.from(cursor, "base64url").toString("latin1")) ?? [];
   const known = WRAPPED_KINDS.find((candidate): candidate is WrappedKind => candidate === kind);
   if (known === undefined || after === undefined) {
-    const detail = "is not next_cursor of the answer before";
+    const detail = "is not next_cursor of the previous response";
     throw new SignetError("INVALID_REQUEST", {
       detail: `The body's cursor ${detail}.`,
       extensions: { errors: [{ pointer: "/cursor", code: "unknown_cursor", detail }] },
@@ -40,7 +40,7 @@ function writeCursor(position: RewrapPosition | undefined): string | null {
     : Buffer.from(`${position.kind}|${position.after}`, "latin1").toString("base64url");
 }
 
-/** The key-encryption keys, as far as operators deal with them. */
+/** Registers the operators' routes for key-encryption keys. */
 export function registerKeyEncryptionRoutes(server: SignetServer, services: AdminServices): void {
   const tags = ["key-encryption"];
 
@@ -53,7 +53,7 @@ export function registerKeyEncryptionRoutes(server: SignetServer, services: Admi
         body: Closed({
           cursor: Type.Optional(
             Formed(
-              { pattern: "^[A-Za-z0-9_-]+$", wanted: "next_cursor of the answer before" },
+              { pattern: "^[A-Za-z0-9_-]+$", wanted: "next_cursor of the previous response" },
               { maxLength: 256 },
             ),
           ),

@@ -1,4 +1,4 @@
-/** GET of one member, by its id alone or below the collection it belongs to. */
+/** Routes that read one member, by its id alone or below its parent. */
 import type { TSchema } from "typebox";
 import type { IdNoun } from "../../domain/ids.ts";
 import { Closed, Id, IdParams } from "../../http/common.ts";
@@ -17,7 +17,7 @@ export interface MemberRoutes<Row> {
   readonly present: (row: Row) => unknown;
 }
 
-/** `GET /admin/v1/{path}/{id}` and `GET /admin/v1/{parents}/{id}/{path}/{member_id}`. */
+/** Registers `GET /admin/v1/{path}/{id}` and `GET /admin/v1/{parents}/{id}/{path}/{member_id}`. */
 export function registerMemberRoutes<Row>(server: SignetServer, member: MemberRoutes<Row>): void {
   const { noun, path, parentNoun, parentPath, find, parentOf, present } = member;
   const response = { 200: member.schema };

@@ -1,19 +1,19 @@
-/** Changes that operators make once, however often they send them. */
+/** Idempotent changes by operators. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Pool, PoolClient } from "../../database/pool.ts";
 import { transaction } from "../../database/transaction.ts";
 import { answerOnce, repeatableRequest, type RepeatableServices } from "../../http/repeatable.ts";
 
 export interface OnceServices extends RepeatableServices {
-  /** Role signet_operator. */
+  /** Pool with the role signet_operator. */
   readonly pool: Pool;
 }
 
 /**
- * Does the work of a request in a transaction. A POST that comes again with its Idempotency-Key is answered as before,
- * with `Idempotent-Replayed`, and changes nothing.
+ * Runs the work of a request in a transaction. A repeated POST with the same Idempotency-Key changes nothing and gets the
+ * stored response, with `Idempotent-Replayed`.
  *
- * @throws SignetError `IDEMPOTENCY_KEY_REUSED`, `CONFLICT` (see `answerOnce`), and what the work rejects with
+ * @throws SignetError `IDEMPOTENCY_KEY_REUSED`, `CONFLICT` (see `answerOnce`), and the errors of the work
  */
 export async function changeOnce<Answer>(
   request: FastifyRequest,

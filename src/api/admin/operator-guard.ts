@@ -14,10 +14,10 @@ import { addressKey } from "../../http/rate-limits/address-key.ts";
 import type { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
 import { bearerToken, operationOf } from "../../tokens/guards/authentication.ts";
 
-/** How operators are told from everybody else. */
+/** The services that authenticate operators. */
 export interface OperatorAccess {
   readonly authenticator: OperatorAuthenticator;
-  /** By address. */
+  /** Limits failed attempts per address. */
   readonly failures: FailureLimiter;
   readonly noteRefusal: NoteRefusal;
 }
@@ -25,8 +25,8 @@ export interface OperatorAccess {
 type Guard = onRequestAsyncHookHandler;
 
 /**
- * A browser shows its certificate to whatever page has it send a request, which needs no body and no leave to suspend a
- * tenant. Whoever is known by the certificate alone must not have been sent here by a page of somebody else's.
+ * Rejects cross-site requests that authenticate by certificate alone. A browser presents its certificate on requests from
+ * any page, and suspending a tenant needs neither a body nor a preflight.
  *
  * @throws SignetError INVALID_REQUEST
  */
@@ -34,12 +34,12 @@ function requireNoForeignPage({ headers }: FastifyRequest): void {
   const site = headers["sec-fetch-site"] ?? (headers.origin === undefined ? "none" : "cross-site");
   if (site !== "none" && site !== "same-origin") {
     throw new SignetError("INVALID_REQUEST", {
-      detail: "Pages of other origins cannot use an operator's certificate; they need a token.",
+      detail: "Pages of other origins cannot use an operator's certificate; send a token.",
     });
   }
 }
 
-/** By the token when one came, else by the certificate. @throws SignetError TOKEN_MISSING without either */
+/** Authenticates by the token if present, otherwise by the certificate. @throws SignetError TOKEN_MISSING */
 async function authenticate(
   request: FastifyRequest,
   certificate: ClientCertificate | undefined,
@@ -53,8 +53,8 @@ async function authenticate(
 }
 
 /**
- * Whether who sent the request may still do what takes that role: asked while a long answer is under way. Its certificate
- * is looked at again too: that one can have been revoked, or be over.
+ * Checks during a long response that the operator still has the required role. Also checks the certificate again, which
+ * may have been revoked or have expired.
  */
 export async function isStillAllowed(
   request: FastifyRequest,
@@ -72,7 +72,7 @@ export async function isStillAllowed(
   );
 }
 
-/** The guards of operators' routes: who calls, then whether the role suffices. */
+/** Creates the guards of operators' routes, which authenticate the operator and check its role. */
 export function createOperatorGuard(access: OperatorAccess): (required: OperatorRole) => Guard {
   const { authenticator, failures, noteRefusal } = access;
 
@@ -89,7 +89,7 @@ export function createOperatorGuard(access: OperatorAccess): (required: Operator
     );
     if ("refusal" in authentication) {
       const { operatorId } = authentication.refusal;
-      // Judged first: whoever shares an address with somebody who guesses must still get in.
+      // Authenticate before counting, so that a valid operator is admitted even if its address is limited.
       const error = (await failures.failed(address)) ?? authentication.refusal.error;
       await note(request, error.code, operatorId);
       throw error;

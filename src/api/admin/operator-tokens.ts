@@ -1,4 +1,4 @@
-/** Tokens of operators: shown once, good for a limited time, revoked one by one. */
+/** Tokens of operators: shown once, valid for a limited time, revoked one by one. */
 import { Type } from "typebox";
 import {
   countLiveTokens,
@@ -28,7 +28,7 @@ import type { AdminServices } from "./services.ts";
 
 const TAGS = ["operators"];
 const DAY_MS = 86_400_000;
-/** Tokens of one operator that are good at the same time. */
+/** Maximum number of valid tokens per operator. */
 const LIVE_TOKENS_MAX = 10;
 
 export function registerOperatorTokenRoutes(server: SignetServer, services: AdminServices): void {
@@ -57,7 +57,7 @@ function registerIssue(server: SignetServer, { commit, pepper, clock, randomByte
         const operator = await operatorToChange(db, request.params.id);
         if ((await countLiveTokens(db, operator.id, nowMs)) >= LIVE_TOKENS_MAX) {
           throw new SignetError("LIMIT_EXCEEDED", {
-            detail: `An operator has at most ${LIVE_TOKENS_MAX} tokens that are good; revoke one first.`,
+            detail: `An operator may have at most ${LIVE_TOKENS_MAX} valid tokens; revoke one first.`,
           });
         }
         const row = await insertOperatorToken(db, {

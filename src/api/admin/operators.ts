@@ -1,4 +1,4 @@
-/** Operators: who may use this API, and for what. */
+/** Operators and their roles. */
 import type { Queryable } from "../../database/pool.ts";
 import {
   findOperator,
@@ -21,12 +21,12 @@ import type { AdminServices } from "./services.ts";
 
 const TAGS = ["operators"];
 
-/** What the log says of an operator: not the name, which may be a person's, and an entry cannot be taken back. */
+/** Returns the parts of an operator for the log. The name may be a person's, and entries cannot be deleted. */
 function auditable({ role, san_uri, certificate_thumbprints }: OperatorRow) {
   return { role, san_uri, certificate_thumbprints };
 }
 
-/** The operator, for a change; changes go one after the other. */
+/** Returns the operator for a change, under a lock that serializes changes. @throws SignetError NOT_FOUND, INVALID_STATE */
 export async function operatorToChange(db: Queryable, id: string): Promise<OperatorRow> {
   await lockOperators(db);
   const row = found(await findOperator(db, id), "operator");

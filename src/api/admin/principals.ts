@@ -118,7 +118,7 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
   registerReprovision(server, services);
 }
 
-/** Copies the role's scopes of now to the principal: tokens issued from then on carry them. */
+/** Registers the route that copies the role's current scopes to the principal; new tokens get them. */
 function registerReprovision(server: SignetServer, { commit, clock }: AdminServices): void {
   server.post(
     "/admin/v1/principals/:id/reprovision",

@@ -1,4 +1,4 @@
-/** Emergency revocation by operators: of anything that a token names. */
+/** Emergency revocation by operators, of anything that a token names. */
 import { Type } from "typebox";
 import type { RevocableNoun } from "../../database/repositories/tokens/revocable.ts";
 import { transaction } from "../../database/transaction.ts";
@@ -12,7 +12,7 @@ import { presentRevocation, Reason, RevocationReceipt, RevocationRequest } from 
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
 
-/** What has no state of its own here: one token, or a client certificate. A signing key is `signet keys revoke`'s. */
+/** Targets without a stored state: a token or a client certificate. `signet keys revoke` revokes signing keys. */
 const TargetRevocation = Type.Unsafe<{
   readonly kind: "jti" | "cert";
   readonly target: string;

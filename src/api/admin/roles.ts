@@ -42,12 +42,12 @@ function presentRole(row: RoleRow) {
   return { ...row, created_at: row.created_at.toISOString() };
 }
 
-/** The scopes as they are kept; the platform's own may be given to its tenant only. */
+/** Returns the scopes to store. @throws SignetError VALIDATION_FAILED if only the platform's tenant may have a scope */
 function permittedScopes(scopes: readonly string[], tenant: TenantRow): string[] {
   if (scopes.includes(PLATFORM_SCOPE) && !tenant.platform) {
     const pointer = `/scopes/${scopes.indexOf(PLATFORM_SCOPE)}`;
     throw validationFailed([
-      { pointer, code: "platform_only", detail: "can be held by principals of the platform tenant only" },
+      { pointer, code: "platform_only", detail: "is only allowed for the platform tenant" },
     ]);
   }
   return scopeSet(scopes);
@@ -121,7 +121,7 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
   registerRoleUpdate(server, services);
 }
 
-/** Changes a role; principals that have it keep their scopes until they are provisioned again. */
+/** Registers the route that changes a role. Its principals keep their scopes until they are reprovisioned. */
 function registerRoleUpdate(server: SignetServer, { commit }: AdminServices): void {
   server.patch(
     "/admin/v1/roles/:id",

@@ -14,39 +14,39 @@ import type { LimitDefaults } from "../../config/tenant-limits.ts";
 import type { CommitChange } from "./audited.ts";
 import type { OperatorAccess } from "./operator-guard.ts";
 
-/** What the operators' API works with. */
+/** The dependencies of the operators' API. */
 export interface AdminServices {
-  /** The address that problem types live under. */
+  /** Base URL of the problem types. */
   readonly baseUrl: string;
   readonly access: OperatorAccess;
-  /** Who stands behind a request, where the listener takes certificates. */
+  /** Identifies a request's client, if the listener accepts certificates. */
   readonly clients: ClientIdentification;
-  /** Whether the bootstrap operator is let in. */
+  /** Whether the bootstrap operator is admitted. */
   readonly bootstrap: boolean;
-  /** Role signet_operator, which sees every tenant. */
+  /** Pool with the role signet_operator, which may read all tenants. */
   readonly pool: Pool;
-  /** Role signet_audit, which reads the compliance log. */
+  /** Pool with the role signet_audit, which reads the compliance log. */
   readonly auditPool: Pool;
-  /** For whatever changes something. */
+  /** Commits changes with their compliance entries. */
   readonly commit: CommitChange;
-  /** Whether production principals get only credentials that name a certificate: wherever mutual TLS is on. */
+  /** Whether credentials of production principals must name a certificate: true if mutual TLS is on. */
   readonly certificatesRequired: boolean;
   readonly keyring: Keyring;
-  /** Opens payloads of workflows. */
+  /** Decrypts payloads of workflows. */
   readonly codec: PayloadCodec;
-  /** Whether workflows' payloads are encrypted now. */
+  /** Whether new payloads of workflows are encrypted. */
   readonly encrypts: boolean;
-  /** Origin of Temporal's UI, the only one whose pages may ask for that. */
+  /** Origin of Temporal's UI, the only one whose pages may use the codec. */
   readonly uiOrigin: string | undefined;
-  /** Tells the compliance log who reads histories. */
+  /** Records in the compliance log which operators read histories. */
   readonly historyAudit: HistoryAudit;
   readonly pepper: Pepper;
-  /** What revocations are made with and waited for. */
+  /** Publishes revocations and waits for their receipts. */
   readonly revocation: RevocationServices;
   readonly rotationRules: RotationRules;
-  /** What stands where a tenant has no limit of its own. */
+  /** Default limits of tenants. */
   readonly limitDefaults: LimitDefaults;
-  /** Of signing keys made from now on. */
+  /** Algorithm of new signing keys. */
   readonly alg: SigningAlgorithm;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;

@@ -9,7 +9,7 @@ import type { SignetServer } from "../../http/types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
 
-/** A key a month: eight years. */
+/** Maximum number of keys in the list: eight years at one key per month. */
 const SHOWN_MAX = 100;
 const KID = "^[A-Za-z0-9_-]{43}$";
 
@@ -18,7 +18,10 @@ const SigningKey = Type.Object({
   alg: OneOf(["ES256", "RS256", "Ed25519"]),
   state: OneOf(["NEXT", "CURRENT", "PREVIOUS", "GONE"]),
   created_at: Timestamp,
-  activated_at: Type.String({ format: "date-time", description: "When it begins to sign; may lie ahead" }),
+  activated_at: Type.String({
+    format: "date-time",
+    description: "When the key starts to sign; may be in the future",
+  }),
   retired_at: Nullable(Timestamp),
   revoked_at: Nullable(Timestamp),
   revocation_reason: Nullable(Type.String()),
@@ -26,13 +29,13 @@ const SigningKey = Type.Object({
 
 const KidParams = Closed({
   kid: Formed(
-    { pattern: KID, wanted: "a key's id: 43 characters of base64url" },
+    { pattern: KID, wanted: "a key id: 43 characters of base64url" },
     { examples: ["G6s2z2ajjxLpSAWh1lKiDty0dhO9ArvBI3Zt1pB5Svk"], "x-noun": "signing key" },
   ),
 });
 const ReasonText = TextLine(256);
 
-/** The state at this moment, whatever the schedule has carried out. */
+/** Returns the wire form of keys with their states at `nowMs`, even if the schedule has not stored them yet. */
 function presentKeys(rows: readonly SigningKeyRow[], nowMs: number) {
   const states = statesAt(
     rows

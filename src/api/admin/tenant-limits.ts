@@ -1,4 +1,4 @@
-/** Limits of one tenant, where they are not the settings'. */
+/** Limits of one tenant that override the settings. */
 import { Type } from "typebox";
 import { findTenantLimits, setTenantLimits } from "../../database/repositories/tenant-policies.ts";
 import {
@@ -24,7 +24,7 @@ const Change = Closed(
   eachLimit((name) => {
     const { min: minimum, max: maximum, doc: description } = TENANT_LIMITS[name];
     return Type.Optional(
-      Nullable(Type.Integer({ minimum, maximum, description: `${description}; null: as set` })),
+      Nullable(Type.Integer({ minimum, maximum, description: `${description}; null restores the default` })),
     );
   }),
 );
@@ -34,14 +34,14 @@ const Limits = Type.Object({
   own: Type.Object(
     eachLimit(() => Type.Optional(Type.Integer())),
     {
-      description: "Those that operators have set for this tenant",
+      description: "Limits set for this tenant",
     },
   ),
 });
 
 const SCHEMA = { tags: ["tenants"], params: IdParams("tenant"), response: { 200: Limits } };
 
-/** The limits after a change; null takes one back. */
+/** Returns the limits after a change; null removes a limit. */
 function changed(
   own: OwnLimits,
   change: Readonly<Partial<Record<TenantLimitName, number | null>>>,

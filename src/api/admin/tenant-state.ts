@@ -1,4 +1,4 @@
-/** Suspending tenants and holding their deliveries, and undoing both; erasing them, which nobody undoes. */
+/** Suspends and resumes tenants, holds and releases their deliveries, and erases tenants irreversibly. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { appendEntry } from "../../compliance/append-entry.ts";
@@ -34,7 +34,10 @@ async function tenantIn(db: PoolClient, id: string): Promise<TenantRow> {
   return found(await findTenant(db, id), "tenant");
 }
 
-/** Changes a tenant, once for each Idempotency-Key: a late repetition would undo what followed. Answers what it is then. */
+/**
+ * Changes a tenant once per Idempotency-Key, since a late repetition would undo later changes. Returns the changed
+ * tenant.
+ */
 async function changeTenant(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -81,7 +84,7 @@ function registerErasure(server: SignetServer, services: AdminServices): void {
       schema: {
         ...common,
         description:
-          "Destroys the tenant's data key and all that it has, for good. `confirm` is the tenant's name, typed.",
+          "Permanently destroys the tenant's data key and all its data. `confirm` must be the tenant's name.",
         body: Closed({ confirm: Type.String({ maxLength: 128 }), ...ReasonGiven.properties }),
       },
     },
@@ -113,7 +116,7 @@ function registerErasure(server: SignetServer, services: AdminServices): void {
 const TO_ERASED = ["tenant.erased"] as const;
 const TO_ERASED_FROM_ACTIVE = ["tenant.suspended", ...TO_ERASED] as const;
 
-/** @throws SignetError INVALID_STATE for the platform's own tenant, VALIDATION_FAILED when another name was typed */
+/** @throws SignetError INVALID_STATE for the platform's own tenant, VALIDATION_FAILED if the name does not match */
 function confirmErasure({ name, platform }: TenantRow, confirm: string): void {
   if (platform) {
     throw new SignetError("INVALID_STATE", { detail: "The platform's own tenant cannot be erased." });
@@ -123,7 +126,7 @@ function confirmErasure({ name, platform }: TenantRow, confirm: string): void {
   }
 }
 
-/** They end or give back access for a whole customer, as revocations do: role security. */
+/** Registers the state routes. They end or restore a customer's access, so they require the role security. */
 export function registerTenantStateRoutes(server: SignetServer, services: AdminServices): void {
   const { revocation } = services;
   registerHolds(server, services);
@@ -174,7 +177,7 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
         lifted = resumed ? await liftRevocation(db, id, by, services) : undefined;
       });
       if (lifted !== undefined) {
-        // The tokens that it gets from here on are good wherever they are shown.
+        // Wait until every process accepts the tenant's new tokens.
         await revocation.receipts.of(lifted);
       }
       return answer;

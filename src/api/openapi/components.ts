@@ -1,7 +1,7 @@
-/** Schemas that stand in many places get a name, and one place, in the OpenAPI document. */
+/** Moves schemas that occur in many places to `components.schemas` of the OpenAPI document. */
 import type { DocumentedSchema } from "./examples.ts";
 
-/** Where each is the whole answer to a success. */
+/** By name: an operation whose success response is exactly this schema. */
 const NAMED: Readonly<Record<string, readonly [method: string, path: string, status: string]>> = {
   Attempt: ["get", "/v1/webhooks/deliveries/{id}/attempts", "200"],
   Checkpoint: ["get", "/v1/compliance/checkpoint", "200"],
@@ -17,7 +17,7 @@ const NAMED: Readonly<Record<string, readonly [method: string, path: string, sta
   RevocationReceipt: ["post", "/v1/credentials/{id}/revoke", "200"],
 };
 
-/** The items of a list are what is named, where the answer is one. */
+/** Names that mean the items of the response's list, not the response. */
 const ITEMS: ReadonlySet<string> = new Set(["Attempt"]);
 
 type Answers = Readonly<
@@ -39,7 +39,7 @@ type Answers = Readonly<
   >
 >;
 
-/** The named schemas that the paths have. */
+/** Returns the named schemas that the paths contain. */
 export function namedSchemas(paths: Answers): Record<string, DocumentedSchema> {
   const found: Record<string, DocumentedSchema> = {};
   for (const [name, [method, path, status]] of Object.entries(NAMED)) {
@@ -52,7 +52,7 @@ export function namedSchemas(paths: Answers): Record<string, DocumentedSchema> {
   return found;
 }
 
-/** A copy of `value` in which whatever equals a named schema refers to it. */
+/** Returns a copy of `value` in which a `$ref` replaces every schema that equals a named one. */
 export function withReferences<T>(value: T, names: ReadonlyMap<string, string>): T {
   if (Array.isArray(value)) {
     return value.map((item: unknown) => withReferences(item, names)) as T;

@@ -1,4 +1,4 @@
-/** Adds to the document what schemas do not say: texts, examples, errors, what receivers get. */
+/** Adds texts, examples, errors and webhooks to the document, which schemas cannot express. */
 import { OAUTH_PATHS } from "../../http/oauth-error.ts";
 import { namedSchemas, withReferences } from "./components.ts";
 import {
@@ -31,7 +31,7 @@ interface Parameter {
   example?: unknown;
 }
 
-/** An operation as the routes' schemas make it; completed in place. */
+/** An operation generated from the routes' schemas; completed in place. */
 export interface Operation {
   operationId?: string;
   tags?: readonly string[];
@@ -52,29 +52,29 @@ export interface Document {
 }
 
 const STATUS_TEXTS: Readonly<Record<string, string>> = {
-  "200": "Done",
-  "201": "Created; what is secret in it is shown once",
+  "200": "Success",
+  "201": "Created; secrets are shown only in this response",
   "202": "Accepted",
-  "204": "Done; there is nothing to say",
+  "204": "Success, without a body",
 };
 
 const PARAMETER_TEXTS: Readonly<Record<string, string>> = {
-  limit: "Most items of a page",
-  cursor: "`next_cursor` of the page before",
-  from: "From here on",
-  to: "Up to here",
-  state: "In this state only",
-  event_type: "Of this type only",
-  endpoint_id: "To this endpoint only",
-  event_id: "Of this event only",
-  last_error: "Whose last attempt failed so",
-  last_status: "Whose last attempt was answered so",
-  reason: "Dead letters for this reason only",
-  type: "Of this type only",
-  idx: "Place in the log",
-  size: "Of the tree with so many entries",
-  name: "The event type's name",
-  "idempotency-key": "For 24 hours, the same request with the same key gets the same answer",
+  limit: "Maximum number of items per page",
+  cursor: "`next_cursor` of the previous page",
+  from: "Start of the range",
+  to: "End of the range",
+  state: "Returns only items in this state",
+  event_type: "Returns only items of this event type",
+  endpoint_id: "Returns only items of this endpoint",
+  event_id: "Returns only items of this event",
+  last_error: "Returns only items whose last attempt failed with this error",
+  last_status: "Returns only items whose last attempt got this HTTP status",
+  reason: "Returns only dead letters with this reason",
+  type: "Returns only items of this type",
+  idx: "Index of the entry in the log",
+  size: "Size of the tree, in entries",
+  name: "Name of the event type",
+  "idempotency-key": "For 24 hours, a repeated request with the same key gets the same response",
 };
 
 const FORMS = ["application/json", "application/x-www-form-urlencoded"] as const;
@@ -87,7 +87,7 @@ const VALIDATORS_OWN: ReadonlySet<string> = new Set([
   "x-noun",
 ]);
 
-/** A schema without what only the service's own validator knows. */
+/** Returns the schema without the keywords that only the service's own validator knows. */
 function plain<T>(value: T): T {
   if (Array.isArray(value)) {
     return value.map((item: unknown) => plain(item)) as T;
@@ -137,14 +137,14 @@ function describeRequest(operation: Operation, path: string, text: OperationText
   }
   for (const media of Object.values(operation.requestBody?.content ?? {})) {
     delete media.example;
-    const given = text?.requests ?? { "what is required": exampleOf(media.schema ?? {}, "required") };
+    const given = text?.requests ?? { "required members": exampleOf(media.schema ?? {}, "required") };
     media.examples = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, { value }]));
   }
 }
 
 function describeAnswers(operation: Operation, text: OperationText | undefined): void {
   for (const [status, answer] of Object.entries(operation.responses)) {
-    answer.description = STATUS_TEXTS[status] ?? "Done";
+    answer.description = STATUS_TEXTS[status] ?? "Success";
     if (status === "200" && text?.answer !== undefined) {
       answer.content = { [text.answerType ?? "application/json"]: { schema: text.answer } };
     }
@@ -181,7 +181,7 @@ function describeOperation(
   );
 }
 
-/** Paths by the order of the tags; within a tag as the routes were registered. */
+/** Returns the paths in the order of the tags; within a tag, in the order of registration. */
 function inReadingOrder({ paths, tags = [] }: Document): Document["paths"] {
   const rankOf = (operations: Record<string, Operation>): number => {
     const [tag] = Object.values(operations)[0]?.tags ?? [];
@@ -192,12 +192,12 @@ function inReadingOrder({ paths, tags = [] }: Document): Document["paths"] {
 
 export interface Description {
   readonly texts: OperationTexts;
-  /** The address that problem types live under. */
+  /** Base URL of the problem types. */
   readonly baseUrl: string;
   readonly webhooks?: Record<string, object>;
 }
 
-/** The document that `routes` becomes with the texts, examples and errors. */
+/** Returns `routes` completed with texts, examples and errors. */
 export function describe(routes: Document, { texts, baseUrl, webhooks }: Description): Document {
   const document = plain(routes);
   for (const [path, operations] of Object.entries(document.paths)) {

@@ -1,4 +1,4 @@
-/** The errors of each operation, with an example of every code (security decisions J). */
+/** The errors of each operation, with an example of each code (security decisions J). */
 import {
   ERROR_CATALOGUE,
   type ErrorCode,
@@ -12,9 +12,9 @@ import { ERROR_DESCRIPTIONS } from "../../http/error-descriptions.ts";
 
 const REQUEST_ID = "req_01jd3c5xq8m2v7k9r4t6w0zy";
 
-/** What any operation may answer. */
+/** Errors of every operation. */
 const ALWAYS: readonly ErrorCode[] = ["INVALID_REQUEST", "RATE_LIMITED", "INTERNAL", "UNAVAILABLE"];
-/** Of requests that cannot be read; they have no operation. */
+/** Errors of requests that cannot be read, and so belong to no operation. */
 const OF_THE_CONNECTION: readonly ErrorCode[] = [
   "METHOD_NOT_ALLOWED",
   "REQUEST_TIMEOUT",
@@ -35,20 +35,20 @@ const WITH_TOKEN: readonly ErrorCode[] = [
 ];
 const WITH_OPERATOR: readonly ErrorCode[] = ["TOKEN_MISSING", "TOKEN_INVALID", "SCOPE_VIOLATION"];
 const WITH_BODY: readonly ErrorCode[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "VALIDATION_FAILED"];
-/** Of every POST: its Idempotency-Key. */
+/** Errors of the Idempotency-Key of every POST. */
 const ONCE: readonly ErrorCode[] = ["CONFLICT", "IDEMPOTENCY_KEY_REUSED"];
 
-/** What is known of an operation. */
+/** The traits of an operation that decide its errors. */
 export interface OperationTraits {
   readonly method: string;
   readonly path: string;
   readonly caller: "tenant" | "operator" | "anybody";
   readonly takesBody: boolean;
-  /** Codes of its own. */
+  /** Additional codes of this operation. */
   readonly own: readonly ErrorCode[];
 }
 
-/** The codes that an operation may answer with. */
+/** Returns the error codes of an operation. */
 function errorsOf({ method, path, caller, takesBody, own }: OperationTraits): readonly ErrorCode[] {
   if (OAUTH_PATHS.has(path)) {
     return [...ALWAYS, "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", ...own];
@@ -94,36 +94,36 @@ const FieldProblems = {
     properties: {
       pointer: {
         type: "string",
-        description: "JSON pointer into the body; of a 400, `/` and the name of the parameter or header",
+        description: "JSON pointer into the body; in a 400, `/` and the name of the parameter or header",
       },
       code: { type: "string" },
-      detail: { type: "string", description: "For people: what is wanted and what came" },
+      detail: { type: "string", description: "For humans: what is expected and what was sent" },
     },
   },
 };
 
 const texts = { type: "array", items: { type: "string" } };
 
-/** The two forms that errors have. */
+/** The two formats of errors. */
 export const ERROR_SCHEMAS = {
   Problem: {
     type: "object",
-    description: "A problem document (RFC 9457). Members that are not listed may come with a code.",
+    description: "A problem document (RFC 9457). Some codes add members that are not listed here.",
     required: ["type", "title", "status", "code", "detail", "request_id"],
     properties: {
-      type: { type: "string", format: "uri", description: "Leads to a page about the code" },
+      type: { type: "string", format: "uri", description: "URL of a page about the code" },
       title: { type: "string" },
       status: { type: "integer" },
-      code: { type: "string", enum: Object.keys(ERROR_CATALOGUE), description: "Stable; decide by it" },
-      detail: { type: "string", description: "For people" },
-      instance: { type: "string", description: "The path that was asked for" },
+      code: { type: "string", enum: Object.keys(ERROR_CATALOGUE), description: "Stable; branch on it" },
+      detail: { type: "string", description: "For humans; may change" },
+      instance: { type: "string", description: "Path of the request" },
       request_id: { type: "string", description: "Also in the header X-Request-Id" },
       errors: {
         ...FieldProblems,
         description:
-          "Of VALIDATION_FAILED: every faulty member, 50 at most. Of INVALID_REQUEST where query parameters or a header are faulty: each of them",
+          "For VALIDATION_FAILED: every invalid member, 50 at most. For INVALID_REQUEST: every invalid query parameter or header",
       },
-      missing_permission: { type: "string", description: "Of SCOPE_VIOLATION" },
+      missing_permission: { type: "string", description: "Only for SCOPE_VIOLATION" },
       missing_scopes: texts,
       required_scopes: texts,
       granted_scopes: texts,
@@ -132,7 +132,7 @@ export const ERROR_SCHEMAS = {
   },
   OAuthError: {
     type: "object",
-    description: "An error of the OAuth endpoints (RFC 6749 section 5.2)",
+    description: "An error of an OAuth endpoint (RFC 6749 section 5.2)",
     required: ["error", "error_description", "code", "request_id"],
     properties: {
       error: { type: "string", examples: ["invalid_client"] },
@@ -143,7 +143,7 @@ export const ERROR_SCHEMAS = {
   },
 } as const;
 
-/** An example of every code, as a problem document: `components.examples`. */
+/** Returns an example problem document for each code, for `components.examples`. */
 export function errorExamples(baseUrl: string): Record<string, object> {
   const codes = Object.keys(ERROR_CATALOGUE) as ErrorCode[];
   return Object.fromEntries(
@@ -155,7 +155,7 @@ export function errorExamples(baseUrl: string): Record<string, object> {
   );
 }
 
-/** Answers to requests that have no operation, since they cannot be read. */
+/** Returns the responses to requests that cannot be read, and so belong to no operation. */
 export function connectionResponses(): Record<string, object> {
   return Object.fromEntries(OF_THE_CONNECTION.map((code) => [code, problemResponse([code])]));
 }
@@ -176,7 +176,7 @@ function problemResponse(codes: readonly ErrorCode[]): object {
   };
 }
 
-/** The examples say what each means. */
+/** Returns the codes, without their meanings: the examples have those. */
 function described(codes: readonly ErrorCode[]): string {
   return codes.map((code) => `\`${code}\``).join(", ");
 }
@@ -195,7 +195,7 @@ function oauthResponse(codes: readonly ErrorCode[]): object {
   };
 }
 
-/** The answers of an operation that are errors, by status. */
+/** Returns the error responses of an operation, by status. */
 export function errorResponses(traits: OperationTraits): Record<string, object> {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of new Set(errorsOf(traits))) {
@@ -208,7 +208,7 @@ export function errorResponses(traits: OperationTraits): Record<string, object> 
   );
 }
 
-/** The table of all codes, for the document's introduction. */
+/** Returns a Markdown table of all codes, for the document's introduction. */
 export function errorTable(baseUrl: string): string {
   const rows = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).map(
     (code) =>

@@ -1,9 +1,9 @@
 /**
- * Examples for the OpenAPI document, made from the schemas: whoever adds a member to a schema gets its example too. A
- * test holds every one of them against the schema that it stands beside.
+ * Generates the examples of the OpenAPI document from its schemas, so that a new member gets an example too. A test
+ * validates every example against its schema.
  */
 
-/** JSON Schema, as far as the routes' schemas use it. */
+/** The subset of JSON Schema that the routes' schemas use. */
 export interface DocumentedSchema {
   readonly type?: string | readonly string[];
   readonly description?: string;
@@ -22,15 +22,15 @@ export interface DocumentedSchema {
   readonly [keyword: string]: unknown;
 }
 
-/** What follows the prefix of an id: 24 characters of Crockford's base32. */
+/** An id without its prefix: 24 characters of Crockford's base32. */
 const ID_TAIL = "01jd3c5xq8m2v7k9r4t6w0zy";
 const AT = "2025-11-20T14:46:40.000Z";
 const LATER = "2025-11-20T14:47:12.314Z";
 const HASH = "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328";
-/** Shortened: a JWT has three parts, the last a signature. */
+/** A shortened JWT: header, payload and signature. */
 const TOKEN = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.eyJleHAiOjE3NjM2NTA5MDB9.c2lnbmF0dXJl";
 
-/** By the member's name, where its schema has no example of its own. `null` where that is what one mostly sees. */
+/** Examples by member name, for schemas without one. `null` where that is the usual value. */
 const BY_NAME: Readonly<Record<string, unknown>> = {
   access_token: TOKEN,
   activated_at: AT,
@@ -125,7 +125,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   workflow_id: `dlv_${ID_TAIL}`,
 };
 
-/** Whether a value may stand where the schema is: by kind and by pattern, no deeper. */
+/** Checks a value against the type, enum and pattern of a schema, but not against nested schemas. */
 function fits({ type, pattern, enum: choices, anyOf }: DocumentedSchema, value: unknown): boolean {
   if (anyOf !== undefined) {
     return anyOf.some((choice) => fits(choice, value));
@@ -148,7 +148,7 @@ function fits({ type, pattern, enum: choices, anyOf }: DocumentedSchema, value: 
   return typeof value !== "string" || pattern === undefined || new RegExp(pattern, "u").test(value);
 }
 
-/** An id's prefix, from the pattern of its schema. */
+/** Matches the pattern of an id's schema and captures the id's prefix. */
 const ID_PATTERN = /^\^([a-z]{2,3})_\[0-9a-hjkmnp-tv-z\]\{24\}\$$/;
 
 function textExample({ pattern, description = "" }: DocumentedSchema): string {
@@ -165,10 +165,10 @@ function objectExample(schema: DocumentedSchema, members: Members): unknown {
   return Object.fromEntries(wanted.map(([name, member]) => [name, exampleOf(member, members, name)]));
 }
 
-/** Which members of objects an example has: all of an answer's, the required ones of a request. */
+/** The members that an example object has: all in responses, the required ones in requests. */
 export type Members = "all" | "required";
 
-/** By the kind alone. */
+/** Returns an example for the schema's type alone. */
 function plainExample(schema: DocumentedSchema, members: Members, name: string): unknown {
   switch (Array.isArray(schema.type) ? schema.type[0] : schema.type) {
     case "object":
@@ -186,7 +186,7 @@ function plainExample(schema: DocumentedSchema, members: Members, name: string):
   }
 }
 
-/** An example of what the schema describes; `name` is the member's that it is of. */
+/** Returns an example that matches the schema; `name` is the name of the member that has the schema. */
 export function exampleOf(schema: DocumentedSchema, members: Members = "all", name = ""): unknown {
   const given = schema.examples?.[0] ?? schema.const ?? schema.default;
   if (given !== undefined) {

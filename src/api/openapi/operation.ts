@@ -1,25 +1,25 @@
-/** What is said of an operation beside its schemas. */
+/** The texts and examples that the OpenAPI document adds to an operation's schemas. */
 import type { ErrorCode } from "../../domain/errors.ts";
 import type { DocumentedSchema } from "./examples.ts";
 
 export interface OperationText {
-  /** For code that is made from the document. */
+  /** The operationId, for code generators. */
   readonly id: string;
-  /** A line, without a full stop. */
+  /** One line, without a full stop. */
   readonly summary: string;
-  /** What one has to know to use it; Markdown. */
+  /** How to use the operation; Markdown. */
   readonly description: string;
-  /** Codes of its own, besides those that every operation of its kind has. */
+  /** Codes in addition to those of every operation of its kind. */
   readonly errors?: readonly ErrorCode[];
-  /** Example bodies by name. Where there is none, the required members of the schema are one. */
+  /** Example bodies by name; by default one with the schema's required members. */
   readonly requests?: Readonly<Record<string, unknown>>;
-  /** The body's schema, where the route reads the bytes itself. */
+  /** The body's schema, if the route parses the bytes itself. */
   readonly body?: DocumentedSchema;
-  /** The answer's schema, where the route has none. */
+  /** The response's schema, if the route declares none. */
   readonly answer?: DocumentedSchema;
-  /** The answer's media type, where it is not JSON. */
+  /** The response's media type; JSON by default. */
   readonly answerType?: string;
-  /** Example of the answer to a success, instead of one that is made from the schema. */
+  /** Example of the success response; by default generated from the schema. */
   readonly answered?: unknown;
 }
 

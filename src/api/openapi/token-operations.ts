@@ -1,12 +1,12 @@
-/** Tokens, credentials and the compliance log, as the OpenAPI document tells of them. */
+/** The OpenAPI texts of tokens, credentials and the compliance log. */
 import type { OperationTexts } from "./operation.ts";
 
 const text = { type: "string" } as const;
 
 const ClientMembers = {
   client_id: { type: "string", examples: ["cl_7Hq2mVx9KcT4bYw8Rz3Nf6Pd"] },
-  client_secret: { type: "string", description: "Of `client_secret_post`; not beside another way" },
-  client_assertion: { type: "string", description: "Of `private_key_jwt`: a JWT (RFC 7523)" },
+  client_secret: { type: "string", description: "For `client_secret_post`; excludes other methods" },
+  client_assertion: { type: "string", description: "For `private_key_jwt`: a JWT (RFC 7523)" },
   client_assertion_type: {
     type: "string",
     enum: ["urn:ietf:params:oauth:client-assertion-type:jwt-bearer"],
@@ -19,7 +19,7 @@ const TokenRequest = {
   properties: {
     ...ClientMembers,
     grant_type: { type: "string", enum: ["client_credentials"] },
-    scope: { type: "string", description: "Fewer scopes than the principal has, separated by blanks" },
+    scope: { type: "string", description: "A subset of the principal's scopes, separated by spaces" },
     resource: { type: "string", description: "The audience (RFC 8707)" },
   },
 } as const;
@@ -41,7 +41,7 @@ export const TOKEN_OPERATIONS: OperationTexts = {
     id: "issueToken",
     summary: "Issue an access token",
     description:
-      "OAuth 2.0 client credentials (RFC 6749 section 4.4), as JSON or as a form. The client proves itself with its secret in the body, with HTTP Basic, with a signed assertion or with its certificate. The answer is a signed JWT of 15 minutes. When a rotation is due, `credential_rotation` holds the next secret: store it first, then use it.",
+      "OAuth 2.0 client credentials (RFC 6749 section 4.4), as JSON or as a form. The client authenticates with its secret in the body, HTTP Basic, a signed assertion or its certificate. The response contains a signed JWT that is valid for 15 minutes. When a rotation is due, `credential_rotation` holds the next secret: store it first, then use it.",
     errors: [
       "INVALID_CLIENT",
       "UNSUPPORTED_GRANT_TYPE",
@@ -62,16 +62,16 @@ export const TOKEN_OPERATIONS: OperationTexts = {
     id: "revokeToken",
     summary: "Revoke an access token",
     description:
-      "RFC 7009, for the client's own tokens. The answer is 200 whether or not there is such a token; every process that admits tokens obeys within 250 ms.",
+      "RFC 7009, for the client's own tokens. The response is 200 whether or not the token exists. Every process rejects the token within 250 ms.",
     errors: ["INVALID_CLIENT", "CLIENT_CERT_REQUIRED"],
     body: TokenQuestion,
     requests: { token: { ...CREDENTIALS, token: TOKEN } },
   },
   "POST /v1/auth/introspect": {
     id: "introspectToken",
-    summary: "Ask whether an access token is good",
+    summary: "Check whether an access token is active",
     description:
-      "RFC 7662. A client asks about its own tokens with its credentials; with a token that has `tokens:introspect` also about those of its tenant.",
+      "RFC 7662. A client may introspect its own tokens with its credentials. With the scope `tokens:introspect` it may introspect all tokens of its tenant.",
     errors: [
       "INVALID_CLIENT",
       "TOKEN_INVALID",
@@ -89,7 +89,7 @@ export const TOKEN_OPERATIONS: OperationTexts = {
   "GET /.well-known/oauth-authorization-server": {
     id: "authorizationServerMetadata",
     summary: "Read the authorization server's metadata",
-    description: "RFC 8414: where the endpoints are and what they take. May be cached for an hour.",
+    description: "RFC 8414: the URLs and capabilities of the endpoints. May be cached for an hour.",
     answer: {
       type: "object",
       required: ["issuer", "token_endpoint", "jwks_uri"],
@@ -105,8 +105,7 @@ export const TOKEN_OPERATIONS: OperationTexts = {
   "GET /.well-known/jwks.json": {
     id: "jsonWebKeySet",
     summary: "Read the keys that tokens are signed with",
-    description:
-      "RFC 7517: public keys only. Look a key up by `kid`, and read the set again when there is none.",
+    description: "RFC 7517: public keys only. Look a key up by `kid`; if it is missing, read the set again.",
     answer: {
       type: "object",
       required: ["keys"],
@@ -119,13 +118,13 @@ export const TOKEN_OPERATIONS: OperationTexts = {
   "GET /v1/credentials": {
     id: "listCredentials",
     summary: "List the tenant's credentials",
-    description: "Newest first, those that were revoked too; never a secret.",
+    description: "Newest first, including revoked credentials, without secrets.",
   },
   "POST /v1/credentials": {
     id: "createCredential",
     summary: "Create a credential, or a replacement",
     description:
-      "For the caller's own principal unless `principal_id` names another one. With `replaces`, the other credential goes on for `overlap_seconds` and then ends. The secret is shown in this answer only. A production principal needs `san_uri` or `certificate_thumbprints` once mutual TLS is on.",
+      "Belongs to the caller's own principal unless `principal_id` names another. With `replaces`, the old credential stays valid for `overlap_seconds` and then ends. The secret is shown only in this response. With mutual TLS, a production principal needs `san_uri` or `certificate_thumbprints`.",
     errors: ["NOT_FOUND", "INVALID_STATE", "LIMIT_EXCEEDED"],
     requests: {
       "for the caller's principal": { san_uri: "spiffe://acme.example/billing" },
@@ -136,58 +135,58 @@ export const TOKEN_OPERATIONS: OperationTexts = {
     id: "getCredential",
     summary: "Read a credential with the versions of its secret",
     description:
-      "The versions say which secret is in use and when the next rotation is due. `last_used_at` shows who still uses an old one.",
+      "The versions say which secret is in use and when the next rotation is due. `last_used_at` shows whether an old secret is still used.",
   },
   "PATCH /v1/credentials/{id}": {
     id: "updateCredential",
-    summary: "Say whether a credential must sign what it publishes",
+    summary: "Set whether a credential must sign its events",
     description:
-      "With `signature_required`, events of this credential are accepted with its signature only. It needs a signing secret before.",
+      "With `signature_required`, only signed events of this credential are accepted. The credential needs a signing secret first.",
     errors: ["INVALID_STATE"],
     requests: { "signatures only": { signature_required: true } },
   },
   "POST /v1/credentials/{id}/revoke": {
     id: "revokeCredential",
-    summary: "Revoke a credential, everywhere at once",
+    summary: "Revoke a credential everywhere at once",
     description:
-      "For an emergency: one call, body optional. The credential yields no tokens from now on, and its tokens are refused by every edge within 250 ms. The receipt says which processes obeyed and where the entry is in the compliance log. A repetition gets the same revocation.",
+      "For emergencies: one call, with an optional body. The credential gets no new tokens, and every edge rejects its existing tokens within 250 ms. The receipt says which processes have applied the revocation, and names its entry in the compliance log. A repeated request returns the same revocation.",
     requests: { "with a reason": { reason: "found in a public repository" } },
   },
   "GET /v1/credentials/{id}/signing-secret": {
     id: "listSigningSecrets",
     summary: "List the versions of a credential's signing secret",
-    description: "Newest first; a fingerprint, never the value.",
+    description: "Newest first, with fingerprints instead of values.",
   },
   "POST /v1/credentials/{id}/signing-secret": {
     id: "createSigningSecret",
     summary: "Create or replace a credential's signing secret",
     description:
-      "A producer signs its requests with it, instead of a token or besides one. The version before goes on for `overlap_seconds`.",
+      "A producer signs its requests with this secret, instead of using a token or in addition to one. The previous version stays valid for `overlap_seconds`.",
     errors: ["INVALID_STATE"],
     requests: { "with an hour of overlap": { overlap_seconds: 3_600 } },
   },
   "POST /v1/credentials/{id}/signing-secret/revoke": {
     id: "revokeSigningSecrets",
     summary: "Revoke a credential's signing secrets",
-    description: "All of them, or the one that `version` names.",
+    description: "Revokes the version that `version` names; all versions by default.",
     errors: ["INVALID_STATE"],
     requests: { "one version": { version: 1, reason: "shown in a log" } },
   },
   "POST /v1/portal/links": {
     id: "createPortalLink",
-    summary: "Make a one-time link into the portal",
-    description: "Whoever opens it first is signed in, with no more scopes than it names.",
+    summary: "Create a one-time link to the portal",
+    description: "The first person to open the link is signed in, with only the scopes that it names.",
     errors: ["SCOPE_VIOLATION"],
   },
   "GET /v1/compliance/entries": {
     id: "listComplianceEntries",
     summary: "List the tenant's entries of the compliance log",
-    description: "Newest first, by type and time. Nothing is ever changed or taken out.",
+    description: "Newest first; can be filtered by type and time. Entries are never changed or removed.",
   },
   "GET /v1/compliance/entries/{idx}": {
     id: "getComplianceEntry",
-    summary: "Read an entry with the bytes that its hash is of",
-    description: "The leaf hash is SHA-256 of a zero byte and these bytes (RFC 6962).",
+    summary: "Read an entry with the bytes that its hash covers",
+    description: "The leaf hash is the SHA-256 of a zero byte followed by these bytes (RFC 6962).",
     answered: {
       index: 42,
       at: "2025-11-20T14:46:40.000Z",
@@ -206,20 +205,20 @@ export const TOKEN_OPERATIONS: OperationTexts = {
     id: "getCheckpoint",
     summary: "Read the newest signed checkpoint",
     description:
-      "A signed note (c2sp.org/tlog-checkpoint) over the whole log. With `Accept: text/plain` the note alone.",
+      "A signed note (c2sp.org/tlog-checkpoint) over the whole log. With `Accept: text/plain`, returns the note alone.",
     errors: ["NOT_FOUND"],
   },
   "GET /v1/compliance/proof/inclusion": {
     id: "getInclusionProof",
     summary: "Prove that an entry is in a signed tree",
     description:
-      "The hashes from the leaf to the root (RFC 6962 section 2.1.1), for one of the tenant's entries.",
+      "Returns the hashes from the leaf to the root (RFC 6962 section 2.1.1), for one of the tenant's entries.",
     errors: ["NOT_FOUND"],
   },
   "GET /v1/compliance/proof/consistency": {
     id: "getConsistencyProof",
     summary: "Prove that a signed tree extends an earlier one",
-    description: "RFC 6962 section 2.1.2: nothing that was there has been changed since.",
+    description: "RFC 6962 section 2.1.2: no earlier entry has been changed since.",
     errors: ["NOT_FOUND"],
   },
 };

@@ -1,4 +1,4 @@
-/** What receivers get: `webhooks` of the OpenAPI document (wire.md, Events). */
+/** The `webhooks` section of the OpenAPI document: the requests that receivers get (wire.md, Events). */
 import { DISABLED_REASONS } from "../../domain/endpoint-state.ts";
 import { exampleOf, type DocumentedSchema } from "./examples.ts";
 
@@ -32,7 +32,7 @@ const CaepEvent = object({
   initiating_entity: { type: "string", enum: ["admin", "system"] },
 });
 
-/** The header that some or all requests carry. */
+/** A header of all requests, or of some if `optional`. */
 interface Header {
   readonly name: string;
   readonly description: string;
@@ -48,19 +48,19 @@ const HEADERS: readonly Header[] = [
   },
   {
     name: "X-Service-Signature-256-Alt",
-    description: "The same with the other secret, while a rotation overlaps",
+    description: "The same with the other secret, during the overlap of a rotation",
     example: `sha256=${"ad559cb701ded9a2".repeat(4)}`,
     optional: true,
   },
   {
     name: "X-Service-Timestamp",
     description:
-      "Unix seconds of this attempt, also `sent_at` in the body. Refuse what is older than 300 seconds",
+      "Time of this attempt in Unix seconds, as `sent_at` in the body. Reject requests older than 300 seconds",
     example: "1763650000",
   },
   {
     name: "X-Service-Event-Id",
-    description: "The event's id, the same in every attempt and replay: tell repetitions by it",
+    description: "The event's id, the same in every attempt and replay: use it to detect duplicates",
     example: "evt_01jd3c5xq8m2v7k9r4t6w0zy",
   },
   { name: "X-Service-Event-Type", description: "The event's type", example: "inference.completed" },
@@ -69,7 +69,7 @@ const HEADERS: readonly Header[] = [
     description: "The delivery's id",
     example: "dlv_01jd3c5xq8m2v7k9r4t6w0zy",
   },
-  { name: "X-Service-Attempt", description: "1 to 17, in this cycle", example: "1" },
+  { name: "X-Service-Attempt", description: "Number of the attempt in this cycle, 1 to 17", example: "1" },
   {
     name: "webhook-id",
     description: "Standard Webhooks: the event's id",
@@ -79,37 +79,41 @@ const HEADERS: readonly Header[] = [
   {
     name: "webhook-signature",
     description:
-      "Standard Webhooks: `v1,` and the base64 HMAC-SHA-256 over id, timestamp and body; several, separated by blanks, while a rotation overlaps; `v1a` beside it where the endpoint signs with Ed25519",
+      "Standard Webhooks: `v1,` and the base64 HMAC-SHA-256 over id, timestamp and body. During the overlap of a rotation there are several, separated by spaces. An endpoint that signs with Ed25519 adds `v1a` signatures",
     example: "v1,Xcnagei3WGamtVZy3Ad7Zoqudgjqi9Elgz+Nw7/RgQyg=",
   },
 ];
 
 const data = { type: "object", additionalProperties: true } as const;
 
-/** The body of every request: `data` is the publisher's, byte for byte. */
+/** The body of every request. `data` is byte for byte the publisher's. */
 const ENVELOPE = {
   id: id("evt"),
   type: { type: "string", description: "The event's type", examples: ["inference.completed"] },
-  timestamp: { ...timestamp, description: "When the event occurred, or was accepted" },
-  sent_at: { type: "integer", description: "Unix seconds of this attempt", examples: [1_763_650_000] },
+  timestamp: { ...timestamp, description: "When the event occurred; by default, when it was accepted" },
+  sent_at: {
+    type: "integer",
+    description: "Time of this attempt, in Unix seconds",
+    examples: [1_763_650_000],
+  },
   attempt: { type: "integer", minimum: 1, maximum: 17, examples: [1] },
   endpoint_id: id("ep"),
-  delivery_id: { ...id("dlv"), description: "Of a ping: an id that no delivery has" },
+  delivery_id: { ...id("dlv"), description: "In a ping: an id that no delivery has" },
   metadata: { ...nullable(data), description: "The endpoint's metadata", examples: [{ team: "payments" }] },
   data: { ...data, examples: [{ run: 7, result: "ok" }] },
 } as const satisfies Readonly<Record<string, DocumentedSchema>>;
 
 const SOURCE_ID = {
   type: "string",
-  description: "The publisher's own `id` of the event; absent when it gave none",
+  description: "The publisher's own `id` of the event; absent if there is none",
   examples: ["order-7"],
 } as const satisfies DocumentedSchema;
 
-/** What tells an event of the service from one that has only its type. */
+/** Distinguishes an event of the service from a tenant's event of the same type. */
 const SOURCE = {
   type: "string",
   enum: ["service"],
-  description: "The service says it itself. Events of tenants never have this member",
+  description: "Marks an event of the service itself. Events of tenants never have this member",
 } as const satisfies DocumentedSchema;
 
 const TEST_TYPE = "endpoint.test";
@@ -121,13 +125,13 @@ interface Webhook {
   readonly data: DocumentedSchema;
 }
 
-/** Events that the service itself sends. */
+/** The events that the service itself sends. */
 const OWN: readonly Webhook[] = [
   {
     type: "ping",
     summary: "Verification challenge",
     description:
-      "Comes when an endpoint is registered, gets another URL or is enabled. Answer 200 within 5 seconds; with `require_echo` the answer must hold the challenge.",
+      "Sent when an endpoint is registered, gets another URL or is enabled. Answer 200 within 5 seconds; with `require_echo` the response must contain the challenge.",
     data: object({
       endpoint_id: id("ep"),
       challenge: { type: "string", examples: ["pvZt0lqgXk2a9wJm"] },
@@ -137,14 +141,14 @@ const OWN: readonly Webhook[] = [
     type: TEST_TYPE,
     summary: "Test event",
     description:
-      "What `POST /v1/webhooks/endpoints/{id}/test` sends unless its body says otherwise. With `data` of one's own it has no `source`.",
+      "The default event of `POST /v1/webhooks/endpoints/{id}/test`. With `data` from the caller it has no `source`.",
     data: object({ message: { type: "string", examples: ["This is a test event."] } }),
   },
   {
     type: "endpoint.disabled",
     summary: "Another endpoint was disabled",
     description:
-      "By its tenant, since it failed for 120 hours, or since it answered 410 Gone. The endpoint itself gets no event.",
+      "Its tenant disabled it, it failed for 120 hours, or it answered 410 Gone. The disabled endpoint itself gets no event.",
     data: object({
       endpoint_id: id("ep"),
       reason: { type: "string", enum: [...DISABLED_REASONS] },
@@ -155,7 +159,7 @@ const OWN: readonly Webhook[] = [
     type: "endpoint.secret_rotated",
     summary: "An endpoint's secret was rotated on schedule",
     description:
-      "With the public key of an Ed25519 endpoint, or the new secret encrypted to its recipient's key.",
+      "Contains the public key of an Ed25519 endpoint, or the new secret encrypted to its recipient's key.",
     data: object({
       endpoint_id: id("ep"),
       version: { type: "integer", examples: [2] },
@@ -168,7 +172,7 @@ const OWN: readonly Webhook[] = [
   {
     type: "verification.exhausted",
     summary: "Another endpoint did not answer its challenge",
-    description: "All pings of a run were in vain; the endpoint stays `PENDING`.",
+    description: "All pings of a series failed; the endpoint stays `PENDING`.",
     data: object({
       endpoint_id: id("ep"),
       generation: { type: "integer", examples: [1] },
@@ -178,7 +182,8 @@ const OWN: readonly Webhook[] = [
   {
     type: "credential.revoked",
     summary: "A credential was revoked",
-    description: "By the tenant or an operator. `events` says the same for receivers of OpenID CAEP events.",
+    description:
+      "The tenant or an operator revoked it. `events` repeats this for receivers of OpenID CAEP events.",
     data: object({
       credential_id: id("crd"),
       revoked_at: timestamp,
@@ -191,9 +196,9 @@ const OWN: readonly Webhook[] = [
 
 const EVENT: Webhook = {
   type: "event",
-  summary: "An event that was published",
+  summary: "A published event",
   description:
-    "At least once, in no order. Answer any 2xx within 10 seconds; whatever else is a failure and is tried again, 17 times within 72 hours. Verify the signature over the raw body before anything else.",
+    "Delivered at least once, in no particular order. Answer any 2xx within 10 seconds; any other response is a failure. Failures are retried, up to 17 attempts within 72 hours. Verify the signature over the raw body first.",
   data: ENVELOPE.data,
 };
 
@@ -205,13 +210,13 @@ function operation({ type, summary, description, data: eventData }: Webhook): ob
   const { required = [], ...described } = object(properties);
   const schema = {
     ...described,
-    // A test event has its source only with the content that it has by default.
+    // A test event has `source` only with its default content.
     required: required.filter((name) => name !== "source_id" && (name !== "source" || type !== TEST_TYPE)),
   };
   return {
     post: {
       operationId: `on${type.replaceAll(/(?:^|[._])([a-z])/g, (_all, letter: string) => letter.toUpperCase())}`,
-      tags: ["what receivers get"],
+      tags: ["webhook requests"],
       summary,
       description,
       security: [],
@@ -231,13 +236,13 @@ function operation({ type, summary, description, data: eventData }: Webhook): ob
       },
       responses: {
         "2XX": { description: own && type === "ping" ? "200: the endpoint is verified" : "Delivered" },
-        default: { description: "A failure, redirects too; it is tried again" },
+        default: { description: "A failure, including redirects; it is retried" },
       },
     },
   };
 }
 
-/** The section. */
+/** Returns the `webhooks` section. */
 export function describeWebhooks(): Record<string, object> {
   return Object.fromEntries([EVENT, ...OWN].map((webhook) => [webhook.type, operation(webhook)]));
 }

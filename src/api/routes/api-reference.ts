@@ -1,4 +1,4 @@
-/** `/docs`: the OpenAPI document for people, by Scalar (src/api/vendor). Nothing is fetched from anywhere else. */
+/** `/docs`: renders the OpenAPI document with Scalar (src/api/vendor), without requests to other hosts. */
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -8,7 +8,7 @@ import type { SignetServer } from "../../http/types.ts";
 
 const SCRIPT = fileURLToPath(new URL("../vendor/scalar.js.gz", import.meta.url));
 
-/** Its styles are written into the page by the script; its highlighting runs in a worker that it makes itself. */
+/** Scalar needs inline styles, and a blob worker for syntax highlighting. */
 const CONTENT_SECURITY_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src blob:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
@@ -36,7 +36,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-/** No fonts, no telemetry, no proxy, no assistant: they would all be somebody else's. */
+/** Disables fonts, telemetry, proxy and assistant, since all of them use third-party services. */
 const START = `Scalar.createApiReference("#reference", {
   url: "/openapi.json",
   withDefaultFonts: false,
@@ -56,13 +56,13 @@ export function registerApiReference(server: SignetServer): void {
 
   const page = onceMade(() => makeDocument("text/html; charset=utf-8", PAGE));
   server.get("/docs", route, (request, reply) => sendDocument(request, reply, page(), headers));
-  // Whoever opens the service's address looks for a way in.
+  // A person who opens the base URL probably looks for the documentation.
   server.get("/", route, (_request, reply) => reply.redirect("/docs", 302));
 
   const start = onceMade(() => makeDocument("text/javascript", START));
   server.get("/docs/start.js", route, (request, reply) => sendDocument(request, reply, start(), headers));
 
-  // Read and unpacked when it is first asked for: most processes serve it to nobody.
+  // Read and unpacked on the first request: most processes never serve it.
   const script = onceMade(async () => {
     const packed = await readFile(SCRIPT);
     return makeDocument("text/javascript", await promisify(gunzip)(packed), packed);

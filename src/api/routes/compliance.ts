@@ -1,4 +1,4 @@
-/** The compliance log for tenants: their own entries, and proofs that nobody has changed it. */
+/** The compliance log for tenants: their own entries, and proofs that the log is unchanged. */
 import type { Pool, Queryable } from "../../database/pool.ts";
 import { listEntries } from "../../database/repositories/compliance-entries.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
@@ -32,7 +32,7 @@ const EntriesQuery = Closed({ ...ENTRY_FILTERS, ...PageQuery });
 
 type Read = <T>(tenantId: string, work: (db: Queryable) => Promise<T>) => Promise<T>;
 
-/** @param pool role signet_api: row-level security shows it the tenant's entries only */
+/** @param pool pool with the role signet_api, which row-level security limits to the tenant's entries */
 export function registerComplianceRoutes(server: SignetServer, pool: Pool): void {
   const read: Read = async (tenantId, work) => await tenantTransaction(pool, tenantId, work);
   registerEntries(server, read);
@@ -76,7 +76,7 @@ function registerProofs(server: SignetServer, read: Read): void {
       config: CONFIG,
       schema: {
         tags: TAGS,
-        description: "The newest one; with `Accept: text/plain` the signed note alone",
+        description: "Returns the newest checkpoint; with `Accept: text/plain`, only the signed note",
         response: { 200: Checkpoint },
       },
     },
@@ -90,7 +90,7 @@ function registerProofs(server: SignetServer, read: Read): void {
       config: CONFIG,
       schema: {
         tags: TAGS,
-        description: "That an entry of the tenant's is in a signed tree",
+        description: "Proves that an entry of the tenant is in a signed tree",
         querystring: InclusionQuery,
         response: { 200: InclusionProof },
       },
@@ -105,7 +105,7 @@ function registerProofs(server: SignetServer, read: Read): void {
       config: CONFIG,
       schema: {
         tags: TAGS,
-        description: "That a signed tree extends an earlier one",
+        description: "Proves that a signed tree extends an earlier one",
         querystring: ConsistencyQuery,
         response: { 200: ConsistencyProof },
       },

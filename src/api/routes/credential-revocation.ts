@@ -1,4 +1,4 @@
-/** Emergency revocation by a tenant: one call, for its own credentials. */
+/** Emergency revocation of a tenant's own credentials, in one call. */
 import type { Pool } from "../../database/pool.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
@@ -15,7 +15,7 @@ export function registerCredentialRevocation(
   server.post(
     "/v1/credentials/:id/revoke",
     {
-      // An emergency has no time for a body.
+      // In an emergency the body may be omitted.
       config: { scopes: ["credentials:revoke"], optionalBody: true },
       schema: {
         tags: ["credentials"],

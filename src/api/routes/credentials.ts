@@ -1,4 +1,4 @@
-/** A tenant's credentials: what it has, how their secrets stand, new ones and replacements. */
+/** A tenant's credentials: lists them with the state of their secrets, creates and replaces them. */
 import { Type } from "typebox";
 import {
   findTenantCredential,
@@ -21,7 +21,7 @@ import {
 } from "../schemas/credentials.ts";
 import type { SignetServer } from "../../http/types.ts";
 
-/** The longest overlap of a credential with the one that replaces it, in seconds: 30 days. */
+/** Maximum overlap of a credential with its replacement: 30 days, in seconds. */
 const OVERLAP_SECONDS_MAX = 2_592_000;
 
 const TenantCredential = Closed({
@@ -30,15 +30,14 @@ const TenantCredential = Closed({
   replaces: Type.Optional(
     Id(
       "credential",
-      "Credential that the new one takes the place of; its tokens run out, up to 15 minutes after it ends. One that is compromised is to be revoked besides",
+      "The credential to replace. Its tokens expire up to 15 minutes after it ends. Revoke it too if it is compromised",
     ),
   ),
   overlap_seconds: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: OVERLAP_SECONDS_MAX,
-      description:
-        "How long the credential that is replaced still yields tokens; 24 hours unless said otherwise",
+      description: "How long the replaced credential still gets tokens; 24 hours by default",
     }),
   ),
 });
@@ -74,7 +73,7 @@ export function registerCredentialRoutes(server: SignetServer, services: TenantC
           overlapSeconds,
           identity,
           requestId,
-          // Another principal's key is another key's: it must not be shown this one's secret.
+          // The same key from another principal counts as a different key, so that it never gets this secret.
           repeatable: repeatableRequest(request, identity.tenantId, identity.principalId),
         },
         services,

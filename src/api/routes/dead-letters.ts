@@ -29,10 +29,10 @@ function wireDeadLetter({ delivery, event }: DeadLetter): string {
   return withRawMember(wire, "event", event === null ? "null" : wireEvent(event));
 }
 
-/** What the export's route works with. */
+/** The dependencies of the export's route. */
 export interface DeadLetterExporting {
   readonly exportDeadLetters: ExportDeadLetters;
-  /** Whether what an identity stands for is not revoked. */
+  /** Checks that the identity is not revoked. */
   readonly isAdmitted: (identity: RevocableToken) => Promise<boolean>;
 }
 
@@ -67,7 +67,7 @@ function registerLists(server: SignetServer, deliveries: DeliveryService): void 
   );
 }
 
-/** Of a group, as cursors hold it: endpoint, reason, class of failure. */
+/** The key of a group in a cursor: endpoint, reason, class of failure. */
 const GROUP_KEY = /^(ep_[0-9a-hjkmnp-tv-z]{24})\/([a-z_]{1,32})\/([a-z]{0,16})$/;
 
 function registerGroups(server: SignetServer, deliveries: DeliveryService): void {
@@ -105,17 +105,17 @@ function registerGroups(server: SignetServer, deliveries: DeliveryService): void
   );
 }
 
-/** Exports of one tenant at once, in this process: each holds pages of events in memory. */
+/** Maximum concurrent exports per tenant and process: each holds pages of events in memory. */
 const EXPORTS_MAX = 2;
 
-/** What is exported, and for whom. */
+/** The dead letters to export, and their tenant. */
 export interface ExportRequest {
   readonly tenantId: string;
   readonly filter: DeliveryFilter;
   readonly isAdmitted: IsAdmitted;
 }
 
-/** Ends short of its last line when something goes wrong: who reads it notices. */
+/** Yields the lines of an export. On an error it ends without the last line, so that the reader notices. */
 async function* exportLines(
   deliveries: DeliveryService,
   { tenantId, filter, isAdmitted }: ExportRequest,
@@ -134,12 +134,12 @@ async function* exportLines(
 }
 
 /**
- * Answers with every dead letter of the tenant that the filter finds, a line each. The connection breaks off when the
- * caller is let in no longer. @throws SignetError RATE_LIMITED
+ * Sends all dead letters of the tenant that match the filter, one per line. Closes the connection once the caller is
+ * no longer admitted. @throws SignetError RATE_LIMITED
  */
 export type ExportDeadLetters = (reply: FastifyReply, request: ExportRequest) => Promise<FastifyReply>;
 
-/** Exports of this process, whoever asks for them: together they keep to their number. */
+/** Creates the export function. All callers in this process share the limit of concurrent exports. */
 export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadLetters {
   const running = new Map<string, number>();
   return async (reply, request) => {
@@ -150,7 +150,7 @@ export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadL
     const count = running.get(tenantId) ?? 0;
     if (count >= EXPORTS_MAX) {
       throw new SignetError("RATE_LIMITED", {
-        detail: `${EXPORTS_MAX} exports of this tenant are under way.`,
+        detail: `${EXPORTS_MAX} exports of this tenant are already running.`,
         headers: { "retry-after": "10" },
       });
     }
@@ -164,9 +164,9 @@ export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadL
         void (left > 0 ? running.set(tenantId, left) : running.delete(tenantId));
       }
     };
-    // Also when the client has gone before the first line was read.
+    // Also runs if the client disconnects before the first line.
     reply.raw.once("close", end);
-    // One page ahead of what the client has taken, and no more.
+    // Reads at most one page ahead of the client.
     const lines = Readable.from(exportLines(deliveries, request, end), { highWaterMark: 1 });
     return await reply.type("application/x-ndjson").send(lines);
   };
@@ -180,7 +180,7 @@ function registerExport(server: SignetServer, { exportDeadLetters, isAdmitted }:
       schema: {
         tags: TAGS,
         description:
-          "Every dead letter that the filters find, with its event: a JSON object a line, newest first",
+          "Returns every dead letter that matches the filters, with its event: one JSON object per line, newest first",
         querystring: Closed({ ...DeliveryFilters, ...MetadataQuery }),
         response: { 200: { description: "application/x-ndjson", type: "string" } },
       },

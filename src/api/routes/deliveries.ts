@@ -10,10 +10,10 @@ import type { SignetServer } from "../../http/types.ts";
 
 const TAGS = ["deliveries"];
 const Query = Closed(DeliveryQuery);
-/** Of an attempt, as cursors hold it: its cycle and its number. */
+/** The key of an attempt in a cursor: its cycle and its number. */
 const ATTEMPT_PLACE = /^[1-9]\d{0,8}\.[1-9]\d{0,8}$/;
 
-/** The filters of a list's query, as the repository takes them. */
+/** Converts the filters of a list's query for the repository. */
 export function deliveryFilter(query: Static<typeof Query>): DeliveryFilter {
   return {
     endpointId: query.endpoint_id,

@@ -1,4 +1,4 @@
-/** Deliveries in numbers (wire.md). */
+/** Statistics of deliveries (wire.md). */
 import { type Static, Type } from "typebox";
 import type { HourOfDeliveries } from "../../database/repositories/webhooks/delivery-hours.ts";
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
@@ -7,18 +7,18 @@ import { DeliveryQuery } from "../schemas/deliveries.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 const Latency = Nullable(
-  Type.Integer({ description: "Milliseconds from acceptance to acknowledgement; null without any" }),
+  Type.Integer({ description: "Milliseconds from acceptance to acknowledgement; null without deliveries" }),
 );
 
 const Hour = Type.Object({
   hour: Timestamp,
   total: Type.Integer({ description: "Deliveries accepted in this hour" }),
   delivered: Type.Integer(),
-  dead_lettered: Type.Integer({ description: "In the queue of dead letters, or expired there" }),
+  dead_lettered: Type.Integer({ description: "Deliveries in the dead-letter queue, or expired there" }),
   latency_p50_ms: Latency,
   latency_p95_ms: Latency,
   complete: Type.Boolean({
-    description: "False: the hour has more than 1,000, and the numbers are those of the newest 1,000",
+    description: "False if the hour has more than 1,000 deliveries: the numbers then cover the newest 1,000",
   }),
 });
 

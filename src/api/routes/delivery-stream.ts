@@ -1,4 +1,4 @@
-/** Deliveries as they change (wire.md: server-sent events). */
+/** The stream of changing deliveries (wire.md: server-sent events). */
 import { TOKEN_LIFETIME_SECONDS } from "../../tokens/oauth/access-token.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
 import {

@@ -1,6 +1,6 @@
 /**
- * `/.well-known/webhooks/{id}/jwks.json` (RFC 7517, RFC 8037): the Ed25519 keys that an endpoint's deliveries are signed
- * with, or those of all endpoints of a tenant. Public: whoever has the id may read them.
+ * `/.well-known/webhooks/{id}/jwks.json` (RFC 7517, RFC 8037): the Ed25519 keys that sign the deliveries of an endpoint,
+ * or of all endpoints of a tenant. The route is public: anybody with the id may read the keys.
  */
 import { Type } from "typebox";
 import type { Pool } from "../../database/pool.ts";
@@ -23,15 +23,15 @@ import { Closed } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 const ID = /^(?:ep|ten)_[0-9a-z]{24}$/;
-/** Of a tenant with more, each endpoint has a document of its own. */
+/** Maximum keys per document. A tenant with more must read the documents of its endpoints. */
 const KEYS_MAX = 1_000;
-/** A document is made anew after this: a key is published for longer before it signs. */
+/** Cache time of a document. Shorter than the time for which a key is published before it signs. */
 const KEPT_MS = 10_000;
 const DOCUMENTS_MAX = 1_000;
 const RAW_KEY = "whpk_".length;
 
 export interface EndpointKeyServices {
-  /** Role signet_issuer. */
+  /** Pool with the role signet_issuer. */
   readonly pool: Pool;
   readonly lookups: FruitlessLookups;
   readonly clock: Clock;

@@ -1,4 +1,4 @@
-/** The secret of an endpoint: how it stands, and its rotation (security decisions F). */
+/** The secret of an endpoint: state, settings and rotation (security decisions F). */
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool } from "../../database/pool.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
@@ -24,11 +24,11 @@ import type { SignetServer } from "../../http/types.ts";
 
 const PATH = "/v1/webhooks/endpoints/:id/secret";
 const TAGS = ["endpoints"];
-/** What the schema fills in where the body says nothing; a POST without a body is one with an empty body. */
+/** The schema's default overlap. A POST without a body counts as one with an empty body. */
 const DEFAULT_OVERLAP_SECONDS = 86_400;
 
 export interface EndpointSecretRouteServices extends EndpointSecretServices {
-  /** signet_api */
+  /** Pool with the role signet_api. */
   readonly api: Pool;
   readonly pepper: Pepper;
 }
@@ -119,7 +119,7 @@ function registerRotation(server: SignetServer, services: EndpointSecretRouteSer
       if (replayed) {
         reply.header("idempotent-replayed", "true");
       }
-      // It holds a secret.
+      // The response contains a secret.
       reply.header("cache-control", "no-store");
       return answer;
     },

@@ -36,7 +36,7 @@ import type { SignetServer } from "../../http/types.ts";
 
 const TAGS = ["endpoints"];
 
-/** Members whose values a hash would give to whoever guesses them. */
+/** Members excluded from the hash: a hash would confirm a guessed secret. */
 const SECRET_MEMBERS = new Set(["value", "client_secret", "private_key"]);
 
 function withoutSecrets(authentication: Static<typeof NewEndpoint>["authentication"]): unknown {
@@ -45,7 +45,7 @@ function withoutSecrets(authentication: Static<typeof NewEndpoint>["authenticati
     .toSorted(([one], [other]) => (one < other ? -1 : 1));
 }
 
-/** The same request, however it is spaced. */
+/** Returns the text of the metadata, or null without metadata. */
 function metadataOf(metadata: RawJson | undefined): string | null {
   return metadata === undefined || metadata.kind === "null" ? null : metadata.text;
 }
@@ -56,35 +56,35 @@ function bodyHash(body: Static<typeof NewEndpoint>): Buffer {
     body.events,
     metadataOf(body.metadata),
     body.description ?? null,
-    // Absent where it always was, so that keys of before there were filters stand for the same request.
+    // Omit absent members, so that keys from before these members existed still match the same request.
     ...(body.filter === undefined ? [] : [body.filter]),
     ...(body.require_echo === undefined ? [] : [["require_echo", body.require_echo]]),
     ...(body.rate_limit === undefined ? [] : [["rate_limit", body.rate_limit]]),
   ];
-  // Hashes of requests without them stay what they were before there were any.
+  // Requests without headers and authentication keep the hashes from before these members existed.
   if (body.headers || body.authentication) {
     canonical.push(Object.entries(body.headers ?? {}), withoutSecrets(body.authentication));
   }
   return createHash("sha256").update(JSON.stringify(canonical)).digest();
 }
 
-/** Null where there is none, or it is to be taken away. */
+/** Returns the text of the metadata, or null to store none. @throws SignetError LIMIT_EXCEEDED */
 function metadataText(metadata: RawJson | undefined): string | null {
   const text = metadataOf(metadata);
   if (text !== null && Buffer.byteLength(text) > METADATA_MAX) {
-    throw new SignetError("LIMIT_EXCEEDED", { detail: `metadata has at most ${METADATA_MAX} bytes.` });
+    throw new SignetError("LIMIT_EXCEEDED", { detail: `metadata may have at most ${METADATA_MAX} bytes.` });
   }
   return text;
 }
 
-/** Null where there is none, or it is to be taken away. */
+/** Returns the text of the filter, or null to store none. @throws SignetError LIMIT_EXCEEDED, VALIDATION_FAILED */
 function filterText(filter: Readonly<Record<string, unknown>> | null | undefined): string | null {
   if (filter === undefined || filter === null) {
     return null;
   }
   const text = JSON.stringify(filter);
   if (Buffer.byteLength(text) > FILTER_MAX) {
-    throw new SignetError("LIMIT_EXCEEDED", { detail: `filter has at most ${FILTER_MAX} bytes.` });
+    throw new SignetError("LIMIT_EXCEEDED", { detail: `filter may have at most ${FILTER_MAX} bytes.` });
   }
   const compiled = compileFilter(filter);
   if (typeof compiled !== "function") {
@@ -93,7 +93,7 @@ function filterText(filter: Readonly<Record<string, unknown>> | null | undefined
   return text;
 }
 
-/** The settings that a change names. */
+/** Returns the settings that a change contains. */
 function changesOf({
   url,
   events,
@@ -162,7 +162,7 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
       if (replayed) {
         reply.header("idempotent-replayed", "true");
       }
-      // It holds a secret.
+      // The response contains a secret.
       reply.header("cache-control", "no-store").code(201);
       return await reply.type(JSON_TYPE).send(wireEndpoint(endpoint, secret) as never);
     },

@@ -1,4 +1,4 @@
-/** `/errors/{slug}`: what the `type` of a problem document leads to, as JSON and, for who asks for it, as a page. */
+/** `/errors/{slug}`: the target of a problem document's `type`, as JSON or, if the client prefers it, as HTML. */
 import { Type } from "typebox";
 import { ERROR_CATALOGUE, type ErrorCode, errorSlug, SignetError } from "../../domain/errors.ts";
 import { prefersHtml } from "../../http/accept.ts";
@@ -15,10 +15,10 @@ import type { SignetServer } from "../../http/types.ts";
 
 const CODES = new Map((Object.keys(ERROR_CATALOGUE) as ErrorCode[]).map((code) => [errorSlug(code), code]));
 
-/** A page about errors, and the headers that belong to it. */
+/** Renders the error pages, with their headers. */
 export interface ErrorPages {
   readonly headers: Readonly<Record<string, string>>;
-  /** The page of a code, or the one of codes that do not exist. */
+  /** Returns the page of a code, or the page for unknown codes. */
   render(code: ErrorCode | undefined): string;
 }
 
@@ -27,10 +27,10 @@ function description(code: ErrorCode): PublicDocument {
   return makeJsonDocument({ code, ...ERROR_CATALOGUE[code], description: meaning, causes, remedies });
 }
 
-/** Registers the page of each problem type. */
+/** Registers the route of all problem types. */
 export function registerErrorTypeRoutes(server: SignetServer, pages: ErrorPages): void {
   const made = new Map<string, PublicDocument>();
-  /** There are two for each code, and one for all that are none. */
+  /** Two documents per code, and one for all unknown codes. */
   const kept = (name: string, make: () => PublicDocument): PublicDocument => {
     const document = made.get(name) ?? make();
     made.set(name, document);

@@ -21,7 +21,7 @@ import type { SignetServer } from "../../http/types.ts";
 
 const TAGS = ["event types"];
 const PATH = "/v1/webhooks/event-types";
-/** A schema of 64 KiB and examples. */
+/** Maximum body size, in bytes: a schema of 64 KiB and examples. */
 const BODY_MAX = 262_144;
 const OPAQUE = { "/schema": SCHEMA_DEPTH, "/examples/*": SCHEMA_DEPTH };
 
@@ -30,7 +30,7 @@ function changeOf(body: Static<typeof EventTypePatch>): EventTypeChange {
   const { replaced_by: replacedBy } = body;
   return {
     ...(description === undefined ? {} : { description }),
-    // As it is shown: no schema is the same as no version of it.
+    // Responses show both as null: without a schema there is no version.
     ...(schema?.kind === "null" ? { schemaVersion: null } : {}),
     ...(schema === undefined || schema.kind === "null" ? {} : { schema: schema.text }),
     ...(schemaVersion === undefined ? {} : { schemaVersion }),
@@ -113,7 +113,7 @@ function registerReads(server: SignetServer, eventTypes: EventTypeService): void
             Type.Unsafe<"true" | "false">({
               type: "string",
               enum: ["true", "false"],
-              description: "Whether archived types are listed too",
+              description: "Also lists archived types",
             }),
           ),
           ...PageQuery,

@@ -1,4 +1,4 @@
-/** Publishing events, looking at them, and erasing what they hold (wire.md, Events). */
+/** Publishes and reads events, and erases their content (wire.md, Events). */
 import { Type } from "typebox";
 import type { EventService, OpenEvent } from "../../webhooks/ingest/event-service.ts";
 import { callerOf } from "../../http/caller.ts";
@@ -13,7 +13,7 @@ import { type PublishingServices, registerPublishing } from "./publishing.ts";
 
 const TAGS = ["events"];
 
-/** The wire form of an event. */
+/** Returns the wire form of an event. */
 export function wireEvent(event: OpenEvent): string {
   const { id, type, sourceId, occurredAt, createdAt, deliveries, contentErasedAt } = event;
   return withRawMember(
@@ -48,7 +48,7 @@ function registerErasure(server: SignetServer, events: EventService): void {
       schema: {
         tags: TAGS,
         description:
-          "Destroys the event's data and what receivers answered to it, for good. Deliveries that wait are cancelled.",
+          "Permanently destroys the event's data and the receivers' responses to it. Waiting deliveries are cancelled.",
         params: IdParams("event"),
         response: { 204: Type.Null() },
       },

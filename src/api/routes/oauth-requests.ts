@@ -1,14 +1,14 @@
-/** How the OAuth endpoints take requests: as bytes, because they read forms too, and with an error format of their own. */
+/** Requests of the OAuth endpoints: raw bytes, since these endpoints also parse forms, and their own error format. */
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { TokenRequest } from "../../tokens/oauth/token.ts";
 
 export const OAUTH_BODY_LIMIT = 8_192;
 
-/** Parameters are named in the body; the query is checked by the endpoint, which has an error format of its own. */
+/** Accepts any query here: the endpoint itself validates it, to report errors in the OAuth format. */
 export const AnyQuery = Type.Unsafe<Readonly<Record<string, unknown>>>({});
 
-/** What the OAuth endpoints read of a request. */
+/** Returns the parts of a request that the OAuth endpoints use. */
 export function tokenRequest(request: FastifyRequest): TokenRequest {
   return {
     body: request.body as Buffer | undefined,

@@ -1,4 +1,4 @@
-/** The OAuth endpoints and documents over HTTP; what they do is in src/tokens/oauth. */
+/** The HTTP routes of the OAuth endpoints and documents; src/tokens/oauth implements them. */
 import { Type } from "typebox";
 import { SignetError } from "../../domain/errors.ts";
 import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../tokens/oauth/jwks.ts";
@@ -36,7 +36,9 @@ const TokenResponse = Type.Object({
         client_secret: Type.String(),
         predecessor_retires_by: Type.String(),
       },
-      { description: "The next secret: keep it safe first, then use it; its first use retires this one" },
+      {
+        description: "The next secret: store it first, then use it; its first use retires the current secret",
+      },
     ),
   ),
 });
@@ -60,14 +62,14 @@ function registerTokenRoute(server: SignetServer, services: OAuthServices): void
 /**
  * Registers the token, revocation and introspection endpoints, the metadata and the key set.
  *
- * @param guard that of routes with scopes, for an endpoint that takes other ways of authentication too
+ * @param guard scope guard, for the endpoint that also accepts other authentication methods
  */
 export function registerOAuthRoutes(
   server: SignetServer,
   services: OAuthServices & TokenStatusServices,
   guard: ScopeGuard,
 ): void {
-  // A scope of its own: these endpoints read forms too, and take the bytes of the body as they came.
+  // A separate plugin scope: these endpoints also parse forms, from the raw bytes of the body.
   server.register((child, _options, done) => {
     child.removeAllContentTypeParsers();
     child.addContentTypeParser(
@@ -107,7 +109,7 @@ export function registerOAuthRoutes(
   );
 }
 
-/** The key set as a document, which is made once per set of published keys. */
+/** Creates a function that returns the key set as a document, rebuilt only if the published keys change. */
 function createKeySetDocument(keys: OAuthServices["keys"]): () => PublicDocument {
   let made: { readonly kids: string; readonly document: PublicDocument } | undefined;
   return () => {

@@ -11,28 +11,28 @@ import type { SignetServer } from "../../http/types.ts";
 
 const NewLink = Closed({
   expires_in_seconds: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: LINK_LIFE_MAX, description: "300 unless it says otherwise" }),
+    Type.Integer({ minimum: 1, maximum: LINK_LIFE_MAX, description: "Lifetime of the link; 300 by default" }),
   ),
   scopes: Type.Optional(
     Type.Array(Scope, {
       maxItems: SCOPES_MAX,
       uniqueItems: true,
-      description: "What the session may do: some of the token's scopes; all of them where absent",
+      description: "Scopes of the session, a subset of the token's; by default all of them",
       examples: [["webhooks:read"]],
     }),
   ),
 });
 
 const Link = Type.Object({
-  url: Type.String({ description: "Good for one sign-in; whoever has it can use it" }),
+  url: Type.String({ description: "Valid for one sign-in; anybody who has it can use it" }),
   expires_at: Timestamp,
 });
 
 const LIFE_DEFAULT = 300;
 
 /**
- * Says what the link will carry, before it is asked whether the request came before: the answer to a request of a token
- * with more scopes is not for one with fewer, also where neither names any.
+ * Writes the link's scopes into the body before the idempotency check compares it. Otherwise a token with fewer scopes
+ * could get the stored response of a token with more, if neither request names scopes.
  *
  * @throws SignetError SCOPE_VIOLATION
  */
@@ -55,7 +55,7 @@ function requireHeldScopes(
   done();
 }
 
-/** @param portalUrl where browsers find the portal */
+/** @param portalUrl public base URL of the portal */
 export function registerPortalLinks(server: SignetServer, sessions: PortalSessions, portalUrl: string): void {
   server.post(
     "/v1/portal/links",

@@ -1,4 +1,4 @@
-/** POST /v1/events: one event, or a batch whose items stand for themselves (wire.md, Events). */
+/** POST /v1/events: one event, or a batch whose items succeed or fail independently (wire.md, Events). */
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
@@ -32,11 +32,11 @@ import type { SignetServer } from "../../http/types.ts";
 import { compileValidator, createValueCheck } from "../../http/validation.ts";
 
 const PUBLISH_ANY = "events:publish_any";
-/** Between a batch's key and an item's number: no key can hold it, keys are printable. */
+/** Separates a batch's key from an item's number. Keys are printable, so no key contains it. */
 const ITEM_SEPARATOR = "\u001f";
 
 export interface PublishingServices {
-  /** signet_ingest */
+  /** Pool with the role signet_ingest. */
   readonly ingestPool: Pool;
   readonly ingest: Ingest;
   readonly notePlatformPublishing: NotePlatformPublishing;
@@ -53,7 +53,7 @@ const BatchItem = Type.Union([
     replayed: Type.Optional(
       Type.Literal(true, {
         description:
-          "The answer to an earlier event with the same `id`; a batch of its own has `Idempotent-Replayed`",
+          "The result is that of an earlier event with the same `id`. A repeated batch has the header `Idempotent-Replayed` instead",
       }),
     ),
   }),
@@ -63,7 +63,7 @@ const BatchItem = Type.Union([
   }),
 ]);
 
-/** The answer to a signed request that came before. */
+/** The response to a repeated signed request. */
 const Duplicate = Type.Object({ duplicate: Type.Literal(true) });
 
 type RoutePart = Parameters<typeof compileValidator>[0];
@@ -74,19 +74,19 @@ function isBatch(body: unknown): body is Static<typeof EventBatch> {
   return typeof body === "object" && body !== null && Object.hasOwn(body, "events");
 }
 
-/** An event whose members have been checked. */
+/** An event whose members have been validated. */
 interface ReadEvent {
   readonly event: NewEvent;
   readonly occurredAt: Date | null;
 }
 
-/** What may be published, but for the key. */
+/** An event that may be published, still without its keys. */
 type Prepared = Omit<IncomingEvent, "keys"> & {
-  /** The publisher's own id, with what it stands for. */
+  /** The publisher's own id with the hash of its event. */
   readonly sourceKey: EventKey | undefined;
 };
 
-/** What makes two requests the same, however they are spaced. */
+/** Returns the parts that make two requests equal, regardless of whitespace. */
 function canonical({ type, data, id, occurred_at: occurredAt, tenant_id: tenantId }: NewEvent): unknown {
   return [type, data.text, id ?? null, occurredAt ?? null, tenantId ?? null];
 }
@@ -95,7 +95,10 @@ function hash(value: unknown): Buffer {
   return createHash("sha256").update(JSON.stringify(value)).digest();
 }
 
-/** `sent_at`, and a batch's `id`, say something in a signed body only, where the signature's time and id are compared. */
+/**
+ * Reports `sent_at` and a batch's `id` in an unsigned body. They are only meaningful in a signed body, where they are
+ * compared with the signature's time and id.
+ */
 function unsignedMembers(
   body: { readonly sent_at?: unknown; readonly id?: unknown },
   { signed }: Pick<Caller, "signed">,
@@ -106,7 +109,7 @@ function unsignedMembers(
     .map((name) => ({
       pointer: `/${name}`,
       code: "not_applicable",
-      detail: "belongs to a signed body only",
+      detail: "is only allowed in a signed body",
     }));
 }
 
@@ -118,7 +121,7 @@ function readEvent(value: unknown, signed?: "signed"): ReadEvent {
   }
   const event = value as NewEvent;
   if (event.sent_at !== undefined && signed === undefined) {
-    const detail = "belongs to a signed body only";
+    const detail = "is only allowed in a signed body";
     throw validationFailed([{ pointer: "/sent_at", code: "not_applicable", detail }]);
   }
   if (isReservedType(event.type)) {
@@ -126,14 +129,14 @@ function readEvent(value: unknown, signed?: "signed"): ReadEvent {
   }
   if (Buffer.byteLength(event.data.text) > EVENT_MAX) {
     throw new SignetError("PAYLOAD_TOO_LARGE", {
-      detail: `The data of an event has at most ${EVENT_MAX} bytes.`,
+      detail: `The data of an event may have at most ${EVENT_MAX} bytes.`,
     });
   }
   const { occurred_at: occurredAt } = event;
   return { event, occurredAt: occurredAt === undefined ? null : bodyInstant(occurredAt, "/occurred_at") };
 }
 
-/** Publishing for another tenant than one's own. */
+/** Checks that the caller may publish for another tenant, and records it. */
 async function permitPublishAny(
   { ingestPool, notePlatformPublishing }: PublishingServices,
   { identity, id: requestId }: Caller,
@@ -150,7 +153,7 @@ async function permitPublishAny(
   const state = await findTenantState(ingestPool, tenantId);
   if (state === "SUSPENDED") {
     throw new SignetError("TENANT_SUSPENDED", {
-      detail: "The tenant is suspended: until it is resumed it takes no events.",
+      detail: "The tenant is suspended and accepts no events until it is resumed.",
     });
   }
   if (state !== "ACTIVE") {
@@ -164,15 +167,15 @@ function wireEvent({ id, type, createdAt, deliveries }: Accepted): WireEvent {
   return { id, type, created_at: createdAt.toISOString(), deliveries };
 }
 
-/** An item's error: the problem document without what belongs to the whole request. */
+/** Returns an item's error: the problem document without the members of the whole request. */
 function itemError(error: SignetError): Record<string, unknown> {
   return { code: error.code, status: error.status, detail: error.message, ...error.extensions };
 }
 
-/** A request, as far as publishing looks at it. */
+/** The parts of a request that publishing uses. */
 type Caller = Pick<FastifyRequest, "id" | "identity" | "signed" | "span">;
 
-/** Since when the first of the types that were published has been deprecated (RFC 9745). */
+/** The earliest deprecation date of the published types (RFC 9745). */
 class Deprecation {
   #since: Date | null = null;
 
@@ -191,7 +194,7 @@ class Publisher {
   readonly deprecation = new Deprecation();
   readonly #services: PublishingServices;
   readonly #caller: Caller;
-  /** Other tenants that were asked for, each asked about once. */
+  /** Permissions for other tenants, checked once per tenant. */
   readonly #permissions = new Map<string, Promise<void>>();
 
   constructor(services: PublishingServices, caller: Caller) {
@@ -199,7 +202,7 @@ class Publisher {
     this.#caller = caller;
   }
 
-  /** The answer to a body, whichever form it has. */
+  /** Publishes an event or a batch and returns the response body. */
   async answer(
     body: unknown,
     key: string | undefined,
@@ -220,7 +223,7 @@ class Publisher {
     return { answer: wireEvent(accepted), knownBy: accepted.knownBy };
   }
 
-  /** @throws SignetError when the caller may not publish for the tenant that it names */
+  /** @throws SignetError if the caller may not publish for the named tenant */
   async #prepare({ event, occurredAt }: ReadEvent): Promise<Prepared> {
     const { tenantId: own } = this.#caller.identity;
     const tenantId = event.tenant_id ?? own;
@@ -262,7 +265,7 @@ class Publisher {
       : { ...signedKey({ ...identity, ...signed }, EVENTS_ROUTE, key), kind: "signed", bodyHash };
   }
 
-  /** Items are accepted side by side and share commits, but for those that find out what a key stands for. */
+  /** Accepts items concurrently, so that they share commits, after the items that claim the batch's key. */
   async #publishBatch(
     values: readonly unknown[],
     key: string | undefined,
@@ -303,11 +306,11 @@ class Publisher {
   }
 
   /**
-   * What becomes of a batch's items up to the first that is accepted: that one takes the batch's key. Those before it do not
-   * fit the schemas of their types, or are known by their own ids. When it is not the first that could be, its place is part of what the key stands for: after
-   * a change of a schema the answer to one item must not be given to another.
+   * Accepts a batch's items one by one, up to the first that claims the batch's key. The items before it violate the
+   * schema of their type or repeat an own id. If the claiming item is not the first candidate, the key's hash includes
+   * its index: after a schema change, one item must not get the result of another.
    *
-   * @throws SignetError when the key stands for another body, or for events that are gone
+   * @throws SignetError if the key belongs to another body, or to erased events
    */
   async #lead(
     prepared: readonly (Prepared | SignetError)[],
@@ -358,14 +361,14 @@ async function attemptAsync<T>(work: () => Promise<T>): Promise<T | SignetError>
   }
 }
 
-/** What repetitions of a request are known by: the id that was signed, which nobody can change, or the header. */
+/** Returns the key that identifies repetitions of a request: the signed id, which nobody can change, or the header. */
 function onceBy(
   { "idempotency-key": key }: { readonly "idempotency-key"?: string | undefined },
   signed: FastifyRequest["signed"],
 ): string | undefined {
   if (signed !== undefined && key !== undefined) {
     throw new SignetError("INVALID_REQUEST", {
-      detail: "A signed request takes no Idempotency-Key: its signed id does that work.",
+      detail: "A signed request must not have an Idempotency-Key: its signed id replaces the header.",
     });
   }
   return signed?.eventId ?? key;
@@ -383,7 +386,7 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
         opaque: { "/data": EVENT_DATA_DEPTH, "/events/*/data": EVENT_DATA_DEPTH },
       },
       bodyLimit: BATCH_MAX,
-      // Checked in the handler: the choice between one event and many gives better errors than a schema's union.
+      // Validated in the handler, which gives better errors than a union in the schema.
       validatorCompiler: (part) =>
         part.httpPart === "body" ? () => true : compileValidator(part as RoutePart),
       schema: {
@@ -410,7 +413,7 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
       if (deprecation !== undefined) {
         reply.header("deprecation", deprecation);
       }
-      // Written here: a schema's union would be tried again for every item.
+      // Serialized here: a union in the schema would be evaluated again for every item.
       return await reply
         .code(202)
         .type(JSON_TYPE)

@@ -1,4 +1,4 @@
-/** Replays as durable jobs: many dead letters, or the events that an endpoint has never got. */
+/** Replays as durable jobs: of many dead letters, or of the events that an endpoint missed. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Pool } from "../../database/pool.ts";
 import type { DeadLetterSelection } from "../../database/repositories/webhooks/replay-items.ts";
@@ -27,20 +27,20 @@ import { deliveryFilter } from "./deliveries.ts";
 
 const TAGS = ["dead letters"];
 const PATH = "/v1/webhooks/replays";
-/** Of an item, as cursors hold it: a replay has 100,000 at most. */
+/** The position of an item in a cursor; a replay has 100,000 items at most. */
 const POSITION = /^[1-9]\d{0,5}$/;
-/** 10,000 ids. */
+/** Maximum body size, in bytes: 10,000 ids. */
 const BODY_MAX = 524_288;
 
 export interface ReplayRouteServices extends RepeatableServices {
   readonly service: ReplayService;
-  /** signet_api */
+  /** Pool with the role signet_api. */
   readonly pool: Pool;
 }
 
 type Answer = { readonly total: number } | { readonly job: ReturnType<typeof presentReplay> };
 
-/** Counts, or makes the job in one transaction with the answer that its Idempotency-Key stands for. */
+/** Counts the items, or creates the job in one transaction with the stored response of its Idempotency-Key. */
 async function carryOut(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -75,9 +75,7 @@ async function carryOut(
 
 function selectionOf({ ids, filter }: NewReplay): DeadLetterSelection {
   if ((ids === undefined) === (filter === undefined)) {
-    throw validationFailed([
-      { pointer: "", code: "one_of", detail: "must have ids or filter, and not both" },
-    ]);
+    throw validationFailed([{ pointer: "", code: "one_of", detail: "must have either ids or filter" }]);
   }
   if (ids !== undefined) {
     return { ids: [...new Set(ids)] };

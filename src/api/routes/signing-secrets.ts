@@ -1,4 +1,4 @@
-/** What a credential signs events with: `/v1/credentials/{id}/signing-secret`. */
+/** The secret with which a credential signs events: `/v1/credentials/{id}/signing-secret`. */
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { By } from "../../compliance/append-entry.ts";
@@ -35,13 +35,13 @@ import { Credential, presentCredential } from "../schemas/credentials.ts";
 import type { Receipts } from "../../revocation/receipts.ts";
 import type { SignetServer } from "../../http/types.ts";
 
-/** As long as that of an endpoint's secret: a week. */
+/** Maximum overlap: a week, in seconds, as for an endpoint's secret. */
 const OVERLAP_SECONDS_MAX = 604_800;
 const DEFAULT_OVERLAP_SECONDS = 86_400;
 const PATH = "/v1/credentials/:id/signing-secret";
 
 export interface SigningSecretRoutes extends SigningSecretServices {
-  /** Role signet_api. */
+  /** Pool with the role signet_api. */
   readonly pool: Pool;
   readonly pepper: Pepper;
   readonly receipts: Pick<Receipts, "of">;
@@ -60,8 +60,7 @@ const Versions = Type.Object({ data: Type.Array(Version) });
 const Made = Type.Object({
   ...Version.properties,
   secret: Type.String({
-    description:
-      "Shown here, and again only to the same request with the same Idempotency-Key within 24 hours",
+    description: "Shown only here, and to a repeated request with the same Idempotency-Key within 24 hours",
   }),
 });
 
@@ -71,13 +70,17 @@ const Rotation = Closed({
       minimum: 0,
       maximum: OVERLAP_SECONDS_MAX,
       description:
-        "How long the version before goes on; 24 hours unless said otherwise, 0 ends all others now",
+        "How long the previous version stays valid; 24 hours by default, 0 ends all other versions now",
     }),
   ),
 });
 const Revocation = Closed({
   version: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: "All where none is named" }),
+    Type.Integer({
+      minimum: 1,
+      maximum: 2_147_483_647,
+      description: "The version to revoke; all by default",
+    }),
   ),
   reason: Type.Optional(TextLine(256)),
 });
@@ -110,7 +113,10 @@ async function credentialOf(db: PoolClient, { identity, params }: TenantRequest)
   return row;
 }
 
-/** What signs may do all that its principal may: nobody gets more that way than the token at hand allows. */
+/**
+ * Checks that the token has all scopes of the credential's principal. A signing secret grants all of them, so the caller
+ * must not gain scopes through it.
+ */
 async function requireScopes(db: PoolClient, request: FastifyRequest, row: CredentialRow): Promise<void> {
   const { tenantId, scopes: granted } = request.identity;
   const principal = await findTenantPrincipal(db, tenantId, row.principal_id);
@@ -146,7 +152,7 @@ export function registerSigningSecretRoutes(server: SignetServer, services: Sign
   server.post(
     `${PATH}/revoke`,
     {
-      // As with a credential, an emergency has no time for a body.
+      // In an emergency the body may be omitted, as for a credential.
       config: { scopes: ["credentials:revoke"], optionalBody: true },
       schema: {
         tags: ["credentials"],
@@ -173,7 +179,7 @@ export function registerSigningSecretRoutes(server: SignetServer, services: Sign
         tags: ["credentials"],
         params: IdParams("credential"),
         body: Closed({
-          signature_required: Type.Boolean({ description: "Whether it publishes with its signature only" }),
+          signature_required: Type.Boolean({ description: "Accepts only signed events of the credential" }),
         }),
         response: { 200: Credential },
       },

@@ -1,4 +1,4 @@
-/** Revocation and introspection of tokens over HTTP; what they do is in src/tokens/oauth. */
+/** The HTTP routes of token revocation and introspection; src/tokens/oauth implements them. */
 import { Type } from "typebox";
 import { introspectToken, type IntrospectServices } from "../../tokens/oauth/introspect.ts";
 import { OAUTH_HEADERS } from "../../http/oauth-error.ts";
@@ -13,10 +13,10 @@ const BEARER = /^Bearer(?: |$)/i;
 
 const Introspection = Type.Object(
   { active: Type.Boolean() },
-  { additionalProperties: true, description: "With the token's claims when it is active" },
+  { additionalProperties: true, description: "Includes the claims of an active token" },
 );
 
-/** Registers both on a server that hands bodies over as bytes; `guard` is that of routes with scopes. */
+/** Registers both routes on a server that passes bodies as bytes; `guard` is the scope guard. */
 export function registerTokenStatusRoutes(
   server: SignetServer,
   services: TokenStatusServices,

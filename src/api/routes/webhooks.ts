@@ -1,4 +1,4 @@
-/** Everything about webhooks, in the order a tenant meets it. */
+/** Registers all webhook routes, in reading order. */
 import type { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts";
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
 import type { EventService } from "../../webhooks/ingest/event-service.ts";

@@ -1,4 +1,4 @@
-/** Which client certificate belongs to a credential or an operator. */
+/** Schemas of the client certificate of a credential or an operator. */
 import { Type } from "typebox";
 import { SPIFFE_ID } from "../../domain/spiffe-id.ts";
 import { Formed } from "../../http/common.ts";

@@ -1,4 +1,4 @@
-/** The compliance log on the wire. */
+/** Schemas of the compliance log. */
 import { type Static, Type } from "typebox";
 import type { ComplianceEntryRow } from "../../database/repositories/compliance-entries.ts";
 import type { SignedCheckpointRow } from "../../database/repositories/compliance-tree.ts";
@@ -12,23 +12,23 @@ XcnaeacGWamtVZy3Ad7Zoqudgjqi9Elgz+Nw7/RgQyg=
 — signet/compliance Cf8ZcQ…
 `;
 
-/** That of the seed of 32 zero bytes. */
+/** The verifier key of a seed of 32 zero bytes. */
 const VERIFIER_KEY = "signet/compliance+09ff1971+ATtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop";
 
-/** A place in the log, in a path or as what lists are paged by. */
+/** An index in the log, in a path or in a cursor. */
 export const INDEX_PATTERN = "^(0|[1-9]\\d{0,14})$";
 const HashText = Type.String({ pattern: "^[0-9a-f]{64}$", examples: [ROOT] });
 const Size = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
 
 export const EntryParams = Closed({
   idx: Formed(
-    { pattern: INDEX_PATTERN, wanted: "a place in the log: a whole number from 0" },
-    { description: "Place in the log", examples: ["42"], "x-noun": "entry" },
+    { pattern: INDEX_PATTERN, wanted: "an index in the log: a whole number from 0" },
+    { description: "Index of the entry in the log", examples: ["42"], "x-noun": "entry" },
   ),
 });
 
 export const Entry = Type.Object({
-  index: Type.Integer({ description: "Place in the log, from 0 without gaps", examples: [42] }),
+  index: Type.Integer({ description: "Index in the log, from 0 without gaps", examples: [42] }),
   at: Timestamp,
   type: Type.String({ examples: ["credential.revoked"] }),
   actor: Type.String({ examples: ["operator:bootstrap"] }),
@@ -43,20 +43,20 @@ export const Entry = Type.Object({
 export const EntryWithBytes = Type.Object({
   ...Entry.properties,
   entry: Type.String({
-    description: "The bytes that the leaf hash is of, base64: canonical JSON",
+    description: "The bytes that the leaf hash covers: canonical JSON, in base64",
     contentEncoding: "base64",
   }),
 });
 
 export const Checkpoint = Type.Object({
   seq: Type.Integer({ description: "Number of the checkpoint, from 1 without gaps", examples: [7] }),
-  size: Type.Integer({ description: "Entries under it", examples: [8] }),
-  root: Type.String({ description: "Root of the tree over them, hexadecimal", examples: [ROOT] }),
+  size: Type.Integer({ description: "Number of entries in the tree", examples: [8] }),
+  root: Type.String({ description: "Root hash of the tree, hexadecimal", examples: [ROOT] }),
   note: Type.String({ description: "Signed note (c2sp.org/tlog-checkpoint)", examples: [NOTE] }),
   verifier_key: Nullable(
     Type.String({
       description:
-        "The key that it was signed with, `name+id+key`, as the service says; null where it does not know. Enough to notice another key later; to trust the log, get the key from the operators by another way",
+        "The key that signed it, `name+id+key`, as the service claims; null if unknown. This suffices to notice a later change of key. To trust the log, get the key from the operators through another channel",
       examples: [VERIFIER_KEY],
     }),
   ),
@@ -70,7 +70,7 @@ export const InclusionQuery = Closed({
 
 export const InclusionProof = Type.Object({
   index: Type.Integer({ examples: [3] }),
-  tree_size: Type.Integer({ description: "The newest checkpoint's unless asked for", examples: [8] }),
+  tree_size: Type.Integer({ description: "The newest checkpoint's size by default", examples: [8] }),
   leaf_hash: HashText,
   hashes: Type.Array(HashText, { description: "From the leaf to the root (RFC 6962 section 2.1.1)" }),
 });
@@ -79,7 +79,7 @@ export const ConsistencyQuery = Closed({ from: Size, to: Type.Optional(Size) });
 
 export const ConsistencyProof = Type.Object({
   from: Type.Integer({ examples: [6] }),
-  to: Type.Integer({ description: "The newest checkpoint's unless asked for", examples: [8] }),
+  to: Type.Integer({ description: "The newest checkpoint's size by default", examples: [8] }),
   hashes: Type.Array(HashText, { description: "RFC 6962 section 2.1.2" }),
 });
 
@@ -94,7 +94,7 @@ interface EntryMembers {
   readonly details: unknown;
 }
 
-/** The wire form of an entry: what its bytes say. */
+/** Returns the wire form of an entry, read from its bytes. */
 export function presentEntry({ idx, entry, leaf_hash: leafHash }: ComplianceEntryRow): Static<typeof Entry> {
   const { at, type, actor, tenant, target, reason, request_id, details } = JSON.parse(
     entry.toString("utf8"),
@@ -103,7 +103,7 @@ export function presentEntry({ idx, entry, leaf_hash: leafHash }: ComplianceEntr
   return { index: idx, ...members, leaf_hash: leafHash.toString("hex") };
 }
 
-/** The same with its bytes, to be verified. */
+/** Returns the wire form of an entry with its bytes, for verification. */
 export function presentEntryWithBytes(row: ComplianceEntryRow): Static<typeof EntryWithBytes> {
   return { ...presentEntry(row), entry: row.entry.toString("base64") };
 }

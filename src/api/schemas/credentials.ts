@@ -3,11 +3,11 @@ import type { CredentialRow, VersionStandingRow } from "../../database/repositor
 import { OVERDUE_MS, type RotationRules, stateAt } from "../../domain/secret-version.ts";
 import { Id, Nullable, OneOf, Timestamp } from "../../http/common.ts";
 
-/** What is said of a secret in the answer that makes it. */
+/** Description of a secret in the response that creates it. */
 export const SECRET_SHOWN =
-  "Shown here, and again only to the same request with the same Idempotency-Key within 24 hours; a workload credential has none";
+  "Shown only here, and to a repeated request with the same Idempotency-Key within 24 hours; absent for a workload credential";
 
-/** A credential as its tenant sees it: never a secret. */
+/** A credential as its tenant sees it, without its secret. */
 export const Credential = Type.Object({
   id: Id("credential"),
   principal_id: Id("principal"),
@@ -20,14 +20,16 @@ export const Credential = Type.Object({
   revoked_at: Nullable(Timestamp),
   ends_at: Nullable(Timestamp),
   replaced_by: Nullable(Id("credential")),
-  signature_required: Type.Boolean({ description: "It publishes with its signature only" }),
+  signature_required: Type.Boolean({ description: "Only its signed events are accepted" }),
   due_at: Nullable(Timestamp),
-  overdue: Type.Boolean({ description: "Its rotation was due a week ago and the successor is not in use" }),
+  overdue: Type.Boolean({
+    description: "Its rotation was due at least a week ago and the successor is not in use",
+  }),
 });
 
 export type Credential = Static<typeof Credential>;
 
-/** A version of a credential's secret: who still uses it can be seen from `last_used_at`. */
+/** A version of a credential's secret. `last_used_at` shows whether it is still used. */
 const SecretVersion = Type.Object({
   version: Type.Integer(),
   state: OneOf(["PENDING", "ACTIVE", "RETIRING", "RETIRED", "REVOKED"]),
@@ -38,13 +40,13 @@ const SecretVersion = Type.Object({
   superseded_at: Nullable(Timestamp),
   retire_by: Nullable(Timestamp),
   retired_at: Nullable(Timestamp),
-  delivered_count: Type.Integer({ description: "How often it was handed out as a successor" }),
+  delivered_count: Type.Integer({ description: "How often it was returned as a successor" }),
 });
 
 /** The versions of a credential's secret, newest first. */
 export const SecretVersions = { versions: Type.Array(SecretVersion) };
 
-/** What it takes to say how credentials stand at a moment. */
+/** The inputs for the state of a credential's versions at a given time. */
 export interface PresentOptions {
   readonly rules: RotationRules;
   readonly nowMs: number;
@@ -54,12 +56,12 @@ function iso(date: Date | null): string | null {
   return date === null ? null : date.toISOString();
 }
 
-/** The end of a credential that was replaced, once it is over: it yields no tokens from then on. */
+/** Returns when a replaced credential ended, or null while it still gets tokens. */
 function endOf({ ends_at: endsAt }: CredentialRow, nowMs: number): Date | null {
   return endsAt !== null && endsAt.getTime() <= nowMs ? endsAt : null;
 }
 
-/** The wire form of a credential's row: its state as it is now, whether or not that is written down yet. */
+/** Returns the wire form of a credential's row, with its state at `nowMs` even if that is not stored yet. */
 export function presentCredential(row: CredentialRow, nowMs: number): Credential {
   const dueAt = row.due_at?.getTime() ?? Number.POSITIVE_INFINITY;
   const revokedAt = row.revoked_at ?? endOf(row, nowMs);
@@ -83,7 +85,7 @@ export function presentCredential(row: CredentialRow, nowMs: number): Credential
   };
 }
 
-/** The wire form of a credential's versions: their states as they are now, whether or not that is written down yet. */
+/** Returns the wire form of a credential's versions, with their states at `nowMs` even if not stored yet. */
 export function presentVersions(
   rows: readonly VersionStandingRow[],
   credential: Pick<CredentialRow, "san_uri" | "certificate_thumbprints">,

@@ -29,12 +29,12 @@ export const Delivery = Type.Object({
   event_type: Type.String(),
   endpoint_id: Id("endpoint"),
   state: OneOf(DELIVERY_STATES),
-  cycle: Type.Integer({ description: "Counts replays: 1 is the first" }),
-  attempt_count: Type.Integer({ description: "Attempts that have ended in this cycle, of 17" }),
+  cycle: Type.Integer({ description: "Number of the cycle: 1, plus 1 for each replay" }),
+  attempt_count: Type.Integer({ description: "Completed attempts in this cycle, of 17" }),
   next_attempt_at: Nullable(Timestamp),
   last_status: Nullable(Type.Integer()),
   last_error: Nullable(AttemptError),
-  workflow_id: Nullable(Type.String({ description: "The Temporal workflow that carries it" })),
+  workflow_id: Nullable(Type.String({ description: "The Temporal workflow that makes the delivery" })),
   created_at: Timestamp,
   delivered_at: Nullable(Timestamp),
   dead_lettered_at: Nullable(Timestamp),
@@ -53,7 +53,7 @@ export const DeadLetterGroup = Type.Object({
   endpoint_id: Id("endpoint"),
   reason: OneOf(DEAD_LETTER_REASONS),
   last_error: Nullable(AttemptError),
-  count: Type.Integer({ description: "Kept, not counted: up to a second behind where letters have expired" }),
+  count: Type.Integer({ description: "A stored count: up to a second late when dead letters expire" }),
 });
 
 export const Attempt = Type.Object({
@@ -61,13 +61,13 @@ export const Attempt = Type.Object({
   cycle: Type.Integer(),
   attempt: Type.Integer(),
   started_at: Timestamp,
-  duration_ms: Nullable(Type.Integer({ description: "Null while the request is under way" })),
+  duration_ms: Nullable(Type.Integer({ description: "Null while the request is in flight" })),
   status: Nullable(Type.Integer()),
   error: Nullable(AttemptError),
   response_body: Nullable(Type.String({ description: "The first 4 KiB; erased with the event's content" })),
 });
 
-/** The wire form of a delivery's row. */
+/** Returns the wire form of a delivery's row. */
 export function presentDelivery(row: DeliveryRow): Delivery {
   return {
     id: row.id,
@@ -88,7 +88,7 @@ export function presentDelivery(row: DeliveryRow): Delivery {
   };
 }
 
-/** The wire form of an attempt's row. */
+/** Returns the wire form of an attempt's row. */
 export function presentAttempt(row: OpenAttempt): Static<typeof Attempt> {
   return {
     id: row.id,

@@ -14,32 +14,32 @@ import {
   Timestamp,
 } from "../../http/common.ts";
 
-/** Event types (wire.md, Endpoints). */
+/** The pattern of event types (wire.md, Endpoints). */
 export const EVENT_TYPE = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";
 const EVENT_TYPE_FORM = {
   pattern: EVENT_TYPE,
   wanted:
-    "an event type such as inference.completed: words of a-z, 0-9 and _ that begin with a letter, joined by dots, two or more",
+    "an event type such as inference.completed: two or more words of a-z, 0-9 and _ that begin with a letter, joined by dots",
   shown: true,
 } as const;
 const EVENT_TYPE_SIZE = { maxLength: 128, examples: ["inference.completed"] };
 export const EventType = Formed(EVENT_TYPE_FORM, EVENT_TYPE_SIZE);
 
-/** The same in a list that may be `*` instead. */
+/** An event type in a list that may be `*` instead. */
 const SubscribedType = Formed(
-  { ...EVENT_TYPE_FORM, wanted: `${EVENT_TYPE_FORM.wanted}; or the list is * alone, for all events` },
+  { ...EVENT_TYPE_FORM, wanted: `${EVENT_TYPE_FORM.wanted}; or * as the only item, for all events` },
   EVENT_TYPE_SIZE,
 );
 
-/** Names of event types, or `*` alone for all of them. */
+/** Event types, or `*` alone for all of them. */
 const EventFilter = Type.Union([
   Type.Array(SubscribedType, { minItems: 1, maxItems: 64, uniqueItems: true }),
   Type.Array(Type.Literal("*"), { minItems: 1, maxItems: 1 }),
 ]);
 
-/** Bytes of JSON. */
+/** Maximum size of metadata, in bytes of JSON. */
 export const METADATA_MAX = 4_096;
-/** Deepest nesting of metadata. */
+/** Maximum nesting depth of metadata. */
 export const METADATA_DEPTH = 5;
 
 const TargetUrl = Type.String({
@@ -52,22 +52,22 @@ export const Description = Nullable(
   Formed({ pattern: "^[^\\u0000]*$", wanted: "a text without U+0000" }, { maxLength: 1_024 }),
 );
 
-/** Which events of those types; the operators are those of delivery/event-filter.ts. */
+/** Selects events of those types; delivery/event-filter.ts defines the operators. */
 const PayloadFilter = Nullable(
   Type.Unsafe<Readonly<Record<string, unknown>>>({
     type: "object",
     additionalProperties: true,
-    description: "A query document with MongoDB's operators over type and data; null for every event",
+    description: "A query document with MongoDB operators on type and data; null matches every event",
     examples: [{ "data.amount": { $gte: 100 } }],
   }),
 );
 
-/** A header's name and value as they may be sent; which names, the service knows. */
+/** The syntax of a header's name and value; the service decides which names are allowed. */
 const HeaderName = (options: Type.TStringOptions = {}) =>
   Formed(
     {
       pattern: "^[A-Za-z][A-Za-z0-9_-]{0,63}$",
-      wanted: "a header's name: a letter, then letters, digits, - and _, 64 characters at most",
+      wanted: "a header name: a letter, then letters, digits, - and _, 64 characters at most",
     },
     options,
   );
@@ -75,7 +75,7 @@ const HeaderValue = (maxLength: number) =>
   Formed(
     {
       pattern: "^[\\x21-\\x7e]([\\x20-\\x7e\\t]*[\\x21-\\x7e])?$",
-      wanted: "a header's value: printable ASCII characters, without spaces at its ends",
+      wanted: "a header value: printable ASCII characters, without spaces at its ends",
     },
     { maxLength },
   );
@@ -86,7 +86,7 @@ const Headers = Type.Unsafe<Record<string, string>>({
   propertyNames: HeaderName(),
   additionalProperties: HeaderValue(1_024),
   description:
-    "Sent with every request besides ours; 16 at most. They are shown: secrets belong under authentication",
+    "Additional headers of every request, 16 at most. Responses show them: put secrets into authentication",
   examples: [{ "X-Environment": "staging" }],
 });
 
@@ -96,7 +96,7 @@ const Printable = (maxLength: number) =>
     { minLength: 1, maxLength },
   );
 
-/** How requests authenticate to the receiver. Secrets go in and never come out. */
+/** How requests authenticate to the receiver. Responses never contain the secrets. */
 const NewAuthentication = Type.Union([
   Closed({
     type: Type.Literal("header"),
@@ -122,9 +122,9 @@ const NewAuthentication = Type.Union([
     type: Type.Literal("client_certificate"),
     certificate: Type.String({
       maxLength: PEM_MAX,
-      description: "PEM, followed by those between it and the root",
+      description: "PEM, followed by the intermediate certificates",
     }),
-    private_key: Type.String({ maxLength: PEM_MAX, description: "PEM, not encrypted" }),
+    private_key: Type.String({ maxLength: PEM_MAX, description: "PEM, unencrypted" }),
   }),
 ]);
 
@@ -147,17 +147,17 @@ const ShownAuthentication = Type.Union([
 ]);
 
 const RequireEcho = Type.Boolean({
-  description: "Only an answer that holds the ping's challenge verifies the endpoint",
+  description: "Only a response that contains the ping's challenge verifies the endpoint",
 });
 
-/** Deliveries per second. */
+/** Maximum rate limit, in deliveries per second. */
 const RATE_LIMIT_MAX = 1_000;
 
 const RateLimit = Nullable(
   Type.Integer({
     minimum: 1,
     maximum: RATE_LIMIT_MAX,
-    description: "Deliveries per second at most; what is beyond waits for its turn. Null for no limit",
+    description: "Maximum deliveries per second; the others wait. Null for no limit",
     examples: [20],
   }),
 );
@@ -174,7 +174,7 @@ export const NewEndpoint = Closed({
   rate_limit: Type.Optional(RateLimit),
 });
 
-/** Changes of an endpoint: what is absent stays, `null` takes away what can be absent. */
+/** Changes of an endpoint: absent members stay unchanged, `null` removes an optional member. */
 export const EndpointPatch = Closed({
   url: Type.Optional(TargetUrl),
   events: Type.Optional(EventFilter),
@@ -187,7 +187,7 @@ export const EndpointPatch = Closed({
   rate_limit: Type.Optional(RateLimit),
 });
 
-/** A test event; `endpoint.test` with a greeting unless it says otherwise. */
+/** A test event; by default `endpoint.test` with a short message. */
 export const TestEvent = Closed({ type: Type.Optional(EventType), data: Type.Optional(OpaqueObject) });
 
 export const Endpoint = Type.Object({
@@ -215,13 +215,13 @@ export const Endpoint = Type.Object({
   }),
 });
 
-/** An endpoint with its secret: the answer to its registration. */
+/** An endpoint with its secret: the response to its registration. */
 export const RegisteredEndpoint = Type.Object({
   ...Endpoint.properties,
-  secret: Type.String({ description: "Shown here only", examples: ["whsec_…"] }),
+  secret: Type.String({ description: "Shown only here", examples: ["whsec_…"] }),
 });
 
-/** The wire form of an endpoint's row, with its metadata as the tenant spelled it; `secret` where it may be shown. */
+/** Returns the wire form of an endpoint's row, with its metadata as submitted, and `secret` if given. */
 export function wireEndpoint(row: EndpointRow, secret?: string): string {
   const wire = {
     id: row.id,

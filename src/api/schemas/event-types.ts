@@ -16,7 +16,7 @@ const Content = {
 
 export const NewEventType = Closed({ name: EventType, ...Content });
 
-/** What is absent stays. A schema that differs becomes the next version; versions that are there never change. */
+/** Absent members stay unchanged. A different schema becomes the next version; existing versions never change. */
 export const EventTypePatch = Closed({
   ...Content,
   schema_version: Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000 }))),
@@ -31,7 +31,7 @@ export const CataloguedType = Type.Object({
   name: EventType,
   description: Nullable(Type.String()),
   schema_version: Nullable(
-    Type.Integer({ description: "The version that events are checked against; null: they are not" }),
+    Type.Integer({ description: "The version that events are validated against; null for no validation" }),
   ),
   schema: Nullable(AnyObject),
   examples: Type.Array(AnyObject),
@@ -48,7 +48,7 @@ export const SchemaVersion = Type.Object({
   schema: AnyObject,
 });
 
-/** The wire form of a catalogued type, with schema and examples as the tenant spelled them. */
+/** Returns the wire form of a catalogued type, with schema and examples as submitted. */
 export function wireEventType(row: EventTypeRow): string {
   const plain = {
     name: row.name,
@@ -64,7 +64,7 @@ export function wireEventType(row: EventTypeRow): string {
   return `${withSchema.slice(0, -1)},"examples":${row.examples}}`;
 }
 
-/** The wire form of one version. */
+/** Returns the wire form of one version. */
 export function wireSchema({ version, schema, created_at: createdAt }: SchemaRow): string {
   return withRawMember({ version, created_at: createdAt.toISOString() }, "schema", schema);
 }

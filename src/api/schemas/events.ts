@@ -3,21 +3,21 @@ import { Instant } from "../../http/instants.ts";
 import { Closed, Id, Nullable, OpaqueObject, TextLine, Timestamp } from "../../http/common.ts";
 import { EventType } from "./endpoints.ts";
 
-/** Bytes of one event's data. */
+/** Maximum size of an event's data, in bytes. */
 export const EVENT_MAX = 262_144;
-/** Deepest nesting inside `data`. */
+/** Maximum nesting depth of `data`. */
 export const EVENT_DATA_DEPTH = 64;
 
-/** The time of the signature, in a signed body. */
+/** The time of signing, in a signed body. */
 const SentAt = Type.Integer({
   minimum: 0,
   maximum: 999_999_999_999,
-  description: "Unix seconds, as in the header X-Service-Timestamp; in a signed body only",
+  description: "Unix seconds, as in the header X-Service-Timestamp; only in a signed body",
 });
 
-/** What a publisher calls its event. */
+/** The publisher's own id of an event. */
 export const SourceId = TextLine(128, {
-  description: "The publisher's own id: the same event sent again with it within 24 hours is published once",
+  description: "The publisher's own id. An event repeated with the same id within 24 hours is published once",
   examples: ["order-7"],
 });
 
@@ -30,16 +30,16 @@ export const NewEvent = Closed({
   sent_at: Type.Optional(SentAt),
 });
 
-/** Most events of one request. */
+/** Maximum number of events per request. */
 const BATCH_EVENTS_MAX = 1_000;
-/** Bytes of a batch's request. */
+/** Maximum size of a batch request, in bytes. */
 export const BATCH_MAX = 4_194_304;
 
-/** Items are checked one by one: a bad one does not keep the others from being accepted. */
+/** Items are validated separately, so that an invalid item does not reject the others. */
 export const EventBatch = Closed({
   events: Type.Array(Type.Unsafe<unknown>({}), { minItems: 1, maxItems: BATCH_EVENTS_MAX }),
   id: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 128, description: "The batch's id; in a signed body only" }),
+    Type.String({ minLength: 1, maxLength: 128, description: "The batch's id; only in a signed body" }),
   ),
   sent_at: Type.Optional(SentAt),
 });
@@ -48,7 +48,7 @@ export const AcceptedEvent = Type.Object({
   id: Id("event"),
   type: Type.String(),
   created_at: Timestamp,
-  deliveries: Type.Integer({ description: "How many endpoints it goes to" }),
+  deliveries: Type.Integer({ description: "Number of endpoints that get the event" }),
 });
 
 export const StoredEvent = Type.Object({

@@ -1,4 +1,4 @@
-/** Grades of receivers. */
+/** Schemas of receivers' grades. */
 import { type Static, Type } from "typebox";
 import type {
   Grade as GradeRow,
@@ -15,7 +15,7 @@ const CODES = Object.keys(FINDINGS) as FindingCode[];
 export const GradeParams = Closed({ id: Id("endpoint"), grade_id: Id("grade") });
 
 const Report = Type.Object({
-  score: Type.Integer({ minimum: 0, maximum: 100, description: "100: nothing was found" }),
+  score: Type.Integer({ minimum: 0, maximum: 100, description: "100 means no findings" }),
   findings: Type.Array(
     Type.Object({
       code: OneOf(CODES),
@@ -26,7 +26,7 @@ const Report = Type.Object({
     }),
   ),
   not_observed: Type.Array(Type.Object({ code: OneOf(CODES), advice: Type.String() }), {
-    description: "What cannot be seen from outside until the receiver says what it did",
+    description: "Findings that need a report from the receiver, since they cannot be observed from outside",
   }),
   checks: Type.Array(
     Type.Object({
@@ -51,7 +51,7 @@ const summary = {
 
 export const Grade = Type.Object({
   ...summary,
-  checks_made: Type.Integer({ description: "How far it is: requests that were made, of `checks_total`" }),
+  checks_made: Type.Integer({ description: "Progress: requests sent, of `checks_total`" }),
   checks_total: Type.Integer(),
   report: Nullable(Report),
 });
@@ -60,7 +60,11 @@ export const Grade = Type.Object({
 export const GradeSummary = Type.Object({
   ...summary,
   score: Nullable(
-    Type.Integer({ minimum: 0, maximum: 100, description: "Of its report; null until there is one" }),
+    Type.Integer({
+      minimum: 0,
+      maximum: 100,
+      description: "The report's score; null until there is a report",
+    }),
   ),
 });
 

@@ -1,4 +1,4 @@
-/** Operators and their tokens, as the operators' API shows them. */
+/** Schemas of operators and their tokens. */
 import { Type } from "typebox";
 import type { OperatorTokenRow } from "../../database/repositories/tokens/operator-tokens.ts";
 import type { OperatorRow } from "../../database/repositories/tokens/operators.ts";
@@ -7,7 +7,7 @@ import { SanUri, Thumbprints } from "./certificates.ts";
 import { Closed, Id, Name, Nullable, OneOf, TextLine, Timestamp } from "../../http/common.ts";
 
 const EXPIRES_IN_DAYS_MAX = 366;
-/** How long an operator's token is good unless the request says otherwise. */
+/** Default lifetime of an operator's token, in days. */
 export const EXPIRES_IN_DAYS = 90;
 
 export const Operator = Type.Object({
@@ -17,7 +17,7 @@ export const Operator = Type.Object({
   state: OneOf(["ACTIVE", "REVOKED"]),
   san_uri: Nullable(Type.String()),
   certificate_thumbprints: Type.Array(Type.String()),
-  created_by: Type.String({ description: "Id of the operator who made this one, or bootstrap" }),
+  created_by: Type.String({ description: "Id of the operator who created this one, or bootstrap" }),
   created_at: Timestamp,
   revoked_at: Nullable(Timestamp),
 });
@@ -51,7 +51,7 @@ export const OperatorToken = Type.Object({
 
 export const IssuedOperatorToken = Type.Object({
   ...OperatorToken.properties,
-  token: Type.String({ description: "Shown here only" }),
+  token: Type.String({ description: "Shown only here" }),
 });
 
 export const NewOperatorToken = Closed({
@@ -60,7 +60,7 @@ export const NewOperatorToken = Closed({
   ),
 });
 
-/** Why something was ended or begun again, for the compliance log; no personal data. */
+/** The reason for ending or resuming something, for the compliance log; no personal data. */
 export const ReasonGiven = Closed({
   reason: Type.Optional(TextLine(256)),
 });

@@ -16,17 +16,17 @@ import { Closed, Id, MetadataQuery, Nullable, OneOf, Timestamp } from "../../htt
 import { DeliveryFilters } from "./deliveries.ts";
 
 const Pace = {
-  dry_run: Type.Optional(Type.Boolean({ description: "Counts only; makes no job" })),
+  dry_run: Type.Optional(Type.Boolean({ description: "Only counts; creates no job" })),
   rate_per_second: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: REPLAY_RATE.max,
-      description: `At most so many a second; ${REPLAY_RATE.default} unless said otherwise`,
+      description: `Maximum replays per second; ${REPLAY_RATE.default} by default`,
     }),
   ),
 };
 
-/** Dead letters by id or by the filters of the list; one of the two. */
+/** Selects dead letters either by id or by the filters of the list. */
 export const NewReplay = Closed({
   ids: Type.Optional(Type.Array(Id("delivery"), { minItems: 1, maxItems: REPLAY_IDS_MAX })),
   filter: Type.Optional(Closed({ ...DeliveryFilters, ...MetadataQuery })),
@@ -48,15 +48,19 @@ export const ReplayJob = Type.Object({
   endpoint_id: Nullable(Id("endpoint")),
   state: OneOf(REPLAY_STATES),
   total: Type.Integer(),
-  done: Type.Integer({ description: "Replayed" }),
-  failed: Type.Integer({ description: "Could not be: over, or not there" }),
-  skipped: Type.Integer({ description: "Need not be: not in the queue any more, or nothing left to send" }),
+  done: Type.Integer({ description: "Replayed items" }),
+  failed: Type.Integer({
+    description: "Items that could not be replayed: expired, not found, or without endpoint",
+  }),
+  skipped: Type.Integer({
+    description: "Items that need no replay: not in the queue, erased, or already delivered",
+  }),
   rate_per_second: Type.Integer(),
   created_at: Timestamp,
   finished_at: Nullable(Timestamp),
 });
 
-/** The wire form of a job. */
+/** Returns the wire form of a job. */
 export function presentReplay(row: ReplayJobRow): Static<typeof ReplayJob> {
   const { id, kind, state, total, done, failed, skipped } = row;
   return {
@@ -89,7 +93,7 @@ const STATE_OF: Readonly<Record<ReplayResult, ItemState>> = {
 
 export const ItemStateQuery = { state: Type.Optional(OneOf(ITEM_STATES)) };
 
-/** What items of a state have come to. */
+/** Returns the outcomes of items in a state. */
 export function outcomesOf(state: ItemState | undefined): ItemOutcomes | undefined {
   if (state === undefined || state === "WAITING" || state === "CANCELLED") {
     return state;
@@ -98,14 +102,14 @@ export function outcomesOf(state: ItemState | undefined): ItemOutcomes | undefin
 }
 
 export const ReplayItem = Type.Object({
-  position: Type.Integer({ description: "From 1, in the order in which they are replayed" }),
+  position: Type.Integer({ description: "Position in the order of replay, from 1" }),
   delivery_id: Nullable(Id("delivery")),
   event_id: Nullable(Id("event")),
   state: OneOf(ITEM_STATES),
   reason: Nullable(OneOf(REPLAY_RESULTS.filter((result) => result !== "replayed"))),
 });
 
-/** The wire form of an item. */
+/** Returns the wire form of an item. */
 export function presentItem({
   position,
   deliveryId,

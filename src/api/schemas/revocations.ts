@@ -3,39 +3,41 @@ import type { Receipts } from "../../revocation/receipts.ts";
 import type { Revocation } from "../../revocation/publish-revocation.ts";
 import { Closed, Id, Nullable, TextLine, Timestamp } from "../../http/common.ts";
 
-/** Why something is revoked, for the compliance log. */
+/** The reason for a revocation, for the compliance log. */
 export const Reason = TextLine(500, {
-  description: "Why; goes into the compliance log, so no personal data",
+  description: "The reason, for the compliance log; no personal data",
 });
 
 export const RevocationRequest = Closed({
   reason: Type.Optional(Reason),
   scope: Type.Optional(
     Type.Literal("tenant", {
-      description: "Also holds the tenant: its deliveries wait and its endpoints' secrets stay as they are",
+      description: "Also holds the tenant: its deliveries wait and its endpoints' secrets do not rotate",
     }),
   ),
 });
 
-/** What stands once a revocation is committed (security decisions D). */
+/** The receipt of a committed revocation (security decisions D). */
 export const RevocationReceipt = Type.Object({
   revocation_id: Id("revocation"),
-  sequence: Type.Integer({ description: "Gapless over the whole deployment" }),
+  sequence: Type.Integer({ description: "Sequence number, without gaps in the whole deployment" }),
   committed_at: Timestamp,
   compliance: Type.Object({
     log_index: Type.Integer(),
     leaf_hash: Type.String({ description: "RFC 6962 leaf hash of the entry, hexadecimal" }),
   }),
   edges: Type.Object({
-    live: Type.Integer({ description: "Processes that admit tokens and are connected" }),
+    live: Type.Integer({ description: "Connected processes that admit tokens" }),
     acked: Type.Integer({
-      description: "Those that said that they obey it; the others admit nobody until they do",
+      description: "Processes that confirmed the revocation; the others admit no request until they do",
     }),
-    max_ms: Nullable(Type.Integer({ description: "What the slowest of them took, at most" })),
+    max_ms: Nullable(
+      Type.Integer({ description: "Upper bound of the slowest confirmation, in milliseconds" }),
+    ),
   }),
 });
 
-/** The wire form of a revocation, once everybody has heard of it or has had the time. */
+/** Returns the wire form of a revocation, after all processes have confirmed it or the wait has timed out. */
 export async function presentRevocation(
   revocation: Revocation,
   receipts: Receipts,
