@@ -1,6 +1,6 @@
-/** What media type a client would rather have (RFC 9110 12.5.1), where an address has a page for people. */
+/** Content negotiation (RFC 9110 12.5.1) for routes that also have an HTML page. */
 
-/** How much a client wants a type, 0 to 1, by the most specific range of its Accept header that takes it in. */
+/** Returns a type's quality, 0 to 1, from the most specific range of the Accept header that matches it. */
 function qualityOf(accept: string, type: string): number {
   const [main = ""] = type.split("/", 1);
   let best = { specificity: -1, quality: 0 };
@@ -16,7 +16,7 @@ function qualityOf(accept: string, type: string): number {
   return best.quality;
 }
 
-/** Whether the header names HTML and wants it more than JSON, as browsers do. JSON is for everybody else. */
+/** Checks whether the client prefers HTML to JSON, as browsers do. JSON is the default. */
 export function prefersHtml(accept: string | undefined): boolean {
   return (
     accept !== undefined &&

@@ -1,9 +1,9 @@
-/** What a resource says when a token is missing, not good or not enough (RFC 6750 section 3). */
+/** Errors for a missing, invalid or insufficient token (RFC 6750 section 3). */
 import { SignetError } from "../domain/errors.ts";
 
 const REALM = 'Bearer realm="service"';
 
-/** 401 without an error attribute: no token came. */
+/** Returns a 401 without an error attribute, for a request without a token. */
 export function tokenMissing(): SignetError {
   return new SignetError("TOKEN_MISSING", {
     detail: "Send an access token: Authorization: Bearer <token>.",
@@ -11,7 +11,7 @@ export function tokenMissing(): SignetError {
   });
 }
 
-/** 401: a token came and is not good. */
+/** Returns a 401 for an invalid token. */
 export function tokenRefused(
   code:
     | "TOKEN_INVALID"
@@ -29,26 +29,26 @@ export function tokenRefused(
   });
 }
 
-/** 400: a token came another way than in the Authorization header. */
+/** Returns a 400 for a token outside the Authorization header. */
 export function tokenMisplaced(): SignetError {
   return new SignetError("INVALID_REQUEST", {
-    detail: "Access tokens are taken from the Authorization header only.",
+    detail: "Access tokens are only accepted in the Authorization header.",
     headers: { "www-authenticate": `${REALM}, error="invalid_request"` },
   });
 }
 
 export interface ScopeCheck {
-  /** What was asked for, for instance `POST /v1/events`. */
+  /** The operation, for instance `POST /v1/events`. */
   readonly operation: string;
   readonly required: readonly string[];
   readonly granted: ReadonlySet<string>;
-  /** In place of the sentence about scopes. */
+  /** Replaces the default sentence about scopes. */
   readonly detail?: string;
-  /** Further members of the problem document. */
+  /** Additional members of the problem document. */
   readonly extensions?: Readonly<Record<string, unknown>>;
 }
 
-/** 403 `SCOPE_VIOLATION` with the missing permission (specification 7), or nothing when the scopes suffice. */
+/** Returns a 403 `SCOPE_VIOLATION` with the missing permission (specification 7), or undefined if the scopes suffice. */
 export function scopeViolation(check: ScopeCheck): SignetError | undefined {
   const { operation, required, granted } = check;
   const missing = required.filter((scope) => !granted.has(scope));

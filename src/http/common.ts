@@ -1,37 +1,37 @@
-/** Pieces that the schemas of all resources share. */
+/** Building blocks of the resources' schemas. */
 import { type Static, type TProperties, type TSchema, Type } from "typebox";
 import { ID_PREFIXES, type IdNoun, idPattern } from "../domain/ids.ts";
 import { SCOPE_PATTERN } from "../domain/scopes.ts";
 import type { RawJson } from "./strict-json.ts";
 
-/** An object that refuses members it does not know. */
+/** Returns the schema of an object that rejects unknown members. */
 export function Closed<Properties extends TProperties>(properties: Properties): Type.TObject<Properties> {
   return Type.Object(properties, { additionalProperties: false });
 }
 
-/** How a text with a pattern is told to who got it wrong (fault-words.ts). */
+/** How errors describe a string with a pattern (fault-words.ts). */
 interface Form {
   readonly pattern: string;
-  /** What it stands for, after "must be". */
+  /** Noun phrase after "must be". */
   readonly wanted: string;
-  /** What came may be told: never for what is or could hold a secret. */
+  /** Errors may repeat the value. Never set it for a value that may contain a secret. */
   readonly shown?: true;
 }
 
-/** A text of a form. */
+/** Returns the schema of a string with a pattern. */
 export function Formed({ pattern, wanted, shown }: Form, options: Type.TStringOptions = {}): Type.TString {
   const words = shown === undefined ? { "x-wanted": wanted } : { "x-wanted": wanted, "x-shown": shown };
   return Type.String({ pattern, ...words, ...options });
 }
 
-/** The id of one noun. */
+/** Returns the schema of a noun's id. */
 export function Id(noun: IdNoun, description = `Id of a ${noun}`): Type.TString {
   const article = /^[aeo]/.test(noun) ? "an" : "a";
   const wanted = `the id of ${article} ${noun} (${ID_PREFIXES[noun]}_ and 24 characters)`;
   return Formed({ pattern: idPattern(noun), wanted, shown: true }, { description, "x-noun": noun });
 }
 
-/** Path parameters `{id}` of one noun. */
+/** Returns the schema of the path parameter `{id}` of a noun. */
 export function IdParams(noun: IdNoun): Type.TObject<{ id: Type.TString }> {
   return Closed({ id: Id(noun) });
 }
@@ -41,7 +41,7 @@ export const Timestamp = Type.String({
   examples: ["2025-11-20T14:46:40.000Z"],
 });
 
-/** One of a list of texts. */
+/** Returns the schema of a string enum. */
 export function OneOf<const Choices extends readonly string[]>(
   choices: Choices,
 ): Type.TUnsafe<Choices[number]> {
@@ -50,13 +50,13 @@ export function OneOf<const Choices extends readonly string[]>(
 
 const METADATA_MEMBERS_MAX = 8;
 
-/** The query `metadata[key]=value`, any number of times up to 8, or the same as an object in a body: endpoints whose metadata have these members. */
+/** Selects endpoints by metadata: up to 8 query parameters `metadata[key]=value`, or an object in a body. */
 export const MetadataQuery = {
   metadata: Type.Optional(
     Type.Unsafe<Readonly<Record<string, string>>>({
       type: "object",
       description:
-        "Endpoints whose metadata have these members with these values, compared as text; metadata[key]=value in a query",
+        "Selects endpoints whose metadata has these members with these values, compared as strings; metadata[key]=value in a query",
       minProperties: 1,
       maxProperties: METADATA_MEMBERS_MAX,
       propertyNames: { maxLength: 128 },
@@ -65,12 +65,12 @@ export const MetadataQuery = {
   ),
 };
 
-/** `null` or the schema. */
+/** Returns the union of the schema and `null`. */
 export function Nullable<Schema extends TSchema>(schema: Schema): Type.TUnion<[Schema, Type.TNull]> {
   return Type.Union([schema, Type.Null()]);
 }
 
-/** A permission (domain/scopes.ts). */
+/** A scope (domain/scopes.ts). */
 export const Scope = Formed({
   pattern: SCOPE_PATTERN,
   wanted: "a scope such as webhooks:read: two words of a-z, 0-9, _ and -, joined by a colon",
@@ -89,19 +89,19 @@ export const Region = Formed(
 
 const NO_CONTROL_CHARACTERS = {
   pattern: "^[^\\p{Cc}]+$",
-  wanted: "a text without line breaks and other control characters",
+  wanted: "a string without line breaks and other control characters",
 } as const;
 
-/** What people read in one line. */
+/** Returns the schema of a single line for humans. */
 export function TextLine(maxLength: number, options: Type.TStringOptions = {}): Type.TString {
   return Formed(NO_CONTROL_CHARACTERS, { minLength: 1, maxLength, ...options });
 }
 
-/** A name that people read: no control characters. */
-export const Name = TextLine(128, { description: "A name for people" });
+/** A name for humans, without control characters. */
+export const Name = TextLine(128, { description: "A name for humans" });
 
 /**
- * A body member that is carried and not read: the route names it in `config.opaque`, the handler gets a RawJson.
+ * A body member that is passed on unparsed. The route lists it in `config.opaque`, and the handler gets a RawJson.
  */
 export const OpaqueObject = Type.Unsafe<RawJson>({
   type: "object",
@@ -109,30 +109,30 @@ export const OpaqueObject = Type.Unsafe<RawJson>({
   "x-opaque-depth": true,
 });
 
-/** The same where `null` takes away what was there. */
+/** An opaque object, or `null` to remove it. */
 export const OpaqueObjectOrNull = Type.Unsafe<RawJson>({
   type: ["object", "null"],
   "x-opaque": "object or null",
   "x-opaque-depth": true,
 });
 
-/** Items of a page unless `limit` says otherwise. */
+/** Default number of items per page. */
 export const PAGE_LIMIT = 50;
 
-/** `limit` and `cursor` of a list. */
+/** The query parameters `limit` and `cursor` of a list. */
 export const PageQuery = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: PAGE_LIMIT })),
   cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
 };
 
-/** A list's answer. */
+/** Returns the schema of a page. */
 export function Page<Item extends TSchema>(
   item: Item,
 ): Type.TObject<{ data: Type.TArray<Item>; next_cursor: Type.TUnion<[Type.TString, Type.TNull]> }> {
   return Type.Object({ data: Type.Array(item), next_cursor: Nullable(Type.String()) });
 }
 
-/** Makes a POST repeatable for 24 hours. */
+/** The header that makes a POST repeatable for 24 hours. */
 export const IdempotencyHeaders = Type.Object({
   "idempotency-key": Type.Optional(
     Formed({ pattern: "^[\\x20-\\x7e]{1,255}$", wanted: "1 to 255 printable ASCII characters" }),

@@ -1,11 +1,11 @@
 /**
- * Where a schema lets one choose (`anyOf`), Ajv tells what is wrong with every choice. Told on is what is wrong with the
- * one that was meant; one sentence where none was.
+ * For `anyOf`, Ajv reports the faults of every branch. Report only the faults of the branch that the caller meant, or a
+ * single fault if that is unclear.
  */
 import type { ErrorObject } from "ajv";
 import { type DescribedSchema, kindOf } from "./fault-words.ts";
 
-/** The JSON types that a schema can take; none named: any. */
+/** Returns the JSON types that a schema accepts; an empty list means any. */
 function kindsOf({ type, const: constant, enum: values, anyOf }: DescribedSchema): readonly string[] {
   if (anyOf !== undefined) {
     return anyOf.flatMap(kindsOf);
@@ -16,7 +16,7 @@ function kindsOf({ type, const: constant, enum: values, anyOf }: DescribedSchema
   return (constant === undefined ? (values ?? []) : [constant]).map(kindOf);
 }
 
-/** The member that tells the choices apart: a constant in each of them. */
+/** Returns the member that distinguishes the branches, a constant in each of them. */
 function discriminatorOf(branches: readonly DescribedSchema[]): string | undefined {
   const [first, ...rest] = branches;
   return Object.keys(first?.properties ?? {}).find((name) =>
@@ -24,7 +24,7 @@ function discriminatorOf(branches: readonly DescribedSchema[]): string | undefin
   );
 }
 
-/** A fault that stands for those of all choices: the member that would tell which one is meant is absent or unknown. */
+/** Returns a single fault for all branches, if the discriminator is absent or unknown. */
 function undecided(fault: ErrorObject, name: string, branches: readonly DescribedSchema[]): ErrorObject {
   const member = { enum: branches.map((branch) => branch.properties?.[name]?.const) };
   const data = fault.data as Readonly<Record<string, unknown>>;
@@ -44,7 +44,7 @@ function undecided(fault: ErrorObject, name: string, branches: readonly Describe
       };
 }
 
-/** The faults of each choice, by its number. */
+/** Groups faults by the number of their branch. */
 function byBranch(fault: ErrorObject, faults: readonly ErrorObject[]): ReadonlyMap<number, ErrorObject[]> {
   const groups = new Map<number, ErrorObject[]>();
   for (const inner of faults) {
@@ -73,7 +73,7 @@ function meant(fault: ErrorObject, faults: readonly ErrorObject[]): readonly Err
       ? [undecided(fault, discriminator, schemas)]
       : (groups.get(chosen.number) ?? [fault]);
   }
-  // Of several of the same kind the one that is nearest; the first is the usual one.
+  // Of several branches of the same type, choose the one with the fewest faults, or else the first.
   const [nearest] = fitting
     .map(({ number }) => groups.get(number) ?? [])
     .toSorted((left, right) => left.length - right.length);
@@ -87,12 +87,12 @@ function isWithin(
   return schemaPath.startsWith(`${at}/`) && (instancePath === of || instancePath.startsWith(`${of}/`));
 }
 
-/** An empty text is not of the form either: its length says it all. */
-function isToldBy(last: ErrorObject | undefined, { keyword, instancePath }: ErrorObject): boolean {
+/** Checks whether a length fault makes a pattern fault redundant, as for an empty string. */
+function isCoveredBy(last: ErrorObject | undefined, { keyword, instancePath }: ErrorObject): boolean {
   return keyword === "pattern" && last?.instancePath === instancePath && last.keyword.endsWith("Length");
 }
 
-/** Ajv tells the faults of a choice's parts, and of a member's name, right before the one that they make up. */
+/** Filters faults. Ajv reports the faults of a branch, and of a member's name, right before the fault they cause. */
 export function meantFaults(faults: readonly ErrorObject[]): ErrorObject[] {
   const told: ErrorObject[] = [];
   for (const fault of faults) {
@@ -104,7 +104,7 @@ export function meantFaults(faults: readonly ErrorObject[]): ErrorObject[] {
       told.push(...meant(fault, told.splice(start)));
     } else if (
       fault.schema === undefined ||
-      (fault.propertyName === undefined && !isToldBy(told.at(-1), fault))
+      (fault.propertyName === undefined && !isCoveredBy(told.at(-1), fault))
     ) {
       told.push(fault);
     }

@@ -1,12 +1,12 @@
 /**
- * What a schema refused, in plain words: what is wanted, and what came. Patterns are never told; a schema with one says
- * in `x-wanted` what it stands for. Texts that came are told by their length, unless the schema says by `x-shown` that
- * they are names or numbers: what is a secret in the wrong place stays where it is.
+ * Describes schema faults in plain words: what is expected and what was sent. Patterns are never shown; a schema with a
+ * pattern describes it in `x-wanted`. Strings are reported by length, unless `x-shown` marks them as names or numbers, so
+ * that errors never repeat a misplaced secret.
  */
 import type { ErrorObject } from "ajv";
 import { RawJson } from "./strict-json.ts";
 
-/** What the sentences are made of. */
+/** The schema keywords that the sentences use. */
 export interface DescribedSchema {
   readonly type?: string | readonly string[];
   readonly const?: unknown;
@@ -26,16 +26,16 @@ export interface DescribedSchema {
   readonly "x-shown"?: boolean;
 }
 
-/** Longest text that is told as it came. */
+/** Maximum length of a repeated value, in characters. */
 const SHOWN_MAX = 40;
 const NAME_LIKE = /^[\w.:*+-]+$/;
-/** Our own secrets and tokens begin so. */
+/** Prefixes of the service's own secrets and tokens. */
 const SECRET_LIKE = /^(sgn_|whsec_|whpk_|sop_|eyJ)/;
-/** Names of members or choices that are listed; more are for the documentation. */
+/** Maximum number of listed names; for more, errors refer to the documentation. */
 const LISTED_MAX = 20;
 
 const KINDS: Readonly<Record<string, string>> = {
-  string: "a text",
+  string: "a string",
   integer: "a whole number",
   number: "a number",
   boolean: "true or false",
@@ -44,7 +44,7 @@ const KINDS: Readonly<Record<string, string>> = {
   null: "null",
 };
 
-/** "a, b or c" */
+/** Returns "a, b or c". */
 function alternatives(words: readonly string[]): string {
   const last = words.at(-1) ?? "";
   return words.length < 2 ? last : `${words.slice(0, -1).join(", ")} or ${last}`;
@@ -54,7 +54,7 @@ function countOf(value: number, one: string): string {
   return `${value} ${one}${value === 1 ? "" : "s"}`;
 }
 
-/** Code points, as JSON Schema counts. */
+/** Returns the length in code points, as JSON Schema counts. */
 function lengthOf(text: string): number {
   return Array.from(text).length;
 }
@@ -73,7 +73,7 @@ function choices(values: readonly unknown[]): string {
     : alternatives(words);
 }
 
-/** What a schema takes, as a noun. */
+/** Describes the values that a schema accepts, as a noun phrase. */
 function wanted(schema: DescribedSchema): string {
   if (schema["x-wanted"] !== undefined) {
     return schema["x-wanted"];
@@ -96,7 +96,7 @@ function wanted(schema: DescribedSchema): string {
   );
 }
 
-/** The name of a JSON value's type. */
+/** Returns the type of a JSON value. */
 export function kindOf(value: unknown): string {
   if (value instanceof RawJson) {
     return value.kind;
@@ -107,7 +107,7 @@ export function kindOf(value: unknown): string {
   return Array.isArray(value) ? "array" : typeof value;
 }
 
-/** What came, without what could be secret or long. */
+/** Describes the value that was sent, without secrets or long strings. */
 function came(value: unknown, schema: DescribedSchema): string {
   if (typeof value === "number" || typeof value === "boolean") {
     return String(value);
@@ -116,7 +116,7 @@ function came(value: unknown, schema: DescribedSchema): string {
     return KINDS[kindOf(value)] ?? "something else";
   }
   if (value === "") {
-    return "an empty text";
+    return "an empty string";
   }
   const shown =
     schema["x-shown"] === true ||
@@ -125,7 +125,7 @@ function came(value: unknown, schema: DescribedSchema): string {
     schema.type === "integer";
   return shown && value.length <= SHOWN_MAX && NAME_LIKE.test(value) && !SECRET_LIKE.test(value)
     ? JSON.stringify(value)
-    : `a text of ${countOf(lengthOf(value), "character")}`;
+    : `a string of ${countOf(lengthOf(value), "character")}`;
 }
 
 function amounts(fault: ErrorObject, one: string, amount: number, limits: readonly [string, string]): string {
@@ -155,7 +155,7 @@ function sizeSentence(fault: ErrorObject): string | undefined {
   return undefined;
 }
 
-/** Sentences of keywords that are not about a value's form. */
+/** Sentences for keywords that need more than "must be". */
 const SENTENCES: Readonly<Record<string, (fault: ErrorObject, schema: DescribedSchema) => string>> = {
   required: ({ params }, { properties = {} }) => {
     const member = properties[String(params["missingProperty"])];
@@ -165,8 +165,8 @@ const SENTENCES: Readonly<Record<string, (fault: ErrorObject, schema: DescribedS
   additionalProperties: (_fault, { properties = {} }) => {
     const names = Object.keys(properties);
     return names.length === 0 || names.length > LISTED_MAX
-      ? "is not known"
-      : `is not known; known ${names.length === 1 ? "is" : "are"} ${names.join(", ")}`;
+      ? "is unknown"
+      : `is unknown; known: ${names.join(", ")}`;
   },
   propertyNames: (_fault, { propertyNames = {} }) => {
     const { maxLength, "x-wanted": noun } = propertyNames;
@@ -177,10 +177,10 @@ const SENTENCES: Readonly<Record<string, (fault: ErrorObject, schema: DescribedS
   "x-opaque-depth": ({ data }) =>
     `must be nested at most ${countOf((data as RawJson).exceededDepth ?? 0, "level")} deep`,
   uniqueItems: ({ params }) =>
-    `must not have an item twice: those at ${params["i"]} and ${params["j"]} are the same`,
+    `must not have duplicate items: items ${params["i"]} and ${params["j"]} are equal`,
 };
 
-/** One sentence, without its subject, for a fault that Ajv found with `verbose`. */
+/** Returns a sentence without its subject for a fault that Ajv found with `verbose`. */
 export function faultSentence(fault: ErrorObject): string {
   const schema = (fault.parentSchema ?? {}) as DescribedSchema;
   const said = sizeSentence(fault) ?? SENTENCES[fault.keyword]?.(fault, schema);
@@ -188,5 +188,5 @@ export function faultSentence(fault: ErrorObject): string {
     return said;
   }
   const noun = wanted(schema);
-  return noun === "" ? "is not valid" : `must be ${noun}, not ${came(fault.data, schema)}`;
+  return noun === "" ? "is invalid" : `must be ${noun}, not ${came(fault.data, schema)}`;
 }

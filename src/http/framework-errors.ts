@@ -1,4 +1,4 @@
-/** Turns whatever was thrown into an error of the catalogue, so that nothing of the framework or the database shows. */
+/** Converts any thrown value to an error of the catalogue, to hide details of the framework and the database. */
 import type { FastifyError } from "fastify";
 import { isDatabaseAway } from "../database/errors.ts";
 import {
@@ -13,10 +13,10 @@ import { uriTooLong } from "./uri-length.ts";
 import { fieldProblems } from "./validation.ts";
 
 const FRAMEWORK_CODES: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
-  FST_ERR_BAD_URL: { code: "INVALID_REQUEST", detail: "The path is not well formed." },
+  FST_ERR_BAD_URL: { code: "INVALID_REQUEST", detail: "The path is malformed." },
   FST_ERR_CTP_BODY_TOO_LARGE: {
     code: "PAYLOAD_TOO_LARGE",
-    detail: "The body is larger than this address takes.",
+    detail: "The body is larger than this route accepts.",
   },
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
     code: "UNSUPPORTED_MEDIA_TYPE",
@@ -24,11 +24,11 @@ const FRAMEWORK_CODES: Readonly<Record<string, { code: ErrorCode; detail: string
   },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
     code: "INVALID_REQUEST",
-    detail: "The body is not as long as Content-Length says.",
+    detail: "The length of the body differs from Content-Length.",
   },
 };
 
-/** A database that has crashed is back within seconds. */
+/** A crashed database recovers within seconds. */
 const RETRY_AFTER_SECONDS = "5";
 
 function schemaError(error: FastifyError): SignetError {
@@ -37,7 +37,7 @@ function schemaError(error: FastifyError): SignetError {
     return validationFailed(problems);
   }
   if (error.validationContext === "params") {
-    // An id that cannot exist is answered like one that does not.
+    // A malformed id gets the same response as an unknown one.
     const [fault] = (error.validation ?? []) as readonly { readonly parentSchema?: { "x-noun"?: string } }[];
     const what = fault?.parentSchema?.["x-noun"];
     return what === undefined ? nothingHere() : noSuch(what);
@@ -46,7 +46,7 @@ function schemaError(error: FastifyError): SignetError {
   return invalidParameters(problems, part);
 }
 
-/** The catalogue's error for anything thrown while a request is handled. */
+/** Returns the catalogue's error for anything thrown while a request is handled. */
 export function toSignetError(thrown: unknown): SignetError {
   if (thrown instanceof SignetError) {
     return thrown;
@@ -70,13 +70,13 @@ export function toSignetError(thrown: unknown): SignetError {
   }
   if (isDatabaseAway(thrown)) {
     return new SignetError("UNAVAILABLE", {
-      detail: "The service cannot work at the moment; send the request again.",
+      detail: "The service is temporarily unavailable; retry the request.",
       headers: { "retry-after": RETRY_AFTER_SECONDS },
       cause: thrown,
     });
   }
   return new SignetError("INTERNAL", {
-    detail: "Something went wrong on our side; the request id helps us to find it.",
+    detail: "An internal error occurred; report the request id to the operator.",
     cause: thrown,
   });
 }

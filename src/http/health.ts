@@ -2,7 +2,7 @@ import { SignetError } from "../domain/errors.ts";
 import { failedChecks, type ReadinessCheck, readinessNotes } from "../runtime/readiness.ts";
 import type { SignetServer } from "./types.ts";
 
-/** `/healthz`: the process runs. `/readyz`: what it depends on works too. */
+/** Registers `/healthz` (the process runs) and `/readyz` (its dependencies work too). */
 export function registerHealthRoutes(server: SignetServer, checks: readonly ReadinessCheck[]): void {
   server.get("/healthz", { config: { public: true }, schema: { hide: true } }, (_request, reply) =>
     reply.header("cache-control", "no-store").send({ status: "ok" }),
@@ -12,7 +12,7 @@ export function registerHealthRoutes(server: SignetServer, checks: readonly Read
     if (failures.length > 0) {
       const failing = failures.map(({ name }) => name);
       throw new SignetError("UNAVAILABLE", {
-        detail: `Not usable: ${failing.join(", ")}.`,
+        detail: `Not ready: ${failing.join(", ")}.`,
         extensions: { failing },
         headers: { "retry-after": "1" },
         cause: new AggregateError(failures.map(({ error }) => error)),

@@ -1,8 +1,8 @@
-/** Points in time on the wire: RFC 3339. */
+/** Instants on the wire: RFC 3339. */
 import { type FieldProblem, invalidParameters, validationFailed } from "../domain/errors.ts";
 import { Formed } from "./common.ts";
 
-/** RFC 3339 with the years that PostgreSQL, JavaScript and people agree on. */
+/** RFC 3339, limited to the years that PostgreSQL and JavaScript both support. */
 export const Instant = Formed(
   {
     pattern:
@@ -13,51 +13,54 @@ export const Instant = Formed(
   { description: "RFC 3339", examples: ["2025-11-20T14:46:40.000Z"] },
 );
 
-/** As many characters as the date and the time of day have, without fraction and offset. */
+/** Length of the date and time without fraction and offset, in characters. */
 const LOCAL_LENGTH = 19;
 
-/** JavaScript reads the 30th of February as the 2nd of March, and 24:00 as the next day: neither comes back the same. */
+/**
+ * Checks that the day and hour exist. JavaScript parses 30 February as 2 March and 24:00 as the next day, so neither
+ * survives a round trip.
+ */
 function existsInCalendar(text: string): boolean {
   const local = text.slice(0, LOCAL_LENGTH);
   const date = new Date(`${local}Z`);
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(local);
 }
 
-const NO_INSTANT = "is not a point in time: there is no such day or hour";
+const NO_INSTANT = "is not a valid time: there is no such day or hour";
 
 function parse(text: string): Date | undefined {
   const date = new Date(text);
   return Number.isNaN(date.getTime()) || !existsInCalendar(text) ? undefined : date;
 }
 
-/** Two instants as they came, of which one or both may be absent. */
+/** The texts of two optional instants. */
 interface SpanText {
   readonly from?: string | undefined;
   readonly to?: string | undefined;
 }
 
-/** Where the two stand in a body. */
+/** The JSON pointers of the two instants in a body. */
 interface SpanPointers {
   readonly from: string;
   readonly to: string;
 }
 
-/** From the first instant on, before the second; without one, the span is open there. */
+/** A time span from the first instant (inclusive) to the second (exclusive); an absent instant leaves it open. */
 export interface Span {
   readonly from: Date | undefined;
   readonly to: Date | undefined;
 }
 
-/** A span that ends before it begins: whoever asked has the two the wrong way round, and would take nothing for an answer. */
+/** Checks whether a span ends before it begins. Without an error, swapped instants would look like an empty result. */
 function isReversed({ from, to }: Span): boolean {
   return from !== undefined && to !== undefined && from > to;
 }
 
 function reversed(pointer: string, other: string): FieldProblem {
-  return { pointer, code: "order", detail: `must not come after ${other}` };
+  return { pointer, code: "order", detail: `must not be after ${other}` };
 }
 
-/** A member of a body. @throws SignetError VALIDATION_FAILED for a day or hour that does not exist */
+/** Parses an instant in a body. @throws SignetError VALIDATION_FAILED for a day or hour that does not exist */
 export function bodyInstant(text: string, pointer: string): Date {
   const date = parse(text);
   if (date === undefined) {
@@ -67,9 +70,9 @@ export function bodyInstant(text: string, pointer: string): Date {
 }
 
 /**
- * Two members of a body.
+ * Parses two instants in a body.
  *
- * @param pointers of both
+ * @param pointers JSON pointers of both
  * @throws SignetError VALIDATION_FAILED for a day or hour that does not exist, and for a span that ends before it begins
  */
 export function bodySpan(
@@ -97,7 +100,7 @@ function queryInstant(text: string | undefined, name: string): Date | undefined 
 }
 
 /**
- * The parameters `from` and `to` of a query.
+ * Parses the query parameters `from` and `to`.
  *
  * @throws SignetError INVALID_REQUEST for a day or hour that does not exist, and for a span that ends before it begins
  */

@@ -1,6 +1,6 @@
 /**
- * The grammar of JSON (RFC 8259) as a cursor over bytes: every method checks one construct and steps over it.
- * Nothing is built, so walking a value costs less than parsing it. `strict-json.ts` reads values with it.
+ * The grammar of JSON (RFC 8259) as a cursor over bytes: every method checks one construct and steps over it. The cursor
+ * builds no values, so it is faster than a parser. `strict-json.ts` reads values with it.
  */
 import { isAscii } from "node:buffer";
 import { SignetError } from "../domain/errors.ts";
@@ -43,21 +43,21 @@ function isHexDigit(byte: number): boolean {
   return isDigit(byte) || (lower >= 0x61 && lower <= 0x66);
 }
 
-/** A body that is not acceptable, and where. */
+/** Returns the error for an unacceptable body, with the byte offset. */
 export function invalid(problem: string, at: number): SignetError {
   return new SignetError("INVALID_REQUEST", {
     detail: `The body is not acceptable JSON: ${problem} at byte ${at}.`,
   });
 }
 
-/** Nesting beyond what is allowed; the text may be JSON all the same. */
+/** The nesting exceeds the limit; the text may still be valid JSON. */
 export class NestedTooDeeply extends SignetError {
   constructor(at: number) {
     super("INVALID_REQUEST", { detail: `The body is not acceptable JSON: nested too deeply at byte ${at}.` });
   }
 }
 
-/** Steps over JSON text and throws `INVALID_REQUEST` where it is none. */
+/** Steps over JSON text. Throws `INVALID_REQUEST` for invalid JSON. */
 export class JsonCursor {
   protected at = 0;
   protected readonly bytes: Buffer;
@@ -72,7 +72,7 @@ export class JsonCursor {
     return invalid(this.at < this.bytes.length ? "unexpected character" : "unexpected end", this.at);
   }
 
-  /** The byte under the cursor, 0 at the end: U+0000 is allowed nowhere, so it never hides a byte. */
+  /** Returns the byte under the cursor, or 0 at the end. JSON allows U+0000 nowhere, so 0 is unambiguous. */
   protected peek(): number {
     return this.at < this.bytes.length ? (this.bytes[this.at] ?? 0) : 0;
   }
@@ -91,7 +91,7 @@ export class JsonCursor {
     return this.bytes.toString(this.encoding, start, end);
   }
 
-  /** Steps over the opening bracket under the cursor and the space behind it. */
+  /** Steps over the opening bracket under the cursor and the space after it. */
   protected enter(depth: number): void {
     if (depth < 1) {
       throw new NestedTooDeeply(this.at);
@@ -100,7 +100,7 @@ export class JsonCursor {
     this.skipSpace();
   }
 
-  /** Whether the list is empty; steps over its end if so. */
+  /** Returns whether the list is empty, and if so steps over its end. */
   protected leave(close: number): boolean {
     if (this.peek() !== close) {
       return false;
@@ -109,7 +109,7 @@ export class JsonCursor {
     return true;
   }
 
-  /** Steps over the comma to the next element, or over the end of the list: then false. */
+  /** Steps over the comma to the next element and returns true, or over the end of the list and returns false. */
   protected next(close: number): boolean {
     this.skipSpace();
     const byte = this.peek();
@@ -174,7 +174,7 @@ export class JsonCursor {
     } while (this.next(CLOSE_BRACKET));
   }
 
-  /** Steps over a string; tells whether it holds escapes. */
+  /** Steps over a string. Returns whether it contains escapes. */
   protected skipString(): boolean {
     const { bytes } = this;
     const end = bytes.length;

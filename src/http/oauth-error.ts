@@ -1,4 +1,4 @@
-/** Errors of the OAuth endpoints (RFC 6749 section 5.2), with our code and request id beside the OAuth names. */
+/** Errors of the OAuth endpoints (RFC 6749 section 5.2), with the service's code and request id. */
 import type { ErrorCode, SignetError } from "../domain/errors.ts";
 
 const OAUTH_NAMES: Partial<Readonly<Record<ErrorCode, string>>> = {
@@ -20,26 +20,26 @@ const OAUTH_NAMES: Partial<Readonly<Record<ErrorCode, string>>> = {
   INTERNAL: "server_error",
 };
 
-/** Every answer of an OAuth endpoint, good or bad. */
+/** The headers of every response of an OAuth endpoint. */
 export const OAUTH_HEADERS = {
   "content-type": "application/json;charset=UTF-8",
   "cache-control": "no-store",
   pragma: "no-cache",
 } as const;
 
-/** The addresses whose errors take this form. */
+/** The paths whose errors have this format. */
 export const OAUTH_PATHS: ReadonlySet<string> = new Set([
   "/v1/auth/token",
   "/v1/auth/revoke",
   "/v1/auth/introspect",
 ]);
 
-/** RFC 6749 section 5.2: printable ASCII without the quotation mark and the backslash. */
+/** Replaces characters that RFC 6749 section 5.2 forbids: all but printable ASCII, the quotation mark, the backslash. */
 function describable(text: string): string {
   return text.replaceAll('"', "'").replaceAll(/[^\x20-\x5b\x5d-\x7e]/g, "?");
 }
 
-/** The body of an OAuth error. */
+/** Returns the body of an OAuth error. */
 export function oauthErrorBody(error: SignetError, requestId: string): Record<string, string> {
   return {
     error: OAUTH_NAMES[error.code] ?? "invalid_request",

@@ -1,10 +1,10 @@
-/** Answers an OAuth endpoint's errors in their own form, everybody else's as problem documents. */
+/** Sends errors of OAuth endpoints in the OAuth format, all others as problem documents. */
 import type { FastifyReply } from "fastify";
 import type { SignetError } from "../domain/errors.ts";
 import { OAUTH_HEADERS, OAUTH_PATHS, oauthErrorBody } from "./oauth-error.ts";
 import { requestPath, sendProblem } from "./problem.ts";
 
-/** Answers with `error`, in the form that the address has. */
+/** Sends `error` in the format of the requested path. */
 export function sendError(reply: FastifyReply, error: SignetError, baseUrl: string): FastifyReply {
   const { request } = reply;
   if (!OAUTH_PATHS.has(requestPath(request))) {

@@ -1,18 +1,18 @@
-/** Problem documents (RFC 9457, security decisions J): the one shape of every error outside the OAuth endpoints. */
+/** Problem documents (RFC 9457, security decisions J), the format of all errors outside the OAuth endpoints. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ERROR_CATALOGUE, errorSlug, type SignetError } from "../domain/errors.ts";
 
 export const PROBLEM_JSON = "application/problem+json";
 
 export interface ProblemContext {
-  /** The public address that problem types live under. */
+  /** Public base URL of the problem types. */
   readonly baseUrl: string;
   readonly requestId: string;
-  /** The path that was asked for; absent when the request could not be read that far. */
+  /** Path of the request; absent if it could not be read. */
   readonly path?: string | undefined;
 }
 
-/** The problem document of an error. */
+/** Returns the problem document of an error. */
 export function problemDocument(error: SignetError, context: ProblemContext): Record<string, unknown> {
   return {
     type: `${context.baseUrl}/errors/${errorSlug(error.code)}`,
@@ -26,16 +26,16 @@ export function problemDocument(error: SignetError, context: ProblemContext): Re
   };
 }
 
-/** The path of a request without its query, which may hold what does not belong into an error. */
+/** Returns the path of a request without its query, which may contain secrets. */
 export function requestPath(request: FastifyRequest): string {
   const query = request.url.indexOf("?");
   return query === -1 ? request.url : request.url.slice(0, query);
 }
 
-/** Answers with the problem document of `error`. */
+/** Sends the problem document of `error`. */
 export function sendProblem(reply: FastifyReply, error: SignetError, baseUrl: string): FastifyReply {
   const { request } = reply;
-  // What is too long to be read is too long to be repeated.
+  // Do not repeat a path that is too long.
   const path = error.code === "URI_TOO_LONG" ? undefined : requestPath(request);
   return reply
     .code(error.status)

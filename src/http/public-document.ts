@@ -1,53 +1,53 @@
-/** Documents that everybody may read: made once, packed once, and sent by reference however many ask for them. */
+/** Public documents: built once, compressed once, and shared by all responses. */
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import type { FastifyReply, FastifyRequest } from "fastify";
 
-/** Below this many bytes gzip saves nothing worth a second copy. */
+/** Minimum size for compression, in bytes: below it gzip saves too little to justify a second copy. */
 const PACKED_FROM = 1_024;
-/** Bytes written at once: TLS copies what it is given, so a client that reads nothing holds one piece. */
+/** Size of a written chunk, in bytes. TLS copies its input, so a client that reads nothing occupies one chunk. */
 const PIECE = 32_768;
 
 /** One document in memory. */
 export interface PublicDocument {
   readonly type: string;
   readonly plain: Buffer;
-  /** Its gzip; absent where that is not smaller. */
+  /** The compressed document; absent if it is too small to compress. */
   readonly packed: Buffer | undefined;
   readonly etag: string;
 }
 
-/** What a route says of its document. */
+/** The headers that a route adds to its document. */
 export interface DocumentHeaders {
   readonly "cache-control"?: string;
   readonly [name: string]: string | undefined;
 }
 
-/** For documents that pages of other origins may read: no credential belongs to them. */
+/** CORS header for documents that any origin may read, since they need no credential. */
 export const ANY_ORIGIN = { "access-control-allow-origin": "*" } as const;
 
-/** @param packed the gzip, where it is there already */
+/** @param packed compressed body, if already available */
 export function makeDocument(type: string, body: string | Buffer, packed?: Buffer): PublicDocument {
   const plain = typeof body === "string" ? Buffer.from(body) : body;
   const gzip = packed ?? (plain.length < PACKED_FROM ? undefined : gzipSync(plain));
   const digest = createHash("sha256").update(plain).digest("base64url").slice(0, 22);
-  // Weak: one tag for both codings, which RFC 9110 section 8.8.3.3 asks to be told apart otherwise.
+  // A weak tag may cover both codings; strong tags would have to differ (RFC 9110 section 8.8.3.3).
   return { type, plain, packed: gzip, etag: `W/"${digest}"` };
 }
 
-/** A JSON document. */
+/** Creates a JSON document. */
 export function makeJsonDocument(value: unknown): PublicDocument {
   return makeDocument("application/json; charset=utf-8", JSON.stringify(value));
 }
 
-/** Makes a document at its first use and keeps it. */
+/** Returns a function that creates a value at the first call and then returns the same one. */
 export function onceMade<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
   return () => (made ??= { value: make() }).value;
 }
 
-/** Whether the client takes gzip (RFC 9110 section 12.5.3). */
+/** Checks whether the client accepts gzip (RFC 9110 section 12.5.3). */
 export function takesGzip(acceptEncoding: string | undefined): boolean {
   const codings = (acceptEncoding ?? "").toLowerCase().split(",");
   const named = (coding: string) => codings.find((part) => part.split(";", 1)[0]?.trim() === coding);
@@ -66,7 +66,7 @@ function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   return (ifNoneMatch ?? "").split(",").some((tag) => ["*", opaque].includes(tag.trim().replace(/^W\//, "")));
 }
 
-/** Answers with the document: 304 to whoever has it, and HEAD without it. */
+/** Sends the document, or 304 if the client has it. HEAD gets no body. */
 export function sendDocument(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -75,7 +75,7 @@ export function sendDocument(
 ): FastifyReply {
   reply.headers({ ...headers, etag, vary: headers["vary"] ?? "accept-encoding" });
   if (isKnown(request.headers["if-none-match"], etag)) {
-    // A stream without bytes: the length of nothing would pass for the document's.
+    // Send an empty stream, to avoid a Content-Length of 0 for the document.
     return reply.code(304).send(request.method === "HEAD" ? Readable.from([]) : undefined);
   }
   const asPacked = packed !== undefined && takesGzip(request.headers["accept-encoding"]);

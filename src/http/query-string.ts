@@ -1,11 +1,11 @@
 /**
- * Name-value pairs of a query string or form (application/x-www-form-urlencoded), read strictly: malformed percent
- * escapes, bytes that are no UTF-8, NUL and a name given twice are faults, not guesses.
+ * Strict parser for query strings and forms (application/x-www-form-urlencoded). Malformed percent escapes, invalid
+ * UTF-8, NUL and repeated names are faults.
  */
 
 export type PairsFault = "malformed" | "repeated";
 
-/** The pairs, or what is wrong with them. */
+/** Values by name. */
 export type Pairs = { readonly [name: string]: string };
 
 function decode(text: string): string {
@@ -14,7 +14,7 @@ function decode(text: string): string {
 }
 
 /**
- * Reads the pairs of `text`.
+ * Parses the pairs of `text`.
  *
  * @returns the pairs, or the name of the first fault
  */

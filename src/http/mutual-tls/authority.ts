@@ -1,5 +1,5 @@
-/** A small certificate authority for development and for tests: P-256 keys, X.509 v3, nothing that is kept anywhere. */
-// Before the library: it registers its classes with it.
+/** A small certificate authority for development and tests: P-256 keys, X.509 v3, no storage. */
+// Import before the library, which registers its classes with reflect-metadata.
 import "reflect-metadata";
 import { createPrivateKey, createPublicKey, KeyObject, type webcrypto } from "node:crypto";
 import {
@@ -18,7 +18,7 @@ import {
 
 const ECDSA = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
 
-/** PEM. */
+/** A private key and its certificate, in PEM. */
 export interface KeyPair {
   readonly key: string;
   readonly cert: string;
@@ -31,9 +31,9 @@ export interface CertificateRequest {
   readonly purposes?: readonly ("clientAuth" | "serverAuth")[];
   readonly notBefore: Date;
   readonly notAfter: Date;
-  /** An authority below this one; the number of authorities that may follow it. */
+  /** Present for an authority; `pathLength` is the number of authorities allowed below it. */
   readonly authority?: { readonly pathLength?: number };
-  /** Further extensions. */
+  /** Additional extensions. */
   readonly extensions?: readonly {
     readonly oid: string;
     readonly critical: boolean;
@@ -42,9 +42,9 @@ export interface CertificateRequest {
 }
 
 export interface Authority extends KeyPair {
-  /** Makes a key and a certificate for it. */
+  /** Creates a key and a certificate for it. */
   issue(request: CertificateRequest): Promise<KeyPair>;
-  /** Makes an authority below this one. */
+  /** Creates an authority below this one. */
   issueAuthority(request: CertificateRequest): Promise<Authority>;
 }
 
@@ -106,7 +106,7 @@ function authorityOf(subject: string, keys: Keys, cert: string): Authority {
   };
 }
 
-/** Makes a root. */
+/** Creates a root authority. */
 export async function createAuthority(request: CertificateRequest): Promise<Authority> {
   const keys = await generateKeys();
   const made = await X509CertificateGenerator.createSelfSigned({
@@ -120,7 +120,7 @@ export async function createAuthority(request: CertificateRequest): Promise<Auth
   return authorityOf(request.subject, keys, `${made.toString("pem")}\n`);
 }
 
-/** An authority that was made earlier. */
+/** Opens an existing authority. */
 export async function openAuthority(pair: KeyPair, subject: string): Promise<Authority> {
   const load = async (key: KeyObject, usage: "sign" | "verify"): Promise<webcrypto.CryptoKey> =>
     await crypto.subtle.importKey("jwk", key.export({ format: "jwk" }), ECDSA, true, [usage]);

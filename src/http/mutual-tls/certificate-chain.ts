@@ -1,9 +1,9 @@
-/** Whether a client's certificate is good: chain, time, purpose (RFC 5280 section 6, as far as client certificates go). */
+/** Validates client certificates: chain, time, purpose (the relevant parts of RFC 5280 section 6). */
 import type { X509Certificate } from "node:crypto";
 import { isWeakCertificate } from "./certificate-strength.ts";
 import { certificateExtensions, type Extension, pathLengthOf } from "./der.ts";
 
-/** Why a certificate does not count; part of the answer, so it says no more than its holder can see. */
+/** Why a certificate is rejected. Responses contain it, so it reveals only what the holder can see. */
 export const CERTIFICATE_PROBLEMS = [
   "missing",
   "expired",
@@ -18,10 +18,10 @@ export type CertificateProblem = (typeof CERTIFICATE_PROBLEMS)[number];
 
 const CLIENT_AUTH = "1.3.6.1.5.5.7.3.2";
 const BASIC_CONSTRAINTS = "2.5.29.19";
-/** Basic constraints, key usage, extended key usage, alternative names: what is checked here, by OpenSSL or by name. */
+/** Checked here, by OpenSSL or by name: basic constraints, key usage, extended key usage, alternative names. */
 const UNDERSTOOD: ReadonlySet<string> = new Set([BASIC_CONSTRAINTS, "2.5.29.15", "2.5.29.37", "2.5.29.17"]);
 
-/** Whether its times allow the certificate. */
+/** Returns why a certificate is outside its validity period, or undefined. */
 export function timeProblem(
   { notBefore, notAfter }: { readonly notBefore: number; readonly notAfter: number },
   nowMs: number,
@@ -33,8 +33,8 @@ export function timeProblem(
 }
 
 /**
- * A client certificate says that it is one, and an authority is no client: whoever can sign names must not use one. Its key
- * and signature must be strong.
+ * Returns why a certificate is no acceptable client certificate, or undefined. It must be marked for client
+ * authentication, have a strong key and signature, and not belong to an authority, which could sign any name.
  */
 export function leafProblem(leaf: X509Certificate): "too weak" | "wrong purpose" | undefined {
   // Node calls the extended key usage `keyUsage`.
@@ -45,7 +45,7 @@ export function leafProblem(leaf: X509Certificate): "too weak" | "wrong purpose"
   return isWeakCertificate(leaf) ? "too weak" : undefined;
 }
 
-/** What OpenSSL has taken and our reader does not understand is not good; it must not become an error of ours. */
+/** Returns the extensions, or undefined if this parser cannot read a certificate that OpenSSL accepted. */
 function extensionsOf(certificate: X509Certificate): readonly Extension[] | undefined {
   try {
     return certificateExtensions(certificate.raw);
@@ -54,13 +54,13 @@ function extensionsOf(certificate: X509Certificate): readonly Extension[] | unde
   }
 }
 
-/** An extension that is critical and not understood makes a certificate unusable (RFC 5280 section 4.2). */
+/** Checks that all critical extensions are understood, as RFC 5280 section 4.2 requires. */
 function isUnderstood(certificate: X509Certificate): boolean {
   const unknown = ({ oid, critical }: Extension): boolean => critical && !UNDERSTOOD.has(oid);
   return extensionsOf(certificate)?.some(unknown) === false;
 }
 
-/** @param below how many authorities stand between this one and the leaf */
+/** @param below number of authorities between this one and the leaf */
 function mayIssue(authority: X509Certificate, below: number): boolean {
   const constraints = extensionsOf(authority)?.find(({ oid }) => oid === BASIC_CONSTRAINTS);
   return (
@@ -77,15 +77,15 @@ function isIssuedBy(certificate: X509Certificate, issuer: X509Certificate): bool
 
 export interface ChainOptions {
   readonly leaf: X509Certificate;
-  /** What came with it: at most a few, and nothing is believed of them. */
+  /** Untrusted certificates from the client, a few at most. */
   readonly intermediates: readonly X509Certificate[];
-  /** The authorities that this service trusts. */
+  /** Trusted authorities. */
   readonly anchors: readonly X509Certificate[];
 }
 
 /**
- * The authorities from the leaf's issuer to an anchor; `undefined` when there is no such chain. Times are left to the
- * caller, which asks at every request.
+ * Returns the authorities from the leaf's issuer to an anchor, or `undefined` without such a chain. The caller checks the
+ * validity periods at every request.
  */
 export function findChain(options: ChainOptions): readonly X509Certificate[] | undefined {
   const climb = (

@@ -1,9 +1,9 @@
-/** Whether a certificate's key and signature are strong enough to count: 112 bits of security and more (NIST SP 800-57). */
+/** Checks the strength of a certificate's key and signature: at least 112 bits of security (NIST SP 800-57). */
 import type { X509Certificate } from "node:crypto";
 import { signatureAlgorithmOf } from "./der.ts";
 
 const RSA_BITS_MIN = 2_048;
-/** P-256, P-384, P-521 as OpenSSL calls them; curves without a name are none of these. */
+/** OpenSSL's names of P-256, P-384 and P-521; unnamed curves are rejected. */
 const CURVES: ReadonlySet<string> = new Set(["prime256v1", "secp384r1", "secp521r1"]);
 /** SHA-256, SHA-384, SHA-512. */
 const DIGESTS: ReadonlySet<string> = new Set([
@@ -35,15 +35,15 @@ function hasStrongKey({ publicKey }: X509Certificate): boolean {
 
 function hasStrongSignature({ raw }: X509Certificate): boolean {
   const { oid, digests } = signatureAlgorithmOf(raw);
-  // RSASSA-PSS (RFC 4055 section 3.1): a digest that is left out is SHA-1. One is for the message, one for the mask.
+  // RSASSA-PSS (RFC 4055 section 3.1) has one digest for the message and one for the mask; each defaults to SHA-1.
   return oid === RSASSA_PSS
     ? digests.length === 2 && digests.every((digest) => DIGESTS.has(digest))
     : SIGNATURES.has(oid);
 }
 
 /**
- * Whether the certificate is too weak: RSA below 2,048 bits, a curve other than P-256, P-384, P-521 and Ed25519, or a
- * signature over another digest than SHA-256, SHA-384 and SHA-512. What cannot be read is weak.
+ * Checks whether the certificate is too weak: RSA below 2,048 bits, a curve other than P-256, P-384, P-521 and Ed25519,
+ * or a digest other than SHA-256, SHA-384 and SHA-512. An unreadable certificate counts as weak.
  */
 export function isWeakCertificate(certificate: X509Certificate): boolean {
   try {

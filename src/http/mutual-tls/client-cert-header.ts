@@ -1,41 +1,41 @@
-/** `Client-Cert` and `Client-Cert-Chain` (RFC 9440), read strictly: what a proxy says about its client's certificate. */
+/** Strict parser of `Client-Cert` and `Client-Cert-Chain` (RFC 9440), in which a proxy forwards a client's certificate. */
 import { X509Certificate } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { SignetError } from "../../domain/errors.ts";
 import { CERTIFICATE_PROBLEMS, type CertificateProblem } from "./certificate-chain.ts";
 
-/** Certificates between the leaf and the anchor; each costs a signature check. */
+/** Maximum certificates between the leaf and the anchor; each costs a signature check. */
 const CHAIN_MAX = 4;
 /** RFC 8941 section 3.3.5, canonical, without the parameters that RFC 9440 does not define. */
 const BYTE_SEQUENCE = /^:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?):$/;
 
 /**
- * In place of the two: why the edge passes on no certificate. It lets nobody in; who shows one that has expired is not
- * told that there was none.
+ * The edge's reason for forwarding no certificate, sent instead of the two headers. It grants nothing; it only lets the
+ * error distinguish, for example, an expired certificate from a missing one.
  */
 export const PROBLEM_HEADER = "x-signet-client-cert-problem";
 
-/** Why there is no certificate, as far as whoever stands before us has said. */
+/** Returns the reason that the proxy gave for a missing certificate. */
 export function forwardedProblem(headers: IncomingHttpHeaders): CertificateProblem {
   const said = headers[PROBLEM_HEADER];
   return CERTIFICATE_PROBLEMS.find((problem) => problem === said) ?? "missing";
 }
 
-/** What the headers hold; nothing of it is verified. */
+/** The certificates in the headers, unverified. */
 export interface ForwardedCertificate {
   readonly leaf: X509Certificate;
   readonly intermediates: readonly X509Certificate[];
-  /** The headers as they came: the same text is the same certificate. */
+  /** The raw headers: equal text means an equal certificate. */
   readonly key: string;
 }
 
-/** Whether the request carries one of the two headers. */
+/** Checks whether the request has one of the two headers. */
 export function hasCertificateHeader(headers: IncomingHttpHeaders): boolean {
   return headers["client-cert"] !== undefined || headers["client-cert-chain"] !== undefined;
 }
 
 function malformed(header: string): SignetError {
-  return new SignetError("INVALID_REQUEST", { detail: `Header ${header} is not well formed (RFC 9440).` });
+  return new SignetError("INVALID_REQUEST", { detail: `Header ${header} is malformed (RFC 9440).` });
 }
 
 function certificateOf(item: string, header: string): X509Certificate {
@@ -46,7 +46,7 @@ function certificateOf(item: string, header: string): X509Certificate {
   const der = Buffer.from(encoded, "base64");
   try {
     const certificate = new X509Certificate(der);
-    // OpenSSL stops reading where the certificate ends.
+    // OpenSSL ignores bytes after the certificate.
     if (der.toString("base64") === encoded && certificate.raw.equals(der)) {
       return certificate;
     }
@@ -57,9 +57,9 @@ function certificateOf(item: string, header: string): X509Certificate {
 }
 
 /**
- * Reads the headers; nothing when there is no certificate.
+ * Parses the headers. Returns undefined without a certificate.
  *
- * @throws SignetError `INVALID_REQUEST` for what RFC 9440 does not allow
+ * @throws SignetError `INVALID_REQUEST` for headers that violate RFC 9440
  */
 export function readCertificateHeaders(headers: IncomingHttpHeaders): ForwardedCertificate | undefined {
   const { "client-cert": leaf, "client-cert-chain": chain } = headers;

@@ -1,22 +1,22 @@
-/** A client's certificate, as the rest of the service knows it: only what mutual TLS has verified becomes one. */
+/** A client's certificate, after mutual TLS has verified it. */
 import type { X509Certificate } from "node:crypto";
 
-/** A certificate whose holder proved on this connection that it has the key, and whose chain ends at a trusted CA. */
+/** A certificate whose holder proved possession of its key on this connection, and whose chain ends at a trusted CA. */
 export interface ClientCertificate {
-  /** SHA-256 of the DER form, lowercase hexadecimal: what a credential registers. */
+  /** SHA-256 of the DER form in lower-case hexadecimal, as credentials register it. */
   readonly thumbprint: string;
   /** The same bytes in base64url: `x5t#S256` of a token's `cnf` claim (RFC 8705 section 3.1). */
   readonly x5t: string;
   /** The URIs among its subject alternative names. */
   readonly sanUris: readonly string[];
-  /** The certificate and, as far as they are known here, those between it and its root, the root too. */
+  /** The certificate and its known issuers, up to the root. */
   readonly chain: readonly X509Certificate[];
-  /** Unix milliseconds; of the chain as far as it is known, not of the leaf alone. */
+  /** Start of the validity of the known chain, in Unix milliseconds. */
   readonly notBefore: number;
   readonly notAfter: number;
 }
 
-/** One entry of `subjectAltName` as Node prints it: what could be mistaken for a separator stands in JSON quotes. */
+/** Matches an entry of `subjectAltName` as Node prints it; values with separators are JSON strings. */
 const SAN_ENTRY = /([A-Za-z0-9 ]+):("(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)/y;
 
 /** A subject alternative name, for instance `DNS` and `edge.internal`. */
@@ -25,7 +25,7 @@ export interface AlternativeName {
   readonly value: string;
 }
 
-/** The names of a printed `subjectAltName`; none when it cannot be read to its end. */
+/** Parses a printed `subjectAltName`. Returns an empty list if any part is unreadable. */
 export function subjectAlternativeNames(printed: string | undefined): readonly AlternativeName[] {
   const text = printed ?? "";
   const names: AlternativeName[] = [];
@@ -40,7 +40,7 @@ export function subjectAlternativeNames(printed: string | undefined): readonly A
   return names;
 }
 
-/** Describes a certificate that has been verified. `issuers` bound its time: a chain is good while all of it is. */
+/** Describes a verified certificate. The validity of `issuers` limits its own. */
 export function describeCertificate(
   leaf: X509Certificate,
   issuers: readonly X509Certificate[] = [],

@@ -1,4 +1,4 @@
-/** Where a request comes from: the verified certificate and the address of its client (security decisions B). */
+/** Identifies the client of a request: verified certificate and address (security decisions B). */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
@@ -9,60 +9,60 @@ import { hasCertificateHeader } from "./client-cert-header.ts";
 import type { ClientCertificate } from "./client-certificate.ts";
 import { plainAddress } from "./forwarded-address.ts";
 
-/** What was found of a certificate: itself, or why it does not count. */
+/** A verified certificate, or why there is none. */
 export type FoundCertificate = ClientCertificate | CertificateProblem;
 
-/** Who stands behind a request, as far as the connection and a trusted proxy can say. */
+/** The client of a request, according to the connection and trusted proxies. */
 export interface ClientOrigin {
   readonly certificate: ClientCertificate | undefined;
   /** Why there is no certificate. */
   readonly problem: CertificateProblem;
   readonly address: string;
-  /** Whether protected routes answer only with a certificate. */
+  /** Whether protected routes require a certificate. */
   readonly certificateRequired: boolean;
-  /** A certificate header came from somebody who is no trusted proxy. */
+  /** Whether a client that is no trusted proxy sent a certificate header. */
   readonly forgedHeader: boolean;
 }
 
 export interface ClientIdentification {
-  /** @throws SignetError `INVALID_REQUEST` when a trusted proxy's header cannot be read */
+  /** @throws SignetError `INVALID_REQUEST` for a malformed header of a trusted proxy */
   identify(request: IncomingMessage): ClientOrigin;
-  /** The id that a trusted proxy has given the request, if it has the form of ours (wire.md, Identifiers). */
+  /** Returns the request id from a trusted proxy, if it is valid (wire.md, Identifiers). */
   requestIdOf(request: IncomingMessage): string | undefined;
 }
 
-/** The proxies that may speak for clients. */
+/** The proxies whose headers are trusted. */
 export interface TrustedProxies {
   isTrusted(socket: Socket): boolean;
   certificateOf(request: IncomingMessage): FoundCertificate;
   addressOf(request: IncomingMessage, peer: string): string;
 }
 
-/** The other end of a connection, as far as it is the same for all of its requests. */
+/** The properties of a connection that all its requests share. */
 interface Peer {
   readonly address: string;
-  /** Present where certificates are looked at on the connection itself. */
+  /** Present if certificates are read from the connection itself. */
   readonly tls: TLSSocket | undefined;
-  /** What is said of a request without a certificate. */
+  /** The origin of requests without a certificate. */
   readonly bare: ClientOrigin;
 }
 
 export interface ClientIdentificationOptions {
-  /** Looks at certificates of TLS connections; absent where clients do not connect by TLS. */
+  /** Reads the certificate of a TLS connection; absent if clients do not connect by TLS. */
   readonly native?: ((socket: TLSSocket) => FoundCertificate) | undefined;
   readonly proxies?: TrustedProxies | undefined;
-  /** Production: a certificate is required on every listener, also where nobody can show one. */
+  /** Whether every listener requires a certificate, even one without TLS. */
   readonly production: boolean;
-  /** Asked at every request: a resumed session brings the identity of an earlier handshake along. */
+  /** Checked at every request, because a resumed session keeps the identity of an earlier handshake. */
   readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
   readonly clock: Clock;
 }
 
-/** Makes what every request is asked first. */
+/** Creates the client identification. */
 export function createClientIdentification(options: ClientIdentificationOptions): ClientIdentification {
   const { native, proxies, production, isDenied, clock } = options;
 
-  /** A connection stays where it is: its other end is looked at once. */
+  /** Peers by connection. A connection never changes its peer, so it is inspected once. */
   const peers = new WeakMap<Socket, Peer>();
   function peerOf(socket: Socket): Peer {
     let peer = peers.get(socket);

@@ -1,6 +1,6 @@
 /**
- * The little of DER (X.690) that is needed to see a certificate's extensions (RFC 5280 section 4.2) and how it is signed:
- * Node reads the certificate and checks its signature, but keeps path lengths, critical extensions and digests to itself.
+ * The subset of DER (X.690) needed to read a certificate's extensions (RFC 5280 section 4.2) and signature algorithm. Node
+ * verifies certificates but does not expose path lengths, critical extensions and digests.
  */
 
 /** One extension of a certificate. */
@@ -8,7 +8,7 @@ export interface Extension {
   /** Dotted decimal, for instance `2.5.29.19`. */
   readonly oid: string;
   readonly critical: boolean;
-  /** What the OCTET STRING holds: DER of the extension's own type. */
+  /** Content of the OCTET STRING: DER of the extension's own type. */
   readonly value: Buffer;
 }
 
@@ -24,7 +24,7 @@ const SEQUENCE = 0x30;
 /** `[3] EXPLICIT Extensions`, the last member of a TBSCertificate. */
 const EXTENSIONS = 0xa3;
 
-/** @throws RangeError for what ends before it should, or has a tag or a length that no certificate needs */
+/** @throws RangeError for truncated DER, and for tags or lengths that no certificate needs */
 function elements(der: Buffer): Element[] {
   const found: Element[] = [];
   for (let offset = 0; offset < der.length;) {
@@ -32,12 +32,12 @@ function elements(der: Buffer): Element[] {
     const first = der.readUInt8(offset + 1);
     const lengthBytes = first < 0x80 ? 0 : first & 0x7f;
     if ((tag & 0x1f) === 0x1f || lengthBytes > 4 || first === 0x80) {
-      throw new RangeError("DER that a certificate does not have");
+      throw new RangeError("unsupported DER tag or length");
     }
     const start = offset + 2 + lengthBytes;
     const end = start + (lengthBytes === 0 ? first : der.readUIntBE(offset + 2, lengthBytes));
     if (end > der.length) {
-      throw new RangeError("DER ends too early");
+      throw new RangeError("truncated DER");
     }
     found.push({ tag, content: der.subarray(start, end) });
     offset = end;
@@ -65,15 +65,15 @@ function extensionOf({ content }: Element): Extension {
   const find = (tag: number): Buffer | undefined => parts.find((part) => part.tag === tag)?.content;
   const [oid, value] = [find(OBJECT_IDENTIFIER), find(OCTET_STRING)];
   if (oid === undefined || value === undefined) {
-    throw new RangeError("an extension without a name or a value");
+    throw new RangeError("extension without oid or value");
   }
   return { oid: dotted(oid), critical: find(BOOLEAN)?.[0] === 0xff, value };
 }
 
 /**
- * The extensions of a certificate.
+ * Returns the extensions of a certificate.
  *
- * @throws RangeError for what is no certificate
+ * @throws RangeError for an invalid certificate
  */
 export function certificateExtensions(der: Buffer): Extension[] {
   const [tbs] = elements(elements(der)[0]?.content ?? der);
@@ -81,23 +81,23 @@ export function certificateExtensions(der: Buffer): Extension[] {
   return wrapped === undefined ? [] : elements(elements(wrapped)[0]?.content ?? wrapped).map(extensionOf);
 }
 
-/** How a certificate is signed. */
+/** The signature algorithm of a certificate. */
 export interface SignatureAlgorithm {
   /** Dotted decimal. */
   readonly oid: string;
-  /** The digests that the parameters of RSASSA-PSS name, of the message and of its mask; none for other algorithms. */
+  /** The digests of the message and of the mask in RSASSA-PSS parameters; empty for other algorithms. */
   readonly digests: readonly string[];
 }
 
 function nameOf(algorithm: Element | undefined): string {
   const [oid] = algorithm?.tag === SEQUENCE ? elements(algorithm.content) : [];
   if (oid?.tag !== OBJECT_IDENTIFIER) {
-    throw new RangeError("an algorithm without a name");
+    throw new RangeError("algorithm without oid");
   }
   return dotted(oid.content);
 }
 
-/** The digests of RSASSA-PSS-params (RFC 4055 section 3.1): `[0]` names one, `[1]` a mask function with its own. */
+/** Returns the digests of RSASSA-PSS-params (RFC 4055 section 3.1): `[0]` is a digest, `[1]` a mask function with another. */
 function pssDigests({ content }: Element): string[] {
   const parts = elements(content);
   const digests: string[] = [];
@@ -113,9 +113,9 @@ function pssDigests({ content }: Element): string[] {
 }
 
 /**
- * How a certificate is signed (RFC 5280 section 4.1.1.2).
+ * Returns the signature algorithm of a certificate (RFC 5280 section 4.1.1.2).
  *
- * @throws RangeError for what is no certificate
+ * @throws RangeError for an invalid certificate
  */
 export function signatureAlgorithmOf(der: Buffer): SignatureAlgorithm {
   const [, algorithm] = elements(elements(der)[0]?.content ?? der);
@@ -124,7 +124,7 @@ export function signatureAlgorithmOf(der: Buffer): SignatureAlgorithm {
   return { oid, digests: parameters?.tag === SEQUENCE ? pssDigests(parameters) : [] };
 }
 
-/** `pathLenConstraint` of a BasicConstraints value (RFC 5280 section 4.2.1.9); infinite when there is none. */
+/** Returns `pathLenConstraint` of a BasicConstraints value (RFC 5280 section 4.2.1.9); infinite if absent. */
 export function pathLengthOf(basicConstraints: Buffer): number {
   const [sequence] = elements(basicConstraints);
   const length =

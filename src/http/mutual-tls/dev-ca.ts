@@ -1,6 +1,6 @@
 /**
- * `signet dev-ca`: a certificate authority for development, and certificates of it for the listener and for clients.
- * Its key lies beside them, so production refuses to trust it.
+ * `signet dev-ca`: a certificate authority for development, with certificates for the listener and for clients. Its key
+ * is stored beside them, so production does not trust it.
  */
 import { X509Certificate } from "node:crypto";
 import { mkdir, open, readFile, rename } from "node:fs/promises";
@@ -10,9 +10,9 @@ import { DEVELOPMENT_CA_ORGANIZATION } from "./trust.ts";
 
 const DAY_MS = 86_400_000;
 const CA_DAYS = 3_650;
-/** Browsers and macOS take no server certificate of more. */
+/** Browsers and macOS reject server certificates with a longer validity. */
 const LEAF_DAYS = 397;
-/** A certificate that is this near to its end is made anew at the next start. */
+/** A certificate that expires within this time is renewed at the next start. */
 const RENEW_BEFORE_MS = 30 * DAY_MS;
 const CA_SUBJECT = `CN=Signet development CA, O=${DEVELOPMENT_CA_ORGANIZATION}`;
 const HOSTS = [
@@ -21,7 +21,7 @@ const HOSTS = [
   { type: "ip", value: "::1" },
 ] as const;
 
-/** Where a key and a certificate lie. */
+/** The files of a key and its certificate. */
 export interface KeyPairFiles {
   readonly keyFile: string;
   readonly certFile: string;
@@ -31,10 +31,10 @@ export interface DevelopmentCa {
   readonly caFile: string;
   readonly server: KeyPairFiles;
   /**
-   * A certificate for a client, made anew if there is none or it ends soon.
+   * Returns a certificate for a client, creating or renewing it if needed.
    *
-   * @param name letters, digits and hyphens; names the files
-   * @param sanUri its SPIFFE id, which a credential may register
+   * @param name base name of the files: letters, digits and hyphens
+   * @param sanUri SPIFFE id of the client, which a credential may register
    */
   client(name: string, sanUri: string): Promise<KeyPairFiles & { readonly thumbprint: string }>;
 }
@@ -44,7 +44,7 @@ export interface DevelopmentCaOptions {
   readonly nowMs: number;
 }
 
-/** Written beside and put in place, readable to its owner alone: nobody ever reads half a key. */
+/** Writes a file atomically, readable only by its owner. */
 async function writePrivately(path: string, text: string): Promise<void> {
   const file = await open(`${path}.new`, "w", 0o600);
   try {
@@ -75,7 +75,7 @@ async function writePair({ keyFile, certFile }: KeyPairFiles, { key, cert }: Key
 }
 
 function days(nowMs: number, count: number): { readonly notBefore: Date; readonly notAfter: Date } {
-  // An hour ago: clocks differ.
+  // Start an hour ago to tolerate clock skew.
   return { notBefore: new Date(nowMs - 3_600_000), notAfter: new Date(nowMs + count * DAY_MS) };
 }
 
@@ -94,7 +94,7 @@ async function openCa(files: KeyPairFiles, nowMs: number): Promise<Authority> {
   return made;
 }
 
-/** Whether the pair is of this authority, has this SPIFFE id, and does not end soon. */
+/** Checks that the authority issued the pair, that its SPIFFE id matches, and that it does not expire soon. */
 function isUsable(pair: KeyPair | undefined, ca: Authority, nowMs: number, sanUri?: string): boolean {
   if (pair === undefined) {
     return false;
@@ -107,7 +107,7 @@ function isUsable(pair: KeyPair | undefined, ca: Authority, nowMs: number, sanUr
   );
 }
 
-/** Opens the authority of this directory; it and the server's certificate are made if they are not there. */
+/** Opens the authority of a directory, creating it and the server's certificate if needed. */
 export async function openDevelopmentCa({ directory, nowMs }: DevelopmentCaOptions): Promise<DevelopmentCa> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const files = (name: string): KeyPairFiles => ({

@@ -1,15 +1,15 @@
-/** The client's address behind proxies: the last hop that is not one of ours. */
+/** The client's address behind proxies: the last hop that is not a trusted proxy. */
 import { isIP } from "node:net";
 import type { IncomingHttpHeaders } from "node:http";
 import type { AddressSet } from "../../runtime/address-set.ts";
 
-/** Which header the proxies write: whoever reads one that they only pass on believes the client. */
+/** The header that the proxies write. A header that they only pass on is under the client's control. */
 export type ForwardedHeader = "x-forwarded-for" | "forwarded";
 
 const FORWARDED_FOR = /(?:^|;)\s*for=(?:"([^"\\]*)"|([^;,"\s]+))/i;
 const WITH_PORT = /^(?:\[([0-9a-fA-F:.]+)\](?::\d{1,5})?|(\d{1,3}(?:\.\d{1,3}){3}):\d{1,5})$/;
 
-/** An address as rate limits and ranges know it: IPv4 inside IPv6 is IPv4; nothing for what is no address. */
+/** Normalizes an address, mapping IPv4 inside IPv6 to IPv4. Returns undefined if the text is not an address. */
 export function plainAddress(text: string): string | undefined {
   const match = WITH_PORT.exec(text);
   const address = (match?.[1] ?? match?.[2] ?? text).replace(/^::ffff:(?=\d+\.)/i, "");
@@ -34,9 +34,9 @@ export interface ForwardedOptions {
 }
 
 /**
- * The address of the client of a trusted proxy.
+ * Returns the address of the client of a trusted proxy.
  *
- * @param peer the proxy's own address, which is the answer when the header says nothing that can be used
+ * @param peer the proxy's own address, returned if the header is unusable
  */
 export function forwardedAddress(
   headers: IncomingHttpHeaders,

@@ -1,4 +1,4 @@
-/** Keys, certificates and authorities from their files, read again when one of them changes. */
+/** Keys, certificates and authorities from files, reloaded when a file changes. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import type { Logger } from "../../observability/logger.ts";
 import { metrics } from "../../observability/metrics.ts";
@@ -8,7 +8,7 @@ import { certificatesOf, readPem, readTrustAnchors, type TrustAnchors, TrustErro
 export interface MaterialFiles {
   readonly development: boolean;
   readonly clientCaFile: string;
-  /** Our own key and certificate; absent where there is only a unix socket. */
+  /** The server's own key and certificate; absent for a unix socket. */
   readonly tls?: { readonly keyFile: string; readonly certFile: string } | undefined;
   /** Authorities of the proxies. */
   readonly proxyCaFile?: string | undefined;
@@ -22,7 +22,7 @@ export interface Material {
 
 export interface MaterialStore {
   current(): Material;
-  /** Reads the files again; what cannot be used leaves everything as it is. Rejects with TrustError. */
+  /** Reloads the files. Rejects with TrustError and changes nothing if a file is unusable. */
   reload(): Promise<void>;
   close(): void;
 }
@@ -63,7 +63,7 @@ async function readMaterial({
   };
 }
 
-/** Of a chain, whatever ends first ends it all. */
+/** Records when the first certificate of a file expires. */
 function noteExpiry(file: string, certificates: readonly X509Certificate[]): void {
   const ends = certificates.map(({ validTo }) => Date.parse(validTo));
   metrics.certificateExpiry.set({ file }, Math.min(...ends) / 1_000);
@@ -80,10 +80,10 @@ function noteExpiries({ clientCaFile, proxyCaFile, tls }: MaterialFiles, materia
 }
 
 /**
- * Reads the files and watches them; a mounted secret that is renewed takes effect within seconds.
+ * Reads and watches the files, so that a renewed mounted secret takes effect within seconds.
  *
- * @param onChange what to do with new material
- * @throws TrustError when one of them cannot be used
+ * @param onChange called with new material
+ * @throws TrustError if a file is unusable
  */
 export async function openMaterial(
   files: MaterialFiles,
@@ -97,7 +97,7 @@ export async function openMaterial(
     () => paths,
     () => {
       reload().catch((error: unknown) =>
-        log.error({ err: error }, "new key material of mutual TLS cannot be used"),
+        log.error({ err: error }, "new mutual TLS key material is unusable"),
       );
     },
   );
@@ -114,7 +114,7 @@ export async function openMaterial(
     current = await readMaterial(files);
     noteExpiries(files, current);
     onChange(current);
-    log.info("keys, certificates and authorities of mutual TLS read again");
+    log.info("mutual TLS keys, certificates and authorities reloaded");
   }
 
   return { current: () => current, reload, close: () => watched.close() };

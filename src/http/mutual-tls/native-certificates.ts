@@ -1,4 +1,4 @@
-/** The certificate of a client that connects by TLS itself. */
+/** The certificate of a client that connects by TLS directly. */
 import type { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
 import { isWeakCertificate } from "./certificate-strength.ts";
@@ -7,7 +7,7 @@ import { describeCertificate } from "./client-certificate.ts";
 import type { FoundCertificate } from "./client-identification.ts";
 import type { TrustAnchors } from "./trust.ts";
 
-/** What OpenSSL says about a chain, for people; anything else is "not trusted". */
+/** Problems by OpenSSL error; any other error means "not trusted". */
 const PROBLEMS: Readonly<Record<string, CertificateProblem>> = {
   CERT_HAS_EXPIRED: "expired",
   CERT_NOT_YET_VALID: "not valid yet",
@@ -27,7 +27,7 @@ function issuersOf(leaf: X509Certificate): X509Certificate[] {
   return issuers;
 }
 
-/** The handshake's result. Node fills the certificate in for rogue ones too: only `authorized` counts. */
+/** Returns the handshake's result. Node also exposes untrusted certificates, so only `authorized` counts. */
 function inspect(socket: TLSSocket): FoundCertificate {
   const leaf = socket.getPeerX509Certificate();
   if (leaf === undefined) {
@@ -47,8 +47,8 @@ interface Inspected {
 }
 
 /**
- * Looks at each connection once, and again when the trusted authorities have changed under it: a connection that was
- * opened under an authority must not outlive the trust in it.
+ * Inspects each connection once, and again when the trusted authorities change: a connection must not outlive the trust
+ * in its authority.
  */
 export function createNativeCertificates(
   anchors: () => TrustAnchors,

@@ -1,4 +1,4 @@
-/** The listeners beside the plain one: TLS for clients or proxies, and a unix socket for a proxy on this machine. */
+/** The additional listeners: TLS for clients or proxies, and a unix socket for a local proxy. */
 import { randomBytes } from "node:crypto";
 import { chmod, rm } from "node:fs/promises";
 import {
@@ -13,24 +13,24 @@ import { DEFAULT_CIPHERS } from "node:tls";
 import { answerAll } from "../../runtime/http-server.ts";
 import { limitPipelining } from "../../runtime/pipelined-requests.ts";
 
-/** A handshake that takes longer is given up: it holds memory and has sent nothing yet. */
+/** Handshake timeout, in milliseconds: a slow handshake holds memory without sending anything. */
 const HANDSHAKE_TIMEOUT_MS = 5_000;
-/** Seconds that a session may be resumed; what has changed since is asked at each request. */
+/** Lifetime of TLS sessions, in seconds. Revocations are checked at each request anyway. */
 const SESSION_TIMEOUT_S = 300;
-/** Longer than a request may take to arrive, shorter than a process has to end. */
+/** Longer than the request timeout, shorter than the process's shutdown timeout. */
 const CLOSE_PATIENCE_MS = 12_000;
-/** OpenSSL's session tickets: name, key and MAC key. */
+/** Size of OpenSSL's ticket keys: name, key and MAC key, in bytes. */
 const TICKET_KEYS_BYTES = 48;
 const TICKET_KEYS_MS = 3_600_000;
-/** OpenSSL refuses keys below 112 bits of security and SHA-1 at this level, which not every Node sets by itself. */
+/** At this level OpenSSL rejects SHA-1 and keys below 112 bits of security. It is not every Node's default. */
 const CIPHERS = `${DEFAULT_CIPHERS}:@SECLEVEL=2`;
 
-/** What serves a listener: the same routes, and the same answer to what is no request. */
+/** The handlers that all listeners share, for requests and for malformed input. */
 export interface ListenerHandler {
   readonly request: RequestListener;
   readonly clientError: (error: NodeJS.ErrnoException, socket: Socket) => void;
   readonly timeouts: ServerOptions & { readonly keepAliveTimeout: number };
-  /** A connection on which nothing moves for so long is closed, whatever it waits for; absent: it waits. */
+  /** Time after which an idle connection is closed, in milliseconds; absent for no limit. */
   readonly idleTimeoutMs?: number;
 }
 
@@ -38,13 +38,13 @@ export interface ListenerHandler {
 export interface TlsMaterial {
   readonly key: string;
   readonly cert: string;
-  /** Authorities of those who connect. */
+  /** Authorities of the clients. */
   readonly ca: string;
 }
 
 /**
- * A TLS server that asks for a certificate and takes whatever comes: what a route needs is answered in JSON, and a
- * reset would tell a client nothing (security decisions B).
+ * Creates a TLS server that requests a certificate but accepts any connection. Routes report a missing certificate in
+ * JSON, since a reset would not explain itself (security decisions B).
  */
 export function createTlsServer(material: TlsMaterial, handler: ListenerHandler): HttpsServer {
   const server = createHttpsServer(
@@ -58,7 +58,7 @@ export function createTlsServer(material: TlsMaterial, handler: ListenerHandler)
     },
     handler.request,
   );
-  // Whoever fails at the handshake speaks no HTTP that could be answered.
+  // After a failed handshake there is no HTTP to respond to.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket) => socket.destroy());
   server.on("clientError", handler.clientError);
   answerAll(server, handler.clientError);
@@ -72,7 +72,7 @@ export function createTlsServer(material: TlsMaterial, handler: ListenerHandler)
   return server;
 }
 
-/** Options of a new context; its ticket keys are fresh, so no session outlives the certificates that it began under. */
+/** Returns the options of a new TLS context. Its ticket keys are new, so no session outlives its certificates. */
 export function tlsContext(material: TlsMaterial) {
   return {
     ...material,
@@ -83,7 +83,7 @@ export function tlsContext(material: TlsMaterial) {
   } as const;
 }
 
-/** A plain HTTP server: for a unix socket, and in development. */
+/** Creates a plain HTTP server, for a unix socket or for development. */
 export function createPlainServer(handler: ListenerHandler): Server {
   const server = createHttpServer(handler.timeouts, handler.request);
   server.on("clientError", handler.clientError);
@@ -93,7 +93,7 @@ export function createPlainServer(handler: ListenerHandler): Server {
   return server;
 }
 
-/** Listens on a unix socket that its owner and group can open; one that an earlier process has left is replaced. */
+/** Listens on a unix socket for its owner and group. Replaces the socket of an earlier process. */
 export async function listenOnSocket(server: Server, path: string): Promise<void> {
   await rm(path, { force: true });
   await new Promise<void>((resolve, reject) => {
@@ -102,13 +102,13 @@ export async function listenOnSocket(server: Server, path: string): Promise<void
   await chmod(path, 0o660);
 }
 
-/** Answers what is under way, then closes. */
+/** Closes the server after its running requests. */
 export async function closeServer(server: Server | HttpsServer): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
   server.closeIdleConnections();
-  // A connection that never asked for anything is not idle to Node, and would be waited for without end.
+  // Node does not count a connection without a request as idle, and would wait for it forever.
   const patience = setTimeout(() => server.closeAllConnections(), CLOSE_PATIENCE_MS);
   await closed;
   clearTimeout(patience);

@@ -1,7 +1,7 @@
 /**
- * Proxies that end TLS in front of us and say in RFC 9440 headers who their client is. A proxy is trusted when it
- * comes over the unix socket, or from a listed address by mutual TLS with a name that is pinned. Its word is not
- * believed even then: the certificate is verified here again.
+ * Proxies that terminate TLS in front of the service and forward client certificates in RFC 9440 headers. A proxy is
+ * trusted if it connects over the unix socket, or from a listed address by mutual TLS with a pinned name. Even then the
+ * forwarded certificate is verified again here.
  */
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
@@ -15,14 +15,14 @@ import type { FoundCertificate, TrustedProxies } from "./client-identification.t
 import { type ForwardedHeader, forwardedAddress, plainAddress } from "./forwarded-address.ts";
 import type { TrustAnchors } from "./trust.ts";
 
-/** Verified certificates that are remembered: a chain costs some signatures, and clients come again. */
+/** Maximum number of cached certificates. Verifying a chain costs several signature checks. */
 const REMEMBERED_MAX = 1_000;
 
 export interface TrustedProxiesOptions {
   readonly addresses: AddressSet;
-  /** Subject alternative names as `DNS:edge.internal` or `URI:spiffe://…`; one of them must be in the certificate. */
+  /** Pinned subject alternative names, such as `DNS:edge.internal` or `URI:spiffe://…`; the certificate must have one. */
   readonly names: readonly string[];
-  /** Whether the connection came in over the unix socket, which only proxies can open. */
+  /** Checks whether the connection uses the unix socket, which only proxies can open. */
   readonly isLocalSocket: (socket: Socket) => boolean;
   readonly forwardedHeader: ForwardedHeader;
   /** The authorities of the clients. */
@@ -48,7 +48,7 @@ function inspectProxy(socket: TLSSocket, names: readonly string[]): ProxyConnect
   return { pinned, notBefore, notAfter };
 }
 
-/** Makes the check of proxies. */
+/** Creates the trusted proxies. */
 export function createTrustedProxies(options: TrustedProxiesOptions): TrustedProxies {
   const { addresses, names, isLocalSocket, forwardedHeader, anchors, clock } = options;
   const connections = new WeakMap<TLSSocket, ProxyConnection>();

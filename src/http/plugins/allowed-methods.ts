@@ -1,12 +1,12 @@
 import type { SignetServer } from "../types.ts";
 
-/** Which methods an address has: the answer to a method it does not have names them (RFC 9110 section 15.5.6). */
+/** The methods of each path, which a 405 response must list (RFC 9110 section 15.5.6). */
 export interface AllowedMethods {
-  /** The methods of the routes that match this path; empty when there is no such address. */
+  /** Returns the methods of the routes that match a path; empty if there is none. */
   of(path: string): readonly string[];
 }
 
-/** Watches the routes that are registered after this call. */
+/** Collects the routes registered after this call. */
 export function collectAllowedMethods(server: SignetServer): AllowedMethods {
   const addresses = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
   server.addHook("onRoute", (route) => {
@@ -25,7 +25,7 @@ export function collectAllowedMethods(server: SignetServer): AllowedMethods {
   });
   return {
     of: (path) => {
-      // An address of its own beside one with a parameter, /dlq/replay beside /dlq/:id, is the one that is meant.
+      // A literal path has precedence over one with a parameter, like /dlq/replay over /dlq/:id.
       const exact = addresses.get(path);
       const matches =
         exact === undefined

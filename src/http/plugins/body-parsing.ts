@@ -1,12 +1,12 @@
-/** Bodies: JSON only, read as bytes by the strict reader, with the opaque members that the route declares. */
+/** Parses JSON bodies strictly, with the opaque members that the route declares. */
 import type { preValidationHookHandler, RouteOptions } from "fastify";
 import { SignetError, validationFailed } from "../../domain/errors.ts";
 import { createStrictJsonParser } from "../strict-json.ts";
 import type { SignetServer } from "../types.ts";
 
-/** Default of every route, in bytes. */
+/** Default body limit, in bytes. */
 export const BODY_LIMIT = 65_536;
-/** Levels of a body outside the members that a route keeps as they came. */
+/** Maximum nesting depth of a body outside its opaque members. */
 export const BODY_DEPTH = 16;
 
 type ReadBody = (bytes: Uint8Array) => unknown;
@@ -26,7 +26,7 @@ const requireBody: preValidationHookHandler = (request, _reply, done) => {
 
 const refuseBody: preValidationHookHandler = (request, _reply, done) => {
   if (hasMembers(request.body)) {
-    throw validationFailed([{ pointer: "", code: "unknown_member", detail: "takes no members" }]);
+    throw validationFailed([{ pointer: "", code: "unknown_member", detail: "must have no members" }]);
   }
   done();
 };
@@ -45,7 +45,7 @@ function bodyCheck({ schema, config }: RouteOptions): preValidationHookHandler {
   return config?.optionalBody === true ? emptyBody : requireBody;
 }
 
-/** Makes the parser and, in front of each route, the check that there is a body where one is declared and only there. */
+/** Installs the parser, and for each route the check that a body is present exactly if the route declares one. */
 export function installBodyParsing(server: SignetServer): void {
   const readers = new WeakMap<object, ReadBody>();
   server.addHook("onRoute", (route) => {
@@ -61,7 +61,7 @@ export function installBodyParsing(server: SignetServer): void {
   server.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, bytes, done) => {
     const { opaque } = request.routeOptions.config;
     const read = (opaque === undefined ? undefined : readers.get(opaque)) ?? readPlain;
-    // A POST without members may carry the header out of habit.
+    // Clients may send the header even with an empty body.
     const parse = (): unknown => (bytes.length === 0 ? undefined : read(bytes as Buffer));
     if (request.verifyBody === undefined) {
       done(null, parse());

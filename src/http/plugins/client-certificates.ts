@@ -1,4 +1,4 @@
-/** Client certificates: who stands behind each request, and which routes do not answer without one. */
+/** Identifies the client of each request, and guards routes that require a certificate. */
 import type { onRequestHookHandler } from "fastify";
 import { SignetError } from "../../domain/errors.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
@@ -6,7 +6,7 @@ import { tokenRefused } from "../bearer-errors.ts";
 import { OAUTH_PATHS } from "../oauth-error.ts";
 import type { SignetServer } from "../types.ts";
 
-/** Finds out about the client of every request before its route's guards run. */
+/** Installs the hook that identifies the client before the route's guards run. */
 export function installClientCertificates(server: SignetServer, clients: ClientIdentification): void {
   server.decorateRequest("clientCertificate");
   server.decorateRequest("clientCertificateProblem");
@@ -19,9 +19,11 @@ export function installClientCertificates(server: SignetServer, clients: ClientI
     if (forgedHeader) {
       request.log.warn(
         { request_id: request.id, client_address: address },
-        "certificate header from a peer that is no trusted proxy",
+        "certificate header from an untrusted peer",
       );
-      throw new SignetError("INVALID_REQUEST", { detail: "Client-Cert is taken from trusted proxies only." });
+      throw new SignetError("INVALID_REQUEST", {
+        detail: "Client-Cert is only accepted from trusted proxies.",
+      });
     }
     request.clientCertificate = certificate;
     request.clientCertificateProblem = certificateRequired && certificate === undefined ? problem : undefined;
@@ -29,11 +31,11 @@ export function installClientCertificates(server: SignetServer, clients: ClientI
   });
 }
 
-/** The guard of routes that mutual TLS protects, in front of all others: a request without a certificate gets no further. */
+/** Rejects requests without a certificate on routes that require mutual TLS. Runs before all other guards. */
 export const requireClientCertificate: onRequestHookHandler = (request, _reply, done) => {
   const { clientCertificateProblem: problem } = request;
   if (problem !== undefined) {
-    const detail = `This address needs mutual TLS with a client certificate that is trusted here (${problem}).`;
+    const detail = `This route requires mutual TLS with a trusted client certificate (${problem}).`;
     throw OAUTH_PATHS.has(request.routeOptions.url ?? "")
       ? new SignetError("CLIENT_CERT_REQUIRED", { detail })
       : tokenRefused("CLIENT_CERT_REQUIRED", detail);

@@ -1,4 +1,4 @@
-/** Answers to what is no HTTP request at all: the parser refused it, so there is a socket and nothing else. */
+/** Responds to input that the HTTP parser rejected, with nothing but a socket. */
 import type { Socket } from "node:net";
 import { STATUS_CODES } from "node:http";
 import { type ErrorCode, SignetError } from "../../domain/errors.ts";
@@ -9,21 +9,21 @@ import { uriTooLong } from "../uri-length.ts";
 const PARSER_CODES: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
   HPE_HEADER_OVERFLOW: { code: "HEADERS_TOO_LARGE", detail: "The headers are larger than 16 KiB." },
   HPE_CHUNK_EXTENSIONS_OVERFLOW: { code: "PAYLOAD_TOO_LARGE", detail: "The chunk extensions are too large." },
-  [TUNNEL_WANTED]: { code: "INVALID_REQUEST", detail: "CONNECT is for proxies; this is none." },
+  [TUNNEL_WANTED]: { code: "INVALID_REQUEST", detail: "CONNECT is not supported; this is not a proxy." },
   ERR_HTTP_REQUEST_TIMEOUT: { code: "REQUEST_TIMEOUT", detail: "The request took too long to arrive." },
 };
 
-/** What Node tells of what its parser refused. */
+/** Node's error for input that its parser rejected. */
 interface ParserFailure extends NodeJS.ErrnoException {
-  /** The piece of the stream that it happened in, and how far the parser came in it. */
+  /** The chunk that failed, and how many of its bytes were parsed. */
   readonly rawPacket?: Buffer;
   readonly bytesParsed?: number;
 }
 
-/** Method and target, and no end of the line. */
+/** Matches a method and target without the end of the line. */
 const ENDLESS_REQUEST_LINE = /^[A-Z-]{1,32} [^\n]*$/;
 
-/** Whether the address alone has filled the room for headers. Of one that came in pieces this cannot be said. */
+/** Checks whether the target alone exceeds the header limit. Cannot detect a target that came in several chunks. */
 function isAddressTooLong({ code, rawPacket, bytesParsed }: ParserFailure): boolean {
   return (
     code === "HPE_HEADER_OVERFLOW" &&
@@ -38,20 +38,20 @@ function errorOf(failure: ParserFailure): SignetError {
   }
   const known = PARSER_CODES[failure.code ?? ""];
   return new SignetError(known?.code ?? "INVALID_REQUEST", {
-    detail: known?.detail ?? "This is not a well-formed HTTP request.",
+    detail: known?.detail ?? "The HTTP request is malformed.",
   });
 }
 
-/** Whether the socket is in the middle of an answer, which a second one would corrupt. */
+/** Checks whether the socket is sending a response, which a second one would corrupt. */
 function isAnswering(socket: Socket): boolean {
   const { _httpMessage: message } = socket as Socket & { _httpMessage?: { headersSent?: boolean } | null };
   return message?.headersSent === true;
 }
 
-/** Answers on a connection whose request no route can answer. */
+/** Responds on a connection whose request cannot be routed. */
 export type RefuseConnection = (error: NodeJS.ErrnoException, socket: Socket) => void;
 
-/** Makes Fastify's `clientErrorHandler`. */
+/** Creates Fastify's `clientErrorHandler`. */
 export function createClientErrorHandler(baseUrl: string, newRequestId: () => string): RefuseConnection {
   return (failure, socket) => {
     if (!socket.writable || failure.code === "ECONNRESET" || isAnswering(socket)) {

@@ -1,6 +1,6 @@
 /**
- * Idempotency-Key on every POST that is somebody's (wire.md, Events). A route that declares the header in its schema takes
- * care of it in the transaction of its work; every other POST gets it here, around its handler.
+ * Idempotency-Key for every authenticated POST (wire.md, Events). A route that declares the header in its schema handles
+ * it in its own transaction; for every other POST this plugin wraps the handler.
  */
 import type {
   FastifyRequest,
@@ -18,10 +18,10 @@ import {
 import { IdempotencyHeaders } from "../common.ts";
 import type { SignetServer } from "../types.ts";
 
-/** Whose keys a server's are. */
+/** The owner of idempotency keys. */
 export interface IdempotencyOwner {
   readonly ownerId: string;
-  /** Of several that share keys, the one whose requests are not another's. */
+  /** Distinguishes the requests of callers that share the owner's keys. */
   readonly author?: string | undefined;
   readonly transact: OwnersTransaction;
 }
@@ -30,20 +30,20 @@ export interface IdempotencyServices extends RepeatableServices {
   readonly ownerOf: (request: FastifyRequest) => IdempotencyOwner;
 }
 
-/** An answer as it went over the wire. */
+/** A stored response. */
 interface WireAnswer {
   readonly status: number;
   readonly type: string | null;
   readonly body: string;
 }
 
-/** A POST whose caller is known by a token; what anybody may call, the OAuth endpoints and the portal's forms have rules of their own. */
+/** Checks for a POST authenticated by token. Public routes, OAuth endpoints and portal forms have their own rules. */
 function isOwnedPost({ method, config }: RouteOptions): boolean {
   const { proxied, public: open, rawBody, portal } = config ?? {};
   return method === "POST" && proxied !== true && open !== true && rawBody !== true && portal === undefined;
 }
 
-/** Takes keys for every POST that is registered after this call and does not do so itself. */
+/** Handles keys for every POST that is registered after this call and does not handle them itself. */
 export function installIdempotency(server: SignetServer, services: IdempotencyServices): void {
   const begun = new WeakMap<FastifyRequest, BegunWork<WireAnswer>>();
 
@@ -91,7 +91,7 @@ export function installIdempotency(server: SignetServer, services: IdempotencySe
       return;
     }
     if (route.schema?.headers !== undefined) {
-      throw new Error(`${route.url}: a POST has the headers that every POST has`);
+      throw new Error(`${route.url}: a POST must not declare other headers than IdempotencyHeaders`);
     }
     route.schema = { ...route.schema, headers: IdempotencyHeaders };
     route.preHandler = [...[route.preHandler ?? []].flat(), begin];

@@ -1,14 +1,14 @@
-/** Answers to callers with a token are packed for clients that take gzip, off the event loop. */
+/** Compresses responses to authenticated callers that accept gzip, off the event loop. */
 import { constants, gzip } from "node:zlib";
 import { takesGzip } from "../public-document.ts";
 import type { SignetServer } from "../types.ts";
 
-/** Below this many characters packing costs more than it saves. */
+/** Minimum length, in characters: compressing less costs more than it saves. */
 const PACKED_FROM = 8_192;
-/** At once; what comes meanwhile is sent as it is, so that nothing waits in memory for a thread. */
+/** Maximum concurrent compressions. Further responses are sent uncompressed, instead of waiting in memory. */
 const PACKING_MAX = 4;
 
-/** Packs long JSON of routes with scopes, or for operators. Pages of the portal stay plain: a cookie belongs to them. */
+/** Compresses long JSON of routes with scopes or for operators, but not portal pages, which depend on a cookie. */
 export function installPackedAnswers(server: SignetServer): void {
   let packing = 0;
   server.addHook("onSend", ({ method, headers, routeOptions: { config } }, reply, payload, done) => {

@@ -1,6 +1,6 @@
 /**
- * What Node and Fastify let pass silently and we refuse (security decisions A, I): the first of two Authorization
- * headers would win, headers past a limit would vanish, a query would be read leniently.
+ * Rejects ambiguous input that Node and Fastify accept silently (security decisions A, I). They use the first of two
+ * Authorization headers, drop headers beyond a limit, and parse queries leniently.
  */
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
@@ -11,7 +11,7 @@ import type { SignetServer } from "../types.ts";
 import { URI_MAX, uriTooLong } from "../uri-length.ts";
 import { PROBES } from "./route-declarations.ts";
 
-/** Name and value take one place each: 100 headers. */
+/** 100 headers: name and value are separate entries. */
 const RAW_HEADERS_MAX = 200;
 const SINGLE_HEADERS: ReadonlySet<string> = new Set([
   "authorization",
@@ -23,7 +23,7 @@ const SINGLE_HEADERS: ReadonlySet<string> = new Set([
   "idempotency-key",
 ]);
 
-/** Marks a query that could not be read; the parser runs before any hook and must not throw. */
+/** Marks an invalid query. The parser runs before any hook and must not throw. */
 const QUERY_FAULT = Symbol("query fault");
 
 interface CheckedQuery {
@@ -31,10 +31,10 @@ interface CheckedQuery {
   [QUERY_FAULT]?: string;
 }
 
-/** `metadata[region]=eu`: the one filter that has members (deepObject in OpenAPI's words). */
+/** Matches `metadata[region]=eu`, the only filter with members (`deepObject` in OpenAPI). */
 const METADATA_NAME = /^metadata\[([^[\]]+)\]$/;
 
-/** Gathers `metadata[…]` in one object, its members in an order of their own: a cursor is bound to what is asked for. */
+/** Collects `metadata[…]` in one object with sorted members, since cursors are bound to the query. */
 function withMetadata(pairs: Pairs): CheckedQuery {
   const query: CheckedQuery = Object.create(null) as CheckedQuery;
   const members: [string, string][] = [];
@@ -53,7 +53,7 @@ function withMetadata(pairs: Pairs): CheckedQuery {
   return query;
 }
 
-/** Fastify's query-string parser, strict. */
+/** Parses a query string strictly, for Fastify. */
 export function parseQueryString(text: string): CheckedQuery {
   const pairs: Pairs | string = readPairs(text);
   if (typeof pairs === "string") {
@@ -65,7 +65,7 @@ export function parseQueryString(text: string): CheckedQuery {
 function checkHeaders({ rawHeaders, httpVersion }: IncomingMessage, route: string | undefined): void {
   if (rawHeaders.length > RAW_HEADERS_MAX) {
     throw new SignetError("HEADERS_TOO_LARGE", {
-      detail: `A request may have ${RAW_HEADERS_MAX / 2} headers.`,
+      detail: `A request may have at most ${RAW_HEADERS_MAX / 2} headers.`,
       headers: { connection: "close" },
     });
   }
@@ -76,11 +76,11 @@ function checkHeaders({ rawHeaders, httpVersion }: IncomingMessage, route: strin
       continue;
     }
     if (seen.includes(`${name};`)) {
-      throw new SignetError("INVALID_REQUEST", { detail: `Header ${name} must be given once.` });
+      throw new SignetError("INVALID_REQUEST", { detail: `Header ${name} must occur only once.` });
     }
     seen += `${name};`;
   }
-  // Load balancers probe in HTTP/1.0, which has no Host.
+  // Load balancers probe with HTTP/1.0, which has no Host header.
   const isProbe = httpVersion === "1.0" && PROBES.has(route ?? "");
   if (!seen.includes("host;") && !isProbe) {
     throw new SignetError("INVALID_REQUEST", { detail: "Header host is missing." });
@@ -97,7 +97,7 @@ function checkEncoding(request: FastifyRequest): void {
 function checkQuery(request: FastifyRequest): void {
   const fault = (request.query as CheckedQuery | null)?.[QUERY_FAULT];
   if (fault === "repeated" && request.routeOptions.config.proxied === true) {
-    // Whoever answers may well take a list; where a token may stand is decided here all the same.
+    // The upstream may accept repeated parameters, but a token in the query is always rejected here.
     if (new URLSearchParams(request.url.slice(request.url.indexOf("?"))).has("access_token")) {
       throw tokenMisplaced();
     }
@@ -105,13 +105,12 @@ function checkQuery(request: FastifyRequest): void {
   }
   if (fault !== undefined) {
     throw new SignetError("INVALID_REQUEST", {
-      detail:
-        fault === "repeated" ? "A query parameter is given twice." : "The query string is not well formed.",
+      detail: fault === "repeated" ? "A query parameter occurs twice." : "The query string is malformed.",
     });
   }
 }
 
-/** Refuses ambiguous requests before anything else looks at them. */
+/** Rejects ambiguous requests before any other processing. */
 export function installRequestHygiene(server: SignetServer): void {
   server.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id);

@@ -1,10 +1,10 @@
-/** A span for each request of the api, where traces are on; without, no hook is there. */
+/** Creates a span for each request of the api if tracing is on; otherwise installs no hook. */
 import { type TracedSpan, tracer } from "../../observability/tracing.ts";
 import type { SignetServer } from "../types.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Undefined where traces are off. */
+    /** Undefined if tracing is off. */
     span: TracedSpan | undefined;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What every route must say about itself, checked when it is registered: who may call it, and a closed schema for
- * whatever it reads. A route that forgets keeps the process from starting.
+ * Checks each route's declarations at registration: its callers, and closed schemas for its input. A missing declaration
+ * prevents the process from starting.
  */
 import type {
   onRequestAsyncHookHandler,
@@ -17,24 +17,24 @@ import type { SignetServer } from "../types.ts";
 import { requireClientCertificate } from "./client-certificates.ts";
 
 export interface RouteGuards {
-  /** The guard of a route that needs these scopes; absent on a server without tenants. */
+  /** Creates the guard of a route with scopes; absent on a server without tenants. */
   readonly scopes?: (required: readonly string[]) => onRequestHookHandler;
-  /** What guards a route that takes signatures too, when its body is there; absent where none are taken. */
+  /** Creates the guard of a route that also accepts signatures, to run after the body is read; absent without signatures. */
   readonly signatures?: (required: readonly string[]) => preValidationAsyncHookHandler;
-  /** The guard of a page of the portal that needs these scopes; absent on a server without a portal. */
+  /** Creates the guard of a portal page with scopes; absent on a server without a portal. */
   readonly portal?: (required: readonly string[]) => onRequestAsyncHookHandler;
-  /** The guard of a route for operators of this role; absent on the public server. */
+  /** Creates the guard of a route for an operator role; absent on the public server. */
   readonly operator?: (required: OperatorRole) => onRequestAsyncHookHandler;
-  /** The rate of an address for what everybody may read; absent where nothing is counted. */
+  /** Rate limit of public routes per address; absent for no limit. */
   readonly open?: PublicRate;
 }
 
 const NO_QUERY = Type.Object({}, { additionalProperties: false });
 
-/** Where load balancers and orchestrators ask. */
+/** The probes of load balancers and orchestrators. */
 export const PROBES: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 
-/** The server gives every GET a HEAD of its own, with the same declarations. */
+/** Checks for GET, or the HEAD that the server adds to every GET with the same declarations. */
 function isReading({ method }: Pick<RouteOptions, "method">): boolean {
   return method === "GET" || method === "HEAD";
 }
@@ -43,18 +43,18 @@ function routeName(route: RouteOptions): string {
   return `${String(route.method)} ${route.url}`;
 }
 
-/** Reading is what every operator may do; whatever else a method does needs a role of its own. */
+/** Checks the role of an operator route: only reads may have the role `read`. */
 function requireSufficientRole(route: RouteOptions, role: OperatorRole): void {
   if (!isOperatorRole(role)) {
     throw new Error(`${routeName(route)}: config.operator must be one of ${OPERATOR_ROLES.join(", ")}`);
   }
   const changes = !isReading(route);
   if (role === "read" && changes) {
-    throw new Error(`${routeName(route)}: only a GET can be left to operators who may read`);
+    throw new Error(`${routeName(route)}: only a GET may have the role read`);
   }
   if ((route.config?.audits !== undefined) !== changes) {
     throw new Error(
-      `${routeName(route)}: a change by operators, and nothing else, must declare config.audits`,
+      `${routeName(route)}: config.audits is required for changes by operators, and forbidden otherwise`,
     );
   }
 }
@@ -67,7 +67,7 @@ function chosenGuard({ config }: RouteOptions, guards: RouteGuards) {
   return operator === undefined ? guards.scopes?.(scopes) : guards.operator?.(operator);
 }
 
-/** Probes come as often as they like, and the OAuth endpoints count for themselves. */
+/** Returns the rate limit of a public route. Probes are unlimited, and the OAuth endpoints have their own limits. */
 function guardOfPublic(
   { config, url }: RouteOptions,
   { open }: RouteGuards,
@@ -81,7 +81,7 @@ function guardOfPublic(
   };
 }
 
-/** Long documents count as several requests; their length is known only when they are sent. */
+/** Counts long documents as several requests, when they are sent and their length is known. */
 function chargeLength(route: RouteOptions, { open }: RouteGuards): void {
   if (open === undefined || route.config?.public !== true || route.config.proxied === true) {
     return;
@@ -117,7 +117,7 @@ function guardOf(
   return guard;
 }
 
-/** What its caller alone may read; a cache would keep it beyond a revocation. Routes that allow more say so themselves. */
+/** Checks for a read that only its caller may see, and that a cache could keep beyond a revocation. */
 function isPrivateReading({ method, config }: RouteOptions): boolean {
   return (
     isReading({ method }) &&
@@ -131,7 +131,7 @@ const forbidStoring: onRequestHookHandler = (_request, reply, done) => {
   done();
 };
 
-/** Where a token is given out or taken: mutual TLS is asked for there (security decisions B). */
+/** Checks for a route that issues or accepts tokens, which requires mutual TLS (security decisions B). */
 function needsCertificate(route: RouteOptions): boolean {
   return route.config?.scopes !== undefined || OAUTH_PATHS.has(route.url);
 }
@@ -143,7 +143,7 @@ function requireClosed(route: RouteOptions, part: "body" | "querystring" | "para
   }
 }
 
-/** A signature covers the body: what it is checked for comes after the body. */
+/** Adds the guard for signatures after the body is read, since a signature covers the body. */
 function guardAfterBody(route: RouteOptions, { signatures }: RouteGuards): void {
   if (route.config?.signatures === true && signatures !== undefined) {
     const guard = signatures(route.config.scopes ?? []);
@@ -151,7 +151,7 @@ function guardAfterBody(route: RouteOptions, { signatures }: RouteGuards): void 
   }
 }
 
-/** Checks every route that is registered after this call and puts its guard in front of it. */
+/** Checks every route registered after this call and adds its guards. */
 export function installRouteDeclarations(server: SignetServer, guards: RouteGuards): void {
   server.addHook("onRoute", (route) => {
     const guard = guardOf(route, guards);

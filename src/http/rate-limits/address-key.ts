@@ -1,9 +1,9 @@
 import { isIPv6 } from "node:net";
 
-/** Groups of an IPv6 address that a provider gives to one customer: a /64 is one host for us. */
+/** Groups of an IPv6 network: a /64, which a provider gives to one customer, counts as one host. */
 const NETWORK_GROUPS = 4;
 
-/** What an address counts as: IPv4 as it is, also in its IPv6 spelling; IPv6 by its /64. */
+/** Returns the rate-limit key of an address: IPv4 unchanged, also if mapped into IPv6; IPv6 by its /64. */
 export function addressKey(address: string): string {
   const [plain = ""] = address.split("%");
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(plain)?.[1];

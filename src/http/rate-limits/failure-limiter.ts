@@ -1,7 +1,7 @@
 /**
- * How often somebody may fail: so many times in 5 minutes, then the wait doubles with every failure that comes before
- * it has passed. A success clears the account. Failures are counted after the credential was judged: a good one is never
- * refused for the failures of others.
+ * Limits failures per key to a number within 5 minutes. Beyond it, each failure before the wait has passed doubles the
+ * wait. A success resets the key. Failures are counted after the credential check, so a valid credential is never rejected
+ * for the failures of others.
  */
 import type { SignetError } from "../../domain/errors.ts";
 import { NarrowGate } from "./narrow-gate.ts";
@@ -10,19 +10,19 @@ import { BoundedLimiter } from "./rate-limiter.ts";
 
 const WINDOW_SECONDS = 300;
 const FIRST_WAIT_SECONDS = 10;
-/** A token's lifetime. */
+/** Maximum wait: a token's lifetime. */
 const LONGEST_WAIT_SECONDS = 900;
-/** How long the doubling is remembered after the last refusal. */
+/** How long the doubling lasts after the last rejection. */
 const REMEMBERED_SECONDS = 3_600;
 
 export interface FailureLimiter {
   /**
-   * Runs the check of a credential; for a key beyond its limit, one at a time.
+   * Runs the check of a credential. For a key beyond its limit, checks run one at a time.
    *
-   * @throws SignetError RATE_LIMITED when too many checks of such a key wait
+   * @throws SignetError RATE_LIMITED if too many checks of such a key are waiting
    */
   check<T>(key: string, check: () => Promise<T>): Promise<T>;
-  /** Counts a failure: undefined within the limit, else the 429 to answer with; each one doubles its wait. */
+  /** Counts a failure. Returns undefined within the limit, otherwise a 429, which doubles the wait each time. */
   failed(key: string): Promise<SignetError | undefined>;
   succeeded(key: string): Promise<void>;
 }
@@ -34,11 +34,11 @@ const UNLIMITED: FailureLimiter = {
 };
 
 export interface FailureLimit {
-  /** Failures within 5 minutes; 0: no limit. */
+  /** Allowed failures within 5 minutes; 0 for no limit. */
   readonly count: number;
-  /** As the metric calls it. */
+  /** Label of the metric. */
   readonly limit: Limit;
-  /** What is answered beyond it. */
+  /** Error detail of the 429. */
   readonly detail: string;
 }
 
@@ -56,7 +56,7 @@ export function createFailureLimiter({ count, limit, detail }: FailureLimit): Fa
 
   const isBeyond = async (key: string): Promise<boolean> => (await failures.count(key)).counted > count;
 
-  /** Beyond the limit, for as long as the wait takes. */
+  /** Puts the key beyond the limit for the given time. */
   async function block(key: string, seconds: number): Promise<void> {
     await failures.set(key, count + 1, seconds);
   }
@@ -72,7 +72,7 @@ export function createFailureLimiter({ count, limit, detail }: FailureLimit): Fa
         return rateLimited(limit, seconds * 1_000, detail);
       }
       const { counted } = await failures.add(key);
-      // Whoever was refused before has one try after each wait, not a fresh account.
+      // A key that was rejected before gets only one attempt after each wait, not a full quota.
       if (counted >= count || refused > 0) {
         await block(key, waitSeconds(refused));
       }

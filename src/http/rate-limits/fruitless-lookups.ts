@@ -1,7 +1,7 @@
 /**
- * Look-ups in the database for whoever names something that may not be there: a sign-in link, a session, a producer's key.
- * What leads to nothing counts against the address that it came from. Beyond the limit what is there is still found, one
- * look-up at a time: the failures of others at an address refuse nobody.
+ * Limits unauthenticated database look-ups: of a sign-in link, a session, a producer's key. A look-up without a result
+ * counts against its address. Beyond the limit look-ups still run, one at a time, so that an existing item is always found
+ * despite the failures of others at the address.
  */
 import type { Config } from "../../config/config.ts";
 import { addressKey } from "./address-key.ts";
@@ -13,14 +13,14 @@ const PER_SECONDS = 60;
 
 export interface FruitlessLookups {
   /**
-   * Looks something up; undefined counts against the address.
+   * Runs a look-up; an undefined result counts against the address.
    *
-   * @throws SignetError RATE_LIMITED instead of undefined when too many look-ups for the address led to nothing
+   * @throws SignetError RATE_LIMITED instead of returning undefined, once the address is beyond the limit
    */
   find<T>(address: string, find: () => Promise<T | undefined>): Promise<T | undefined>;
 }
 
-/** As many in a minute as token requests of one address; 0: no limit. */
+/** Creates the limit. It equals the limit of token requests per address and minute; 0 for no limit. */
 export function createFruitlessLookups({
   tokenRatePerAddress: count,
 }: Pick<Config, "tokenRatePerAddress">): FruitlessLookups {
@@ -37,7 +37,7 @@ export function createFruitlessLookups({
       if (found === undefined) {
         const { within, waitMs } = await limiter.add(key);
         if (!within) {
-          throw rateLimited("lookups", waitMs, "Too many requests from this address name what is not there.");
+          throw rateLimited("lookups", waitMs, "Too many requests from this address for unknown resources.");
         }
       }
       return found;

@@ -1,27 +1,27 @@
 /**
- * Checks of credentials for those beyond a limit. Nobody is refused for what others at the same address sent, so each
- * credential is judged; but one at a time per key, so that a flood of bad ones cannot take the database.
+ * Serializes credential checks of keys beyond a limit. Each credential is still checked, so that no caller is rejected for
+ * others at the same address. Only one check per key runs at a time, so that a flood cannot overload the database.
  */
 import { type Limit, rateLimited } from "./rate-limited.ts";
 
-/** Checks of one key that wait for the one under way. */
+/** Maximum number of waiting checks per key. */
 const WAITING_MAX = 64;
 const RETRY_AFTER_MS = 1_000;
 
 export class NarrowGate {
   readonly #limit: Limit;
-  /** What runs last, and how many are under way or waiting, by key. */
+  /** By key: the last check, and the number of running and waiting checks. */
   readonly #lines = new Map<string, { last: Promise<unknown>; length: number }>();
 
   constructor(limit: Limit) {
     this.#limit = limit;
   }
 
-  /** Runs the check when the earlier ones of its key have ended. @throws SignetError RATE_LIMITED when 64 wait already */
+  /** Runs the check after the earlier ones of its key. @throws SignetError RATE_LIMITED if 64 are already waiting */
   async run<T>(key: string, check: () => Promise<T>): Promise<T> {
     const line = this.#lines.get(key) ?? { last: Promise.resolve(), length: 0 };
     if (line.length > WAITING_MAX) {
-      throw rateLimited(this.#limit, RETRY_AFTER_MS, "Too many requests from this address at once.");
+      throw rateLimited(this.#limit, RETRY_AFTER_MS, "Too many concurrent requests from this address.");
     }
     this.#lines.set(key, line);
     line.length += 1;

@@ -1,22 +1,22 @@
-/** How often one address may ask for what everybody may read. */
+/** Rate limit of public documents per address. */
 import { addressKey } from "./address-key.ts";
 import { rateLimited } from "./rate-limited.ts";
 import { TokenBuckets } from "./token-buckets.ts";
 
-/** Bytes of an answer that count as one request: a document of some megabytes costs more than a key set. */
+/** Response bytes that count as one more request: a document of some megabytes costs more than a key set. */
 const BYTES_OF_ONE = 262_144;
 
-/** The rate of public requests by address. */
+/** The rate limit of public requests. */
 export interface PublicRate {
   /** Counts a request of an address. @throws SignetError RATE_LIMITED */
   readonly take: (address: string) => void;
-  /** Counts a long answer: the address may owe it, and its next request waits. @param bytes of the body */
+  /** Charges a long response to the address, which may delay its next request. @param bytes size of the body */
   readonly charge: (address: string, bytes: number) => void;
 }
 
 /**
- * @param perSecond requests, and as many at once; 0: no limit
- * @param monotonic milliseconds of a clock that nobody sets
+ * @param perSecond requests per second, and maximum burst; 0 for no limit
+ * @param monotonic monotonic clock, in milliseconds
  */
 export function createPublicRate(perSecond: number, monotonic: () => number): PublicRate {
   const buckets = new TokenBuckets();
@@ -24,7 +24,7 @@ export function createPublicRate(perSecond: number, monotonic: () => number): Pu
     take(address) {
       const waitMs = perSecond === 0 ? 0 : buckets.take(addressKey(address), perSecond, monotonic());
       if (waitMs > 0) {
-        throw rateLimited("public", waitMs, "This address asks for public documents too often.");
+        throw rateLimited("public", waitMs, "Too many requests for public documents from this address.");
       }
     },
     charge(address, bytes) {

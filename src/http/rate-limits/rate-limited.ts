@@ -1,7 +1,7 @@
 import { SignetError } from "../../domain/errors.ts";
 import { metrics } from "../../observability/metrics.ts";
 
-/** Which limit it was, as the metric calls it. */
+/** The limits, as labels of the metric. */
 export type Limit =
   | "token_address"
   | "token_client"
@@ -15,7 +15,7 @@ export type Limit =
   | "lookups"
   | "public";
 
-/** 429 that says when to come back (RFC 6585 section 4); counted. */
+/** Returns a 429 with Retry-After (RFC 6585 section 4) and counts it in the metric. @param waitMs wait, in milliseconds */
 export function rateLimited(limit: Limit, waitMs: number, detail: string): SignetError {
   metrics.rateLimited.inc({ limit });
   return new SignetError("RATE_LIMITED", {

@@ -1,7 +1,7 @@
-/** Counting requests in windows, in the memory of this process and within bounds. */
+/** Counts requests per window, in bounded memory of this process. */
 import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
 
-/** Keys remembered per limiter: some 20 MB at the worst. The one used longest ago is forgotten first. */
+/** Maximum keys per limiter, at most about 20 MB. The least recently used key is evicted first. */
 const KEYS_MAX = 50_000;
 
 export interface RateLimit {
@@ -9,20 +9,20 @@ export interface RateLimit {
   readonly perSeconds: number;
 }
 
-/** Counts per key; a key's window begins with its first request. */
+/** Limits requests per key; a key's window begins with its first request. */
 export interface RateLimiter {
-  /** Takes a place for the key: 0 when there was one, else the milliseconds until there is one again. */
+  /** Counts a request of the key. Returns 0 if it is within the limit, otherwise the milliseconds to wait. */
   take(key: string): Promise<number>;
 }
 
 /**
- * The library's limiter with a bound on its keys, since anybody can make up keys. What is forgotten counts anew, which
- * only ever lets a request pass.
+ * The library's limiter with a bound on its keys, since clients can invent keys. An evicted key starts at zero again,
+ * which can only admit requests.
  */
 export class BoundedLimiter {
   readonly #limiter: RateLimiterMemory;
   readonly #keysMax: number;
-  /** Keys by last use. */
+  /** Keys ordered by last use. */
   readonly #order = new Set<string>();
 
   constructor({ count, perSeconds }: RateLimit, keysMax: number = KEYS_MAX) {
@@ -30,21 +30,21 @@ export class BoundedLimiter {
     this.#keysMax = keysMax;
   }
 
-  /** Keys remembered. */
+  /** Number of stored keys. */
   get size(): number {
     return this.#order.size;
   }
 
-  /** How often the key was counted in its window. */
+  /** Returns the key's count in its window. */
   async count(key: string): Promise<{ readonly counted: number; readonly waitMs: number }> {
     const found = this.#order.has(key) ? await this.#limiter.get(key) : null;
-    // A record that has just run out may still be there.
+    // An expired record may still be present.
     return found === null || found.msBeforeNext <= 0
       ? { counted: 0, waitMs: 0 }
       : { counted: found.consumedPoints, waitMs: found.msBeforeNext };
   }
 
-  /** Counts one; whether it is within the limit. */
+  /** Counts one request. Returns whether it is within the limit. */
   async add(
     key: string,
   ): Promise<{ readonly within: boolean; readonly counted: number; readonly waitMs: number }> {
@@ -60,7 +60,7 @@ export class BoundedLimiter {
     }
   }
 
-  /** Sets the key's count for so many seconds. */
+  /** Sets the key's count for the given number of seconds. */
   async set(key: string, counted: number, seconds: number): Promise<void> {
     this.#touch(key);
     await this.#limiter.set(key, counted, seconds);
@@ -83,7 +83,7 @@ export class BoundedLimiter {
   }
 }
 
-/** A limiter; a limit of 0 lets everything pass. */
+/** Creates a limiter; a limit of 0 admits everything. */
 export function createRateLimiter(limit: RateLimit): RateLimiter {
   if (limit.count === 0) {
     return { take: async () => 0 };

@@ -1,39 +1,39 @@
 /**
- * What a tenant may ask of the API: one rate for publishing, another for everything else. The rates are the tenant's own
- * where operators have set some, else the settings'. Answers say how much is left (draft-ietf-httpapi-ratelimit-headers).
+ * Rate limits of tenants: one for publishing, another for everything else. Limits that operators set for a tenant override
+ * the settings. Responses report the remaining quota (draft-ietf-httpapi-ratelimit-headers).
  */
 import { rateLimited } from "./rate-limited.ts";
 import type { TenantPolicies, TenantPolicy } from "./tenant-policies.ts";
 import { TokenBuckets } from "./token-buckets.ts";
 
-/** `publish` is what arrives as fast as things happen, counted by events; `api` is everything else. */
+/** `publish` counts published events; `api` counts all other requests. */
 export type TenantRate = "api" | "publish";
 
 const RATES = { api: "api_requests_per_second", publish: "published_events_per_second" } as const;
 
-/** Where the headers go. */
+/** The part of a reply that sets headers. */
 interface Answer {
   header(name: string, value: string): unknown;
 }
 
 export interface TenantLimits {
-  /** The tenant's policy; a promise only where it has to be read. */
+  /** Returns the tenant's policy; a promise only if it must be read from the database. */
   policyOf(tenantId: string): TenantPolicy | Promise<TenantPolicy>;
-  /** The tenant's policy has changed: the one that is known here holds no longer. */
+  /** Drops the tenant's cached policy after a change. */
   readonly forget: (tenantId: string) => void;
-  /** Counts a request, and says in the answer what is left. @throws SignetError RATE_LIMITED */
+  /** Counts a request and reports the remaining quota in the response. @throws SignetError RATE_LIMITED */
   admit(tenantId: string, policy: TenantPolicy, rate: TenantRate, answer: Answer): void;
-  /** Counts the events of a batch beyond the first: whoever comes next waits for them. */
+  /** Charges the events of a batch beyond the first, which may delay the next request. */
   chargeEvents(tenantId: string, count: number): void;
 }
 
 export interface TenantLimitsOptions {
   readonly policies: TenantPolicies;
-  /** Milliseconds of a clock that nobody sets. */
+  /** Monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
 }
 
-/** Limits of one process. */
+/** Creates the limits of one process. */
 export function createTenantLimits({ policies, monotonic }: TenantLimitsOptions): TenantLimits {
   const buckets = { api: new TokenBuckets(), publish: new TokenBuckets() };
   return {
@@ -49,7 +49,7 @@ export function createTenantLimits({ policies, monotonic }: TenantLimitsOptions)
       answer.header("ratelimit-policy", `"${rate}";q=${perSecond};w=1`);
       answer.header("ratelimit", `"${rate}";r=${buckets[rate].left(tenantId)};t=${seconds}`);
       if (waitMs > 0) {
-        throw rateLimited(rate, waitMs, "The tenant asks for more than its rate allows.");
+        throw rateLimited(rate, waitMs, "The tenant has exceeded its rate limit.");
       }
     },
     chargeEvents: (tenantId, count) => buckets.publish.charge(tenantId, count),

@@ -1,6 +1,6 @@
 /**
- * Tenants' policies in the memory of a process. A change is published in the sequence of revocations, and forgets the
- * policy here before it is answered.
+ * In-memory cache of tenants' policies. A change is published in the sequence of revocations, and removes the cached
+ * policy before the change's response is sent.
  */
 import { createBatcher } from "../../database/batcher.ts";
 import type { TenantPolicyRow } from "../../database/repositories/tenant-policies.ts";
@@ -8,26 +8,26 @@ import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { effectiveLimits, type LimitDefaults, type TenantLimitValues } from "../../config/tenant-limits.ts";
 
-/** How long a policy is gone by before it is read again, whatever this process hears. */
+/** Maximum age of a cached policy, in milliseconds. */
 export const POLICY_LIFE_MS = 5_000;
 const TENANTS_MAX = 10_000;
 const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 2 };
 
 export interface TenantPolicy {
   readonly limits: TenantLimitValues;
-  /** Credentials that publish with their signature only. */
+  /** Credentials whose events must be signed. */
   readonly signing: ReadonlySet<string>;
 }
 
 export interface TenantPolicies {
-  /** The policy as it was read at most 5 s ago: the hot path. */
+  /** Returns the policy if it was read at most 5 s ago, for the hot path. */
   known(tenantId: string): TenantPolicy | undefined;
   /**
-   * The policy as it is. Of a tenant that is not there: what the settings say. While it cannot be read: as it was; of a
-   * tenant that is not known yet it rejects.
+   * Reads the policy. Returns the defaults for an unknown tenant. If the database is unavailable, returns the last known
+   * policy, or rejects if there is none.
    */
   read(tenantId: string): Promise<TenantPolicy>;
-  /** The policy has changed: it is read before the next request, and no read that began before is kept. */
+  /** Drops the policy after a change, and discards the results of reads in progress. */
   forget(tenantId: string): void;
 }
 
@@ -42,10 +42,10 @@ interface Kept {
   readonly until: number;
 }
 
-/** Makes the memory of one process. */
+/** Creates the cache of one process. */
 export function createTenantPolicies({ find, defaults, clock }: TenantPoliciesOptions): TenantPolicies {
   const kept = new Map<string, Kept>();
-  /** How many policies were forgotten: what was being read meanwhile may be the policy of before. */
+  /** Number of dropped policies, to detect reads that began before a drop and may be outdated. */
   let forgotten = 0;
   const lookup = createBatcher<string, TenantPolicy>({
     ...LOOKUP_BATCH,
@@ -75,7 +75,7 @@ export function createTenantPolicies({ find, defaults, clock }: TenantPoliciesOp
       try {
         return await lookup.add(tenantId);
       } catch (error) {
-        // The database is away: what a bounded knowledge of revocations admits goes by the policy of before.
+        // The database is unavailable. Requests are still admitted for a limited time, under the last known policy.
         const found = kept.get(tenantId);
         if (found === undefined) {
           throw error;

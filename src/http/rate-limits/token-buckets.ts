@@ -1,10 +1,10 @@
 /**
- * Token buckets by key: so many per second, and as many at once. Synchronous and without garbage, for what every request
- * passes. Time is an argument, milliseconds.
+ * Token buckets by key, with a rate per second that is also the maximum burst. Synchronous and without garbage, since
+ * every request uses them. The caller passes the time, in milliseconds.
  */
 import { putBounded } from "../../domain/bounded-map.ts";
 
-/** Keys remembered; the one that came first goes first, and counts anew. */
+/** Maximum number of keys. The oldest is evicted first, and starts with a full bucket again. */
 const KEYS_MAX = 50_000;
 
 interface Bucket {
@@ -20,7 +20,7 @@ export class TokenBuckets {
     this.#keysMax = keysMax;
   }
 
-  /** Takes one: 0 when there was one, else the milliseconds until there is one. */
+  /** Takes a token. Returns 0 if there was one, otherwise the milliseconds until there is one. */
   take(key: string, perSecond: number, nowMs: number): number {
     const bucket = this.#filled(key, perSecond, nowMs);
     if (bucket.tokens < 1) {
@@ -30,7 +30,7 @@ export class TokenBuckets {
     return 0;
   }
 
-  /** Takes what has turned out to be more than one: the bucket may owe it, and who comes next waits. */
+  /** Takes additional tokens afterwards. The bucket may become negative, which delays the next request. */
   charge(key: string, count: number): void {
     const bucket = this.#buckets.get(key);
     if (bucket !== undefined) {
@@ -38,7 +38,7 @@ export class TokenBuckets {
     }
   }
 
-  /** How many are left. */
+  /** Returns the number of remaining tokens. */
   left(key: string): number {
     return Math.max(0, Math.floor(this.#buckets.get(key)?.tokens ?? 0));
   }
@@ -50,7 +50,7 @@ export class TokenBuckets {
       putBounded(this.#buckets, key, fresh, this.#keysMax);
       return fresh;
     }
-    // A clock that was set back gives nothing, and takes nothing.
+    // If the clock was set back, add and remove nothing.
     const elapsedMs = Math.max(0, nowMs - bucket.atMs);
     bucket.tokens = Math.min(perSecond, bucket.tokens + (elapsedMs * perSecond) / 1_000);
     bucket.atMs = nowMs;

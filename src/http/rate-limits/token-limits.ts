@@ -1,6 +1,6 @@
 /**
- * What the OAuth endpoints take (security decisions I). Limits by address refuse only what failed: a good credential is
- * never refused for what others at its address sent. A client's own rate counts what it has authenticated for.
+ * Rate limits of the OAuth endpoints (security decisions I). Limits per address reject only failed requests: a valid
+ * credential is never rejected for others at its address. The limit per client counts authenticated requests.
  */
 import type { Config } from "../../config/config.ts";
 import { SignetError } from "../../domain/errors.ts";
@@ -11,25 +11,25 @@ import { createRateLimiter } from "./rate-limiter.ts";
 import { rateLimited } from "./rate-limited.ts";
 
 const PER_MINUTE = 60;
-/** Longer than any client id of ours: keys must not grow with what is sent. */
+/** Maximum length of a client id in a key, longer than any valid id, so that input cannot inflate keys. */
 const CLIENT_KEY_LENGTH = 64;
 
 export interface TokenLimits {
   /**
-   * Counts a request of an address and runs what finds out who sent it.
+   * Counts a request of an address and identifies its sender.
    *
-   * @throws SignetError RATE_LIMITED in place of a refusal once the address is beyond its rate
+   * @throws SignetError RATE_LIMITED instead of the original error, if the address is beyond its limit
    */
   identify<T>(address: string, identify: () => Promise<T>): Promise<T>;
-  /** Counts a request of a client that has authenticated. @throws SignetError RATE_LIMITED */
+  /** Counts a request of an authenticated client. @throws SignetError RATE_LIMITED */
   admitClient(clientId: string): Promise<void>;
-  /** Runs an authentication; @throws SignetError RATE_LIMITED in place of one failure too many of the client from there */
+  /** Runs an authentication. @throws SignetError RATE_LIMITED after too many failures of the client from the address */
   authenticate<T>(address: string, clientId: string, authenticate: () => Promise<T>): Promise<T>;
 }
 
 type LimitSettings = Pick<Config, "tokenRatePerClient" | "tokenRatePerAddress" | "tokenFailures">;
 
-/** Limits of one process. */
+/** Creates the limits of one process. */
 export function createTokenLimits(config: LimitSettings): TokenLimits {
   const addresses = createRateLimiter({ count: config.tokenRatePerAddress, perSeconds: PER_MINUTE });
   const clients = createRateLimiter({ count: config.tokenRatePerClient, perSeconds: PER_MINUTE });
@@ -61,7 +61,7 @@ export function createTokenLimits(config: LimitSettings): TokenLimits {
         throw rateLimited(
           "token_client",
           waitMs,
-          "Too many tokens for this client; a token is good for 15 minutes.",
+          "Too many token requests for this client; a token is valid for 15 minutes.",
         );
       }
     },
