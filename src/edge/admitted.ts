@@ -1,22 +1,22 @@
 /**
- * What was let in and is not over: a download, an answer that is being made. Its token was looked at once; a revocation
- * ends it all the same (security decisions D: 250 ms).
+ * Running requests, such as downloads. Their tokens were checked once at admission, but a revocation still ends them
+ * (security decisions D: 250 ms).
  */
 import { tokenRefused } from "../http/bearer-errors.ts";
 import type { RevocableToken } from "../revocation/deny-list.ts";
 
-/** Milliseconds between two looks, into memory, which hears of a revocation within some milliseconds itself. */
-const LOOK_EVERY_MS = 50;
+/** Interval of the checks, in milliseconds. They read memory, where a revocation arrives within some milliseconds. */
+const CHECK_EVERY_MS = 50;
 
-/** A request that can be ended from outside. */
+/** A running request that can be aborted. */
 interface UnderWay {
-  /** Ends it; the cause of `reason` is what its caller gets to read, if it can still be told. */
+  /** Aborts the request. If no response has been sent, the caller gets the cause of `reason`. */
   breakOff(reason: Error): void;
 }
 
 /**
- * Places in two arrays, taken and given back: a Map that every request goes into and out of made its requests outlive
- * three times as many garbage collections, which cost the edge a third of its throughput.
+ * The requests in two arrays with reused slots. With a Map, requests survived three times as many garbage collections,
+ * which cost the edge a third of its throughput.
  */
 export class Admitted {
   readonly #isRevoked: (token: RevocableToken) => boolean;
@@ -25,13 +25,13 @@ export class Admitted {
   readonly #free: number[] = [];
   readonly #timer: NodeJS.Timeout;
 
-  /** @param isRevoked whether it is known that the token is revoked; what nobody can say yet ends nothing */
+  /** @param isRevoked returns true only if the token is known to be revoked; an unknown state aborts nothing */
   constructor(isRevoked: (token: RevocableToken) => boolean) {
     this.#isRevoked = isRevoked;
-    this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    this.#timer = setInterval(() => this.#check(), CHECK_EVERY_MS).unref();
   }
 
-  /** The place of the request, until it is over. */
+  /** Adds a request and returns its slot. */
   add(request: UnderWay, token: RevocableToken): number {
     const place = this.#free.pop() ?? this.#requests.length;
     this.#requests[place] = request;
@@ -39,7 +39,7 @@ export class Admitted {
     return place;
   }
 
-  /** It is over; its place is another's from now on. */
+  /** Frees the slot of a request that has ended. */
   remove(place: number): void {
     this.#requests[place] = undefined;
     this.#tokens[place] = undefined;
@@ -50,14 +50,14 @@ export class Admitted {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
+  #check(): void {
     for (const [place, request] of this.#requests.entries()) {
       const token = this.#tokens[place];
       if (request !== undefined && token !== undefined && this.#isRevoked(token)) {
-        // Once; the place is its own until it is over.
+        // Abort only once; the slot stays reserved until the request has ended.
         this.#requests[place] = undefined;
         request.breakOff(
-          new Error("revoked under way", {
+          new Error("token revoked during the request", {
             cause: tokenRefused("TOKEN_REVOKED", "The access token was revoked."),
           }),
         );

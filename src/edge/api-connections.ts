@@ -1,4 +1,4 @@
-/** The connections to the api: mutual TLS with a pinned name, renewed when the files behind them are. */
+/** The connections to the api: mutual TLS with a pinned name, renewed when their files change. */
 import { X509Certificate } from "node:crypto";
 import type { Agent } from "undici";
 import { subjectAlternativeNames } from "../http/mutual-tls/client-certificate.ts";
@@ -6,7 +6,7 @@ import { type Material, openMaterial } from "../http/mutual-tls/material.ts";
 import type { Logger } from "../observability/logger.ts";
 import { connectionsOf, createAgent, type Target, type UpstreamConnections } from "./dispatchers.ts";
 
-/** Time that requests on connections of before have, milliseconds. */
+/** Time for requests on replaced connections to end, in milliseconds. */
 const RETIRE_AFTER_MS = 60_000;
 
 export interface ApiConnectionsOptions {
@@ -18,7 +18,7 @@ export interface ApiConnectionsOptions {
         readonly caFile: string;
         readonly keyFile: string;
         readonly certFile: string;
-        /** `DNS:…` or `URI:…`; the api's certificate must have one of them. */
+        /** Pinned names, `DNS:…` or `URI:…`; the api's certificate must have one of them. */
         readonly names: readonly string[];
       }
     | undefined;
@@ -30,7 +30,7 @@ export interface ApiConnections {
   close(): Promise<void>;
 }
 
-/** The check of the api's certificate besides its chain: a name that is pinned, wherever the connection leads. */
+/** Returns a check that the api's certificate has a pinned name, regardless of the connection's host. */
 function pinned(names: readonly string[]) {
   return (_hostname: string, { raw }: { readonly raw: Buffer }): Error | undefined => {
     const found = subjectAlternativeNames(new X509Certificate(raw).subjectAltName);
@@ -41,9 +41,9 @@ function pinned(names: readonly string[]) {
 }
 
 /**
- * Prepares the connections.
+ * Creates the connections.
  *
- * @throws TrustError when the files cannot be used
+ * @throws TrustError if the files are unusable
  */
 export async function openApiConnections(options: ApiConnectionsOptions): Promise<ApiConnections> {
   const { development, target, files, log } = options;

@@ -1,6 +1,6 @@
 /**
- * What of the api is reached through the edge: all that is public or tenants', by name, so that whatever else the api's
- * process serves one day stays where it is. The api checks its own scopes. The operators' listener is another one.
+ * The api's paths that the edge forwards: an allowlist of public and tenant paths, so that other paths stay internal. The
+ * api checks its own scopes. The operators' listener is separate.
  */
 import type { Segments } from "./route-pattern.ts";
 
@@ -21,15 +21,15 @@ const API_PATHS = [
   "/v1/portal/*",
   "/v1/webhooks/*",
 ] as const;
-/** Answered by the edge itself, or by nobody. */
+/** Served by the edge itself, or not at all. */
 const OWN_PATHS = ["/healthz", "/readyz", "/metrics", "/admin", "/admin/*"] as const;
 
 export const API_ROUTES: readonly string[] = API_PATHS;
 
-/** Paths that a route table cannot have. */
+/** Paths that a route table must not use. */
 export const RESERVED: readonly Segments[] = [...API_PATHS, ...OWN_PATHS].map((path) =>
   path.slice(1).split("/"),
 );
 
-/** A larger body has no address at the api: a batch of events is the largest, 4 MiB. */
+/** The largest body of the api: a batch of events, 4 MiB. */
 export const API_BODY_LIMIT = 4_194_304;

@@ -1,23 +1,22 @@
 /**
- * The one spelling of a request target (security decisions I, edge path rule). Routers, proxies and upstreams read
- * unusual spellings each in their own way, so what has two readings is refused, and what is forwarded is what was
- * matched.
+ * The canonical form of a request target (security decisions I, edge path rule). Routers, proxies and upstreams interpret
+ * unusual forms differently. Therefore ambiguous targets are rejected, and the matched form is the one that is forwarded.
  */
 
 /** Segments of plain characters (RFC 3986 pchar without `;` and `%`); none is empty, `.` or `..`. */
 const PLAIN_PATH = /^\/(?:(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,=:@-]+(?:\/|$))*$/;
-/** The same with percent escapes, which are looked into one by one. */
+/** The same with percent escapes, which are checked one by one. */
 const ESCAPED_PATH = /^(?:[A-Za-z0-9._~!$&'()*+,=:@/-]|%[0-9A-Fa-f]{2})*$/;
 const ESCAPE = /%[0-9A-Fa-f]{2}/g;
 const UNRESERVED = /[A-Za-z0-9_~-]/;
-/** What must not stand there plainly must not stand there in disguise; a `%25` is the beginning of a second disguise. */
-const DISGUISED = new Set(["#", "%", ".", "/", ";", "\\", "\u007F"]);
-/** Printable ASCII; a fragment never reaches a server that is asked properly. */
+/** Characters that must not be escaped either; `%25` could start a double escape. */
+const FORBIDDEN_ESCAPES = new Set(["#", "%", ".", "/", ";", "\\", "\u007F"]);
+/** Printable ASCII without `#`, since correct clients never send a fragment. */
 const PLAIN_QUERY = /^[!"$-[\]-~]*$/;
 
 function plainSpelling(escape: string): string | undefined {
   const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
-  if (character < " " || DISGUISED.has(character)) {
+  if (character < " " || FORBIDDEN_ESCAPES.has(character)) {
     return undefined;
   }
   return UNRESERVED.test(character) ? character : escape.toUpperCase();
@@ -45,10 +44,10 @@ function canonicalPath(path: string): string | undefined {
 }
 
 /**
- * The canonical spelling of a request target in origin form: escapes of unreserved characters undone, the others in
- * capitals, the query as it came.
+ * Returns the canonical form of a request target in origin form: escapes of unreserved characters decoded, other escapes
+ * in upper case, the query unchanged.
  *
- * @returns undefined for a target that is not to be forwarded
+ * @returns undefined for a target that must not be forwarded
  */
 export function canonicalTarget(target: string): string | undefined {
   const question = target.indexOf("?");

@@ -1,12 +1,12 @@
-/** `Client-Cert` and `Client-Cert-Chain` (RFC 9440), written: what the edge says to the api of its client's certificate. */
+/** Writes `Client-Cert` and `Client-Cert-Chain` (RFC 9440), in which the edge forwards its client's certificate to the api. */
 import type { X509Certificate } from "node:crypto";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 
-/** Certificates between leaf and root that the api takes (src/http/mutual-tls/client-cert-header.ts). */
+/** Maximum certificates between leaf and root that the api accepts (src/http/mutual-tls/client-cert-header.ts). */
 const CHAIN_MAX = 4;
 const REMEMBERED_MAX = 1_000;
 
-/** The headers for one certificate. */
+/** The headers of a certificate. */
 export type ClientCertHeaders = Readonly<Record<string, string>>;
 
 const encoded = (certificate: X509Certificate): string => `:${certificate.raw.toString("base64")}:`;
@@ -18,8 +18,8 @@ function intermediates({ chain: [leaf, ...issuers] }: ClientCertificate): readon
 }
 
 /**
- * Makes the writer of the headers. A resumed session brings the client's certificate along but not those above it,
- * so these are remembered from its first handshake.
+ * Creates a function that returns the headers. A resumed session has the client's certificate but not its issuers, so
+ * these are cached from the first handshake.
  */
 export function createClientCertHeaders(): (certificate: ClientCertificate) => ClientCertHeaders {
   const ready = new WeakMap<ClientCertificate, ClientCertHeaders>();

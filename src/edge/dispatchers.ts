@@ -1,42 +1,42 @@
-/** Connections to upstreams: kept from one route table to the next, closed when no table needs them any more. */
+/** Connections to upstreams, shared by successive route tables and closed when no table uses them. */
 import type { PeerCertificate } from "node:tls";
 import { Agent, type Dispatcher } from "undici";
 import type { HeadCallback, Passage } from "./passage.ts";
 
-/** Time that requests of an earlier table have to reach their connections, milliseconds. */
+/** Time for requests of an earlier table to end, in milliseconds. */
 const RETIRE_AFTER_MS = 60_000;
-/** Requests under way to one upstream; what is beyond waits. */
+/** Maximum concurrent requests per upstream; further ones wait. */
 const CONNECTIONS_MAX = 512;
-/** Upstreams close connections that rest; using one at that moment would fail a request. */
+/** Keep-alive timeout, in milliseconds. Upstreams close idle connections, and a request on a closing one would fail. */
 const KEEP_ALIVE_MS = 4_000;
 
-/** Where a request to an upstream finds the way of its answer: the proxy's options have no place for it. */
+/** Key under which a request's headers carry its passage, since the proxy's options have no place for it. */
 export const PASSAGE = Symbol("passage");
 
-/** Where and how to connect. What is equal shares connections. */
+/** Where and how to connect. Equal targets share connections. */
 export interface Target {
   readonly origin: string;
   readonly connectTimeoutMs: number;
-  /** From the last byte of the request to the last of the answer's headers. */
+  /** Timeout from the last byte of the request to the end of the response headers. */
   readonly headersTimeoutMs: number;
-  /** Between two pieces of the answer's body. */
+  /** Timeout between two chunks of the response body. */
   readonly idleTimeoutMs: number;
-  /** Requests under way to it; 512. */
+  /** Maximum concurrent requests; 512 by default. */
   readonly connections?: number;
   readonly tls?: TargetTls;
 }
 
-/** How TLS is spoken; without it, as https is spoken everywhere. */
+/** TLS options; by default those of ordinary https. */
 export interface TargetTls {
   /** Authorities, PEM. */
   readonly ca: string;
   readonly key?: string;
   readonly cert?: string;
-  /** In place of the usual check of names; returns what is wrong. */
+  /** Replaces the default check of names; returns an error or undefined. */
   readonly checkServerIdentity?: (hostname: string, certificate: PeerCertificate) => Error | undefined;
 }
 
-/** What @fastify/http-proxy asks for connections. */
+/** The connection interface that @fastify/http-proxy uses. */
 export interface UpstreamConnections {
   readonly request: Dispatcher["request"];
 }
@@ -46,7 +46,7 @@ interface Held {
   readonly connections: UpstreamConnections;
 }
 
-/** What the proxy library calls, over these connections. Its requests carry a {@link PASSAGE}. */
+/** Adapts an agent for the proxy library. Its requests carry a {@link PASSAGE}. */
 export function connectionsOf(agent: () => Agent): UpstreamConnections {
   const request = (options: Dispatcher.RequestOptions, callback: HeadCallback): void => {
     const { [PASSAGE]: passage } = options.headers as unknown as { readonly [PASSAGE]: Passage };
@@ -59,7 +59,7 @@ export function connectionsOf(agent: () => Agent): UpstreamConnections {
   return { request: request as unknown as Dispatcher["request"] };
 }
 
-/** An agent that speaks HTTP/1.1 and nothing else: one request at a time on a connection. */
+/** Creates an agent for HTTP/1.1 only, with one request at a time per connection. */
 export function createAgent(target: Omit<Target, "origin">): Agent {
   const { connectTimeoutMs, headersTimeoutMs, idleTimeoutMs, connections = CONNECTIONS_MAX, tls } = target;
   return new Agent({
@@ -77,7 +77,7 @@ export class Dispatchers {
   readonly #held = new Map<string, Held>();
   readonly #retiring = new Set<NodeJS.Timeout>();
 
-  /** Connections to a target. */
+  /** Returns the connections to a target. */
   to(target: Target): UpstreamConnections {
     const key = JSON.stringify(target);
     let held = this.#held.get(key);
@@ -89,7 +89,7 @@ export class Dispatchers {
     return held.connections;
   }
 
-  /** Closes, in a while, the connections to all other targets. */
+  /** Closes the connections to all other targets, after a delay. */
   retain(targets: readonly Target[]): void {
     const wanted = new Set(targets.map((target) => JSON.stringify(target)));
     for (const [key, { agent }] of this.#held) {
@@ -104,7 +104,7 @@ export class Dispatchers {
     }
   }
 
-  /** Ends every connection; requests under way fail. */
+  /** Closes every connection; running requests fail. */
   async close(): Promise<void> {
     this.#retiring.forEach(clearTimeout);
     await Promise.all([...this.#held.values()].map(async ({ agent }) => await agent.destroy()));

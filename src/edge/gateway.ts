@@ -1,6 +1,6 @@
 /**
- * The edge's server for one route table. Tables are never changed: a new one gets a new server, and what is under way
- * ends on the one that it began on.
+ * The edge's server for one route table. Tables are immutable: a new table gets a new server, and running requests end on
+ * the server on which they began.
  */
 import type { FastifyRequest } from "fastify";
 import type { IncomingHttpHeaders } from "node:http";
@@ -28,52 +28,52 @@ import { checkParameters, checkRequest } from "./request-checks.ts";
 import type { EdgeRoute, RouteTable, Upstream } from "./route-table.ts";
 import { Shares } from "./shares.ts";
 
-/** What holds where the table says nothing else. */
+/** Defaults for limits that the table does not set. */
 export interface EdgeLimits {
   readonly connectTimeoutMs: number;
   readonly headersTimeoutMs: number;
   readonly idleTimeoutMs: number;
-  /** Bytes of a request's body. */
+  /** Maximum size of a request body, in bytes. */
   readonly bodyLimit: number;
 }
 
-/** The way to the api. */
+/** The connection to the api. */
 export interface ApiLink {
   readonly origin: string;
   readonly connections: UpstreamConnections;
 }
 
 export interface GatewayServices {
-  /** The address that problem types live under. */
+  /** Base URL of the problem types. */
   readonly baseUrl: string;
   readonly clients: ClientIdentification;
-  /** Verified, not revoked, by recent knowledge. */
+  /** Verifies a token and checks that it is not revoked, with a recent list of revocations. */
   readonly admit: VerifyToken;
-  /** Ends what is under way when its token is revoked. */
+  /** Aborts running requests when their token is revoked. */
   readonly admitted: Admitted;
-  /** Whether a token that is bound to no certificate is refused. */
+  /** Whether tokens without a bound certificate are rejected. */
   readonly bindingRequired: boolean;
   readonly dispatchers: Dispatchers;
-  /** Absent where the edge stands before the data plane alone. */
+  /** Absent if the edge serves only the data plane. */
   readonly api?: ApiLink | undefined;
   readonly limits: EdgeLimits;
   readonly readiness: readonly ReadinessCheck[];
   readonly clock: Clock;
-  /** For tests: answers tell when the token was admitted, by this clock. */
+  /** For tests: clock for the time of admission, which responses report. */
   readonly admissionInstant?: (() => bigint) | undefined;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
 }
 
-/** Of an upstream's connections, what one tenant may have: half. */
+/** Maximum concurrent requests per tenant and upstream: half of its connections. */
 const TENANT_SHARE = 256;
-/** Of the connections to the api, what may come from one address: an eighth. */
+/** Maximum concurrent requests to the api per address: an eighth of its connections. */
 const ADDRESS_SHARE = 256;
 const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
-/** In metrics, for whatever matches no route. */
+/** Metric label of requests without a route. */
 const NO_ROUTE = "none";
 
-/** Where the connections of an upstream lead. */
+/** Returns the connection target of an upstream. */
 export function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
   return {
     origin: upstream.origin,
@@ -166,7 +166,7 @@ function countRequests(server: SignetServer): void {
   });
 }
 
-/** Builds the server of a table; it does not listen. */
+/** Creates the server of a table, without listening. */
 export async function createGateway(
   table: RouteTable,
   services: GatewayServices,

@@ -1,11 +1,10 @@
 /**
- * What of a message's headers is between its two ends: the rest belongs to one connection, or could be taken for the
- * edge's own word.
+ * Filters end-to-end headers. The others belong to a single connection, or could be mistaken for statements of the edge.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { putBounded } from "../domain/bounded-map.ts";
 
-/** Of one connection (RFC 9110 section 7.6.1) and what describes it; those named in `Connection` go with them. */
+/** Headers of a single connection (RFC 9110 section 7.6.1); those named in `Connection` are removed too. */
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
   "connection",
   "http2-settings",
@@ -19,9 +18,9 @@ const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
   "transfer-encoding",
   "upgrade",
 ]);
-/** Answered by this listener already: Node says 100 to whoever asks. */
+/** Handled by this listener: Node itself answers with 100. */
 const ANSWERED = "expect";
-/** Claims about the client that only the edge may make, under the names that are in use. */
+/** Well-known headers with claims about the client, which only the edge may make. */
 const CLAIMS: ReadonlySet<string> = new Set([
   "cf-pseudo-ipv4",
   "coming-from",
@@ -33,7 +32,7 @@ const CLAIMS: ReadonlySet<string> = new Set([
   "x-request-id",
   "x-rewrite-url",
 ]);
-/** Of proxies and content networks: everything under these names is their word about the client or the request. */
+/** Prefixes of headers in which proxies and CDNs make claims about the client or the request. */
 const CLAIM_PREFIXES = [
   "akamai-",
   "client-cert",
@@ -55,8 +54,9 @@ const CLAIM_PREFIXES = [
   "x-vercel-",
 ] as const;
 /**
- * What any of them calls a client's address: `CF-Connecting-IP`, `True-Client-IP`, `X-Real-IP`, `X-NF-Client-Connection-IP`,
- * `Ali-CDN-Real-IP`, `WL-Proxy-Client-IP`, `X-ProxyUser-Ip`, `REMOTE_ADDR`, and whatever has been forwarded.
+ * Matches headers with a client's address, such as `CF-Connecting-IP`, `True-Client-IP`, `X-Real-IP`,
+ * `X-NF-Client-Connection-IP`, `Ali-CDN-Real-IP`, `WL-Proxy-Client-IP`, `X-ProxyUser-Ip`, `REMOTE_ADDR`, and all forwarded
+ * headers.
  */
 const ADDRESS =
   /forwarded|(?:client|connect(?:ing|ion)|real|remote|viewer|peer|src|source|origin(?:al|ating)|socket|external|user)-?(?:ip(?:v[46])?|addr(?:ess)?|host)(?:-|$)/;
@@ -67,7 +67,7 @@ function isClaim(name: string): boolean {
   return CLAIMS.has(name) || ADDRESS.test(name) || CLAIM_PREFIXES.some((prefix) => name.startsWith(prefix));
 }
 
-/** Names in `Connection`, lowercase. */
+/** Returns the names in `Connection`, in lower case. */
 function namedByConnection({ connection }: Headers): readonly string[] {
   return connection === undefined || connection.toLowerCase() === "keep-alive"
     ? []
@@ -77,23 +77,23 @@ function namedByConnection({ connection }: Headers): readonly string[] {
         .map((name) => name.trim());
 }
 
-function requestHeaderGoesOn(name: string): boolean {
-  // An underscore is a hyphen to servers that make variables of headers (CGI and what came after it).
+function isForwardedRequestHeader(name: string): boolean {
+  // Treat underscores as hyphens, like servers that map headers to variables (CGI and its successors).
   return !CONNECTION_HEADERS.has(name) && name !== ANSWERED && !isClaim(name.replaceAll("_", "-"));
 }
 
-function answerHeaderGoesOn(name: string): boolean {
+function isForwardedAnswerHeader(name: string): boolean {
   return !CONNECTION_HEADERS.has(name) && !name.startsWith("x-signet-");
 }
 
-/** Headers have few names; callers who make some up have them forgotten again. */
+/** Maximum number of cached names, since callers can invent names. */
 const NAMES_MAX = 500;
 
-/** Filters by name, and remembers what it found of each. */
-function filter(goesOn: (name: string) => boolean): (headers: Headers) => Headers {
+/** Creates a filter by name that caches its decisions. */
+function filter(isForwarded: (name: string) => boolean): (headers: Headers) => Headers {
   const known = new Map<string, boolean>();
   const decide = (name: string): boolean => {
-    const decision = goesOn(name);
+    const decision = isForwarded(name);
     putBounded(known, name, decision, NAMES_MAX);
     return decision;
   };
@@ -109,8 +109,8 @@ function filter(goesOn: (name: string) => boolean): (headers: Headers) => Header
   };
 }
 
-/** The headers of a request that go on. */
-export const forwardedRequestHeaders: (headers: Headers) => Headers = filter(requestHeaderGoesOn);
+/** Returns the headers of a request to forward. */
+export const forwardedRequestHeaders: (headers: Headers) => Headers = filter(isForwardedRequestHeader);
 
-/** The headers of an answer that go on. */
-export const forwardedAnswerHeaders: (headers: Headers) => Headers = filter(answerHeaderGoesOn);
+/** Returns the headers of a response to forward. */
+export const forwardedAnswerHeaders: (headers: Headers) => Headers = filter(isForwardedAnswerHeader);

@@ -1,28 +1,28 @@
 /**
- * The passage of an upstream's answer to its client. Chunks go from one socket to the other as they come: a stream
- * between the two would cost as much as everything that the edge decides.
+ * Forwards an upstream's response to the client. Chunks go directly from socket to socket, since a stream in between would
+ * cost as much as all the edge's checks.
  */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import type { FastifyReply } from "fastify";
 import type { Dispatcher } from "undici";
 
-/** What the proxy library makes of an answer's head. */
+/** The head of a response, as the proxy library expects it. */
 export interface AnswerHead {
   readonly statusCode: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: unknown;
 }
 
-/** The proxy library's end of a request: a failure, or the head of an answer. */
+/** The proxy library's callback, with a failure or the head of a response. */
 export type HeadCallback = (error: Error | null, head?: AnswerHead) => void;
 
-/** Bodies up to this size leave in one write with their head; bytes. */
+/** Maximum size of a body that is sent in one write with its head, in bytes. */
 const ONE_WRITE_MAX = 16_384;
 const INFORMATIONAL_END = 200;
 
-/** One request's: undici calls it with what comes, and Fastify's reply is its way out. */
+/** The passage of one request: receives the response from undici and writes it to Fastify's reply. */
 export class Passage implements Dispatcher.DispatchHandler {
-  /** Headers of the answer, for the client; set before {@link begin}. */
+  /** Headers of the response to the client; set before {@link begin}. */
   headers: OutgoingHttpHeaders = {};
   readonly #reply: FastifyReply;
   readonly #failed: (error: Error) => void;
@@ -33,36 +33,36 @@ export class Passage implements Dispatcher.DispatchHandler {
   #state: "waiting" | "begun" | "written" | "over" = "waiting";
 
   /**
-   * @param failed answers a request whose answer broke off, or was given up, before any of it was written
+   * @param failed responds to a request whose upstream response was aborted before any of it was written
    */
   constructor(reply: FastifyReply, failed: (error: Error) => void) {
     this.#reply = reply;
     this.#failed = failed;
   }
 
-  /** What a request to the upstream is sent with. `callback` is called once, unless the client goes away first. */
+  /** Waits for the head of the response. Calls `callback` once, unless the client disconnects first. */
   awaitHead(callback: HeadCallback): this {
     this.#callback = callback;
-    // The end of the answer closes it too; by then there is nothing left to abort.
+    // The end of the response closes it too, but then there is nothing left to abort.
     this.#reply.raw.on("close", () => this.#abandon());
     return this;
   }
 
-  /** Lets the answer through. */
+  /** Starts forwarding the response. */
   begin(statusCode: number): void {
     this.#statusCode = statusCode;
     this.#state = "begun";
     queueMicrotask(() => this.#waitForMore());
   }
 
-  /** Gives the answer up. Also what the proxy library does with an answer that nobody waits for. */
+  /** Aborts the response. The proxy library also calls it for a response that it discards. */
   destroy(): void {
     this.#state = "over";
     this.#held = undefined;
-    this.#controller?.abort(new Error("nobody waits for this answer"));
+    this.#controller?.abort(new Error("response discarded"));
   }
 
-  /** Ends it for a reason of ours: what has gone out already is broken off, everything else is answered with it. */
+  /** Aborts the response. If none of it was sent, responds with the reason; otherwise closes the connection. */
   breakOff(reason: Error): void {
     const before = this.#state;
     if (before === "over") {
@@ -89,7 +89,7 @@ export class Passage implements Dispatcher.DispatchHandler {
     }
     this.#callback?.(null, { statusCode, headers, body: this });
     if (this.#state === "waiting") {
-      // It was refused, and answered otherwise.
+      // The response was rejected, and another one was sent.
       this.destroy();
     }
   }
@@ -108,7 +108,7 @@ export class Passage implements Dispatcher.DispatchHandler {
     const held = this.#held;
     if (this.#state === "begun" && (held === undefined || held.length <= ONE_WRITE_MAX)) {
       this.#writeHead();
-      // One string with the head, instead of two buffers.
+      // Node sends a string together with the head, but a buffer separately.
       raw.end(held === undefined ? "" : held.toString("latin1"), "latin1");
     } else if (this.#state !== "over") {
       this.#writeHeld();
@@ -127,7 +127,7 @@ export class Passage implements Dispatcher.DispatchHandler {
     } else if (before === "begun") {
       this.#failed(error);
     } else if (before === "written") {
-      // The client must see that there is something missing.
+      // Close the connection so that the client notices the missing data.
       this.#reply.raw.destroy();
     }
   }
@@ -138,7 +138,7 @@ export class Passage implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Most answers are whole by now; of one that is not, the head and the first piece go together if they come together. */
+  /** Waits once more, since most responses are complete by then; otherwise sends the head with the first chunk, if any. */
   #waitForMore(): void {
     if (this.#state === "begun") {
       setImmediate(() => this.#flush());
@@ -161,7 +161,7 @@ export class Passage implements Dispatcher.DispatchHandler {
     this.#state = "written";
     const reply = this.#reply;
     reply.hijack();
-    // The edge's own are few: a request id, and whether the connection stays open, which no answer may say.
+    // The edge's own headers are few: a request id and `Connection`, which upstreams must not set.
     reply.raw.writeHead(this.#statusCode, Object.assign(reply.getHeaders(), this.headers));
   }
 

@@ -1,4 +1,4 @@
-/** Routes that somebody behind the edge answers: bodies stream through, headers are looked at one by one. */
+/** Routes that upstreams serve: bodies are streamed, headers are filtered. */
 import type { IncomingHttpHeaders } from "node:http";
 import { fastifyHttpProxy, type FastifyHttpProxyOptions } from "@fastify/http-proxy";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -16,57 +16,57 @@ import type { Shares } from "./shares.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** When the request went on, on the monotonic clock; 0 before. */
+    /** When the request was forwarded, on the monotonic clock, in milliseconds; 0 before. */
     forwardedAt: number;
-    /** The way of the answer. */
+    /** Forwards the response. */
     passage: Passage | undefined;
-    /** Whether the answer is an upstream's. */
+    /** Whether the response comes from an upstream. */
     answeredByUpstream: boolean;
   }
 }
 
 export interface ProxiedRoutes {
   readonly methods: readonly string[];
-  /** As the router has them. */
+  /** Paths in the router's syntax. */
   readonly paths: readonly string[];
   readonly config: object;
-  /** For metrics and the log. */
+  /** Name of the upstream, for metrics and the log. */
   readonly upstream: string;
   readonly origin: string;
   readonly connections: UpstreamConnections;
   readonly bodyLimit: number;
-  /** How much of the upstream one caller may have. */
+  /** Limits the concurrent requests per caller. */
   readonly shares: Shares;
-  /** Who the caller is: a tenant, or an address where nobody knows whose it is. */
+  /** Returns the caller: a tenant, or an address if the tenant is unknown. */
   readonly callerOf: (request: FastifyRequest) => string;
-  /** Where requests end when their token is revoked; absent where tokens are another's to look at. */
+  /** Aborts requests when their token is revoked; absent if the upstream checks tokens itself. */
   readonly admitted?: Admitted | undefined;
-  /** Headers of the edge's own for a request, and what of the caller's it keeps. */
+  /** Adds the edge's own headers to those kept from the caller. */
   readonly headersFor: (request: FastifyRequest, kept: IncomingHttpHeaders) => IncomingHttpHeaders;
-  /** The upstream makes its own request ids, which its problem documents name. */
+  /** The upstream creates its own request ids, which its problem documents contain. */
   readonly ownRequestIds?: boolean;
 }
 
-/** Its types allow for HTTP/2 on this side, which this listener does not speak. */
+/** The library's types allow for HTTP/2, which this listener does not support. */
 type ReplyOptions = NonNullable<FastifyHttpProxyOptions["replyOptions"]>;
 
 const RETRY_AFTER_SECONDS = "1";
 const SHARE_RETRY_MS = 1_000;
-/** The passage has an answer's headers; the library has nothing to copy. */
+/** The passage has the response headers, so the library must copy none. */
 const NO_HEADERS: IncomingHttpHeaders = Object.freeze({});
 
-/** The failure of an upstream, as its client sees it: whether it was there, late or broken is no business of theirs. */
+/** Returns the error for an upstream's failure, without revealing its cause to the client. */
 function unavailable(error: Error): SignetError {
   return error.cause instanceof SignetError
     ? error.cause
     : new SignetError("UNAVAILABLE", {
-        detail: "What answers this address cannot be reached at the moment, or does not answer.",
+        detail: "The upstream of this path is unreachable or does not respond.",
         headers: { "retry-after": RETRY_AFTER_SECONDS },
         cause: error.cause ?? error,
       });
 }
 
-/** Answers for an upstream that does not. */
+/** Sends the error for a failed upstream. */
 function failUpstream(reply: FastifyReply, error: Error, log: Logger): void {
   const { request } = reply;
   request.log = log;
@@ -74,12 +74,12 @@ function failUpstream(reply: FastifyReply, error: Error, log: Logger): void {
   void reply.send(unavailable(error));
 }
 
-/** The proxy library warns of every failure; this one's failures are logged where they are answered. */
+/** Turns warnings into debug messages. The proxy library warns of every failure, but the error handler logs them already. */
 function quiet(log: Logger): Logger {
   return Object.create(log, { warn: { value: log.debug.bind(log) } }) as Logger;
 }
 
-/** What happens to a request on its way, and to its answer. */
+/** Returns the hooks that rewrite a request and its response. */
 function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
   const { upstream, headersFor, ownRequestIds = false } = routes;
   const latency = metrics.edgeUpstream.labels(upstream);
@@ -108,7 +108,7 @@ function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
       return NO_HEADERS;
     },
     onResponse: ({ answeredByUpstream, passage }: FastifyRequest, reply: FastifyReply): void => {
-      // An answer whose status is none has been refused already.
+      // A response with an invalid status has been rejected already.
       if (answeredByUpstream) {
         passage?.begin(reply.statusCode);
       }
@@ -120,9 +120,9 @@ function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
 }
 
 /**
- * Makes the passage of a request's answer; with its end the caller has a place again.
+ * Creates the passage of a request, which occupies a place of the caller's share until it ends.
  *
- * @throws SignetError `RATE_LIMITED` when the caller has its share of the upstream under way
+ * @throws SignetError `RATE_LIMITED` if the caller's share is used up
  */
 function openPassage(
   request: FastifyRequest,
@@ -131,15 +131,15 @@ function openPassage(
   routes: ProxiedRoutes,
 ): Passage {
   const { shares, callerOf, admitted } = routes;
-  // What breaks off after its headers, before any of it went on to the client, can still be answered otherwise.
+  // If the upstream fails before anything was sent to the client, an error can still be sent.
   const passage = new Passage(reply, (error) => failUpstream(reply, error, log));
   if (reply.raw.destroyed) {
-    // The client has left already; nothing will be sent.
+    // The client has disconnected already; nothing will be sent.
     return passage;
   }
   const caller = callerOf(request);
   if (!shares.take(caller)) {
-    throw rateLimited("edge_share", SHARE_RETRY_MS, "Too many requests are under way at once.");
+    throw rateLimited("edge_share", SHARE_RETRY_MS, "Too many concurrent requests.");
   }
   const place = admitted?.add(passage, request.identity);
   reply.raw.once("close", () => {
@@ -151,7 +151,7 @@ function openPassage(
   return passage;
 }
 
-/** Registers routes of one upstream. */
+/** Registers the routes of an upstream. */
 export function registerProxiedRoutes(server: SignetServer, log: Logger, routes: ProxiedRoutes): void {
   const { origin, bodyLimit } = routes;
   const quietLog = quiet(log);
@@ -174,7 +174,7 @@ export function registerProxiedRoutes(server: SignetServer, log: Logger, routes:
       undici: routes.connections,
       http2: false,
       globalAgent: true,
-      // A request that failed may have been carried out: only its sender knows whether it may be repeated.
+      // A failed request may have been carried out, so only its sender can decide whether to retry it.
       retryMethods: [],
       disableRequestLogging: true,
       internalRewriteLocationHeader: false,
@@ -182,7 +182,7 @@ export function registerProxiedRoutes(server: SignetServer, log: Logger, routes:
       handler: (request, reply, destination, options) => {
         request.passage = openPassage(request, reply, log, routes);
         request.log = quietLog;
-        // Whoever returns the reply has Fastify wait for its end with listeners of its own.
+        // Do not return the reply: Fastify would add its own listeners to wait for its end.
         reply.from(destination, options);
       },
     });

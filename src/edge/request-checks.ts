@@ -1,4 +1,4 @@
-/** What the edge refuses before it looks for a route: two servers could read it as two different requests. */
+/** Rejects ambiguous requests before routing, since two servers could interpret them differently. */
 import type { IncomingMessage } from "node:http";
 import { Transform, type Readable } from "node:stream";
 import { nothingHere, SignetError } from "../domain/errors.ts";
@@ -8,10 +8,10 @@ function invalid(detail: string): SignetError {
   return new SignetError("INVALID_REQUEST", { detail, headers: { connection: "close" } });
 }
 
-/** Requests whose target was refused; they are routed nowhere, so that a hook can answer. */
+/** Requests with a rejected target. They are routed to `/`, so that a hook can respond. */
 const refusedTargets = new WeakSet<IncomingMessage>();
 
-/** The target that is routed and forwarded: the canonical spelling of the one that came. */
+/** Returns the target to route and forward: the canonical form of the request's target. */
 export function routedTarget(request: IncomingMessage): string {
   const target = canonicalTarget(request.url ?? "");
   if (target === undefined) {
@@ -21,7 +21,7 @@ export function routedTarget(request: IncomingMessage): string {
   return target;
 }
 
-/** Whether a body follows the headers (RFC 9112 section 6.3). */
+/** Checks whether the request has a body (RFC 9112 section 6.3). */
 function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers["content-length"];
   return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");
@@ -40,15 +40,15 @@ export function checkRequest(request: IncomingMessage): void {
   if ((method === "GET" || method === "HEAD") && hasBody(request)) {
     throw invalid(`A ${method} request must not have a body.`);
   }
-  // An offer of HTTP/2 may be ignored (RFC 9113 section 3.1); whoever asks for another protocol waits for it.
+  // An offer of HTTP/2 may be ignored (RFC 9113 section 3.1); for other protocols the client would wait.
   if (headers.upgrade !== undefined && headers.upgrade.toLowerCase() !== "h2c") {
-    throw invalid("Connections cannot be upgraded here.");
+    throw invalid("Connection upgrades are not supported.");
   }
 }
 
 /**
- * A `{parameter}` of a route stands for a segment; the router takes none for an empty one. An upstream could read
- * `/v1/models/` as the collection, which is another route and may need another scope.
+ * Rejects empty path parameters, which the router would accept. An upstream could interpret `/v1/models/` as the
+ * collection, which is another route and may require another scope.
  *
  * @throws SignetError `NOT_FOUND`
  */
@@ -62,13 +62,13 @@ export function checkParameters(parameters: Readonly<Record<string, string>>): v
 
 function tooLarge(limit: number): SignetError {
   return new SignetError("PAYLOAD_TOO_LARGE", {
-    detail: `A body may have ${limit} bytes here.`,
+    detail: `The body may have at most ${limit} bytes.`,
     headers: { connection: "close" },
   });
 }
 
 /**
- * The body, with an end after `limit` bytes. What says its length is refused at once, everything else is counted.
+ * Limits a body to `limit` bytes. A too large Content-Length is rejected at once; a body without one is counted.
  *
  * @throws SignetError `PAYLOAD_TOO_LARGE`, or the stream fails with it
  */

@@ -1,4 +1,4 @@
-/** The file that the route table is in: read at the start, and again when it or what it refers to changes. */
+/** The route table's file, read at the start and again when it or a referenced file changes. */
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Logger } from "../observability/logger.ts";
@@ -8,7 +8,7 @@ import { readRouteTable, type RouteTable, type RouteTableError } from "./route-t
 const BYTES_MAX = 1_048_576;
 
 export interface RouteFileOptions {
-  /** Absent: the table is empty, and stays so. */
+  /** Path of the file; absent for an empty table. */
   readonly path: string | undefined;
   readonly environment: (name: string) => string | undefined;
   readonly log: Logger;
@@ -16,20 +16,20 @@ export interface RouteFileOptions {
 
 export interface RouteFile {
   readonly table: RouteTable;
-  /** Why the newest file is not in use; empty when it is. */
+  /** Why the newest file is not in use; empty if it is. */
   readonly problems: readonly string[];
-  /** Reads the file again. What cannot be used leaves everything as it is. */
+  /** Reloads the file. If it is unusable, the current table stays in use. */
   reload(): Promise<void>;
   close(): void;
 }
 
 interface ReadFile {
   readonly table: RouteTable;
-  /** What it was read from. */
+  /** The files that it was read from. */
   readonly paths: readonly string[];
 }
 
-/** References are seen from the file's directory. @throws RouteTableError */
+/** Reads the file. References are relative to its directory. @throws RouteTableError */
 function readRouteFile(path: string, environment: RouteFileOptions["environment"]): ReadFile {
   const paths = [path];
   const bytes = readFileSync(path);
@@ -54,10 +54,10 @@ function problemsOf(error: unknown): readonly string[] {
 }
 
 /**
- * Reads the file and watches it.
+ * Reads and watches the file.
  *
- * @param onChange puts a new table to work; called one at a time
- * @throws RouteTableError when the file cannot be used at the start
+ * @param onChange applies a new table; never called concurrently
+ * @throws RouteTableError if the file is unusable at the start
  */
 export async function openRouteFile(
   { path, environment, log }: RouteFileOptions,
@@ -76,10 +76,10 @@ export async function openRouteFile(
       await onChange(next.table);
       current = next;
       problems = [];
-      log.info({ routes: next.table.length }, "route table read again");
+      log.info({ routes: next.table.length }, "route table reloaded");
     } catch (error) {
       problems = problemsOf(error);
-      log.error({ problems }, "the new route table cannot be used; the one before it is kept");
+      log.error({ problems }, "new route table is unusable; keeping the current one");
     }
   }
 

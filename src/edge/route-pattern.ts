@@ -1,4 +1,4 @@
-/** Paths of the route table: `/v1/models/{model}`, with `/*` at the end for whatever follows. */
+/** Path patterns of the route table: `/v1/models/{model}`; a final `/*` matches any rest. */
 
 const LITERAL = /^[A-Za-z0-9_~-][A-Za-z0-9._~-]*$/;
 const PARAMETER = /^\{[a-z][a-z0-9_]{0,31}\}$/;
@@ -6,7 +6,7 @@ const REST = "*";
 
 export type Segments = readonly string[];
 
-/** What stands where in a path, most particular first. */
+/** Ranks a segment by how specific it is, most specific first. */
 function rank(segment: string | undefined): number {
   if (segment === undefined) {
     return 0;
@@ -14,10 +14,10 @@ function rank(segment: string | undefined): number {
   return segment === REST ? 3 : segment.startsWith("{") ? 2 : 1;
 }
 
-/** The segments of a pattern, or why it is none. */
+/** Returns the segments of a pattern, or why it is invalid. */
 export function readPattern(path: string): Segments | string {
   if (!path.startsWith("/") || path === "/") {
-    return "must begin with / and name at least one segment";
+    return "must begin with / and have at least one segment";
   }
   const segments = path.slice(1).split("/");
   const names = segments.filter((segment) => rank(segment) === 2);
@@ -27,18 +27,18 @@ export function readPattern(path: string): Segments | string {
       return `segment "${segment}" must be letters, digits, - . _ or ~, a {parameter}, or * at the end`;
     }
   }
-  return new Set(names).size === names.length ? segments : "must not name a parameter twice";
+  return new Set(names).size === names.length ? segments : "must not repeat a parameter";
 }
 
-/** The pattern as the router writes it. */
+/** Returns the pattern in the router's syntax. */
 export function routerPath(segments: Segments): string {
   return `/${segments.map((segment) => segment.replace(/^\{(.*)\}$/, ":$1")).join("/")}`;
 }
 
-/** How two patterns relate: whether a path can match both, and whether one of them is the more particular. */
+/** How two patterns relate: whether a path can match both, and whether one is more specific. */
 export type Overlap = "none" | "same" | "ordered" | "ambiguous";
 
-/** Whether one segment can be where the other is. */
+/** Checks whether a path segment can match both. */
 function compatible(left: string | undefined, right: string | undefined): boolean {
   const [a, b] = [rank(left), rank(right)];
   if (a === 0 || b === 0) {

@@ -1,4 +1,4 @@
-/** The route table: which upstream answers what, and the scopes that it takes. Read strictly; every fault is named. */
+/** The route table: the upstream and the required scopes of each path. Strictly parsed; all faults are reported. */
 import { createSecretKey, type KeyObject } from "node:crypto";
 import { Type, type Static } from "typebox";
 import { Closed } from "../http/common.ts";
@@ -55,7 +55,7 @@ type RouteEntry = Static<typeof RouteEntry>;
 const readJson = createStrictJsonParser({ maxDepth: DEPTH_MAX });
 const checkTable = createValueCheck(Table);
 
-/** Deadlines towards one upstream, milliseconds; absent ones are the edge's. */
+/** Timeouts of an upstream, in milliseconds; by default the edge's. */
 export interface UpstreamDeadlines {
   readonly connectTimeoutMs?: number | undefined;
   readonly headersTimeoutMs?: number | undefined;
@@ -66,43 +66,44 @@ export interface Upstream extends UpstreamDeadlines {
   readonly name: string;
   /** Scheme, host and port. */
   readonly origin: string;
-  /** What the identity header is signed with. */
+  /** Key that signs the identity header. */
   readonly identityKey: KeyObject;
-  /** PEM; absent for the usual authorities. */
+  /** Authorities, in PEM; absent for the default ones. */
   readonly ca?: string | undefined;
 }
 
 export interface EdgeRoute {
   readonly methods: readonly EdgeMethod[];
-  /** As the table has it. */
+  /** Path in the table's syntax. */
   readonly pattern: string;
-  /** As the router has it. */
+  /** Path in the router's syntax. */
   readonly path: string;
-  /** The token must hold all of them. */
+  /** Scopes that the token must have, all of them. */
   readonly scopes: readonly string[];
   readonly upstream: Upstream;
   readonly regions?: readonly string[] | undefined;
   readonly forwardAuthorization: boolean;
-  /** Bytes; absent where it is the edge's. */
+  /** Body limit, in bytes; by default the edge's. */
   readonly bodyLimit?: number | undefined;
 }
 
 export type RouteTable = readonly EdgeRoute[];
 
-/** Every fault of a table in one error; `message` is fit for a terminal. */
+/** An error with all faults of a table; `message` can be shown to users. */
 export class RouteTableError extends Error {
   override readonly name = "RouteTableError";
   readonly problems: readonly string[];
 
   constructor(problems: readonly string[]) {
-    super(`The route table cannot be used:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
+    super(`Invalid route table:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
     this.problems = problems;
   }
 }
 
-/** Where a table's references lead. Both throw for what is not there. */
+/** Resolves a table's references. */
 export interface RouteTableSources {
   readonly environment: (name: string) => string | undefined;
+  /** Throws if the file is missing. */
   readonly file: (path: string) => string;
 }
 
@@ -126,7 +127,9 @@ function identityKey(entry: UpstreamEntry, sources: RouteTableSources, report: R
   const text = keyText(entry, sources);
   const bytes = Buffer.from(text ?? "", "base64");
   if (text === undefined) {
-    report("must have one of identity_key, identity_key_env and identity_key_file, which must be there");
+    report(
+      "must have exactly one of identity_key, identity_key_env and identity_key_file, and its source must exist",
+    );
   } else if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text) || bytes.length < IDENTITY_KEY_BYTES_MIN) {
     report(`identity key must be at least ${IDENTITY_KEY_BYTES_MIN} bytes in base64`);
   }
@@ -137,7 +140,7 @@ function originOf(url: string, report: Report): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   const plain = parsed !== undefined && [parsed.origin, `${parsed.origin}/`].includes(url.toLowerCase());
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol) || !plain) {
-    report("url must be http:// or https:// with a host and, if need be, a port, and nothing after it");
+    report("url must be http:// or https:// with a host and an optional port, without a path");
     return "";
   }
   return parsed.origin;
@@ -171,11 +174,11 @@ function readRoute(
 ): ReadRoute | undefined {
   const methods = listOf(entry.method).flatMap((name) => METHODS.find((method) => method === name) ?? []);
   if (methods.length !== new Set(listOf(entry.method)).size) {
-    report(`method must be of ${METHODS.join(", ")}, each once`);
+    report(`method must be one or more of ${METHODS.join(", ")}, without duplicates`);
   }
   const scopes = listOf(entry.scope);
   if (!scopes.every(isScope) || new Set(scopes).size !== scopes.length) {
-    report("scope must be a scope such as inference:read, or a list of them, each once");
+    report("scope must be a scope such as inference:read, or a list without duplicates");
   }
   const regions = entry.region === undefined ? undefined : listOf(entry.region);
   if (regions?.every((region) => REGION.test(region)) === false) {
@@ -191,7 +194,7 @@ function readRoute(
     return undefined;
   }
   if (RESERVED.some((reserved) => overlap(reserved, segments) !== "none")) {
-    report("path belongs to the service's own API");
+    report("path is reserved for the service's own API");
   }
   return upstream === undefined
     ? undefined
@@ -217,11 +220,11 @@ function conflicts(routes: readonly ReadRoute[]): string[] {
       }
       const relation = overlap(other.segments, route.segments);
       if (relation === "same") {
-        return [`routes: ${method} ${route.pattern} is there twice`];
+        return [`routes: ${method} ${route.pattern} occurs twice`];
       }
       return relation === "ambiguous"
         ? [
-            `routes: ${method} ${other.pattern} and ${route.pattern} match the same paths, and neither is the more particular one`,
+            `routes: ${method} ${other.pattern} and ${route.pattern} match the same paths, and neither is more specific`,
           ]
         : [];
     }),
@@ -229,9 +232,9 @@ function conflicts(routes: readonly ReadRoute[]): string[] {
 }
 
 /**
- * Reads a table.
+ * Parses a route table.
  *
- * @throws RouteTableError with every fault
+ * @throws RouteTableError with all faults
  */
 export function readRouteTable(bytes: Uint8Array, sources: RouteTableSources): RouteTable {
   let value: unknown;

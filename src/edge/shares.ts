@@ -1,17 +1,17 @@
 /**
- * Nobody has an upstream to themselves: its connections are few, and who holds all of them, with answers that are never
- * read or bodies that never end, would keep everybody else out. So each caller has a share, and no more than that.
+ * Limits the concurrent requests per caller. Otherwise one caller could occupy all connections of an upstream, with
+ * responses that it never reads or bodies that never end.
  */
 export class Shares {
   readonly #each: number;
   readonly #held = new Map<string, number>();
 
-  /** @param each requests that one caller may have under way */
+  /** @param each maximum concurrent requests per caller */
   constructor(each: number) {
     this.#each = each;
   }
 
-  /** Takes a place; false when the caller has its share already. */
+  /** Takes a place. Returns false if the caller's share is used up. */
   take(caller: string): boolean {
     const held = this.#held.get(caller) ?? 0;
     if (held >= this.#each) {
@@ -21,7 +21,7 @@ export class Shares {
     return true;
   }
 
-  /** Gives one back. */
+  /** Releases a place. */
   release(caller: string): void {
     const held = this.#held.get(caller) ?? 0;
     if (held > 1) {

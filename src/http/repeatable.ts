@@ -1,7 +1,7 @@
 /**
- * POSTs that may be sent again with their Idempotency-Key (wire.md, Events), also those whose answer holds a secret. The
- * answer is kept for 24 hours, in the transaction that made it, under a key that takes the Idempotency-Key to make: who
- * holds the database and every key of ours cannot read it, who sends the request again can.
+ * POSTs that may be repeated with their Idempotency-Key (wire.md, Events), even if the response contains a secret. The
+ * response is stored for 24 hours, in the transaction of the work. Its encryption key is derived from the Idempotency-Key,
+ * so only a repeated request can read it, not an attacker with the database and all of the service's keys.
  */
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
@@ -34,25 +34,25 @@ export interface RepeatableServices {
 
 /** A request with its Idempotency-Key. */
 export interface RepeatableRequest {
-  /** Tenant or operator: keys of others are other keys. */
+  /** Tenant or operator. Different owners have separate keys. */
   readonly ownerId: string;
-  /** Of a tenant, the principal: keys of others are other keys too. */
+  /** The tenant's principal. Different principals have separate keys. */
   readonly author?: string | undefined;
   /** Method and path template. */
   readonly route: string;
   readonly key: string;
-  /** What makes two requests the same; it can be written as JSON. */
+  /** The parts that make two requests equal, as a JSON value. */
   readonly content: unknown;
 }
 
-/** What was answered, now or before. */
+/** A new or stored response. */
 export interface Answered<Answer> {
   readonly answer: Answer;
-  /** The answer to an earlier request with the same Idempotency-Key. */
+  /** Whether the response belongs to an earlier request with the same Idempotency-Key. */
   readonly replayed: boolean;
 }
 
-/** The request as far as its repetition goes; undefined when it came without a key. */
+/** Returns the parts of a request that identify its repetition; undefined if it has no key. */
 export function repeatableRequest(
   { headers, method, routeOptions, params, body }: FastifyRequest,
   ownerId: string,
@@ -75,21 +75,21 @@ function sha256(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** The digest under which a key is kept; version 0.2 makes it of the key alone, for all principals of a tenant. */
+/** Returns the stored digest of a key. Version 0.2 hashes the key alone, for all principals of a tenant. */
 function keyDigest(key: string, author?: string): Buffer {
   return sha256(author === undefined ? key : JSON.stringify([author, key]));
 }
 
-/** What an envelope is bound to besides its key: the request and what was asked for. */
+/** Returns the additional data of an envelope, which binds it to the request. */
 function aadOf({ ownerId, route, keyDigest }: AnswerPlace): string {
   return `idempotent_answers|${ownerId}|${route}|${keyDigest.toString("hex")}`;
 }
 
-/** The envelope names the pepper, which may be an earlier one by the time the envelope is opened. */
+/** Derives the key of an envelope. The envelope names its pepper, which may be an earlier one. */
 function answerKey(pepper: Pepper, key: string, aad: string, id = pepper.id): EnvelopeKey {
   const derived = pepper.deriveKey(key, aad, id);
   if (derived === undefined) {
-    throw new EnvelopeError("sealed under a pepper that is not known here");
+    throw new EnvelopeError("sealed under an unknown pepper");
   }
   return { id, key: derived };
 }
@@ -101,7 +101,7 @@ function reopened<Answer>(pepper: Pepper, key: string, aad: string, envelope: st
   } catch (error) {
     if (error instanceof EnvelopeError) {
       throw new SignetError("CONFLICT", {
-        detail: "This request was carried out before, and its answer can no longer be read.",
+        detail: "This request was already carried out, and its response can no longer be read.",
         cause: error,
       });
     }
@@ -109,10 +109,10 @@ function reopened<Answer>(pepper: Pepper, key: string, aad: string, envelope: st
   }
 }
 
-/** How long a key may be taken without an answer: longer than any request takes. */
+/** How long a key may be claimed without a response, in milliseconds: longer than any request takes. */
 const ABANDONED_MS = 60_000;
 
-/** A request whose key is taken, with what it takes to keep its answer. */
+/** A claimed key, with the data to store the response. */
 interface Claimed {
   readonly place: AnswerPlace;
   readonly key: string;
@@ -124,7 +124,7 @@ type Claim =
   | { readonly claimed: Claimed }
   | { readonly envelope: string; readonly key: string; readonly aad: string };
 
-/** @throws SignetError `IDEMPOTENCY_KEY_REUSED`; `CONFLICT` while the first request is still carried out */
+/** @throws SignetError `IDEMPOTENCY_KEY_REUSED`; `CONFLICT` while the first request is still running */
 async function claim(
   db: Queryable,
   { ownerId, author, route, key, content }: RepeatableRequest,
@@ -137,7 +137,7 @@ async function claim(
     forgetBefore: new Date(nowMs - IDEMPOTENCY_MS),
     abandonedBefore: new Date(nowMs - ABANDONED_MS),
   };
-  // Processes of version 0.2 run beside this one during an upgrade: what they have taken counts as it does there.
+  // During an upgrade, processes of version 0.2 run in parallel, so respect their claims.
   const former = { ownerId, route, keyDigest: keyDigest(key) };
   const formerAnswer = author === undefined ? undefined : await findAnswer(db, former, ages);
   const place = formerAnswer === undefined ? { ownerId, route, keyDigest: keyDigest(key, author) } : former;
@@ -153,7 +153,7 @@ async function claim(
   }
   if (kept.answer === null) {
     throw new SignetError("CONFLICT", {
-      detail: "The first request with this Idempotency-Key is still being carried out.",
+      detail: "The first request with this Idempotency-Key is still running.",
     });
   }
   return { envelope: kept.answer, key, aad };
@@ -170,11 +170,11 @@ async function keep(
 }
 
 /**
- * Does the work of a request, or answers as before when its key has been used. What the work rejects with is not kept.
+ * Runs the work of a request, or returns the stored response if its key has been used. Errors are not stored.
  *
- * @param db the transaction of the work: the key is taken, and the answer kept, if and only if it commits
- * @throws SignetError `IDEMPOTENCY_KEY_REUSED` when the key stands for another request; `CONFLICT` when the answer was
- *   sealed under a pepper that is gone
+ * @param db transaction of the work; the claim and the response are stored only if it commits
+ * @throws SignetError `IDEMPOTENCY_KEY_REUSED` if the key belongs to another request; `CONFLICT` if the response was
+ *   sealed under a removed pepper
  */
 export async function answerOnce<Answer>(
   db: Queryable,
@@ -197,18 +197,18 @@ export async function answerOnce<Answer>(
 /** Runs work in a transaction of the request's owner. */
 export type OwnersTransaction = <T>(work: (db: Queryable) => Promise<T>) => Promise<T>;
 
-/** The end of work that was begun with {@link beginOnce}. */
+/** Ends work that {@link beginOnce} has begun. */
 export interface BegunWork<Answer> {
   readonly keep: (answer: Answer) => Promise<void>;
-  /** The work has failed: the key is free again. */
+  /** Frees the key after a failure. */
   readonly free: () => Promise<void>;
 }
 
 /**
- * The same for work that has transactions of its own, or none: the key is taken before it and the answer kept after it.
- * A process that dies in between leaves the key taken for a minute; then the work is done again.
+ * Like {@link answerOnce}, for work with its own transactions or none: claims the key before the work and stores the
+ * response after it. If the process dies in between, the key stays claimed for a minute; then the work may run again.
  *
- * @throws SignetError as `answerOnce`, and `CONFLICT` while the first request is carried out
+ * @throws SignetError as `answerOnce`, and `CONFLICT` while the first request is running
  */
 export async function beginOnce<Answer>(
   transact: OwnersTransaction,

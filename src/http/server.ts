@@ -1,4 +1,4 @@
-/** The HTTP server under both listeners: what every request meets, whatever it asks for (security decisions I, J). */
+/** The HTTP server of all listeners, with the processing that applies to every request (security decisions I, J). */
 import { lookup } from "node:dns/promises";
 import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -27,25 +27,25 @@ import { compileValidator } from "./validation.ts";
 export interface ServerOptions {
   readonly baseUrl: string;
   readonly guards: RouteGuards;
-  /** Who stands behind a request; absent on a server that no proxy and no client certificate belongs to. */
+  /** Identifies the client of a request; absent on a server without proxies and client certificates. */
   readonly clients?: ClientIdentification | undefined;
-  /** How POSTs are done once; absent on a server that does nothing for anybody itself. */
+  /** Makes POSTs idempotent; absent on a server without POSTs of its own. */
   readonly idempotency?: IdempotencyServices | undefined;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
-  /** Gives the request target that is routed, from the one that came. It must not throw: hooks refuse, with an answer. */
+  /** Returns the target to route. It must not throw, since only hooks can reject a request with a response. */
   readonly rewriteUrl?: ((request: IncomingMessage) => string) | undefined;
 }
 
-/** A request must have arrived within this time, or it is answered 408; measured: only the three together work. */
+/** Timeouts for receiving a request, in milliseconds, after which it gets 408. Measured: only all three together work. */
 export const HTTP_TIMEOUTS = {
   headersTimeout: 5_000,
   requestTimeout: 10_000,
   connectionsCheckingInterval: 1_000,
 } as const;
 
-/** A Fastify server without routes: strict in what it reads, uniform in how it fails. */
+/** Creates a Fastify server without routes, with strict parsing and uniform errors. */
 export function createServer(options: ServerOptions): SignetServer {
   const { baseUrl, clock, randomBytes } = options;
   const loggerInstance: FastifyBaseLogger = options.log;
@@ -54,20 +54,20 @@ export function createServer(options: ServerOptions): SignetServer {
   const refuse = createClientErrorHandler(baseUrl, newRequestId);
   const server: SignetServer = fastify({
     loggerInstance,
-    // One line per failure is written by the error handler, with the request id; a child logger for each request
-    // would cost more than the token it serves.
+    // The error handler logs one line per failure, with the request id. A child logger per request would cost more than
+    // issuing a token.
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (parent) => parent,
-    // One id in the logs of the edge and of the api.
+    // Use the same id in the logs of the edge and the api.
     genReqId: (request) => clients.requestIdOf(request) ?? newRequestId(),
     http: { ...HTTP_TIMEOUTS, requireHostHeader: false },
     requestTimeout: HTTP_TIMEOUTS.requestTimeout,
     bodyLimit: BODY_LIMIT,
-    // RFC 9110 section 9.1: HEAD is for every server that has GET.
+    // RFC 9110 section 9.1: a server with GET must support HEAD.
     exposeHeadRoutes: true,
-    // Requests that arrive while the process stops are served, and their connections closed.
+    // Serve requests that arrive during shutdown, and close their connections.
     return503OnClosing: false,
-    // The names in our paths, and those of a data plane, are longer than the 100 characters that the router takes.
+    // Path parameters may be longer than the router's default of 100 characters.
     routerOptions: { querystringParser: parseQueryString, maxParamLength: URI_MAX },
     ...(options.rewriteUrl === undefined ? {} : { rewriteUrl: options.rewriteUrl }),
     clientErrorHandler: refuse,
@@ -95,8 +95,8 @@ export function createServer(options: ServerOptions): SignetServer {
 }
 
 /**
- * Listens at the first address of the host and resolves with it. For `localhost` Fastify would open a second server on
- * the other address, without the limits and the error answers of the first.
+ * Listens on the first address of the host and returns it. For `localhost` Fastify would open a second server on the other
+ * address, without the limits and error responses of the first.
  */
 export async function listenServer(
   server: SignetServer,

@@ -1,12 +1,11 @@
 /**
- * A JSON reader (RFC 8259) for request bodies that `JSON.parse` is too lenient and too lossy for.
+ * A JSON parser (RFC 8259) for request bodies, stricter and less lossy than `JSON.parse`.
  *
- * Refused: a repeated member name however it is spelled (`JSON.parse` keeps the last one silently, so two
- * readers of one body can disagree), bytes that are not UTF-8, lone surrogates, U+0000, numbers beyond a
- * double, deep nesting. Kept: the exact text of the members that are ours to carry and not to read; these
- * opaque members only have to be JSON.
+ * It rejects repeated member names in any spelling (`JSON.parse` silently keeps the last one, so two readers of one body
+ * can disagree), invalid UTF-8, lone surrogates, U+0000, numbers beyond a double, and deep nesting. It preserves the exact
+ * text of opaque members, which the service passes on unread; they only have to be JSON.
  *
- * Values inside opaque members are walked, not built.
+ * Values inside opaque members are validated but not built.
  */
 import { isUtf8 } from "node:buffer";
 import { SignetError } from "../domain/errors.ts";
@@ -24,16 +23,16 @@ import {
   isDigit,
 } from "./json-cursor.ts";
 
-/** The first character tells what a JSON value is. */
+/** The type of a JSON value, given by its first character. */
 export type JsonKind = "object" | "array" | "string" | "number" | "boolean" | "null";
 
-/** An opaque member: checked to be JSON, otherwise untouched. */
+/** An opaque member: validated as JSON, otherwise unchanged. */
 export class RawJson {
   readonly kind: JsonKind;
   /** The text as the caller wrote it, without the white space around it. */
   readonly text: string;
 
-  /** The nesting that is allowed, where the text goes deeper: it is refused then, by the schema of what it is in. */
+  /** The allowed depth, present only if the text exceeds it; the surrounding schema then rejects it. */
   readonly exceededDepth: number | undefined;
 
   constructor(kind: JsonKind, text: string, exceededDepth?: number) {
@@ -43,26 +42,26 @@ export class RawJson {
   }
 }
 
-/** What a parser accepts. */
+/** The limits of a parser. */
 export interface StrictJsonOptions {
-  /** Deepest nesting of objects and arrays outside opaque members; `{}` is 1. */
+  /** Maximum nesting depth of objects and arrays outside opaque members; `{}` is 1. */
   readonly maxDepth: number;
   /**
-   * JSON pointers of the opaque members, each with the deepest nesting inside it. A segment `*` stands for
-   * any index or name. One that nests deeper, up to 1,000, is returned and says so (`exceededDepth`).
+   * JSON pointers of the opaque members, each with its maximum nesting depth. A segment `*` matches any index or name. A
+   * member that nests deeper, up to 1,000, is returned with `exceededDepth`.
    */
   readonly opaque?: Readonly<Record<string, number>>;
 }
 
-/** The opaque pointers as a tree that the reader walks down together with the body. */
+/** The opaque pointers as a tree, which the reader descends in parallel with the body. */
 interface OpaqueNode {
   opaqueDepth: number | null;
   readonly children: Map<string, OpaqueNode>;
 }
 
-/** With the `u` flag a pair is one character beyond this range, so only halves without a partner match. */
+/** With the `u` flag a surrogate pair is one character outside this range, so only lone surrogates match. */
 const LONE_SURROGATE = /[\ud800-\udfff]/u;
-/** What nests deeper is not walked to its end. */
+/** Maximum depth to which a rejected member is still parsed. */
 const WALKED_DEPTH_MAX = 1_000;
 const KINDS = new Map<number, JsonKind>([
   [OPEN_BRACE, "object"],
@@ -74,7 +73,7 @@ const KINDS = new Map<number, JsonKind>([
 ]);
 
 class Reader extends JsonCursor {
-  /** The whole text: one value and nothing after it. */
+  /** Reads the whole text, which must be a single value. */
   readDocument(depth: number, node: OpaqueNode | undefined): unknown {
     this.skipSpace();
     const value = this.readValue(depth, node);
@@ -115,7 +114,7 @@ class Reader extends JsonCursor {
       if (!(error instanceof NestedTooDeeply)) {
         throw error;
       }
-      // One item of a batch must not take the others with it: where it ends is to be found.
+      // Find the end of the value, so that one item of a batch does not reject the others.
       this.at = start;
       this.skipValue(WALKED_DEPTH_MAX);
       return new RawJson(kind, this.slice(start), depth);
@@ -204,10 +203,10 @@ function compile(opaque: Readonly<Record<string, number>>): OpaqueNode {
 }
 
 /**
- * Makes a reader of request bodies. It returns what `JSON.parse` would, with a {@link RawJson} in place of
- * each opaque member.
+ * Creates a parser of request bodies. It returns the same value as `JSON.parse`, with a {@link RawJson} for each opaque
+ * member.
  *
- * The reader throws SignetError `INVALID_REQUEST` with what is wrong and at which byte.
+ * The parser throws SignetError `INVALID_REQUEST` with the fault and its byte offset.
  */
 export function createStrictJsonParser(options: StrictJsonOptions): (bytes: Uint8Array) => unknown {
   const opaque = options.opaque === undefined ? undefined : compile(options.opaque);

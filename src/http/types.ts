@@ -1,4 +1,4 @@
-/** The types that every route file meets: the server with its type provider, and what a request carries. */
+/** The types that all routes use: the server with its type provider, and the additions to requests. */
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import type {
   FastifyBaseLogger,
@@ -26,39 +26,39 @@ export type SignetServer = FastifyInstance<
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Scopes that the token must hold, all of them; an empty list asks for a valid token only. */
+    /** Scopes that the token must have, all of them; an empty list requires only a valid token. */
     scopes?: readonly string[];
-    /** Open to everybody. A route declares this, `scopes`, `portal` or `operator`, or the process does not start. */
+    /** The route is public. Every route must declare this, `scopes`, `portal` or `operator`. */
     public?: true;
-    /** A page or a form of the portal: for who is signed in there with a session that has these scopes. */
+    /** A portal page or form, for sessions with these scopes. */
     portal?: readonly string[];
-    /** For operators of this role only; exists on the operators' listener alone. */
+    /** Role that the operator must have; only on the operators' listener. */
     operator?: OperatorRole;
-    /** The tenant's rate that the route counts against; `api` unless it says otherwise. */
+    /** Rate limit of the tenant that applies; `api` by default. */
     tenantRate?: TenantRate;
-    /** The compliance entry that a change by an operator leaves, one of several; every route but their GETs has it. */
+    /** Types of the compliance entries that an operator's change writes; required for all operator routes except GETs. */
     audits?: EntryType | readonly EntryType[];
-    /** The route reads the bytes of the body itself (the OAuth endpoints). */
+    /** The route parses the bytes of the body itself (the OAuth endpoints). */
     rawBody?: true;
-    /** Somebody else answers: the edge passes the request on and looks at neither query nor body. */
+    /** The edge forwards the request to an upstream, without checking its query and body. */
     proxied?: true;
-    /** Regions whose tokens the route takes; absent where any will do. Tokens without affinity are good everywhere. */
+    /** Regions whose tokens the route accepts; absent for any. Tokens without a region are valid everywhere. */
     regions?: readonly string[];
-    /** A missing body counts as one without members. */
+    /** A missing body counts as an empty object. */
     optionalBody?: true;
-    /** Body members that keep their own spelling: JSON pointer to deepest nesting (strict-json.ts). */
+    /** Opaque body members: maximum nesting depth by JSON pointer (strict-json.ts). */
     opaque?: Readonly<Record<string, number>>;
   }
   interface FastifyRequest {
     /** Set before the handler of every route that declares `scopes`. */
     identity: Identity;
-    /** The client's certificate, verified; absent where mutual TLS is not asked for. */
+    /** The client's verified certificate; absent without mutual TLS. */
     clientCertificate: ClientCertificate | undefined;
-    /** Why there is no certificate where one is required; absent where there is one or none is asked for. */
+    /** Why a required certificate is missing; absent if there is one or none is required. */
     clientCertificateProblem: CertificateProblem | undefined;
-    /** Where the client is: behind a trusted proxy, what the proxy says, else the other end of the connection. */
+    /** Address of the client, from a trusted proxy or otherwise from the connection. */
     clientAddress: string;
-    /** Checks the bytes of the body before they are read; absent where nothing has to be checked. */
+    /** Verifies the bytes of the body before they are parsed; absent if no check is needed. */
     verifyBody: ((body: Uint8Array) => Promise<void>) | undefined;
     /** Set before the handler of every route that declares `operator`. */
     operator: OperatorIdentity;

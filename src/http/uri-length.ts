@@ -1,13 +1,13 @@
-/** How long a request's target may be. */
+/** The maximum length of a request target. */
 import { SignetError } from "../domain/errors.ts";
 
-/** Characters; RFC 9110 section 4.1 asks for 8,000 at least. Node ends at 16 KiB of all headers together. */
+/** Maximum length, in characters. RFC 9110 section 4.1 recommends at least 8,000; Node limits all headers to 16 KiB. */
 export const URI_MAX = 8_192;
 
-/** 414: nothing that has an address here is as long. */
+/** Returns a 414. */
 export function uriTooLong(cause?: unknown): SignetError {
   return new SignetError("URI_TOO_LONG", {
-    detail: `The path and query of a request may have ${URI_MAX} characters.`,
+    detail: `The path and query of a request may have at most ${URI_MAX} characters.`,
     headers: { connection: "close" },
     cause,
   });

@@ -1,6 +1,5 @@
 /**
- * Schema checks with Ajv: bodies and headers as they are, query strings with numbers read from text. Nothing is
- * removed or changed silently.
+ * Schema validation with Ajv. Only query strings have numbers converted from text; nothing is removed or changed silently.
  */
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import type { FastifySchemaValidationError } from "fastify";
@@ -16,12 +15,12 @@ const STRICT: Options = {
   strict: true,
   verbose: true,
 };
-/** Every fault of a value is told that has so many parts at most; one of millions could have millions. */
-const TOLD_PARTS_MAX = 1_000;
+/** Maximum parts of a value whose faults are all reported; a value with millions of parts could have millions of faults. */
+const REPORTED_PARTS_MAX = 1_000;
 const REPORTED_PROBLEMS_MAX = 50;
 
 function createAjv(options: Options): Ajv {
-  // An opaque member is a RawJson, whatever it holds: its own kind decides, not that of the wrapper.
+  // An opaque member is always a RawJson object, so check the kind of its JSON instead.
   return new Ajv({ ...STRICT, ...options })
     .addKeyword({
       keyword: "x-opaque",
@@ -39,10 +38,10 @@ function createAjv(options: Options): Ajv {
 const firstFault = createAjv({});
 const everyFault = createAjv({ allErrors: true });
 
-/** What a double holds exactly; what is larger stays a text, and is refused as one. */
+/** Integers that may fit a double exactly; a larger one stays a string and is rejected as such. */
 const WHOLE_NUMBER = /^\d{1,16}$/;
 
-/** A check in the form that Fastify wants. */
+/** A validator with Fastify's interface. */
 interface Check {
   (value: unknown): boolean;
   errors?: ErrorObject[] | null;
@@ -56,7 +55,7 @@ function hasFewParts(value: unknown): boolean {
     if (typeof part === "object" && part !== null && !(part instanceof RawJson)) {
       const inside: readonly unknown[] = Array.isArray(part) ? part : Object.values(part);
       parts += inside.length;
-      if (parts > TOLD_PARTS_MAX) {
+      if (parts > REPORTED_PARTS_MAX) {
         return false;
       }
       rest.push(...inside);
@@ -65,7 +64,7 @@ function hasFewParts(value: unknown): boolean {
   return true;
 }
 
-/** Looks for the first fault, and for all of them where there is one and the value is small. */
+/** Compiles a check that stops at the first fault, and then collects all faults if the value is small. */
 function compile(schema: object): Check {
   const first = firstFault.compile(schema);
   let every: ValidateFunction | undefined;
@@ -82,7 +81,7 @@ function compile(schema: object): Check {
   return check;
 }
 
-/** A check of texts: plain digits count as numbers where one is wanted (Ajv would also take 1e1 and Infinity). */
+/** Compiles a check of query parameters, which accepts plain digits as integers (Ajv would also accept 1e1 and Infinity). */
 function fromText(schema: object): Check {
   const { properties = {} } = schema as { properties?: Readonly<Record<string, { type?: string }>> };
   const numbers = Object.keys(properties).filter((name) => properties[name]?.type === "integer");
@@ -102,7 +101,7 @@ function fromText(schema: object): Check {
   return check;
 }
 
-/** The compiler that Fastify asks for each part of each route. */
+/** Compiles the validator of a part of a route, for Fastify. */
 export function compileValidator({
   schema,
   httpPart,
@@ -117,26 +116,26 @@ function escapePointer(member: string): string {
   return member.replaceAll("~", "~0").replaceAll("/", "~1");
 }
 
-/** Codes of faults whose keyword is no word for the caller. */
+/** Codes that differ from the schema keyword. */
 const CODES: Readonly<Record<string, string>> = {
   additionalProperties: "unknown_member",
   "x-opaque": "type",
   "x-opaque-depth": "max_depth",
 };
-/** The parameter of a fault that names the member it is about. */
+/** By keyword, the Ajv parameter with the member's name. */
 const MEMBER_OF: Readonly<Record<string, string>> = {
   required: "missingProperty",
   additionalProperties: "additionalProperty",
   propertyNames: "propertyName",
 };
-/** Characters of a member's name that a pointer repeats. */
+/** Maximum length of a member's name in a pointer, in characters. */
 const MEMBER_NAME_MAX = 128;
 
 function fieldProblem(fault: ErrorObject): FieldProblem {
   const { instancePath, keyword, params, parentSchema } = fault;
   const code = CODES[keyword] ?? keyword.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  // Without the schema (not ours, but a tenant's own) Ajv's sentence is all there is.
-  const detail = parentSchema === undefined ? (fault.message ?? "is not valid") : faultSentence(fault);
+  // Without `parentSchema`, as for a tenant's own schema, use Ajv's message.
+  const detail = parentSchema === undefined ? (fault.message ?? "is invalid") : faultSentence(fault);
   const naming = MEMBER_OF[keyword];
   if (naming === undefined) {
     return { pointer: instancePath, code, detail };
@@ -147,14 +146,14 @@ function fieldProblem(fault: ErrorObject): FieldProblem {
     : { pointer: `${instancePath}/${escapePointer(name)}`, code, detail };
 }
 
-/** What Ajv found, in the catalogue's terms: JSON pointer, code, sentence. */
+/** Converts Ajv's faults to field problems: JSON pointer, code, sentence. */
 export function fieldProblems(faults: readonly FastifySchemaValidationError[]): FieldProblem[] {
   return meantFaults(faults as readonly ErrorObject[])
     .slice(0, REPORTED_PROBLEMS_MAX)
     .map(fieldProblem);
 }
 
-/** A check of one value that is not a request's whole body: what is wrong with it, nothing when it is right. */
+/** Creates a check of a single value, which returns its problems, or an empty list if it is valid. */
 export function createValueCheck(schema: object): (value: unknown) => FieldProblem[] {
   const validate = compile(schema);
   return (value) => (validate(value) ? [] : fieldProblems(validate.errors ?? []));

@@ -1,54 +1,54 @@
-/** Answers that take long go on no longer than their caller is let in (security decisions D: 250 ms after a revocation). */
+/** Ends long responses when their caller is no longer admitted (security decisions D: 250 ms after a revocation). */
 
 import type { FastifyReply } from "fastify";
 
-/** Milliseconds between two looks. The look is into memory, which hears of a revocation within some milliseconds itself. */
-const LOOK_EVERY_MS = 50;
+/** Interval of the checks, in milliseconds. They read memory, where a revocation arrives within some milliseconds. */
+const CHECK_EVERY_MS = 50;
 
-/** Whether the caller may still have what it asked for; rejects when nobody can say. */
+/** Checks that the caller is still admitted; rejects if that is unknown. */
 export type IsAdmitted = () => Promise<boolean>;
 
 export interface WhileAdmitted {
   readonly isAdmitted: IsAdmitted;
-  /** Called once: the caller is let in no longer, or (`unknown`) nobody can say whether it is. */
+  /** Called once, when the caller is no longer admitted or (`unknown`) its state cannot be checked. */
   readonly onEnd: (why: "revoked" | "unknown") => void;
-  /** Milliseconds between two looks. */
+  /** Interval of the checks, in milliseconds. */
   readonly everyMs?: number;
 }
 
 /**
- * Looks until it is told to stop.
+ * Checks periodically until stopped.
  *
- * @returns what stops it
+ * @returns function that stops the checks
  */
-export function whileAdmitted({ isAdmitted, onEnd, everyMs = LOOK_EVERY_MS }: WhileAdmitted): () => void {
-  let state: "resting" | "looking" | "over" = "resting";
+export function whileAdmitted({ isAdmitted, onEnd, everyMs = CHECK_EVERY_MS }: WhileAdmitted): () => void {
+  let state: "idle" | "checking" | "ended" = "idle";
   const stop = (): void => {
-    state = "over";
+    state = "ended";
     clearInterval(timer);
   };
-  const look = async (): Promise<void> => {
-    state = "looking";
-    const seen = await isAdmitted().catch(() => undefined);
-    if (state !== "looking") {
-      // Stopped meanwhile.
+  const check = async (): Promise<void> => {
+    state = "checking";
+    const admitted = await isAdmitted().catch(() => undefined);
+    if (state !== "checking") {
+      // Stopped in the meantime.
       return;
     }
-    state = "resting";
-    if (seen !== true) {
+    state = "idle";
+    if (admitted !== true) {
       stop();
-      onEnd(seen === undefined ? "unknown" : "revoked");
+      onEnd(admitted === undefined ? "unknown" : "revoked");
     }
   };
   const timer = setInterval(() => {
-    if (state === "resting") {
-      void look();
+    if (state === "idle") {
+      void check();
     }
   }, everyMs).unref();
   return stop;
 }
 
-/** Breaks the answer off when the caller is let in no longer: a client must not take what it has for all there is. */
+/** Breaks the connection when the caller is no longer admitted, so that it notices that the response is incomplete. */
 export function breakOffUnlessAdmitted(
   reply: FastifyReply,
   { isAdmitted, everyMs }: Omit<WhileAdmitted, "onEnd">,
@@ -57,7 +57,7 @@ export function breakOffUnlessAdmitted(
     isAdmitted,
     ...(everyMs === undefined ? {} : { everyMs }),
     onEnd: () => {
-      reply.request.log.info("an answer was broken off: its caller is let in no longer");
+      reply.request.log.info("response aborted: caller no longer admitted");
       reply.raw.destroy();
     },
   });

@@ -34,14 +34,21 @@ export const Tenant = Type.Object({
   held_at: Nullable(
     Type.String({
       format: "date-time",
-      description: "Time of the hold, since which its deliveries wait and its endpoints' secrets do not rotate",
+      description:
+        "Time of the hold, since which its deliveries wait and its endpoints' secrets do not rotate",
     }),
   ),
   erased_at: Nullable(
-    Type.String({ format: "date-time", description: "Time of the erasure, since which its data cannot be read" }),
+    Type.String({
+      format: "date-time",
+      description: "Time of the erasure, since which its data cannot be read",
+    }),
   ),
   erasure_completed_at: Nullable(
-    Type.String({ format: "date-time", description: "Time when all its data except this record was deleted" }),
+    Type.String({
+      format: "date-time",
+      description: "Time when all its data except this record was deleted",
+    }),
   ),
   created_at: Timestamp,
 });
