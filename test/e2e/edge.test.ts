@@ -236,7 +236,7 @@ test("SIGHUP reads the table again, and no request is lost under load", async ()
   const slow = ask("/v1/inference/slow", { headers });
   await eventually(() => held.length === 1, "the slow request");
 
-  const readings = (): number => edge.output().split("route table read again").length - 1;
+  const readings = (): number => edge.output().split("route table reloaded").length - 1;
   const agent = new Agent({ keepAlive: true, ca: root.cert, cert: leaf.cert, key: leaf.key });
   const statuses = new Map<number, number>();
   const loaded = new AbortController();

@@ -73,7 +73,7 @@ test("an export of the compliance log breaks off when the certificate that it is
     ]);
     expect(revoked).toMatchObject({ value: { status: 200 } });
     expect(broken).toMatchObject({ status: "rejected", reason: { message: "aborted" } });
-    expect(api.log.join("")).toContain("an answer was broken off: its caller is let in no longer");
+    expect(api.log.join("")).toContain("response aborted: caller no longer admitted");
   } finally {
     await holder.end();
   }

@@ -13,7 +13,7 @@ import { createEndpoint, createTenant, sql, type Tenant } from "../../support/te
 
 const api = useTestApi();
 const LIMIT_MS = 250;
-const BROKEN_OFF = "an answer was broken off";
+const BROKEN_OFF = "response aborted";
 /** Far more bytes than the buffers between two sockets take: who does not read holds the answer up. */
 const LETTERS = 40_000;
 

@@ -125,7 +125,7 @@ describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED in the form of OAu
       status: 401,
       body: {
         error: "invalid_client",
-        error_description: `This address needs mutual TLS with a client certificate that is trusted here (${problem}).`,
+        error_description: `This route requires mutual TLS with a trusted client certificate (${problem}).`,
         code: "CLIENT_CERT_REQUIRED",
         request_id: expect.stringMatching(/^req_/),
       },
@@ -250,7 +250,7 @@ test("a Client-Cert header from a client is a 400 and a line in the log, on both
       expect(lines).toContainEqual(
         expect.objectContaining({
           level: "warn",
-          msg: expect.stringContaining("no trusted proxy"),
+          msg: expect.stringContaining("untrusted peer"),
           client_address: "127.0.0.1",
         }),
       );
@@ -341,10 +341,7 @@ test("what a changed file says holds within seconds: for new connections, open o
     "clients.crt",
     `${replacement.cert} and rubbish ${randomBytes(4).toString("hex")}`.replace("MII", "M I"),
   );
-  await eventually(
-    () => api.log.some((line) => line.includes("cannot be used")),
-    "the refusal of a bad file",
-  );
+  await eventually(() => api.log.some((line) => line.includes("is unusable")), "the refusal of a bad file");
   expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
   files.write("clients.crt", root.cert);
   await eventually(

@@ -223,7 +223,7 @@ test.each([
 ])("a header with %s is a 400", async (_name, text) => {
   expect(await forwarded({ "client-cert": text })).toMatchObject({
     status: 400,
-    body: { code: "INVALID_REQUEST", error_description: "Header client-cert is not well formed (RFC 9440)." },
+    body: { code: "INVALID_REQUEST", error_description: "Header client-cert is malformed (RFC 9440)." },
   });
 });
 
@@ -249,7 +249,7 @@ test.each([
   );
   expect(answer).toMatchObject({
     status: 400,
-    body: { error: "invalid_request", error_description: `Header ${name} must be given once.` },
+    body: { error: "invalid_request", error_description: `Header ${name} must occur only once.` },
   });
 });
 
@@ -300,7 +300,7 @@ describe("from anyone else the header is a 400 and a line in the log", () => {
       headers: header(leaf),
     });
     expect(answer).toMatchObject({ status: 400, body: { error: "invalid_request" } });
-    expect(api.log.slice(before).join()).toContain("no trusted proxy");
+    expect(api.log.slice(before).join()).toContain("untrusted peer");
   });
 
   test("and a client that comes past the proxy gets no token with its own certificate", async () => {

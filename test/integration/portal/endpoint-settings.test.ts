@@ -156,7 +156,7 @@ describe("settings", () => {
     const metadata = JSON.stringify({ long: "x".repeat(5_000) });
     const answer = await add({ metadata });
     expect(answer.status).toBe(422);
-    expect(answer.text).toContain("metadata has at most 4096 bytes");
+    expect(answer.text).toContain("metadata may have at most 4096 bytes");
   });
 });
 

@@ -25,19 +25,19 @@ describe("one sentence says what is wanted and what came", () => {
     ["a fraction", Type.Integer({ minimum: 1, maximum: 100 }), 1.5, "a whole number from 1 to 100, not 1.5"],
     ["an id of another noun", Id("event"), "ep_x", 'the id of an event (evt_ and 24 characters), not "ep_x"'],
     ["a choice", OneOf(["a", "b", "c"]), "d", 'a, b or c, not "d"'],
-    ["nothing", OneOf(["a", "b"]), "", "a or b, not an empty text"],
+    ["nothing", OneOf(["a", "b"]), "", "a or b, not an empty string"],
     ["a region", Region, "EU", 'a region such as eu or eu-west-1, or global, not "EU"'],
     [
       "a long text",
       Region,
       "x".repeat(900),
-      "a region such as eu or eu-west-1, or global, not a text of 900 characters",
+      "a region such as eu or eu-west-1, or global, not a string of 900 characters",
     ],
     [
       "null or a number",
       Nullable(Type.Integer({ minimum: 1 })),
       "5",
-      "a whole number of at least 1 or null, not a text of 1 character",
+      "a whole number of at least 1 or null, not a string of 1 character",
     ],
   ])("%s", (_name, schema, value, sentence) => {
     expect(faults(schema, value)).toEqual([` must be ${sentence}`]);
@@ -47,7 +47,7 @@ describe("one sentence says what is wanted and what came", () => {
     const list = Type.Array(Type.String(), { minItems: 1, maxItems: 2, uniqueItems: true });
     expect(faults(list, [])).toEqual([" must have at least 1 item, not 0"]);
     expect(faults(list, ["a", "b", "c"])).toEqual([" must have at most 2 items, not 3"]);
-    expect(faults(list, ["a", "a"])).toEqual([" must not have an item twice: those at 0 and 1 are the same"]);
+    expect(faults(list, ["a", "a"])).toEqual([" must not have duplicate items: items 0 and 1 are equal"]);
     expect(faults(TextLine(3), "")).toEqual([" must have at least 1 character, not 0"]);
     expect(faults(TextLine(3), "\u{1f600}".repeat(4))).toEqual([" must have at most 3 characters, not 4"]);
   });
@@ -56,7 +56,7 @@ describe("one sentence says what is wanted and what came", () => {
     const thing = Closed({ at: Instant, name: Type.Optional(TextLine(9)) });
     expect(faults(thing, { a: 1 })).toEqual([
       "/at is required: a time with its offset (RFC 3339), such as 2025-11-20T14:46:40.000Z",
-      "/a is not known; known are at, name",
+      "/a is unknown; known: at, name",
     ]);
   });
 });
@@ -65,7 +65,7 @@ describe("where a schema lets one choose, what is wrong with the choice that was
   test("by the member that tells them apart", () => {
     const authentication = { type: "header", name: "no name", value: "x" };
     expect(faults(NewEndpoint, { ...ENDPOINT, authentication })).toEqual([
-      "/authentication/name must be a header's name: a letter, then letters, digits, - and _, 64 characters at most, not a text of 7 characters",
+      "/authentication/name must be a header name: a letter, then letters, digits, - and _, 64 characters at most, not a string of 7 characters",
     ]);
   });
 
@@ -84,7 +84,7 @@ describe("where a schema lets one choose, what is wrong with the choice that was
       "/authentication must be an object or null, not 5",
     ]);
     expect(faults(NewEndpoint, { ...ENDPOINT, events: "a.b" })).toEqual([
-      "/events must be a list, not a text of 3 characters",
+      "/events must be a list, not a string of 3 characters",
     ]);
   });
 
@@ -113,7 +113,7 @@ describe("what may be secret or long is not repeated", () => {
     ["a number", Type.Integer()],
   ])("%s", (_name, schema) => {
     for (const secret of [SECRET, "whsec_AAAA", "eyJhbGciOi", "x".repeat(41), "p&ss word"]) {
-      expect(faults(schema, secret).join()).toMatch(/not a text of \d+ characters$/);
+      expect(faults(schema, secret).join()).toMatch(/not a string of \d+ characters$/);
     }
   });
 
@@ -131,7 +131,7 @@ describe("what may be secret or long is not repeated", () => {
 
   test("a name of thousands of characters is counted, not told", () => {
     const [told = ""] = faults(NewEndpoint, { ...ENDPOINT, ["x".repeat(5_000)]: 1 });
-    expect(told).toMatch(/^ has a member of 5000 characters that is not known/);
+    expect(told).toMatch(/^ has a member of 5000 characters that is unknown/);
     expect(told.length).toBeLessThan(400);
   });
 });

@@ -47,10 +47,10 @@ test("values are taken as they are: nothing is converted, nothing is dropped", a
   }>();
   expect(errors).toEqual(
     expect.arrayContaining([
-      { pointer: "/name", code: "type", detail: "must be a text, not 1" },
+      { pointer: "/name", code: "type", detail: "must be a string, not 1" },
       { pointer: "/count", code: "type", detail: 'must be a whole number, not "1"' },
-      { pointer: "/tags", code: "type", detail: "must be a list, not a text of 1 character" },
-      { pointer: "/more", code: "unknown_member", detail: "is not known; known are name, count, data, tags" },
+      { pointer: "/tags", code: "type", detail: "must be a list, not a string of 1 character" },
+      { pointer: "/more", code: "unknown_member", detail: "is unknown; known: name, count, data, tags" },
     ]),
   );
 });
@@ -77,7 +77,7 @@ test("an opaque member keeps its own spelling", async () => {
 test.each([
   ["[]", "a list"],
   ["1", "a number"],
-  ['"x"', "a text"],
+  ['"x"', "a string"],
   ["null", "null"],
   ["true", "true or false"],
 ])("an opaque object cannot be %s", async (data, word) => {

@@ -93,10 +93,10 @@ test("production neither makes such an authority nor trusts it", async () => {
 test("only authorities are trusted", async () => {
   await signet("dev-ca", "init");
   await expect(readTrustAnchors(join(directory(), "server.crt"), { development: true })).rejects.toThrow(
-    /must hold CA certificates/,
+    /must contain only CA certificates/,
   );
   await expect(readTrustAnchors(join(directory(), "ca.key"), { development: true })).rejects.toThrow(
-    /must hold CA certificates/,
+    /must contain only CA certificates/,
   );
   await expect(readTrustAnchors(join(directory(), "nothing"), { development: true })).rejects.toThrow(
     /cannot be read/,

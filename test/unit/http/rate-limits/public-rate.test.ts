@@ -8,11 +8,11 @@ test("a long answer counts as one request for each 256 KiB, and the address may 
   rate.charge("192.0.2.1", 262_143);
   rate.take("192.0.2.1");
   rate.charge("192.0.2.1", 20 * 262_144);
-  expect(() => rate.take("192.0.2.1")).toThrow("too often");
+  expect(() => rate.take("192.0.2.1")).toThrow("Too many requests");
   rate.take("192.0.2.2");
   // Eight were left; it owes twelve, and the next one needs one more.
   nowMs = 1_299;
-  expect(() => rate.take("192.0.2.1")).toThrow("too often");
+  expect(() => rate.take("192.0.2.1")).toThrow("Too many requests");
   nowMs = 1_300;
   rate.take("192.0.2.1");
 });
