@@ -1,10 +1,13 @@
 /**
- * Reports when a request was admitted, for tests only. The response may be sent much later, so its time does not show how
- * long a revoked token was still admitted.
+ * Reports when a request was admitted, for tests only. The response may be sent much later, so its time does not show
+ * how long a revoked token was still admitted.
  */
 import type { ScopeGuard } from "../tokens/guards/authentication.ts";
 
-/** Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share. Upstreams cannot set this header (headers.ts). */
+/**
+ * Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share. Upstreams cannot set this header
+ * (headers.ts).
+ */
 const ADMISSION_HEADER = "x-signet-test-admitted-at";
 
 /** Wraps the guard to report the time of admission in a response header. */

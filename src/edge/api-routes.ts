@@ -1,6 +1,6 @@
 /**
- * The api's paths that the edge forwards: an allowlist of public and tenant paths, so that other paths stay internal. The
- * api checks its own scopes. The operators' listener is separate.
+ * The api's paths that the edge forwards: an allowlist of public and tenant paths, so that other paths stay internal.
+ * The api checks its own scopes. The operators' listener is separate.
  */
 import type { Segments } from "./route-pattern.ts";
 

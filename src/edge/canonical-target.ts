@@ -1,6 +1,7 @@
 /**
- * The canonical form of a request target (security decisions I, edge path rule). Routers, proxies and upstreams interpret
- * unusual forms differently. Therefore ambiguous targets are rejected, and the matched form is the one that is forwarded.
+ * The canonical form of a request target (security decisions I, edge path rule). Routers, proxies and upstreams
+ * interpret unusual forms differently. Therefore ambiguous targets are rejected, and the matched form is the one that
+ * is forwarded.
  */
 
 /** Segments of plain characters (RFC 3986 pchar without `;` and `%`); none is empty, `.` or `..`. */
@@ -44,8 +45,8 @@ function canonicalPath(path: string): string | undefined {
 }
 
 /**
- * Returns the canonical form of a request target in origin form: escapes of unreserved characters decoded, other escapes
- * in upper case, the query unchanged.
+ * Returns the canonical form of a request target in origin form: escapes of unreserved characters decoded, other
+ * escapes in upper case, the query unchanged.
  *
  * @returns undefined for a target that must not be forwarded
  */

@@ -1,4 +1,7 @@
-/** Writes `Client-Cert` and `Client-Cert-Chain` (RFC 9440), in which the edge forwards its client's certificate to the api. */
+/**
+ * Writes `Client-Cert` and `Client-Cert-Chain` (RFC 9440), in which the edge forwards its client's certificate to the
+ * api.
+ */
 import type { X509Certificate } from "node:crypto";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 

@@ -1,6 +1,6 @@
 /**
- * The edge's server for one route table. Tables are immutable: a new table gets a new server, and running requests end on
- * the server on which they began.
+ * The edge's server for one route table. Tables are immutable: a new table gets a new server, and running requests end
+ * on the server on which they began.
  */
 import type { FastifyRequest } from "fastify";
 import type { IncomingHttpHeaders } from "node:http";

@@ -1,5 +1,6 @@
 /**
- * Filters end-to-end headers. The others belong to a single connection, or could be mistaken for statements of the edge.
+ * Keeps only end-to-end headers. The others belong to a single connection, or could be mistaken for statements of the
+ * edge.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { putBounded } from "../domain/bounded-map.ts";
@@ -55,8 +56,8 @@ const CLAIM_PREFIXES = [
 ] as const;
 /**
  * Matches headers with a client's address, such as `CF-Connecting-IP`, `True-Client-IP`, `X-Real-IP`,
- * `X-NF-Client-Connection-IP`, `Ali-CDN-Real-IP`, `WL-Proxy-Client-IP`, `X-ProxyUser-Ip`, `REMOTE_ADDR`, and all forwarded
- * headers.
+ * `X-NF-Client-Connection-IP`, `Ali-CDN-Real-IP`, `WL-Proxy-Client-IP`, `X-ProxyUser-Ip`, `REMOTE_ADDR`, and all
+ * forwarded headers.
  */
 const ADDRESS =
   /forwarded|(?:client|connect(?:ing|ion)|real|remote|viewer|peer|src|source|origin(?:al|ating)|socket|external|user)-?(?:ip(?:v[46])?|addr(?:ess)?|host)(?:-|$)/;

@@ -1,6 +1,6 @@
 /**
- * Forwards an upstream's response to the client. Chunks go directly from socket to socket, since a stream in between would
- * cost as much as all the edge's checks.
+ * Forwards an upstream's response to the client. Chunks go directly from socket to socket, since a stream in between
+ * would cost as much as all the edge's checks.
  */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import type { FastifyReply } from "fastify";
@@ -138,7 +138,9 @@ export class Passage implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Waits once more, since most responses are complete by then; otherwise sends the head with the first chunk, if any. */
+  /**
+   * Waits once more, since most responses are complete by then; otherwise sends the head with the first chunk, if any.
+   */
   #waitForMore(): void {
     if (this.#state === "begun") {
       setImmediate(() => this.#flush());

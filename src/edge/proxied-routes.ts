@@ -74,7 +74,10 @@ function failUpstream(reply: FastifyReply, error: Error, log: Logger): void {
   void reply.send(unavailable(error));
 }
 
-/** Turns warnings into debug messages. The proxy library warns of every failure, but the error handler logs them already. */
+/**
+ * Turns warnings into debug messages. The proxy library warns of every failure, but the error handler logs them
+ * already.
+ */
 function quiet(log: Logger): Logger {
   return Object.create(log, { warn: { value: log.debug.bind(log) } }) as Logger;
 }

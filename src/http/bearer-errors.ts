@@ -48,7 +48,9 @@ export interface ScopeCheck {
   readonly extensions?: Readonly<Record<string, unknown>>;
 }
 
-/** Returns a 403 `SCOPE_VIOLATION` with the missing permission (specification 7), or undefined if the scopes suffice. */
+/**
+ * Returns a 403 `SCOPE_VIOLATION` with the missing permission (specification 7), or undefined if the scopes suffice.
+ */
 export function scopeViolation(check: ScopeCheck): SignetError | undefined {
   const { operation, required, granted } = check;
   const missing = required.filter((scope) => !granted.has(scope));

@@ -159,7 +159,7 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
     remedies: ["Use the base URL of the token's region; the claim region names it."],
   },
   TENANT_SUSPENDED: {
-    meaning: "The tenant is suspended or erased, and accepts no events.",
+    meaning: "The tenant is suspended or erased.",
     causes: ["An operator has suspended or erased the tenant."],
     remedies: ["Contact the operator of this service."],
   },

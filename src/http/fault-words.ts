@@ -1,7 +1,7 @@
 /**
  * Describes schema faults in plain words: what is expected and what was sent. Patterns are never shown; a schema with a
- * pattern describes it in `x-wanted`. Strings are reported by length, unless `x-shown` marks them as names or numbers, so
- * that errors never repeat a misplaced secret.
+ * pattern describes it in `x-wanted`. Strings are reported by length, unless `x-shown` marks them as names or numbers,
+ * so that errors never repeat a misplaced secret.
  */
 import type { ErrorObject } from "ajv";
 import { RawJson } from "./strict-json.ts";

@@ -73,7 +73,8 @@ export function bodyInstant(text: string, pointer: string): Date {
  * Parses two instants in a body.
  *
  * @param pointers JSON pointers of both
- * @throws SignetError VALIDATION_FAILED for a day or hour that does not exist, and for a span that ends before it begins
+ * @throws SignetError VALIDATION_FAILED for a day or hour that does not exist, and for a span that ends before it
+ *   begins
  */
 export function bodySpan(
   text: SpanText & { readonly from: string },

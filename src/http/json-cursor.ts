@@ -1,6 +1,6 @@
 /**
- * The grammar of JSON (RFC 8259) as a cursor over bytes: every method checks one construct and steps over it. The cursor
- * builds no values, so it is faster than a parser. `strict-json.ts` reads values with it.
+ * The grammar of JSON (RFC 8259) as a cursor over bytes: every method checks one construct and steps over it. The
+ * cursor builds no values, so it is faster than a parser. `strict-json.ts` reads values with it.
  */
 import { isAscii } from "node:buffer";
 import { SignetError } from "../domain/errors.ts";

@@ -34,7 +34,9 @@ export const OAUTH_PATHS: ReadonlySet<string> = new Set([
   "/v1/auth/introspect",
 ]);
 
-/** Replaces characters that RFC 6749 section 5.2 forbids: all but printable ASCII, the quotation mark, the backslash. */
+/**
+ * Replaces characters that RFC 6749 section 5.2 forbids: all but printable ASCII, the quotation mark, the backslash.
+ */
 function describable(text: string): string {
   return text.replaceAll('"', "'").replaceAll(/[^\x20-\x5b\x5d-\x7e]/g, "?");
 }

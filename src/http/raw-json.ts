@@ -1,6 +1,6 @@
 /**
- * Responses that contain a tenant's own JSON. Its text is spliced in, which preserves 1.0, 2^60 and the order of members.
- * The responses are sent as text, so that no response schema serializes them again.
+ * Responses that contain a tenant's own JSON. Its text is spliced in, which preserves 1.0, 2^60 and the order of
+ * members. The responses are sent as text, so that no response schema serializes them again.
  */
 
 /** Media type of these responses, which must be set explicitly for text. */

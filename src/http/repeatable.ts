@@ -1,7 +1,7 @@
 /**
  * POSTs that may be repeated with their Idempotency-Key (wire.md, Events), even if the response contains a secret. The
- * response is stored for 24 hours, in the transaction of the work. Its encryption key is derived from the Idempotency-Key,
- * so only a repeated request can read it, not an attacker with the database and all of the service's keys.
+ * response is stored for 24 hours, in the transaction of the work. Its encryption key is derived from the
+ * Idempotency-Key, so only a repeated request can read it. The database and all of the service's keys do not suffice.
  */
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";

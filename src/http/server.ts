@@ -38,7 +38,9 @@ export interface ServerOptions {
   readonly rewriteUrl?: ((request: IncomingMessage) => string) | undefined;
 }
 
-/** Timeouts for receiving a request, in milliseconds, after which it gets 408. Measured: only all three together work. */
+/**
+ * Timeouts for receiving a request, in milliseconds, after which it gets 408. Measured: only all three together work.
+ */
 export const HTTP_TIMEOUTS = {
   headersTimeout: 5_000,
   requestTimeout: 10_000,
@@ -95,8 +97,8 @@ export function createServer(options: ServerOptions): SignetServer {
 }
 
 /**
- * Listens on the first address of the host and returns it. For `localhost` Fastify would open a second server on the other
- * address, without the limits and error responses of the first.
+ * Listens on the first address of the host and returns it. For `localhost` Fastify would open a second server on the
+ * other address, without the limits and error responses of the first.
  */
 export async function listenServer(
   server: SignetServer,

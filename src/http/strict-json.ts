@@ -1,9 +1,10 @@
 /**
  * A JSON parser (RFC 8259) for request bodies, stricter and less lossy than `JSON.parse`.
  *
- * It rejects repeated member names in any spelling (`JSON.parse` silently keeps the last one, so two readers of one body
- * can disagree), invalid UTF-8, lone surrogates, U+0000, numbers beyond a double, and deep nesting. It preserves the exact
- * text of opaque members, which the service passes on unread; they only have to be JSON.
+ * It rejects invalid UTF-8, lone surrogates, U+0000, numbers beyond a double, and deep nesting. It also rejects
+ * repeated member names in any spelling: `JSON.parse` silently keeps the last one, so two readers of one body can
+ * disagree. It preserves the exact text of opaque members, which the service passes on unread; they only have to be
+ * JSON.
  *
  * Values inside opaque members are validated but not built.
  */
@@ -47,8 +48,8 @@ export interface StrictJsonOptions {
   /** Maximum nesting depth of objects and arrays outside opaque members; `{}` is 1. */
   readonly maxDepth: number;
   /**
-   * JSON pointers of the opaque members, each with its maximum nesting depth. A segment `*` matches any index or name. A
-   * member that nests deeper, up to 1,000, is returned with `exceededDepth`.
+   * JSON pointers of the opaque members, each with its maximum nesting depth. A segment `*` matches any index or name.
+   * A member that nests deeper, up to 1,000, is returned with `exceededDepth`.
    */
   readonly opaque?: Readonly<Record<string, number>>;
 }

@@ -36,7 +36,7 @@ declare module "fastify" {
     operator?: OperatorRole;
     /** Rate limit of the tenant that applies; `api` by default. */
     tenantRate?: TenantRate;
-    /** Types of the compliance entries that an operator's change writes; required for all operator routes except GETs. */
+    /** Possible types of the compliance entries of an operator's change; required for operator routes except GETs. */
     audits?: EntryType | readonly EntryType[];
     /** The route parses the bytes of the body itself (the OAuth endpoints). */
     rawBody?: true;

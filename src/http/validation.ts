@@ -1,5 +1,6 @@
 /**
- * Schema validation with Ajv. Only query strings have numbers converted from text; nothing is removed or changed silently.
+ * Schema validation with Ajv. Only query strings have numbers converted from text; nothing is removed or changed
+ * silently.
  */
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import type { FastifySchemaValidationError } from "fastify";
@@ -15,7 +16,9 @@ const STRICT: Options = {
   strict: true,
   verbose: true,
 };
-/** Maximum parts of a value whose faults are all reported; a value with millions of parts could have millions of faults. */
+/**
+ * Maximum parts of a value whose faults are all reported; a value with millions of parts could have millions of faults.
+ */
 const REPORTED_PARTS_MAX = 1_000;
 const REPORTED_PROBLEMS_MAX = 50;
 
@@ -81,7 +84,10 @@ function compile(schema: object): Check {
   return check;
 }
 
-/** Compiles a check of query parameters, which accepts plain digits as integers (Ajv would also accept 1e1 and Infinity). */
+/**
+ * Compiles a check of query parameters, which accepts plain digits as integers (Ajv would also accept 1e1 and
+ * Infinity).
+ */
 function fromText(schema: object): Check {
   const { properties = {} } = schema as { properties?: Readonly<Record<string, { type?: string }>> };
   const numbers = Object.keys(properties).filter((name) => properties[name]?.type === "integer");

@@ -1,7 +1,7 @@
 /**
  * The codec server of Temporal's UI and CLI (docs.temporal.io/codec-server). It decrypts payloads of histories for
- * operators and records that in the compliance log. The CLI sends all its inputs through the codec, even the empty input
- * of a query, so operators' inputs are encrypted too if payloads are.
+ * operators and records that in the compliance log. If payloads are encrypted, operators' inputs are too: the CLI sends
+ * all its inputs through the codec, even the empty input of a query.
  */
 import type { Payload, PayloadCodec } from "@temporalio/common";
 import type { FastifyReply, FastifyRequest } from "fastify";

@@ -10,8 +10,8 @@ export interface OnceServices extends RepeatableServices {
 }
 
 /**
- * Runs the work of a request in a transaction. A repeated POST with the same Idempotency-Key changes nothing and gets the
- * stored response, with `Idempotent-Replayed`.
+ * Runs the work of a request in a transaction. A repeated POST with the same Idempotency-Key changes nothing and gets
+ * the stored response, with `Idempotent-Replayed`.
  *
  * @throws SignetError `IDEMPOTENCY_KEY_REUSED`, `CONFLICT` (see `answerOnce`), and the errors of the work
  */

@@ -25,8 +25,8 @@ export interface OperatorAccess {
 type Guard = onRequestAsyncHookHandler;
 
 /**
- * Rejects cross-site requests that authenticate by certificate alone. A browser presents its certificate on requests from
- * any page, and suspending a tenant needs neither a body nor a preflight.
+ * Rejects cross-site requests that authenticate by certificate alone. A browser presents its certificate on requests
+ * from any page, and suspending a tenant needs neither a body nor a preflight.
  *
  * @throws SignetError INVALID_REQUEST
  */

@@ -26,7 +26,11 @@ function auditable({ role, san_uri, certificate_thumbprints }: OperatorRow) {
   return { role, san_uri, certificate_thumbprints };
 }
 
-/** Returns the operator for a change, under a lock that serializes changes. @throws SignetError NOT_FOUND, INVALID_STATE */
+/**
+ * Returns the operator for a change, under a lock that serializes changes.
+ *
+ * @throws SignetError NOT_FOUND, INVALID_STATE
+ */
 export async function operatorToChange(db: Queryable, id: string): Promise<OperatorRow> {
   await lockOperators(db);
   const row = found(await findOperator(db, id), "operator");

@@ -53,7 +53,7 @@ const TENANTS: OperationTexts = {
     id: "suspendTenant",
     summary: "Suspend a tenant's access",
     description:
-      "The tenant gets no new tokens, and its existing tokens are rejected within 250 ms. `scope: tenant` also holds its deliveries. `resume` undoes the suspension.",
+      "The tenant gets no new tokens, and its existing tokens are rejected within 250 ms. `scope: tenant` also holds its deliveries. `resume` undoes both.",
     errors: ["INVALID_STATE"],
     requests: { "with a hold": { reason: REASON, scope: "tenant" } },
   },

@@ -192,7 +192,7 @@ const EVENT_OPERATIONS: OperationTexts = {
     id: "publishEvents",
     summary: "Publish an event, or up to 1,000",
     description:
-      "202 means that the event and its deliveries are stored durably. The `data` of an event may have 256 KiB, a batch 4 MiB. The items of a batch succeed or fail independently. A request may be signed with a credential's signing secret instead of carrying a token; if it is repeated, the response is 200 with `duplicate`.",
+      "202 means that the event and its deliveries are stored durably. The `data` of an event may have at most 256 KiB, a batch 4 MiB. The items of a batch succeed or fail independently. A request may be signed with a credential's signing secret instead of carrying a token; if it is repeated, the response is 200 with `duplicate`.",
     errors: ["SIGNATURE_INVALID", "PAYLOAD_EXPIRED", "TIMESTAMP_MISMATCH", "REPLAY_CONFLICT"],
     requests: {
       "one event": EVENT,
@@ -234,7 +234,7 @@ const DELIVERY_OPERATIONS: OperationTexts = {
     id: "streamDeliveries",
     summary: "Stream deliveries as they change",
     description:
-      "Server-sent events. The first event is `ready`: the stream reports changes from then on. Each `delivery` event contains the current state of one of the tenant's newest 200 deliveries. They are checked once a second. Changes of older deliveries are not reported, and of several changes within a second only the last is. At least every 5 seconds there is a comment line `:` with an `id`, which covers everything before it. Send this `id` as `Last-Event-ID` to continue with a new stream, from any process. The new stream first reports the deliveries that may have changed since, some of them possibly again. In its `ready`, `complete` is false if more than the newest 200 deliveries were created since. The last event is `end` with a `reason` (`expired`, `revoked`, `closing`); a stream ends with its token. A tenant may have 10 open streams per api process; further ones get 429.",
+      "Server-sent events. The first event is `ready`: the stream reports changes from then on. Each `delivery` event contains the current state of one of the tenant's newest 200 deliveries. They are checked once a second. Changes of older deliveries are not reported, and of several changes within a second only the last is. At least every 5 seconds there is a comment line `:` with an `id`, which covers everything before it. Send this `id` as `Last-Event-ID` to continue with a new stream, from any process. The new stream first reports the deliveries that may have changed since, some of them possibly again. In its `ready`, `complete` is false if the newest 200 deliveries do not reach back that far. The last event is `end` with a `reason` (`expired`, `revoked`, `closing`); a stream ends with its token. A tenant may have 10 open streams per api process; further ones get 429.",
     answer: { type: "string", description: "Server-sent events" },
     answerType: "text/event-stream",
     answered: "event: ready\\ndata: {}\\n\\nid: 1763650000000\\n: still here\\n\\n",

@@ -1,6 +1,6 @@
 /**
- * `/.well-known/webhooks/{id}/jwks.json` (RFC 7517, RFC 8037): the Ed25519 keys that sign the deliveries of an endpoint,
- * or of all endpoints of a tenant. The route is public: anybody with the id may read the keys.
+ * `/.well-known/webhooks/{id}/jwks.json` (RFC 7517, RFC 8037): the Ed25519 keys that sign the deliveries of an
+ * endpoint, or of all endpoints of a tenant. The route is public: anybody with the id may read the keys.
  */
 import { Type } from "typebox";
 import type { Pool } from "../../database/pool.ts";

@@ -307,10 +307,10 @@ class Publisher {
 
   /**
    * Accepts a batch's items one by one, up to the first that claims the batch's key. The items before it violate the
-   * schema of their type or repeat an own id. If the claiming item is not the first candidate, the key's hash includes
-   * its index: after a schema change, one item must not get the result of another.
+   * schema of their type, or are known by their own ids. If the claiming item is not the first candidate, the key's
+   * hash includes its index: after a schema change, one item must not get the result of another.
    *
-   * @throws SignetError if the key belongs to another body, or to erased events
+   * @throws SignetError if the key belongs to another body, or to deleted events
    */
   async #lead(
     prepared: readonly (Prepared | SignetError)[],

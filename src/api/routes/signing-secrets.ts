@@ -114,8 +114,8 @@ async function credentialOf(db: PoolClient, { identity, params }: TenantRequest)
 }
 
 /**
- * Checks that the token has all scopes of the credential's principal. A signing secret grants all of them, so the caller
- * must not gain scopes through it.
+ * Checks that the token has all scopes of the credential's principal. A signing secret grants all of them, so the
+ * caller must not gain scopes through it.
  */
 async function requireScopes(db: PoolClient, request: FastifyRequest, row: CredentialRow): Promise<void> {
   const { tenantId, scopes: granted } = request.identity;

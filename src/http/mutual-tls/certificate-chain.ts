@@ -84,8 +84,8 @@ export interface ChainOptions {
 }
 
 /**
- * Returns the authorities from the leaf's issuer to an anchor, or `undefined` without such a chain. The caller checks the
- * validity periods at every request.
+ * Returns the authorities from the leaf's issuer to an anchor, or `undefined` without such a chain. The caller checks
+ * the validity periods at every request.
  */
 export function findChain(options: ChainOptions): readonly X509Certificate[] | undefined {
   const climb = (

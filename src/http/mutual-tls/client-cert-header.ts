@@ -1,4 +1,6 @@
-/** Strict parser of `Client-Cert` and `Client-Cert-Chain` (RFC 9440), in which a proxy forwards a client's certificate. */
+/**
+ * Strict parser of `Client-Cert` and `Client-Cert-Chain` (RFC 9440), in which a proxy forwards a client's certificate.
+ */
 import { X509Certificate } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { SignetError } from "../../domain/errors.ts";

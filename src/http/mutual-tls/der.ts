@@ -1,6 +1,6 @@
 /**
- * The subset of DER (X.690) needed to read a certificate's extensions (RFC 5280 section 4.2) and signature algorithm. Node
- * verifies certificates but does not expose path lengths, critical extensions and digests.
+ * The subset of DER (X.690) needed to read a certificate's extensions (RFC 5280 section 4.2) and signature algorithm.
+ * Node verifies certificates but does not expose path lengths, critical extensions and digests.
  */
 
 /** One extension of a certificate. */
@@ -97,7 +97,10 @@ function nameOf(algorithm: Element | undefined): string {
   return dotted(oid.content);
 }
 
-/** Returns the digests of RSASSA-PSS-params (RFC 4055 section 3.1): `[0]` is a digest, `[1]` a mask function with another. */
+/**
+ * Returns the digests of RSASSA-PSS-params (RFC 4055 section 3.1): `[0]` is a digest, `[1]` a mask function with
+ * another.
+ */
 function pssDigests({ content }: Element): string[] {
   const parts = elements(content);
   const digests: string[] = [];

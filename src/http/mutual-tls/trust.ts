@@ -41,7 +41,8 @@ export async function readPem(path: string): Promise<string> {
 /**
  * Reads one or more authorities from a PEM file.
  *
- * @throws TrustError if the file has no certificate, one that is no authority or too weak, or a development CA in production
+ * @throws TrustError if the file has no certificate, one that is no authority or too weak, or a development CA in
+ *   production
  */
 export async function readTrustAnchors(
   path: string,

@@ -20,7 +20,9 @@ const REMEMBERED_MAX = 1_000;
 
 export interface TrustedProxiesOptions {
   readonly addresses: AddressSet;
-  /** Pinned subject alternative names, such as `DNS:edge.internal` or `URI:spiffe://…`; the certificate must have one. */
+  /**
+   * Pinned subject alternative names, such as `DNS:edge.internal` or `URI:spiffe://…`; the certificate must have one.
+   */
   readonly names: readonly string[];
   /** Checks whether the connection uses the unix socket, which only proxies can open. */
   readonly isLocalSocket: (socket: Socket) => boolean;

@@ -1,6 +1,6 @@
 /**
- * Idempotency-Key for every authenticated POST (wire.md, Events). A route that declares the header in its schema handles
- * it in its own transaction; for every other POST this plugin wraps the handler.
+ * Idempotency-Key for every authenticated POST (wire.md, Events). A route that declares the header in its schema
+ * handles it in its own transaction; for every other POST this plugin wraps the handler.
  */
 import type {
   FastifyRequest,

@@ -1,6 +1,6 @@
 /**
- * Checks each route's declarations at registration: its callers, and closed schemas for its input. A missing declaration
- * prevents the process from starting.
+ * Checks each route's declarations at registration: its callers, and closed schemas for its input. A missing
+ * declaration prevents the process from starting.
  */
 import type {
   onRequestAsyncHookHandler,
@@ -19,7 +19,10 @@ import { requireClientCertificate } from "./client-certificates.ts";
 export interface RouteGuards {
   /** Creates the guard of a route with scopes; absent on a server without tenants. */
   readonly scopes?: (required: readonly string[]) => onRequestHookHandler;
-  /** Creates the guard of a route that also accepts signatures, to run after the body is read; absent without signatures. */
+  /**
+   * Creates the guard of a route that also accepts signatures, to run after the body is read; absent without
+   * signatures.
+   */
   readonly signatures?: (required: readonly string[]) => preValidationAsyncHookHandler;
   /** Creates the guard of a portal page with scopes; absent on a server without a portal. */
   readonly portal?: (required: readonly string[]) => onRequestAsyncHookHandler;

@@ -1,7 +1,7 @@
 /**
  * Limits failures per key to a number within 5 minutes. Beyond it, each failure before the wait has passed doubles the
- * wait. A success resets the key. Failures are counted after the credential check, so a valid credential is never rejected
- * for the failures of others.
+ * wait. A success resets the key. Failures are counted after the credential check, so a valid credential is never
+ * rejected for the failures of others.
  */
 import type { SignetError } from "../../domain/errors.ts";
 import { NarrowGate } from "./narrow-gate.ts";

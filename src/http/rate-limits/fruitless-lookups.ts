@@ -1,6 +1,6 @@
 /**
  * Limits unauthenticated database look-ups: of a sign-in link, a session, a producer's key. A look-up without a result
- * counts against its address. Beyond the limit look-ups still run, one at a time, so that an existing item is always found
+ * counts against its address. Beyond the limit look-ups still run, one at a time. So an existing item is always found,
  * despite the failures of others at the address.
  */
 import type { Config } from "../../config/config.ts";

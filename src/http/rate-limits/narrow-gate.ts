@@ -1,6 +1,6 @@
 /**
- * Serializes credential checks of keys beyond a limit. Each credential is still checked, so that no caller is rejected for
- * others at the same address. Only one check per key runs at a time, so that a flood cannot overload the database.
+ * Serializes credential checks of keys beyond a limit. Each credential is still checked, so that no caller is rejected
+ * for others at the same address. Only one check per key runs at a time, so that a flood cannot overload the database.
  */
 import { type Limit, rateLimited } from "./rate-limited.ts";
 

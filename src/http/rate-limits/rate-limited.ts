@@ -15,7 +15,11 @@ export type Limit =
   | "lookups"
   | "public";
 
-/** Returns a 429 with Retry-After (RFC 6585 section 4) and counts it in the metric. @param waitMs wait, in milliseconds */
+/**
+ * Returns a 429 with Retry-After (RFC 6585 section 4) and counts it in the metric.
+ *
+ * @param waitMs wait, in milliseconds
+ */
 export function rateLimited(limit: Limit, waitMs: number, detail: string): SignetError {
   metrics.rateLimited.inc({ limit });
   return new SignetError("RATE_LIMITED", {

@@ -1,6 +1,6 @@
 /**
- * Rate limits of tenants: one for publishing, another for everything else. Limits that operators set for a tenant override
- * the settings. Responses report the remaining quota (draft-ietf-httpapi-ratelimit-headers).
+ * Rate limits of tenants: one for publishing, another for everything else. Limits that operators set for a tenant
+ * override the settings. Responses report the remaining quota (draft-ietf-httpapi-ratelimit-headers).
  */
 import { rateLimited } from "./rate-limited.ts";
 import type { TenantPolicies, TenantPolicy } from "./tenant-policies.ts";

@@ -23,8 +23,8 @@ export interface TenantPolicies {
   /** Returns the policy if it was read at most 5 s ago, for the hot path. */
   known(tenantId: string): TenantPolicy | undefined;
   /**
-   * Reads the policy. Returns the defaults for an unknown tenant. If the database is unavailable, returns the last known
-   * policy, or rejects if there is none.
+   * Reads the policy. Returns the defaults for an unknown tenant. If the database is unavailable, returns the last
+   * known policy, or rejects if there is none.
    */
   read(tenantId: string): Promise<TenantPolicy>;
   /** Drops the policy after a change, and discards the results of reads in progress. */
