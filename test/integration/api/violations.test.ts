@@ -112,8 +112,9 @@ function complaint({ status, body, text }: Answer, pointer: string): string | un
   }
   const bad = errors.find(
     ({ detail }) =>
-      /must match|\^|\[\^|\\[pux]|must NOT|property|is not valid|undefined|not NaN|\[object/.test(detail) ||
-      detail.length > 400,
+      /must match|\^|\[\^|\\[pux]|must NOT|property|is not valid|is invalid|undefined|not NaN|\[object/.test(
+        detail,
+      ) || detail.length > 400,
   );
   return bad === undefined ? undefined : `${bad.pointer} ${bad.detail}`;
 }

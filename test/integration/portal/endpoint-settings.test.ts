@@ -270,10 +270,10 @@ describe("authentication to the receiver", () => {
 
   test("that is not right is refused beside its fields, and its secrets are typed again", async () => {
     const cases: readonly (readonly [Readonly<Record<string, string>>, string, string])[] = [
-      [{ ...HEADER, auth_name: "no name" }, "auth_name", "must be a header's name"],
-      [{ ...HEADER, auth_name: "Host" }, "auth_name", "is a reserved header"],
-      [{ ...HEADER, auth_value: "" }, "auth_value", "must be a header's value"],
-      [{ ...OAUTH, auth_token_url: "http://10.0.0.1/token" }, "auth_token_url", "is not allowed"],
+      [{ ...HEADER, auth_name: "no name" }, "auth_name", "must be a header name"],
+      [{ ...HEADER, auth_name: "Host" }, "auth_name", "not the tenant's to set"],
+      [{ ...HEADER, auth_value: "" }, "auth_value", "must be a header value"],
+      [{ ...OAUTH, auth_token_url: "http://10.0.0.1/token" }, "auth_token_url", "is refused"],
       [{ ...OAUTH, auth_client_id: "" }, "auth_client_id", "must have at least 1 character, not 0"],
       [{ ...OAUTH, auth_client_secret: "" }, "auth_client_secret", "must have at least 1 character, not 0"],
       [{ ...certificate, auth_certificate: CANARY }, "auth_certificate", "is not a PEM certificate"],
