@@ -1,4 +1,4 @@
-/** The operators' API as the commands call it. */
+/** Client of the operators' API, used by the commands. */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { readFile } from "node:fs/promises";
@@ -13,7 +13,7 @@ import type { CliContext } from "./context.ts";
 import { CommandError, EXIT, exitCodeOfStatus } from "./exit-codes.ts";
 
 const TIMEOUT_MS = 15_000;
-/** For answers that were lost on the way. */
+/** Applies when the answer to a request was lost. */
 const RETRY: RetryPolicy = { attempts: 3, baseMs: 500, maxMs: 2_000, maxRetryAfterMs: 0 };
 
 /** An object of the API. */
@@ -25,14 +25,14 @@ interface Problem {
   readonly request_id?: string;
 }
 
-/** A call of the operators' API, by method, path below `/admin/v1` and body. */
+/** Calls the operators' API; the path is relative to `/admin/v1`. */
 export type AdminCall = (
   method: "GET" | "POST" | "PATCH" | "DELETE",
   path: string,
   body?: Resource,
 ) => Promise<Resource>;
 
-/** How a call proves who makes it: by the operator's certificate where there is one, else by a token. */
+/** Authentication of a call: the operator's certificate if there is one, otherwise a token. */
 interface Proof {
   readonly headers: Readonly<Record<string, string>>;
   readonly fetch: CliContext["fetch"];
@@ -41,7 +41,7 @@ interface Proof {
 const hasCertificate = ({ operatorKeyFile, operatorCertFile }: OperatorSettings): boolean =>
   operatorKeyFile !== undefined && operatorCertFile !== undefined;
 
-/** `fetch` with the operator's certificate and the listener's authority, as far as they are given. */
+/** Returns a `fetch` that uses the operator's certificate and the listener's CA, if they are configured. */
 async function tlsFetch(
   settings: OperatorSettings,
   address: string,
@@ -51,7 +51,7 @@ async function tlsFetch(
     ...(key === undefined || cert === undefined ? {} : { key, cert }),
     ...(ca === undefined ? {} : { ca }),
   };
-  // An authority alone has nothing to say about an http address.
+  // A CA without a client certificate does not matter for an http address.
   if (!hasCertificate(settings) && (ca === undefined || !/^https:/i.test(address))) {
     return undefined;
   }
@@ -78,7 +78,7 @@ async function proofOf(
   const found = token ?? (await readKey(join(home, OPERATOR_TOKEN_FILE)));
   if (found === undefined) {
     throw new CommandError(
-      `No operator token: set SIGNET_OPERATOR_TOKEN, or start the service once so that it makes one in ${home}.`,
+      `No operator token: set SIGNET_OPERATOR_TOKEN, or start the service once so that it creates one in ${home}.`,
       { exitCode: EXIT.notAllowed },
     );
   }
@@ -91,21 +91,21 @@ function problemText(status: number, problem: Problem): string {
   return `${code}: ${problem.detail ?? "no details"}${request}`;
 }
 
-/** The request may have been carried out, but nobody said so. */
+/** The service may have carried out the request, but its answer was lost. */
 class AnswerLost extends CommandError {}
 
 function noAnswer(address: string, error: unknown): CommandError {
   const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const text = `The operators' API at ${address} does not answer: ${messageOf(reason)}`;
-  // Nobody listens: there is nothing that could have been lost.
+  // Nothing listens at the address, so the request was not carried out.
   const refused = (reason as { code?: unknown } | null)?.code === "ECONNREFUSED";
   const options = { cause: error, exitCode: EXIT.unavailable };
   return refused ? new CommandError(text, options) : new AnswerLost(text, options);
 }
 
 /**
- * Makes the call from the settings. It throws CommandError with code, detail and request id. A GET or POST whose answer
- * is lost is sent again; a POST with the same Idempotency-Key, so that nothing is made twice.
+ * Creates a function that calls the operators' API. It throws CommandError with code, detail and request id. If the
+ * answer is lost, it retries GET and POST. A retried POST keeps its Idempotency-Key, so nothing is created twice.
  */
 export function createAdminCall(context: CliContext): AdminCall {
   return async (method, path, body) => {
@@ -146,9 +146,9 @@ export function createAdminCall(context: CliContext): AdminCall {
 }
 
 /**
- * An answer that may be long, piece by piece, however long it takes.
+ * Streams an answer of any length, without a timeout.
  *
- * @throws CommandError when there is none, or a problem
+ * @throws CommandError if the API does not answer, or answers with a problem
  */
 export async function openAdminStream(context: CliContext, path: string): Promise<AsyncIterable<Uint8Array>> {
   const settings = context.settings();
@@ -165,7 +165,7 @@ export async function openAdminStream(context: CliContext, path: string): Promis
   return response.body;
 }
 
-/** What is no JSON object says nothing. */
+/** Parses an answer; returns an empty object if it is not JSON. */
 function readResource(text: string): Resource {
   try {
     return JSON.parse(text) as Resource;
@@ -174,7 +174,7 @@ function readResource(text: string): Resource {
   }
 }
 
-/** An id as a path segment: whatever was typed stays one segment. */
+/** Encodes an id so that it stays one path segment, whatever was typed. */
 export function segment(id: string): string {
   return encodeURIComponent(id);
 }

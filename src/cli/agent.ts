@@ -4,7 +4,7 @@ import { startAgent } from "./agent/agent.ts";
 import { type AgentAddress, parseAgentAddress } from "./agent/listen-address.ts";
 import { readLocalSecret } from "./agent/local-secret.ts";
 import { connect } from "../lib/client/token-sources.ts";
-import { connectionOf, mendable, type TenantOptions } from "./connection.ts";
+import { connectionOf, withCommandError, type TenantOptions } from "./connection.ts";
 import type { CliContext } from "./context.ts";
 
 interface AgentCommandOptions extends TenantOptions {
@@ -13,7 +13,7 @@ interface AgentCommandOptions extends TenantOptions {
 }
 
 async function secretOf(address: AgentAddress, path: string): Promise<string | null> {
-  return address.kind === "unix" ? null : await mendable("secret file", () => readLocalSecret(path));
+  return address.kind === "unix" ? null : await withCommandError("secret file", () => readLocalSecret(path));
 }
 
 async function untilSignal(): Promise<void> {
@@ -26,12 +26,12 @@ async function untilSignal(): Promise<void> {
 
 async function runAgent(options: AgentCommandOptions, context: CliContext): Promise<void> {
   const report = (line: string): void => context.stderr(`signet agent: ${line}\n`);
-  const address = await mendable("--listen", () => parseAgentAddress(options.listen));
+  const address = await withCommandError("--listen", () => parseAgentAddress(options.listen));
   const settings = await connectionOf(options, report);
-  const connection = await mendable("--url", () => connect(settings));
+  const connection = await withCommandError("--url", () => connect(settings));
   const secretFile = options.secretFile ?? `${options.credentialFile}.agent-secret`;
   const secret = await secretOf(address, secretFile);
-  const agent = await mendable(
+  const agent = await withCommandError(
     options.listen,
     async () => await startAgent({ connection, address, secret, report }),
   );
@@ -45,13 +45,16 @@ async function runAgent(options: AgentCommandOptions, context: CliContext): Prom
 export function agentCommand(context: CliContext): Command {
   return new Command("agent")
     .description("hold a credential and hand out tokens to programs on this machine")
-    .requiredOption("--url <address>", "where the service is")
-    .requiredOption("--credential-file <file>", "the credential; rewritten when its secret is rotated")
+    .requiredOption("--url <address>", "address of the service")
+    .requiredOption(
+      "--credential-file <file>",
+      "file with the credential; rewritten when its secret is rotated",
+    )
     .option("--listen <address>", "a loopback host:port, or unix:/path", "127.0.0.1:8085")
-    .option("--secret-file <file>", "what callers on loopback present; made when it is not there")
-    .option("--cert <file>", "client certificate of mutual TLS, PEM")
-    .option("--key <file>", "its key, PEM")
-    .option("--ca <file>", "authority of the service's certificate, PEM")
+    .option("--secret-file <file>", "secret that callers on loopback must present; created if missing")
+    .option("--cert <file>", "client certificate for mutual TLS, PEM")
+    .option("--key <file>", "key of the client certificate, PEM")
+    .option("--ca <file>", "CA of the service's certificate, PEM")
     .action(async (options: AgentCommandOptions) => {
       await runAgent(options, context);
     });

@@ -1,4 +1,4 @@
-/** `signet audit verify` and `signet audit export`: the compliance log, checked by who need not trust the service. */
+/** `signet audit verify` and `signet audit export`: verification of the compliance log without trust in the service. */
 import { createReadStream } from "node:fs";
 import type { Command } from "commander";
 import {
@@ -28,18 +28,18 @@ interface VerifyOptions extends OutputOptions {
   readonly entry?: string;
 }
 
-/** An entry is far shorter. */
+/** Longest line of an export, in characters; entries are far shorter. */
 const LINE_MAX = 1_048_576;
 
 function decode(text: string, line: number): LogItem {
   try {
     return decodeItem(text);
   } catch (error) {
-    throw new LogProblem(null, `line ${line} is not one of an export: ${(error as Error).message}`);
+    throw new LogProblem(null, `line ${line} is not a line of an export: ${(error as Error).message}`);
   }
 }
 
-/** Lines of an export as items, as many at a time as a chunk of the stream holds. */
+/** Decodes the lines of an export; yields the items of one chunk of the stream at a time. */
 async function* decodeLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<readonly LogItem[]> {
   const decoder = new TextDecoder();
   let rest = "";
@@ -48,7 +48,7 @@ async function* decodeLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<r
     const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
     rest = lines.pop() ?? "";
     if (rest.length > LINE_MAX) {
-      throw new LogProblem(null, `line ${before + lines.length} is too long to be one of an export`);
+      throw new LogProblem(null, `line ${before + lines.length} is too long for an export`);
     }
     const first = before;
     yield lines.map((text, index) => decode(text, first + index));
@@ -99,7 +99,7 @@ async function verifyOne(
   const get = async <T>(path: string): Promise<T> => (await call("GET", `/audit/${path}`)) as T;
   const index = Number(entry);
   if (!Number.isSafeInteger(index) || index < 0) {
-    throw misused("--entry is the place of an entry, from 0.");
+    throw misused("--entry takes the index of an entry, from 0.");
   }
   return await verifyEntry(
     {
@@ -113,16 +113,17 @@ async function verifyOne(
   );
 }
 
-/** What the user can act on, or the error as it is. */
+/** Turns the errors that a user can act on into CommandErrors; returns any other error unchanged. */
 function explain(error: unknown): unknown {
   if (error instanceof LogProblem) {
     const { index, last } = error;
     const which = last === index ? String(index) : `one of ${index} to ${last}`;
     const where = index === null ? "" : `\nfirst bad entry: ${which}`;
-    return new CommandError(`the log does not hold: ${error.message}${where}`, { cause: error });
+    return new CommandError(`the log is not intact: ${error.message}${where}`, { cause: error });
   }
-  const told = error instanceof NoteError || error instanceof ComplianceProofError || isOfNetwork(error);
-  return told ? new CommandError((error as Error).message, { cause: error }) : error;
+  const isExpected =
+    error instanceof NoteError || error instanceof ComplianceProofError || isOfNetwork(error);
+  return isExpected ? new CommandError((error as Error).message, { cause: error }) : error;
 }
 
 async function verify(context: CliContext, options: VerifyOptions): Promise<void> {
@@ -147,25 +148,22 @@ export function addVerification(audit: Command, context: CliContext): void {
   audit
     .command("verify")
     .description(
-      "recompute the log and compare it with every checkpoint; exit code 1 and the first bad entry where it does not hold",
+      "recompute the log and compare it with every checkpoint; if it differs, exit with 1 and print the first bad entry",
     )
     .requiredOption(
       "--vkey <key...>",
-      "verifier key, as `signet keys checkpoint-key` prints it; earlier ones too, if it was changed",
+      "verifier key from `signet keys checkpoint-key`; if the key was changed, give the earlier ones too",
     )
-    .option("--checkpoint <path...>", "checkpoints that were kept: files, or the signer's directory")
-    .option("--db <url>", "read the database itself, with a login that may become signet_audit")
-    .option(
-      "--export <file>",
-      "read a file that `signet audit export` wrote; default: ask the operators' API",
-    )
-    .option("--entry <index>", "verify one entry only, by its proof")
-    .option("--json", "print an object")
+    .option("--checkpoint <path...>", "checkpoints that you kept: files, or the signer's directory")
+    .option("--db <url>", "read the database directly, with a login that may become signet_audit")
+    .option("--export <file>", "read a file from `signet audit export`; default: ask the operators' API")
+    .option("--entry <index>", "verify only this entry, by its proof")
+    .option("--json", "print an object as JSON")
     .action(async (options: VerifyOptions) => await verify(context, options));
 
   audit
     .command("export")
-    .description("print the whole log with its checkpoints, a JSON object a line")
+    .description("print the whole log with its checkpoints, one JSON object per line")
     .action(async () => {
       const decoder = new TextDecoder();
       for await (const chunk of await openAdminStream(context, "/audit/export")) {

@@ -23,9 +23,9 @@ export function auditCommand(context: CliContext): Command {
       .command("list")
       .description("list entries, newest first")
       .option("--tenant <id>", "entries about this tenant")
-      .option("--type <type>", "for instance role.changed")
-      .option("--actor <actor>", "for instance operator:opr_… or operator:bootstrap")
-      .option("--from <time>", "not before this time, RFC 3339")
+      .option("--type <type>", "entries of this type, for instance role.changed")
+      .option("--actor <actor>", "entries by this actor, for instance operator:opr_… or operator:bootstrap")
+      .option("--from <time>", "at or after this time, RFC 3339")
       .option("--to <time>", "before this time, RFC 3339"),
   ).action(async ({ tenant, type, actor, from, to, ...options }: AuditOptions) => {
     const filters = { tenant_id: tenant, type, actor, from, to };

@@ -1,10 +1,10 @@
-/** The tree of commands as data: what docs/cli.md and shell completion are made from. */
+/** The tree of commands as data; docs/cli.md and shell completion are generated from it. */
 import type { Argument, Command, Option } from "commander";
 import { examplesOf } from "./client/command.ts";
 
 export interface OptionNode {
   readonly flags: string;
-  /** `--json`; an option of one letter alone does not exist here. */
+  /** For instance `--json`; every option here has a long form. */
   readonly long: string;
   readonly takesValue: boolean;
   readonly description: string;
@@ -14,15 +14,15 @@ export interface OptionNode {
 }
 
 export interface CommandNode {
-  /** As it is typed: `signet endpoint create`. */
+  /** Full command, for instance `signet endpoint create`. */
   readonly path: string;
   readonly name: string;
   readonly description: string;
-  /** `<url>`, `[ids...]`. */
+  /** For instance `<url>`, `[ids...]`. */
   readonly args: readonly string[];
   readonly options: readonly OptionNode[];
   readonly examples: readonly string[];
-  /** Does something by itself, besides what stands beneath it. */
+  /** True if the command runs on its own and is not only a group of subcommands. */
   readonly runs: boolean;
   readonly commands: readonly CommandNode[];
 }
@@ -44,7 +44,7 @@ function optionNode(option: Option): OptionNode {
   };
 }
 
-/** Reads the tree under a command. */
+/** Returns the tree under a command. */
 export function commandTree(command: Command, above = ""): CommandNode {
   const path = above === "" ? command.name() : `${above} ${command.name()}`;
   const commands = command.commands.map((child) => commandTree(child, path));
@@ -61,7 +61,7 @@ export function commandTree(command: Command, above = ""): CommandNode {
   };
 }
 
-/** The command and everything beneath it, in the order of `--help`. */
+/** Returns the command and all commands below it, in the order of `--help`. */
 export function allCommands(node: CommandNode): readonly CommandNode[] {
   return [node, ...node.commands.flatMap(allCommands)];
 }

@@ -1,16 +1,16 @@
-/** `signet completion bash | zsh | fish`: scripts that know every command and ask nobody. */
+/** `signet completion bash | zsh | fish`: scripts that contain every command and need no service. */
 import { Argument, Command } from "commander";
 import { allCommands, type CommandNode, commandTree } from "./command-tree.ts";
 import type { CliContext } from "./context.ts";
 
 type Shell = "bash" | "zsh" | "fish";
 
-/** What may come next after a command: its subcommands, its options, `--help`. */
+/** Returns the words that can follow a command: its subcommands, its options, `--help`. */
 function wordsAfter({ commands, options }: CommandNode): readonly string[] {
   return [...commands.map(({ name }) => name), ...options.map(({ long }) => long), "--help"];
 }
 
-/** Options whose value is one of a few words, as `path option` → words. */
+/** Returns the options that have choices, as `path option` → words. */
 function choicesOf(nodes: readonly CommandNode[]): readonly (readonly [string, readonly string[]])[] {
   return nodes.flatMap(({ path, options }) =>
     options
@@ -19,12 +19,12 @@ function choicesOf(nodes: readonly CommandNode[]): readonly (readonly [string, r
   );
 }
 
-/** One argument of a shell, whatever is in it. */
+/** Quotes a text as one shell argument. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Bash 3.2, which macOS has, knows no associative arrays: two `case`s do. */
+/** Uses two `case`s, because Bash 3.2 (macOS) has no associative arrays. */
 function bash(nodes: readonly CommandNode[]): string {
   const paths = nodes.filter(({ path }) => path.includes(" ")).map(({ path }) => quoted(path));
   const choices = choicesOf(nodes).map(
@@ -133,7 +133,7 @@ const SCRIPTS: Readonly<Record<Shell, (nodes: readonly CommandNode[]) => string>
 export function completionCommand(program: Command, context: CliContext): Command {
   return new Command("completion")
     .description("print a script that completes commands and options in your shell")
-    .addArgument(new Argument("<shell>", "which shell").choices(Object.keys(SCRIPTS)))
+    .addArgument(new Argument("<shell>", "shell to complete for").choices(Object.keys(SCRIPTS)))
     .action((shell: Shell) => {
       context.stdout(SCRIPTS[shell](allCommands(commandTree(program))));
     });

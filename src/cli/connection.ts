@@ -1,4 +1,4 @@
-/** How commands that act for a tenant reach the service: a credential from a file, and mutual TLS where it is asked for. */
+/** Connects commands of a tenant to the service, with a credential from a file and optional mutual TLS. */
 import { readFile } from "node:fs/promises";
 import { FileCredentialStore } from "../lib/client/file-credential-store.ts";
 import type { Warning } from "../lib/client/runtime.ts";
@@ -16,8 +16,8 @@ export interface TenantOptions {
   readonly ca?: string;
 }
 
-/** What a person got wrong, or can mend, as the command's error. */
-export async function mendable<T>(what: string, operation: () => T | Promise<T>): Promise<T> {
+/** Runs the operation and turns its error, which the user can fix, into a CommandError. */
+export async function withCommandError<T>(what: string, operation: () => T | Promise<T>): Promise<T> {
   try {
     return await operation();
   } catch (error) {
@@ -37,22 +37,22 @@ async function readTls({ cert, key, ca }: TlsOptions): Promise<TlsMaterial> {
 type TlsOptions = Pick<TenantOptions, "url" | "cert" | "key" | "ca">;
 
 /**
- * What was given of a client certificate and of the API's authority: files that are read again and again, as
- * certificates are renewed in place. An authority alone has nothing to say about an http address.
+ * Returns the TLS options for the client certificate and the API's CA. The files are read for each use, because
+ * certificates are renewed in place. A CA without a client certificate is ignored for an http address.
  */
 export function tlsOf(options: TlsOptions): Pick<ConnectionOptions, "tls"> {
   const { url, cert, key, ca } = options;
   if ((cert === undefined) !== (key === undefined)) {
-    throw misused("--cert and --key belong together.");
+    throw misused("--cert and --key must be given together.");
   }
   const used = cert !== undefined || (ca !== undefined && /^https:/i.test(url));
   return used ? { tls: async () => await readTls(options) } : {};
 }
 
 /**
- * The settings of a client.
+ * Returns the settings of a client.
  *
- * @throws CommandError when the credential is not there or cannot be read
+ * @throws CommandError if the credential does not exist or cannot be read
  */
 export async function connectionOf(
   options: TenantOptions,
@@ -61,9 +61,11 @@ export async function connectionOf(
   const warn = ({ message, cause }: Warning): void =>
     report(cause === undefined ? message : `${message}: ${messageOf(cause)}`);
   const store = new FileCredentialStore(options.credentialFile, { warn });
-  const stored = await mendable(options.credentialFile, async () => await store.load());
+  const stored = await withCommandError(options.credentialFile, async () => await store.load());
   if (stored === undefined) {
-    throw new CommandError(`${options.credentialFile} is not there: signet credential create --json > FILE`);
+    throw new CommandError(
+      `${options.credentialFile} does not exist; create it: signet credential create --json > FILE`,
+    );
   }
   return { baseUrl: options.url, store, warn, ...tlsOf(options) };
 }

@@ -1,26 +1,26 @@
-/** What a command works with: settings, the network and where to print. All are arguments, so that tests can be them. */
+/** The environment of a command: settings, network and outputs. All are parameters, so that tests can replace them. */
 import type { ClientSettings, OperatorSettings } from "../config/config.ts";
 
 export { CommandError } from "./exit-codes.ts";
 
-/** What stands at the other end of the outputs. */
+/** Abilities of the terminal behind the outputs. */
 export interface Terminal {
-  /** Standard output takes colours. */
+  /** Standard output supports colours. */
   readonly colour: boolean;
-  /** Standard error takes a line that is written over and over. */
+  /** Standard error supports a line that is rewritten in place. */
   readonly progress: boolean;
 }
 
 export interface CliContext {
-  /** Reads the settings when a command needs them: `--help` must work without. */
+  /** Reads the settings when a command needs them; `--help` must work without them. */
   readonly settings: () => OperatorSettings;
-  /** The same for commands of a tenant; without it there are none. */
+  /** Reads the settings of tenants' commands; if undefined, tenants' commands fail. */
   readonly clientSettings?: () => ClientSettings;
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
   readonly fetch: typeof fetch;
-  /** What people type for this program; `signet` unless said otherwise. */
+  /** Name of this program as people type it; `signet` by default. */
   readonly program?: string | undefined;
-  /** Neither unless said otherwise. */
+  /** By default, neither is supported. */
   readonly terminal?: Terminal;
 }

@@ -28,21 +28,21 @@ async function readJwks(file: string): Promise<unknown> {
 export function credentialCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const credential = new Command("credential").description(
-    "client ids and secrets; `own`, for tenants: those of their own",
+    "client ids and secrets; tenants manage their own with `own`",
   );
 
   credential
     .command("create")
-    .description("add a credential to a principal; its secret is shown now and never again")
-    .requiredOption("--principal <id>", "principal")
+    .description("add a credential to a principal; its secret is shown only once")
+    .requiredOption("--principal <id>", "principal of the credential")
     .option("--san-uri <uri>", "spiffe:// URI in the client's certificate")
     .option(
       "--certificate-thumbprint <sha256...>",
       "SHA-256 of the client's certificate, 64 hexadecimal digits",
     )
-    .option("--workload", "no secret: the client's certificate, or its keys, are its proof")
+    .option("--workload", "no secret; the client authenticates with its certificate or its keys")
     .option("--jwks-file <file>", "the client's public keys as a JWK set, for --workload")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(
       async ({ principal, sanUri, certificateThumbprint, workload, jwksFile, ...output }: CreateOptions) => {
         const body = {
@@ -63,7 +63,10 @@ export function credentialCommand(context: CliContext): Command {
     credential
       .command("list")
       .description("list a principal's credentials, newest first")
-      .requiredOption("--principal <id>", "principal; a tenant's own are `signet credential own list`"),
+      .requiredOption(
+        "--principal <id>",
+        "principal of the credentials; tenants use `signet credential own list`",
+      ),
   ).action(async (options: ListOptions & { readonly principal: string }) => {
     const page = await call(
       "GET",
@@ -80,7 +83,7 @@ export function credentialCommand(context: CliContext): Command {
   credential
     .command("show <id>")
     .description("show one credential, without its secret")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: OutputOptions) => {
       const { versions, ...shown } = await call("GET", `/credentials/${segment(id)}`);
       if (options.json === true) {

@@ -13,15 +13,15 @@ interface IssueOptions extends OutputOptions {
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const OWN_NAMES: ReadonlySet<string> = new Set(["ca", "server"]);
 
-/** `signet dev-ca init | issue`: works on files alone and asks no service. */
+/** `signet dev-ca init | issue`: works on files only and needs no service. */
 export function devCaCommand(context: CliContext): Command {
-  const devCa = new Command("dev-ca").description("certificates for development: an authority of your own");
+  const devCa = new Command("dev-ca").description("certificates for development, from your own CA");
 
-  // Loaded when it is wanted: making certificates takes a library that no other command needs.
+  // Loaded on demand: certificates need a library that no other command uses.
   const open = async () => {
     const { home, production } = context.settings();
     if (production) {
-      throw new CommandError("The development CA is not for production: SIGNET_ENV says production.");
+      throw new CommandError("The development CA is not for production, and SIGNET_ENV is production.");
     }
     const { openDevelopmentCa } = await import("../http/mutual-tls/dev-ca.ts");
     return await openDevelopmentCa({ directory: developmentCaDirectory(home), nowMs: systemClock.now() });
@@ -29,8 +29,8 @@ export function devCaCommand(context: CliContext): Command {
 
   devCa
     .command("init")
-    .description("make the authority and the listener's certificate, where they are not there yet")
-    .option("--json", "print an object")
+    .description("create the CA and the listener's certificate if they do not exist")
+    .option("--json", "print an object as JSON")
     .action(async (output: OutputOptions) => {
       const { caFile, server } = await open();
       const files = { ca_file: caFile, server_key_file: server.keyFile, server_cert_file: server.certFile };
@@ -39,9 +39,9 @@ export function devCaCommand(context: CliContext): Command {
 
   devCa
     .command("issue <name>")
-    .description("make a client's certificate; name names its files")
-    .option("--san-uri <uri>", "its SPIFFE id; default: spiffe://signet.development/<name>")
-    .option("--json", "print an object")
+    .description("issue a client certificate; <name> is the name of its files")
+    .option("--san-uri <uri>", "SPIFFE id of the client; default: spiffe://signet.development/<name>")
+    .option("--json", "print an object as JSON")
     .action(
       async (name: string, { sanUri = `spiffe://signet.development/${name}`, ...output }: IssueOptions) => {
         if (!NAME.test(name) || OWN_NAMES.has(name)) {

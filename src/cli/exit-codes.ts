@@ -1,4 +1,4 @@
-/** What commands end with. Scripts depend on these: a code keeps its meaning. */
+/** Exit codes of commands. Scripts depend on them, so the meaning of a code must not change. */
 import { ComplianceProofError } from "../lib/transparency-log/compliance-proof.ts";
 import { CredentialStoreError, SignetApiError, SignetTransportError } from "../lib/client/errors.ts";
 import { NoteError } from "../lib/transparency-log/signed-note.ts";
@@ -19,12 +19,12 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 /** For `--help` and docs/cli.md. */
 export const EXIT_CODES: readonly (readonly [ExitCode, string])[] = [
   [EXIT.ok, "done"],
-  [EXIT.failed, "it failed, or the service refused what was asked for"],
-  [EXIT.usage, "the command line was not understood"],
-  [EXIT.notFound, "there is no such thing (404)"],
-  [EXIT.notAllowed, "no credential, a wrong one, or one that may not (401, 403)"],
-  [EXIT.conflict, "its state does not allow it, or not any more (409, 410)"],
-  [EXIT.unavailable, "no answer, or not now (429, 502, 503, 504): try again later"],
+  [EXIT.failed, "the command failed, or the service refused the request"],
+  [EXIT.usage, "the command line is invalid"],
+  [EXIT.notFound, "the object does not exist (404)"],
+  [EXIT.notAllowed, "the credential is missing, invalid or lacks permission (401, 403)"],
+  [EXIT.conflict, "the state of the object does not allow the request (409, 410)"],
+  [EXIT.unavailable, "the service is unavailable (no answer, 429, 502, 503, 504): retry later"],
 ];
 
 /** A command that failed for a reason that the user can act on. */
@@ -42,12 +42,12 @@ export interface CommandErrorOptions extends ErrorOptions {
   readonly exitCode?: ExitCode;
 }
 
-/** What was typed was not understood; exit code 2. */
+/** Creates the error for an invalid command line; exit code 2. */
 export function misused(message: string): CommandError {
   return new CommandError(message, { exitCode: EXIT.usage });
 }
 
-/** The exit code that an HTTP status stands for. */
+/** Returns the exit code for an HTTP status. */
 export function exitCodeOfStatus(status: number): ExitCode {
   switch (status) {
     case 401:
@@ -68,13 +68,13 @@ export function exitCodeOfStatus(status: number): ExitCode {
   }
 }
 
-/** What to end with after an error whose message is for people; undefined for one that nobody expected. */
+/** Returns the exit code for an error whose message is for people; undefined for an unexpected error. */
 export function exitCodeOfError(error: unknown): ExitCode | undefined {
   if (error instanceof CommandError) {
     return error.exitCode;
   }
   if (error instanceof SignetApiError) {
-    // RFC 6749 answers a wrong client with 401, or with 400 where nothing was presented.
+    // RFC 6749 answers an invalid client with 401, or with 400 if the request had no credential.
     return error.code === "INVALID_CLIENT" ? EXIT.notAllowed : exitCodeOfStatus(error.status);
   }
   if (error instanceof SignetTransportError) {
@@ -83,7 +83,7 @@ export function exitCodeOfError(error: unknown): ExitCode | undefined {
   if (error instanceof CredentialStoreError) {
     return EXIT.notAllowed;
   }
-  const told =
+  const isExpected =
     error instanceof ConfigError || error instanceof NoteError || error instanceof ComplianceProofError;
-  return told ? EXIT.failed : undefined;
+  return isExpected ? EXIT.failed : undefined;
 }

@@ -1,4 +1,4 @@
-/** `signet grade`: tries a receiver of webhooks with good and bad deliveries (docs/grader.md). */
+/** `signet grade`: tests a receiver of webhooks with good and bad deliveries (docs/grader.md). */
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
@@ -13,7 +13,7 @@ import { newId } from "../domain/ids.ts";
 import { CHECK_NAMES } from "../webhooks/grader/checks.ts";
 import { gradeReceiver } from "../webhooks/grader/grade.ts";
 import { decodeSecret } from "../lib/receiver/secret.ts";
-import { connectionOf, mendable, type TenantOptions } from "./connection.ts";
+import { connectionOf, withCommandError, type TenantOptions } from "./connection.ts";
 import { withExamples } from "./client/command.ts";
 import { type ClientOptions, openClient } from "./client/open-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
@@ -27,12 +27,12 @@ interface GradeCommandOptions extends Partial<TenantOptions>, ClientOptions {
 
 const ENDPOINT_ID = /^ep_[0-9a-z]{1,64}$/;
 const POLL_MS = 1_000;
-/** Two runs of two minutes, and a queue before them. */
+/** Covers two runs of two minutes each, and their wait in the queue. */
 const PATIENCE_MS = 600_000;
-/** Literals: a name could stand for another machine. */
+/** IP literals only, because a name could resolve to another machine. */
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|\[::1\])$/;
 
-/** Without a service, which would have to know who has agreed: a receiver on this machine is the caller's own. */
+/** Grades a local receiver without a service. No consent is needed, because a local receiver is the caller's own. */
 async function gradeHere(
   url: URL,
   { secretFile, headerBrand }: GradeCommandOptions & { readonly secretFile: string },
@@ -40,15 +40,15 @@ async function gradeHere(
 ): Promise<GradeReport> {
   if (!LOOPBACK.test(url.hostname)) {
     throw misused(
-      "--secret-file is for receivers on loopback: one elsewhere is graded by the service, which knows that it has agreed.",
+      "--secret-file is for receivers on loopback. The service grades all others, because it knows that they agreed.",
     );
   }
-  const secret = await mendable(secretFile, async () => {
+  const secret = await withCommandError(secretFile, async () => {
     const text = (await readFile(secretFile, "utf8")).trim();
     decodeSecret(text);
     return text;
   });
-  const signer = await mendable("--header-brand", () =>
+  const signer = await withCommandError("--header-brand", () =>
     createSigner({ headerBrand, docsUrl: "https://localhost/docs" }),
   );
   const clock = systemClock;
@@ -87,7 +87,7 @@ async function gradeHere(
   }
 }
 
-/** A line that is written over and over, and gone at the end, where somebody sees it. */
+/** Shows progress on a terminal, in one line that is rewritten in place and erased at the end. */
 function progressOf({ stderr, terminal }: CliContext): {
   show(made: number, total: number): void;
   end(): void;
@@ -115,7 +115,7 @@ async function untilEnded(
         return grade.report;
       }
       if (grade.state === "FAILED") {
-        throw new CommandError(`grade ${id} has failed: ${grade.failure ?? "no reason"}`);
+        throw new CommandError(`grade ${id} failed: ${grade.failure ?? "no reason"}`);
       }
       progress.show(grade.checks_made, grade.checks_total);
     }
@@ -125,7 +125,7 @@ async function untilEnded(
   throw new CommandError(`grade ${id} has not ended yet; is a worker running?`);
 }
 
-/** As whom the service is asked: by the files that are named, else as every command of a tenant. */
+/** Returns the client: from the given files, otherwise from a profile like other tenants' commands. */
 async function clientOf(options: GradeCommandOptions, context: CliContext): Promise<SignetClient> {
   const { url, credentialFile } = options;
   const scopes = ["webhooks:read", "webhooks:write"];
@@ -133,14 +133,14 @@ async function clientOf(options: GradeCommandOptions, context: CliContext): Prom
     return (await openClient(context, options, scopes)).signet;
   }
   if (url === undefined || credentialFile === undefined) {
-    throw misused("--url and --credential-file belong together; without both, a profile says who this is.");
+    throw misused("--url and --credential-file must be given together; without both, a profile is used.");
   }
   const report = (line: string): void => context.stderr(`signet grade: ${line}\n`);
   const settings = await connectionOf({ ...options, url, credentialFile }, report);
-  return await mendable("--url", () => new SignetClient({ ...settings, scopes }));
+  return await withCommandError("--url", () => new SignetClient({ ...settings, scopes }));
 }
 
-/** Of the tenant's endpoint with that URL, or that id. */
+/** Grades the tenant's endpoint with that URL or id. */
 async function gradeThere(
   target: string,
   options: GradeCommandOptions,
@@ -156,7 +156,7 @@ async function gradeThere(
       return await untilEnded(client, await client.endpoints.grade(endpoint.id), context);
     }
   }
-  throw new CommandError(`There is no endpoint with the URL ${href}: \`signet endpoint list\` shows yours.`, {
+  throw new CommandError(`No endpoint has the URL ${href}; \`signet endpoint list\` shows your endpoints.`, {
     exitCode: EXIT.notFound,
   });
 }
@@ -198,19 +198,19 @@ async function runGrade(target: string, options: GradeCommandOptions, context: C
 /** `signet grade`. */
 export function gradeCommand(context: CliContext): Command {
   const command = new Command("grade")
-    .description("try a receiver of webhooks with good and bad deliveries, and say what it gets wrong")
-    .argument("<receiver>", "id or URL of an ACTIVE endpoint; with --secret-file a URL on loopback")
-    .option("--profile <name>", "a profile that `signet login` has written")
-    .option("--url <address>", "where the service is, instead of a profile; with --credential-file")
-    .option("--credential-file <file>", "the credential; rewritten when its secret is rotated")
-    .option("--cert <file>", "client certificate of mutual TLS, PEM")
-    .option("--key <file>", "its key, PEM")
-    .option("--ca <file>", "authority of the service's certificate, PEM")
+    .description("test a receiver of webhooks with good and bad deliveries, and report its faults")
+    .argument("<receiver>", "id or URL of an ACTIVE endpoint; with --secret-file, a URL on loopback")
+    .option("--profile <name>", "profile that `signet login` saved")
+    .option("--url <address>", "address of the service, instead of a profile; with --credential-file")
+    .option("--credential-file <file>", "file with the credential; rewritten when its secret is rotated")
+    .option("--cert <file>", "client certificate for mutual TLS, PEM")
+    .option("--key <file>", "key of the client certificate, PEM")
+    .option("--ca <file>", "CA of the service's certificate, PEM")
     .option(
       "--secret-file <file>",
-      "the endpoint's secret, to grade a receiver on loopback without a service",
+      "file with the endpoint's secret, to grade a receiver on loopback without a service",
     )
-    .option("--header-brand <word>", "the word for Service in header names, without a service", "Service")
+    .option("--header-brand <word>", "brand in header names, for grading without a service", "Service")
     .option("--json", "print the report as JSON")
     .action(async (receiver: string, options: GradeCommandOptions) => {
       await runGrade(receiver, options, context);

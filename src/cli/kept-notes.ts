@@ -1,4 +1,4 @@
-/** Checkpoints of the compliance log that somebody has kept. */
+/** Reads checkpoints of the compliance log that the user kept. */
 import { readFile, stat } from "node:fs/promises";
 import { checkpointFiles } from "../compliance/checkpoint-sink.ts";
 import type { KeptNote } from "../compliance/verify-log.ts";
@@ -6,9 +6,9 @@ import { messageOf } from "../runtime/thrown.ts";
 import { CommandError } from "./exit-codes.ts";
 
 /**
- * The notes of files, and of every file of a signer's directory.
+ * Returns the notes in the files; for a signer's directory, in all of its files.
  *
- * @throws CommandError when one cannot be read
+ * @throws CommandError if a file cannot be read
  */
 export async function readNotes(paths: readonly string[] = []): Promise<KeptNote[]> {
   const notes: KeptNote[] = [];

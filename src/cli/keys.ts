@@ -6,7 +6,7 @@ import { type OutputOptions, printPage, printResource } from "./output.ts";
 
 const COLUMNS = ["kid", "alg", "state", "created_at", "activated_at", "retired_at", "revoked_at"];
 
-/** Batch after batch until nothing is left. */
+/** Rewraps the keys in batches until none is left. */
 async function rewrapAll(rewrap: (body: Resource) => Promise<Resource>): Promise<Resource> {
   let rewrapped = 0;
   const unreadable: unknown[] = [];
@@ -24,7 +24,7 @@ async function rewrapAll(rewrap: (body: Resource) => Promise<Resource>): Promise
 /** `signet keys list | rotate | revoke | rewrap | checkpoint-key`. */
 export function keysCommand(context: CliContext): Command {
   const call = createAdminCall(context);
-  const keys = new Command("keys").description("keys that sign tokens, and the keys that wrap keys");
+  const keys = new Command("keys").description("signing keys and key-encryption keys");
 
   keys
     .command("list")
@@ -37,9 +37,9 @@ export function keysCommand(context: CliContext): Command {
   keys
     .command("rotate")
     .description(
-      "let the next key sign as soon as it has been published for an hour; makes one if there is none",
+      "make the next key sign once it has been published for an hour; creates one if there is none",
     )
-    .option("--reason <text>", "goes to the compliance log")
+    .option("--reason <text>", "for the compliance log; no personal data")
     .option("--json", "print the API's object")
     .action(async ({ reason, ...output }: OutputOptions & { readonly reason?: string }) => {
       const body = reason === undefined ? {} : { reason };
@@ -50,8 +50,8 @@ export function keysCommand(context: CliContext): Command {
     .command("revoke <kid>")
     // A thumbprint in base64url may begin with a hyphen.
     .allowUnknownOption()
-    .description("emergency: every token that the key has signed dies at once")
-    .requiredOption("--reason <text>", "goes to the compliance log")
+    .description("emergency: immediately invalidate every token that the key signed")
+    .requiredOption("--reason <text>", "for the compliance log; no personal data")
     .option("--json", "print the API's object")
     .action(async (kid: string, { reason, ...output }: OutputOptions & { readonly reason: string }) => {
       printResource(context, await call("POST", `/signing-keys/${segment(kid)}/revoke`, { reason }), output);
@@ -59,7 +59,7 @@ export function keysCommand(context: CliContext): Command {
 
   keys
     .command("rewrap")
-    .description("bring every wrapped key under the newest key-encryption key, while the service runs")
+    .description("wrap every key with the newest key-encryption key, while the service runs")
     .option("--json", "print the API's object")
     .action(async (options: OutputOptions) => {
       const result = await rewrapAll(async (body) => await call("POST", "/key-encryption/rewrap", body));
@@ -80,7 +80,7 @@ export function keysCommand(context: CliContext): Command {
       const key = await findCheckpointKey(context.settings());
       if (key === undefined) {
         throw new CommandError(
-          "No checkpoint key: set SIGNET_CHECKPOINT_KEY or SIGNET_CHECKPOINT_KEY_FILE as for the worker.",
+          "No checkpoint key: set SIGNET_CHECKPOINT_KEY or SIGNET_CHECKPOINT_KEY_FILE, as for the worker.",
         );
       }
       context.stdout(`${key.verifierKey}\n`);

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 
-/** Which page of a list. */
+/** Selects a page of a list. */
 export interface PageOfList {
   readonly limit?: string;
   readonly cursor?: string;
@@ -10,19 +10,19 @@ export interface ListOptions extends PageOfList {
   readonly json?: boolean;
 }
 
-/** Adds what says which page. */
+/** Adds the options that select a page. */
 export function withPageOfList(command: Command): Command {
   return command
-    .option("--limit <number>", "most items of a page, 1 to 100")
-    .option("--cursor <cursor>", "where the page before ended");
+    .option("--limit <number>", "maximum items per page, 1 to 100")
+    .option("--cursor <cursor>", "cursor from the previous page");
 }
 
-/** Adds what every `list` of an operator takes. */
+/** Adds the options of every operator's `list`. */
 export function withListOptions(command: Command): Command {
   return withPageOfList(command).option("--json", "print the API's object");
 }
 
-/** The options as a query string, with filters that were given. */
+/** Returns the options and filters as a query string. */
 export function listQuery(
   { limit, cursor }: ListOptions,
   filters: Readonly<Record<string, string | undefined>> = {},

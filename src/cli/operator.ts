@@ -22,7 +22,7 @@ function settingsBody({ role, sanUri, certificateThumbprint }: SettingsOptions) 
 }
 
 function roleOption(): Option {
-  return new Option("--role <role>", "what the operator may do").choices(OPERATOR_ROLES);
+  return new Option("--role <role>", "role of the operator").choices(OPERATOR_ROLES);
 }
 
 function withCertificateOptions(command: Command): Command {
@@ -78,14 +78,14 @@ function addChanges(operator: Command, context: CliContext, call: AdminCall): vo
   ).action(async (id: string, options: SettingsOptions) => {
     const change = settingsBody(options);
     if (Object.keys(change).length === 0) {
-      throw misused("Nothing to change: name at least one setting.");
+      throw misused("Nothing to change: give at least one setting.");
     }
     printResource(context, await call("PATCH", `/operators/${segment(id)}`, change), options);
   });
 
   addReasoned(operator, context, call, {
     usage: "revoke <id>",
-    description: "shut an operator out for good, with all its tokens and certificates",
+    description: "permanently revoke an operator with all its tokens and certificates",
     request: (id) => ({ path: `/operators/${segment(id)}/revoke` }),
   });
 }
@@ -96,8 +96,8 @@ function tokenCommand(context: CliContext, call: AdminCall): Command {
 
   token
     .command("create <operator>")
-    .description("give an operator a token; it is shown now and never again")
-    .option("--days <number>", "how long it is good, 1 to 366", Number)
+    .description("create a token for an operator; it is shown only once")
+    .option("--days <number>", "lifetime in days, 1 to 366", Number)
     .option("--json", "print the API's object")
     .action(async (id: string, { days, ...output }: OutputOptions & { readonly days?: number }) => {
       const body = days === undefined ? {} : { expires_in_days: days };

@@ -1,4 +1,4 @@
-/** What commands print: the API's objects with `--json`, else something to read. */
+/** Output of commands: the API's objects with `--json`, otherwise text for people. */
 import { stringifyWithRaw } from "../lib/client/raw-json.ts";
 import type { Resource } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
@@ -10,7 +10,7 @@ export interface OutputOptions {
 // oxlint-disable-next-line no-control-regex
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g;
 
-/** The text with its control characters spelled out: what others have written must not steer a terminal. */
+/** Escapes control characters, so that text from others cannot control the terminal. */
 export function printable(text: string): string {
   return text.replaceAll(CONTROL, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
@@ -31,7 +31,7 @@ function printJson(context: CliContext, value: unknown): void {
   context.stdout(`${stringifyWithRaw(value, 2)}\n`);
 }
 
-/** One object, a line per member. */
+/** Prints one object, one line per member. */
 export function printResource(context: CliContext, resource: object, options: OutputOptions): void {
   if (options.json === true) {
     printJson(context, resource);
@@ -59,7 +59,7 @@ function printTable(context: CliContext, rows: readonly Resource[], columns: rea
   }
 }
 
-/** A page of objects as a table of the named members. */
+/** Prints a page of objects as a table with the given members as columns. */
 export function printPage(
   context: CliContext,
   given: object,
@@ -73,6 +73,6 @@ export function printPage(
   }
   printTable(context, page["data"] as readonly Resource[], columns);
   if ((page["next_cursor"] ?? null) !== null) {
-    context.stderr(`There are more: --cursor ${text(page["next_cursor"])}\n`);
+    context.stderr(`For the next page: --cursor ${text(page["next_cursor"])}\n`);
   }
 }

@@ -19,12 +19,12 @@ export function principalCommand(context: CliContext): Command {
 
   principal
     .command("create <name>")
-    .description("add a principal with the scopes that its role has now")
-    .requiredOption("--tenant <id>", "tenant")
+    .description("add a principal with the current scopes of its role")
+    .requiredOption("--tenant <id>", "tenant of the principal")
     .requiredOption("--role <id>", "role of the same tenant")
-    .requiredOption("--region <region>", "for instance eu, eu-west-1 or global")
+    .requiredOption("--region <region>", "region, for instance eu, eu-west-1 or global")
     .addOption(
-      new Option("--environment <environment>", "where it runs")
+      new Option("--environment <environment>", "environment of the principal")
         .choices(["production", "development"])
         .makeOptionMandatory(),
     )
@@ -36,7 +36,7 @@ export function principalCommand(context: CliContext): Command {
 
   principal
     .command("reprovision <id>")
-    .description("copy the scopes that its role has now to the principal")
+    .description("give a principal the current scopes of its role")
     .option("--json", "print the API's object")
     .action(async (id: string, options: OutputOptions) => {
       printResource(context, await call("POST", `/principals/${segment(id)}/reprovision`), options);
@@ -46,7 +46,7 @@ export function principalCommand(context: CliContext): Command {
     principal
       .command("list")
       .description("list a tenant's principals, newest first")
-      .requiredOption("--tenant <id>", "tenant"),
+      .requiredOption("--tenant <id>", "tenant of the principals"),
   ).action(async (options: ListOptions & { readonly tenant: string }) => {
     const page = await call("GET", `/tenants/${segment(options.tenant)}/principals${listQuery(options)}`);
     printPage(context, page, ["id", "name", "environment", "region", "scopes"], options);

@@ -1,8 +1,8 @@
-/** Commands that run a process of the service. What they do is the composition root's business (src/processes/main.ts). */
+/** Commands that run a process of the service. The composition root implements them (src/processes/main.ts). */
 
 export type ProcessName = "api" | "worker" | "edge" | "serve" | "doctor" | "migrate";
 
-/** Runs a process command; gets the options by name. */
+/** Runs a process command with its options by name. */
 export type RunProcess = (options: Readonly<Record<string, unknown>>) => Promise<void>;
 
 interface ProcessCommand {
@@ -14,18 +14,21 @@ interface ProcessCommand {
 export const PROCESS_COMMANDS: readonly ProcessCommand[] = [
   { name: "api", description: "run the public and the operators' API" },
   { name: "worker", description: "run the delivery engine" },
-  { name: "edge", description: "check tokens and scopes in front of the data plane and the API" },
+  {
+    name: "edge",
+    description: "run the edge, which checks tokens and scopes for the data plane and the API",
+  },
   { name: "serve", description: "run everything in one process on embedded PostgreSQL and Temporal" },
   {
     name: "doctor",
-    description: "look at everything that the service depends on and say what to mend",
+    description: "check everything that the service depends on and report what to fix",
     options: [
       {
         flags: "--replay <count>",
-        description: "replay so many open workflows on this build, before a deploy",
+        description: "replay this number of open workflows on this build, before a deployment",
       },
-      { flags: "--json", description: "print an object" },
+      { flags: "--json", description: "print an object as JSON" },
     ],
   },
-  { name: "migrate", description: "bring the database to this version's schema" },
+  { name: "migrate", description: "migrate the database to this version's schema" },
 ];

@@ -1,4 +1,4 @@
-/** The `signet` command line: processes, the operators' nouns and the tenants'. */
+/** The `signet` command line: commands for processes, operators and tenants. */
 import { Command, CommanderError } from "commander";
 import { agentCommand } from "./agent.ts";
 import { auditCommand } from "./audit.ts";
@@ -29,21 +29,21 @@ import { VERSION } from "../runtime/version.ts";
 
 export type ProcessRunners = Readonly<Record<ProcessName, RunProcess>>;
 
-/** As it is typed. */
+/** Returns the full command as people type it. */
 function pathOf(command: Command, { program }: Pick<CliContext, "program">): string {
   const { parent } = command;
   return parent === null ? (program ?? command.name()) : `${pathOf(parent, { program })} ${command.name()}`;
 }
 
-/** Passes the output settings on to every command: commander copies them only to those it makes itself. */
+/** Applies the output settings to every command; commander copies them only to commands that it creates itself. */
 function adopt(program: Command, context: CliContext): void {
   program
     .exitOverride()
-    .showHelpAfterError(`\`${pathOf(program, context)} --help\` says more.`)
+    .showHelpAfterError(`\`${pathOf(program, context)} --help\` shows the options.`)
     .configureOutput({
       writeOut: context.stdout,
       writeErr: context.stderr,
-      // As all other errors begin.
+      // All other errors start with the same prefix.
       outputError: (text, write) => write(text.replace(/^error: /, "signet: ")),
     });
   for (const command of program.commands) {
@@ -73,14 +73,14 @@ function exitCodesHelp(): string {
   return `\nExit codes:\n${EXIT_CODES.map(([code, meaning]) => `  ${code}  ${meaning}`).join("\n")}\n`;
 }
 
-/** The whole tree; without runners there are no commands that run a process. */
+/** Creates all commands; without runners, there are no commands that run a process. */
 export function createProgram(context: CliContext, runners?: ProcessRunners): Command {
   const program = new Command("signet")
     .description("Short-lived signed tokens and signed webhooks")
     .version(VERSION, "--version", "show the version")
     .enablePositionalOptions()
     .addHelpText("after", exitCodesHelp());
-  addAll(program, "Trying things out:", [listenCommand(context), triggerCommand(context)]);
+  addAll(program, "Try it out:", [listenCommand(context), triggerCommand(context)]);
   addAll(program, "As a tenant:", [
     ...sessionCommands(context),
     addTokenPrinting(tokenCommand(context), context),
@@ -116,7 +116,7 @@ export function createProgram(context: CliContext, runners?: ProcessRunners): Co
 /**
  * Runs one command line.
  *
- * @param argv what stands behind the program's name
+ * @param argv arguments after the program's name
  * @returns the exit code (exit-codes.ts)
  */
 export async function runCommandLine(
@@ -129,7 +129,7 @@ export async function runCommandLine(
     return EXIT.ok;
   } catch (error) {
     if (error instanceof CommanderError) {
-      // Commander has printed what it has to say.
+      // Commander has already printed the error.
       return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     }
     const code = exitCodeOfError(error);

@@ -1,18 +1,18 @@
-/** Commands that take a `--reason`: what operators end, and begin again. */
+/** Operators' commands with a `--reason`, such as suspend and resume. */
 import type { Command } from "commander";
 import type { AdminCall } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { type OutputOptions, printResource } from "./output.ts";
 
 export interface ReasonedCommand {
-  /** Its name and its one argument, as in `revoke <id>`. */
+  /** Name of the command and its one argument, for instance `revoke <id>`. */
   readonly usage: string;
   readonly description: string;
-  /** The argument may begin with a hyphen, as what is written in base64url may. */
+  /** True if the argument may begin with a hyphen, like base64url text. */
   readonly hyphens?: boolean;
-  /** Takes `--hold`, which also lets the tenant's deliveries wait. */
+  /** True if the command has `--hold`, which also pauses the tenant's deliveries. */
   readonly holds?: boolean;
-  /** Path and body of the request about the argument. */
+  /** Returns path and body of the request for the argument. */
   readonly request: (target: string) => { readonly path: string; readonly body?: object };
 }
 
@@ -21,7 +21,7 @@ interface ReasonOptions extends OutputOptions {
   readonly hold?: boolean;
 }
 
-/** Adds the command to its noun: it posts the request, with the reason if there is one. */
+/** Adds the command, which posts the request with the optional reason. */
 export function addReasoned(
   noun: Command,
   context: CliContext,
@@ -30,10 +30,7 @@ export function addReasoned(
 ): void {
   const command = noun.command(usage).allowUnknownOption(hyphens);
   if (holds === true) {
-    command.option(
-      "--hold",
-      "also let the tenant's deliveries wait, and keep its endpoints' secrets as they are",
-    );
+    command.option("--hold", "also pause the tenant's deliveries and the rotation of its endpoints' secrets");
   }
   command
     .description(description)

@@ -1,14 +1,14 @@
-/** `… revoke`: emergency revocation, from the command line. */
+/** `… revoke`: emergency revocation. */
 import { Command } from "commander";
 import { createAdminCall, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { addReasoned, type ReasonedCommand } from "./reason.ts";
 
-/** Adds `revoke <id>` to the command of a noun that has an id. */
+/** Adds `revoke <id>` to a noun's command. */
 export function addRevoke(noun: Command, context: CliContext, path: string): Command {
   addReasoned(noun, context, createAdminCall(context), {
     usage: "revoke <id>",
-    description: "end it at once: its tokens are refused within 250 ms, and it gets no new ones",
+    description: "revoke it immediately: its tokens are rejected within 250 ms, and it gets no new ones",
     holds: true,
     request: (id) => ({ path: `/${path}/${segment(id)}/revoke` }),
   });
@@ -20,16 +20,16 @@ function revocable(noun: Command, context: CliContext, command: ReasonedCommand)
   return noun;
 }
 
-/** `signet token`, with `revoke` for operators: they know a token by its name alone. */
+/** `signet token`, with `revoke` for operators, who identify a token only by its jti. */
 export function tokenCommand(context: CliContext): Command {
   const token = new Command("token")
-    .description("print an access token; `revoke`, for operators, ends one")
-    // What stands behind `revoke` belongs to that.
+    .description("print an access token; operators revoke one with `revoke`")
+    // Options after `revoke` belong to `revoke`.
     .enablePositionalOptions();
   return revocable(token, context, {
     usage: "revoke <jti>",
     hyphens: true,
-    description: "refuse one access token, by its jti, within 250 ms",
+    description: "revoke one access token by its jti; it is rejected within 250 ms",
     request: (target) => ({ path: "/revocations", body: { kind: "jti", target } }),
   });
 }
@@ -38,7 +38,7 @@ export function tokenCommand(context: CliContext): Command {
 export function certificateCommand(context: CliContext): Command {
   return revocable(new Command("certificate").description("certificates of clients"), context, {
     usage: "revoke <sha256>",
-    description: "refuse a client certificate, and every token bound to it, from now on",
+    description: "revoke a client certificate and every token bound to it",
     request: (target) => ({ path: "/revocations", body: { kind: "cert", target } }),
   });
 }

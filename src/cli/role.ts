@@ -23,8 +23,8 @@ export function roleCommand(context: CliContext): Command {
   role
     .command("create <name>")
     .description("add a role to a tenant")
-    .requiredOption("--tenant <id>", "tenant")
-    .requiredOption("--scopes <scopes>", 'for instance "webhooks:read webhooks:write"')
+    .requiredOption("--tenant <id>", "tenant of the role")
+    .requiredOption("--scopes <scopes>", 'scopes, for instance "webhooks:read webhooks:write"')
     .option("--json", "print the API's object")
     .action(async (name: string, options: CreateOptions) => {
       const body = { name, scopes: scopeList(options.scopes) };
@@ -34,7 +34,7 @@ export function roleCommand(context: CliContext): Command {
   role
     .command("update <id>")
     .description("replace a role's scopes; principals keep theirs until they are reprovisioned")
-    .requiredOption("--scopes <scopes>", 'for instance "webhooks:read webhooks:write"')
+    .requiredOption("--scopes <scopes>", 'scopes, for instance "webhooks:read webhooks:write"')
     .option("--json", "print the API's object")
     .action(async (id: string, options: UpdateOptions) => {
       const body = { scopes: scopeList(options.scopes) };
@@ -45,7 +45,7 @@ export function roleCommand(context: CliContext): Command {
     role
       .command("list")
       .description("list a tenant's roles, newest first")
-      .requiredOption("--tenant <id>", "tenant"),
+      .requiredOption("--tenant <id>", "tenant of the roles"),
   ).action(async (options: ListOptions & { readonly tenant: string }) => {
     const page = await call("GET", `/tenants/${segment(options.tenant)}/roles${listQuery(options)}`);
     printPage(context, page, ["id", "name", "scopes", "created_at"], options);

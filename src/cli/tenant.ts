@@ -25,7 +25,7 @@ export function tenantCommand(context: CliContext): Command {
   tenant
     .command("create <name>")
     .description("add a tenant")
-    .requiredOption("--region <region>", "for instance eu, eu-west-1 or global")
+    .requiredOption("--region <region>", "region, for instance eu, eu-west-1 or global")
     .option("--platform", "the tenant of the platform's own services; there is at most one")
     .option("--json", "print the API's object")
     .action(async (name: string, options: CreateOptions) => {
@@ -50,9 +50,9 @@ export function tenantCommand(context: CliContext): Command {
 
   tenant
     .command("erase <id>")
-    .description("destroy a tenant's data key and all that it has; nobody can undo this")
-    .requiredOption("--confirm <name>", "the tenant's name, typed")
-    .option("--reason <text>", "for the compliance log, which stays; no personal data")
+    .description("destroy a tenant's data key and all its data; this cannot be undone")
+    .requiredOption("--confirm <name>", "name of the tenant, as confirmation")
+    .option("--reason <text>", "for the compliance log, which is kept; no personal data")
     .option("--json", "print the API's object")
     .action(async (id: string, { confirm, reason, ...output }: EraseOptions) => {
       const body = { confirm, ...(reason === undefined ? {} : { reason }) };
@@ -66,10 +66,10 @@ export function tenantCommand(context: CliContext): Command {
 
 function addStates(tenant: Command, context: CliContext, call: AdminCall): void {
   const states = [
-    ["suspend", "end a tenant's access: no new tokens, and those it has are revoked"],
-    ["resume", "undo a suspension and a hold: the tenant gets tokens, and its deliveries go on"],
-    ["hold", "let a tenant's deliveries wait and keep its endpoints' secrets as they are"],
-    ["release", "let a held tenant's deliveries go on"],
+    ["suspend", "suspend a tenant: it gets no new tokens, and its current ones are revoked"],
+    ["resume", "undo a suspension and a hold: the tenant gets tokens, and its deliveries continue"],
+    ["hold", "pause a tenant's deliveries and the rotation of its endpoints' secrets"],
+    ["release", "resume the deliveries of a held tenant"],
   ] as const;
   for (const [name, description] of states) {
     addReasoned(tenant, context, call, {
@@ -85,7 +85,7 @@ interface LimitOptions extends OutputOptions {
   readonly set?: readonly string[];
 }
 
-/** `endpoints=100`, or `endpoints=default` to go by the settings again. */
+/** Parses `endpoints=100`, or `endpoints=default` to use the setting again. */
 function limitChange(changes: readonly string[]): Record<string, number | null> {
   const read = changes.map((change) => {
     const [name = "", value = ""] = change.split("=");
@@ -101,7 +101,10 @@ function addLimits(tenant: Command, context: CliContext, call: AdminCall): void 
   tenant
     .command("limits <id>")
     .description("show a tenant's limits, or change them")
-    .option("--set <name=value...>", "for instance endpoints=100; default: as the settings say")
+    .option(
+      "--set <name=value...>",
+      "for instance endpoints=100, or endpoints=default for the service's setting",
+    )
     .option("--json", "print the API's object")
     .action(async (id: string, options: LimitOptions) => {
       const path = `/tenants/${segment(id)}/limits`;

@@ -1,9 +1,9 @@
 /**
- * The agent: it holds a credential, follows its rotation, and hands out tokens, never the secret, to the programs beside
- * it. So a program in any language needs one local request, and no part of the rotation.
+ * The agent holds a credential, follows its rotation, and gives local programs tokens, but never the secret. A program
+ * in any language needs one local request for a token and takes no part in the rotation.
  *
  *   GET /token?scope=a+b   {"access_token","token_type","expires_in","scope"}
- *   GET /healthz           200 while it has a token to give, else 503
+ *   GET /healthz           200 while the agent can give a token, otherwise 503
  */
 import { unlink } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -15,21 +15,21 @@ import { type Guard, hostNames, type Refusal, refuseForeign, refuseUnauthorized 
 import { readScopes, tokenRefusal, TokenRequests } from "./token-requests.ts";
 
 const MAX_CONNECTIONS = 256;
-/** While the socket's file is made: its mode is 0600 from its first moment on. */
+/** Set while the socket's file is created, so that its mode is 0600 from the start. */
 const OWNER_ONLY_UMASK = 0o177;
 const REFUSED_TOKEN_HEADER = "x-signet-refused-token";
 
 export interface AgentOptions {
   readonly connection: Connection;
   readonly address: AgentAddress;
-  /** What callers on loopback present; a unix socket needs none. */
+  /** Secret that callers on loopback must present; null for a unix socket. */
   readonly secret: string | null;
-  /** Told why a token could not be had. */
+  /** Receives the reason if the agent gets no token. */
   readonly report: (line: string) => void;
 }
 
 export interface Agent {
-  /** Where it answers, as a URL or as `unix:<path>`. */
+  /** Address of the listener, as a URL or as `unix:<path>`. */
   readonly address: string;
   close(): Promise<void>;
 }
@@ -67,10 +67,10 @@ class Handler {
     }
     const [path = "", query = ""] = (request.url ?? "").split("?", 2);
     if (path !== "/token" && path !== "/healthz") {
-      refuse(response, { status: 404, code: "NOT_FOUND", detail: "there are /token and /healthz" });
+      refuse(response, { status: 404, code: "NOT_FOUND", detail: "the only paths are /token and /healthz" });
     } else if (request.method !== "GET") {
       response.setHeader("allow", "GET");
-      refuse(response, { status: 405, code: "METHOD_NOT_ALLOWED", detail: "only GET" });
+      refuse(response, { status: 405, code: "METHOD_NOT_ALLOWED", detail: "only GET is allowed" });
     } else if (path === "/healthz") {
       await this.#health(response);
     } else {
@@ -94,7 +94,11 @@ class Handler {
   async #token(request: IncomingMessage, response: ServerResponse, query: URLSearchParams): Promise<void> {
     const scopes = readScopes(query.get("scope"));
     if (scopes === undefined || [...query.keys()].some((name) => name !== "scope")) {
-      refuse(response, { status: 400, code: "INVALID_REQUEST", detail: "scope is what /token takes" });
+      refuse(response, {
+        status: 400,
+        code: "INVALID_REQUEST",
+        detail: "/token accepts only the parameter scope, with valid scopes",
+      });
       return;
     }
     try {
@@ -114,7 +118,7 @@ class Handler {
   }
 }
 
-/** Whether somebody answers there. */
+/** Checks whether a process listens on the socket. */
 async function isInUse(path: string): Promise<boolean> {
   return await new Promise((resolve) => {
     const socket = connectSocket(path);
@@ -128,7 +132,7 @@ async function isInUse(path: string): Promise<boolean> {
 
 async function listen(server: Server, address: AgentAddress): Promise<void> {
   if (address.kind === "unix" && !(await isInUse(address.path))) {
-    // What an agent that was killed has left.
+    // Remove the socket file of an agent that was killed.
     await unlink(address.path).catch(() => undefined);
   }
   await new Promise<void>((resolve, reject) => {
@@ -154,7 +158,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const server = createServer(
     { headersTimeout: 5_000, requestTimeout: 10_000, connectionsCheckingInterval: 1_000 },
     (request, response) => {
-      // A request has no body here; what comes as one is not read.
+      // Requests have no body here; if one arrives, it is not read.
       handler.handle(request, response).catch(() => request.socket.destroy());
     },
   );

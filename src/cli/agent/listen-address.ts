@@ -1,9 +1,9 @@
-/** Where the agent may listen: on this machine only. Whoever can ask it gets tokens. */
+/** The agent's listen address: local only, because every caller that reaches the agent gets tokens. */
 import { isIPv4 } from "node:net";
 import { listen } from "../../config/setting.ts";
 
 const UNIX_PREFIX = "unix:";
-/** The longest path that a socket address holds on every system (sun_path less its end). */
+/** The longest path that fits a socket address on every system (sun_path minus its terminator), in bytes. */
 const UNIX_PATH_MAX = 103;
 
 export type AgentAddress =
@@ -11,10 +11,10 @@ export type AgentAddress =
   | { readonly kind: "unix"; readonly path: string };
 
 /**
- * Reads `127.0.0.1:8085`, `[::1]:8085` or `unix:/run/signet/agent.sock`. Names are refused: what they stand for may
- * change.
+ * Parses `127.0.0.1:8085`, `[::1]:8085` or `unix:/run/signet/agent.sock`. Rejects host names, because they may
+ * resolve to another address later.
  *
- * @throws Error that says what is wrong
+ * @throws Error that describes the fault
  */
 export function parseAgentAddress(text: string): AgentAddress {
   if (text.startsWith(UNIX_PREFIX)) {
@@ -26,7 +26,9 @@ export function parseAgentAddress(text: string): AgentAddress {
   }
   const { host, port } = listen(text);
   if (host !== "::1" && !(isIPv4(host) && host.startsWith("127."))) {
-    throw new Error(`${host} is not a loopback address: the agent hands tokens to whoever reaches it`);
+    throw new Error(
+      `${host} is not a loopback address: the agent gives tokens to every caller that reaches it`,
+    );
   }
   return { kind: "tcp", host, port };
 }

@@ -1,6 +1,6 @@
 /**
- * The secret between the agent and the programs beside it. Loopback is open to every user of the machine, and to
- * whatever a program can be talked into fetching; the secret is for those who can read its file.
+ * The secret that the agent shares with local programs. Every user of the machine can reach loopback, and so can any
+ * program that is tricked into fetching an address. Only users who can read the secret's file know the secret.
  */
 import { randomBytes } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
@@ -10,7 +10,7 @@ const BYTES = 32;
 const LENGTH_MIN = 32;
 const WORLD = 0o007;
 
-/** Its directory may be one that nobody can write to. */
+/** Checks whether the file exists. Its directory may be read-only, so the caller must not just try to create it. */
 async function isThere(path: string): Promise<boolean> {
   try {
     await stat(path);
@@ -24,13 +24,13 @@ async function isThere(path: string): Promise<boolean> {
 }
 
 /**
- * The secret in the file, which is made when it is not there.
+ * Returns the secret in the file; creates the file if it is missing.
  *
- * @throws Error when everybody can read it, or it is too short to be one
+ * @throws Error if everybody can read the file, or the secret is too short
  */
 export async function readLocalSecret(path: string): Promise<string> {
   if (!(await isThere(path))) {
-    // Another agent may be at it: the first one's stays.
+    // Another agent may create the file at the same time; the first one wins.
     await writeOnce(path, `${randomBytes(BYTES).toString("base64url")}\n`, { mode: 0o600, randomBytes });
   }
   if (((await stat(path)).mode & WORLD) !== 0) {
@@ -38,7 +38,7 @@ export async function readLocalSecret(path: string): Promise<string> {
   }
   const secret = (await readFile(path, "utf8")).trim();
   if (secret.length < LENGTH_MIN) {
-    throw new Error(`${path} holds less than ${LENGTH_MIN} characters`);
+    throw new Error(`${path} holds fewer than ${LENGTH_MIN} characters`);
   }
   return secret;
 }

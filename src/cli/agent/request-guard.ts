@@ -1,19 +1,20 @@
 /**
- * Who may ask the agent. On a unix socket the file's permissions decide. On loopback three things have to be right,
- * against the ways in which others send requests there: the Host names this listener (a page whose name was rebound to
- * 127.0.0.1 names its own), nothing says that a browser or a proxy is asking, and the local secret is in a header, where
- * a program that is talked into fetching an address cannot put it.
+ * Decides which requests the agent serves. On a unix socket, the file's permissions decide. On loopback, a request must
+ * pass three checks:
+ * - Its Host names this listener. A page whose name was rebound to 127.0.0.1 sends its own name.
+ * - It has no header that a browser or a proxy sets.
+ * - It has the local secret in a header, which a program that is tricked into fetching an address cannot set.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { formatListen } from "../../config/setting.ts";
 
 const SECRET_HEADER = "x-signet-agent-secret";
-/** Set by browsers and by proxies; a program that wants a token has no reason for them. */
+/** Browsers and proxies set these headers; a program that wants a token does not need them. */
 const FOREIGN_HEADERS = ["origin", "referer", "sec-fetch-site", "forwarded", "x-forwarded-for", "via"];
 
 export interface Guard {
-  /** Names that the Host header may have; null on a unix socket. */
+  /** Accepted values of the Host header; null on a unix socket. */
   readonly hosts: ReadonlySet<string> | null;
   /** Null on a unix socket. */
   readonly secret: string | null;
@@ -25,7 +26,7 @@ export interface Refusal {
   readonly detail: string;
 }
 
-/** How a listener on loopback may be called. */
+/** Returns the values of the Host header that name a listener on loopback. */
 export function hostNames(host: string, port: number): ReadonlySet<string> {
   return new Set([formatListen({ host, port }), `localhost:${port}`]);
 }
@@ -34,20 +35,20 @@ function count(request: IncomingMessage, wanted: string): number {
   return request.rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === wanted).length;
 }
 
-/** By digest: the comparison then takes the same time whatever the length. */
+/** Compares digests, so that the time does not depend on the lengths. */
 function isEqual(left: string, right: string): boolean {
   const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(left), digest(right));
 }
 
-/** Why a request is not served at all, or nothing. */
+/** Returns the reason to reject a request outright, or undefined. */
 export function refuseForeign(request: IncomingMessage, guard: Guard): Refusal | undefined {
   const foreign = FOREIGN_HEADERS.find((name) => request.headers[name] !== undefined);
   if (foreign !== undefined) {
     return {
       status: 403,
       code: "FOREIGN_REQUEST",
-      detail: `requests with the header ${foreign} are not answered`,
+      detail: `requests with the header ${foreign} are rejected`,
     };
   }
   const host = request.headers.host?.toLowerCase() ?? "";
@@ -57,7 +58,7 @@ export function refuseForeign(request: IncomingMessage, guard: Guard): Refusal |
   return undefined;
 }
 
-/** Why a request gets no token, or nothing. */
+/** Returns the reason to refuse the request a token, or undefined. */
 export function refuseUnauthorized(request: IncomingMessage, { secret }: Guard): Refusal | undefined {
   const presented = request.headers[SECRET_HEADER];
   if (secret === null || (typeof presented === "string" && isEqual(presented, secret))) {

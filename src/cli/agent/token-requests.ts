@@ -1,17 +1,17 @@
-/** Tokens by scope, from one credential, and what goes wrong with them in terms of HTTP. */
+/** Gets tokens by scope from one credential, and maps failures to HTTP answers. */
 import { SignetApiError } from "../../lib/client/errors.ts";
 import type { AccessToken, TokenSource } from "../../lib/client/token-source.ts";
 import type { Connection } from "../../lib/client/token-sources.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Refusal } from "./request-guard.ts";
 
-/** Sets of scopes whose tokens are kept; beyond that the one that was asked for longest ago makes way. */
+/** Number of scope sets whose tokens are cached; the least recently used one is evicted first. */
 const SOURCES_MAX = 32;
 const SCOPES_MAX = 64;
 /** RFC 6749 section 3.3. */
 const SCOPE_TOKEN = /^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/;
 
-/** The scopes of a query, in an order of their own; undefined when they are none. */
+/** Returns the scopes of a query, sorted and without duplicates; undefined if they are invalid. */
 export function readScopes(text: string | null): readonly string[] | undefined {
   const scopes = [...new Set((text ?? "").split(" ").filter((scope) => scope !== ""))].toSorted();
   return scopes.length <= SCOPES_MAX && scopes.every((scope) => SCOPE_TOKEN.test(scope)) ? scopes : undefined;
@@ -25,13 +25,13 @@ export class TokenRequests {
     this.#connection = connection;
   }
 
-  /** @param refused a token that a resource has refused, to be replaced */
+  /** @param refused token that a resource server rejected and that must be replaced */
   async token(scopes: readonly string[], refused?: string): Promise<AccessToken> {
     const source = this.#source(scopes);
     return await (refused === undefined ? source.token() : source.tokenInsteadOf(refused));
   }
 
-  /** Seconds that a token still lasts. */
+  /** Returns the remaining lifetime of a token, in seconds. */
   secondsLeft({ expiresAt }: AccessToken): number {
     return Math.max(0, Math.floor((expiresAt - this.#connection.runtime.clock.now()) / 1_000));
   }
@@ -44,7 +44,7 @@ export class TokenRequests {
   }
 }
 
-/** A wrong scope is the caller's fault; a refused credential and a service that is away are not. */
+/** Maps an error to an answer: 400 for an invalid scope, 502 for a refused credential, 503 if the service is down. */
 export function tokenRefusal(error: unknown): Refusal {
   if (!(error instanceof SignetApiError)) {
     return { status: 503, code: "UNAVAILABLE", detail: "the service cannot be reached" };

@@ -1,4 +1,4 @@
-/** How a tenant's commands are declared: options that all of them take, and what they get to work with. */
+/** Declares a tenant's commands: their common options, arguments and examples. */
 import { readFile } from "node:fs/promises";
 import { text as readStream } from "node:stream/consumers";
 import type { Command } from "commander";
@@ -8,23 +8,23 @@ import type { CliContext } from "../context.ts";
 import { CommandError, misused } from "../exit-codes.ts";
 import { type ClientOptions, openClient, type OpenClient } from "./open-client.ts";
 
-/** A command line that was understood. */
+/** A parsed command line and the client to run it with. */
 export interface Invocation<Options extends ClientOptions> extends OpenClient {
   readonly args: readonly (string | undefined)[];
-  /** The first argument, where the command has a required one. */
+  /** The first argument, or empty if the command has none. */
   readonly target: string;
   readonly options: Options;
 }
 
-/** Lets the command run as a tenant. */
+/** Adds the common options and runs the command as a tenant. */
 export function asTenant<Options extends ClientOptions>(
   command: Command,
   context: CliContext,
   run: (invocation: Invocation<Options>) => Promise<void>,
 ): Command {
   return command
-    .option("--profile <name>", "a profile that `signet login` has written")
-    .option("--json", "print the API's object")
+    .option("--profile <name>", "profile that `signet login` saved")
+    .option("--json", "print the API's object as JSON")
     .action(async (...given: unknown[]) => {
       const invoked = given.at(-1) as Command;
       const options = invoked.opts<Options>();
@@ -42,12 +42,12 @@ export function withExamples(command: Command, ...lines: readonly string[]): Com
 
 const examples = new WeakMap<Command, readonly string[]>();
 
-/** What {@link withExamples} was given. */
+/** Returns the examples that {@link withExamples} added. */
 export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? [];
 }
 
-/** What an option's argument says: itself, `@file`, or standard input where it is `-`. */
+/** Reads an option's value: the content of a file for `@file`, standard input for `-`, otherwise the value itself. */
 async function argumentText(option: string, value: string): Promise<string> {
   try {
     if (value === "-") {
@@ -59,7 +59,7 @@ async function argumentText(option: string, value: string): Promise<string> {
   }
 }
 
-/** JSON, as it was written. */
+/** Reads a JSON value and keeps its text unchanged. */
 export async function jsonArgument(option: string, value: string): Promise<RawJson> {
   const text = await argumentText(option, value);
   try {
@@ -69,7 +69,7 @@ export async function jsonArgument(option: string, value: string): Promise<RawJs
   }
 }
 
-/** The same, of an object. */
+/** Reads a JSON object and keeps its text unchanged. */
 export async function objectArgument(option: string, value: string): Promise<RawJson> {
   const read = await jsonArgument(option, value);
   if (!read.text.trimStart().startsWith("{")) {
@@ -78,12 +78,12 @@ export async function objectArgument(option: string, value: string): Promise<Raw
   return read;
 }
 
-/** The same, or `null`, which takes away. */
+/** Reads a JSON object, or `null`, which removes a setting. */
 export async function objectOrNull(option: string, value: string): Promise<object | null> {
   return value === "null" ? null : await objectArgument(option, value);
 }
 
-/** A whole number that was typed. */
+/** Parses a whole number. */
 export function wholeNumber(option: string, value: string): number {
   if (!/^\d{1,9}$/.test(value)) {
     throw misused(`${option} takes a whole number.`);
@@ -91,7 +91,7 @@ export function wholeNumber(option: string, value: string): number {
   return Number(value);
 }
 
-/** `key=value`, any number of times, as members of an object. */
+/** Returns an object from any number of `key=value` pairs. */
 export function membersOf(
   option: string,
   pairs: readonly string[] | undefined,
@@ -110,7 +110,7 @@ export function membersOf(
   );
 }
 
-/** `a,b c` → `["a", "b", "c"]`. */
+/** Splits a list at spaces and commas: `a,b c` → `["a", "b", "c"]`. */
 export function words(value: string): string[] {
   return value.split(/[\s,]+/).filter((word) => word !== "");
 }

@@ -33,14 +33,14 @@ function time(option: string, value: string | undefined): Date | undefined {
 
 /** `signet compliance`. */
 export function complianceCommand(context: CliContext): Command {
-  const compliance = new Command("compliance").description("what was done to a tenant, on record");
+  const compliance = new Command("compliance").description("a tenant's entries in the compliance log");
 
   const list = withPages(
     compliance
       .command("list")
       .description("list the tenant's entries, newest first")
-      .option("--type <type>", "of this type, for instance credential.revoked")
-      .option("--from <time>", "not before this time, RFC 3339")
+      .option("--type <type>", "entries of this type, for instance credential.revoked")
+      .option("--from <time>", "at or after this time, RFC 3339")
       .option("--to <time>", "before this time, RFC 3339"),
   );
   asTenant<EntryListOptions>(list, context, async ({ signet, options }) => {
@@ -63,9 +63,9 @@ export function complianceCommand(context: CliContext): Command {
 
   const verify = compliance
     .command("verify <index>")
-    .description("prove that an entry is in the signed log; nothing that the service says is believed")
-    .requiredOption("--vkey <key...>", "verifier key, from whoever runs the service")
-    .option("--checkpoint <file...>", "checkpoints that were kept: it must still be the same log");
+    .description("prove that an entry is in the signed log, without trust in the service")
+    .requiredOption("--vkey <key...>", "verifier key, from the operator of the service")
+    .option("--checkpoint <file...>", "checkpoints that you kept; the log must be consistent with them");
   asTenant<VerifyOptions>(verify, context, async ({ signet, target, options }) => {
     const earlier = (await readNotes(options.checkpoint)).map(({ note }) => note);
     const index = wholeNumber("<index>", target);

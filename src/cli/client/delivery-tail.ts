@@ -1,4 +1,4 @@
-/** `signet delivery tail`: deliveries as they change, a line each. */
+/** `signet delivery tail`: prints one line for each change of a delivery. */
 import type { Command, Option } from "commander";
 import type { Delivery } from "../../lib/client/resources/deliveries.ts";
 import { systemClock } from "../../domain/clock.ts";
@@ -24,8 +24,8 @@ function lineOf(delivery: Delivery, now: Date): string {
   const { id, event_type: type, endpoint_id: endpoint, state, attempt_count: attempts } = delivery;
   const next = delivery.next_attempt_at === null ? "" : `  next ${delivery.next_attempt_at}`;
   const at = now.toISOString().slice(11, 19);
-  const told = `attempts ${attempts}/${ATTEMPT_MAX}  last ${answerOf(delivery)}`;
-  return printable(`${at}  ${id}  ${state.padEnd(13)}  ${type}  to ${endpoint}  ${told}${next}`);
+  const attempted = `attempts ${attempts}/${ATTEMPT_MAX}  last ${answerOf(delivery)}`;
+  return printable(`${at}  ${id}  ${state.padEnd(13)}  ${type}  to ${endpoint}  ${attempted}${next}`);
 }
 
 function isWanted(delivery: Delivery, { endpoint, eventType, state }: TailOptions): boolean {
@@ -62,15 +62,15 @@ async function tail({ signet, options }: Invocation<TailOptions>, context: CliCo
   }
 }
 
-/** Adds `tail` to the noun. The choice is made here: the service tells every delivery of the tenant. */
+/** Adds the command `tail`. It filters on the client, because the service streams all deliveries of the tenant. */
 export function addTail(noun: Command, context: CliContext, state: Option): void {
   const command = noun
     .command("tail")
-    .description("print deliveries as they change, until Ctrl-C; of the newest 200, looked at once a second")
+    .description("print deliveries as they change, until Ctrl-C; checks the newest 200 once a second")
     .option("--endpoint <id>", "to this endpoint")
     .option("--event-type <type>", "of events of this type")
     .addOption(state)
-    .option("--count <number>", "end after so many lines");
+    .option("--count <number>", "stop after this number of lines");
   asTenant<TailOptions>(command, context, async (invocation) => await tail(invocation, context));
   withExamples(command, "signet delivery tail", "signet delivery tail --state DEAD_LETTERED --json");
 }

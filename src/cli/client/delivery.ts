@@ -12,7 +12,7 @@ import type { ClientOptions } from "./open-client.ts";
 const STATES = ["QUEUED", "RETRYING", "DELIVERED", "DEAD_LETTERED", "EXPIRED", "CANCELLED"];
 const ERRORS = ["status", "timeout", "connect", "tls", "dns", "refused", "aborted", "authentication"];
 
-/** What deliveries and dead letters are chosen by. */
+/** Options that filter deliveries and dead letters. */
 export interface FilterOptions extends ClientOptions {
   readonly endpoint?: string;
   readonly event?: string;
@@ -27,26 +27,28 @@ export interface FilterOptions extends ClientOptions {
 
 type DeliveryListOptions = FilterOptions & PageChoice & { readonly state?: DeliveryState };
 
-/** Adds the options that choose. */
+/** Adds the filter options. */
 export function withFilter(command: Command): Command {
   return command
     .option("--endpoint <id>", "to this endpoint")
     .option("--event <id>", "of this event")
     .option("--event-type <type>", "of events of this type")
-    .option("--from <time>", "not before this time, RFC 3339")
+    .option("--from <time>", "at or after this time, RFC 3339")
     .option("--to <time>", "before this time, RFC 3339")
-    .addOption(new Option("--last-error <class>", "whose last attempt failed like this").choices(ERRORS))
-    .option("--last-status <status>", "whose last attempt was answered with this status")
     .addOption(
-      new Option("--reason <reason>", "why it is a dead letter").choices([
+      new Option("--last-error <class>", "last attempt failed with this class of error").choices(ERRORS),
+    )
+    .option("--last-status <status>", "last attempt was answered with this HTTP status")
+    .addOption(
+      new Option("--reason <reason>", "reason why it is a dead letter").choices([
         "attempts_exhausted",
         "endpoint_disabled",
       ]),
     )
-    .option("--metadata <key=value...>", "to endpoints whose metadata have this member, as text");
+    .option("--metadata <key=value...>", "to endpoints whose metadata has this member, compared as text");
 }
 
-/** The filter of the API that the options stand for. */
+/** Converts the options to the API's filter. */
 export function filterOf(options: FilterOptions): DeliveryFilter {
   const { endpoint, event, eventType, from, to, lastError, lastStatus, reason, metadata } = options;
   return given({
@@ -69,8 +71,8 @@ function stateOption(): Option {
 function addStats(delivery: Command, context: CliContext): void {
   const stats = delivery
     .command("stats")
-    .description("the last 24 hours in numbers, by hour; up to 30 seconds old")
-    .option("--endpoint <id>", "of deliveries to this endpoint alone");
+    .description("show hourly numbers of the last 24 hours; up to 30 seconds old")
+    .option("--endpoint <id>", "deliveries to this endpoint only");
   asTenant<ClientOptions & { readonly endpoint?: string }>(stats, context, async ({ signet, options }) => {
     const data = await signet.deliveries.stats(given({ endpoint_id: options.endpoint }));
     const columns = [
@@ -89,7 +91,7 @@ function addStats(delivery: Command, context: CliContext): void {
 
 /** `signet delivery`. */
 export function deliveryCommand(context: CliContext): Command {
-  const delivery = new Command("delivery").description("events on their way to endpoints");
+  const delivery = new Command("delivery").description("deliveries of events to endpoints");
 
   const list = withPages(
     withFilter(
@@ -133,14 +135,12 @@ export function deliveryCommand(context: CliContext): Command {
 
   addStats(delivery, context);
 
-  const retry = delivery
-    .command("retry <id>")
-    .description("make the next attempt now; it uses that attempt's place in the schedule");
+  const retry = delivery.command("retry <id>").description("make the next scheduled attempt now");
   asTenant(retry, context, async ({ signet, target, options }) => {
     printResource(context, await signet.deliveries.retry(target), options);
   });
 
-  const cancel = delivery.command("cancel <id>").description("attempt it no more");
+  const cancel = delivery.command("cancel <id>").description("cancel a delivery: no more attempts");
   asTenant(cancel, context, async ({ signet, target, options }) => {
     printResource(context, await signet.deliveries.cancel(target), options);
   });

@@ -11,7 +11,7 @@ import { addReplayStart } from "./replay.ts";
 /** `signet dlq`. */
 export function dlqCommand(context: CliContext): Command {
   const dlq = new Command("dlq").description(
-    "dead letters: deliveries that have failed for good, for 7 days",
+    "dead letters: deliveries that failed permanently, kept for 7 days",
   );
 
   const list = withPages(withFilter(dlq.command("list").description("list dead letters, newest first")));
@@ -25,7 +25,7 @@ export function dlqCommand(context: CliContext): Command {
     dlq
       .command("groups")
       .description("count dead letters by endpoint, reason and class of failure")
-      .option("--endpoint <id>", "of this endpoint"),
+      .option("--endpoint <id>", "dead letters of this endpoint"),
   );
   asTenant<FilterOptions & PageChoice>(groups, context, async ({ signet, options }) => {
     const filter = { ...pageOf(options), ...given({ endpoint_id: options.endpoint }) };
@@ -39,10 +39,10 @@ export function dlqCommand(context: CliContext): Command {
   });
 
   const exported = withFilter(
-    dlq.command("export").description("print dead letters with their events, a JSON object a line"),
+    dlq.command("export").description("print dead letters with their events, one JSON object per line"),
   );
   asTenant<FilterOptions>(exported, context, async ({ signet, options }) => {
-    // As they came: numbers and the order of members are the publisher's.
+    // Print the lines unchanged, so that numbers and the order of members stay as published.
     for await (const line of signet.deadLetters.export(filterOf(options)).lines()) {
       context.stdout(`${line}\n`);
     }

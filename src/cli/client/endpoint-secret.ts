@@ -22,7 +22,7 @@ interface UpdateOptions extends ClientOptions {
 }
 
 export function endpointSecretCommand(context: CliContext): Command {
-  const secret = new Command("secret").description("what an endpoint's deliveries are signed with");
+  const secret = new Command("secret").description("secrets that sign an endpoint's deliveries");
 
   const list = secret
     .command("list <endpoint>")
@@ -33,9 +33,9 @@ export function endpointSecretCommand(context: CliContext): Command {
 
   const rotate = secret
     .command("rotate <endpoint>")
-    .description("begin a rotation: both secrets sign until the overlap has ended")
-    .option("--overlap <seconds>", "0 to 604800; one day unless given, 0 replaces every secret at once")
-    .option("--secret <secret>", "one of your own, whsec_ and base64; best left to the service");
+    .description("start a rotation: both secrets sign until the overlap ends")
+    .option("--overlap <seconds>", "0 to 604800, default one day; 0 replaces every secret at once")
+    .option("--secret <secret>", "your own secret: whsec_ and base64; by default the service generates one");
   asTenant<RotateOptions>(rotate, context, async ({ signet, target, options }) => {
     const { overlap, secret: own, ...output } = options;
     const rotation = given({
@@ -48,17 +48,17 @@ export function endpointSecretCommand(context: CliContext): Command {
 
   const activate = secret
     .command("activate <endpoint>")
-    .description("let the next secret sign first, before its time");
+    .description("make the next secret sign first, ahead of schedule");
   asTenant(activate, context, async ({ signet, target, options }) => {
     printPage(context, await signet.endpoints.secrets.activate(target), COLUMNS, options);
   });
 
   const update = secret
     .command("update <endpoint>")
-    .description("change how it signs, and when by itself it gets a new secret")
+    .description("change the kind of signature and the automatic rotation")
     .addOption(new Option("--signing <scheme>", "kind of signature").choices(["hmac-sha256", "ed25519"]))
-    .option("--rotation-days <days>", "1 to 365, or never")
-    .option("--recipient <jwk>", "a public JWK that new secrets are encrypted to: JSON, @file, or null");
+    .option("--rotation-days <days>", "days between automatic rotations: 1 to 365, or never")
+    .option("--recipient <jwk>", "public JWK to encrypt new secrets to: JSON, @file, or null");
   asTenant<UpdateOptions>(update, context, async ({ signet, target, options }) => {
     const { signing, rotationDays: days, recipient, ...output } = options;
     const change = given({
@@ -68,7 +68,7 @@ export function endpointSecretCommand(context: CliContext): Command {
       recipient: recipient === undefined ? undefined : await objectOrNull("--recipient", recipient),
     });
     if (Object.keys(change).length === 0) {
-      throw misused("Nothing to change: name at least one setting.");
+      throw misused("Nothing to change: give at least one setting.");
     }
     printPage(context, await signet.endpoints.secrets.update(target, change), COLUMNS, output);
   });

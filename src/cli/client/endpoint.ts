@@ -55,7 +55,7 @@ function headersOf(lines: readonly string[]): Record<string, string> | null {
   );
 }
 
-/** The members that the options name; `null` takes away what may be absent. */
+/** Converts the options to the API's members; `null` removes an optional one. */
 async function settingsOf(options: SettingOptions): Promise<Omit<EndpointChange, "url">> {
   const { events, description, metadata, filter, header, authentication, requireEcho, rateLimit } = options;
   return given({
@@ -81,23 +81,21 @@ async function settingsOf(options: SettingOptions): Promise<Omit<EndpointChange,
 function withSettings(command: Command): Command {
   return command
     .option("--events <types>", "event types, separated by commas; * for all")
-    .option("--description <text>", "for people")
-    .option("--metadata <json>", "comes back with every delivery; JSON, @file, or - for standard input")
-    .option("--filter <json>", 'what the data must be like, for instance \'{"data.amount":{"$gte":100}}\'')
-    .option("--header <line...>", 'sent with every delivery, "Name: value"')
+    .option("--description <text>", "description for people")
+    .option("--metadata <json>", "sent with every delivery; JSON, @file, or - for standard input")
+    .option("--filter <json>", 'condition on the events, for instance \'{"data.amount":{"$gte":100}}\'')
+    .option("--header <line...>", 'HTTP header sent with every delivery, "Name: value"')
     .option(
       "--authentication <json>",
-      "how deliveries sign in at the receiver; best @file, as it has secrets",
+      "authentication at the receiver; use @file, because it contains secrets",
     )
-    .option("--rate-limit <number>", "deliveries a second at most, 1 to 1000; null for no limit")
-    .option("--require-echo", "only an answer that holds the ping's challenge verifies it");
+    .option("--rate-limit <number>", "maximum deliveries per second, 1 to 1000; null for no limit")
+    .option("--require-echo", "require the ping's challenge in the answer for verification");
 }
 
 function addCreation(endpoint: Command, context: CliContext): void {
   const create = withSettings(
-    endpoint
-      .command("create <url>")
-      .description("register an endpoint; its secret is shown now and never again"),
+    endpoint.command("create <url>").description("register an endpoint; its secret is shown only once"),
   );
   asTenant<SettingOptions>(create, context, async ({ signet, target, options }) => {
     const settings = { events: ["*"], ...(await settingsOf(options)) };
@@ -109,16 +107,16 @@ function addCreation(endpoint: Command, context: CliContext): void {
     `signet endpoint create https://example.com/hook --events '*' --metadata '{"team":"ml"}'`,
   );
 
-  // What takes an option back is declared after it: alone it would be an option that is on.
+  // Declare a --no-… option after its positive form; on its own, commander would set the option to true by default.
   const update = withSettings(
-    endpoint.command("update <id>").description("change what is named; `null` takes away what may be absent"),
+    endpoint.command("update <id>").description("change the given settings; `null` removes an optional one"),
   )
-    .option("--url <url>", "another address: it must answer a ping first")
-    .option("--no-require-echo", "any answer with 200 verifies it");
+    .option("--url <url>", "new address; it must answer a ping first")
+    .option("--no-require-echo", "accept any answer with 200 for verification");
   asTenant<SettingOptions>(update, context, async ({ signet, target, options }) => {
     const change = given({ ...(await settingsOf(options)), url: options.url });
     if (Object.keys(change).length === 0) {
-      throw misused("Nothing to change: name at least one setting.");
+      throw misused("Nothing to change: give at least one setting.");
     }
     printResource(context, await signet.endpoints.update(target, change), options);
   });
@@ -128,7 +126,7 @@ function addCreation(endpoint: Command, context: CliContext): void {
 function addReads(endpoint: Command, context: CliContext): void {
   const list = withPages(endpoint.command("list").description("list endpoints, newest first"))
     .addOption(new Option("--state <state>", "in this state").choices(["PENDING", "ACTIVE", "DISABLED"]))
-    .option("--metadata <key=value...>", "whose metadata have this member, as text");
+    .option("--metadata <key=value...>", "metadata has this member, compared as text");
   type Options = PageChoice & {
     readonly state?: EndpointShown["state"];
     readonly metadata?: readonly string[];
@@ -147,13 +145,13 @@ function addReads(endpoint: Command, context: CliContext): void {
 
 /** `signet endpoint`. */
 export function endpointCommand(context: CliContext): Command {
-  const endpoint = new Command("endpoint").description("where a tenant's events are sent");
+  const endpoint = new Command("endpoint").description("endpoints that a tenant's events are sent to");
   addCreation(endpoint, context);
   addReads(endpoint, context);
   const changes = [
-    ["enable", "ping a DISABLED endpoint; it is ACTIVE once it has answered"],
-    ["disable", "send it nothing; its events become dead letters"],
-    ["verify", "send another ping to an endpoint that is PENDING"],
+    ["enable", "ping a DISABLED endpoint; it becomes ACTIVE when it answers"],
+    ["disable", "stop deliveries; its events become dead letters"],
+    ["verify", "send another ping to a PENDING endpoint"],
   ] as const;
   for (const [name, description] of changes) {
     asTenant(
@@ -167,9 +165,9 @@ export function endpointCommand(context: CliContext): Command {
 
   const test = endpoint
     .command("test <id>")
-    .description("send an event to this endpoint alone; prints its delivery")
-    .option("--type <type>", "event type; endpoint.test unless given")
-    .option("--data <json>", "JSON, @file, or - for standard input");
+    .description("send a test event to this endpoint only and print its delivery")
+    .option("--type <type>", "event type; default: endpoint.test")
+    .option("--data <json>", "data of the event: JSON, @file, or - for standard input");
   asTenant<TestOptions>(test, context, async ({ signet, target, options: { type, data, ...output } }) => {
     const event = given({
       type,
@@ -180,7 +178,7 @@ export function endpointCommand(context: CliContext): Command {
 
   const remove = endpoint
     .command("delete <id>")
-    .description("remove it with its secrets; deliveries that wait are cancelled");
+    .description("delete an endpoint and its secrets; pending deliveries are cancelled");
   asTenant(remove, context, async ({ signet, target }) => await signet.endpoints.delete(target));
 
   endpoint.addCommand(endpointSecretCommand(context));

@@ -41,20 +41,18 @@ async function changeOf(options: TypeOptions): Promise<EventTypeChange> {
 
 function withMembers(command: Command): Command {
   return command
-    .option("--description <text>", "for people")
+    .option("--description <text>", "description for people")
     .option("--schema <json>", "JSON Schema (2020-12) of the data: JSON, @file, or - for standard input")
-    .option("--example <json...>", "data as it may look; `signet trigger` sends the first")
-    .option("--deprecated", "it will go")
-    .option("--replaced-by <type>", "the type that takes its place");
+    .option("--example <json...>", "example data; `signet trigger` sends the first example")
+    .option("--deprecated", "mark the type as deprecated")
+    .option("--replaced-by <type>", "the type that replaces it");
 }
 
 /** `signet event-type`. */
 export function eventTypeCommand(context: CliContext): Command {
-  const type = new Command("event-type").description(
-    "the catalogue: which events there are, and what their data is",
-  );
+  const type = new Command("event-type").description("the catalogue of event types and their data");
 
-  const create = withMembers(type.command("create <name>").description("enter a type"));
+  const create = withMembers(type.command("create <name>").description("add a type to the catalogue"));
   asTenant<TypeOptions>(create, context, async ({ signet, target, options }) => {
     const members = await changeOf(options);
     printResource(context, await signet.eventTypes.create({ name: target, ...members }), options);
@@ -65,7 +63,7 @@ export function eventTypeCommand(context: CliContext): Command {
   );
 
   const list = withPages(
-    type.command("list").description("list types by name").option("--archived", "archived ones too"),
+    type.command("list").description("list types by name").option("--archived", "include archived types"),
   );
   asTenant<PageChoice & { readonly archived?: boolean }>(list, context, async ({ signet, options }) => {
     const filter = {
@@ -81,23 +79,20 @@ export function eventTypeCommand(context: CliContext): Command {
     printResource(context, await signet.eventTypes.get(target), options);
   });
 
-  // What takes an option back is declared after it: alone it would be an option that is on.
+  // Declare a --no-… option after its positive form; on its own, commander would set the option to true by default.
   const update = withMembers(
     type
       .command("update <name>")
-      .description("change what is named; a schema that differs becomes its next version"),
+      .description("change the given members; a different schema becomes the next version"),
   )
-    .option("--no-deprecated", "it stays")
-    .option(
-      "--schema-version <number>",
-      "events are checked against this version from now on; none: not at all",
-    )
-    .option("--archived", "out of the list; events of it are still taken")
-    .option("--no-archived", "into the list again");
+    .option("--no-deprecated", "remove the deprecation")
+    .option("--schema-version <number>", "version that events are checked against; none turns the check off")
+    .option("--archived", "hide the type from the list; its events are still accepted")
+    .option("--no-archived", "show the type in the list again");
   asTenant<TypeOptions>(update, context, async ({ signet, target, options }) => {
     const change = await changeOf(options);
     if (Object.keys(change).length === 0) {
-      throw misused("Nothing to change: name at least one member.");
+      throw misused("Nothing to change: give at least one member.");
     }
     printResource(context, await signet.eventTypes.update(target, change), options);
   });
@@ -116,7 +111,7 @@ export function eventTypeCommand(context: CliContext): Command {
 
   const remove = type
     .command("delete <name>")
-    .description("remove it; its events are taken as they come from then on");
+    .description("delete a type; its events are accepted without a check afterwards");
   asTenant(remove, context, async ({ signet, target }) => await signet.eventTypes.delete(target));
   return type;
 }

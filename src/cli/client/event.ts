@@ -9,7 +9,7 @@ import { given } from "./given.ts";
 import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
 import type { ClientOptions } from "./open-client.ts";
 
-/** What is sent where neither the command line nor the catalogue has an example. */
+/** Data to send if neither the command line nor the catalogue has any. */
 const GREETING = { message: "Hello from signet trigger." };
 
 interface PublishOptions extends ClientOptions {
@@ -32,15 +32,21 @@ interface TriggerOptions extends ClientOptions {
 
 /** `signet event`. */
 export function eventCommand(context: CliContext): Command {
-  const event = new Command("event").description("what is published");
+  const event = new Command("event").description("published events");
 
   const publish = event
     .command("publish <type>")
-    .description("publish an event to every endpoint that takes it")
-    .requiredOption("--data <json>", "JSON object, sent as it stands; @file, or - for standard input")
-    .option("--id <id>", "your own id of it; with it the same event is published once within 24 hours")
+    .description("publish an event to every endpoint that subscribes to it")
+    .requiredOption("--data <json>", "JSON object, sent unchanged; @file, or - for standard input")
+    .option(
+      "--id <id>",
+      "your own id of the event; an event with the same id is published once within 24 hours",
+    )
     .option("--occurred-at <time>", "when it happened, RFC 3339")
-    .option("--idempotency-key <key>", "publish it once, however often this is run within 24 hours");
+    .option(
+      "--idempotency-key <key>",
+      "publish once within 24 hours, even if the command runs again with this key",
+    );
   asTenant<PublishOptions>(publish, context, async ({ signet, target, options }) => {
     const { data, id, occurredAt, idempotencyKey, ...output } = options;
     const body = {
@@ -60,9 +66,9 @@ export function eventCommand(context: CliContext): Command {
     event
       .command("list")
       .description("list events, newest first")
-      .option("--id <id>", "of which this is the publisher's own id")
-      .option("--event-type <type>", "of this type")
-      .option("--from <time>", "not before this time, RFC 3339")
+      .option("--id <id>", "events with this id of the publisher")
+      .option("--event-type <type>", "events of this type")
+      .option("--from <time>", "at or after this time, RFC 3339")
       .option("--to <time>", "before this time, RFC 3339"),
   );
   asTenant<EventListOptions>(list, context, async ({ signet, options }) => {
@@ -79,7 +85,7 @@ export function eventCommand(context: CliContext): Command {
   return event;
 }
 
-/** The first example of the type's entry in the catalogue; a type need not have one, nor may the caller read it. */
+/** Returns the first example in the catalogue; undefined if there is none or the caller may not read it. */
 async function exampleOf(signet: SignetClient, type: string): Promise<object | undefined> {
   try {
     return (await signet.eventTypes.get(type)).examples[0];
@@ -97,11 +103,11 @@ async function exampleOf(signet: SignetClient, type: string): Promise<object | u
 /** `signet trigger`. */
 export function triggerCommand(context: CliContext): Command {
   const trigger = new Command("trigger")
-    .description("publish an event to try things out; prints where it goes")
+    .description("publish a sample event and print its deliveries")
     .argument("<type>", "event type, for instance pipeline.failed")
     .option(
       "--data <json>",
-      "JSON object, @file, or -; default: the catalogue's example of the type, or a greeting",
+      "JSON object, @file, or -; default: the type's example from the catalogue, or a greeting",
     );
   asTenant<TriggerOptions>(trigger, context, async ({ signet, target, options }) => {
     const data =
@@ -119,7 +125,7 @@ export function triggerCommand(context: CliContext): Command {
     );
     if (deliveries.length === 0) {
       context.stderr(
-        "Nobody takes events of this type: `signet listen` does, and `signet endpoint list` shows the others.\n",
+        "No endpoint receives events of this type. `signet listen` adds one; `signet endpoint list` shows the others.\n",
       );
       return;
     }

@@ -1,12 +1,12 @@
-/** Commands that run until somebody ends them. */
+/** Waits for the end of a command that runs until it is interrupted. */
 
 import { startedByNpx } from "../../config/config.ts";
 
 const LOOK_MS = 500;
 
 /**
- * Resolves with nothing when somebody ends the command. Under npx that is also when the parent is gone: npm passes a
- * signal on to the shell between it and the command, which ends without a word to the command.
+ * Resolves when the command is interrupted. Under npx it also resolves when the parent process has exited. There, npm
+ * forwards a signal only to the shell between npm and the command, and that shell exits without signalling the command.
  */
 export function untilInterrupted(): { readonly interrupted: Promise<void>; readonly forget: () => void } {
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;

@@ -1,4 +1,4 @@
-/** Lists of a tenant: page by page, or all of it. */
+/** Prints a tenant's lists, by page or in full. */
 import type { Command } from "commander";
 import type { List, PageOptions } from "../../lib/client/paging.ts";
 import { stringifyWithRaw } from "../../lib/client/raw-json.ts";
@@ -13,17 +13,17 @@ export interface PageChoice extends ClientOptions, PageOfList {
   readonly all?: boolean;
 }
 
-/** Adds what every list takes. */
+/** Adds the options that every list has. */
 export function withPages(command: Command): Command {
-  return withPageOfList(command).option("--all", "every page, one after the other");
+  return withPageOfList(command).option("--all", "print all pages");
 }
 
-/** The part of a list that was asked for. */
+/** Converts the options to the API's page parameters. */
 export function pageOf({ limit, cursor }: PageChoice): PageOptions {
   return given({ limit: limit === undefined ? undefined : wholeNumber("--limit", limit), cursor });
 }
 
-/** Prints the page, or with `--all` every item; then `--json` is an object a line. */
+/** Prints one page, or every item with `--all`; with `--all --json`, one object per line. */
 export async function printList<Item extends object>(
   context: CliContext,
   list: List<Item>,

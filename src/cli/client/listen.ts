@@ -1,4 +1,4 @@
-/** `signet listen`: an endpoint on this machine for as long as the command runs. */
+/** `signet listen`: registers a local endpoint while the command runs. */
 import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { Command } from "commander";
@@ -22,7 +22,7 @@ const MARK = "signet_listen";
 const CONNECT_MS = 1_000;
 const REMOVAL_MS = 5_000;
 const ASK_AGAIN_MS = 250;
-/** A minute and a half: what has not answered a ping by then does not. */
+/** Number of polls, 90 seconds in total; an endpoint that has not answered a ping by then never will. */
 const ASKED_MAX = 360;
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 const GREEN = "32";
@@ -37,7 +37,7 @@ interface ListenOptions extends ClientOptions {
   readonly count?: string;
 }
 
-/** Whether nobody answers there any more. */
+/** Checks whether the address refuses connections. */
 async function isGone(address: string): Promise<boolean> {
   const { hostname, port } = new URL(address);
   return await new Promise((resolve) => {
@@ -52,7 +52,7 @@ async function isGone(address: string): Promise<boolean> {
   });
 }
 
-/** An endpoint whose `signet listen` could not remove it: it was killed, or its machine went away. */
+/** Checks whether the endpoint belongs to a `signet listen` that ended without removing it. */
 async function isLeftOver({ url, metadata }: Endpoint, own: string): Promise<boolean> {
   const marked = asObject(metadata)[MARK] === true && url.startsWith("http://127.0.0.1:");
   return marked && (url === own || (await isGone(url)));
@@ -66,7 +66,7 @@ async function removeLeftOver(signet: SignetClient, own: string): Promise<void> 
   }
 }
 
-/** Takes the endpoint away again, also where the service is just going down: then the next `signet listen` does. */
+/** Removes the endpoint. If that fails, the next `signet listen` removes it. */
 async function removeEndpoint(signet: SignetClient, id: string, context: CliContext): Promise<void> {
   try {
     await signet.endpoints.delete(id, { signal: AbortSignal.timeout(REMOVAL_MS) });
@@ -81,7 +81,7 @@ function paint(context: CliContext, code: string, text: string): string {
   return context.terminal?.colour === true ? `\u001b[${code}m${text}\u001b[0m` : text;
 }
 
-/** What is shown of a delivery: a line, and what the publisher sent. */
+/** Returns the text for a delivery: one line, and the published data. */
 function describe(context: CliContext, delivery: ReceivedDelivery): string {
   const { received_at: at, event_type: type, delivery_id: id, attempt, status, problem, scheme } = delivery;
   const verdict =
@@ -89,7 +89,7 @@ function describe(context: CliContext, delivery: ReceivedDelivery): string {
       ? paint(context, GREEN, `verified (${scheme})`)
       : paint(context, RED, `NOT VERIFIED (${problem})`);
   const answered = status < 300 ? String(status) : paint(context, RED, String(status));
-  const again = delivery.repeated ? "  seen before" : "";
+  const again = delivery.repeated ? "  repeated" : "";
   const line = `${at.slice(11, 19)}  ${printable(type)}  ${printable(id)}  attempt ${attempt}  ${verdict}  ${answered}${again}\n`;
   const { data } = asObject(delivery.payload);
   if (delivery.payload === null || type === "ping") {
@@ -114,7 +114,7 @@ async function openReceiver(
       fetch: context.fetch,
       forwardTo,
       onDelivery,
-      onForwardFailure: (message) => context.stderr(`signet: ${forwardTo} does not answer: ${message}\n`),
+      onForwardFailure: (message) => context.stderr(`signet: ${forwardTo} did not answer: ${message}\n`),
     });
   } catch (error) {
     if (error instanceof CommandError) {
@@ -126,11 +126,11 @@ async function openReceiver(
   }
 }
 
-/** Only who runs on this machine can come to its loopback address. */
+/** Checks that the service can reach the receiver: only a local service reaches a loopback address. */
 function checkReach(baseUrl: string, { url, forwardTo, count }: ListenOptions): void {
   if (url === undefined && !LOOPBACK.has(new URL(baseUrl).hostname)) {
     throw new CommandError(
-      `${new URL(baseUrl).host} cannot reach this machine's loopback address: start a tunnel to it, and give its address with --url (and the tunnel's port with --port).`,
+      `${new URL(baseUrl).host} cannot reach this machine's loopback address: start a tunnel, and give its public address with --url (and its local port with --port).`,
     );
   }
   if (forwardTo !== undefined && !URL.canParse(forwardTo)) {
@@ -154,7 +154,7 @@ async function register(
   });
 }
 
-/** With `--json` standard output is deliveries alone. */
+/** Prints how the command listens; with `--json`, to standard error, because standard output holds only deliveries. */
 function announce(
   context: CliContext,
   endpoint: RegisteredEndpoint,
@@ -163,12 +163,12 @@ function announce(
   const say = options.json === true ? context.stderr : context.stdout;
   say(`Listening as ${endpoint.id} for ${endpoint.events.join(", ")} at ${baseUrl}, with ${identity}.\n`);
   if (options.forwardTo !== undefined) {
-    say(`Forwarding to ${options.forwardTo}; the program there verifies with ${endpoint.secret}\n`);
+    say(`Forwarding to ${options.forwardTo}; verify its requests with ${endpoint.secret}\n`);
   }
-  say("Ctrl-C ends it and removes the endpoint.\n");
+  say("Press Ctrl-C to stop and remove the endpoint.\n");
 }
 
-/** Says when events will come: the ping was answered, and the service knows. */
+/** Waits until the endpoint is ACTIVE, and prints that events can be published. */
 async function sayWhenActive(
   signet: SignetClient,
   id: string,
@@ -183,13 +183,13 @@ async function sayWhenActive(
     const { state, verification } = await signet.endpoints.get(id, { signal });
     if (state === "ACTIVE") {
       say(
-        `Ready: publish something, for instance with \`${program} trigger pipeline.failed\` in another terminal.\n\n`,
+        `Ready: publish an event, for instance with \`${program} trigger pipeline.failed\` in another terminal.\n\n`,
       );
       return;
     }
     if (verification.last_error !== null && asked % 10 === 9) {
       say(
-        `The ping has failed (${verification.last_error}); the next one comes at ${verification.next_attempt_at}.\n`,
+        `The ping failed (${verification.last_error}); the next one is at ${verification.next_attempt_at}.\n`,
       );
     }
   }
@@ -237,16 +237,13 @@ async function listen(invocation: Invocation<ListenOptions>, context: CliContext
 export function listenCommand(context: CliContext): Command {
   const command = new Command("listen")
     .description(
-      "receive events on this machine: register an endpoint, verify and print what comes, remove it at the end",
+      "receive events on this machine: register an endpoint, verify and print deliveries, remove it at the end",
     )
     .option("--events <types>", "event types, separated by commas; * for all", "*")
-    .option(
-      "--forward-to <url>",
-      "send verified deliveries on to a program of yours, and answer what it answers",
-    )
-    .option("--port <number>", "port on 127.0.0.1; 0: any that is free", "0")
-    .option("--url <address>", "what to register instead, an address that leads to the port: a tunnel's")
-    .option("--count <number>", "end after so many deliveries");
+    .option("--forward-to <url>", "forward verified deliveries to this URL, and return its answer")
+    .option("--port <number>", "port on 127.0.0.1; 0 for any free port", "0")
+    .option("--url <address>", "public address to register instead, for instance of a tunnel to the port")
+    .option("--count <number>", "stop after this number of deliveries");
   asTenant<ListenOptions>(command, context, async (invocation) => await listen(invocation, context));
   return withExamples(
     command,

@@ -1,4 +1,4 @@
-/** The receiver of `signet listen`: on loopback, it verifies what it gets and answers, or asks a program of the user's. */
+/** The receiver of `signet listen` on loopback: it verifies deliveries, and answers them or forwards them. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { asObject } from "../../lib/client/json.ts";
 import { parseWithRaw } from "../../lib/client/raw-json.ts";
@@ -9,14 +9,14 @@ import { verify } from "../../lib/receiver/verify.ts";
 import { messageOf } from "../../runtime/thrown.ts";
 
 const HOST = "127.0.0.1";
-/** An event is at most 256 KiB; its envelope adds little. */
+/** In bytes. An event has at most 256 KiB; its envelope adds little. */
 const BODY_MAX = 1_048_576;
 const FORWARDED_ANSWER_MAX = 65_536;
-/** Signet gives a delivery 10 s, a ping 5. */
+/** Signet waits 10 s for the answer to a delivery, and 5 s for the answer to a ping. */
 const FORWARD_MS = 9_000;
 const SECRET_MS = 4_000;
 const IDS_KEPT = 10_000;
-/** About this connection, not about the message (RFC 9110 section 7.6.1). */
+/** Headers that are not forwarded: they concern the connection, not the message (RFC 9110 section 7.6.1). */
 const HOP_BY_HOP = new Set([
   "connection",
   "host",
@@ -26,7 +26,7 @@ const HOP_BY_HOP = new Set([
   "upgrade",
 ]);
 
-/** One request, and what became of it. */
+/** One request and its result. */
 export interface ReceivedDelivery {
   readonly received_at: string;
   readonly event_id: string | null;
@@ -34,32 +34,32 @@ export interface ReceivedDelivery {
   readonly delivery_id: string;
   readonly attempt: number;
   readonly verified: boolean;
-  /** Which signature matched; null where none did. */
+  /** Scheme of the signature that matched; null if none did. */
   readonly scheme: string | null;
-  /** Why it was not verified: a code of signet/receiver. */
+  /** Error code of signet/receiver if the delivery is not verified, otherwise null. */
   readonly problem: string | null;
-  /** An event of this id has been here before. */
+  /** True if an event with this id was received before. */
   readonly repeated: boolean;
-  /** The answer's status. */
+  /** HTTP status of the answer. */
   readonly status: number;
-  /** The envelope; null where it was not verified. */
+  /** The envelope; null if the delivery is not verified. */
   readonly payload: unknown;
 }
 
 export interface LocalReceiverOptions {
-  /** 0: any that is free. */
+  /** Port on loopback; 0 for any free port. */
   readonly port: number;
   readonly now: () => number;
   readonly fetch: Fetch;
   readonly forwardTo: string | undefined;
   readonly onDelivery: (delivery: ReceivedDelivery) => void;
-  /** A program that was forwarded to did not answer. */
+  /** Called if the forward target did not answer. */
   readonly onForwardFailure: (message: string) => void;
 }
 
 export interface LocalReceiver {
   readonly url: string;
-  /** Requests wait until it is known what to verify them with. */
+  /** Sets the secret to verify with; requests wait for it. */
   setSecret(secret: string): void;
   close(): Promise<void>;
 }
@@ -69,7 +69,7 @@ interface Answer {
   readonly body?: string | Buffer;
 }
 
-/** A ping's challenge goes back with the answer, for endpoints that ask for it. */
+/** Returns the ping's challenge in the answer, for endpoints that require it. */
 function challengeAnswer(payload: unknown): Answer {
   const { challenge } = asObject(asObject(payload)["data"]);
   return { status: 200, body: JSON.stringify({ challenge }) };
@@ -94,7 +94,7 @@ async function forward(
   return { status: response.status, body: answer };
 }
 
-/** The newest ids, so that what comes twice is shown as such. */
+/** The newest event ids, to recognize repeated deliveries. */
 class SeenIds {
   readonly #ids = new Set<string>();
 
@@ -124,7 +124,7 @@ class Receiver {
     });
   }
 
-  /** The first ping may be here before the answer to the registration, which has the secret, is. */
+  /** The first ping may arrive before the answer to the registration, which contains the secret. */
   async #secretInTime(): Promise<string> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_resolve, reject) => {

@@ -1,6 +1,6 @@
 /**
- * Who a tenant's command is, in this order: `--profile`; SIGNET_CLIENT_ID; the profile that SIGNET_PROFILE names; beside
- * `npm start`, its demo tenant.
+ * Finds the credential of a tenant's command. The order is `--profile`, SIGNET_CLIENT_ID, the profile that
+ * SIGNET_PROFILE names, the demo tenant of `npm start`.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,17 +16,17 @@ import { CommandError, EXIT } from "../exit-codes.ts";
 import { given } from "./given.ts";
 import { loadProfile, type Profile } from "./profiles.ts";
 
-/** What every command of a tenant takes. */
+/** Options of every command of a tenant. */
 export interface ClientOptions {
   readonly profile?: string;
   readonly json?: boolean;
 }
 
-/** The service as this command's tenant. */
+/** A client that acts as the command's tenant. */
 export interface OpenClient {
   readonly signet: SignetClient;
   readonly baseUrl: string;
-  /** Where the credential came from, for people. */
+  /** Source of the credential, for people. */
   readonly identity: string;
 }
 
@@ -34,11 +34,11 @@ type Found = Pick<ConnectionOptions, "baseUrl" | "clientId" | "clientSecret" | "
   readonly identity: string;
 };
 
-/** The file that `npm start` keeps its demo's credential in (src/processes/demo/demo-tenant.ts). */
+/** File with the credential of the demo tenant of `npm start` (src/processes/demo/demo-tenant.ts). */
 const DEMO_FILE = "demo.json";
 const PROFILE_NAME = /^[a-z0-9][a-z0-9_-]{0,31}$/;
 
-/** Settings of tenants' commands. */
+/** Returns the settings of tenants' commands. */
 export function clientSettingsOf(context: CliContext): ClientSettings {
   if (context.clientSettings === undefined) {
     throw new TypeError("this context has no settings for tenants");
@@ -46,23 +46,23 @@ export function clientSettingsOf(context: CliContext): ClientSettings {
   return context.clientSettings();
 }
 
-/** The API beside this command, unless a setting says otherwise. */
+/** Returns the API's address from the settings; by default, the API on this machine. */
 export function defaultUrl({ apiUrl, apiListen }: ClientSettings): string {
   return apiUrl ?? `http://${formatListen(apiListen)}`;
 }
 
-/** @throws CommandError when it is no name of a profile */
+/** @throws CommandError if the name is invalid */
 export function profileName(option: string | undefined, settings: ClientSettings): string {
   const name = option ?? settings.profile;
   if (!PROFILE_NAME.test(name)) {
-    throw new CommandError("--profile takes lower-case letters, digits, _ and -, 32 at most.", {
+    throw new CommandError("--profile takes at most 32 lower-case letters, digits, _ and -.", {
       exitCode: EXIT.usage,
     });
   }
   return name;
 }
 
-/** The certificate that the settings name. */
+/** Returns the certificate files from the settings. */
 export function certificateOf({
   clientKeyFile: key,
   clientCertFile: cert,
@@ -101,7 +101,7 @@ async function fromProfile(name: string, settings: ClientSettings, warn: Warn): 
   };
 }
 
-/** In development there is a tenant to try things out with. */
+/** Returns the credential of the demo tenant, which exists only in development. */
 async function fromDemo(settings: ClientSettings): Promise<Found | undefined> {
   const file = join(settings.home, DEMO_FILE);
   try {
@@ -124,14 +124,14 @@ async function find(options: ClientOptions, settings: ClientSettings, warn: Warn
       : await fromProfile(name, settings, warn);
   if (found === undefined) {
     throw new CommandError(
-      `No credential${options.profile === undefined ? "" : ` in a profile ${name}`}: run \`signet login\`, set SIGNET_CLIENT_ID and SIGNET_CLIENT_SECRET, or start the service beside this command with \`npm start\`.`,
+      `No credential${options.profile === undefined ? "" : ` in profile ${name}`}: run \`signet login\`, set SIGNET_CLIENT_ID and SIGNET_CLIENT_SECRET, or start the service on this machine with \`npm start\`.`,
       { exitCode: EXIT.notAllowed },
     );
   }
   return found;
 }
 
-/** @throws CommandError when nothing says who this is; the exit code is that of a refusal */
+/** @throws CommandError if there is no credential (exit code EXIT.notAllowed) */
 export async function openClient(
   context: CliContext,
   options: ClientOptions,
@@ -146,7 +146,7 @@ export async function openClient(
     const signet = new SignetClient({ ...connection, ...overTls, warn, scopes, exactNumbers: true });
     return { signet, baseUrl: connection.baseUrl, identity };
   } catch (error) {
-    // What contradicts itself, or a secret that would travel unencrypted.
+    // The options contradict each other, or the secret would be sent unencrypted.
     throw new CommandError(messageOf(error), { cause: error });
   }
 }

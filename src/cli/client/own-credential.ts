@@ -1,4 +1,4 @@
-/** `signet credential own …`: the credentials of a tenant, for the tenant. Operators have `signet credential` itself. */
+/** `signet credential own …`: a tenant manages its own credentials. Operators use `signet credential` itself. */
 import { Command } from "commander";
 import type { CreatedCredential, NewCredential } from "../../lib/client/resources/credentials.ts";
 import type { CliContext } from "../context.ts";
@@ -32,7 +32,7 @@ function overlapOf({ overlap }: { readonly overlap?: string }): number | undefin
   return overlap === undefined ? undefined : wholeNumber("--overlap", overlap);
 }
 
-/** What a credential is bound to, of the one that is made. */
+/** Converts the options to the binding of a new credential. */
 async function bindingOf(options: CreateOptions): Promise<NewCredential> {
   const { sanUri, certificateThumbprint, workload, jwks } = options;
   const credential: object = given({
@@ -51,15 +51,15 @@ function withBinding(command: Command): Command {
       "--certificate-thumbprint <sha256...>",
       "SHA-256 of the client's certificate, 64 hexadecimal digits",
     )
-    .option("--workload", "no secret: the client's certificate, or its keys, are its proof")
-    .option("--jwks <json>", "the client's public keys as a JWK set, for --workload; best @file");
+    .option("--workload", "no secret; the client authenticates with its certificate or its keys")
+    .option("--jwks <json>", "the client's public keys as a JWK set, for --workload: JSON, @file, or -");
 }
 
-/** What is shown once is worth a word, on standard error. */
+/** Prints a new credential, and a warning on standard error that its secret is shown only once. */
 function printCreated(context: CliContext, created: CreatedCredential, options: ClientOptions): void {
   printResource(context, created, options);
   if (options.json !== true && created.client_secret !== undefined) {
-    context.stderr("The secret is shown now and never again. `signet login --client-id …` keeps it.\n");
+    context.stderr("The secret is shown only once. `signet login --client-id …` saves it.\n");
   }
 }
 
@@ -96,8 +96,8 @@ function addChanges(own: Command, context: CliContext): void {
   const create = withBinding(
     own
       .command("create")
-      .description("add a credential; its secret is shown now and never again")
-      .option("--principal <id>", "of this principal; the caller's own unless given"),
+      .description("add a credential; its secret is shown only once")
+      .option("--principal <id>", "principal of the credential; default: the caller's own"),
   );
   asTenant<CreateOptions>(create, context, async ({ signet, options }) => {
     const body = { ...(await bindingOf(options)), ...given({ principal_id: options.principal }) };
@@ -112,8 +112,8 @@ function addChanges(own: Command, context: CliContext): void {
   const rotate = withBinding(
     own
       .command("rotate <id>")
-      .description("make a credential in the place of one, which ends when the overlap is over")
-      .option("--overlap <seconds>", "how long the one before goes on; one day unless given, 0 ends it now"),
+      .description("create a credential that replaces another, which expires when the overlap ends")
+      .option("--overlap <seconds>", "remaining lifetime of the old one, default one day; 0 ends it now"),
   );
   asTenant<CreateOptions>(rotate, context, async ({ signet, target, options }) => {
     const body = {
@@ -127,7 +127,7 @@ function addChanges(own: Command, context: CliContext): void {
 
   const revoke = own
     .command("revoke <id>")
-    .description("end it at once and for good: its tokens are refused within 250 ms")
+    .description("revoke a credential permanently; its tokens are rejected within 250 ms")
     .option("--reason <text>", "for the compliance log; no personal data");
   asTenant<ReasonOptions>(revoke, context, async ({ signet, target, options }) => {
     printResource(
@@ -138,7 +138,7 @@ function addChanges(own: Command, context: CliContext): void {
   });
   const require = own
     .command("require-signature <id> <on|off>")
-    .description("say whether a token alone is enough to publish; `on`: each request is signed as well");
+    .description("require a signature for publishing; with `on`, a token alone is not enough");
   asTenant(require, context, async ({ signet, target, args, options }) => {
     const wanted = args[1];
     if (wanted !== "on" && wanted !== "off") {
@@ -159,29 +159,31 @@ const VERSION_COLUMNS = [
 ];
 
 function signingSecretCommand(context: CliContext): Command {
-  const secret = new Command("signing-secret").description("what a credential signs its publishing with");
-  const list = secret.command("list <credential>").description("list the versions; never their values");
+  const secret = new Command("signing-secret").description(
+    "secrets that a credential signs its publish requests with",
+  );
+  const list = secret.command("list <credential>").description("list the versions, without their values");
   asTenant(list, context, async ({ signet, target, options }) => {
     printPage(context, { data: await signet.credentials.signingSecrets(target) }, VERSION_COLUMNS, options);
   });
   const create = secret
     .command("create <credential>")
-    .description("make one, or the next version; it is shown now and never again")
+    .description("create the first or the next version; it is shown only once")
     .option(
       "--overlap <seconds>",
-      "how long the version before goes on; one day unless given, 0 ends all others",
+      "remaining lifetime of the old version, default one day; 0 ends all others",
     );
   asTenant<SigningOptions>(create, context, async ({ signet, target, options }) => {
-    const made = await signet.credentials.createSigningSecret(
+    const created = await signet.credentials.createSigningSecret(
       target,
       given({ overlapSeconds: overlapOf(options) }),
     );
-    printResource(context, made, options);
+    printResource(context, created, options);
   });
   const revoke = secret
     .command("revoke <credential>")
-    .description("end versions at once, and erase them")
-    .option("--version <number>", "this one; all unless given")
+    .description("revoke versions immediately and erase them")
+    .option("--version <number>", "version to revoke; default: all")
     .option("--reason <text>", "for the compliance log; no personal data");
   asTenant<SigningOptions>(revoke, context, async ({ signet, target, options }) => {
     const version = options.version === undefined ? undefined : wholeNumber("--version", options.version);
@@ -196,7 +198,7 @@ function signingSecretCommand(context: CliContext): Command {
 
 /** Adds `own` to `signet credential`. */
 export function addOwn(credential: Command, context: CliContext): Command {
-  const own = new Command("own").description("a tenant's own, over the tenants' API");
+  const own = new Command("own").description("a tenant's own credentials, through the tenants' API");
   addReads(own, context);
   addChanges(own, context);
   own.addCommand(signingSecretCommand(context));

@@ -1,6 +1,6 @@
 /**
- * Profiles: who a tenant's commands are, where nothing else says so. A profile is two files of the owner alone: an
- * address with the files of a certificate, and the credential, which is rewritten when its secret is rotated.
+ * Profiles: the saved credentials of a tenant's commands. A profile is two files that only their owner can read. One
+ * holds the address and the certificate's file names. The other holds the credential and is rewritten at each rotation.
  */
 import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ interface Files {
   readonly credential: string;
 }
 
-/** A name is checked where it is read (src/config/client-settings.ts): it cannot leave the directory. */
+/** The name was validated when it was read (src/config/client-settings.ts), so it cannot leave the directory. */
 function filesOf(directory: string, name: string): Files {
   return { profile: join(directory, `${name}.json`), credential: join(directory, `${name}.credential.json`) };
 }
@@ -50,12 +50,12 @@ async function readProfile(path: string): Promise<Profile | undefined> {
   }
   const texts = Object.fromEntries(Object.entries(stored).filter(([, value]) => typeof value === "string"));
   if (!("url" in texts)) {
-    throw new CommandError(`${path} is no profile: \`signet login\` writes it anew.`);
+    throw new CommandError(`${path} is not a valid profile: run \`signet login\` to write it again.`);
   }
   return texts as unknown as Profile;
 }
 
-/** The profile and its credential's store; undefined where there is no profile of that name. */
+/** Returns the profile and its credential store; undefined if there is no profile with that name. */
 export async function loadProfile(
   directory: string,
   name: string,
@@ -68,7 +68,7 @@ export async function loadProfile(
     : { profile, store: new FileCredentialStore(files.credential, { warn }) };
 }
 
-/** Replaces the profile; the credential first, so that there is never a profile without one. */
+/** Saves the profile; writes the credential first, so that no profile is ever without one. */
 export async function saveProfile(
   { directory, name }: { readonly directory: string; readonly name: string },
   profile: Profile,
@@ -88,7 +88,7 @@ export async function saveProfile(
   return files.profile;
 }
 
-/** Removes the profile and its credential from this machine; neither need be there. */
+/** Removes the profile and its credential from this machine, if they exist. */
 export async function removeProfile(directory: string, name: string): Promise<void> {
   const files = filesOf(directory, name);
   await rm(files.profile, { force: true });

@@ -35,7 +35,7 @@ function isOver({ state }: ReplayJob): boolean {
   return state === "COMPLETED" || state === "CANCELLED";
 }
 
-/** One line that says how far it is. */
+/** Returns a line that shows the job's progress. */
 export function progressLine({ state, total, done, failed, skipped }: ReplayJob): string {
   const part = total === 0 ? 1 : (done + failed + skipped) / total;
   const filled = Math.round(part * BAR_WIDTH);
@@ -44,7 +44,7 @@ export function progressLine({ state, total, done, failed, skipped }: ReplayJob)
   return `[${bar}] ${Math.floor(part * 100)} %  ${figures}${state === "RUNNING" ? "" : `  ${state}`}`;
 }
 
-/** Follows a job to its end, on a terminal with a bar. The job does not depend on anybody who follows it. */
+/** Follows a job until it ends; shows a progress bar on a terminal. The job does not depend on its followers. */
 async function follow(signet: SignetClient, id: string, context: CliContext): Promise<ReplayJob> {
   const bar = context.terminal?.progress === true;
   for (;;) {
@@ -59,7 +59,7 @@ async function follow(signet: SignetClient, id: string, context: CliContext): Pr
   }
 }
 
-/** What could not be replayed makes the command fail: a script must not take it for done. */
+/** Fails the command if the job was cancelled or an item failed, so that scripts notice. */
 function checkResult({ id, failed, state }: ReplayJob): void {
   if (state === "CANCELLED") {
     throw new CommandError(`${id} was cancelled.`);
@@ -89,9 +89,9 @@ function paceOf({ rate }: StartOptions): ReplayPace {
 
 function withJob(command: Command): Command {
   return command
-    .option("--dry-run", "count only")
-    .option("--rate <number>", "at most so many a second")
-    .option("--detach", "do not wait for its end");
+    .option("--dry-run", "only count the events")
+    .option("--rate <number>", "maximum replays per second")
+    .option("--detach", "do not wait for the end of the job");
 }
 
 function choiceOf(
@@ -104,7 +104,7 @@ function choiceOf(
     return { ids };
   }
   if (ids.length > 0 || (!filtered && options.all !== true)) {
-    throw misused("Name dead letters by id, or choose them with filters, or take --all.");
+    throw misused("Give ids of dead letters, or filters, or --all.");
   }
   return { filter };
 }
@@ -115,8 +115,8 @@ export function addReplayStart(noun: Command, name: string, context: CliContext)
     withFilter(
       noun
         .command(`${name} [ids...]`)
-        .description("replay dead letters, by id or by filter, and follow the job to its end")
-        .option("--all", "every dead letter"),
+        .description("replay dead letters, by id or by filter, and follow the job until it ends")
+        .option("--all", "all dead letters"),
     ),
   );
   type Options = StartOptions & FilterOptions & { readonly all?: boolean };
@@ -139,9 +139,9 @@ function addMissing(replay: Command, context: CliContext): void {
   const missing = withJob(
     replay
       .command("missing <endpoint>")
-      .description("deliver the events that an endpoint takes and has never got")
-      .requiredOption("--since <time>", "events from this time on, RFC 3339")
-      .option("--until <time>", "and before this time"),
+      .description("deliver the events that an endpoint subscribes to but never received")
+      .requiredOption("--since <time>", "events at or after this time, RFC 3339")
+      .option("--until <time>", "events before this time, RFC 3339"),
   );
   asTenant<MissingOptions>(missing, context, async ({ signet, target, options }) => {
     const choice = { since: options.since, ...given({ until: options.until }) };
@@ -169,7 +169,7 @@ function addReads(replay: Command, context: CliContext): void {
   asTenant(show, context, async ({ signet, target, options }) => {
     printResource(context, await signet.replays.get(target), options);
   });
-  const watch = replay.command("watch <id>").description("follow a job to its end");
+  const watch = replay.command("watch <id>").description("follow a job until it ends");
   asTenant(watch, context, async ({ signet, target, options }) => {
     const ended = await follow(signet, target, context);
     printResource(context, ended, options);
@@ -178,7 +178,7 @@ function addReads(replay: Command, context: CliContext): void {
   const items = withPages(
     replay
       .command("items <id>")
-      .description("list what has become of each, in order")
+      .description("list the items of a job and their states, in order")
       .addOption(
         new Option("--state <state>", "in this state").choices([
           "WAITING",
@@ -202,7 +202,7 @@ function addReads(replay: Command, context: CliContext): void {
 
 /** `signet replay`. */
 export function replayCommand(context: CliContext): Command {
-  const replay = new Command("replay").description("replay dead letters as a job that survives everything");
+  const replay = new Command("replay").description("jobs that replay dead letters; they survive restarts");
   withExamples(
     addReplayStart(replay, "start", context),
     "signet replay start dlv_…",
@@ -212,9 +212,9 @@ export function replayCommand(context: CliContext): Command {
   addMissing(replay, context);
   addReads(replay, context);
   const changes = [
-    ["pause", "let a job wait"],
-    ["resume", "let it go on"],
-    ["cancel", "end it; what was replayed stays replayed"],
+    ["pause", "pause a job"],
+    ["resume", "resume a paused job"],
+    ["cancel", "cancel a job; finished replays are kept"],
   ] as const;
   for (const [name, description] of changes) {
     asTenant(

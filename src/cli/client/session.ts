@@ -1,4 +1,4 @@
-/** `signet login | logout | whoami | token`: who a tenant's commands are. */
+/** `signet login | logout | whoami | token`: the identity of a tenant's commands. */
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { text as readStream } from "node:stream/consumers";
@@ -36,7 +36,7 @@ interface LoginOptions extends ClientOptions {
   readonly ca?: string;
 }
 
-/** Asks on a terminal without showing what is typed; else the secret is what standard input holds. */
+/** Asks for the secret on a terminal without echo; otherwise reads it from standard input. */
 async function readSecret(context: CliContext): Promise<string> {
   if (!process.stdin.isTTY) {
     return (await readStream(process.stdin)).trim();
@@ -58,13 +58,13 @@ async function readCredential(
 ): Promise<StoredCredential> {
   if ((clientId === undefined) === (credentialFile === undefined)) {
     throw misused(
-      "Give --client-id, or --credential-file with what `signet credential create --json` printed.",
+      "Give --client-id, or --credential-file with the output of `signet credential create --json`.",
     );
   }
   if (clientId !== undefined) {
     const secret = await readSecret(context);
     if (secret === "") {
-      throw misused("The client secret is read from standard input, and nothing came.");
+      throw misused("The client secret is read from standard input, which was empty.");
     }
     return parseCredential(JSON.stringify({ client_id: clientId, client_secret: secret, version: null }));
   }
@@ -79,7 +79,7 @@ async function readCredential(
   }
 }
 
-/** Claims of a token that are for people. It is the service's answer over this connection, so nothing is verified. */
+/** Returns the claims to show to people. They are not verified, because the token comes from the service itself. */
 function claimsOf(token: string): Readonly<Record<string, unknown>> {
   const [, payload = ""] = token.split(".");
   const claims = asObject(JSON.parse(Buffer.from(payload, "base64url").toString()));
@@ -87,7 +87,7 @@ function claimsOf(token: string): Readonly<Record<string, unknown>> {
   return { tenant, principal: prn, client_id: clientId, region, scope };
 }
 
-/** A wrong credential is found out now, and nothing of it is kept. */
+/** Requests a token, so that an invalid credential is found before it is saved. */
 async function check(profile: Profile, credential: StoredCredential, context: CliContext): Promise<string> {
   const tls = tlsOf(profile);
   const overTls = tls.tls === undefined ? { fetch: context.fetch } : {};
@@ -100,7 +100,7 @@ async function check(profile: Profile, credential: StoredCredential, context: Cl
   }
 }
 
-/** The profile is used from other directories too. */
+/** Makes a path absolute, because the profile is used from other directories too. */
 function absolute(path: string | undefined): string | undefined {
   return path === undefined ? undefined : resolve(path);
 }
@@ -125,18 +125,21 @@ async function login(options: LoginOptions, context: CliContext): Promise<void> 
 /** `signet login`. */
 function loginCommand(context: CliContext): Command {
   const command = new Command("login")
-    .description("check a credential and keep it in a profile, for a tenant's commands")
-    .option("--url <address>", "the API; default: SIGNET_API_URL, else http:// and SIGNET_API_LISTEN")
-    .option("--client-id <id>", "its secret is asked for, or read from standard input")
+    .description("check a credential and save it in a profile, for a tenant's commands")
+    .option(
+      "--url <address>",
+      "address of the API; default: SIGNET_API_URL, otherwise http:// and SIGNET_API_LISTEN",
+    )
+    .option("--client-id <id>", "client id; its secret is read from the terminal or standard input")
     .option(
       "--credential-file <file>",
-      "what `signet credential create --json` printed; - for standard input",
+      "file with the output of `signet credential create --json`; - for standard input",
     )
-    .option("--key <file>", "private key of the client certificate of mutual TLS, PEM")
-    .option("--cert <file>", "that certificate, PEM")
-    .option("--ca <file>", "authority of the API's certificate, PEM")
-    .option("--profile <name>", "name of the profile; default: SIGNET_PROFILE, else default")
-    .option("--json", "print an object")
+    .option("--key <file>", "private key of the client certificate for mutual TLS, PEM")
+    .option("--cert <file>", "client certificate for mutual TLS, PEM")
+    .option("--ca <file>", "CA of the API's certificate, PEM")
+    .option("--profile <name>", "name of the profile; default: SIGNET_PROFILE, otherwise default")
+    .option("--json", "print an object as JSON")
     .action(async (options: LoginOptions) => await login(options, context));
   return withExamples(
     command,
@@ -148,8 +151,8 @@ function loginCommand(context: CliContext): Command {
 /** `signet logout`. */
 function logoutCommand(context: CliContext): Command {
   return new Command("logout")
-    .description("remove a profile from this machine; the credential itself stays as it is")
-    .option("--profile <name>", "name of the profile; default: SIGNET_PROFILE, else default")
+    .description("remove a profile from this machine; the credential itself stays valid")
+    .option("--profile <name>", "name of the profile; default: SIGNET_PROFILE, otherwise default")
     .action(async ({ profile }: ClientOptions) => {
       const settings = clientSettingsOf(context);
       await removeProfile(settings.profileDir, profileName(profile, settings));
@@ -158,22 +161,24 @@ function logoutCommand(context: CliContext): Command {
 
 /** `signet whoami`. */
 function whoamiCommand(context: CliContext): Command {
-  const command = new Command("whoami").description("show who a tenant's commands are, and what they may do");
+  const command = new Command("whoami").description(
+    "show the identity and the scopes of a tenant's commands",
+  );
   return asTenant(command, context, async ({ signet, baseUrl, identity, options }) => {
     const { value } = await signet.accessToken();
     printResource(context, { url: baseUrl, credential: identity, ...claimsOf(value) }, options);
   });
 }
 
-/** Lets `signet token` print one; the operators' `revoke` stands beneath it. */
+/** Makes `signet token` print a token; its subcommand `revoke` is for operators. */
 export function addTokenPrinting(token: Command, context: CliContext): Command {
   interface TokenOptions extends ClientOptions {
     readonly scope?: string;
   }
   token
-    .option("--scope <scopes>", "some of the principal's scopes; all unless given")
-    .option("--profile <name>", "a profile that `signet login` has written")
-    .option("--json", "print the token with its scope and end")
+    .option("--scope <scopes>", "some of the principal's scopes; default: all")
+    .option("--profile <name>", "profile that `signet login` saved")
+    .option("--json", "print the token with its scope and expiry as JSON")
     .action(async (options: TokenOptions) => {
       const { signet } = await openClient(context, options, words(options.scope ?? ""));
       const { value, scope, expiresAt } = await signet.accessToken();

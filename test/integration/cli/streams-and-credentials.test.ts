@@ -120,7 +120,7 @@ test("a tenant lists, shows, makes, rotates and revokes its own credentials", as
   expect(JSON.stringify(shown)).not.toContain(made.client_secret);
 
   const next = await signet(["credential", "own", "rotate", made.id, "--overlap", "60"]);
-  expect(next).toMatchObject({ code: 0, stderr: expect.stringContaining("never again") as string });
+  expect(next).toMatchObject({ code: 0, stderr: expect.stringContaining("only once") as string });
   const id = /^id +(crd_\w+)$/m.exec(next.stdout)?.[1] ?? "";
   expect(await json("credential", "own", "show", made.id)).toMatchObject({ replaced_by: id });
 
@@ -145,7 +145,8 @@ test("a command line that was not understood is told where to look, and the vers
   expect(await signet(["endpoint", "lst"])).toMatchObject({
     code: 2,
     stdout: "",
-    stderr: "signet: unknown command 'lst'\n(Did you mean list?)\n`signet endpoint --help` says more.\n",
+    stderr:
+      "signet: unknown command 'lst'\n(Did you mean list?)\n`signet endpoint --help` shows the options.\n",
   });
   expect(await signet(["credential", "list"])).toMatchObject({
     code: 2,

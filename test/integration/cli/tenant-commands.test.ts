@@ -94,7 +94,7 @@ test("a list is read page by page, or to its end with an object a line", async (
   }
   const page = await signet(["event-type", "list", "--limit", "2"]);
   expect(page.stdout).toMatch(/list\.a[\s\S]*list\.b/);
-  const cursor = /^There are more: --cursor (\S+)\n$/.exec(page.stderr)?.[1] ?? "";
+  const cursor = /^For the next page: --cursor (\S+)\n$/.exec(page.stderr)?.[1] ?? "";
   expect((await signet(["event-type", "list", "--cursor", cursor])).stdout).toContain("list.c");
   const all = await signet(["event-type", "list", "--limit", "1", "--all", "--json"]);
   const names = all.stdout
@@ -127,7 +127,7 @@ test("trigger sends the catalogue's example, and what it is told to", async () =
   const { id } = JSON.parse(told.stdout) as Identified;
   expect(await json("event", "show", id)).toMatchObject({ type: "trigger.unknown", data: { from: "stdin" } });
   const alone = await signet(["trigger", "trigger.unknown"]);
-  expect(alone.stderr).toContain("Nobody takes events of this type");
+  expect(alone.stderr).toContain("No endpoint receives events of this type");
 });
 
 test("publishing with an idempotency key is done once", async () => {

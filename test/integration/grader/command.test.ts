@@ -136,7 +136,7 @@ test(
     expect(JSON.parse(graded.stdout) as GradeReport).toMatchObject({ score: 100, findings: [] });
     expect(other).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining("There is no endpoint with the URL") as string,
+      stderr: expect.stringContaining("No endpoint has the URL") as string,
     });
     expect(byProfile).toMatchObject({ code: 0, stderr: "" });
     expect(JSON.parse(byProfile.stdout) as GradeReport).toMatchObject({ score: 100 });

@@ -54,5 +54,5 @@ test("an authority counts without a client certificate, and not for an http addr
   expect(tlsOf({ url: "https://api.example", ca: "/ca" })).toHaveProperty("tls");
   expect(tlsOf({ url: "http://127.0.0.1:8080", ca: "/ca" })).toEqual({});
   expect(tlsOf({ url: "https://api.example" })).toEqual({});
-  expect(() => tlsOf({ url: "https://api.example", cert: "/cert" })).toThrow("belong together");
+  expect(() => tlsOf({ url: "https://api.example", cert: "/cert" })).toThrow("must be given together");
 });
