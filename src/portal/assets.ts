@@ -1,4 +1,4 @@
-/** The portal's own files: read once, named by their contents, kept by browsers for good. */
+/** The portal's static files: read once, named by a hash of their content, cached by browsers indefinitely. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Type } from "typebox";
@@ -21,19 +21,19 @@ const FILES = [
 export type AssetName = (typeof FILES)[number];
 
 export interface Assets {
-  /** Where a file is. */
+  /** Returns the URL path of a file. */
   path(name: AssetName): string;
   register(scope: SignetServer): void;
 }
 
-/** A file as it is sent: style sheets without the comments and the white space that are for people. */
+/** Returns a file as it is served; strips comments and white space from style sheets. */
 function readAsset(name: AssetName): Buffer {
   const bytes = readFileSync(new URL(name, DIRECTORY));
   const minified = (text: string): string => text.replace(/\/\*.*?\*\/|\s*\n\s*/gs, "");
   return name.endsWith(".css") ? Buffer.from(minified(bytes.toString("utf8"))) : bytes;
 }
 
-/** Reads the files. `htmx.min.js` is htmx.org 2.0.11 as it is published (Zero-Clause BSD). */
+/** Reads the files. `htmx.min.js` is htmx.org 2.0.11 as published (Zero-Clause BSD). */
 export function loadAssets(): Assets {
   const served = new Map<string, PublicDocument>();
   const paths = new Map<AssetName, string>();

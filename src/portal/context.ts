@@ -1,4 +1,4 @@
-/** What the portal is made with, and what its pages work with. */
+/** Dependencies of the portal and its pages. */
 import type { StreamingServices } from "../api/delivery-stream.ts";
 import type { ExportDeadLetters } from "../api/routes/dead-letters.ts";
 import type { InProcessCalls } from "../api/in-process.ts";
@@ -9,19 +9,19 @@ export interface PortalOptions {
   readonly calls: InProcessCalls;
   readonly streaming: StreamingServices;
   readonly exportDeadLetters: ExportDeadLetters;
-  /** The name in the headers that deliveries carry: `X-<brand>-Timestamp` and others. */
+  /** Brand in the headers of deliveries, for instance `X-<brand>-Timestamp`. */
   readonly headerBrand: string;
-  /** Where browsers find the portal. */
+  /** Public URL of the portal. */
   readonly portalUrl: string;
-  /** Temporal's web UI and the namespace there; operators are led to it. */
+  /** Temporal's web UI and namespace, for operators' links. */
   readonly temporal: { readonly uiUrl: string | undefined; readonly namespace: string };
   readonly development: boolean;
 }
 
-/** 303: what a form did is not done again by reloading what follows. */
+/** 303, so that reloading the next page does not submit the form again. */
 export const SEE_OTHER = 303;
 
-/** One page of a list as the API answers. */
+/** One page of a list from the API. */
 export interface ListAnswer<Item> {
   readonly data: readonly Item[];
   readonly next_cursor: string | null;

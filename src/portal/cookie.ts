@@ -1,4 +1,4 @@
-/** The cookie of a session. */
+/** The session cookie. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 
 export interface SessionCookie {
@@ -7,7 +7,7 @@ export interface SessionCookie {
   clear(reply: FastifyReply): void;
 }
 
-/** @param secure false in development, where browsers come over plain HTTP: `__Host-` asks for Secure (RFC 6265bis) */
+/** @param secure false in development, where browsers use plain HTTP; `__Host-` requires Secure (RFC 6265bis) */
 export function createSessionCookie(secure: boolean): SessionCookie {
   const name = secure ? "__Host-signet_portal" : "signet_portal";
   const attributes = `Path=/; HttpOnly; SameSite=Strict${secure ? "; Secure" : ""}`;
@@ -18,10 +18,10 @@ export function createSessionCookie(secure: boolean): SessionCookie {
         .map((pair) => pair.trim())
         .filter((pair) => pair.startsWith(`${name}=`))
         .map((pair) => pair.slice(name.length + 1));
-      // Two of one name: somebody else's may be among them.
+      // If there are two, one may come from another site, so accept neither.
       return values.length === 1 ? values[0] : undefined;
     },
-    // Until the browser ends: how long the session lasts, the service decides.
+    // A session cookie without Max-Age; the service limits the session's lifetime.
     write: (reply, secret) => void reply.header("set-cookie", `${name}=${secret}; ${attributes}`),
     clear: (reply) => void reply.header("set-cookie", `${name}=; ${attributes}; Max-Age=0`),
   };

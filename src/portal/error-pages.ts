@@ -1,4 +1,4 @@
-/** `/errors/{slug}` for people: the page that a problem document's `type` leads to. It runs no scripts. */
+/** `/errors/{slug}` for people: the page behind a problem document's `type`. It runs no scripts. */
 import { ERROR_DESCRIPTIONS } from "../http/error-descriptions.ts";
 import type { ErrorPages } from "../api/routes/error-types.ts";
 import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "../domain/errors.ts";
@@ -45,7 +45,7 @@ function allErrors(shown: ErrorCode | undefined): Html {
 function contentOf(code: ErrorCode | undefined): PageContent {
   const others: Part = html`<section aria-label="Errors">${allErrors(code)}</section>`;
   if (code === undefined) {
-    return { title: "There is no such error", scripted: false, body: others };
+    return { title: "Unknown error code", scripted: false, body: others };
   }
   const { status, title } = ERROR_CATALOGUE[code];
   const { meaning, causes, remedies } = ERROR_DESCRIPTIONS[code];
@@ -65,7 +65,7 @@ function contentOf(code: ErrorCode | undefined): PageContent {
   };
 }
 
-/** Makes the pages. */
+/** Creates the pages. */
 export function createErrorPages(): ErrorPages {
   const assets = loadAssets();
   return { headers: HEADERS, render: (code) => document(assets, undefined, contentOf(code)) };

@@ -1,16 +1,16 @@
-/** Fields of forms that change something: label, what was typed, what helps, and what is wrong with it. */
+/** Form fields: label, value, help text and error. */
 import { html, type Html, type Part } from "./html.ts";
 import type { FieldErrors } from "./problems.ts";
 
 export interface Field {
-  /** In the form, and in the API's errors. */
+  /** Name in the form and in the API's errors. */
   readonly name: string;
   readonly label: Part;
   readonly optional?: boolean;
-  /** As it was typed. */
+  /** Value as typed. */
   readonly value: string;
   readonly help?: Part;
-  /** Of the element that is typed into. */
+  /** HTML attributes of the input element. */
   readonly attributes?: Part;
 }
 
@@ -27,7 +27,7 @@ function around(field: Field, control: Html, errors: FieldErrors): Html {
   </div>`;
 }
 
-/** A line to type in. */
+/** Renders a one-line input. */
 export function lineField(field: Field, errors: FieldErrors): Html {
   const { name, value, attributes } = field;
   const control = html`<input
@@ -40,7 +40,7 @@ export function lineField(field: Field, errors: FieldErrors): Html {
   return around(field, control, errors);
 }
 
-/** Several lines. */
+/** Renders a text area. */
 export function areaField(field: Field, errors: FieldErrors): Html {
   const { name, value, attributes } = field;
   const control = html`<textarea

@@ -1,21 +1,21 @@
-/** Filters above lists: what their fields look like, and what the API is asked for. */
+/** Filters above lists: their form fields and the API's query. */
 import { html, type Html, type Part } from "./html.ts";
 
-/** Filters as a browser's form sends them: a field that is left empty filters nothing. */
+/** Filters as a browser's form sends them: an empty field does not filter. */
 type Filters = Readonly<Record<string, string | undefined>>;
 
-/** A date and time without a zone is UTC, as the fields say; minutes, as browsers write them, get their seconds. */
+/** Normalizes a date and time: adds missing seconds, which browsers omit, and reads a time without a zone as UTC. */
 export function instantOf(text: string): string {
   const local = /^\d{4}-\d\d-\d\dT\d\d:\d\d$/.test(text) ? `${text}:00` : text;
   return /T\d\d:\d\d:\d\d(\.\d+)?$/.test(local) ? `${local}Z` : local;
 }
 
-/** Those that filter: what is left empty does not. */
+/** Returns the filters that are not empty. */
 function given(filters: Filters): [string, string][] {
   return Object.entries(filters).flatMap(([name, value = ""]) => (value === "" ? [] : [[name, value]]));
 }
 
-/** The query of the API's list; without the cursor where `paged` is false. */
+/** Returns the query of the API's list; without the cursor if `paged` is false. */
 export function apiQuery({ cursor, ...filters }: Filters, paged = true): string {
   const query = new URLSearchParams();
   for (const [name, value] of given(filters)) {
@@ -27,13 +27,13 @@ export function apiQuery({ cursor, ...filters }: Filters, paged = true): string 
   return query.toString();
 }
 
-/** The address of a list with its filters, for links. */
+/** Returns the path of a list with its filters, for links. */
 export function filteredPath(path: string, { cursor: _cursor, ...filters }: Filters): string {
   const query = new URLSearchParams(given(filters));
   return query.size === 0 ? path : `${path}?${query.toString()}`;
 }
 
-/** A list to choose one from, or all. */
+/** Renders a select with the option "All". */
 export function choice(name: string, label: string, options: readonly Html[]): Html {
   return html`<div class="field">
     <label for="${name}">${label}</label>
@@ -48,7 +48,7 @@ export function option(value: string, text: string, chosen: string | undefined):
   return html`<option value="${value}" ${value === chosen ? html`selected` : ""}>${text}</option>`;
 }
 
-/** A line to type in. */
+/** Renders a one-line input. */
 export function field(name: string, label: string, attributes: Part): Html {
   return html`<div class="field">
     <label for="${name}">${label}</label>
@@ -56,20 +56,20 @@ export function field(name: string, label: string, attributes: Part): Html {
   </div>`;
 }
 
-/** Whether they leave something out. */
+/** Checks whether any filter is set. */
 export function isFiltered({ cursor: _cursor, ...filters }: Filters): boolean {
   return given(filters).length > 0;
 }
 
 interface FilterForm {
   readonly path: string;
-  /** Says what is filtered, to who does not see it. */
+  /** Label for screen readers. */
   readonly label: string;
   readonly fields: readonly Part[];
   readonly query: Filters;
 }
 
-/** The form above a list, with fields for the time, and the way back to all of it. */
+/** Renders the form above a list, with time fields and a link to the unfiltered list. */
 export function filters({ path, label, fields, query }: FilterForm): Html {
   const { from = "", to = "" } = query;
   return html`<form method="get" action="${path}" class="card filters" role="search" aria-label="${label}">

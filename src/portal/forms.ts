@@ -1,4 +1,4 @@
-/** Forms: how they are read, and how it is known that a page of ours sent them. */
+/** Reads forms and verifies that a page of the portal sent them. */
 import type { FastifyRequest } from "fastify";
 import { type TProperties, Type } from "typebox";
 import { type Pairs, readPairs } from "../http/query-string.ts";
@@ -10,11 +10,11 @@ import { isSameToken } from "./visit.ts";
 const FORM = "application/x-www-form-urlencoded";
 const CSRF_LENGTH = 43;
 
-/** The schema of a form: its fields, and what every form of a session brings along. */
+/** Creates the schema of a form: its own fields, and those of every form in a session. */
 export function Form<Properties extends TProperties>(properties: Properties) {
   return Closed({
     csrf: Type.String({ maxLength: CSRF_LENGTH }),
-    /** Names the page that the form was on: sent twice, it is done once. */
+    /** Idempotency key of the rendered form, so that a form that is sent twice takes effect once. */
     once: Type.Optional(Type.String({ pattern: "^[A-Za-z0-9_-]{16,64}$" })),
     ...properties,
   });
@@ -26,7 +26,7 @@ export const Line = (maxLength: number) => Type.String({ maxLength });
 function wellFormed(text: string): Pairs {
   const pairs = readPairs(text);
   if (typeof pairs === "string") {
-    throw new SignetError("INVALID_REQUEST", { detail: "The form is not well formed." });
+    throw new SignetError("INVALID_REQUEST", { detail: "The form is malformed." });
   }
   return pairs;
 }
@@ -37,7 +37,7 @@ export function readForm(text: string): Record<string, string | string[]> {
   const single: string[] = [];
   for (const pair of text.split("&")) {
     const [name = ""] = pair.split("=", 1);
-    // Check boxes of one name.
+    // Checkboxes with the same name.
     if (name.endsWith("%5B%5D") || name.endsWith("[]")) {
       for (const [list, entry] of Object.entries(wellFormed(pair))) {
         const entries = lists.get(list);
@@ -54,7 +54,7 @@ export function readForm(text: string): Record<string, string | string[]> {
   return { ...wellFormed(single.join("&")), ...Object.fromEntries(lists) };
 }
 
-/** Reads forms, and nothing else, in this scope. Fields whose names end in `[]` are lists. */
+/** Makes this scope accept only forms. Fields whose names end in `[]` are lists. */
 export function installForms(scope: SignetServer): void {
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser(FORM, { parseAs: "string" }, (_request, text, done) => {
@@ -68,13 +68,13 @@ export function installForms(scope: SignetServer): void {
 
 function foreignForm(): SignetError {
   return new SignetError("INVALID_REQUEST", {
-    detail: "This form did not come from a page of this portal that is signed in. Open the page again.",
+    detail: "This form did not come from a signed-in page of this portal. Reload the page and try again.",
   });
 }
 
 /**
- * Refuses what another site made a browser send. SameSite keeps the cookie from such requests; this is the second wall, and
- * the only one for signing in.
+ * Rejects requests that another site caused. SameSite already withholds the cookie from them, so this is a second
+ * defence. For signing in, it is the only one.
  *
  * @throws SignetError INVALID_REQUEST
  */
@@ -86,7 +86,7 @@ export function requireOwnOrigin({ headers }: FastifyRequest, origin: string): v
   }
 }
 
-/** @throws SignetError INVALID_REQUEST when the form's token is not that of the session */
+/** @throws SignetError INVALID_REQUEST if the form's token is not the session's token */
 export function requireFormToken({ body, visit }: FastifyRequest): void {
   const given = (body as { csrf?: unknown } | undefined)?.csrf;
   if (typeof given !== "string" || !isSameToken(given, visit.csrf)) {

@@ -1,9 +1,9 @@
 /**
- * HTML by tagged templates: whatever is put into one is escaped, unless it is HTML made the same way. Attributes are
- * written in double quotes; nothing of a caller's goes into a tag's or an attribute's name, a style or a script.
+ * HTML from tagged templates. Inserted values are escaped, unless they are HTML from another template. Attributes need
+ * double quotes. Never insert values into the name of a tag or an attribute, a style or a script.
  */
 
-/** Text that is HTML already; only {@link html} makes it. */
+/** Escaped HTML; only {@link html} creates it. */
 class Html {
   readonly text: string;
 
@@ -18,7 +18,7 @@ class Html {
 
 export type { Html };
 
-/** What a template takes: text, HTML, a list of either; nothing for `false`, `null` and `undefined`. */
+/** A value for a template: text, HTML or a list of them; `false`, `null` and `undefined` render nothing. */
 export type Part = Html | string | number | false | null | undefined | readonly Part[];
 
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -42,7 +42,7 @@ function render(part: Part): string {
   return String(part).replaceAll(/[&<>"']/g, (character) => ESCAPES[character] ?? "");
 }
 
-/** Templates without the indentation that they have in the source: a third of a page's bytes. */
+/** Cached templates without the source's indentation, which is a third of a page's bytes. */
 const dense = new WeakMap<TemplateStringsArray, readonly string[]>();
 
 function denseStrings(strings: TemplateStringsArray): readonly string[] {
@@ -54,7 +54,7 @@ function denseStrings(strings: TemplateStringsArray): readonly string[] {
   return found;
 }
 
-/** A piece of HTML. */
+/** Renders a template to HTML. */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(
     denseStrings(strings).reduce((text, string, index) => text + render(parts[index - 1]) + string),

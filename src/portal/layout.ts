@@ -1,9 +1,9 @@
-/** The frame of every page: head, navigation, what happened, what the page is about. */
+/** The layout of every page: head, navigation, notice, heading and body. */
 import { html, type Html, type Part } from "./html.ts";
 import type { AssetName, Assets } from "./assets.ts";
 import type { Visit } from "./visit.ts";
 
-/** One page of the navigation, and the scope that shows it. */
+/** An entry of the navigation, and the scope that it requires. */
 interface Place {
   readonly path: string;
   readonly name: string;
@@ -20,24 +20,24 @@ const PLACES: readonly Place[] = [
   { path: "/portal/compliance", name: "Compliance", scope: "compliance:read" },
 ];
 
-/** What a page shows. */
+/** Content of a page. */
 export interface PageContent {
-  /** Of the document and, as `h1`, of the page. */
+  /** Title of the document and text of the `h1`. */
   readonly title: string;
-  /** The navigation's entry that the page belongs to. */
+  /** Path of the page's entry in the navigation. */
   readonly place?: string;
   readonly body: Part;
-  /** Beside the heading: what can be done here. */
+  /** Actions next to the heading. */
   readonly actions?: Part;
-  /** A script of this page's own, an ES module. */
+  /** Script only for this page, an ES module. */
   readonly module?: AssetName;
-  /** False where the page runs no scripts at all. */
+  /** False if the page runs no scripts. */
   readonly scripted?: boolean;
-  /** What was done just now, or went wrong. */
+  /** Result of the last action. */
   readonly notice?: { readonly kind: "done" | "problem"; readonly text: Part } | undefined;
 }
 
-/** htmx as the content security policy wants it: no inline style, no code made of text. */
+/** Makes htmx comply with the content security policy: no inline styles, no eval. */
 const HTMX_CONFIG = JSON.stringify({
   includeIndicatorStyles: false,
   allowEval: false,
@@ -86,7 +86,7 @@ function scripts(assets: Assets, { module, scripted = true }: PageContent): Part
   );
 }
 
-/** A whole document. Without a visit there is no navigation: nobody is signed in. */
+/** Renders a document. Without a visit, nobody is signed in, so there is no navigation. */
 export function document(assets: Assets, visit: Visit | undefined, content: PageContent): string {
   const { title, place, body, actions, notice } = content;
   return html`<!doctype html>

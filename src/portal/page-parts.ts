@@ -1,4 +1,4 @@
-/** What every page is registered with. */
+/** Dependencies of every page. */
 import type { FastifyReply } from "fastify";
 import type { Assets } from "./assets.ts";
 import type { PortalOptions } from "./context.ts";
@@ -9,6 +9,6 @@ import type { Visit } from "./visit.ts";
 export interface PortalParts extends PortalOptions {
   readonly cookie: SessionCookie;
   readonly assets: Pick<Assets, "path">;
-  /** Answers with a page. */
+  /** Sends a page. */
   readonly send: (reply: FastifyReply, visit: Visit | undefined, content: PageContent) => FastifyReply;
 }

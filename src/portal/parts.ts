@@ -1,11 +1,11 @@
-/** Pieces that pages share. */
+/** Common parts of pages. */
 import { randomBytes } from "node:crypto";
 import { html, type Html, type Part } from "./html.ts";
 import type { Visit } from "./visit.ts";
 
 const [MINUTES, SECONDS] = [16, 19];
 
-/** A moment, in UTC for who has no JavaScript; a dash for none. */
+/** Renders a time in UTC, which the script converts to local time; a dash if there is none. */
 export function moment(iso: string | null | undefined): Part {
   if (iso === null || iso === undefined) {
     return "–";
@@ -13,17 +13,17 @@ export function moment(iso: string | null | undefined): Part {
   return html`<time datetime="${iso}">${iso.slice(0, MINUTES).replace("T", " ")} UTC</time>`;
 }
 
-/** A moment to the second, where several lie within a minute. */
+/** Renders a time with seconds. */
 export function instant(iso: string): Html {
   return html`<time datetime="${iso}" data-seconds>${iso.slice(0, SECONDS).replace("T", " ")} UTC</time>`;
 }
 
-/** A state, by colour and by word. */
+/** Renders a state as a coloured badge. */
 export function badge(kind: "bad" | "good" | "idle" | "wait", text: string): Html {
   return html`<span class="badge ${kind}">${text}</span>`;
 }
 
-/** The hidden fields of every form: it comes from this session's page, and is done once however often it is sent. */
+/** Renders the hidden fields of every form: the session's token, and the key that makes a repeated form harmless. */
 export function formFields(visit: Visit): Html {
   return html`<input type="hidden" name="csrf" value="${visit.csrf}" /><input
       type="hidden"
@@ -35,12 +35,12 @@ export function formFields(visit: Visit): Html {
 export interface ButtonForm {
   readonly action: string;
   readonly label: string;
-  /** Of the button, where the page replaces it by itself: who is at it stays there. */
+  /** Id of the button; keeps the focus when the page refreshes itself. */
   readonly id?: string;
   readonly kind?: "danger" | "primary" | "quiet";
 }
 
-/** A button that does one thing. */
+/** Renders a form that is only a button. */
 export function buttonForm(visit: Visit, { action, label, kind, id }: ButtonForm): Html {
   const attributes = html`${id !== undefined && html`id="${id}"`}
   ${kind !== undefined && html`class="${kind}"`}`;
@@ -49,7 +49,7 @@ export function buttonForm(visit: Visit, { action, label, kind, id }: ButtonForm
   </form>`;
 }
 
-/** Something destructive, done once its name has been typed. */
+/** Renders a destructive action that requires typing a name. */
 export function typedConfirmation(
   visit: Visit,
   {
@@ -80,7 +80,7 @@ export function typedConfirmation(
   </form>`;
 }
 
-/** Names and values. */
+/** Renders a list of names and values. */
 export function facts(pairs: readonly (readonly [string, Part])[]): Html {
   return html`<dl class="facts">
     ${pairs.map(
@@ -93,7 +93,7 @@ export function facts(pairs: readonly (readonly [string, Part])[]): Html {
   </dl>`;
 }
 
-/** The way to what comes after this page of a list, and back to its beginning from a page that has one before it. */
+/** Renders links to the next page and, except on the first page, to the first page. */
 export function nextPage(path: string, cursor: string | null, isFirst = true): Part {
   return (
     (cursor !== null || !isFirst) &&
@@ -112,8 +112,8 @@ export function nextPage(path: string, cursor: string | null, isFirst = true): P
 }
 
 /**
- * A table that can be scrolled sideways, also by keyboard. On a phone each row is a card, whose cells say what they are;
- * the roles are written out since tables that are drawn otherwise lose them in some browsers.
+ * Renders a table that scrolls sideways, also by keyboard. On a phone, each row is a card with labelled cells. The roles
+ * are explicit, because some browsers drop them for tables with another display style.
  */
 export function table(label: string, headings: readonly string[], rows: readonly (readonly Part[])[]): Html {
   return html`<div class="scroll" role="region" aria-label="${label}" tabindex="0">
@@ -138,17 +138,17 @@ export function table(label: string, headings: readonly string[], rows: readonly
   </div>`;
 }
 
-/** JSON that can be scrolled, also by keyboard. */
+/** Renders JSON that scrolls, also by keyboard. */
 export function jsonBlock(label: string, value: unknown): Html {
   return textBlock(label, JSON.stringify(value, undefined, 2));
 }
 
-/** Text as it is, that can be scrolled, also by keyboard. */
+/** Renders preformatted text that scrolls, also by keyboard. */
 export function textBlock(label: string, text: string): Html {
   return html`<pre tabindex="0" role="region" aria-label="${label}">${text}</pre>`;
 }
 
-/** The way into Temporal's web UI, as one of the {@link facts}; none where the portal does not know it. */
+/** Returns a link to Temporal's web UI for {@link facts}; empty if its URL is not configured. */
 export function workflowFact(visit: Visit, name: string, workflowId: string): (readonly [string, Part])[] {
   const url = visit.workflowUrl(workflowId);
   return url === undefined ? [] : [[name, html`<a href="${url}" rel="noreferrer">Open in Temporal</a>`]];

@@ -1,7 +1,7 @@
 /**
- * The tenant portal, an encapsulated part of the api process. Its pages are clients of the public API: each asks the routes
- * that everybody else asks, in the name of the session. A route of the portal declares the scopes without which it makes no
- * sense; what it does is guarded again where it is done.
+ * The tenant portal, an encapsulated part of the api process. Its pages are clients of the public API and call the same
+ * routes as other clients, on behalf of the session. A portal route declares the scopes that it requires, and the API's
+ * routes check scopes again.
  */
 import type { onRequestAsyncHookHandler } from "fastify";
 import { toSignetError } from "../http/framework-errors.ts";
@@ -34,7 +34,7 @@ const HEADERS = {
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "permissions-policy": "camera=(), geolocation=(), microphone=()",
-  // Not no-referrer: with that, browsers send forms with Origin: null.
+  // Do not use no-referrer, because browsers then send forms with Origin: null.
   "referrer-policy": "same-origin",
   "x-content-type-options": "nosniff",
   "x-frame-options": "DENY",
@@ -49,12 +49,12 @@ function partsOf(options: PortalOptions, assets: ReturnType<typeof loadAssets>):
   };
 }
 
-/** Whether a request is a form, not a page. */
+/** Checks whether a request submits a form. */
 function changes({ method }: { readonly method: string }): boolean {
   return method !== "GET" && method !== "HEAD";
 }
 
-/** The guard of the portal's pages: who has no session is told how to get one. */
+/** Creates the guard of the portal's pages. Without a session, the page says how to get one. */
 export function createPortalGuard(
   server: () => SignetServer,
   { sessions, calls, temporal, portalUrl, development }: PortalOptions,
@@ -65,7 +65,7 @@ export function createPortalGuard(
     const secret = cookie.read(request);
     const signedIn = await sessions.find(secret, request.clientAddress);
     if (secret === undefined || signedIn === undefined) {
-      throw new SignetError("TOKEN_MISSING", { detail: "Nobody is signed in, or the session is over." });
+      throw new SignetError("TOKEN_MISSING", { detail: "You are not signed in, or your session has ended." });
     }
     request.visit = visitOf(request, { ...signedIn, secret }, { server: server(), calls, temporal });
     const granted = signedIn.identity.scopes;
@@ -94,7 +94,7 @@ function installFailures(scope: SignetServer, { send }: PortalParts): void {
     const { visit } = request as { visit?: Visit };
     const { "retry-after": retryAfter } = error.headers;
     reply.code(error.status);
-    // Of a download that came to nothing.
+    // A failed download must not be saved as a file.
     reply.removeHeader("content-disposition");
     if (retryAfter !== undefined) {
       reply.header("retry-after", retryAfter);

@@ -1,17 +1,17 @@
-/** What the API refuses, told where a person can mend it. */
+/** Shows the API's errors next to the form fields that cause them. */
 import { SignetError } from "../domain/errors.ts";
 import { html, type Part } from "./html.ts";
 import type { PageContent } from "./layout.ts";
 
-/** What is wrong with the fields of a form. */
+/** Errors of a form's fields. */
 export interface FieldErrors {
-  /** Attributes of a field that say so; `describedBy` names what describes it anyway. */
+  /** Returns the ARIA attributes of a field; `describedBy` is the id of its help text. */
   attributes(field: string, describedBy?: string): Part;
-  /** Whether something is wrong with the field. */
+  /** Checks whether the field has an error. */
   has(field: string): boolean;
-  /** The words beside a field. */
+  /** Renders the error of a field. */
   text(field: string): Part;
-  /** Above the form: what belongs to none of the fields. */
+  /** Notice above the form; holds the message if no field has an error. */
   readonly notice: PageContent["notice"];
 }
 
@@ -20,13 +20,13 @@ interface ApiProblem {
   readonly detail?: string;
 }
 
-/** The errors of a form that was refused; none without an error. */
+/** Returns the errors of a rejected form; empty without an error. */
 export function fieldErrors(error?: SignetError): FieldErrors {
   const listed = (error?.extensions["errors"] ?? []) as readonly ApiProblem[];
   const byField = new Map<string, string[]>();
   for (const { pointer = "", detail = "" } of listed) {
     const [, field = "", ...inside] = pointer.split("/");
-    // Where in the field: the name of a header, say. The place in a list means nothing to who typed lines.
+    // Keep the place inside the field, such as the name of a header. Drop list indexes: the user typed lines.
     const where = inside.filter((part) => !/^\d+$/.test(part)).join("/");
     byField.set(field, [...(byField.get(field) ?? []), where === "" ? detail : `${where} ${detail}`]);
   }
@@ -47,11 +47,11 @@ export function fieldErrors(error?: SignetError): FieldErrors {
     notice:
       error === undefined
         ? undefined
-        : { kind: "problem", text: byField.size > 0 ? "Some fields are not right yet." : error.message },
+        : { kind: "problem", text: byField.size > 0 ? "Some fields are invalid." : error.message },
   };
 }
 
-/** The answer, or the error of a caller's mistake; failures of ours go on. */
+/** Returns the answer, or the error if its status is below 500; throws all other errors. */
 export async function refused<Answer>(
   asking: Promise<Answer>,
 ): Promise<{ readonly answer: Answer } | { readonly error: SignetError }> {

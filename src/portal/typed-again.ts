@@ -1,6 +1,6 @@
 /**
- * What of a refused form comes back in it. A secret never does, also where it was typed into a field that is for something
- * else: a private key in place of a public one, a password in an address.
+ * Selects the values that a rejected form shows again. Secrets are never shown again, even in the wrong field: for
+ * instance a private key instead of a public one, or a password in a URL.
  */
 
 /** Private members of keys as JWKs (RFC 7518, 6.2.2, 6.3.2, 6.4; RFC 8037). */
@@ -18,9 +18,9 @@ const PUBLIC_MEMBERS: ReadonlySet<string> = new Set([
   "key_ops",
 ]);
 const CERTIFICATES = /^(?:\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\s*)+$/;
-/** Private keys in PEM, and the secrets that this service makes. */
+/** Private keys in PEM, and the secrets of this service. */
 const SECRETS = /-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----|whsec_[A-Za-z0-9+/]{8}|sgn_(?:live|test)_sk_/;
-/** Headers whose values prove who sends (RFC 9110, 11; RFC 6265). */
+/** Headers that authenticate the sender (RFC 9110, 11; RFC 6265). */
 const SECRET_HEADER = /^(\s*(?:authorization|proxy-authorization|cookie)\s*:).*$/gim;
 
 function membersOf(text: string): readonly (readonly [string, unknown])[] | undefined {
@@ -32,12 +32,12 @@ function membersOf(text: string): readonly (readonly [string, unknown])[] | unde
   }
 }
 
-/** Whether it is a private key where a public one is asked for: a JWK with private members, or a PEM block. */
+/** Checks for a private key: a JWK with private members, or a PEM block. */
 export function isPrivateKey(text: string): boolean {
   return SECRETS.test(text) || (membersOf(text)?.some(([name]) => PRIVATE_MEMBERS.has(name)) ?? false);
 }
 
-/** A public key comes back if it is one: what cannot be read could be a private one that is spelt wrongly. */
+/** Returns the text only if it is a public key; malformed text could be a misspelt private key. */
 export function publicKeyAgain(text: string): string {
   const members = membersOf(text);
   const isPublic =
@@ -45,22 +45,22 @@ export function publicKeyAgain(text: string): string {
   return isPublic && !SECRETS.test(text) ? text : "";
 }
 
-/** Certificates, and nothing beside them. */
+/** Returns the text only if it consists of certificates. */
 export function certificatesAgain(text: string): string {
   return CERTIFICATES.test(text) ? text : "";
 }
 
-/** A text, unless it holds a secret that can be told by its form. */
+/** Returns the text, unless it contains a recognizable secret. */
 export function textAgain(text: string): string {
   return SECRETS.test(text) ? "" : text;
 }
 
-/** An address without the user and password in it. */
+/** Returns a URL without its user and password. */
 export function addressAgain(text: string): string {
   return textAgain(text).replace(/^(\s*(?:(?:[a-z][a-z0-9+.-]*:)?[/\\]+)?)[^/\\?#]*@/i, "$1");
 }
 
-/** Lines `Name: value`, without the values of headers that are there to hold a secret. */
+/** Returns `Name: value` lines without the values of authentication headers. */
 export function headersAgain(text: string): string {
   return textAgain(text).replaceAll(SECRET_HEADER, "$1");
 }

@@ -1,4 +1,4 @@
-/** A signed-in request: who it is, what it may do, and the API as it can call it. */
+/** A signed-in request: identity, scopes and API access. */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import type { InProcessAnswer, InProcessCall } from "../api/in-process.ts";
@@ -14,15 +14,15 @@ declare module "fastify" {
   }
 }
 
-/** Calls the public API in the session's name. */
+/** Calls the public API on behalf of the session. */
 export interface PortalApi {
-  /** @throws SignetError what the API answers, with its code */
+  /** @throws SignetError with the API's code */
   get<Answer>(path: string): Promise<Answer>;
-  /** The answer's JSON as it was written: a tenant's own numbers survive. @throws SignetError as `get` */
+  /** Returns the answer's JSON text, so that a tenant's numbers stay exact. @throws SignetError as `get` */
   text(path: string): Promise<string>;
   /**
-   * @param body sent as JSON; a JsonText as it is
-   * @throws SignetError what the API answers, with its code
+   * @param body value to send as JSON; a JsonText is sent unchanged
+   * @throws SignetError with the API's code
    */
   send<Answer>(
     method: "DELETE" | "PATCH" | "POST",
@@ -33,12 +33,12 @@ export interface PortalApi {
 }
 
 export interface Visit extends SignedIn {
-  /** What a form has to bring along: nobody but this session's pages knows it. */
+  /** Token that every form must contain; only this session's pages know it. */
   readonly csrf: string;
   readonly api: PortalApi;
-  /** Where operators see a workflow in Temporal's web UI; undefined where there is none. */
+  /** Returns the URL of a workflow in Temporal's web UI; undefined if the UI is not configured. */
   workflowUrl(workflowId: string): string | undefined;
-  /** Whether the session holds the scope: without it, what needs it is not shown. */
+  /** Checks whether the session has the scope; pages hide what requires a missing scope. */
   can(scope: string): boolean;
 }
 
@@ -58,12 +58,12 @@ function refusal(body: unknown, headers: Readonly<Record<string, unknown>>): Sig
   });
 }
 
-/** The token of a session's forms: it can be made of the cookie's secret and of nothing that is stored. */
+/** Derives the token of a session's forms from the cookie's secret, which is not stored. */
 function csrfToken(secret: string): string {
   return createHmac("sha256", secret).update("signet portal forms").digest("base64url");
 }
 
-/** Whether a form came with the token of the session's forms. */
+/** Compares two form tokens in constant time. */
 export function isSameToken(given: string, expected: string): boolean {
   const [a, b] = [Buffer.from(given), Buffer.from(expected)];
   return a.length === b.length && timingSafeEqual(a, b);
@@ -73,7 +73,7 @@ interface VisitParts extends Pick<PortalOptions, "calls" | "temporal"> {
   readonly server: SignetServer;
 }
 
-/** Makes the visit of a request. */
+/** Creates the visit of a request. */
 export function visitOf(
   request: FastifyRequest,
   signedIn: SignedIn & { readonly secret: string },

@@ -45,7 +45,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     await page.locator("[data-verdict] .notice").first().waitFor();
   }
   async function holds(): Promise<string> {
-    const verdict = page.getByRole("status").filter({ hasText: "The proof holds." });
+    const verdict = page.getByRole("status").filter({ hasText: "The proof is valid." });
     await verdict.waitFor();
     return await verdict.innerText();
   }
@@ -104,26 +104,26 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     await page.keyboard.type(signer.key.verifierKey);
     await page.keyboard.press("Enter");
     const verdict = await holds();
-    expect(verdict).toContain("typed in here");
+    expect(verdict).toContain("entered here");
     expect(verdict).not.toContain("came from this service itself");
     const region = page.getByRole("region", { name: "The entry as it was signed" });
     expect(JSON.parse(await region.innerText())).toMatchObject({ idx: index, type: "endpoint.created" });
     await check("compliance-proof-holds");
     await page.reload();
     await checkProof();
-    expect(await holds()).toContain("typed in here");
+    expect(await holds()).toContain("entered here");
   });
 
   test("are proved against the key that the service names first, with what that is worth", async () => {
     await checkProof();
     const verdict = await holds();
-    expect(verdict).toContain("It does not show that the key is the operators'");
-    expect(verdict).toContain("checks with the command");
+    expect(verdict).toContain("It does not show that the key belongs to the operators");
+    expect(verdict).toContain("run the command below on your own machine");
     await page.reload();
-    expect(await page.getByText("This browser keeps a key, named by this service").count()).toBe(1);
+    expect(await page.getByText("This browser has a saved key, named by this service").count()).toBe(1);
     // The same key, from elsewhere: from then on the viewer vouches for it.
     await checkProof(signer.key.verifierKey);
-    expect(await holds()).toContain("typed in here");
+    expect(await holds()).toContain("entered here");
   });
 
   test("are proved in a log that has gone on, and refused in one that has lost entries", async () => {
@@ -144,7 +144,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     });
     await page.reload();
     await checkProof();
-    expect(await alert()).toContain("some are missing");
+    expect(await alert()).toContain("entries are missing");
   });
 
   test.each<[string, (answer: ProofAnswer) => void, string]>([
@@ -178,9 +178,9 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     await tamper(change);
     await checkProof(signer.key.verifierKey);
     const said = await alert();
-    expect(said).toContain("The proof does not hold.");
+    expect(said).toContain("The proof is not valid.");
     expect(said).toContain(why);
-    expect(await page.getByText("This browser keeps no key yet.").count()).toBe(1);
+    expect(await page.getByText("This browser has no saved key yet.").count()).toBe(1);
   });
 
   test("are refused when the key changes, until the kept one is forgotten", async () => {
@@ -197,7 +197,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     });
     await page.reload();
     await checkProof();
-    expect(await alert()).toContain("the service now names another key");
+    expect(await alert()).toContain("the service now names a different key");
     await check("compliance-key-changed");
     await page.unrouteAll();
     await tamper((answer) => {
@@ -205,13 +205,13 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
       answer.verifier_key = null;
     });
     await checkProof();
-    await page.getByText("not signed with the key that this browser keeps").waitFor();
+    await page.getByText("not signed with the key that this browser saved").waitFor();
     // Typing the new one is not enough: what is kept is given up by name.
     await checkProof(stranger.verifierKey);
-    await page.getByText("the key that you typed is not the one").waitFor();
-    await button("Forget the kept key");
+    await page.getByText("the key that you entered is not the one").waitFor();
+    await button("Remove the saved key");
     await checkProof(stranger.verifierKey);
-    expect(await holds()).toContain("typed in here");
+    expect(await holds()).toContain("entered here");
   });
 
   test("are refused with a key that is none, and with the key of another log", async () => {
@@ -219,8 +219,8 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     expect(await alert()).toContain("a verifier key is name+id+key");
     const other = createCheckpointKey("signet/compliance", randomBytes(32));
     await checkProof(other.verifierKey);
-    await page.getByText("none of the given keys has signed the note").waitFor();
-    expect(await page.getByText("This browser keeps no key yet.").count()).toBe(1);
+    await page.getByText("none of the given keys signed the note").waitFor();
+    expect(await page.getByText("This browser has no saved key yet.").count()).toBe(1);
   });
 
   test("younger than the newest checkpoint are told to wait", async () => {
@@ -242,7 +242,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     [
       "has no WebCrypto on a page without HTTPS",
       `Object.defineProperty(Crypto.prototype, "subtle", { value: undefined });`,
-      "over HTTPS only",
+      "only on pages that use HTTPS",
     ],
   ])("in a browser that %s come with the command", async (_what, script, said) => {
     const fresh = await browser.context.newPage();
@@ -271,7 +271,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
       expect(await fresh.getByText(`signet compliance verify ${index} --vkey "$VKEY"`).isVisible()).toBe(
         true,
       );
-      expect(await fresh.getByText("whoever could put a false log here").isVisible()).toBe(true);
+      expect(await fresh.getByText("An attacker who can show a false log here").isVisible()).toBe(true);
       expect(await fresh.getByRole("button", { name: "Check the proof" }).count()).toBe(0);
     } finally {
       await plain.close();

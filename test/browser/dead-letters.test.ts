@@ -53,7 +53,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
   test("an empty queue and no replays say what will be there", async () => {
     await journey.follow("Dead letters");
     expect(await journey.heading()).toBe("Dead letters");
-    expect(await journey.page.getByText("has failed 17 times").count()).toBe(1);
+    expect(await journey.page.getByText("after 17 failed attempts").count()).toBe(1);
     await journey.check("dead-letters-empty");
     await journey.follow("Replays");
     await journey.check("replays-empty");
@@ -115,7 +115,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     await journey.check("dead-letter");
     receiver.answer([{ kind: "answer" }]);
     await journey.press("Replay");
-    expect(await page.getByRole("status").innerText()).toContain("fresh cycle of 17");
+    expect(await page.getByRole("status").innerText()).toContain("new cycle of 17");
     await journey.until(
       async () =>
         (await page.getByRole("heading", { level: 2, name: /^State/ }).innerText()).includes("delivered"),
@@ -131,12 +131,12 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     const { page } = journey;
     await untilGroups([1, 1, 3]);
     await journey.open("/dead-letters?last_error=timeout");
-    await journey.press("Replay chosen");
-    expect(await page.getByRole("alert").innerText()).toContain("Choose at least one");
+    await journey.press("Replay selected");
+    expect(await page.getByRole("alert").innerText()).toContain("Select at least one");
     expect(await letters().count()).toBe(3);
     await letters().nth(0).getByRole("checkbox").check();
     await letters().nth(2).getByRole("checkbox").check();
-    await journey.press("Replay chosen");
+    await journey.press("Replay selected");
     expect(await journey.heading()).toBe("Replay");
     await untilProgress("completed");
     expect(await page.getByText("2 of 2").count()).toBeGreaterThan(0);
@@ -179,14 +179,14 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     );
     await journey.press("Pause");
     await untilProgress("paused");
-    expect(await page.getByRole("status").innerText()).toContain("is paused");
+    expect(await page.getByRole("status").innerText()).toContain("was paused");
     await journey.check("replay-paused");
     await journey.press("Resume");
     await untilProgress("running");
     await journey.press("Cancel replay");
     await untilProgress("cancelled");
     await journey.open(`/dead-letters?endpoint_id=${endpointId}`);
-    await journey.press("Replay all that these filters find");
+    await journey.press("Replay all that match the filters");
     await untilProgress("running");
     await journey.check("replay-running");
     await untilProgress("completed");

@@ -38,7 +38,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
   test("an empty list says where deliveries will come from", async () => {
     await journey.follow("Deliveries");
     expect(await journey.heading()).toBe("Deliveries");
-    expect(await journey.page.getByText("No delivery yet").count()).toBe(1);
+    expect(await journey.page.getByText("No deliveries yet").count()).toBe(1);
     await journey.check("deliveries-empty");
   });
 
@@ -93,7 +93,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     ]) {
       expect({ [name]: shown.get(name) }).toEqual({ [name]: request?.headers[name] });
     }
-    expect(shown.get("webhook-signature")).toBe("(not kept)");
+    expect(shown.get("webhook-signature")).toBe("(not stored)");
     expect(shown.get("webhook-id")).toBe(event);
     await first.getByText("Response body").click();
     const body = await page.getByRole("region", { name: "Response body of attempt 1" }).innerText();
@@ -112,7 +112,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     const { receiver, page } = journey;
     receiver.answer([{ kind: "answer", status: 200, body: "thanks" }]);
     await button("Attempt now").click();
-    expect(await page.getByRole("status").innerText()).toContain("is being made");
+    expect(await page.getByRole("status").innerText()).toContain("attempt starts now");
     await untilState("delivered");
     expect(await button("Attempt now").count()).toBe(0);
     expect(await button("Cancel").count()).toBe(0);
@@ -150,7 +150,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     expect(await line("pipeline.failed").count()).toBe(0);
     await page.getByLabel("Event type").fill("nothing.such");
     await button("Filter").click();
-    expect(await page.getByText("No delivery fits these filters").count()).toBe(1);
+    expect(await page.getByText("No deliveries match these filters").count()).toBe(1);
     await journey.check("deliveries-none-found");
     await journey.open("/deliveries?state=LOST");
     expect(await page.getByRole("alert").innerText()).toContain("state");

@@ -41,7 +41,7 @@ describe.skipIf(BROWSER === undefined).each([
   test("keeps what few need folded up, and shows the fields of what is chosen", async () => {
     await page.goto(`${api.publicUrl}/portal/endpoints/new`);
     await page.getByLabel("Target URL").fill("https://example.com/hooks");
-    expect(await page.getByLabel("Further headers").isVisible()).toBe(false);
+    expect(await page.getByLabel("Additional headers").isVisible()).toBe(false);
     await page.getByText("Filter, headers, authentication and more").click();
     expect(await page.getByLabel("Header name").isVisible()).toBe(false);
     await page.getByLabel("A secret header").check();
@@ -64,10 +64,10 @@ describe.skipIf(BROWSER === undefined).each([
 
   test("sets them, and changes them later without the secret being typed again", async () => {
     await page.getByLabel("Filter").fill('{"data.amount": {"$gte": 100}}');
-    await page.getByLabel("Further headers").fill("X-Environment: staging\nX-Team: ml");
+    await page.getByLabel("Additional headers").fill("X-Environment: staging\nX-Team: ml");
     await page.getByLabel("Metadata").fill('{"region": "eu"}');
     await page.getByLabel("Deliveries per second").fill("20");
-    await page.getByLabel("A ping is acknowledged by").selectOption("yes");
+    await page.getByLabel("Answer that verifies a ping").selectOption("yes");
     await page.getByLabel("Header value").fill("s3cret-value");
     await button("Add endpoint");
     await page.getByRole("link", { name: "Go to the endpoint" }).click();
@@ -83,7 +83,7 @@ describe.skipIf(BROWSER === undefined).each([
     await page.getByRole("link", { name: "Edit", exact: true }).click();
     expect(await page.getByLabel("As it is: header X-Api-Key").isChecked()).toBe(true);
     await check("endpoint-settings-edit");
-    await page.getByLabel("Further headers").fill("");
+    await page.getByLabel("Additional headers").fill("");
     await button("Save");
     expect(await page.getByRole("status").innerText()).toContain("changed");
     expect(await settled()).toMatchObject({ headers: {}, authentication: { name: "X-Api-Key" } });
@@ -107,17 +107,17 @@ describe.skipIf(BROWSER === undefined).each([
   });
 
   test("shows how the endpoint signs, and changes it", async () => {
-    await page.getByRole("link", { name: "Change how it signs" }).click();
-    await page.getByLabel("Replace after days").fill("30");
+    await page.getByRole("link", { name: "Change signatures and rotation" }).click();
+    await page.getByLabel("Rotate after days").fill("30");
     await button("Save");
     expect(await page.getByText("needs a recipient").isVisible()).toBe(true);
     await page.getByLabel("Signatures").selectOption("ed25519");
     await check("endpoint-signing");
     await button("Save");
     expect(await page.getByText(/^whpk_/).isVisible()).toBe(true);
-    await page.getByLabel("The present secret goes on signing").selectOption("0");
+    await page.getByLabel("The current secret continues to sign").selectOption("0");
     await button("Rotate secret");
-    expect(await page.getByText("every earlier secret has stopped signing").isVisible()).toBe(true);
+    expect(await page.getByText("all earlier secrets have stopped signing").isVisible()).toBe(true);
     await page.getByRole("link", { name: "Back to the endpoint" }).click();
     await check("endpoint-signing-shown");
   });

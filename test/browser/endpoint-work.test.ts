@@ -42,13 +42,13 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     });
     endpoint = await journey.addEndpoint("/hooks", ["inference.completed"]);
     await journey.open(`/endpoints/${endpoint}`);
-    await journey.follow("Send an event of your own");
+    await journey.follow("Send a custom event");
     expect(await journey.heading()).toBe("Send a test event");
     expect(await page().getByLabel("Event type").inputValue()).toBe("inference.completed");
     expect(JSON.parse(await page().getByLabel("Data").inputValue())).toMatchObject({ run: 7 });
     await journey.check("test-event");
     await page().getByLabel("Event type").fill("endpoint.test");
-    await journey.press("Begin with an example of this type");
+    await journey.press("Use an example of this type");
     expect(await page().getByLabel("Data").inputValue()).toContain("This is a test event.");
     await page().getByLabel("Data").fill('{"run": 1.0');
     await journey.press("Send event");
@@ -58,7 +58,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     await page().getByLabel("Data").fill('{"run": 1152921504606846977}');
     await journey.press("Send event");
     expect(await journey.heading()).toBe("endpoint.test");
-    expect(await page().getByRole("status").innerText()).toContain("on its way");
+    expect(await page().getByRole("status").innerText()).toContain("was sent for delivery");
     await untilHeading("delivered");
     const got = receiver.requests.find(({ headers }) => headers["x-service-event-type"] === "endpoint.test");
     expect(got?.rawBody.toString()).toContain('"data":{"run": 1152921504606846977}');
@@ -67,7 +67,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
       "HTTP 200",
     );
     await journey.check("endpoint-with-deliveries");
-    await journey.follow("Its last 24 hours");
+    await journey.follow("Last 24 hours");
     expect(await page().getByRole("img", { name: "Success by hour: 100 % delivered" }).count()).toBe(1);
     await journey.check("endpoint-hours");
     await journey.open(`/endpoints/${endpoint}`);
@@ -75,7 +75,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
 
   test("a receiver is graded: the page waits, and says what is wrong and how to mend it", async () => {
     await journey.follow("Grade the receiver");
-    expect(await page().getByText("None yet").count()).toBe(1);
+    expect(await page().getByText("No grades yet").count()).toBe(1);
     await journey.check("grades-empty");
     await journey.press("Grade the receiver");
     expect(await journey.heading()).toBe("Receiver grade");
@@ -106,14 +106,14 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     }
     const late = await journey.addEndpoint("/late", ["pipeline.failed"]);
     await journey.open(`/endpoints/${late}`);
-    await journey.follow("Send what it never got");
+    await journey.follow("Send missed events");
     await journey.check("missing");
     await page().getByLabel("Events per second").fill("fast");
-    await journey.press("Count them");
+    await journey.press("Count events");
     expect(await page().getByLabel("Events per second").getAttribute("aria-invalid")).toBe("true");
     await page().getByLabel("Events per second").fill("4");
-    await journey.press("Count them");
-    expect(await heading().innerText()).toBe(`${MISSED} events it never got`);
+    await journey.press("Count events");
+    expect(await heading().innerText()).toBe(`Missed: ${MISSED} events`);
     expect(rows(await tenant.get("/v1/webhooks/replays"))).toEqual([]);
     await journey.check("missing-counted");
     await journey.press(`Send ${MISSED} events`);
@@ -130,10 +130,10 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
       "the events at the receiver",
     );
     await journey.follow("All replays");
-    expect(await region("Replays").getByRole("row").last().innerText()).toContain("events it never got");
+    expect(await region("Replays").getByRole("row").last().innerText()).toContain("missed events");
     await journey.open(`/endpoints/${late}/missing`);
-    await journey.press("Count them");
-    expect(await heading().innerText()).toBe("Nothing is missing");
+    await journey.press("Count events");
+    expect(await heading().innerText()).toBe("No missed events");
     await journey.check("missing-nothing");
   });
 

@@ -21,7 +21,7 @@ describe.skipIf(BROWSER === undefined)("the page of an error", () => {
       await page.getByRole("link", { name: "SCOPE_VIOLATION", exact: true }).click();
       expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("Scope violation");
       await page.goto(`${api.publicUrl}/errors/none`);
-      expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("There is no such error");
+      expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("Unknown error code");
       expect({ wrong: await lookAt(page, "error-unknown") }).toEqual({ wrong: NOTHING_WRONG });
       expect(complaints).toEqual([]);
     } finally {

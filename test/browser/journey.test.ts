@@ -86,7 +86,7 @@ describe.skipIf(BROWSER === undefined).each([
   });
 
   test("an endpoint is added, its secret shown once, and verified by the ping", async () => {
-    await link("Add the first");
+    await link("Add an endpoint");
     await check("endpoint-new");
     await page.getByLabel("Target URL").fill("http://10.0.0.1/hooks");
     await button("Add endpoint");
@@ -105,7 +105,7 @@ describe.skipIf(BROWSER === undefined).each([
     await page.reload();
     expect(await page.getByText(secret).count()).toBe(0);
     await button("Send test event");
-    expect(await page.getByRole("status").innerText()).toContain("on its way");
+    expect(await page.getByRole("status").innerText()).toContain("was sent for delivery");
     const requests = await receiver.waitFor(2, 30_000);
     const types = requests.map((request) => {
       verifyReceived(request, [secret]);

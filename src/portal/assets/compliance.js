@@ -1,8 +1,8 @@
-/* The proof of one compliance entry, checked in the browser: asks the portal for it, and believes nothing of the answer. */
+/* Fetches the proof of one compliance entry and verifies it in the browser, without trust in the answer. */
 
 const PIN = "signet.log-key";
 
-/** `{key, from: "service" | "viewer", since, note}`: the key that this browser keeps, and the last note it checked with it. */
+/** Returns `{key, from: "service" | "viewer", since, note}`: the key that this browser saved, and the last verified note. */
 function readPin() {
   try {
     const pin = JSON.parse(localStorage.getItem(PIN) ?? "null");
@@ -12,7 +12,7 @@ function readPin() {
   }
 }
 
-/** False where the browser keeps nothing. */
+/** Returns false if the browser saves nothing. */
 function writePin(pin) {
   try {
     localStorage.setItem(PIN, JSON.stringify(pin));
@@ -31,7 +31,7 @@ function element(name, text, className) {
   return made;
 }
 
-/** What is said about a check; `problem` interrupts a screen reader. */
+/** Shows the result of a check; kind `problem` interrupts a screen reader. */
 function say(place, kind, heading, ...paragraphs) {
   const notice = document.createElement("div");
   notice.className = `notice ${kind}`;
@@ -43,40 +43,40 @@ function say(place, kind, heading, ...paragraphs) {
 const day = (iso) => new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 const REFUSED_KEY = [
-  "Either the operators of this service have changed the key, or somebody who is not them has written this log. Nothing was kept.",
-  "Ask the operators for the verifier key, by another way than this page. If they have changed it, forget the kept key with the button above and type the new one.",
+  "Either the operators of this service changed the key, or somebody else wrote this log. Nothing was saved.",
+  "Ask the operators for the verifier key, but not through this page. If they changed it, remove the saved key with the button above and enter the new one.",
 ];
 
-/** Why a key cannot be used beside the one that is kept; undefined where it can. */
+/** Returns the reason if a key conflicts with the saved key, otherwise undefined. */
 function conflictOf(pin, typed, named) {
   if (pin === undefined) {
     return undefined;
   }
   if (typed !== "" && typed !== pin.key) {
     return pin.from === "service"
-      ? "Refused: the key that you typed is not the one that this service named before."
-      : "Refused: the key that you typed is not the one that this browser keeps.";
+      ? "Rejected: the key that you entered is not the one that this service named before."
+      : "Rejected: the key that you entered is not the one that this browser saved.";
   }
   return typeof named === "string" && named !== pin.key
-    ? "Refused: the service now names another key than the one that this browser keeps."
+    ? "Rejected: the service now names a different key from the one that this browser saved."
     : undefined;
 }
 
-/** What a key is worth by where it came from. */
+/** Returns what a proof with this key shows, depending on the key's source. */
 function worthOf({ from, since }) {
   return from === "service"
-    ? `The key came from this service itself, and this browser keeps it since ${day(since)}. So it shows that the log is the one that was signed with this key all that time. It does not show that the key is the operators': whoever could put a false log here could put a false key here. Compare it with the key that the operators publish elsewhere, and type that one above.`
-    : `The key was typed in here on ${day(since)}. The proof is as good as the way by which you got it.`;
+    ? `The key came from this service itself, and this browser saved it on ${day(since)}. The proof shows that the log has been signed with the same key since then. It does not show that the key belongs to the operators: an attacker who can show a false log here can also show a false key. Get the key that the operators publish elsewhere, and enter it above.`
+    : `The key was entered here on ${day(since)}. The proof is as trustworthy as the source of that key.`;
 }
 
 function sayHolds(place, pin, kept, { entry, size, origin, root }) {
   const paragraphs = [
-    `The entry is in the log ${origin} of ${size} entries, which was signed with this key.`,
+    `The entry is in the log ${origin}, which has ${size} entries and is signed with this key.`,
     worthOf(pin),
-    ...(kept ? [] : ["This browser keeps nothing: it will not notice another key next time."]),
-    "This page comes from the service too. Who must not trust it at all checks with the command, on a machine of their own.",
+    ...(kept ? [] : ["This browser does not save the key, so it will not notice a different key next time."]),
+    "This page also comes from the service. If you do not trust the service at all, run the command below on your own machine.",
   ];
-  say(place, "done", "The proof holds.", ...paragraphs);
+  say(place, "done", "The proof is valid.", ...paragraphs);
   const facts = document.createElement("dl");
   facts.className = "facts";
   for (const [name, value] of [
@@ -96,7 +96,7 @@ function sayHolds(place, pin, kept, { entry, size, origin, root }) {
   place.append(facts, element("h3", "The entry as it was signed"), signed);
 }
 
-/** The service's answer; undefined once it was said that there is none. */
+/** Returns the service's answer; if there is none, shows the problem and returns undefined. */
 async function ask(url, place) {
   const response = await fetch(url, { headers: { accept: "application/json" }, credentials: "same-origin" });
   const isJson = (response.headers.get("content-type") ?? "").startsWith("application/json");
@@ -104,12 +104,12 @@ async function ask(url, place) {
   if (response.ok && answer !== undefined) {
     return answer;
   }
-  const detail = answer?.detail ?? "Load this page again: the session may be over.";
+  const detail = answer?.detail ?? "Reload this page; your session may have ended.";
   say(place, "problem", "Not checked: the service gave no proof.", detail);
   return undefined;
 }
 
-/** What the browser keeps after a check: a key that the viewer has typed counts from then on. */
+/** Returns what to save after a check; a key that the viewer entered replaces one from the service. */
 function nextPin(pin, { key, viewers, note }) {
   const keptSince = pin !== undefined && (pin.from === "viewer" || !viewers);
   const since = keptSince ? pin.since : new Date().toISOString();
@@ -135,7 +135,7 @@ async function check({ proof, section, field, place, keyChanged }) {
     say(
       place,
       "problem",
-      "Not checked: type the verifier key.",
+      "Not checked: enter the verifier key.",
       "The service does not name the key of this log.",
     );
     field.focus();
@@ -156,25 +156,25 @@ function refuse(place, error, pin) {
     say(
       place,
       "problem",
-      "Refused: this log is not signed with the key that this browser keeps.",
+      "Rejected: this log is not signed with the key that this browser saved.",
       ...REFUSED_KEY,
     );
   } else if (error.code === "key" || error.code === "malformed-key") {
     say(
       place,
       "problem",
-      "Refused: this is not the key that the log is signed with.",
-      `What was found: ${error.message}.`,
+      "Rejected: this is not the key that the log is signed with.",
+      `Reason: ${error.message}.`,
     );
   } else {
-    const found = `What was found: ${error.message}.`;
-    const next = "Do not rely on this entry. Keep this page, and have the operators run the command below.";
-    say(place, "problem", "The proof does not hold.", found, next);
+    const found = `Reason: ${error.message}.`;
+    const next = "Do not rely on this entry. Keep this page, and ask the operators to run the command below.";
+    say(place, "problem", "The proof is not valid.", found, next);
   }
 }
 
 const UNABLE = {
-  insecure: "Browsers verify signatures on pages that came over HTTPS only, and this one did not.",
+  insecure: "Browsers verify signatures only on pages that use HTTPS, and this page does not.",
   no: "This browser cannot verify Ed25519 signatures (Chromium can from version 137, Firefox from 129, Safari from 17).",
 };
 
@@ -195,18 +195,18 @@ async function start(section) {
   const keyChanged = () => {
     const pin = readPin();
     forget.hidden = pin === undefined;
-    const whose = pin?.from === "service" ? "named by this service" : "typed in here";
+    const whose = pin?.from === "service" ? "named by this service" : "entered here";
     pinned.textContent =
       pin === undefined
-        ? "This browser keeps no key yet."
-        : `This browser keeps a key, ${whose} on ${day(pin.since)}: ${pin.key}`;
+        ? "This browser has no saved key yet."
+        : `This browser has a saved key, ${whose} on ${day(pin.since)}: ${pin.key}`;
   };
   keyChanged();
   forget.addEventListener("click", () => {
     localStorage.removeItem(PIN);
     field.value = "";
     keyChanged();
-    say(place, "done", "The key is forgotten.", "The next check keeps the one that it is made with.");
+    say(place, "done", "The key was removed.", "The next check saves the key that it uses.");
     field.focus();
   });
   form.addEventListener("submit", (event) => {

@@ -1,7 +1,8 @@
 /*
- * Proofs of the compliance log, checked in a browser: signed notes (c2sp.org/signed-note, c2sp.org/tlog-checkpoint) and the
- * Merkle tree of RFC 6962. A port of src/lib/transparency-log/signed-note.ts, merkle-proof.ts and compliance-proof.ts to WebCrypto; one
- * test holds both to the same vectors. Needs nothing but `crypto.subtle`, `TextEncoder` and `atob`.
+ * Verifies proofs of the compliance log in a browser: signed notes (c2sp.org/signed-note, c2sp.org/tlog-checkpoint) and
+ * the Merkle tree of RFC 6962. This is a port of signed-note.ts, merkle-proof.ts and compliance-proof.ts in
+ * src/lib/transparency-log to WebCrypto. One test checks both against the same vectors. It needs only `crypto.subtle`,
+ * `TextEncoder` and `atob`.
  */
 
 const ED25519 = 1;
@@ -9,12 +10,12 @@ const KEY_ID_BYTES = 4;
 const HASH_BYTES = 32;
 const SIGNATURE_BYTES = 64;
 const SIGNATURES_MAX = 64;
-/** A proof has at most two for each level of a tree. */
+/** A proof has at most two hashes for each level of a tree. */
 const HASHES_MAX = 128;
 const NAME = /^[^\s+]+$/u;
 const HEX = /^(?:[0-9a-f]{64})$/;
 
-/** What does not hold, or is no proof at all; `code` is "key" where none of the given keys has signed. */
+/** The proof is invalid or malformed; `code` is "key" if none of the given keys signed the note. */
 export class ProofError extends Error {
   constructor(message, code = "proof") {
     super(message);
@@ -43,7 +44,7 @@ async function sha256(...parts) {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", concat(...parts)));
 }
 
-/** Base64 in its one spelling, or nothing. */
+/** Decodes canonical base64; returns undefined for anything else. */
 function strictBase64(text) {
   try {
     const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -53,7 +54,7 @@ function strictBase64(text) {
   }
 }
 
-/** Long texts too: an entry has no limit that a spread of its bytes would keep. */
+/** Decodes base64 of any length; spreading the bytes as arguments, as strictBase64 does, fails for a long entry. */
 function base64Bytes(text) {
   try {
     return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -70,7 +71,7 @@ function hashesOf(list) {
   return list.map((text) => Uint8Array.from(text.match(/../g), (pair) => Number.parseInt(pair, 16)));
 }
 
-/** Whether this browser verifies Ed25519 signatures here: "yes", "insecure" (no HTTPS) or "no". */
+/** Returns whether this browser can verify Ed25519 signatures here: "yes", "insecure" (no HTTPS) or "no". */
 export async function ability() {
   if (globalThis.crypto?.subtle === undefined) {
     return "insecure";
@@ -79,7 +80,7 @@ export async function ability() {
     await importKey(new Uint8Array(HASH_BYTES));
     return "yes";
   } catch (error) {
-    // A browser that knows the algorithm may refuse the point; one that does not says so.
+    // A browser that supports the algorithm may reject the point; others report that the algorithm is not supported.
     const unknown = error instanceof DOMException && error.name === "NotSupportedError";
     return unknown || error instanceof TypeError ? "no" : "yes";
   }
@@ -90,9 +91,9 @@ async function importKey(raw) {
 }
 
 /**
- * Reads `name+id+key`, as `signet keys checkpoint-key` prints it.
+ * Parses `name+id+key`, as `signet keys checkpoint-key` prints it.
  *
- * @throws ProofError when it is not one
+ * @throws ProofError if the key is malformed
  */
 export async function parseVerifierKey(text) {
   const [name = "", id = "", ...rest] = text.trim().split("+");
@@ -103,7 +104,7 @@ export async function parseVerifierKey(text) {
   const digest = await sha256(utf8.encode(`${name}\n`), key);
   if (key[0] !== ED25519 || hexOf(digest.subarray(0, KEY_ID_BYTES)) !== id) {
     throw new ProofError(
-      "the verifier key is no Ed25519 key, or its id is not of this name and key",
+      "the verifier key is not an Ed25519 key, or its id does not match its name and key",
       "malformed-key",
     );
   }
@@ -120,15 +121,15 @@ function parseSignature(line) {
 }
 
 /**
- * The text of a note that one of the keys has signed. Signatures of unknown keys are passed over; one of a known key that
- * does not hold spoils the note.
+ * Returns the text of a note that one of the keys signed. Ignores signatures of unknown keys. An invalid signature of a
+ * known key makes the note invalid.
  *
- * @throws ProofError when the note is malformed, or no key has signed it
+ * @throws ProofError if the note is malformed or invalid, or no key signed it
  */
 export async function openNote(note, keys) {
   const end = note.lastIndexOf("\n\n");
   const lines = note.slice(end + 2).split("\n");
-  // oxlint-disable-next-line no-control-regex -- that is what the form forbids
+  // oxlint-disable-next-line no-control-regex -- the format forbids them
   if (end === -1 || lines.pop() !== "" || lines.length > SIGNATURES_MAX || /[\0-\x09\x0b-\x1f]/.test(note)) {
     throw new ProofError("the note is malformed");
   }
@@ -136,25 +137,25 @@ export async function openNote(note, keys) {
   let signed = false;
   for (const { name, id, signature } of lines.map(parseSignature)) {
     for (const key of keys.filter((known) => known.name === name && known.id === id)) {
-      const holds =
+      const isValid =
         signature.length === SIGNATURE_BYTES &&
         (await crypto.subtle.verify({ name: "Ed25519" }, key.publicKey, signature, utf8.encode(text)));
-      if (!holds) {
-        throw new ProofError(`the signature of ${name} does not hold`);
+      if (!isValid) {
+        throw new ProofError(`the signature of ${name} is not valid`);
       }
       signed = true;
     }
   }
   if (!signed) {
-    throw new ProofError("none of the given keys has signed the note", "key");
+    throw new ProofError("none of the given keys signed the note", "key");
   }
   return text;
 }
 
 /**
- * Reads a checkpoint that one of the keys has signed for the log of its name.
+ * Reads a checkpoint that one of the keys signed for the log with the key's name.
  *
- * @throws ProofError when it is malformed or not signed so
+ * @throws ProofError if the checkpoint is malformed or not signed by such a key
  */
 export async function openCheckpoint(note, keys) {
   const [origin = ""] = note.split("\n", 1);
@@ -175,14 +176,14 @@ export const leafHash = async (entry) => await sha256(Uint8Array.of(0), entry);
 /** Hash of an inner node. */
 export const nodeHash = async (left, right) => await sha256(Uint8Array.of(1), left, right);
 
-// Sizes go beyond 2^31, so halves are taken by division and never by `>>`.
+// Sizes can exceed 2^31, so halve them by division, never by `>>`.
 const half = (value) => Math.floor(value / 2);
 const isOdd = (value) => value % 2 === 1;
 const isTreeSize = (value) => Number.isSafeInteger(value) && value >= 0;
 
 /**
- * Goes from a node up to the root, of which `last` is the rightmost node of the same level, and shows each sibling of the
- * way with its side. False when there are too few or too many hashes, or one that is none.
+ * Climbs from a node to the root, and passes each sibling on the path and its side to `take`. `last` is the rightmost
+ * node of the same level. Returns false if there are too few or too many hashes, or one has the wrong length.
  */
 async function climb(node, last, hashes, take) {
   let [at, end] = [node, last];
@@ -193,7 +194,7 @@ async function climb(node, last, hashes, take) {
     const left = isOdd(at) || at === end;
     await take(sibling, left);
     if (left) {
-      // On the right edge, levels whose node has no sibling are passed over.
+      // On the right edge, skip levels whose node has no sibling.
       while (!isOdd(at) && at !== 0) {
         [at, end] = [half(at), half(end)];
       }
@@ -203,7 +204,7 @@ async function climb(node, last, hashes, take) {
   return end === 0;
 }
 
-/** Whether the entry of this leaf hash stands at its place in the tree with this root (RFC 9162 section 2.1.3.2). */
+/** Checks that the leaf is at its index in the tree with this root (RFC 9162 section 2.1.3.2). */
 export async function verifyInclusion({ index, treeSize, hashes }, leaf, root) {
   if (!isTreeSize(index) || !isTreeSize(treeSize) || index >= treeSize) {
     return false;
@@ -215,7 +216,7 @@ export async function verifyInclusion({ index, treeSize, hashes }, leaf, root) {
   return whole && equal(computed, root);
 }
 
-/** Whether the larger tree begins with all the entries of the smaller one (RFC 9162 section 2.1.4.2). */
+/** Checks that the larger tree begins with all entries of the smaller one (RFC 9162 section 2.1.4.2). */
 export async function verifyConsistency(smaller, larger, hashes) {
   if (!isTreeSize(smaller.size) || !isTreeSize(larger.size) || smaller.size > larger.size) {
     return false;
@@ -223,7 +224,7 @@ export async function verifyConsistency(smaller, larger, hashes) {
   if (smaller.size === larger.size || smaller.size === 0) {
     return hashes.length === 0 && (smaller.size === 0 || equal(smaller.root, larger.root));
   }
-  // Compared and not asked of the logarithm, which rounds.
+  // Compare the power with the size, because the logarithm is rounded.
   const isPowerOfTwo = 2 ** Math.round(Math.log2(smaller.size)) === smaller.size;
   const [first, rest] = isPowerOfTwo ? [smaller.root, hashes] : [hashes[0], hashes.slice(1)];
   if (first === undefined || hashes.length === 0) {
@@ -244,24 +245,24 @@ export async function verifyConsistency(smaller, larger, hashes) {
 async function requireContinued(answer, kept, newest) {
   if (kept.size > newest.size) {
     throw new ProofError(
-      `the log has ${newest.size} entries and had ${kept.size} when this browser looked last: some are missing`,
+      `the log has ${newest.size} entries, but had ${kept.size} when this browser last checked it: entries are missing`,
     );
   }
   if (!(await verifyConsistency(kept, newest, hashesOf(answer.consistency ?? [])))) {
     throw new ProofError(
-      `the log does not continue the ${kept.size} entries that this browser saw last: it was written anew`,
+      `the log does not continue the ${kept.size} entries that this browser last checked: it was rewritten`,
     );
   }
 }
 
 /**
- * Checks an entry by what the service answers; nothing of that is believed.
+ * Verifies an entry with the service's answer, without trust in the answer.
  *
- * @param index place of the entry, as it was asked for
+ * @param index index of the requested entry
  * @param answer `{entry, note, hashes, consistency?}`: base64, signed note, hexadecimal hashes
- * @param options `key`: one verifier key, `name+id+key`; `earlier`: a note that was checked before with this key, which the
- *   log must continue
- * @returns what the signed bytes say, and the checkpoint
+ * @param options `key`: one verifier key, `name+id+key`; `earlier`: a note that was verified with this key before, which
+ *   the log must continue
+ * @returns the signed entry and the checkpoint
  * @throws ProofError
  */
 export async function checkEntry(index, answer, { key, earlier }) {
@@ -273,13 +274,13 @@ export async function checkEntry(index, answer, { key, earlier }) {
   const bytes = base64Bytes(String(answer.entry));
   const proof = { index, treeSize: newest.size, hashes: hashesOf(answer.hashes) };
   if (!(await verifyInclusion(proof, await leafHash(bytes), newest.root))) {
-    throw new ProofError(`entry ${index} is not in the tree that the checkpoint was signed over`);
+    throw new ProofError(`entry ${index} is not in the tree that the checkpoint signs`);
   }
   const entry = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   return { entry, size: newest.size, origin: newest.origin, root: hexOf(newest.root), note: answer.note };
 }
 
-/** How many entries a note says that it is over; for asking, and for nothing else. */
+/** Returns the unverified number of entries in a note; use it only for requests. */
 export function sizeOf(note) {
   const size = Number(note.split("\n", 2)[1]);
   return isTreeSize(size) ? size : undefined;

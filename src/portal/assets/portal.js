@@ -1,7 +1,7 @@
-/* What the pages do better with JavaScript; none of them needs it. */
+/* Improves the pages with JavaScript; all pages also work without it. */
 "use strict";
 
-/** Offers to copy what is shown once. */
+/** Adds a Copy button to each value that is shown only once. */
 function offerCopying(root) {
   for (const field of root.querySelectorAll("[data-copy]")) {
     if (field.dataset.copy === "ready" || !navigator.clipboard) {
@@ -21,7 +21,7 @@ function offerCopying(root) {
   }
 }
 
-/** A destructive button stays off until what it asks for has been typed; the service checks it all the same. */
+/** Disables a destructive button until the confirmation is typed; the service checks it too. */
 function watchConfirmations(root) {
   for (const input of root.querySelectorAll("input[data-confirm]")) {
     const button = input.form.querySelector("button");
@@ -33,7 +33,7 @@ function watchConfirmations(root) {
   }
 }
 
-/** Times in the reader's own zone; the UTC text stays as the title. */
+/** Shows times in the reader's time zone; the UTC text becomes the title. */
 function localTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
     const date = new Date(time.dateTime);
@@ -45,7 +45,7 @@ function localTimes(root) {
   }
 }
 
-/** "in 2 min 5 s" */
+/** Formats a duration, for instance "in 2 min 5 s". */
 function remaining(milliseconds) {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));
   /** @type {[number, string][]} */
@@ -72,7 +72,7 @@ function countDown() {
   }
 }
 
-/** Offers to choose every line of a list at once. */
+/** Adds a checkbox that selects all rows of a list. */
 function offerChoosingAll(root) {
   for (const form of root.querySelectorAll("form")) {
     const boxes = [...form.querySelectorAll("input.choose")];
@@ -100,7 +100,7 @@ function offerChoosingAll(root) {
 
 const LOOK_AGAIN_MS = 2000;
 
-/** Looks at a list again when the service says that something in it has changed, at most every two seconds. */
+/** Reloads a list when the service reports a change, at most every two seconds. */
 function followChanges() {
   /** @type {HTMLElement | null} */
   const list = document.querySelector("[data-live]");
@@ -122,7 +122,7 @@ function followChanges() {
     // @ts-expect-error: htmx.min.js defines it, without types
     window.htmx.ajax("GET", location.href, { target, select: target, swap: "outerHTML" });
   };
-  // What changed between the page and its stream was told to nobody.
+  // Changes between loading the page and opening the stream were not reported.
   stream.addEventListener("ready", () => {
     show(true);
     lookAgain();
@@ -137,7 +137,7 @@ function followChanges() {
       lookAgain();
     }, LOOK_AGAIN_MS);
   });
-  // Too many streams, or the session is over: the page stays as it is until it is loaded again.
+  // Too many streams, or the session has ended: the page no longer updates until it is reloaded.
   stream.addEventListener("end", () => {
     show(false);
     stream.close();

@@ -1,26 +1,26 @@
-/** The last 24 hours as pictures: inline SVG, with the numbers in words and in a table for who does not see it. */
+/** Charts of the last 24 hours: inline SVG, with a text and a table of the numbers for screen readers. */
 import type { DeliveryHour } from "../../lib/client/resources/deliveries.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { table } from "../parts.ts";
 import type { Visit } from "../visit.ts";
 
 const [WIDTH, HEIGHT] = [320, 80];
-/** Of an hour's width; the rest is the gap to the next. */
+/** Width of a bar as a fraction of an hour's width; the rest is the gap. */
 const BAR = 0.75;
-/** Hours between two marks of the axis. */
+/** Distance of two labels on the axis, in hours. */
 const MARK_EVERY = 6;
-/** What there is at all can be seen. */
+/** Least height of a bar that is not zero, so that it is visible. */
 const LEAST_HEIGHT = 2;
 
 interface Series {
   readonly title: string;
-  /** The figure of the whole day, in words. */
+  /** Text of the whole day's figure. */
   readonly sum: string;
-  /** The value at the top of the picture, in words. */
+  /** Text of the value at the top of the chart. */
   readonly top: string;
   readonly most: number;
   readonly value: (hour: DeliveryHour) => number | null;
-  /** The part of the value that is not well, and what it is. */
+  /** The part of the value that failed; `legend` names it. */
   readonly bad?: (hour: DeliveryHour) => number;
   readonly legend?: string | undefined;
   readonly text: (value: number) => string;
@@ -111,7 +111,7 @@ function chart(hours: readonly DeliveryHour[], series: Series): Html {
   });
   const marks = hours.map(
     (hour, index) =>
-      // The last ones would be cut off at the edge.
+      // Labels of the last hours would be cut off at the edge.
       index < hours.length - 2 &&
       Number(clock(hour).slice(0, 2)) % MARK_EVERY === 0 &&
       html`<text x="${(index * step).toFixed(1)}" y="${HEIGHT + 14}">${clock(hour)}</text>`,
@@ -151,18 +151,16 @@ function chartsSection(hours: readonly DeliveryHour[]): Html {
     <h2 id="hours">The last 24 hours</h2>
     ${
       busy.length === 0
-        ? html`<p class="empty">
-            No deliveries. Volume, success and latency will be shown here, hour by hour.
-          </p>`
+        ? html`<p class="empty">No deliveries. Volume, success and latency per hour will appear here.</p>`
         : html`<div class="charts">${seriesOf(hours).map((series) => chart(hours, series))}</div>
             ${
               hours.some(({ complete }) => !complete) &&
               html`<p class="muted">
-                Of an hour with more than 1,000 deliveries, the newest 1,000 are looked at.
+                For an hour with more than 1,000 deliveries, only the newest 1,000 are counted.
               </p>`
             }
             <details>
-              <summary>The numbers</summary>
+              <summary>Show the numbers</summary>
               ${table(
                 "Deliveries by hour",
                 ["Hour", "Deliveries", "Delivered", "Dead letters", "Median latency", "95th percentile"],
@@ -173,7 +171,7 @@ function chartsSection(hours: readonly DeliveryHour[]): Html {
   </section>`;
 }
 
-/** Volume, success and latency by hour, of all deliveries or of those to one endpoint. */
+/** Renders volume, success and latency by hour, of all deliveries or of one endpoint's. */
 export async function hourCharts({ api }: Visit, endpointId?: string): Promise<Html> {
   const of = endpointId === undefined ? "" : `?endpoint_id=${endpointId}`;
   const { data } = await api.get<{ readonly data: readonly DeliveryHour[] }>(`/v1/webhooks/stats${of}`);

@@ -1,23 +1,23 @@
-/** What pages say of compliance entries. */
+/** Parts of pages that show compliance entries. */
 import { html, type Part } from "../html.ts";
 import type { Visit } from "../visit.ts";
 import { ENDPOINTS } from "./endpoint/endpoint-parts.ts";
 
 export const COMPLIANCE = "/portal/compliance";
 
-/** An entry by its place in the log; a link for who may read it. */
+/** Renders an entry's index, as a link if the session may read the entry. */
 export function entryLink(visit: Visit, index: number): Part {
   const text = `entry ${index}`;
   return visit.can("compliance:read") ? html`<a href="${COMPLIANCE}/${index}">${text}</a>` : text;
 }
 
-/** Pages about things, by the prefix of their ids, and the scope that shows them. */
+/** Pages of objects by the prefix of their ids, and the scope that each page requires. */
 const PAGES: Readonly<Record<string, { readonly path: string; readonly scope: string }>> = {
   crd: { path: "/portal/credentials", scope: "credentials:read" },
   ep: { path: ENDPOINTS, scope: "webhooks:read" },
 };
 
-/** An id; a link where the portal has a page about it. */
+/** Renders an id, as a link if the portal has a page for it. */
 export function thing(visit: Visit, id: string | null): Part {
   if (id === null) {
     return "–";
@@ -29,7 +29,7 @@ export function thing(visit: Visit, id: string | null): Part {
     : shown;
 }
 
-/** Who did it, in words: `credential:crd_…`, `operator:…` or `system:…`. */
+/** Renders an actor: `credential:crd_…`, `operator:…` or `system:…`. */
 export function actorText(visit: Visit, actor: string): Part {
   const [kind = "", ...rest] = actor.split(":");
   const id = rest.join(":");

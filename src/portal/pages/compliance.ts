@@ -1,4 +1,4 @@
-/** The tenant's entries of the compliance log, and one of them with its proof, which browsers check themselves. */
+/** The tenant's entries in the compliance log, and a page for one entry, whose proof browsers verify themselves. */
 import { type Static, Type } from "typebox";
 import { Closed } from "../../http/common.ts";
 import { EntryParams } from "../../api/schemas/compliance.ts";
@@ -70,32 +70,32 @@ async function listPage(
   }
   const { data, next_cursor: next } = asked.answer;
   const body = html`<p class="muted">
-      What was done that matters for security, by whom. Each entry can be proved to be in a log that nobody
-      has changed since.
+      Changes that affect security, and who made them. For each entry, you can verify that it is in the log
+      and that the log was not changed since.
     </p>
     ${filterForm(query)}
     <section aria-labelledby="entries">
       <h2 id="entries">Entries</h2>
-      ${data.length === 0 ? html`<p class="empty">No entry here.</p>` : entriesTable(visit, data)}
+      ${data.length === 0 ? html`<p class="empty">No entries found.</p>` : entriesTable(visit, data)}
     </section>
     ${nextPage(filteredPath(COMPLIANCE, query), next, query.cursor === undefined)}`;
   return { status: 200, content: { ...common, body } };
 }
 
-/** Where the entry stands: proofs are given for trees that were signed. */
+/** Renders the checkpoint that covers the entry, because proofs exist only for signed trees. */
 function coverage(index: number, checkpoint: ComplianceCheckpoint | undefined): Part {
   if (checkpoint === undefined || index >= checkpoint.size) {
-    return html`<p>No checkpoint covers this entry yet: the next one is signed within a minute.</p>`;
+    return html`<p>No checkpoint covers this entry yet. The next one is signed within a minute.</p>`;
   }
   const { size, signed_at: at, verifier_key: key } = checkpoint;
   return facts([
     ["Newest checkpoint", `${size} entries`],
     ["Signed", moment(at)],
-    ["Key, as this service names it", key === null ? "not known" : html`<code>${key}</code>`],
+    ["Key, according to this service", key === null ? "unknown" : html`<code>${key}</code>`],
   ]);
 }
 
-/** What scripts check with; hidden until one is there to do so. */
+/** Renders the form for the verifying script; hidden until the script runs. */
 function checkForm(index: number, { assets }: PortalParts): Html {
   return html`<div
     data-proof
@@ -110,14 +110,14 @@ function checkForm(index: number, { assets }: PortalParts): Html {
         <label for="vkey">Verifier key <span class="muted">(name+id+key)</span></label>
         <input id="vkey" name="vkey" maxlength="1024" spellcheck="false" aria-describedby="vkey-help" />
         <p class="muted" id="vkey-help">
-          As the operators of this service publish it: from a contract or a page elsewhere, not from here.
-          Without one, the key that this service names is taken, and kept to notice another one later.
+          Use the key that the operators publish outside this portal, for instance in a contract. If you leave
+          this empty, the key that this service names is used and saved, to notice a different key later.
         </p>
         <p class="muted break" data-pinned></p>
       </div>
       <div class="buttons">
         <button class="primary">Check the proof</button>
-        <button type="button" class="quiet" data-forget hidden>Forget the kept key</button>
+        <button type="button" class="quiet" data-forget hidden>Remove the saved key</button>
       </div>
     </form>
     <div class="verdict" data-verdict></div>
@@ -132,12 +132,12 @@ function proofSection(index: number, checkpoint: ComplianceCheckpoint | undefine
   return html`<section aria-labelledby="proof">
     <h2 id="proof">Proof</h2>
     ${coverage(index, checkpoint)} ${checkForm(index, parts)}
-    <h3>On a machine of your own</h3>
+    <h3>On your own machine</h3>
     <p>
       <code>VKEY</code> is the verifier key of the log, <code>name+id+key</code>. Get it from the operators of
-      this service by another way than this page; <code>signet keys checkpoint-key</code> prints it for them.
-      A key that this service itself names shows no more than that the log is the one signed with that key:
-      whoever could put a false log here could put a false key here.
+      this service, but not through this page; <code>signet keys checkpoint-key</code> prints it for them. A
+      key that this service itself names only shows that the log is signed with that key. An attacker who can
+      show a false log here can also show a false key.
     </p>
     ${command(`signet compliance verify ${index} --vkey "$VKEY"`)}
     <p>Operators check the entry, or the whole log, with:</p>
@@ -177,7 +177,7 @@ async function entryPage(visit: Visit, idx: string, parts: PortalParts): Promise
   };
 }
 
-/** All that an entry is checked by; the checkpoint is asked for first, so that the proofs are of its tree. */
+/** Returns everything that proves an entry. It gets the checkpoint first, so that the proofs fit its tree. */
 async function proofAnswer({ api }: Visit, idx: string, from: number | undefined) {
   const checkpoint = await api.get<ComplianceCheckpoint>("/v1/compliance/checkpoint");
   const { size, note, verifier_key } = checkpoint;

@@ -1,4 +1,4 @@
-/** Credentials: what they may do, which versions of their secrets are in use, when they rotate, and their revocation. */
+/** Credentials: their scopes, secret versions, rotation and revocation. */
 import { Type } from "typebox";
 import { Closed, IdParams } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -75,7 +75,7 @@ function versionRow(version: SecretVersion): Part[] {
   ];
 }
 
-/** What the API says of scopes: those of this session's own credential, which is the only one whose scopes it knows. */
+/** Renders the scopes of this session's own credential; the API knows the scopes of no other credential. */
 function scopesOf(visit: Visit, { id }: Credential): Part {
   if (id !== visit.identity.credentialId) {
     return "";
@@ -97,8 +97,8 @@ function revocation(visit: Visit, { id, client_id: client }: Credential): Part {
       label: "Revoke credential",
       type: client,
       id: "confirm-revoke",
-      warning: html`Its tokens stop working everywhere at once, and it gets no new ones. This cannot be
-      undone. ${id === visit.identity.credentialId && html`<strong>This session ends with it.</strong>`}`,
+      warning: html`Its tokens stop working everywhere immediately, and it gets no new ones. This cannot be
+      undone. ${id === visit.identity.credentialId && html`<strong>This also ends your session.</strong>`}`,
     })}
   </section>`;
 }
@@ -119,11 +119,11 @@ async function credentialPage(
         ${facts([
           ["Id", html`<code>${credential.id}</code>`],
           ["Principal", html`<code>${credential.principal_id}</code>`],
-          ["Made", moment(credential.created_at)],
+          ["Created", moment(credential.created_at)],
           ["Next rotation", live ? moment(credential.due_at) : "–"],
           ["Rotation", credential.rotation_mode.replace("_", "-")],
           ["Certificate", credential.san_uri ?? (credential.certificate_thumbprints.join(", ") || "none")],
-          ["Publishes with signatures only", credential.signature_required ? "yes" : "no"],
+          ["Requires signatures to publish", credential.signature_required ? "yes" : "no"],
           ["Replaced by", credential.replaced_by ?? "–"],
           ["Ends", moment(credential.ends_at ?? credential.revoked_at)],
         ])}
@@ -131,10 +131,10 @@ async function credentialPage(
       ${
         credential.versions.length > 0 &&
         html`<section aria-labelledby="versions">
-          <h2 id="versions">Versions of its secret</h2>
+          <h2 id="versions">Versions of the secret</h2>
           ${table(
             "Versions of the secret",
-            ["Version", "State", "Made", "Last used", "Rotation due", "Ends"],
+            ["Version", "State", "Created", "Last used", "Rotation due", "Ends"],
             credential.versions.map(versionRow),
           )}
         </section>`
@@ -155,7 +155,7 @@ function revokedPage(
     notice: { kind: "done", text: html`<code>${client}</code> is revoked.` },
     body: html`${facts([
         ["Committed", moment(at)],
-        ["Edge nodes that obey it", `${edges.acked} of ${edges.live}`],
+        ["Edge nodes that enforce it", `${edges.acked} of ${edges.live}`],
         ["Compliance log", entryLink(visit, compliance.log_index)],
       ])}
       <p><a href="${PLACE}">All credentials</a></p>`,

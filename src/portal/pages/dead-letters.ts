@@ -1,4 +1,4 @@
-/** Dead letters: what has failed for good, by endpoint and class of failure, and replaying it. */
+/** Dead letters: deliveries that failed permanently, by endpoint and class of failure, and their replay. */
 import { Type } from "typebox";
 import { Closed, Id, IdParams } from "../../http/common.ts";
 import { deliveryFilter } from "../../api/routes/deliveries.ts";
@@ -27,7 +27,7 @@ import {
 } from "./delivery-parts.ts";
 import { registerReplayPages, REPLAYS } from "./replays.ts";
 
-/** With all its files a page stays below 100 KB. */
+/** Rows per page, so that a page with all its files stays below 100 KB. */
 const PAGE = 25;
 const REASONS = { attempts_exhausted: "17 attempts failed", endpoint_disabled: "endpoint disabled" } as const;
 
@@ -38,7 +38,7 @@ function groupsSection(groups: ListAnswer<DeadLetterGroup>, endpoints: ReadonlyM
       <h2 id="groups">By endpoint and failure</h2>
       ${table(
         "Dead letters by endpoint and failure",
-        ["Endpoint", "Why", "Last failure", "Dead letters"],
+        ["Endpoint", "Reason", "Last failure", "Dead letters"],
         groups.data.map(({ endpoint_id: id, reason, last_error: error, count }) => [
           html`<a
             class="break"
@@ -50,7 +50,7 @@ function groupsSection(groups: ListAnswer<DeadLetterGroup>, endpoints: ReadonlyM
           count.toLocaleString("en"),
         ]),
       )}
-      ${groups.next_cursor !== null && html`<p class="muted">There are more; these are the first 100.</p>`}
+      ${groups.next_cursor !== null && html`<p class="muted">Only the first 100 are shown.</p>`}
     </section>`
   );
 }
@@ -69,7 +69,7 @@ function lettersTable(
             class="choose"
             name="ids[]"
             value="${letter.id}"
-            aria-label="Choose ${letter.event_type} of ${letter.created_at}"
+            aria-label="Select ${letter.event_type} of ${letter.created_at}"
           />`,
         ]
       : []),
@@ -80,10 +80,10 @@ function lettersTable(
     countdown(letter.expires_at),
   ]);
   const headings = ["Event type", "Endpoint", "Last answer", "Failed", "Can be replayed until"];
-  return table("Dead letters", may ? ["Choose", ...headings] : headings, rows);
+  return table("Dead letters", may ? ["Select", ...headings] : headings, rows);
 }
 
-/** What the list shows is what a replay of all of it takes: the filters go along. */
+/** Renders the replay form. It contains the filters, so that "Replay all" replays what the list shows. */
 function replayForm(visit: Visit, query: FilterQuery, list: Html): Html {
   if (!visit.can("webhooks:replay")) {
     return list;
@@ -96,9 +96,9 @@ function replayForm(visit: Visit, query: FilterQuery, list: Html): Html {
     )}
     ${list}
     <div class="buttons">
-      <button class="primary" name="which" value="chosen">Replay chosen</button>
+      <button class="primary" name="which" value="chosen">Replay selected</button>
       <button name="which" value="all">
-        ${isFiltered(query) ? "Replay all that these filters find" : "Replay all"}
+        ${isFiltered(query) ? "Replay all that match the filters" : "Replay all"}
       </button>
     </div>
   </form>`;
@@ -109,8 +109,8 @@ const replaysLink = html`<a class="button" href="${REPLAYS}">Replays</a>`;
 const NONE_AT_ALL = html`<section aria-labelledby="none">
   <h2 id="none">No dead letters</h2>
   <p class="empty">
-    A delivery that has failed 17 times, over three days, comes here; so does what a disabled endpoint would
-    have got. It can be replayed for 7 days.
+    A delivery becomes a dead letter after 17 failed attempts over three days, or if its endpoint is disabled.
+    You can replay it for 7 days.
   </p>
 </section>`;
 
@@ -140,10 +140,10 @@ async function listPage(
   }
   const body = html`${groupsSection(groups, endpoints)} ${form}
     <section aria-labelledby="letters">
-      <h2 id="letters">${isFiltered(query) ? "Found" : "All dead letters"}</h2>
+      <h2 id="letters">${isFiltered(query) ? "Matching dead letters" : "All dead letters"}</h2>
       ${
         data.length === 0
-          ? html`<p class="empty">No dead letter fits these filters.</p>`
+          ? html`<p class="empty">No dead letters match these filters.</p>`
           : replayForm(visit, query, lettersTable(visit, data, endpoints))
       }
     </section>
@@ -168,7 +168,7 @@ function registerReplay(scope: SignetServer, { send }: PortalParts): void {
     async ({ visit, body }, reply) => {
       const { which, "ids[]": ids = [], once, csrf: _csrf, ...filter } = body;
       if (which === "chosen" && ids.length === 0) {
-        const { status, content } = await listPage(visit, filter, "Choose at least one dead letter.");
+        const { status, content } = await listPage(visit, filter, "Select at least one dead letter.");
         return send(reply.code(status), visit, content);
       }
       const query = Object.fromEntries(new URLSearchParams(apiQuery(filter, false)));

@@ -1,4 +1,4 @@
-/** Deliveries: the list with its filters, kept up to date while somebody looks. */
+/** Deliveries: the list with its filters, updated live. */
 import { PositionHeaders, positionOf, sendDeliveries } from "../../api/delivery-stream.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { Delivery } from "../../lib/client/resources/deliveries.ts";
@@ -20,10 +20,10 @@ import {
   lastAnswer,
 } from "./delivery-parts.ts";
 
-/** With all its files a page stays below 100 KB. */
+/** Rows per page, so that a page with all its files stays below 100 KB. */
 const PAGE = 25;
 
-/** The state, and how long it stays so. */
+/** Renders the state, with a countdown to the next attempt. */
 function standing(delivery: Delivery): Part {
   const next = delivery.state === "RETRYING" ? delivery.next_attempt_at : null;
   return [
@@ -32,15 +32,15 @@ function standing(delivery: Delivery): Part {
   ];
 }
 
-/** Nothing to show: what to do about it. */
+/** Renders the text for an empty list. */
 function nothing(query: FilterQuery): Html {
   return isFiltered(query)
-    ? html`<p class="empty">No delivery fits these filters.</p>`
+    ? html`<p class="empty">No deliveries match these filters.</p>`
     : html`<div class="empty">
-        <p><strong>No delivery yet.</strong></p>
+        <p><strong>No deliveries yet.</strong></p>
         <p>
-          An event that you publish becomes a delivery for each endpoint that takes its type. A test event can
-          be sent from the page of an <a href="/portal/endpoints">endpoint</a>.
+          An event that you publish becomes a delivery for each endpoint that subscribes to its type. You can
+          send a test event from the page of an <a href="/portal/endpoints">endpoint</a>.
         </p>
       </div>`;
 }
@@ -77,7 +77,7 @@ async function listPage(
     return { status: asked.error.status, content: { ...common, notice, body: form } };
   }
   const { data, next_cursor: next } = asked.answer;
-  // What is older does not change places: only the first page is followed.
+  // Only the first page is updated live, because new deliveries appear there.
   const live = query.cursor === undefined && html`data-live="${DELIVERIES}/live"`;
   const body = html`${form}
     <section id="deliveries" ${live}>
@@ -88,7 +88,7 @@ async function listPage(
   return { status: 200, content: { ...common, actions, body } };
 }
 
-/** The stream of the list, as long as the session lasts. */
+/** Registers the stream that updates the list until the session ends. */
 function registerLive(scope: SignetServer, { sessions, cookie, streaming }: PortalParts): void {
   scope.get(
     "/deliveries/live",
@@ -101,7 +101,7 @@ function registerLive(scope: SignetServer, { sessions, cookie, streaming }: Port
         {
           tenantId: identity.tenantId,
           endsAtMs: session.expiresAt.getTime(),
-          // A browser that connects again says by itself how far it was told.
+          // A browser that reconnects sends its last position.
           sinceMs: positionOf(request.headers),
           isAdmitted: async () => await sessions.isAdmitted(identity),
           isSignedIn: async () => (await sessions.find(secret, request.clientAddress)) !== undefined,

@@ -1,4 +1,4 @@
-/** What the pages about deliveries and dead letters share. */
+/** Common parts of the pages for deliveries and dead letters. */
 import { type Static, Type } from "typebox";
 import { Closed } from "../../http/common.ts";
 import type { AttemptError, Delivery } from "../../lib/client/resources/deliveries.ts";
@@ -14,7 +14,7 @@ import type { Visit } from "../visit.ts";
 export const DELIVERIES = "/portal/deliveries";
 export const DEAD_LETTERS = "/portal/dead-letters";
 
-/** Filters as the browser's form sends them: a field that is left empty filters nothing. */
+/** Filters as the browser's form sends them; an empty field does not filter. */
 export const FilterQuery = Closed({
   state: Type.Optional(Line(32)),
   endpoint_id: Type.Optional(Line(64)),
@@ -27,7 +27,7 @@ export const FilterQuery = Closed({
 });
 export type FilterQuery = Static<typeof FilterQuery>;
 
-/** The addresses of the tenant's endpoints by their ids: the newest 100, which is what a page may ask for. */
+/** Returns the URLs of the tenant's newest 100 endpoints by id; 100 is the API's page limit. */
 export async function endpointUrls({ api }: Visit): Promise<ReadonlyMap<string, string>> {
   const { data } = await api.get<ListAnswer<Endpoint>>("/v1/webhooks/endpoints?limit=100");
   return new Map(data.map(({ id, url }) => [id, url]));
@@ -42,12 +42,12 @@ const STATE_BADGES = {
   CANCELLED: badge("idle", "cancelled"),
 } as const;
 
-/** The state, by colour and word. */
+/** Renders the state as a coloured badge. */
 export function deliveryBadge({ state }: Pick<Delivery, "state">): Html {
   return STATE_BADGES[state];
 }
 
-/** Why an attempt failed, in words. */
+/** Texts for the classes of failed attempts. */
 const FAILURES: Readonly<Record<AttemptError, string>> = {
   status: "HTTP error",
   timeout: "no answer in time",
@@ -55,16 +55,16 @@ const FAILURES: Readonly<Record<AttemptError, string>> = {
   tls: "TLS failed",
   dns: "host not found",
   refused: "address not allowed",
-  aborted: "connection broke off",
+  aborted: "connection was interrupted",
   authentication: "no access token",
 };
 
-/** A class of failures, in words. */
+/** Returns the text for a class of failures. */
 export function failureText(error: AttemptError): string {
   return FAILURES[error];
 }
 
-/** What an attempt came to; undefined while nothing is known. */
+/** Returns the text for an attempt's result; undefined if there is none yet. */
 export function answerText(status: number | null, error: AttemptError | null): string | undefined {
   if (status !== null) {
     return `HTTP ${status}`;
@@ -72,12 +72,12 @@ export function answerText(status: number | null, error: AttemptError | null): s
   return error === null ? undefined : failureText(error);
 }
 
-/** What the last attempt came to. */
+/** Returns the text for the last attempt's result. */
 export function lastAnswer({ last_status: status, last_error: error }: Delivery): string {
   return answerText(status, error) ?? "–";
 }
 
-/** The form above a list; states are offered where the list has several. */
+/** Renders the filter form above a list; `states` adds the filter by state. */
 export function filterForm(
   path: string,
   query: FilterQuery,
@@ -103,7 +103,7 @@ export function filterForm(
   return filters({ path, label, fields, query });
 }
 
-/** How long until then, for scripts to count down; the moment itself without them. */
+/** Renders a time with an element that the script fills with a countdown. */
 export function countdown(iso: string | null): Part {
   return iso === null ? "–" : html`${moment(iso)} <span class="muted until" data-countdown="${iso}"></span>`;
 }

@@ -1,4 +1,4 @@
-/** One delivery: where it stands, every request that was made for it, and what can be done. */
+/** One delivery: its state, all its requests, and its actions. */
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -24,18 +24,18 @@ import {
 import { ENDPOINTS, getEndpoint } from "./endpoint/endpoint-parts.ts";
 
 const DONE = {
-  tested: "The test event is on its way.",
-  hastened: "The next attempt is being made.",
-  cancelled: "The delivery is cancelled.",
-  replayed: "The delivery has a fresh cycle of 17 attempts.",
+  tested: "The test event was sent for delivery.",
+  hastened: "The next attempt starts now.",
+  cancelled: "The delivery was cancelled.",
+  replayed: "The delivery has a new cycle of 17 attempts.",
 } as const;
 const MS_PER_S = 1_000;
-/** Attempts on one page, newest first: those of two cycles. */
+/** Number of attempts on the page, newest first: two cycles. */
 const SHOWN_MAX = 2 * ATTEMPTS;
-/** Characters of the event's data, and of all answers together: a page stays below 100 KB. */
+/** Maximum characters of the event's data and of all answers together, so that a page stays below 100 KB. */
 const DATA_MAX = 8_192;
 const ANSWERS_MAX = 12_288;
-/** Characters of an answer once those before it have filled the page. */
+/** Characters to show of an answer after others have filled the page. */
 const ANSWER_MIN = 128;
 
 function isOpen({ state }: Pick<Delivery, "state">): boolean {
@@ -43,15 +43,15 @@ function isOpen({ state }: Pick<Delivery, "state">): boolean {
 }
 
 /**
- * What a request carried beside the endpoint's own headers. Signatures are not kept, and nothing that proves who sends is
- * shown; the rest follows from the delivery.
+ * Renders a request's headers, except the endpoint's own. Signatures are not stored, and the headers that authenticate
+ * the sender are not shown. All others are derived from the delivery.
  */
 function requestHeaders(brand: string, delivery: Delivery, attempt: Attempt): Part {
-  // The request is signed once it begins, so within the second.
+  // The request is signed when it starts, so the timestamp is the same second.
   const seconds = Math.floor(Date.parse(attempt.started_at) / MS_PER_S);
   const lines = [
     "Content-Type: application/json",
-    `X-${brand}-Signature-256: (not kept)`,
+    `X-${brand}-Signature-256: (not stored)`,
     `X-${brand}-Timestamp: ${seconds}`,
     `X-${brand}-Event-Id: ${delivery.event_id}`,
     `X-${brand}-Event-Type: ${delivery.event_type}`,
@@ -59,7 +59,7 @@ function requestHeaders(brand: string, delivery: Delivery, attempt: Attempt): Pa
     `X-${brand}-Attempt: ${attempt.attempt}`,
     `webhook-id: ${delivery.event_id}`,
     `webhook-timestamp: ${seconds}`,
-    "webhook-signature: (not kept)",
+    "webhook-signature: (not stored)",
   ];
   return html`<details ${kept(`request-${attempt.id}`)}>
     <summary>Request headers</summary>
@@ -73,12 +73,12 @@ ${lines.join("\n")}</pre>
   </details>`;
 }
 
-/** What somebody has opened stays open when the page looks again. */
+/** Keeps opened details open when the page reloads its content. */
 function kept(id: string): Html {
   return html`id="${id}" hx-preserve`;
 }
 
-const MARKS = { wait: "under way", good: "answered", bad: "failed" } as const;
+const MARKS = { wait: "in progress", good: "answered", bad: "failed" } as const;
 
 function kindOf({ error, duration_ms: duration }: Attempt): keyof typeof MARKS {
   if (duration === null) {
@@ -88,16 +88,16 @@ function kindOf({ error, duration_ms: duration }: Attempt): keyof typeof MARKS {
 }
 
 function shortened(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length)} … (the API gives all of it)`;
+  return text.length <= length ? text : `${text.slice(0, length)} … (shortened; the API returns all of it)`;
 }
 
-/** Every attempt, oldest first: the list has no other order. */
+/** Returns all attempts, oldest first, the only order of the API's list. */
 async function attemptsOf({ api }: Visit, path: string): Promise<readonly Attempt[]> {
   const all: Attempt[] = [];
   let cursor: string | null = "";
   while (cursor !== null) {
     const after: string = cursor === "" ? "" : `&cursor=${cursor}`;
-    // Each page says where the next one begins.
+    // Each page contains the cursor of the next one.
     // oxlint-disable-next-line no-await-in-loop
     const page: ListAnswer<Attempt> = await api.get<ListAnswer<Attempt>>(
       `${path}/attempts?limit=100${after}`,
@@ -108,7 +108,7 @@ async function attemptsOf({ api }: Visit, path: string): Promise<readonly Attemp
   return all;
 }
 
-/** The answers of attempts, newest first, each as long as there is room. */
+/** Returns the answers of the attempts, newest first, shortened to fit the page. */
 function answersOf(attempts: readonly Attempt[]): string[] {
   let room = ANSWERS_MAX;
   return attempts.map(({ response_body: body }) => {
@@ -169,16 +169,16 @@ function buttons(visit: Visit, { id, state }: Delivery): Part {
 
 interface Shown {
   readonly delivery: Delivery;
-  /** Undefined where it is deleted. */
+  /** Undefined if the endpoint is deleted. */
   readonly endpointUrl: string | undefined;
-  /** Undefined where the session may not see it. */
+  /** Undefined if the session may not read it. */
   readonly data: string | undefined;
   /** Newest first. */
   readonly attempts: readonly Attempt[];
   readonly brand: string;
 }
 
-/** Where it stands: what is not so, and will not be, is left out. */
+/** Returns the facts about the delivery's state, without those that do not apply. */
 function standing({ delivery, endpointUrl }: Shown): (readonly [string, Part])[] {
   const { endpoint_id: endpointId, next_attempt_at: next, delivered_at: delivered, state } = delivery;
   const count = delivery.attempt_count;
@@ -211,14 +211,14 @@ function attemptsSection(shown: Shown): Html {
     <h2 id="attempts">Attempts</h2>
     ${
       attempts.length === 0
-        ? html`<p class="empty">No request was made yet.</p>`
+        ? html`<p class="empty">No requests were made yet.</p>`
         : html`<ol class="timeline" reversed>
               ${attempts.map((attempt, index) => attemptItem(shown, attempt, answers[index] ?? ""))}
             </ol>
             ${
               attempts.length < shown.attempts.length &&
               html`<p class="muted">
-                The newest ${attempts.length} of ${shown.attempts.length}; the API lists all.
+                Only the newest ${attempts.length} of ${shown.attempts.length} are shown; the API lists all.
               </p>`
             }`
     }
@@ -232,7 +232,7 @@ function dataSection(data: string | undefined): Part {
       <h2 id="data">Data of the event</h2>
       ${
         data === "null"
-          ? html`<p class="empty">It has been erased.</p>`
+          ? html`<p class="empty">The data was erased.</p>`
           : html`<pre class="wrap" tabindex="0" role="region" aria-label="Data">
 ${shortened(data, DATA_MAX)}</pre>`
       }
@@ -261,7 +261,7 @@ function body(visit: Visit, shown: Shown): Part {
     ${dataSection(data)}`;
 }
 
-/** The answer, or nothing where there is none. */
+/** Returns the answer, or undefined for NOT_FOUND. */
 async function ifThere<Answer>(asking: Promise<Answer>): Promise<Answer | undefined> {
   const asked = await refused(asking);
   if ("answer" in asked) {

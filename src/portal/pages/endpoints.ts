@@ -1,4 +1,4 @@
-/** Endpoints: the list, and a new one. */
+/** Endpoints: the list, and the pages to add one. */
 import { Type } from "typebox";
 import { Closed, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -27,9 +27,7 @@ function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoi
       visit.can("webhooks:write") && html`<a class="button primary" href="${ENDPOINTS}/new">Add endpoint</a>`,
     body:
       data.length === 0
-        ? html`<p class="empty">
-            No endpoint yet. An endpoint is an address of yours that events are sent to.
-          </p>`
+        ? html`<p class="empty">No endpoints yet. An endpoint is a URL of yours that events are sent to.</p>`
         : html`<ul class="cards">
               ${data.map(
                 (endpoint) =>
@@ -53,10 +51,10 @@ function createdPage({ id, secret }: RegisteredEndpoint): PageContent {
     title: "Endpoint added",
     place: ENDPOINTS,
     body: html`<p>
-        This is its signing secret. It is shown here and never again: keep it where your receiver finds it.
+        This is its signing secret. It is shown only once: store it where your receiver can read it.
       </p>
       <p class="secret"><code data-copy="">${secret}</code></p>
-      <p>A signed ping is on its way to the endpoint.</p>
+      <p>A signed ping was sent to the endpoint.</p>
       <p><a class="button primary" href="${ENDPOINTS}/${id}">Go to the endpoint</a></p>`,
   };
 }

@@ -1,4 +1,4 @@
-/** The tenant's event types: what events mean and what their data looks like. */
+/** The tenant's event types: their meaning and their data. */
 import { Type } from "typebox";
 import { Closed } from "../../http/common.ts";
 import { EventTypeParams } from "../../api/schemas/event-types.ts";
@@ -37,8 +37,8 @@ function registerList(scope: SignetServer, { send }: PortalParts): void {
         body:
           data.length === 0
             ? html`<p class="empty">
-                No event type is in the catalogue. Events can be published all the same; a type that is
-                described here tells receivers what its events hold.
+                The catalogue has no event types. You can still publish events; the catalogue describes to
+                receivers what events contain.
               </p>`
             : html`<ul class="cards">
                   ${data.map(
@@ -81,7 +81,7 @@ export function registerEventTypePages(scope: SignetServer, parts: PortalParts):
           ${
             type.schema !== null &&
             html`<section aria-labelledby="schema">
-              <h2 id="schema">Schema of its data</h2>
+              <h2 id="schema">Schema of the data</h2>
               ${jsonBlock("Schema", type.schema)}
             </section>`
           }

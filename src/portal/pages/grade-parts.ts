@@ -1,4 +1,4 @@
-/** What a grade's report looks like (docs/grader.md). */
+/** Renders a grade's report (docs/grader.md). */
 import type {
   Grade,
   GradeCheck,
@@ -12,27 +12,27 @@ import { html, type Html, type Part } from "../html.ts";
 import { badge, table } from "../parts.ts";
 import { failureText } from "./delivery-parts.ts";
 
-/** What each check sends, and what a receiver that is right answers. */
+/** What each check sends, and the expected answer. */
 const CHECKS: Readonly<Record<CheckName, readonly [sent: string, right: string]>> = {
-  valid: ["A delivery", "2xx, in 5 seconds"],
+  valid: ["A delivery", "2xx within 5 seconds"],
   duplicate: ["The same bytes again", "2xx, not processed"],
-  retry: ["The same event, attempt 2, signed anew", "2xx, not processed"],
+  retry: ["The same event as attempt 2, signed again", "2xx, not processed"],
   out_of_order: ["An event that occurred an hour ago, signed now", "2xx"],
   late: ["Signed two minutes ago", "2xx"],
   unusual_json: ["Numbers and escapes in unusual spellings", "2xx"],
   header_case: ["Header names in upper case", "2xx"],
-  second_signature: ["A foreign signature first, the right one second", "2xx"],
+  second_signature: ["An unknown signature first, the valid one second", "2xx"],
   large_body: ["256 KiB of data", "2xx"],
   slow_body: ["The body in 12 pieces", "2xx"],
-  wrong_signature: ["Signatures by another secret", "401"],
+  wrong_signature: ["Signatures with another secret", "401"],
   unsigned: ["No signature", "400 or 401"],
-  truncated_signature: ["The beginning of the right signatures", "400 or 401"],
-  rewritten_body: ["The body written anew, under the old signature", "401"],
+  truncated_signature: ["Truncated valid signatures", "400 or 401"],
+  rewritten_body: ["The body rewritten, with the old signature", "401"],
   stale: ["Signed 15 minutes ago", "401"],
   future: ["Signed 15 minutes ahead", "401"],
-  fresh_timestamp_header: ["An old body under a fresh timestamp header", "400 or 401"],
-  fresh_id_header: ["The first delivery under another event id header", "4xx, or 2xx and not processed"],
-  valid_again: ["A delivery, after all the bad ones", "2xx"],
+  fresh_timestamp_header: ["An old body with a new timestamp header", "400 or 401"],
+  fresh_id_header: ["The first delivery with another event id header", "4xx, or 2xx and not processed"],
+  valid_again: ["A delivery after all the bad ones", "2xx"],
 };
 
 const STATES = {
@@ -46,26 +46,26 @@ export function gradeBadge({ state }: Pick<Grade, "state">): Html {
   return STATES[state];
 }
 
-/** Why there is no report. */
+/** Texts for grades without a report. */
 export const FAILURES = {
-  endpoint_not_active: "The endpoint was disabled, deleted or got another URL before the grade had ended.",
-  interrupted: "It was interrupted twice: ask for another.",
+  endpoint_not_active: "The endpoint was disabled, was deleted or got another URL before the grade ended.",
+  interrupted: "The grade was interrupted twice. Start another one.",
 } as const;
 
-/** Whether it comes to its end by itself. */
+/** Checks whether the grade is still waiting or running. */
 export function isOpen({ state }: Pick<Grade, "state">): boolean {
   return state === "QUEUED" || state === "RUNNING";
 }
 
-/** The score in words. */
+/** Returns the text for a score. */
 export function scoreText(score: number | null): string {
   return score === null ? "–" : `${score} of 100`;
 }
 
-/** From when on a receiver is all right, and from when on it is not bad. */
+/** Least scores for the colours good and fair. */
 const [GOOD, FAIR] = [100, 60];
 
-/** The score as a mark that can be seen from afar. */
+/** Renders the score as a large coloured number. */
 export function scoreMark(score: number): Html {
   const kind = score >= GOOD ? "good" : score >= FAIR ? "wait" : "bad";
   return html`<p class="score ${kind}"><strong>${score}</strong> of 100</p>`;
@@ -73,12 +73,12 @@ export function scoreMark(score: number): Html {
 
 const SEVERITIES = { critical: "bad", major: "wait", minor: "idle" } as const;
 
-/** What checks send, in words; a check that this page does not know by its name. */
+/** Returns the text for what a check sends; for an unknown check, its name. */
 function checkText(name: string): string {
   return name in CHECKS ? CHECKS[name as CheckName][0] : name;
 }
 
-/** Names between back quotes as code. */
+/** Renders text between back quotes as code. */
 function proseOf(text: string): Part {
   return text.split("`").map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part));
 }
@@ -88,7 +88,7 @@ function findingItem({ severity, problem, advice, checks, code }: GradeFinding):
     <h3>${proseOf(problem)} ${badge(SEVERITIES[severity], severity)}</h3>
     <p>${proseOf(advice)}</p>
     <p class="muted">
-      Seen in: ${checks.map(checkText).join("; ")}. <span class="hidden">Its code is</span>
+      Seen in: ${checks.map(checkText).join("; ")}. <span class="hidden">Code:</span>
       <code>${code}</code>
     </p>
   </li>`;
@@ -97,10 +97,10 @@ function findingItem({ severity, problem, advice, checks, code }: GradeFinding):
 function findingsSection({ findings, checks }: GradeReport): Html {
   const missed = checks.filter(({ verdict }) => verdict === "not_performed").length;
   return html`<section aria-labelledby="findings">
-    <h2 id="findings">What is wrong, and how to mend it</h2>
+    <h2 id="findings">Findings and how to fix them</h2>
     ${
       findings.length === 0
-        ? html`<p class="empty">Nothing was found.</p>`
+        ? html`<p class="empty">No findings.</p>`
         : html`<ol class="cards">
             ${findings.map(findingItem)}
           </ol>`
@@ -108,7 +108,7 @@ function findingsSection({ findings, checks }: GradeReport): Html {
     ${
       missed > 0 &&
       html`<p class="muted">
-        ${missed} of ${checks.length} checks could not be made. Mend what is above, then grade it again.
+        ${missed} of ${checks.length} checks could not be performed. Fix the findings above, then grade again.
       </p>`
     }
   </section>`;
@@ -119,11 +119,11 @@ function unseenSection({ not_observed: unseen }: GradeReport): Part {
   return (
     unseen.length > 0 &&
     html`<section aria-labelledby="unseen">
-      <h2 id="unseen">What cannot be seen from outside</h2>
+      <h2 id="unseen">What the grade cannot observe</h2>
       <p>
         Whether an event was processed twice
-        (${unseen.map(({ code }, index) => html`${index > 0 && ", "}<code>${code}</code>`)}). It costs
-        nothing.
+        (${unseen.map(({ code }, index) => html`${index > 0 && ", "}<code>${code}</code>`)}). This does not
+        lower the score.
       </p>
       ${advice.map((text) => html`<p>${text}</p>`)}
     </section>`
@@ -133,7 +133,7 @@ function unseenSection({ not_observed: unseen }: GradeReport): Part {
 const VERDICTS = {
   passed: badge("good", "passed"),
   failed: badge("bad", "failed"),
-  not_performed: badge("idle", "not made"),
+  not_performed: badge("idle", "not performed"),
 } as const;
 
 function gotText({ status, error, verdict }: GradeCheck): string {
@@ -148,7 +148,7 @@ function checksSection({ checks }: GradeReport): Html {
     <h2 id="checks">Checks</h2>
     ${table(
       "Verdict of every check",
-      ["What was sent", "Right answer", "Answer", "Took", "Verdict"],
+      ["Sent", "Expected answer", "Answer", "Duration", "Verdict"],
       checks.map((check) => [
         checkText(check.name),
         check.name in CHECKS ? CHECKS[check.name as CheckName][1] : check.expected,
@@ -160,12 +160,12 @@ function checksSection({ checks }: GradeReport): Html {
   </section>`;
 }
 
-/** All that a report says. */
+/** Renders all sections of a report. */
 export function reportSections(report: GradeReport): Part {
   return html`${findingsSection(report)} ${unseenSection(report)} ${checksSection(report)}`;
 }
 
-/** What a list or an endpoint's page says of a grade: its score, or how it stands. */
+/** Renders a grade's score, or its state if it has no score. */
 export function gradeStanding(grade: GradeSummary): Part {
   return grade.score === null ? gradeBadge(grade) : scoreText(grade.score);
 }

@@ -1,4 +1,4 @@
-/** Grades of an endpoint's receiver: asked for, watched, read. */
+/** Grades of an endpoint's receiver: start, progress and report. */
 import { Type } from "typebox";
 import { Closed, IdParams } from "../../http/common.ts";
 import { GradeParams } from "../../api/schemas/grades.ts";
@@ -25,37 +25,38 @@ import {
   scoreText,
 } from "./grade-parts.ts";
 
-/** As the API's own routes: a grade makes requests, and its report says where a receiver is weak. */
+/** Same scopes as the API's routes: a grade sends requests, and its report shows weaknesses of a receiver. */
 const GRADING = { portal: ["webhooks:read", "webhooks:write"] };
 
 const gradesPath = (id: string): string => `${ENDPOINTS}/${id}/grades`;
 
-/** The button, or why there is none. */
+/** Renders the button, or the reason why there is none. */
 function gradeButton(visit: Visit, { id, state }: Endpoint, again = false): Html {
   return state === "ACTIVE"
     ? buttonForm(visit, {
         action: gradesPath(id),
-        label: again ? "Grade it again" : "Grade the receiver",
+        label: again ? "Grade again" : "Grade the receiver",
         kind: "primary",
       })
     : html`<p class="empty">
-        Only an active endpoint is graded: by answering the ping its receiver has agreed to it.
+        Only an active endpoint can be graded: its receiver agreed to tests when it answered the ping.
       </p>`;
 }
 
 const EXPLANATION = html`<p>
-    The receiver gets 19 deliveries, one after the other: good ones, repeated, late, large and slow ones, and
-    bad ones that it must refuse. The report says what it got wrong and how to mend it.
+    The receiver gets 19 deliveries, one after the other: normal, repeated, late, large and slow ones, and bad
+    ones that it must reject. The report lists its faults and how to fix them.
   </p>
   <p class="muted">
-    They are signed with the endpoint's own secrets and have the type <code>signet.grade</code>: acknowledge
-    them like any event, and leave them out of your work. It takes two minutes at most; 12 times an hour.
+    They are signed with the endpoint's own secrets and have the type <code>signet.grade</code>. Acknowledge
+    them like any event, but do not process them. A grade takes at most two minutes. You can start 12 per
+    hour.
   </p>`;
 
 function gradesTable({ id }: Endpoint, grades: readonly GradeSummary[]): Html {
   return table(
     "Grades",
-    ["Asked for", "State", "Score"],
+    ["Started", "State", "Score"],
     grades.map((grade) => [
       html`<a href="${gradesPath(id)}/${grade.id}">${moment(grade.created_at)}</a>`,
       gradeBadge(grade),
@@ -83,10 +84,10 @@ async function listPage(
         ${facts([endpointFact(endpoint)])} ${EXPLANATION} ${gradeButton(visit, endpoint)}
       </section>
       <section aria-labelledby="grades">
-        <h2 id="grades">Grades so far</h2>
+        <h2 id="grades">Previous grades</h2>
         ${
           data.length === 0
-            ? html`<p class="empty">None yet. The newest 20 will be kept here.</p>`
+            ? html`<p class="empty">No grades yet. The newest 20 are kept here.</p>`
             : gradesTable(endpoint, data)
         }
       </section>
@@ -100,13 +101,13 @@ function progressPart(grade: Grade, path: string): Part {
     isOpen(grade) &&
     html`<p class="progress">
         <label for="bar"
-          >${grade.state === "QUEUED" ? "A worker takes it up soon." : `${made} of ${total} deliveries made.`}</label
+          >${grade.state === "QUEUED" ? "Waiting for a worker." : `${made} of ${total} deliveries sent.`}</label
         >
         <progress id="bar" value="${made}" max="${total}"></progress>
       </p>
-      <p class="muted">Two minutes at most. It goes on when this page is closed.</p>
+      <p class="muted">This takes at most two minutes and continues if you close this page.</p>
       <noscript
-        ><p class="again"><a href="${path}">Look again</a></p></noscript
+        ><p class="again"><a href="${path}">Refresh</a></p></noscript
       >`
   );
 }
@@ -130,7 +131,7 @@ async function gradePage(visit: Visit, id: string, gradeId: string): Promise<Pag
           ${failure !== null && html`<p>${FAILURES[failure]}</p>`}
           ${facts([
             endpointFact(endpoint),
-            ["Asked for", moment(grade.created_at)],
+            ["Started", moment(grade.created_at)],
             ...(grade.finished_at === null ? [] : [["Ended", moment(grade.finished_at)] as const]),
             ["Grade", html`<code>${grade.id}</code>`],
           ])}
@@ -142,7 +143,7 @@ async function gradePage(visit: Visit, id: string, gradeId: string): Promise<Pag
   };
 }
 
-/** The newest grade, for those who may read it. */
+/** Returns the newest grade if the session may read it. */
 export async function newestGrade(visit: Visit, id: string): Promise<GradeSummary | undefined> {
   if (!visit.can("webhooks:write")) {
     return undefined;
@@ -152,7 +153,7 @@ export async function newestGrade(visit: Visit, id: string): Promise<GradeSummar
   return data[0];
 }
 
-/** The part of the endpoint's page, for those who may grade. */
+/** Renders the section of the endpoint's page for sessions that may grade. */
 export function gradeSection({ id }: Endpoint, newest: GradeSummary | undefined): Html {
   const path = gradesPath(id);
   return html`<section aria-labelledby="grade-heading">
@@ -160,8 +161,8 @@ export function gradeSection({ id }: Endpoint, newest: GradeSummary | undefined)
     ${
       newest === undefined
         ? html`<p>
-            Does the receiver refuse what it must refuse? It is tried with good and bad deliveries, and you
-            read what to mend.
+            Does the receiver reject what it must reject? A grade tests it with good and bad deliveries, and
+            reports what to fix.
           </p>`
         : html`<p>
             <a href="${path}/${newest.id}">${gradeStanding(newest)}</a>, ${moment(newest.created_at)}.

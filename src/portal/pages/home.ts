@@ -1,4 +1,4 @@
-/** The first page: what needs somebody's attention. */
+/** The home page: what needs attention. */
 import type { SignetServer } from "../../http/types.ts";
 import type { Credential } from "../../lib/client/resources/credentials.ts";
 import type { DeadLetterGroup } from "../../lib/client/resources/dead-letters.ts";
@@ -9,7 +9,7 @@ import { html, type Html } from "../html.ts";
 import { hourCharts } from "./charts.ts";
 import type { Visit } from "../visit.ts";
 
-/** What was disabled by the tenant itself needs no attention. */
+/** Texts for disabled endpoints; one that the tenant disabled needs no attention. */
 const DISABLED = {
   tenant: undefined,
   failing: "was disabled because it failed for too long.",
@@ -20,18 +20,18 @@ async function endpointItems({ api }: Visit): Promise<Html[]> {
   const { data } = await api.get<List<Endpoint>>("/v1/webhooks/endpoints?limit=100");
   if (data.length === 0) {
     return [
-      html`<strong>No endpoint yet.</strong> <a href="/portal/endpoints/new">Add the first</a> to receive
+      html`<strong>No endpoints yet.</strong> <a href="/portal/endpoints/new">Add an endpoint</a> to receive
         events.`,
     ];
   }
   return data.flatMap(({ id, url, state, disabled_reason: reason }) => {
     const attention =
-      state === "PENDING" ? "is not verified: it gets no events." : DISABLED[reason ?? "tenant"];
+      state === "PENDING" ? "is not verified, so it receives no events." : DISABLED[reason ?? "tenant"];
     return attention === undefined ? [] : [html`<a href="/portal/endpoints/${id}">${url}</a> ${attention}`];
   });
 }
 
-/** By the counts that are kept: a queue of any length costs the same. */
+/** Uses the stored counts, so that the cost does not depend on the queue's length. */
 async function deadLetterItems({ api }: Visit): Promise<Html[]> {
   const groups = await api.get<List<DeadLetterGroup>>("/v1/webhooks/dlq/groups?limit=100");
   const count = groups.data.reduce((sum, group) => sum + group.count, 0);
@@ -53,8 +53,8 @@ async function credentialItems({ api }: Visit): Promise<Html[]> {
     .filter(({ overdue, state }) => overdue && state === "ACTIVE")
     .map(
       ({ id, client_id: client }) =>
-        html`<a href="/portal/credentials/${id}">${client}</a>: rotation is overdue, its successor is not in
-          use.`,
+        html`<a href="/portal/credentials/${id}">${client}</a>: rotation is overdue, because the new secret is
+          not in use.`,
     );
 }
 
@@ -74,7 +74,7 @@ export function registerHomePage(scope: SignetServer, { send }: PortalParts): vo
           <h2 id="attention">Needs attention</h2>
           ${
             items.length === 0
-              ? html`<p class="empty">Nothing: endpoints are verified, and there are no dead letters.</p>`
+              ? html`<p class="empty">Nothing. All endpoints are verified, and there are no dead letters.</p>`
               : html`<ul class="cards">
                   ${items.map((item) => html`<li class="card">${item}</li>`)}
                 </ul>`

@@ -1,4 +1,4 @@
-/** Events that an endpoint has never got: counted first, then sent as a job. */
+/** Events that an endpoint never received: counts them, then sends them as a job. */
 import { Type } from "typebox";
 import { IdParams } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -29,27 +29,27 @@ const MissingForm = Form({
   rate_per_second: Type.Optional(Line(16)),
 });
 
-/** What a dry run answers. */
+/** Answer to a dry run. */
 interface ReplayCount {
   readonly total: number;
 }
 
-/** Field values as they were typed. */
+/** Field values as typed. */
 interface MissingFields {
   readonly since: string;
-  /** Empty: now. */
+  /** Empty for now. */
   readonly until: string;
   readonly rate_per_second?: string;
 }
 
 /**
- * What the API takes.
+ * Converts the form to the API's body.
  *
- * @throws SignetError VALIDATION_FAILED for a time that has its end before its beginning: nothing is missing in that
+ * @throws SignetError VALIDATION_FAILED if the start is after the end
  */
 function bodyOf({ since, until, rate_per_second: rate = "" }: MissingFields) {
   if (until !== "" && Date.parse(instantOf(since)) > Date.parse(instantOf(until))) {
-    throw validationFailed([{ pointer: "/since", code: "order", detail: "must come before the end" }]);
+    throw validationFailed([{ pointer: "/since", code: "order", detail: "must be before the end" }]);
   }
   const pace = numberMember(rate);
   return {
@@ -68,7 +68,7 @@ function timeField(name: "since" | "until", values: MissingFields, errors: Field
       optional: !since,
       value: values[name],
       attributes: html`type="datetime-local" ${since && html`required`}`,
-      ...(since ? {} : { help: "Empty: until now." }),
+      ...(since ? {} : { help: "Leave empty for now." }),
     },
     errors,
   );
@@ -76,12 +76,12 @@ function timeField(name: "since" | "until", values: MissingFields, errors: Field
 
 function searchForm(visit: Visit, endpoint: Endpoint, values: MissingFields, errors: FieldErrors): Html {
   return html`<section aria-labelledby="which">
-    <h2 id="which">Which events</h2>
+    <h2 id="which">Select events</h2>
     ${facts([endpointFact(endpoint)])}
     <p>
-      Events that were published and never became a delivery to this endpoint: from before it was added, or
-      while it waited to be verified. Its present event types and filter decide. What it got and failed to
-      take is among its dead letters.
+      These events were published but never became deliveries to this endpoint, because it was not added or
+      not verified yet. Its current event types and filter apply. Failed deliveries are among its dead
+      letters.
     </p>
     <form method="post" action="${missingPath(endpoint.id)}">
       ${formFields(visit)}
@@ -93,12 +93,12 @@ function searchForm(visit: Visit, endpoint: Endpoint, values: MissingFields, err
           optional: true,
           value: values.rate_per_second ?? "",
           attributes: NUMBER_ATTRIBUTES,
-          help: "At most so many, 1 to 5000; 500 unless you say otherwise.",
+          help: "Maximum, 1 to 5000. Default: 500.",
         },
         errors,
       )}
       <div class="buttons">
-        <button class="primary">Count them</button>
+        <button class="primary">Count events</button>
         <a class="button" href="${ENDPOINTS}/${endpoint.id}">Cancel</a>
       </div>
     </form>
@@ -114,7 +114,7 @@ async function searchPage(
   const endpoint = await getEndpoint(visit, id);
   const errors = fieldErrors(error);
   return {
-    title: "Events it never got",
+    title: "Missed events",
     place: ENDPOINTS,
     notice: errors.notice,
     body: searchForm(visit, endpoint, values, errors),
@@ -126,10 +126,10 @@ function countText(total: number): string {
 }
 
 /**
- * What a click would do, and the click: the same events, since their time has an end now.
+ * Renders the count, and the button that sends the counted events. The fixed end of the time range keeps both equal.
  *
- * @param counted.values with instants, the end among them
- * @param counted.typed the form as it was sent, for another search
+ * @param counted.values values with instants, including the end
+ * @param counted.typed form as it was sent, for another search
  */
 async function countPage(
   visit: Visit,
@@ -145,19 +145,19 @@ async function countPage(
   const { since, until, rate_per_second: rate = "" } = values;
   const hidden = Object.entries({ since, until, rate_per_second: rate });
   return {
-    title: "Events it never got",
+    title: "Missed events",
     place: ENDPOINTS,
     body: html`<section aria-labelledby="count">
-        <h2 id="count">${total === 0 ? "Nothing is missing" : `${countText(total)} it never got`}</h2>
+        <h2 id="count">${total === 0 ? "No missed events" : `Missed: ${countText(total)}`}</h2>
         ${facts([
           ["From", instant(since)],
           ["Until", instant(until)],
-          ["Pace", rate === "" ? "at most 500 a second" : `at most ${rate} a second`],
+          ["Pace", rate === "" ? "at most 500 per second" : `at most ${rate} per second`],
         ])}
         ${
           total === 0
             ? html`<p class="empty">
-                The endpoint has a delivery of every event of that time which it takes.
+                The endpoint has a delivery for every matching event in this time range.
               </p>`
             : html`<form method="post" action="${missingPath(id)}/send">
                 ${formFields(visit)}
@@ -172,7 +172,7 @@ async function countPage(
   };
 }
 
-/** An instant as a field for dates and times holds it. */
+/** Formats an instant for a datetime-local field. */
 function localOf(iso: string): string {
   return iso.slice(0, MINUTES);
 }
@@ -182,7 +182,7 @@ function registerCount(scope: SignetServer, { send, streaming }: PortalParts): v
     "/endpoints/:id/missing",
     { config: REPLAYING, schema: { hide: true, params: IdParams("endpoint"), body: MissingForm } },
     async ({ visit, params: { id }, body }, reply) => {
-      // What is published from now on it gets: the count stays as it is.
+      // Use now as the end, so that the count does not change; later events are delivered normally.
       const until = body.until === "" ? new Date(streaming.clock.now()).toISOString() : body.until;
       const path = `/v1/webhooks/endpoints/${id}/replay-missing`;
       const counted = await refused(

@@ -1,4 +1,4 @@
-/** Replays: jobs under way and over, with their progress. */
+/** Replays: running and finished jobs, with their progress. */
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -41,21 +41,21 @@ function changes(visit: Visit, { id, state }: ReplayJob): Part {
   );
 }
 
-/** What the numbers of a job count. */
+/** Labels of a job's numbers. */
 const WORDS = {
   dead_letters: {
     name: "dead letters",
     done: "Replayed",
-    skipped: "Skipped: not in the queue any more",
-    failed: "Failed: over, or not there",
-    cancelled: "The replay is cancelled: what was not replayed stays in the queue.",
+    skipped: "Skipped: no longer in the queue",
+    failed: "Failed: expired or not found",
+    cancelled: "The replay was cancelled. Deliveries that were not replayed stay in the queue.",
   },
   missing: {
-    name: "events it never got",
+    name: "missed events",
     done: "Sent",
-    skipped: "Skipped: the endpoint has it by now, or it was erased",
-    failed: "Failed: the endpoint took no events then",
-    cancelled: "The replay is cancelled: what was not sent is still missing.",
+    skipped: "Skipped: already delivered or erased",
+    failed: "Failed: the endpoint was not active",
+    cancelled: "The replay was cancelled. Events that were not sent are still missing.",
   },
 } as const;
 
@@ -65,8 +65,8 @@ async function endpointOf(visit: Visit, id: string): Promise<readonly [string, P
 }
 
 const DONE = {
-  pause: "The replay is paused.",
-  resume: "The replay goes on.",
+  pause: "The replay was paused.",
+  resume: "The replay was resumed.",
 } as const;
 
 interface Happened {
@@ -100,7 +100,7 @@ async function replayPage(visit: Visit, id: string, happened: Happened): Promise
           <progress id="bar" max="${Math.max(1, job.total)}" value="${handled(job)}">${count}</progress>
         </p>
         ${facts([
-          ["Of", words.name],
+          ["Kind", words.name],
           ...(job.endpoint_id === null ? [] : [await endpointOf(visit, job.endpoint_id)]),
           [words.done, job.done.toLocaleString("en")],
           [words.skipped, job.skipped.toLocaleString("en")],
@@ -108,8 +108,8 @@ async function replayPage(visit: Visit, id: string, happened: Happened): Promise
           ...(job.state === "CANCELLED"
             ? [["Cancelled", (job.total - handled(job)).toLocaleString("en")] as const]
             : []),
-          ["Pace", `at most ${job.rate_per_second.toLocaleString("en")} a second`],
-          ["Asked for", moment(job.created_at)],
+          ["Pace", `at most ${job.rate_per_second.toLocaleString("en")} per second`],
+          ["Started", moment(job.created_at)],
           ...(job.finished_at === null ? [] : [["Ended", moment(job.finished_at)] as const]),
           ["Replay", html`<code>${job.id}</code>`],
         ])}
@@ -117,7 +117,7 @@ async function replayPage(visit: Visit, id: string, happened: Happened): Promise
         ${
           running &&
           html`<noscript
-            ><p class="again"><a href="${path}">Look again</a></p></noscript
+            ><p class="again"><a href="${path}">Refresh</a></p></noscript
           >`
         }
       </section>
@@ -132,16 +132,16 @@ function listPage({ data, next_cursor: next }: ListAnswer<ReplayJob>): PageConte
     body:
       data.length === 0
         ? html`<section aria-labelledby="none">
-            <h2 id="none">No replay yet</h2>
+            <h2 id="none">No replays yet</h2>
             <p class="empty">
-              Dead letters that are replayed together become a job, whose progress is shown here.
+              When you replay dead letters together, the progress of the job is shown here.
               <a href="${DEAD_LETTERS}">Dead letters</a>
             </p>
           </section>`
         : html`<section>
               ${table(
                 "Replays",
-                ["Asked for", "Of", "State", "Progress", "Replayed", "Failed"],
+                ["Started", "Kind", "State", "Progress", "Replayed", "Failed"],
                 data.map((job) => [
                   html`<a href="${REPLAYS}/${job.id}">${moment(job.created_at)}</a>`,
                   WORDS[job.kind].name,

@@ -1,4 +1,4 @@
-/** Signing in with a one-time link, signing out, and the sessions that are open. */
+/** Sign-in with a one-time link, sign-out, and the list of open sessions. */
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { Closed } from "../../http/common.ts";
@@ -13,7 +13,7 @@ import { signInNeeded } from "./problems.ts";
 const Link = Type.String({ maxLength: 128 });
 const HASH_HEX = "^[0-9a-f]{64}$";
 
-/** The link opens a page with a button: programs that look at the links of a message do not press it. */
+/** The link opens a page with a button, because programs that scan the links of a message do not press it. */
 function registerLink(scope: SignetServer, { send, sessions, cookie, portalUrl }: PortalParts): void {
   const { origin } = new URL(portalUrl);
   scope.get(
@@ -93,7 +93,7 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
                           End<span class="hidden"> the session of ${createdAt.toISOString()}</span>
                         </button>
                       </form>`
-                    : html`<p class="muted">Has more scopes than this session, which cannot end it.</p>`
+                    : html`<p class="muted">This session cannot end it, because it has more scopes.</p>`
                 }
               </li>`,
           )}

@@ -1,4 +1,4 @@
-/** A test event to one endpoint: the greeting at a click, or an event of one's own that begins as an example of its type. */
+/** Sends a test event to one endpoint: a fixed event, or a custom event that starts from an example of its type. */
 import { isReservedType } from "../../domain/own-event-types.ts";
 import { Type } from "typebox";
 import { JsonText } from "../../api/in-process.ts";
@@ -25,9 +25,9 @@ import { jsonMember } from "./endpoint/endpoint-settings.ts";
 
 const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
 const TYPE_MAX = 128;
-/** Characters: what comes back in a form that was refused stays below 100 KB with its page. */
+/** In characters, so that a page that shows the data again after an error stays below 100 KB. */
 const DATA_MAX = 16_384;
-/** Event types that are offered: a page stays below 100 KB. */
+/** Number of suggested event types, so that a page stays below 100 KB. */
 const OFFERED = 50;
 const TEST_TYPE = "endpoint.test";
 const TEST_DATA = { message: "This is a test event." };
@@ -43,12 +43,12 @@ async function catalogue({ api }: Visit): Promise<readonly EventType[]> {
   return (await api.get<ListAnswer<EventType>>(`/v1/webhooks/event-types?limit=${OFFERED}`)).data;
 }
 
-/** What data of that type looks like, as far as the catalogue says. */
+/** Returns the catalogue's example for a type, or an empty object. */
 async function exampleOf({ api }: Visit, type: string): Promise<string> {
   if (type === TEST_TYPE) {
     return pretty(TEST_DATA);
   }
-  // What is no name of a type stands in no address.
+  // Never put an invalid type name into a path.
   const asked = new RegExp(EVENT_TYPE).test(type)
     ? await refused(api.get<EventType>(`/v1/webhooks/event-types/${type}`))
     : undefined;
@@ -62,7 +62,7 @@ async function eventPage(
   { fields, error }: { readonly fields?: EventFields; readonly error?: SignetError },
 ): Promise<PageContent> {
   const [endpoint, types] = await Promise.all([getEndpoint(visit, id), catalogue(visit)]);
-  // One that the endpoint takes, and that has an example.
+  // Prefer a type that the endpoint subscribes to and that has an example.
   const takes = (name: string): boolean => endpoint.events.includes("*") || endpoint.events.includes(name);
   const sendable = (name: string): boolean => name !== "*" && !isReservedType(name);
   const first = types.find(
@@ -80,8 +80,8 @@ async function eventPage(
     body: html`<form method="post" action="${ENDPOINTS}/${id}/test-event" class="stack">
       ${formFields(visit)} ${facts([endpointFact(endpoint)])}
       <p class="muted">
-        It goes to this endpoint and nobody else, signed and retried as every event is; the endpoint need not
-        take its type otherwise. 60 a minute at most.
+        The event goes only to this endpoint, and is signed and retried like every event. The endpoint does
+        not have to subscribe to its type. At most 60 per minute.
       </p>
       ${lineField(
         {
@@ -93,13 +93,13 @@ async function eventPage(
         errors,
       )}
       <datalist id="types">${[...names].map((name) => html`<option value="${name}"></option>`)}</datalist>
-      <p><button name="step" value="example">Begin with an example of this type</button></p>
+      <p><button name="step" value="example">Use an example of this type</button></p>
       ${areaField(
         {
           name: "data",
           label: "Data",
           value: data,
-          help: "A JSON object, sent as it is written here. 16 KiB at most; the API takes 256.",
+          help: "A JSON object, sent unchanged. At most 16 KiB; the API accepts 256 KiB.",
           attributes: html`rows="14" maxlength="${DATA_MAX}" class="code" autocomplete="off"`,
         },
         errors,
@@ -112,7 +112,7 @@ async function eventPage(
   };
 }
 
-/** @throws SignetError VALIDATION_FAILED for what could not be sent */
+/** @throws SignetError VALIDATION_FAILED if the data is not JSON */
 function eventBody({ type, data }: EventFields): JsonText {
   const { json, problem } = jsonMember("data", data);
   if (problem !== undefined || data.trim() === "") {
@@ -121,7 +121,7 @@ function eventBody({ type, data }: EventFields): JsonText {
   return new JsonText(spliceMember(JSON.stringify({ type: type.trim() }), "data", json));
 }
 
-/** The greeting, at a click. */
+/** Registers the button that sends the fixed test event. */
 function registerGreeting(scope: SignetServer, { send }: PortalParts): void {
   scope.post(
     "/endpoints/:id/test",

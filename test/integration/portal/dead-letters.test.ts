@@ -58,7 +58,7 @@ test("chosen letters are replayed as a job, which shows its progress and its end
   const [chosen = ""] = await seed(tenant, 2);
   const nothing = await visitor.post("/portal/dead-letters/replay", { which: "chosen" });
   expect(nothing).toMatchObject({ status: 422 });
-  expect(nothing.text).toContain("Choose at least one");
+  expect(nothing.text).toContain("Select at least one");
   const made = await visitor.post("/portal/dead-letters/replay", { which: "chosen", "ids[]": chosen });
   expect(made.status).toBe(303);
   const path = made.headers.get("location") ?? "";
@@ -75,7 +75,7 @@ test("fewer scopes replay nothing, and another tenant's letters and jobs are not
   const stranger = await signInToPortal(api, foreign.token);
   expect(await stranger.post(`/portal/dead-letters/${letter}/replay`)).toMatchObject({ status: 404 });
   const reader = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read"] });
-  expect((await reader.get("/portal/dead-letters")).text).not.toContain("Replay chosen");
+  expect((await reader.get("/portal/dead-letters")).text).not.toContain("Replay selected");
   expect(await reader.post(`/portal/dead-letters/${letter}/replay`)).toMatchObject({ status: 403 });
   const all = await visitor.post("/portal/dead-letters/replay", { which: "all", last_error: "status" });
   const path = all.headers.get("location") ?? "";

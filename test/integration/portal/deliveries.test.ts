@@ -80,7 +80,7 @@ test("a delivery shows its attempts, and what a receiver answered as text and no
   expect(text).toContain("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;");
   expect(text).toContain("HTTP 500");
   expect(text).toContain("took 37 ms");
-  expect(text).toContain("webhook-signature: (not kept)");
+  expect(text).toContain("webhook-signature: (not stored)");
   expect(text).toContain("data-countdown");
   expect((await visitor.get("/portal/deliveries")).text).not.toContain(HOSTILE);
 });
@@ -94,7 +94,7 @@ test("the next attempt is made now, and a delivery is cancelled once", async () 
   );
   const hastened = await visitor.post(`/portal/deliveries/${id}/retry`);
   expect(hastened.status).toBe(303);
-  expect((await visitor.get(hastened.headers.get("location") ?? "")).text).toContain("is being made");
+  expect((await visitor.get(hastened.headers.get("location") ?? "")).text).toContain("attempt starts now");
   const cancelled = await visitor.post(`/portal/deliveries/${id}/cancel`);
   expect(cancelled.status).toBe(303);
   const again = await visitor.post(`/portal/deliveries/${id}/cancel`);
@@ -108,7 +108,7 @@ test("an endpoint's pages show its own newest deliveries and its last day, howev
   const { id: quiet } = await createEndpoint(api, owner, { events: ["pipeline.failed"] });
   const path = `/portal/endpoints/${quiet}`;
   const empty = (await follower.get(path)).text;
-  expect(empty).toContain("It has got no event yet");
+  expect(empty).toContain("No deliveries yet");
   expect((await follower.get(`${path}/hours`)).text).toContain("No deliveries.");
   const { id: busy } = await createEndpoint(api, owner);
   const first = await deliveryOf(owner, "pipeline.failed");

@@ -48,7 +48,7 @@ test("a secret is rotated with the overlap that is chosen, or with none when som
   expect(page.text).toContain("Use the new secret now");
   expect(page.text).not.toContain("Rotate secret");
   const replaced = await visitor.post(path, { overlap: "0" });
-  expect(replaced.text).toContain("every earlier secret has stopped signing");
+  expect(replaced.text).toContain("all earlier secrets have stopped signing");
   expect(await statesOf(id)).toEqual(["CURRENT", "RETIRED", "RETIRED"]);
   expect((await visitor.get(`/portal/endpoints/${id}`)).text).toContain("Rotate secret");
   expect(await visitor.post(path, { overlap: "12" })).toMatchObject({ status: 422 });

@@ -59,7 +59,7 @@ test("a grade that is made says how far it is, and one that has ended how far it
   const { id } = await createEndpoint(api, tenant);
   const running = await insertGrade(id, "RUNNING", { checks_made: 7 });
   const page = await visitor.get(`/portal/endpoints/${id}/grades/${running}`);
-  expect(page.text).toContain("7 of 19 deliveries made.");
+  expect(page.text).toContain("7 of 19 deliveries sent.");
   expect(page.text).toContain('<progress id="bar" value="7" max="19">');
   const progress = { checks_made: 7, checks_total: 19, report: null };
   expect(await tenant.get(`/v1/webhooks/endpoints/${id}/grades/${running}`)).toMatchObject({
@@ -75,7 +75,7 @@ test("a grade is asked for once, and its page waits with who asked", async () =>
   const { id } = await createEndpoint(api, tenant);
   const list = await visitor.get(`/portal/endpoints/${id}/grades`);
   expect(list.text).toContain("Grade the receiver");
-  expect(list.text).toContain("None yet");
+  expect(list.text).toContain("No grades yet");
   const once = randomBytes(16).toString("base64url");
   const started = await visitor.post(`/portal/endpoints/${id}/grades`, { once });
   expect(started.status).toBe(303);
@@ -96,7 +96,7 @@ test("a grade is asked for once, and its page waits with who asked", async () =>
 test("an endpoint that is not active has not agreed: there is no button, and the wish is refused", async () => {
   const { id } = await createEndpoint(api, tenant, { state: "PENDING" });
   const { text } = await visitor.get(`/portal/endpoints/${id}/grades`);
-  expect(text).toContain("Only an active endpoint is graded");
+  expect(text).toContain("Only an active endpoint can be graded");
   expect(text).not.toContain(`action="/portal/endpoints/${id}/grades"`);
   expect(await visitor.post(`/portal/endpoints/${id}/grades`)).toMatchObject({ status: 409 });
 });
@@ -115,7 +115,7 @@ test("a report says what is wrong, how to mend it, and the verdict of every chec
     "no answer in time",
     "10001 ms",
     "1 of 19 checks could not be made",
-    "Grade it again",
+    "Grade again",
   ]) {
     expect(text).toContain(said);
   }
@@ -133,7 +133,7 @@ test("a grade that came to nothing says why", async () => {
   const { id } = await createEndpoint(api, tenant);
   const grade = await insertGrade(id, "FAILED", { failure: "endpoint_not_active" });
   const { text } = await visitor.get(`/portal/endpoints/${id}/grades/${grade}`);
-  expect(text).toContain("was disabled, deleted or got another URL");
+  expect(text).toContain("was disabled, was deleted or got another URL");
   const [newest] = rows(await tenant.get(`/v1/webhooks/endpoints/${id}/grades`));
   expect(newest).toMatchObject({ state: "FAILED", failure: "endpoint_not_active", score: null });
 });

@@ -43,8 +43,8 @@ test("the count comes first and changes nothing; what was counted is what is sen
   expect(form.text).toContain(`value="${yesterday()}"`);
   const counted = await visitor.post(path, { since: yesterday(), until: "", rate_per_second: "7" });
   expect(counted.status).toBe(200);
-  expect(counted.text).toContain("2 events it never got");
-  expect(counted.text).toContain("at most 7 a second");
+  expect(counted.text).toContain("Missed: 2 events");
+  expect(counted.text).toContain("at most 7 per second");
   expect(await replays()).toEqual([]);
   const fields = hiddenFields(counted);
   expect(fields["until"]).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
@@ -57,18 +57,18 @@ test("the count comes first and changes nothing; what was counted is what is sen
   expect(await visitor.post(`${path}/send`, fields)).toMatchObject({ status: 303 });
   expect(await replays()).toHaveLength(1);
   const progress = await visitor.get(`/portal/replays/${String(job?.["id"])}`);
-  expect(progress.text).toContain("events it never got");
+  expect(progress.text).toContain("missed events");
   expect(progress.text).toContain(`href="/portal/endpoints/${id}"`);
   const cancelled = await visitor.post(`/portal/replays/${String(job?.["id"])}/cancel`);
   const after = await visitor.get(cancelled.headers.get("location") ?? "");
-  expect(after.text).toContain("what was not sent is still missing");
+  expect(after.text).toContain("Events that were not sent are still missing");
   expect(there).not.toBe(id);
 });
 
 test("nothing missing offers nothing to send", async () => {
   const { id } = await createEndpoint(api, tenant, { events: ["never.published"] });
   const { text } = await visitor.post(`/portal/endpoints/${id}/missing`, { since: yesterday(), until: "" });
-  expect(text).toContain("Nothing is missing");
+  expect(text).toContain("No missed events");
   expect(text).not.toContain("/missing/send");
 });
 

@@ -41,7 +41,7 @@ test("the greeting leads to its delivery, once however often the form is sent", 
   const location = `/portal/deliveries/${String(delivery?.["id"])}?done=tested`;
   expect([first, second].map(({ headers }) => headers.get("location"))).toEqual([location, location]);
   const page = await visitor.get(location);
-  expect(page.text).toContain("test event is on its way");
+  expect(page.text).toContain("test event was sent for delivery");
   const endpoint = await visitor.get(`/portal/endpoints/${id}`);
   expect(endpoint.text).toContain(`/portal/deliveries/${String(delivery?.["id"])}"`);
 });

@@ -245,7 +245,7 @@ describe("an entry", () => {
     const bytes = Buffer.from(signature, "base64");
     bytes[40] = (bytes[40] ?? 0) ^ 1;
     const tampered = note.replace(signature, bytes.toString("base64"));
-    await expect(check({ ...answerOf(20), note: tampered })).rejects.toThrow("does not hold");
+    await expect(check({ ...answerOf(20), note: tampered })).rejects.toThrow("is not valid");
   });
 
   test("is refused by another key, and the reason tells so", async () => {
@@ -267,11 +267,11 @@ describe("an entry", () => {
   });
 
   test("is refused in a log that is shorter than it was, or was written anew", async () => {
-    await expect(check(answerOf(16), { earlier: noteOf(20) })).rejects.toThrow("some are missing");
-    await expect(check(answerOf(20), { earlier: noteOf(13) })).rejects.toThrow("written anew");
+    await expect(check(answerOf(16), { earlier: noteOf(20) })).rejects.toThrow("entries are missing");
+    await expect(check(answerOf(20), { earlier: noteOf(13) })).rejects.toThrow("rewritten");
     const forged = [...leaves.slice(0, 3), clientLeafHash(Buffer.of(1)), ...leaves.slice(4, 13)];
     const earlier = key.sign({ size: 13, root: grow(forged).root });
-    await expect(check(answerOf(20, 13), { earlier })).rejects.toThrow("written anew");
+    await expect(check(answerOf(20, 13), { earlier })).rejects.toThrow("rewritten");
   });
 });
 

@@ -1,4 +1,4 @@
-/** How an endpoint's deliveries authenticate to the receiver, as part of its form. Secrets go in and never come out. */
+/** Form fields for an endpoint's authentication to the receiver. Secrets are write-only. */
 import { Type } from "typebox";
 import { OneOf } from "../../../http/common.ts";
 import type { Authentication } from "../../../lib/client/resources/endpoints.ts";
@@ -12,7 +12,7 @@ import { addressAgain, certificatesAgain, isPrivateKey, textAgain } from "../../
 
 const PEM_MAX = 32_768;
 
-/** Members of each kind of authentication, with the fields that they are typed into. */
+/** Members of each kind of authentication, and their form fields. */
 const KINDS = {
   header: { name: "auth_name", value: "auth_value" },
   oauth2_client_credentials: {
@@ -29,7 +29,7 @@ type Choice = Kind | "keep" | "none";
 
 const CHOICES: readonly Choice[] = ["keep", "none", ...(Object.keys(KINDS) as Kind[])];
 
-/** Fields of the form; none of them has to be there. */
+/** Fields of the form; all are optional. */
 export const AUTHENTICATION_FIELDS = {
   authentication: Type.Optional(OneOf(CHOICES)),
   auth_name: Type.Optional(Line(128)),
@@ -44,7 +44,7 @@ export const AUTHENTICATION_FIELDS = {
 
 type FieldName = Exclude<keyof typeof AUTHENTICATION_FIELDS, "authentication">;
 
-/** What was typed; absent where the form had no such field. */
+/** Typed values; undefined if the form did not have the field. */
 export type AuthenticationFields = { readonly authentication?: Choice } & {
   readonly [Name in FieldName]?: string;
 };
@@ -54,9 +54,9 @@ function isKind(choice: Choice | undefined): choice is Kind {
 }
 
 /**
- * What the API takes: undefined for what stays as it is, null for none.
+ * Converts the fields to the API's member: undefined for no change, null for no authentication.
  *
- * @throws SignetError VALIDATION_FAILED for a private key among the certificates
+ * @throws SignetError VALIDATION_FAILED if the certificates contain a private key
  */
 export function authenticationBody(
   fields: AuthenticationFields,
@@ -66,18 +66,18 @@ export function authenticationBody(
     return choice === "none" ? null : undefined;
   }
   if (choice === "client_certificate" && isPrivateKey(fields.auth_certificate ?? "")) {
-    const detail = "holds a private key: it takes certificates alone, the key belongs into its own field";
+    const detail = "contains a private key: enter only certificates here, and the key in its own field";
     throw validationFailed([{ pointer: "/auth_certificate", code: "private_key", detail }]);
   }
   const members = Object.entries<FieldName>(KINDS[choice]).map(
     ([member, field]) => [member, (fields[field] ?? "").trim()] as const,
   );
-  // An empty scope is none; whatever else is missing, the API says.
+  // Omit an empty scope; the API reports other missing members.
   const given = members.filter(([member, value]) => member !== "scope" || value !== "");
   return { type: choice, ...Object.fromEntries(given) };
 }
 
-/** A refusal with the API's words beside the fields of the chosen kind. */
+/** Maps the API's errors to the form fields of the chosen kind. */
 export function authenticationRefusal(error: SignetError, { authentication: choice }: AuthenticationFields) {
   const problems = (error.extensions["errors"] ?? []) as readonly FieldProblem[];
   if (!problems.some(({ pointer }) => pointer.startsWith("/authentication")) || !isKind(choice)) {
@@ -93,10 +93,10 @@ export function authenticationRefusal(error: SignetError, { authentication: choi
   );
 }
 
-/** An authentication in words, without its secrets. */
+/** Renders an authentication without its secrets. */
 export function authenticationText(authentication: Authentication | null): Part {
   if (authentication === null) {
-    return "none but the signature";
+    return "only the signature";
   }
   const set = html`, set ${moment(authentication.updated_at)}`;
   switch (authentication.type) {
@@ -107,7 +107,7 @@ export function authenticationText(authentication: Authentication | null): Part 
         <span class="break">${authentication.token_url}</span>${set}`;
     case "client_certificate":
     default:
-      return html`client certificate <span class="break">${authentication.subject}</span>, good until
+      return html`client certificate <span class="break">${authentication.subject}</span>, valid until
         ${moment(authentication.not_after)}${set}`;
   }
 }
@@ -127,10 +127,10 @@ const LINES: Readonly<Record<Exclude<FieldName, "auth_certificate" | "auth_priva
     label: "Client secret",
     attributes: html`type="password" autocomplete="new-password"`,
   },
-  auth_scope: { label: "Scope", help: "Optional; several are separated by spaces." },
+  auth_scope: { label: "Scope", help: "Optional. Separate several scopes with spaces." },
 };
 
-/** What was typed; a secret is typed again. */
+/** Returns the typed value to show again; secrets must be typed again. */
 function typed(name: FieldName, fields: AuthenticationFields): string {
   const text = fields[name] ?? "";
   switch (name) {
@@ -175,9 +175,9 @@ function radio(value: Choice, label: Part, chosen: Choice): Html {
 }
 
 /**
- * The part of the form.
+ * Renders the fields.
  *
- * @param current what the endpoint has; undefined for one that is not there yet
+ * @param current authentication of the endpoint; undefined for a new endpoint
  */
 export function authenticationFields(
   fields: AuthenticationFields,
@@ -190,10 +190,10 @@ export function authenticationFields(
   return html`<fieldset class="choices">
     <legend>Authentication to the receiver</legend>
     <p class="muted">
-      Every request is signed anyway. What you type here is sealed and never shown again; where a form comes
-      back, secrets have to be typed again.
+      Every request is always signed. Secrets that you enter here are encrypted and never shown again. If the
+      form has errors, you must enter the secrets again.
     </p>
-    ${kept !== undefined && radio("keep", html`As it is: ${authenticationText(kept)}`, chosen)}
+    ${kept !== undefined && radio("keep", html`Unchanged: ${authenticationText(kept)}`, chosen)}
     ${radio("none", "None", chosen)}${radio("header", "A secret header", chosen)}
     <div class="choice-fields header">
       ${line("auth_name", fields, errors)}${line("auth_value", fields, errors)}
@@ -205,7 +205,7 @@ export function authenticationFields(
     </div>
     ${radio("client_certificate", "A client certificate", chosen)}
     <div class="choice-fields certificate">
-      ${pem("auth_certificate", { label: "Certificate", help: "PEM, followed by those between it and the root." }, group)}
+      ${pem("auth_certificate", { label: "Certificate", help: "PEM, followed by the intermediate certificates." }, group)}
       ${pem("auth_private_key", { label: "Private key", help: "PEM, not encrypted." }, group)}
     </div>
     ${errors.text("authentication")}

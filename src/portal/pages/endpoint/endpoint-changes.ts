@@ -1,4 +1,4 @@
-/** What can be done with an endpoint: each a form that goes back to its page. */
+/** Actions on an endpoint; each is a form that redirects to the endpoint's page. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { IdParams } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
@@ -19,7 +19,7 @@ import { readEndpoint, settingsOf } from "./endpoint-settings.ts";
 const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
 const PARAMS = IdParams("endpoint");
 
-/** What a button does: the API's address below the endpoint's, and what is said once it is done. */
+/** Buttons: the form's path, the API's path below the endpoint, and the notice afterwards. */
 const STEPS: readonly { readonly form: string; readonly api: string; readonly done: Done }[] = [
   { form: "verify", api: "verify", done: "pinged" },
   { form: "enable", api: "enable", done: "enabled" },
@@ -49,12 +49,12 @@ function registerSteps(scope: SignetServer, { send }: PortalParts): void {
 function rotatedPage(id: string, { secret, version, state }: RotatedEndpointSecret): PageContent {
   const until =
     state === "NEXT"
-      ? "Give it to your receiver now: both secrets sign until the time that you chose is over, then the new one signs first, and the old one as long again."
-      : "Give it to your receiver at once: every earlier secret has stopped signing.";
+      ? "Give it to your receiver now. Both secrets sign during the overlap that you chose. Then the new one signs first, and the old one signs for the same time again."
+      : "Give it to your receiver immediately: all earlier secrets have stopped signing.";
   return {
     title: "New signing secret",
     place: ENDPOINTS,
-    body: html`<p>This is version ${version} of the secret. It is shown here and never again. ${until}</p>
+    body: html`<p>This is version ${version} of the secret. It is shown only once. ${until}</p>
       <p class="secret"><code data-copy="">${secret}</code></p>
       <p><a class="button primary" href="${ENDPOINTS}/${id}">Back to the endpoint</a></p>`,
   };

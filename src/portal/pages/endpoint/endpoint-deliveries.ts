@@ -1,4 +1,4 @@
-/** An endpoint's deliveries: the newest on its page, the ways to all others, and the last 24 hours in pictures. */
+/** An endpoint's deliveries: the newest ones, links to the others, and charts of the last 24 hours. */
 import { IdParams } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
 import type { Delivery } from "../../../lib/client/resources/deliveries.ts";
@@ -16,7 +16,7 @@ import { endpointFact, ENDPOINTS, getEndpoint, missingPath } from "./endpoint-pa
 
 const SHOWN = 5;
 
-/** The newest ones of an endpoint. */
+/** Returns the newest deliveries of an endpoint. */
 export async function newestDeliveries({ api }: Visit, id: string): Promise<readonly Delivery[]> {
   const path = `/v1/webhooks/deliveries?endpoint_id=${id}&limit=${SHOWN}`;
   return (await api.get<ListAnswer<Delivery>>(path)).data;
@@ -33,7 +33,7 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
     <h2 id="deliveries-heading">Newest deliveries</h2>
     ${
       rows.length === 0
-        ? html`<p class="empty">It has got no event yet.</p>`
+        ? html`<p class="empty">No deliveries yet.</p>`
         : table(
             "Newest deliveries of this endpoint",
             ["Event type", "State", "Last answer", "Accepted"],
@@ -41,19 +41,23 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
           )
     }
     <div class="buttons">
-      <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}">All its deliveries</a>
-      <a class="button" href="${ENDPOINTS}/${id}/hours">Its last 24 hours</a>
-      <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}">Its dead letters</a>
+      <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}"
+        >Deliveries of this endpoint</a
+      >
+      <a class="button" href="${ENDPOINTS}/${id}/hours">Last 24 hours</a>
+      <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}"
+        >Dead letters of this endpoint</a
+      >
       ${
         visit.can("webhooks:replay") &&
         state === "ACTIVE" &&
-        html`<a class="button" href="${missingPath(id)}">Send what it never got</a>`
+        html`<a class="button" href="${missingPath(id)}">Send missed events</a>`
       }
     </div>
   </section>`;
 }
 
-/** Volume, success and latency of one endpoint: a page of their own, which leaves the endpoint's light. */
+/** Renders the charts of one endpoint on a separate page, which keeps the endpoint's page small. */
 async function hoursPage(visit: Visit, id: string): Promise<PageContent> {
   const [endpoint, charts] = await Promise.all([getEndpoint(visit, id), hourCharts(visit, id)]);
   return {

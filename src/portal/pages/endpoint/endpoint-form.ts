@@ -1,4 +1,4 @@
-/** The form of an endpoint's settings, and the page it stands on. */
+/** The form of an endpoint's settings, and its page. */
 import type { JsonText } from "../../../api/in-process.ts";
 import type { Authentication } from "../../../lib/client/resources/endpoints.ts";
 import type { EventType } from "../../../lib/client/resources/event-types.ts";
@@ -22,7 +22,7 @@ import {
 import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
 import { settingsBody, SETTINGS_FIELDS, settingsFields, type SettingsFields } from "./endpoint-settings.ts";
 
-/** Field values as they were typed. */
+/** Field values as typed. */
 export interface EndpointFields extends SettingsFields, AuthenticationFields {
   readonly url: string;
   readonly events: string;
@@ -38,9 +38,9 @@ export const EndpointForm = Form({
 });
 
 /**
- * What the API takes, out of a form. Event types stand on lines or between commas.
+ * Converts a form to the API's body. Event types are separated by white space or commas.
  *
- * @throws SignetError VALIDATION_FAILED for what could not be sent
+ * @throws SignetError VALIDATION_FAILED if a field is malformed
  */
 function endpointBody(fields: EndpointFields, isNew: boolean): JsonText {
   const { url, events, description } = fields;
@@ -55,7 +55,7 @@ function endpointBody(fields: EndpointFields, isNew: boolean): JsonText {
   return settingsBody(fields, body, isNew);
 }
 
-/** Sends a form to the API: the answer, or what is wrong with which field. */
+/** Sends a form to the API; returns the answer, or an error with the form's field names. */
 export async function sendEndpoint<Answer>(
   fields: EndpointFields,
   isNew: boolean,
@@ -65,16 +65,16 @@ export async function sendEndpoint<Answer>(
   return "error" in sent ? { error: authenticationRefusal(sent.error, fields) } : sent;
 }
 
-/** What the form of an endpoint is filled with. */
+/** Data for the form. */
 interface FilledForm {
   readonly values: EndpointFields;
   readonly errors: FieldErrors;
   readonly types: readonly string[];
-  /** What the endpoint has already. */
+  /** Current authentication of the endpoint. */
   readonly authentication: Authentication | null;
 }
 
-/** Whether somebody has to look at the part that is folded up at first. */
+/** Checks whether the collapsed part has values or errors to show. */
 function hasMore({ values, errors, authentication }: FilledForm): boolean {
   const names = [...Object.keys(SETTINGS_FIELDS), ...Object.keys(AUTHENTICATION_FIELDS)];
   const { filter = "", headers = "", metadata = "", rate_limit: rate = "", require_echo: echo } = values;
@@ -88,7 +88,7 @@ function hasMore({ values, errors, authentication }: FilledForm): boolean {
   );
 }
 
-/** The fields of an endpoint, with what is wrong with them. */
+/** Renders the fields and their errors. */
 function endpointFields(form: FilledForm): Part {
   const { values, errors, types, authentication } = form;
   const known = types.map((type, index) => html`${index > 0 && ", "}<code>${type}</code>`);
@@ -104,7 +104,7 @@ function endpointFields(form: FilledForm): Part {
     label: "Event types",
     value: values.events,
     attributes: html`rows="3" maxlength="8192"`,
-    help: html`One on each line; leave it empty for all. ${known.length > 0 && html`Known: ${known}.`}`,
+    help: html`One per line. Leave empty for all. ${known.length > 0 && html`Known: ${known}.`}`,
   };
   const description = {
     name: "description",
@@ -120,7 +120,7 @@ function endpointFields(form: FilledForm): Part {
     </details>`;
 }
 
-/** Names of the tenant's event types, to choose from. */
+/** Returns names of the tenant's event types to suggest. */
 async function knownTypes({ api }: Visit): Promise<string[]> {
   const { data } = await api.get<ListAnswer<EventType>>("/v1/webhooks/event-types?limit=20");
   return data.map(({ name }) => name);
@@ -131,7 +131,8 @@ async function authenticationOf(visit: Visit, id: string): Promise<Authenticatio
 }
 
 /**
- * What comes back in a form that was refused. Filter and metadata do as they are: whoever may read the endpoint sees them.
+ * Returns the values to show again after an error, without secrets. Filter and metadata stay unchanged, because everyone
+ * who may read the endpoint sees them.
  */
 function typedAgain(values: EndpointFields): EndpointFields {
   const { headers } = values;
@@ -144,20 +145,20 @@ function typedAgain(values: EndpointFields): EndpointFields {
   };
 }
 
-/** What differs between the page of a new endpoint and that of one there is. */
+/** Differences between the pages for a new and an existing endpoint. */
 interface Purpose {
   readonly title: string;
-  /** What is done once it is saved, for the reader. */
+  /** Says what happens after saving. */
   readonly note: string;
   readonly button: string;
-  /** Where the form goes, and where Cancel leads. */
+  /** Target of the form; `back` is the target of Cancel. */
   readonly action: string;
   readonly back: string;
 }
 
 const ADD: Purpose = {
   title: "Add endpoint",
-  note: "A signed ping is sent at once. Answer it with 200 within 5 seconds and the endpoint is active.",
+  note: "A signed ping is sent immediately. If the answer is 200 within 5 seconds, the endpoint becomes active.",
   button: "Add endpoint",
   action: `${ENDPOINTS}/new`,
   back: ENDPOINTS,
@@ -165,17 +166,17 @@ const ADD: Purpose = {
 
 const edit = (id: string): Purpose => ({
   title: "Edit endpoint",
-  note: "Another target URL has acknowledged nothing: the endpoint is pinged again before it gets events.",
+  note: "If you change the target URL, the endpoint must answer a new ping before it receives events.",
   button: "Save",
   action: `${ENDPOINTS}/${id}/edit`,
   back: `${ENDPOINTS}/${id}`,
 });
 
 /**
- * The page of the form.
+ * Renders the page of the form.
  *
- * @param form.id the endpoint that is edited; none: a new one
- * @param form.error what the API said of these values
+ * @param form.id endpoint to edit; undefined for a new one
+ * @param form.error the API's error for these values
  */
 export async function endpointFormPage(
   visit: Visit,

@@ -1,4 +1,4 @@
-/** What an endpoint can have besides address and event types, as part of its form. */
+/** Form fields for an endpoint's optional settings. */
 import { Type } from "typebox";
 import { JsonText } from "../../../api/in-process.ts";
 import { spliceMember } from "../../../http/raw-json.ts";
@@ -11,13 +11,13 @@ import { html, type Html, type Part } from "../../html.ts";
 import type { FieldErrors } from "../../problems.ts";
 import type { Visit } from "../../visit.ts";
 
-/** More than the API takes, so that its words are shown and not those of a form. */
+/** More than the API accepts, so that the API's error is shown, not the form's. */
 const JSON_MAX = 16_384;
 const HEADERS_MAX = 24_576;
-/** Deepest nesting of an endpoint as the API answers; of metadata, more than it takes. */
+/** Maximum nesting of an endpoint from the API; for metadata, more than the API accepts. */
 const ENDPOINT_DEPTH = 64;
 
-/** Fields of the form; none of them has to be there. */
+/** Fields of the form; all are optional. */
 export const SETTINGS_FIELDS = {
   filter: Type.Optional(Line(JSON_MAX)),
   headers: Type.Optional(Line(HEADERS_MAX)),
@@ -26,12 +26,12 @@ export const SETTINGS_FIELDS = {
   require_echo: Type.Optional(Line(8)),
 };
 
-/** What was typed; absent where the form had no such field. */
+/** Typed values; undefined if the form did not have the field. */
 export type SettingsFields = { readonly [Name in keyof typeof SETTINGS_FIELDS]?: string };
 
 const isEmpty = (text: string): boolean => text.trim() === "";
 
-/** What a field holds as JSON text, null for an empty one; a problem where it is none. */
+/** Returns a field's JSON text, `null` for an empty field, and a problem if the text is not JSON. */
 export function jsonMember(
   name: string,
   text: string,
@@ -47,7 +47,7 @@ export function jsonMember(
   }
 }
 
-/** `Name: value`, one on each line. */
+/** Parses lines of the form `Name: value`. */
 function headersOf(text: string, problems: FieldProblem[]): Record<string, string> | null {
   const headers = new Map<string, string>();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
@@ -60,7 +60,7 @@ function headersOf(text: string, problems: FieldProblem[]): Record<string, strin
       problems.push({
         pointer: "/headers",
         code: "form",
-        detail: `takes lines like Name: value, and line ${index + 1} is none`,
+        detail: `takes lines of the form Name: value, which line ${index + 1} is not`,
       });
     } else if (headers.has(name)) {
       problems.push({ pointer: "/headers", code: "duplicate", detail: `has ${name} twice` });
@@ -70,7 +70,7 @@ function headersOf(text: string, problems: FieldProblem[]): Record<string, strin
   return headers.size === 0 ? null : Object.fromEntries(headers);
 }
 
-/** A whole number as one, null for an empty field; what is none, the API refuses in its own words. */
+/** Parses a whole number; returns null for an empty field, and other text unchanged, so that the API rejects it. */
 export function numberMember(text: string): number | string | null {
   const number = text.trim();
   if (number === "") {
@@ -80,12 +80,11 @@ export function numberMember(text: string): number | string | null {
 }
 
 /**
- * Settings as members of what the API takes. Metadata and filter go as they were typed: no number is read and written
- * again on its way.
+ * Adds the settings to the API's body. Metadata and filter are sent as typed, so that their numbers stay exact.
  *
  * @param body the other members
- * @param isNew a new endpoint has no metadata to take away
- * @throws SignetError VALIDATION_FAILED for what could not be sent
+ * @param isNew true for a new endpoint, which has no metadata to remove
+ * @throws SignetError VALIDATION_FAILED if a field is malformed
  */
 export function settingsBody(
   fields: SettingsFields,
@@ -118,7 +117,7 @@ const parseEndpoint = createStrictJsonParser({
   opaque: { "/metadata": ENDPOINT_DEPTH },
 });
 
-/** An endpoint, and its metadata as the tenant spelled them; null where there are none. */
+/** Gets an endpoint and its metadata as the tenant wrote it; null if there is none. */
 export async function readEndpoint(
   { api }: Visit,
   id: string,
@@ -129,7 +128,7 @@ export async function readEndpoint(
   return { endpoint, metadata: metadata.kind === "null" ? null : metadata.text };
 }
 
-/** The fields of an endpoint as it is. */
+/** Returns the field values of an endpoint. */
 export function settingsOf(endpoint: Endpoint, metadata: string | null): SettingsFields {
   const { filter, headers, rate_limit: rate, require_echo: echo } = endpoint;
   return {
@@ -143,7 +142,7 @@ export function settingsOf(endpoint: Endpoint, metadata: string | null): Setting
   };
 }
 
-/** Of a field for a number; what is none, the API refuses in its own words. */
+/** HTML attributes of a number field; the API rejects other text. */
 export const NUMBER_ATTRIBUTES: Html = html`inputmode="numeric" maxlength="16" autocomplete="off"`;
 
 interface AreaLook {
@@ -164,26 +163,26 @@ function area(
 function echoField(chosen: string | undefined, errors: FieldErrors): Html {
   const yes = chosen === "yes";
   return html`<div class="field">
-    <label for="require_echo">A ping is acknowledged by</label>
+    <label for="require_echo">Answer that verifies a ping</label>
     <select id="require_echo" name="require_echo" ${errors.attributes("require_echo", "require_echo-help")}>
       <option value="no" ${!yes && html`selected`}>status 200</option>
       <option value="yes" ${yes && html`selected`}>status 200 and the ping's challenge in the answer</option>
     </select>
     <p class="muted" id="require_echo-help">
-      Some hosts answer 200 to anything. The challenge shows that the receiver has read the ping.
+      Some hosts answer 200 to everything. The challenge shows that the receiver read the ping.
     </p>
     ${errors.text("require_echo")}
   </div>`;
 }
 
-/** The part of the form. */
+/** Renders the fields. */
 export function settingsFields(fields: SettingsFields, errors: FieldErrors): Html {
   const group = { fields, errors };
   return html`${area(
     "filter",
     {
       label: "Filter",
-      help: html`Only events that pass are delivered: a query document over <code>type</code> and
+      help: html`Only matching events are delivered. A query document over <code>type</code> and
         <code>data</code>, for instance <code>{"data.amount": {"$gte": 100}}</code>.`,
     },
     group,
@@ -191,17 +190,13 @@ export function settingsFields(fields: SettingsFields, errors: FieldErrors): Htm
   ${area(
     "headers",
     {
-      label: "Further headers",
-      help: html`One on each line, <code>Name: value</code>; 16 at most. They are shown to everyone who may
-        read the endpoint: secrets belong below.`,
+      label: "Additional headers",
+      help: html`One <code>Name: value</code> per line, at most 16. Everyone who may read the endpoint can see
+        them, so enter secrets under authentication below.`,
     },
     group,
   )}
-  ${area(
-    "metadata",
-    { label: "Metadata", help: "A JSON object of yours; it comes along with every delivery." },
-    group,
-  )}
+  ${area("metadata", { label: "Metadata", help: "Your own JSON object, sent with every delivery." }, group)}
   ${lineField(
     {
       name: "rate_limit",
@@ -209,7 +204,7 @@ export function settingsFields(fields: SettingsFields, errors: FieldErrors): Htm
       optional: true,
       value: fields.rate_limit ?? "",
       attributes: NUMBER_ATTRIBUTES,
-      help: "At most so many, 1 to 1000; what is beyond waits for its turn.",
+      help: "Maximum, 1 to 1000. Deliveries above the limit wait.",
     },
     errors,
   )}

@@ -1,4 +1,4 @@
-/** How an endpoint signs, and when its secret is replaced by itself: the facts, and the form. */
+/** An endpoint's signatures and automatic rotation: facts and form. */
 import { Type } from "typebox";
 import { IdParams, OneOf } from "../../../http/common.ts";
 import { JsonText } from "../../../api/in-process.ts";
@@ -32,14 +32,14 @@ const SigningForm = Form({
   recipient: Line(RECIPIENT_MAX),
 });
 
-/** Field values as they were typed. */
+/** Field values as typed. */
 interface SigningFields {
   readonly signing: SecretSettings["signing"];
   readonly rotation_days: string;
   readonly recipient: string;
 }
 
-/** What receivers need to know of how they are signed for. */
+/** Renders the facts that a receiver needs to verify signatures. */
 export function signingFacts({
   signing,
   rotation_days: days,
@@ -49,8 +49,8 @@ export function signingFacts({
   const live = data.filter(({ state }) => state !== "RETIRED");
   return html`${facts([
     ["Signatures", signing === "ed25519" ? "HMAC-SHA-256 and Ed25519" : "HMAC-SHA-256"],
-    ["Replaced by itself", days === null ? "never" : `after ${days} ${days === 1 ? "day" : "days"}`],
-    ["New secrets are encrypted to", recipient === null ? "nobody" : "a public key of yours"],
+    ["Automatic rotation", days === null ? "never" : `after ${days} ${days === 1 ? "day" : "days"}`],
+    ["New secrets are encrypted to", recipient === null ? "no key" : "your public key"],
     ...live.flatMap(({ version, public_key: key }) =>
       key === null ? [] : [[`Public key of version ${version}`, html`<code>${key}</code>`] as const],
     ),
@@ -63,18 +63,18 @@ export function signingFacts({
   )}`;
 }
 
-/** For how long both secrets sign, in seconds, as the form of a rotation offers it. */
+/** Options for the overlap of a rotation, in seconds. */
 const OVERLAPS = [
   ["86400", "for a day"],
   ["3600", "for an hour"],
   ["604800", "for seven days"],
-  ["0", "not at all: somebody else knows it"],
+  ["0", "not at all, because it was disclosed"],
 ] as const;
 
-/** The fields of a rotation's form. */
+/** Fields of the rotation form. */
 export const ROTATION_FIELDS = { overlap: Type.Optional(OneOf(OVERLAPS.map(([seconds]) => seconds))) };
 
-/** The form that makes a new secret. While a rotation goes on, there is only the one that ends everything before it. */
+/** Renders the rotation form. During a rotation, it only offers to replace every secret now. */
 export function rotationForm(visit: Visit, action: string, { data }: EndpointSecretVersions): Part {
   if (data.some(({ state }) => state === "NEXT" || state === "PREVIOUS")) {
     return html`<form method="post" action="${action}">
@@ -85,7 +85,7 @@ export function rotationForm(visit: Visit, action: string, { data }: EndpointSec
   return html`<form method="post" action="${action}">
     ${formFields(visit)}
     <div class="field">
-      <label for="overlap">The present secret goes on signing</label>
+      <label for="overlap">The current secret continues to sign</label>
       <select id="overlap" name="overlap">
         ${OVERLAPS.map(([seconds, text]) => html`<option value="${seconds}">${text}</option>`)}
       </select>
@@ -94,11 +94,11 @@ export function rotationForm(visit: Visit, action: string, { data }: EndpointSec
   </form>`;
 }
 
-/** @throws SignetError VALIDATION_FAILED for what could not be sent, and for a private key, which goes nowhere */
+/** @throws SignetError VALIDATION_FAILED if a field is malformed, or for a private key, which is not sent anywhere */
 function signingBody({ signing, rotation_days: days, recipient }: SigningFields): JsonText {
   if (isPrivateKey(recipient)) {
     const detail =
-      "is a private key, which nobody but you may have: give the public part alone. It was not kept";
+      "is a private key, which only you may have: enter only the public part. The key was not stored";
     throw validationFailed([{ pointer: "/recipient", code: "private_key", detail }]);
   }
   const text = JSON.stringify({ signing, rotation_days: numberMember(days) });
@@ -112,7 +112,7 @@ function signingBody({ signing, rotation_days: days, recipient }: SigningFields)
 function signingPage(visit: Visit, id: string, values: SigningFields, error?: SignetError): PageContent {
   const errors = fieldErrors(error);
   return {
-    title: "How this endpoint signs",
+    title: "Signatures and rotation",
     place: ENDPOINTS,
     notice: errors.notice,
     body: html`<form method="post" action="${ENDPOINTS}/${id}/signing" class="stack">
@@ -128,19 +128,19 @@ function signingPage(visit: Visit, id: string, values: SigningFields, error?: Si
           )}
         </select>
         <p class="muted" id="signing-help">
-          With Ed25519 a receiver verifies by a public key, which needs no secrecy. Leaving it takes the keys
-          away at once.
+          With Ed25519, a receiver verifies with a public key, which is not secret. If you turn Ed25519 off,
+          its keys are removed immediately.
         </p>
         ${errors.text("signing")}
       </div>
       ${lineField(
         {
           name: "rotation_days",
-          label: "Replace after days",
+          label: "Rotate after days",
           optional: true,
           value: values.rotation_days,
           attributes: NUMBER_ATTRIBUTES,
-          help: "1 to 365; empty for never. It needs Ed25519, or the key below: no page shows a secret twice.",
+          help: "1 to 365; empty for never. Requires Ed25519 or the key below, because no page shows a secret twice.",
         },
         errors,
       )}
@@ -151,7 +151,7 @@ function signingPage(visit: Visit, id: string, values: SigningFields, error?: Si
           optional: true,
           value: values.recipient,
           attributes: html`rows="4" maxlength="${RECIPIENT_MAX}" class="code" autocomplete="off"`,
-          help: "A JWK: RSA of 2,048 bits or more, P-256, P-384, P-521 or X25519. New secrets are encrypted to it. What is refused has to be given again unless it is a public key.",
+          help: "A JWK: RSA of 2,048 bits or more, P-256, P-384, P-521 or X25519. New secrets are encrypted to it. If it is rejected, you may have to enter it again.",
         },
         errors,
       )}

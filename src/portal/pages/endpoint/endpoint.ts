@@ -1,4 +1,4 @@
-/** One endpoint: how it stands, what to do next, and everything that can be done with it. */
+/** One endpoint: its state, the next step, and all its actions. */
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
@@ -32,25 +32,25 @@ import { readEndpoint } from "./endpoint-settings.ts";
 import { rotationForm, signingFacts } from "./endpoint-signing.ts";
 import { gradeSection, newestGrade } from "../grades.ts";
 
-/** What was done just now, by the name that the address carries. */
+/** Notices for the last action, by the name in the URL. */
 export const DONE = {
   changed: "The endpoint was changed.",
   disabled: "The endpoint is disabled: its events become dead letters.",
-  enabled: "The endpoint is enabled: a signed ping is on its way.",
-  pinged: "A signed ping is on its way.",
-  activated: "The new secret signs first now.",
+  enabled: "The endpoint is enabled: a signed ping was sent.",
+  pinged: "A signed ping was sent.",
+  activated: "The new secret now signs first.",
 } as const;
 
 export type Done = keyof typeof DONE;
 
 interface Shown {
   readonly endpoint: Endpoint;
-  /** As the tenant spelled them. */
+  /** Text of the metadata as the tenant wrote it. */
   readonly metadata: string | null;
   readonly secrets: EndpointSecretVersions;
 }
 
-/** Why a ping failed, in words; what is not here fails attempts as well. */
+/** Texts for failures that only pings have; the others are failures of attempts too. */
 const PING_FAILURES: Readonly<Record<string, string>> = {
   status: "the answer was not 200",
   echo: "the answer did not repeat the challenge",
@@ -66,13 +66,13 @@ function lastError({ verification }: Endpoint): Part {
 }
 
 const DISABLED_BECAUSE = {
-  tenant: "It was disabled by you.",
+  tenant: "You disabled this endpoint.",
   failing:
-    "It was disabled because nothing could be delivered for too long. Fix the receiver, then enable the endpoint.",
+    "It was disabled because deliveries failed for too long. Fix the receiver, then enable the endpoint.",
   gone: "It was disabled because it answered a delivery with 410 Gone. Fix the receiver, then enable the endpoint.",
 } as const;
 
-/** The state in words, and the next step. */
+/** Renders the state and the next step. */
 function standing(visit: Visit, endpoint: Endpoint): Part {
   const { state, disabled_reason: reason, verification } = endpoint;
   const path = `${ENDPOINTS}/${endpoint.id}`;
@@ -83,7 +83,7 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
         may &&
         html`<div class="buttons">
           ${buttonForm(visit, { action: `${path}/test`, label: "Send test event", kind: "primary" })}
-          <a class="button" href="${path}/test-event">Send an event of your own</a>
+          <a class="button" href="${path}/test-event">Send a custom event</a>
           ${buttonForm(visit, { action: `${path}/disable`, label: "Disable" })}
         </div>`
       }`;
@@ -91,7 +91,7 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
   if (state === "PENDING") {
     const next = verification.next_attempt_at;
     return html`<p>
-        No events are sent until this address answers a signed ping with 200 within 5
+        No events are sent until this URL answers a signed ping with 200 within 5
         seconds.${lastError(endpoint)} ${next !== null && html`The next ping is due ${moment(next)}.`}
       </p>
       ${
@@ -103,8 +103,7 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
       }`;
   }
   return html`<p>
-      ${DISABLED_BECAUSE[reason ?? "tenant"]} Events for it become dead letters, which can be replayed for 7
-      days.
+      ${DISABLED_BECAUSE[reason ?? "tenant"]} Its events become dead letters, which you can replay for 7 days.
     </p>
     ${
       may &&
@@ -116,7 +115,7 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
 
 function stateSection(visit: Visit, endpoint: Endpoint): Part {
   const path = `${ENDPOINTS}/${endpoint.id}`;
-  // While it waits, the page looks again by itself.
+  // While the endpoint is pending, the page refreshes itself.
   const polling =
     endpoint.state === "PENDING" &&
     html`hx-get="${path}" hx-select="#state" hx-trigger="every 3s" hx-swap="outerHTML"`;
@@ -151,21 +150,21 @@ function secretSection(visit: Visit, { endpoint, secrets }: Shown): Part {
     <h2 id="secret-heading">Signing secret</h2>
     ${table(
       "Versions of the signing secret",
-      ["Version", "State", "Fingerprint", "Made", "Signs until"],
+      ["Version", "State", "Fingerprint", "Created", "Signs until"],
       shown.map(versionRow),
     )}
     ${signingFacts(secrets)}
     ${
       visit.can("webhooks:write") &&
       html`<p class="muted">
-          Rotating makes a new secret and shows it once. Both sign for a while, so that your receiver can
-          change over.
+          A rotation creates a new secret and shows it once. Both secrets sign during the overlap, so that you
+          can update your receiver.
         </p>
         <div class="buttons">
           ${next && buttonForm(visit, { action: `${path}/activate`, label: "Use the new secret now" })}
           ${rotationForm(visit, `${path}/rotate`, secrets)}
         </div>
-        <p><a href="${ENDPOINTS}/${endpoint.id}/signing">Change how it signs</a></p>`
+        <p><a href="${ENDPOINTS}/${endpoint.id}/signing">Change signatures and rotation</a></p>`
     }
   </section>`;
 }
@@ -188,12 +187,12 @@ function settingsSection(visit: Visit, { endpoint, metadata }: Shown): Part {
       ["Added", moment(endpoint.created_at)],
       ["Changed", moment(endpoint.updated_at)],
       ["Authentication to the receiver", authenticationText(authentication)],
-      ["Further headers", headersText(headers)],
+      ["Additional headers", headersText(headers)],
       [
         "Rate",
-        rate === null ? "no limit" : `${rate} ${rate === 1 ? "delivery" : "deliveries"} per second at most`,
+        rate === null ? "no limit" : `at most ${rate} ${rate === 1 ? "delivery" : "deliveries"} per second`,
       ],
-      ["A ping is acknowledged by", echo ? "status 200 and its challenge" : "status 200"],
+      ["Answer that verifies a ping", echo ? "status 200 and its challenge" : "status 200"],
       ...workflowFact(visit, "Verification, for operators", endpoint.verification.workflow_id),
     ])}
     ${
@@ -218,12 +217,12 @@ function deletion(visit: Visit, { id }: Endpoint): Part {
       type: "delete",
       id: "confirm-delete",
       warning:
-        "Its secrets are erased at once, and deliveries that wait are cancelled. This cannot be undone.",
+        "Its secrets are erased immediately, and pending deliveries are cancelled. This cannot be undone.",
     })}
   </section>`;
 }
 
-/** Reads and shows an endpoint, with what went wrong or was done just now. */
+/** Renders an endpoint, with the result of the last action. */
 export async function endpointPage(
   visit: Visit,
   id: string,
