@@ -30,7 +30,7 @@ export function addReasoned(
 ): void {
   const command = noun.command(usage).allowUnknownOption(hyphens);
   if (holds === true) {
-    command.option("--hold", "also pause the tenant's deliveries and the rotation of its endpoints' secrets");
+    command.option("--hold", "also pause the tenant's deliveries and freeze its endpoints' secrets");
   }
   command
     .description(description)

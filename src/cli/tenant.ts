@@ -68,7 +68,7 @@ function addStates(tenant: Command, context: CliContext, call: AdminCall): void 
   const states = [
     ["suspend", "suspend a tenant: it gets no new tokens, and its current ones are revoked"],
     ["resume", "undo a suspension and a hold: the tenant gets tokens, and its deliveries continue"],
-    ["hold", "pause a tenant's deliveries and the rotation of its endpoints' secrets"],
+    ["hold", "pause a tenant's deliveries and freeze its endpoints' secrets"],
     ["release", "resume the deliveries of a held tenant"],
   ] as const;
   for (const [name, description] of states) {

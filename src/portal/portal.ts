@@ -1,5 +1,5 @@
 /**
- * The tenant portal, an encapsulated part of the api process. Its pages are clients of the public API and call the same
+ * The tenant portal, an encapsulated part of the api process. Its pages are clients of the public API: they call the same
  * routes as other clients, on behalf of the session. A portal route declares the scopes that it requires, and the API's
  * routes check scopes again.
  */

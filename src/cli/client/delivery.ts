@@ -135,7 +135,9 @@ export function deliveryCommand(context: CliContext): Command {
 
   addStats(delivery, context);
 
-  const retry = delivery.command("retry <id>").description("make the next scheduled attempt now");
+  const retry = delivery
+    .command("retry <id>")
+    .description("make the next attempt now, in place of the scheduled one");
   asTenant(retry, context, async ({ signet, target, options }) => {
     printResource(context, await signet.deliveries.retry(target), options);
   });

@@ -6,7 +6,7 @@ const LOOK_MS = 500;
 
 /**
  * Resolves when the command is interrupted. Under npx it also resolves when the parent process has exited. There, npm
- * forwards a signal only to the shell between npm and the command, and that shell exits without signalling the command.
+ * forwards a signal only to the shell between npm and the command. That shell exits without signalling the command.
  */
 export function untilInterrupted(): { readonly interrupted: Promise<void>; readonly forget: () => void } {
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;

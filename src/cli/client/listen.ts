@@ -22,7 +22,7 @@ const MARK = "signet_listen";
 const CONNECT_MS = 1_000;
 const REMOVAL_MS = 5_000;
 const ASK_AGAIN_MS = 250;
-/** Number of polls, 90 seconds in total; an endpoint that has not answered a ping by then never will. */
+/** Maximum number of polls for the state ACTIVE, 90 seconds in total. */
 const ASKED_MAX = 360;
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 const GREEN = "32";

@@ -111,7 +111,7 @@ function checkForm(index: number, { assets }: PortalParts): Html {
         <input id="vkey" name="vkey" maxlength="1024" spellcheck="false" aria-describedby="vkey-help" />
         <p class="muted" id="vkey-help">
           Use the key that the operators publish outside this portal, for instance in a contract. If you leave
-          this empty, the key that this service names is used and saved, to notice a different key later.
+          this empty, the key that this service names is used. It is saved, to notice a different key later.
         </p>
         <p class="muted break" data-pinned></p>
       </div>

@@ -109,8 +109,8 @@ const replaysLink = html`<a class="button" href="${REPLAYS}">Replays</a>`;
 const NONE_AT_ALL = html`<section aria-labelledby="none">
   <h2 id="none">No dead letters</h2>
   <p class="empty">
-    A delivery becomes a dead letter after 17 failed attempts over three days, or if its endpoint is disabled.
-    You can replay it for 7 days.
+    A delivery becomes a dead letter after 17 failed attempts over three days. The same happens if its
+    endpoint is disabled. You can replay it for 7 days.
   </p>
 </section>`;
 

@@ -53,8 +53,8 @@ async function credentialItems({ api }: Visit): Promise<Html[]> {
     .filter(({ overdue, state }) => overdue && state === "ACTIVE")
     .map(
       ({ id, client_id: client }) =>
-        html`<a href="/portal/credentials/${id}">${client}</a>: rotation is overdue, because the new secret is
-          not in use.`,
+        html`<a href="/portal/credentials/${id}">${client}</a>: rotation is overdue, and the new secret is not
+          in use.`,
     );
 }
 

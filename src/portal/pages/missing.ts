@@ -79,9 +79,8 @@ function searchForm(visit: Visit, endpoint: Endpoint, values: MissingFields, err
     <h2 id="which">Select events</h2>
     ${facts([endpointFact(endpoint)])}
     <p>
-      These events were published but never became deliveries to this endpoint, because it was not added or
-      not verified yet. Its current event types and filter apply. Failed deliveries are among its dead
-      letters.
+      These events were published before the endpoint was added or verified, so it has no delivery of them.
+      Its current event types and filter apply. Failed deliveries are among its dead letters.
     </p>
     <form method="post" action="${missingPath(endpoint.id)}">
       ${formFields(visit)}

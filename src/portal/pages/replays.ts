@@ -53,7 +53,7 @@ const WORDS = {
   missing: {
     name: "missed events",
     done: "Sent",
-    skipped: "Skipped: already delivered or erased",
+    skipped: "Skipped: erased, or a delivery exists",
     failed: "Failed: the endpoint was not active",
     cancelled: "The replay was cancelled. Events that were not sent are still missing.",
   },

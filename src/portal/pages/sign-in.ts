@@ -13,7 +13,7 @@ import { signInNeeded } from "./problems.ts";
 const Link = Type.String({ maxLength: 128 });
 const HASH_HEX = "^[0-9a-f]{64}$";
 
-/** The link opens a page with a button, because programs that scan the links of a message do not press it. */
+/** The link opens a page with a button, because programs that scan links in messages do not press it. */
 function registerLink(scope: SignetServer, { send, sessions, cookie, portalUrl }: PortalParts): void {
   const { origin } = new URL(portalUrl);
   scope.get(
