@@ -81,7 +81,7 @@ describe.skipIf(BROWSER === undefined).each([
     });
     await check("endpoint-with-settings");
     await page.getByRole("link", { name: "Edit", exact: true }).click();
-    expect(await page.getByLabel("As it is: header X-Api-Key").isChecked()).toBe(true);
+    expect(await page.getByLabel("Unchanged: header X-Api-Key").isChecked()).toBe(true);
     await check("endpoint-settings-edit");
     await page.getByLabel("Additional headers").fill("");
     await button("Save");
