@@ -29,7 +29,7 @@ export function keysCommand(context: CliContext): Command {
   keys
     .command("list")
     .description("list the signing keys, newest first")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (options: OutputOptions) => {
       printPage(context, await call("GET", "/signing-keys"), COLUMNS, options);
     });
@@ -40,7 +40,7 @@ export function keysCommand(context: CliContext): Command {
       "make the next key sign once it has been published for an hour; creates one if there is none",
     )
     .option("--reason <text>", "for the compliance log; no personal data")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async ({ reason, ...output }: OutputOptions & { readonly reason?: string }) => {
       const body = reason === undefined ? {} : { reason };
       printResource(context, await call("POST", "/signing-keys/rotate", body), output);
@@ -52,7 +52,7 @@ export function keysCommand(context: CliContext): Command {
     .allowUnknownOption()
     .description("emergency: immediately invalidate every token that the key signed")
     .requiredOption("--reason <text>", "for the compliance log; no personal data")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (kid: string, { reason, ...output }: OutputOptions & { readonly reason: string }) => {
       printResource(context, await call("POST", `/signing-keys/${segment(kid)}/revoke`, { reason }), output);
     });
@@ -60,7 +60,7 @@ export function keysCommand(context: CliContext): Command {
   keys
     .command("rewrap")
     .description("wrap every key with the newest key-encryption key, while the service runs")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (options: OutputOptions) => {
       const result = await rewrapAll(async (body) => await call("POST", "/key-encryption/rewrap", body));
       printResource(context, result, options);

@@ -19,7 +19,7 @@ export function withPageOfList(command: Command): Command {
 
 /** Adds the options of every operator's `list`. */
 export function withListOptions(command: Command): Command {
-  return withPageOfList(command).option("--json", "print the API's object");
+  return withPageOfList(command).option("--json", "print the API's object as JSON");
 }
 
 /** Returns the options and filters as a query string. */

@@ -32,7 +32,7 @@ function withCertificateOptions(command: Command): Command {
       "--certificate-thumbprint <sha256...>",
       "SHA-256 of the operator's certificate, 64 hexadecimal digits",
     )
-    .option("--json", "print the API's object");
+    .option("--json", "print the API's object as JSON");
 }
 
 /** `signet operator create | update | revoke | list | show | token`. */
@@ -51,7 +51,7 @@ export function operatorCommand(context: CliContext): Command {
   operator
     .command("show <id>")
     .description("show one operator")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: OutputOptions) => {
       printResource(context, await call("GET", `/operators/${segment(id)}`), options);
     });
@@ -98,7 +98,7 @@ function tokenCommand(context: CliContext, call: AdminCall): Command {
     .command("create <operator>")
     .description("create a token for an operator; it is shown only once")
     .option("--days <number>", "lifetime in days, 1 to 366", Number)
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (id: string, { days, ...output }: OutputOptions & { readonly days?: number }) => {
       const body = days === undefined ? {} : { expires_in_days: days };
       printResource(context, await call("POST", `/operators/${segment(id)}/tokens`, body), output);

@@ -28,7 +28,7 @@ export function principalCommand(context: CliContext): Command {
         .choices(["production", "development"])
         .makeOptionMandatory(),
     )
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (name: string, { tenant, role, region, environment, ...output }: CreateOptions) => {
       const body = { name, role_id: role, region, environment };
       printResource(context, await call("POST", `/tenants/${segment(tenant)}/principals`, body), output);
@@ -37,7 +37,7 @@ export function principalCommand(context: CliContext): Command {
   principal
     .command("reprovision <id>")
     .description("give a principal the current scopes of its role")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: OutputOptions) => {
       printResource(context, await call("POST", `/principals/${segment(id)}/reprovision`), options);
     });
@@ -55,7 +55,7 @@ export function principalCommand(context: CliContext): Command {
   principal
     .command("show <id>")
     .description("show one principal")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: OutputOptions) => {
       printResource(context, await call("GET", `/principals/${segment(id)}`), options);
     });

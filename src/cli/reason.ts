@@ -35,7 +35,7 @@ export function addReasoned(
   command
     .description(description)
     .option("--reason <text>", "for the compliance log; no personal data")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (target: string, { reason, hold, ...output }: ReasonOptions) => {
       const { path, body } = request(target);
       const given = {

@@ -8,7 +8,7 @@ import { addReasoned, type ReasonedCommand } from "./reason.ts";
 export function addRevoke(noun: Command, context: CliContext, path: string): Command {
   addReasoned(noun, context, createAdminCall(context), {
     usage: "revoke <id>",
-    description: "revoke it immediately: its tokens are rejected within 250 ms, and it gets no new ones",
+    description: "revoke immediately: current tokens are rejected within 250 ms, and no new ones are issued",
     holds: true,
     request: (id) => ({ path: `/${path}/${segment(id)}/revoke` }),
   });

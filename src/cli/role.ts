@@ -25,7 +25,7 @@ export function roleCommand(context: CliContext): Command {
     .description("add a role to a tenant")
     .requiredOption("--tenant <id>", "tenant of the role")
     .requiredOption("--scopes <scopes>", 'scopes, for instance "webhooks:read webhooks:write"')
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (name: string, options: CreateOptions) => {
       const body = { name, scopes: scopeList(options.scopes) };
       printResource(context, await call("POST", `/tenants/${segment(options.tenant)}/roles`, body), options);
@@ -35,7 +35,7 @@ export function roleCommand(context: CliContext): Command {
     .command("update <id>")
     .description("replace a role's scopes; principals keep theirs until they are reprovisioned")
     .requiredOption("--scopes <scopes>", 'scopes, for instance "webhooks:read webhooks:write"')
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: UpdateOptions) => {
       const body = { scopes: scopeList(options.scopes) };
       printResource(context, await call("PATCH", `/roles/${segment(id)}`, body), options);
@@ -54,7 +54,7 @@ export function roleCommand(context: CliContext): Command {
   role
     .command("show <id>")
     .description("show one role")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: OutputOptions) => {
       printResource(context, await call("GET", `/roles/${segment(id)}`), options);
     });

@@ -27,7 +27,7 @@ export function tenantCommand(context: CliContext): Command {
     .description("add a tenant")
     .requiredOption("--region <region>", "region, for instance eu, eu-west-1 or global")
     .option("--platform", "the tenant of the platform's own services; there is at most one")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (name: string, options: CreateOptions) => {
       const body = { name, region: options.region, ...(options.platform === true ? { platform: true } : {}) };
       printResource(context, await call("POST", "/tenants", body), options);
@@ -43,7 +43,7 @@ export function tenantCommand(context: CliContext): Command {
   tenant
     .command("show <id>")
     .description("show one tenant")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: OutputOptions) => {
       printResource(context, await call("GET", `/tenants/${segment(id)}`), options);
     });
@@ -53,7 +53,7 @@ export function tenantCommand(context: CliContext): Command {
     .description("destroy a tenant's data key and all its data; this cannot be undone")
     .requiredOption("--confirm <name>", "name of the tenant, as confirmation")
     .option("--reason <text>", "for the compliance log, which is kept; no personal data")
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (id: string, { confirm, reason, ...output }: EraseOptions) => {
       const body = { confirm, ...(reason === undefined ? {} : { reason }) };
       printResource(context, await call("POST", `/tenants/${segment(id)}/erase`, body), output);
@@ -103,9 +103,9 @@ function addLimits(tenant: Command, context: CliContext, call: AdminCall): void 
     .description("show a tenant's limits, or change them")
     .option(
       "--set <name=value...>",
-      "for instance endpoints=100, or endpoints=default for the service's setting",
+      "new limits, for instance endpoints=100, or endpoints=default for the service's setting",
     )
-    .option("--json", "print the API's object")
+    .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: LimitOptions) => {
       const path = `/tenants/${segment(id)}/limits`;
       const answer =

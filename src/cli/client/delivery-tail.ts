@@ -67,8 +67,8 @@ export function addTail(noun: Command, context: CliContext, state: Option): void
   const command = noun
     .command("tail")
     .description("print deliveries as they change, until Ctrl-C; checks the newest 200 once a second")
-    .option("--endpoint <id>", "to this endpoint")
-    .option("--event-type <type>", "of events of this type")
+    .option("--endpoint <id>", "filter by endpoint")
+    .option("--event-type <type>", "filter by event type")
     .addOption(state)
     .option("--count <number>", "stop after this number of lines");
   asTenant<TailOptions>(command, context, async (invocation) => await tail(invocation, context));

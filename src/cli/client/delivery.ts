@@ -30,22 +30,22 @@ type DeliveryListOptions = FilterOptions & PageChoice & { readonly state?: Deliv
 /** Adds the filter options. */
 export function withFilter(command: Command): Command {
   return command
-    .option("--endpoint <id>", "to this endpoint")
-    .option("--event <id>", "of this event")
-    .option("--event-type <type>", "of events of this type")
+    .option("--endpoint <id>", "filter by endpoint")
+    .option("--event <id>", "filter by event")
+    .option("--event-type <type>", "filter by event type")
     .option("--from <time>", "at or after this time, RFC 3339")
     .option("--to <time>", "before this time, RFC 3339")
     .addOption(
-      new Option("--last-error <class>", "last attempt failed with this class of error").choices(ERRORS),
+      new Option("--last-error <class>", "filter by the error class of the last attempt").choices(ERRORS),
     )
-    .option("--last-status <status>", "last attempt was answered with this HTTP status")
+    .option("--last-status <status>", "filter by the HTTP status of the last attempt")
     .addOption(
-      new Option("--reason <reason>", "reason why it is a dead letter").choices([
+      new Option("--reason <reason>", "filter by the reason why it is a dead letter").choices([
         "attempts_exhausted",
         "endpoint_disabled",
       ]),
     )
-    .option("--metadata <key=value...>", "to endpoints whose metadata has this member, compared as text");
+    .option("--metadata <key=value...>", "filter by a member of the endpoint's metadata, compared as text");
 }
 
 /** Converts the options to the API's filter. */
@@ -65,7 +65,7 @@ export function filterOf(options: FilterOptions): DeliveryFilter {
 }
 
 function stateOption(): Option {
-  return new Option("--state <state>", "in this state").choices(STATES);
+  return new Option("--state <state>", "filter by state").choices(STATES);
 }
 
 function addStats(delivery: Command, context: CliContext): void {

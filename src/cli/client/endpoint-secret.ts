@@ -26,7 +26,7 @@ export function endpointSecretCommand(context: CliContext): Command {
 
   const list = secret
     .command("list <endpoint>")
-    .description("list the versions, newest first; never their values");
+    .description("list the versions without their values, newest first");
   asTenant(list, context, async ({ signet, target, options }) => {
     printPage(context, await signet.endpoints.secrets.list(target), COLUMNS, options);
   });

@@ -125,8 +125,8 @@ function addCreation(endpoint: Command, context: CliContext): void {
 
 function addReads(endpoint: Command, context: CliContext): void {
   const list = withPages(endpoint.command("list").description("list endpoints, newest first"))
-    .addOption(new Option("--state <state>", "in this state").choices(["PENDING", "ACTIVE", "DISABLED"]))
-    .option("--metadata <key=value...>", "metadata has this member, compared as text");
+    .addOption(new Option("--state <state>", "filter by state").choices(["PENDING", "ACTIVE", "DISABLED"]))
+    .option("--metadata <key=value...>", "filter by a member of the metadata, compared as text");
   type Options = PageChoice & {
     readonly state?: EndpointShown["state"];
     readonly metadata?: readonly string[];
@@ -150,7 +150,7 @@ export function endpointCommand(context: CliContext): Command {
   addReads(endpoint, context);
   const changes = [
     ["enable", "ping a DISABLED endpoint; it becomes ACTIVE when it answers"],
-    ["disable", "stop deliveries; its events become dead letters"],
+    ["disable", "stop deliveries to an endpoint; its events become dead letters"],
     ["verify", "send another ping to a PENDING endpoint"],
   ] as const;
   for (const [name, description] of changes) {

@@ -98,7 +98,7 @@ export function eventTypeCommand(context: CliContext): Command {
   });
 
   const versions = withPages(
-    type.command("versions <name>").description("list versions of its schema, newest first"),
+    type.command("versions <name>").description("list versions of a type's schema, newest first"),
   );
   asTenant<PageChoice>(versions, context, async ({ signet, target, options }) => {
     await printList(

@@ -162,7 +162,7 @@ function signingSecretCommand(context: CliContext): Command {
   const secret = new Command("signing-secret").description(
     "secrets that a credential signs its publish requests with",
   );
-  const list = secret.command("list <credential>").description("list the versions, without their values");
+  const list = secret.command("list <credential>").description("list the versions without their values");
   asTenant(list, context, async ({ signet, target, options }) => {
     printPage(context, { data: await signet.credentials.signingSecrets(target) }, VERSION_COLUMNS, options);
   });

@@ -180,7 +180,7 @@ function addReads(replay: Command, context: CliContext): void {
       .command("items <id>")
       .description("list the items of a job and their states, in order")
       .addOption(
-        new Option("--state <state>", "in this state").choices([
+        new Option("--state <state>", "filter by state").choices([
           "WAITING",
           "DONE",
           "SKIPPED",
