@@ -190,8 +190,8 @@ export function authenticationFields(
   return html`<fieldset class="choices">
     <legend>Authentication to the receiver</legend>
     <p class="muted">
-      Every request is signed in any case. Secrets that you enter here are encrypted and never shown again. If the
-      form has errors, you must enter the secrets again.
+      Every request is signed in any case. Secrets that you enter here are encrypted and never shown again. If
+      the form has errors, you must enter the secrets again.
     </p>
     ${kept !== undefined && radio("keep", html`Unchanged: ${authenticationText(kept)}`, chosen)}
     ${radio("none", "None", chosen)}${radio("header", "A secret header", chosen)}
