@@ -172,7 +172,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
         lines[2] = randomBytes(32).toString("base64");
         answer.note = lines.join("\n");
       },
-      "signature of signet/compliance does not hold",
+      "signature of signet/compliance is not valid",
     ],
   ])("are refused with %s, loudly", async (_what, change, why) => {
     await tamper(change);

@@ -153,7 +153,7 @@ test("a program that does not answer is a failed attempt, not a delivered one", 
     "the delivery",
   );
   expect(delivery).toMatchObject({ verified: true, status: 502 });
-  expect(command.stderr()).toContain("does not answer");
+  expect(command.stderr()).toContain("did not answer");
 });
 
 test("what a killed one has left is removed by the next, and that of one that runs is not", async () => {

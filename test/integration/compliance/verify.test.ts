@@ -132,7 +132,7 @@ describe("a log that nobody has touched", () => {
     await writeFile(path, "hello\n");
     expect(await verify("--export", path)).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("line 1 is not one of an export") as string,
+      stderr: expect.stringContaining("line 1 is not a line of an export") as string,
     });
   });
 });

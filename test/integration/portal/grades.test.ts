@@ -114,7 +114,7 @@ test("a report says what is wrong, how to mend it, and the verdict of every chec
     "Answer &lt;processed&gt;.",
     "no answer in time",
     "10001 ms",
-    "1 of 19 checks could not be made",
+    "1 of 19 checks could not be performed",
     "Grade again",
   ]) {
     expect(text).toContain(said);
