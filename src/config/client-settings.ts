@@ -1,4 +1,4 @@
-/** How the command line reaches the service as a tenant. The service itself reads none of these. */
+/** Settings with which the command line reaches the service as a tenant. The service itself reads none of these. */
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { setting, text, url } from "./setting.ts";
@@ -15,26 +15,26 @@ export const CLIENT_SETTINGS = {
     "SIGNET_API_URL",
     url("https:", "http:"),
     undefined,
-    "command line, for tenants: where the API is; default: the profile's address, else http:// and SIGNET_API_LISTEN",
+    "command line, for tenants: URL of the API; default: the profile's address, else http:// and SIGNET_API_LISTEN",
   ),
   clientId: setting(
     "SIGNET_CLIENT_ID",
     text,
     undefined,
-    "command line, for tenants: the client id; takes the place of a profile",
+    "command line, for tenants: the client id; replaces a profile",
   ),
   clientSecret: setting("SIGNET_CLIENT_SECRET", text, undefined, "command line, for tenants: its secret"),
   clientSecretFile: setting(
     "SIGNET_CLIENT_SECRET_FILE",
     resolve,
     undefined,
-    "file that holds it, instead of SIGNET_CLIENT_SECRET",
+    "file with its value, instead of SIGNET_CLIENT_SECRET",
   ),
   clientKeyFile: setting(
     "SIGNET_CLIENT_KEY_FILE",
     resolve,
     undefined,
-    "command line, for tenants: private key of the client certificate of mutual TLS, PEM",
+    "command line, for tenants: private key of the client certificate for mutual TLS, PEM",
   ),
   clientCertFile: setting(
     "SIGNET_CLIENT_CERT_FILE",
@@ -46,18 +46,18 @@ export const CLIENT_SETTINGS = {
     "SIGNET_API_CA_FILE",
     resolve,
     undefined,
-    "command line, for tenants: root certificates of the API, where it speaks TLS; default: the system's",
+    "command line, for tenants: root certificates for the API over TLS; default: the system's",
   ),
   profile: setting(
     "SIGNET_PROFILE",
     profileName,
     "default",
-    "command line, for tenants: which of the profiles that `signet login` has written",
+    "command line, for tenants: name of a profile written by `signet login`",
   ),
   profileDir: setting(
     "SIGNET_CONFIG_DIR",
     resolve,
     join(homedir(), ".config", "signet"),
-    "command line: where profiles are, 0700",
+    "command line: directory of the profiles, mode 0700",
   ),
 } as const;

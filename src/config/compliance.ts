@@ -4,7 +4,7 @@ import { list, type Parser, setting } from "./setting.ts";
 
 const SEED_BYTES = 32;
 
-/** What `openssl rand -base64 32` prints: an Ed25519 key, no more and no less. */
+/** Parses the seed of an Ed25519 key: exactly 32 bytes in base64, as printed by `openssl rand -base64 32`. */
 export const checkpointSeed: Parser<Buffer> = (value) => {
   const bytes = Buffer.from(value, "base64");
   if (bytes.length !== SEED_BYTES || bytes.toString("base64") !== value) {
@@ -25,30 +25,30 @@ export const COMPLIANCE_SETTINGS = {
     "SIGNET_CHECKPOINT_KEY",
     checkpointSeed,
     undefined,
-    "worker: key that signs the compliance log, base64, 32 bytes; of no other use, and unknown to the database's administrators. Development makes one",
+    "worker: key that signs the compliance log, base64, 32 bytes; use it for nothing else, and keep it from the database's administrators. Generated in development",
   ),
   checkpointKeyFile: setting(
     "SIGNET_CHECKPOINT_KEY_FILE",
     resolve,
     undefined,
-    "file that holds it, instead of SIGNET_CHECKPOINT_KEY",
+    "file with its value, instead of SIGNET_CHECKPOINT_KEY",
   ),
   checkpointName: setting(
     "SIGNET_CHECKPOINT_NAME",
     logName,
     "signet/compliance",
-    "name of the log in its checkpoints; best a host and a path of your own. Decided once: it is part of the verifier key",
+    "name of the log in its checkpoints, best a host and a path of your own; cannot change later, because it is part of the verifier key",
   ),
   checkpointDir: setting(
     "SIGNET_CHECKPOINT_DIR",
     resolve,
     undefined,
-    "worker: where signed checkpoints are kept, out of the database's reach; one directory for all workers. Development: under SIGNET_HOME",
+    "worker: directory of the signed checkpoints, outside the database and shared by all workers. Development: under SIGNET_HOME",
   ),
   checkpointPreviousKeys: setting(
     "SIGNET_CHECKPOINT_PREVIOUS",
     list,
     "",
-    "verifier keys of earlier checkpoint keys, comma-separated: their checkpoints may be extended",
+    "verifier keys of previous checkpoint keys, comma-separated; checkpoints signed by them may be extended",
   ),
 } as const;

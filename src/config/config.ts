@@ -1,6 +1,6 @@
 /**
- * Settings: the only reader of the environment. Each setting is declared once, with its default and its meaning; the
- * README's table is made from this file. Everything that is wrong is reported at once.
+ * The only reader of the environment. Each setting is declared once, with its default and its meaning.
+ * The README's table is generated from this file. All problems are reported at once.
  */
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
@@ -46,13 +46,13 @@ export const DEAD_LETTER_MS = 604_800_000;
 
 export { formatListen, type ListenAddress };
 
-/** Every setting. Order is the order of the README's table. */
+/** All settings, in the order of the README's table. */
 export const SETTINGS = {
   env: setting(
     "SIGNET_ENV",
     oneOf("development", "production"),
     "production",
-    "`npm start` sets `development`: plain HTTP, loopback receivers and made-up keys are allowed only there",
+    "`npm start` sets `development`. Only there are plain HTTP, loopback receivers and generated keys allowed",
   ),
   apiListen: setting("SIGNET_API_LISTEN", listen, "127.0.0.1:8080", "public API, JWKS and metadata"),
   adminListen: setting(
@@ -69,25 +69,25 @@ export const SETTINGS = {
     "SIGNET_PUBLIC_URL",
     url("https:", "http:"),
     undefined,
-    "the address that tenants use, also the token issuer; production needs https. Development: the API's own address",
+    "public address of the API and token issuer; must be https in production. Development: the API's own address",
   ),
   audience: setting(
     "SIGNET_AUDIENCE",
     text,
     "signet",
-    "`aud` of access tokens that are asked for without a `resource`, and the only one that this process lets in",
+    "`aud` of access tokens requested without a `resource`, and the only one that this process accepts",
   ),
   resources: setting(
     "SIGNET_RESOURCES",
     resourceIndicators,
     undefined,
-    "further services that tokens may be asked for (`resource`, RFC 8707), absolute URIs, comma-separated; each is the `aud` of its tokens",
+    "additional services that tokens may be requested for (`resource`, RFC 8707): absolute URIs, comma-separated; each is the `aud` of its tokens",
   ),
   databaseUrl: setting(
     "SIGNET_DATABASE_URL",
     postgresUrl,
     undefined,
-    "PostgreSQL login of the service (15 or newer); switches the embedded one off",
+    "PostgreSQL login of the service (15 or newer); disables the embedded one",
   ),
   databaseAdminUrl: setting(
     "SIGNET_DATABASE_ADMIN_URL",
@@ -106,7 +106,7 @@ export const SETTINGS = {
     "TEMPORAL_ADDRESS",
     text,
     undefined,
-    "Temporal frontend, host:port; switches the embedded one off",
+    "Temporal frontend, host:port; disables the embedded one",
   ),
   temporalNamespace: setting("TEMPORAL_NAMESPACE", text, "signet", "Temporal namespace"),
   ...TEMPORAL_TLS_SETTINGS,
@@ -114,7 +114,7 @@ export const SETTINGS = {
     "SIGNET_TEMPORAL_CODEC",
     oneOf("on", "off"),
     "off",
-    "whether payloads in Temporal's histories are encrypted with the key-encryption key; they hold ids only (docs/temporal.md)",
+    "whether payloads in Temporal's histories are encrypted with the key-encryption key; they hold only ids (docs/temporal.md)",
   ),
   embeddedTemporalPort: setting(
     "SIGNET_EMBEDDED_TEMPORAL_PORT",
@@ -128,12 +128,12 @@ export const SETTINGS = {
     "8233",
     "port of the embedded Temporal's UI",
   ),
-  home: setting("SIGNET_HOME", resolve, ".signet", "data of the embedded parts and development keys"),
+  home: setting("SIGNET_HOME", resolve, ".signet", "data of the embedded services, and development keys"),
   cache: setting(
     "SIGNET_CACHE",
     resolve,
     join(homedir(), ".cache", "signet"),
-    "where a Temporal binary is kept once obtained",
+    "where the downloaded Temporal binary is kept",
   ),
   ...OPERATOR_SETTINGS,
   ...CLIENT_SETTINGS,
@@ -148,32 +148,32 @@ export const SETTINGS = {
       return value;
     },
     "Service",
-    "the word in `X-Service-Signature-256` and its siblings",
+    "the brand in `X-Service-Signature-256` and the related headers",
   ),
   ...EGRESS_SETTINGS,
   retryWindowMs: setting(
     "SIGNET_RETRY_WINDOW_MS",
     integer(1_000, RETRY_WINDOW_MS),
     String(RETRY_WINDOW_MS),
-    "length of the retry schedule; development only, for trying out failures in seconds",
+    "length of the retry schedule, in milliseconds; development only, to try out failures in seconds",
   ),
   deadLetterMs: setting(
     "SIGNET_DEAD_LETTER_MS",
     integer(1_000, DEAD_LETTER_MS),
     String(DEAD_LETTER_MS),
-    "how long dead letters are kept; development only",
+    "how long dead letters are kept, in milliseconds; development only",
   ),
   sendConcurrency: setting(
     "SIGNET_SEND_CONCURRENCY",
     integer(1, 10_000),
     "256",
-    "first attempts under way per worker process; what is beyond waits in the outbox",
+    "concurrent first attempts per worker process; further deliveries wait in the outbox",
   ),
   endpointConcurrency: setting(
     "SIGNET_ENDPOINT_CONCURRENCY",
     integer(1, 1_000),
     "16",
-    "requests under way per worker to one endpoint that is retried, slow or failing",
+    "concurrent requests per worker to one endpoint that is retrying, slow or failing",
   ),
   failingEndpointRate: setting(
     "SIGNET_FAILING_ENDPOINT_PER_SECOND",
@@ -185,25 +185,25 @@ export const SETTINGS = {
     "SIGNET_DELIVERY_STARTS_PER_SECOND",
     integer(1, 10_000),
     String(10 * availableParallelism()),
-    "workflows started per second by all workers together for less than a full list; 10 per core",
+    "workflows with less than a full list that all workers together start per second; 10 per core",
   ),
   batchMax: setting(
     "SIGNET_DELIVERY_BATCH_MAX",
     integer(1, 64),
     "64",
-    "most deliveries that one workflow carries; 1: never together",
+    "maximum number of deliveries in one workflow; 1: no batching",
   ),
   retentionDays: setting(
     "SIGNET_RETENTION_DAYS",
     integer(8, 3_650),
     "30",
-    "days that finished deliveries, events and attempts are kept; more than the dead letters' 7",
+    "days that finished deliveries, events and attempts are kept; must exceed the 7 days of dead letters",
   ),
   databaseConnections: setting(
     "SIGNET_DATABASE_CONNECTIONS",
     integer(2, 200),
     "10",
-    "most connections per process and database role",
+    "maximum number of connections per process and database role",
   ),
   ...LIMIT_SETTINGS,
   ...ENDPOINT_SETTINGS,
@@ -211,12 +211,12 @@ export const SETTINGS = {
   ...REVOCATION_SETTINGS,
   ...COMPLIANCE_SETTINGS,
   ...TRACING_SETTINGS,
-  demo: setting("SIGNET_DEMO", oneOf("on", "off"), "on", "whether `npm start` shows the main job first"),
+  demo: setting("SIGNET_DEMO", oneOf("on", "off"), "on", "whether `npm start` begins with the demo"),
   logLevel: setting(
     "SIGNET_LOG_LEVEL",
     oneOf("trace", "debug", "info", "warn", "error", "silent"),
     "info",
-    "least severity that is logged",
+    "minimum severity that is logged",
   ),
 } as const;
 
@@ -238,13 +238,13 @@ export interface Config extends Omit<
   readonly development: boolean;
 }
 
-/** Every problem of the environment in one error; `message` is fit for a terminal. */
+/** All problems of the environment in one error. Its `message` can be printed on a terminal. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly problems: readonly string[];
 
   constructor(problems: readonly string[]) {
-    super(`Settings that must be mended:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
+    super(`Invalid settings:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
     this.problems = problems;
   }
 }
@@ -266,14 +266,14 @@ function parse(environment: Environment, names: readonly string[], problems: str
       values[name] = declared.parse(raw);
     } catch (error) {
       problems.push(`${declared.variable} ${messageOf(error)}`);
-      // Nothing starts with it; the checks that follow have something to look at.
+      // loadConfig will throw. The fallback only lets the later checks run.
       values[name] = declared.fallback === undefined ? undefined : declared.parse(declared.fallback);
     }
   }
   return values as Values;
 }
 
-/** What production must not do without, and must not do at all (wire.md, Ports and start-up; security decisions K). */
+/** Returns the settings that violate production's rules (wire.md, Ports and start-up; security decisions K). */
 function productionProblems(values: Values, edge: boolean): string[] {
   const problems: string[] = [];
   const needed = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper"): void => {
@@ -283,7 +283,7 @@ function productionProblems(values: Values, edge: boolean): string[] {
   };
   needed("databaseUrl");
   needed("publicUrl");
-  // The edge has no secrets of the service's, and starts no workflows.
+  // The edge holds none of the service's secrets and starts no workflows.
   if (!edge) {
     needed("temporalAddress");
     needed("pepper");
@@ -309,15 +309,15 @@ function productionProblems(values: Values, edge: boolean): string[] {
   if (values.deadLetterMs !== DEAD_LETTER_MS) {
     problems.push(`SIGNET_DEAD_LETTER_MS must be ${DEAD_LETTER_MS} in production`);
   }
-  // The edge does not speak to Temporal.
+  // The edge does not connect to Temporal.
   const temporal = edge ? [] : plainTemporalProblems(values);
   return [...problems, ...revocationProblems(values), ...plainDatabaseProblems(values), ...temporal];
 }
 
-/** Which process asks: the edge needs other things than the processes of the service itself. */
+/** The kind of process that loads the settings. The edge requires other settings than the service. */
 export type ConfigFor = "service" | "edge";
 
-/** The edge takes the login that is its own where there is one. */
+/** Replaces the database URL with the edge's own login, if the edge has one. */
 function withOwnLogin(values: Values, asks: ConfigFor): Values {
   const databaseUrl = asks === "edge" ? (values.edgeDatabaseUrl ?? values.databaseUrl) : values.databaseUrl;
   return { ...values, databaseUrl };
@@ -339,7 +339,7 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
   const values = withDatabaseTls(parsed);
   const development = values.env === "development";
   const mutualTls = resolveMutualTls(values, development);
-  // Who has misspelt the environment is not told what another one needs.
+  // If SIGNET_ENV is invalid, skip the production checks.
   if (!development && !problems.some((problem) => problem.startsWith(`${SETTINGS.env.variable} `))) {
     problems.push(...furtherProblems(problems, productionProblems(values, asks === "edge")));
   }
@@ -375,9 +375,9 @@ const OPERATOR_SETTING_NAMES = [
   "home",
 ] as const;
 
-/** What the command line needs to reach a running service; the server's own settings need not be right for it. */
+/** Settings with which the command line reaches a running service. The server's own settings may be invalid. */
 export type OperatorSettings = Pick<Config, (typeof OPERATOR_SETTING_NAMES)[number]> & {
-  /** Whether the environment says so; what is unset is nobody's word. */
+  /** Whether SIGNET_ENV is set to `production`; false if it is unset. */
   readonly production: boolean;
 };
 
@@ -404,9 +404,9 @@ const CLIENT_SETTING_NAMES = [
   "home",
 ] as const;
 
-/** What the command line needs to reach a running service as a tenant. */
+/** Settings with which the command line reaches a running service as a tenant. */
 export type ClientSettings = Pick<Config, (typeof CLIENT_SETTING_NAMES)[number]> & {
-  /** Whether the environment says so; what is unset is nobody's word. */
+  /** Whether SIGNET_ENV is set to `production`; false if it is unset. */
   readonly production: boolean;
 };
 
@@ -427,37 +427,37 @@ export function loadClientSettings(given: Environment): ClientSettings {
   return { ...settings, production: environment[SETTINGS.env.variable] === "production" };
 }
 
-/** `loadConfig` for the running process. */
+/** Calls {@link loadConfig} with the environment of this process. */
 export function configFromProcess(asks?: ConfigFor): Config {
   return loadConfig(process.env, asks);
 }
 
-/** The same where nobody has said that it is development. */
+/** Calls {@link loadConfig} with the environment of this process and SIGNET_ENV set to `development`. */
 export function developmentConfigFromProcess(): Config {
   return loadConfig({ ...process.env, SIGNET_ENV: "development" });
 }
 
-/** `loadOperatorSettings` for the running process. */
+/** Calls {@link loadOperatorSettings} with the environment of this process. */
 export function operatorSettingsFromProcess(): OperatorSettings {
   return loadOperatorSettings(process.env);
 }
 
-/** `loadClientSettings` for the running process. */
+/** Calls {@link loadClientSettings} with the environment of this process. */
 export function clientSettingsFromProcess(): ClientSettings {
   return loadClientSettings(process.env);
 }
 
-/** Whether whoever reads the output wants no colours (no-color.org), or cannot show them. */
+/** Whether to print without colours: the user asks for it (no-color.org), or the terminal cannot show them. */
 export function withoutColour(): boolean {
   return (process.env["NO_COLOR"] ?? "") !== "" || process.env["TERM"] === "dumb";
 }
 
-/** Whether npx has started this: it stands between the command and its terminal. */
+/** Whether npx started this process. npx stands between the command and its terminal. */
 export function startedByNpx(): boolean {
   return process.env["npm_command"] === "exec";
 }
 
-/** The whole environment, for programs that are started from here and read their own variables. */
+/** Returns the whole environment, for child processes that read their own variables. */
 export function processEnvironment(): Environment {
   return process.env;
 }

@@ -1,4 +1,4 @@
-/** Settings of the way to PostgreSQL. They end up in the URLs, as libpq writes them: whoever connects needs nothing else. */
+/** Settings of the connection to PostgreSQL. They become URL parameters, as in libpq, so a URL suffices to connect. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../runtime/thrown.ts";
@@ -9,13 +9,13 @@ export const DATABASE_TLS_SETTINGS = {
     "SIGNET_DATABASE_CA_FILE",
     resolve,
     undefined,
-    "root certificates that PostgreSQL's certificate must lead to, PEM; every connection is TLS then, to a server whose certificate has the host's name. Read at each new connection",
+    "root certificates that PostgreSQL's certificate must chain to, PEM; then every connection uses TLS and checks the host name. Read at each new connection",
   ),
   databaseCertFile: setting(
     "SIGNET_DATABASE_CERT_FILE",
     resolve,
     undefined,
-    "certificate that is shown to PostgreSQL, PEM, where it asks for one; read at each new connection",
+    "client certificate for PostgreSQL, PEM, if the server requests one; read at each new connection",
   ),
   databaseKeyFile: setting(
     "SIGNET_DATABASE_KEY_FILE",
@@ -27,7 +27,7 @@ export const DATABASE_TLS_SETTINGS = {
     "SIGNET_ACCEPT_PLAIN_DATABASE",
     oneOf("true", "false"),
     "false",
-    "allows, in production, a way to PostgreSQL on another machine without TLS, or without a look at its certificate",
+    "allows, in production, a connection to PostgreSQL on another machine without TLS or without verifying its certificate",
   ),
 } as const;
 
@@ -46,10 +46,10 @@ const VARIABLES = {
   edgeDatabaseUrl: "SIGNET_EDGE_DATABASE_URL",
 } as const;
 const VERIFIED = "verify-full";
-/** What of a URL says how the connection is secured. */
+/** URL parameters that control the security of the connection. */
 const SECURITY = /^(ssl|uselibpqcompat)/;
 
-/** The URLs that are set, each with the name of its value and its variable. */
+/** Returns the URLs that are set, each with its name and its variable. */
 function given(values: DatabaseTlsValues): (readonly [name: string, variable: string, url: string])[] {
   const { databaseUrl, databaseAdminUrl, edgeDatabaseUrl } = values;
   return Object.entries({ databaseUrl, databaseAdminUrl, edgeDatabaseUrl }).flatMap(([name, url]) =>
@@ -57,14 +57,14 @@ function given(values: DatabaseTlsValues): (readonly [name: string, variable: st
   );
 }
 
-/** What a URL says in place of the settings, as far as they do not say it. */
+/** Returns the parameters of a URL that contradict the settings. */
 function contradictions(url: string): string[] {
   return [...new URL(url).searchParams]
     .filter(([name, value]) => SECURITY.test(name) && !(name === "sslmode" && value === VERIFIED))
     .map(([name]) => name);
 }
 
-/** What does not fit together. */
+/** Returns the problems of unreadable files and of settings that contradict each other. */
 export function databaseTlsProblems(values: DatabaseTlsValues): string[] {
   const { databaseCaFile: ca, databaseCertFile: cert, databaseKeyFile: key } = values;
   const problems: string[] = [];
@@ -72,7 +72,7 @@ export function databaseTlsProblems(values: DatabaseTlsValues): string[] {
     problems.push("SIGNET_DATABASE_CERT_FILE and SIGNET_DATABASE_KEY_FILE must be set together");
   }
   if (cert !== undefined && ca === undefined) {
-    problems.push("SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE: it is shown to nobody unknown");
+    problems.push("SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE: a client certificate is sent only to a verified server");
   }
   for (const path of [ca, cert, key]) {
     try {
@@ -85,21 +85,21 @@ export function databaseTlsProblems(values: DatabaseTlsValues): string[] {
     const others = contradictions(url);
     if (others.length > 0) {
       problems.push(
-        `${variable} must leave ${others.join(", ")} to SIGNET_DATABASE_CA_FILE and its siblings`,
+        `${variable} must leave ${others.join(", ")} to the SIGNET_DATABASE_*_FILE settings`,
       );
     }
   }
   return problems;
 }
 
-/** Whether what is sent to the URL's host could be read or answered by somebody on the way. */
+/** Whether a third party could read or answer the traffic to the URL's host. */
 function isExposed(url: string): boolean {
   const { hostname, searchParams } = new URL(url);
   const host = searchParams.get("host") ?? hostname;
   return !isThisMachine(host) && searchParams.get("sslmode") !== VERIFIED;
 }
 
-/** What production refuses; asked with the URLs of {@link withDatabaseTls}. */
+/** Returns the problems in production with the URLs of {@link withDatabaseTls}. */
 export function plainDatabaseProblems(
   values: DatabaseTlsValues & { readonly acceptPlainDatabase: "true" | "false" },
 ): string[] {
@@ -110,11 +110,11 @@ export function plainDatabaseProblems(
     .filter(([, , url]) => isExposed(url))
     .map(
       ([, variable]) =>
-        `${variable} leads to another machine: in production it needs SIGNET_DATABASE_CA_FILE or sslmode=${VERIFIED}, or SIGNET_ACCEPT_PLAIN_DATABASE=true`,
+        `${variable} is on another machine: in production it needs SIGNET_DATABASE_CA_FILE or sslmode=${VERIFIED}, or SIGNET_ACCEPT_PLAIN_DATABASE=true`,
     );
 }
 
-/** The URLs as connections are opened with them. */
+/** Returns the values with the TLS settings written into their URLs. */
 export function withDatabaseTls<Values extends DatabaseTlsValues>(values: Values): Values {
   const { databaseCaFile, databaseCertFile, databaseKeyFile } = values;
   if (databaseCaFile === undefined) {

@@ -1,4 +1,4 @@
-/** Settings of the edge: what it stands before, and how long it waits. */
+/** Settings of the edge: its upstreams and its timeouts. */
 import { resolve } from "node:path";
 import { alternativeNames } from "./mutual-tls.ts";
 import { integer, postgresUrl, setting, url } from "./setting.ts";
@@ -11,55 +11,55 @@ export const EDGE_SETTINGS = {
     "SIGNET_EDGE_DATABASE_URL",
     postgresUrl,
     undefined,
-    "edge: PostgreSQL login of its own, which sees public keys and revocations and may become no other role; `signet migrate` makes it. Default: SIGNET_DATABASE_URL",
+    "edge: its own PostgreSQL login, which reads public keys and revocations and cannot change to another role; created by `signet migrate`. Default: SIGNET_DATABASE_URL",
   ),
   edgeRoutes: setting(
     "SIGNET_EDGE_ROUTES",
     resolve,
     undefined,
-    "edge: file with the route table of the data plane (docs/edge.md), read again when it changes; `npm start`: that of the sample data plane",
+    "edge: file with the route table of the data plane (docs/edge.md), reloaded when it changes; `npm start`: that of the sample data plane",
   ),
   edgeApiUrl: setting(
     "SIGNET_EDGE_API_URL",
     url("https:", "http:"),
     undefined,
-    "edge: where it reaches the api; unset, it serves the data plane alone. Production needs https",
+    "edge: URL of the api; if unset, the edge serves only the data plane. Must be https in production",
   ),
   edgeApiCaFile: setting(
     "SIGNET_EDGE_API_CA_FILE",
     resolve,
     undefined,
-    "edge: root certificates that the api's certificate must lead to, PEM",
+    "edge: root certificates that the api's certificate must chain to, PEM",
   ),
   edgeApiNames: setting(
     "SIGNET_EDGE_API_NAMES",
     alternativeNames,
     undefined,
-    "edge: names of which the api's certificate must have one, for instance `DNS:api.internal`",
+    "edge: permitted names, one of which the api's certificate must have, for instance `DNS:api.internal`",
   ),
   edgeKeyFile: setting(
     "SIGNET_EDGE_KEY_FILE",
     resolve,
     undefined,
-    "edge: private key of the certificate that it shows the api, PEM",
+    "edge: private key of its client certificate for the api, PEM",
   ),
   edgeCertFile: setting(
     "SIGNET_EDGE_CERT_FILE",
     resolve,
     undefined,
-    "edge: that certificate; the api names it in SIGNET_PROXY_NAMES",
+    "edge: that certificate; SIGNET_PROXY_NAMES of the api must contain its name",
   ),
   edgeConnectTimeoutMs: setting(
     "SIGNET_EDGE_CONNECT_TIMEOUT_MS",
     integer(1, LONGEST_MS),
     "2000",
-    "edge: time to reach an upstream",
+    "edge: timeout for connecting to an upstream",
   ),
   edgeHeadersTimeoutMs: setting(
     "SIGNET_EDGE_HEADERS_TIMEOUT_MS",
     integer(1, LONGEST_MS),
     "60000",
-    "edge: time an upstream has to begin its answer",
+    "edge: timeout for the start of an upstream's response",
   ),
   edgeIdleTimeoutMs: setting(
     "SIGNET_EDGE_IDLE_TIMEOUT_MS",
@@ -71,17 +71,17 @@ export const EDGE_SETTINGS = {
     "SIGNET_EDGE_REQUEST_TIMEOUT_MS",
     integer(1_000, LONGEST_MS),
     "300000",
-    "edge: time that a request has to arrive, body included",
+    "edge: timeout for receiving a request with its body",
   ),
   edgeBodyLimit: setting(
     "SIGNET_EDGE_BODY_LIMIT",
     integer(0, LARGEST_BODY),
     "67108864",
-    "edge: largest body to an upstream, bytes; a route of the table may say another",
+    "edge: largest body to an upstream, bytes; a route can override it",
   ),
 } as const;
 
-/** The values of the settings that belong together. */
+/** The values that are checked together. */
 export interface EdgeApiValues {
   readonly edgeRoutes?: string | undefined;
   readonly edgeApiUrl?: string | undefined;
@@ -91,16 +91,16 @@ export interface EdgeApiValues {
   readonly edgeCertFile?: string | undefined;
 }
 
-/** What the edge process lacks; no other process needs it. */
+/** Returns the problems of the edge's settings. No other process needs them. */
 export function edgeProblems(values: EdgeApiValues, development: boolean): string[] {
   const { edgeRoutes, edgeApiUrl, edgeApiCaFile, edgeApiNames, edgeKeyFile, edgeCertFile } = values;
   const secured = [edgeApiCaFile, edgeApiNames?.[0], edgeKeyFile, edgeCertFile];
   const problems: string[] = [];
   if (edgeApiUrl === undefined && edgeRoutes === undefined) {
-    problems.push("SIGNET_EDGE_API_URL or SIGNET_EDGE_ROUTES must be set: there is nothing behind the edge");
+    problems.push("SIGNET_EDGE_API_URL or SIGNET_EDGE_ROUTES must be set: the edge has no upstream");
   }
   if (edgeApiUrl !== undefined && new URL(edgeApiUrl).pathname !== "/") {
-    problems.push("SIGNET_EDGE_API_URL must end after the host and the port");
+    problems.push("SIGNET_EDGE_API_URL must not have a path");
   }
   if (edgeApiUrl?.startsWith("https:") === true && secured.includes(undefined)) {
     problems.push(

@@ -1,13 +1,13 @@
-/** Settings of what goes out to receivers: which addresses, through which proxy, on whose certificates. */
+/** Settings of requests to receivers: permitted addresses, the proxy, and the trusted certificates. */
 import { resolve } from "node:path";
 import { cidrs, oneOf, type Parser, setting } from "./setting.ts";
 
-/** A forward proxy that is asked for tunnels (CONNECT). */
+/** A forward proxy that opens tunnels (CONNECT). */
 export interface OutboundProxy {
-  /** Lower case; an IPv6 address without its brackets. */
+  /** Lower case; an IPv6 address has no brackets. */
   readonly hostname: string;
   readonly port: number;
-  /** Whether the way to the proxy itself is encrypted. */
+  /** Whether the connection to the proxy itself is encrypted. */
   readonly secure: boolean;
   /** Value of `Proxy-Authorization`; never logged. */
   readonly authorization: string | null;
@@ -25,7 +25,7 @@ function basic(username: string, password: string): string {
   return `Basic ${Buffer.from(credentials).toString("base64")}`;
 }
 
-/** Messages do not repeat the value, which may hold a password. */
+/** Parses the proxy's URL. Its error messages do not repeat the value, which may hold a password. */
 export const outboundProxy: Parser<OutboundProxy> = (value) => {
   if (!URL.canParse(value)) {
     throw new Error(FORM);
@@ -48,42 +48,42 @@ export const EGRESS_SETTINGS = {
     "SIGNET_ALLOW_HTTP_TARGETS",
     oneOf("true", "false"),
     undefined,
-    "endpoints with http:// URLs; `true` in development, refused in production",
+    "whether endpoints may have http:// URLs; `true` in development, forbidden in production",
   ),
   allowedTargetCidrs: setting(
     "SIGNET_ALLOWED_TARGET_CIDRS",
     cidrs,
     undefined,
-    "private ranges that endpoints may live in, comma-separated; development: 127.0.0.0/8 and ::1/128",
+    "private ranges in which endpoints are allowed, comma-separated; development: 127.0.0.0/8 and ::1/128",
   ),
   deniedTargetCidrs: setting(
     "SIGNET_DENIED_TARGET_CIDRS",
     cidrs,
     "",
-    "further ranges that endpoints must not live in, for instance your own public addresses; they win over those allowed",
+    "additional ranges in which endpoints are forbidden, such as your own public addresses; they override the allowed ranges",
   ),
   ownAddressesShared: setting(
     "SIGNET_OWN_ADDRESSES_SHARED",
     oneOf("true", "false"),
     "false",
-    "`true` where a CDN or an ingress serves receivers at the addresses of SIGNET_PUBLIC_URL: then our own URLs are refused by name only",
+    "`true` if a CDN or an ingress also serves receivers at the addresses of SIGNET_PUBLIC_URL: then our own URLs are rejected by name only",
   ),
   targetCaFile: setting(
     "SIGNET_TARGET_CA_FILE",
     resolve,
     undefined,
-    "root certificates (PEM) that receivers' certificates may come from, beside the public ones; the worker reads it at start",
+    "additional root certificates (PEM) trusted for receivers' certificates; the worker reads it at start",
   ),
   outboundProxy: setting(
     "SIGNET_OUTBOUND_PROXY",
     outboundProxy,
     undefined,
-    "forward proxy for everything that goes to receivers, `http(s)://[user:password@]host:port`; then addresses are the proxy's to check (docs/egress.md)",
+    "forward proxy for all requests to receivers, `http(s)://[user:password@]host:port`; the proxy must then check addresses (docs/egress.md)",
   ),
   outboundProxyFile: setting(
     "SIGNET_OUTBOUND_PROXY_FILE",
     resolve,
     undefined,
-    "file that holds it, instead of SIGNET_OUTBOUND_PROXY",
+    "file with its value, instead of SIGNET_OUTBOUND_PROXY",
   ),
 } as const;

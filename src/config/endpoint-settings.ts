@@ -1,4 +1,4 @@
-/** Settings of the life of endpoints (security decisions H, K). */
+/** Settings of the endpoints' life cycle (security decisions H, K). */
 import { duration, integer, setting } from "./setting.ts";
 
 export const ENDPOINT_SETTINGS = {
@@ -6,19 +6,19 @@ export const ENDPOINT_SETTINGS = {
     "SIGNET_AUTO_DISABLE_AFTER",
     duration("0", "3650d"),
     "120h",
-    "an endpoint that has failed for so long is disabled; 0: never",
+    "an endpoint that has failed for this long is disabled; 0: never",
   ),
   pingsPerHost: setting(
     "SIGNET_PINGS_PER_HOST",
     integer(0, 1_000_000),
     undefined,
-    "pings a minute to one host name, and to one address, of all tenants; 0: no limit; 10, in development 0",
+    "pings per minute to one host name, and to one address, from all tenants; 0: no limit. Default: 10, in development 0",
   ),
 } as const;
 
 const PINGS_PER_HOST = 10;
 
-/** Most pings a minute to one host name, and to one address; 0: no limit. */
+/** Returns the maximum number of pings per minute to one host name, and to one address; 0: no limit. */
 export function pingsPerHost({
   pingsPerHost: given,
   development,

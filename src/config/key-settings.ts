@@ -1,4 +1,4 @@
-/** Settings of the keys that the service keeps and signs with. */
+/** Settings of the service's keys. */
 import { resolve } from "node:path";
 import { keyMaterial, list, oneOf, setting } from "./setting.ts";
 
@@ -11,47 +11,47 @@ export const KEY_SETTINGS = {
     "SIGNET_PEPPER",
     keyMaterial,
     undefined,
-    "key of the client-secret MACs, base64, 32 bytes or more; development makes one",
+    "key of the client-secret MACs, base64, 32 bytes or more; generated in development",
   ),
   pepperFile: setting(
     "SIGNET_PEPPER_FILE",
     resolve,
     undefined,
-    "file that holds it, instead of SIGNET_PEPPER",
+    "file with its value, instead of SIGNET_PEPPER",
   ),
   previousPeppers: setting(
     "SIGNET_PEPPER_PREVIOUS",
     keys,
     "",
-    "earlier peppers, comma-separated; their MACs are made anew when a client signs in",
+    "previous peppers, comma-separated; a client's MAC is renewed when the client signs in",
   ),
   kek: setting(
     "SIGNET_KEK",
     keyMaterial,
     undefined,
-    "key-encryption key, base64, 32 bytes or more; development makes one",
+    "key-encryption key, base64, 32 bytes or more; generated in development",
   ),
   previousKeks: setting(
     "SIGNET_KEK_PREVIOUS",
     keys,
     "",
-    "further key-encryption keys, comma-separated: they open what they have wrapped",
+    "previous key-encryption keys, comma-separated; they only decrypt",
   ),
   kekFile: setting(
     "SIGNET_KEK_FILE",
     resolve,
     undefined,
-    "file of key-encryption keys, a line each, newest first, instead of SIGNET_KEK; read again without a restart",
+    "file with one key-encryption key per line, newest first, instead of SIGNET_KEK; changes are read without a restart",
   ),
   jwtAlg: setting(
     "SIGNET_JWT_ALG",
     oneOf("ES256", "RS256", "Ed25519"),
     "ES256",
-    "algorithm of signing keys made from now on",
+    "algorithm of new signing keys",
   ),
 } as const;
 
-/** The values of the settings that belong together. */
+/** The values that are checked together. */
 export interface KeyValues {
   readonly kekFile?: string | undefined;
   readonly kek?: Buffer | undefined;
@@ -59,7 +59,7 @@ export interface KeyValues {
   readonly operatorToken?: string | undefined;
 }
 
-/** What does not fit together, or is too short. */
+/** Returns the problems of settings that contradict each other or are too short. */
 export function keyProblems({ kekFile, kek, previousKeks, operatorToken }: KeyValues): string[] {
   const problems: string[] = [];
   if (kekFile !== undefined && (kek !== undefined || previousKeks?.length > 0)) {

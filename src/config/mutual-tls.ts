@@ -1,14 +1,14 @@
-/** The settings of mutual TLS, and what must be set together. */
+/** Settings of mutual TLS, and the checks of their combinations. */
 import { join, resolve } from "node:path";
 import { cidrs, formatListen, list, oneOf, setting, url } from "./setting.ts";
 import type { ListenAddress } from "../runtime/http-server.ts";
 
 const MODES = ["native", "proxy", "off"] as const;
 
-/** How clients' certificates reach us. */
+/** How the service receives clients' certificates. */
 export type MutualTlsMode = (typeof MODES)[number];
 
-/** Subject alternative names with their kind, separated by commas. */
+/** Parses comma-separated subject alternative names, each with its kind. */
 export function alternativeNames(value: string): readonly string[] {
   const names = list(value);
   if (!names.every((name) => /^(DNS|URI):\S+$/.test(name))) {
@@ -24,25 +24,25 @@ export const MUTUAL_TLS_SETTINGS = {
     "SIGNET_MTLS_MODE",
     oneOf(...MODES),
     undefined,
-    "`native`: clients come to SIGNET_EDGE_LISTEN by mutual TLS; `proxy`: they come to a proxy that does; `off`: development only. Production and `npm start`: native",
+    "`native`: clients connect to SIGNET_EDGE_LISTEN by mutual TLS; `proxy`: a proxy terminates their mutual TLS; `off`: development only. Production and `npm start`: native",
   ),
   mtlsUrl: setting(
     "SIGNET_MTLS_URL",
     url("https:"),
     undefined,
-    "where tenants reach mutual TLS, if not at SIGNET_PUBLIC_URL; the metadata names it",
+    "URL at which tenants reach mutual TLS, if not SIGNET_PUBLIC_URL; published in the metadata",
   ),
   tlsKeyFile: setting(
     "SIGNET_TLS_KEY_FILE",
     resolve,
     undefined,
-    "private key of the mutual TLS listener, PEM; this file and the next two are read again when they change. Development: the dev CA's",
+    "private key of the mutual TLS listener, PEM; this file and the next two are reloaded when they change. Development: the dev CA's",
   ),
   tlsCertFile: setting(
     "SIGNET_TLS_CERT_FILE",
     resolve,
     undefined,
-    "its certificate, followed by those between it and the root",
+    "its certificate, followed by the intermediate certificates",
   ),
   clientCaFile: setting(
     "SIGNET_CLIENT_CA_FILE",
@@ -54,7 +54,7 @@ export const MUTUAL_TLS_SETTINGS = {
     "SIGNET_TRUSTED_PROXIES",
     cidrs,
     undefined,
-    "mode `proxy`: addresses of the proxies, ranges separated by commas; they come to SIGNET_EDGE_LISTEN by mutual TLS",
+    "mode `proxy`: address ranges of the proxies, comma-separated; the proxies connect to SIGNET_EDGE_LISTEN by mutual TLS",
   ),
   proxyCaFile: setting(
     "SIGNET_PROXY_CA_FILE",
@@ -66,19 +66,19 @@ export const MUTUAL_TLS_SETTINGS = {
     "SIGNET_PROXY_NAMES",
     alternativeNames,
     undefined,
-    "mode `proxy`: names of which a proxy's certificate must have one, for instance `URI:spiffe://example/edge`",
+    "mode `proxy`: permitted names, one of which a proxy's certificate must have, for instance `URI:spiffe://example/edge`",
   ),
   proxySocket: setting(
     "SIGNET_PROXY_SOCKET",
     resolve,
     undefined,
-    "mode `proxy`: unix socket for a proxy on the same machine; whoever may open it is trusted as a proxy",
+    "mode `proxy`: unix socket for a proxy on the same machine; any process that can open it is trusted as a proxy",
   ),
   forwardedHeader: setting(
     "SIGNET_FORWARDED_HEADER",
     oneOf("x-forwarded-for", "forwarded"),
     "x-forwarded-for",
-    "mode `proxy`: the header in which the proxies write their client's address",
+    "mode `proxy`: header in which the proxies report the client's address",
   ),
 } as const;
 
@@ -96,12 +96,12 @@ export interface MutualTlsValues {
 
 type Files = Pick<MutualTlsValues, "mtlsMode" | "tlsKeyFile" | "tlsCertFile" | "clientCaFile">;
 
-/** Where the development CA keeps its files. */
+/** Returns the directory of the development CA's files. */
 export function developmentCaDirectory(home: string): string {
   return join(home, "dev-ca");
 }
 
-/** The mode, and in development the files of its CA where none are set. */
+/** Returns the mode and the files. In development, the files default to those of the development CA. */
 export function resolveMutualTls(
   values: { readonly [Name in keyof Files]?: Files[Name] | undefined } & { readonly home: string },
   development: boolean,
@@ -121,7 +121,7 @@ export function resolveMutualTls(
   };
 }
 
-/** Where tenants reach mutual TLS, if not at the public address. */
+/** Returns the URL at which tenants reach mutual TLS, if not the public address. */
 export function mutualTlsAddress(config: {
   readonly development: boolean;
   readonly mtlsMode: MutualTlsMode;
@@ -154,7 +154,7 @@ function proxyProblems(values: MutualTlsValues): string[] {
   ];
 }
 
-/** What the api process lacks for the mode that is set; no other process needs it. */
+/** Returns the settings that the api process lacks for the selected mode. No other process needs them. */
 export function mutualTlsProblems(values: MutualTlsValues): string[] {
   if (values.mtlsMode === "off") {
     return [];

@@ -8,12 +8,12 @@ export const PORTAL_SETTINGS = {
     "SIGNET_PORTAL_URL",
     ADDRESS,
     undefined,
-    "the address that browsers use for the portal, where it is not SIGNET_PUBLIC_URL; production needs https",
+    "address at which browsers reach the portal, if it is not SIGNET_PUBLIC_URL; must be https in production",
   ),
   temporalUiUrl: setting(
     "SIGNET_TEMPORAL_UI_URL",
     ADDRESS,
     undefined,
-    "Temporal's web UI; the portal then links to it, for operators",
+    "Temporal's web UI; if set, the portal links to it for operators",
   ),
 } as const;

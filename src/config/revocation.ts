@@ -1,14 +1,14 @@
-/** Settings of how fast a revocation must work. */
+/** Settings of the time within which a revocation takes effect. */
 import { oneOf, type Parser, setting } from "./setting.ts";
 
-/** Revocation reaches everybody who admits tokens within this time (specification 8), milliseconds. */
+/** A revocation reaches every process that admits tokens within this time (specification 8), in milliseconds. */
 export const STRICT_BOUND_MS = 250;
-/** A token does not live longer. */
+/** The longest life of a token. */
 const LONGEST_BOUND_MS = 900_000;
 
 export interface RevocationMode {
   readonly name: "strict" | "bounded";
-  /** How long after its revocation a token may still be admitted, at most; milliseconds. */
+  /** Longest time that a token may still be admitted after its revocation, in milliseconds. */
   readonly boundMs: number;
 }
 
@@ -30,7 +30,7 @@ export const REVOCATION_SETTINGS = {
     "SIGNET_REVOCATION_MODE",
     revocationMode,
     "strict",
-    "`strict`: no token is admitted 250 ms after its revocation, and none at all when the database is silent for longer; `bounded:<ms>` admits for that long",
+    "`strict`: no token is admitted 250 ms after its revocation, and none at all if the database does not answer for longer; `bounded:<ms>` sets another limit",
   ),
   acceptSlowRevocation: setting(
     "SIGNET_ACCEPT_SLOW_REVOCATION",
@@ -42,11 +42,11 @@ export const REVOCATION_SETTINGS = {
     "SIGNET_TEST_ADMISSION_HEADER",
     oneOf("on", "off"),
     "off",
-    "edge, for tests, refused in production: answers carry `X-Signet-Test-Admitted-At`, the monotonic clock of the machine when the token was admitted, nanoseconds",
+    "edge, for tests, forbidden in production: answers carry `X-Signet-Test-Admitted-At`, the machine's monotonic clock when the token was admitted, in nanoseconds",
   ),
 } as const;
 
-/** What production refuses. */
+/** Returns the problems in production. */
 export function revocationProblems(values: {
   readonly revocationMode: RevocationMode;
   readonly acceptSlowRevocation: "true" | "false";

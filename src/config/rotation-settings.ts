@@ -7,29 +7,29 @@ export const ROTATION_SETTINGS = {
     "SIGNET_ROTATION_PERIOD",
     duration("1s", "30d"),
     "30d",
-    "after so long in use, the secret of a production credential gets a successor",
+    "age at which the secret of a production credential gets a successor, counted from its first use",
   ),
   rotationQuietMs: setting(
     "SIGNET_ROTATION_QUIET",
     duration("1s", "30d"),
     "24h",
-    "a secret whose successor is in use ends when nobody has used it for so long",
+    "a secret whose successor is in use ends when it has been unused for this long",
   ),
   rotationMaxOverlapMs: setting(
     "SIGNET_ROTATION_MAX_OVERLAP",
     duration("0", "365d"),
     "45d",
-    "a secret ends so long after its successor was due, except over its registered certificate; 0: as soon as it is due",
+    "how long a secret lasts after its successor was due, except over its registered certificate; 0: no overlap",
   ),
   rotationRescueMs: setting(
     "SIGNET_ROTATION_RESCUE",
     duration("0", "3650d"),
     "180d",
-    "a secret that fell out of use yields its successor for so long, over its registered certificate",
+    "how long a secret that fell out of use still returns its successor, over its registered certificate",
   ),
 } as const;
 
-/** What the settings say about the rotation. */
+/** Returns the rules of the rotation from the settings. */
 export function rotationRules(config: {
   readonly rotationPeriodMs: number;
   readonly rotationQuietMs: number;

@@ -1,16 +1,16 @@
-/** Secrets that a file holds instead of the environment: `NAME_FILE` for `NAME`, as container engines mount them. */
+/** Reads secrets from files instead of the environment: `NAME_FILE` for `NAME`, as container engines mount them. */
 import { readFileSync } from "node:fs";
 import { messageOf } from "../runtime/thrown.ts";
 
-/** What is not read from the file here: SIGNET_KEK_FILE has a life of its own (key-settings.ts). */
+/** The secrets that may come from a file. SIGNET_KEK_FILE is handled separately (key-settings.ts). */
 type Secret = "SIGNET_PEPPER" | "SIGNET_OPERATOR_TOKEN" | "SIGNET_OUTBOUND_PROXY" | "SIGNET_CLIENT_SECRET";
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * The environment, with what the files hold in the places of the secrets.
+ * Replaces each secret by the content of its file, if `NAME_FILE` is set.
  *
- * @returns the environment, and what is wrong with the files
+ * @returns the environment with the secrets, and the problems with the files
  */
 export function readSecretFiles(
   environment: Variables,
@@ -24,7 +24,7 @@ export function readSecretFiles(
       continue;
     }
     if ((environment[variable] ?? "") !== "") {
-      problems.push(`${variable}_FILE says where ${variable} is: set one of them`);
+      problems.push(`${variable}_FILE and ${variable} must not both be set`);
       continue;
     }
     try {

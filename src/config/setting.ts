@@ -1,6 +1,6 @@
 /**
- * How a setting is declared, and what its text may be. Groups of settings lie beside this file; src/config/config.ts puts them
- * together and alone reads the environment.
+ * Declares one setting, and the parsers of its text. Groups of settings lie beside this file. Only config.ts, which
+ * combines them, reads the environment.
  */
 import { addressSet } from "../runtime/address-set.ts";
 import type { ListenAddress } from "../runtime/http-server.ts";
@@ -10,7 +10,7 @@ export type Parser<T> = (text: string) => T;
 export interface Setting<T, Fallback extends string | undefined> {
   readonly variable: string;
   readonly parse: Parser<T>;
-  /** The text parsed when the variable is unset; `undefined` leaves the setting empty. */
+  /** The text to parse if the variable is unset; `undefined` leaves the setting undefined. */
   readonly fallback: Fallback;
   readonly doc: string;
 }
@@ -27,7 +27,7 @@ export function listen(value: string): ListenAddress {
   return { host, port };
 }
 
-/** `host:port`, with brackets around IPv6: what {@link listen} reads. */
+/** Formats as `host:port`, with brackets around IPv6. {@link listen} parses it. */
 export function formatListen({ host, port }: ListenAddress): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
@@ -63,7 +63,7 @@ export function url(...protocols: readonly string[]): Parser<string> {
 
 export const postgresUrl: Parser<string> = url("postgres:", "postgresql:");
 
-/** 32 bytes or more, base64: what `openssl rand -base64 32` prints. */
+/** Parses 32 bytes or more in base64, as printed by `openssl rand -base64 32`. */
 export function keyMaterial(value: string): Buffer {
   const bytes = Buffer.from(value, "base64");
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(value) || bytes.length < 32) {
@@ -79,7 +79,7 @@ export function list(value: string): readonly string[] {
     .filter((item) => item !== "");
 }
 
-/** Ranges of addresses, comma-separated. */
+/** Parses comma-separated address ranges. */
 export function cidrs(value: string): readonly string[] {
   const ranges = list(value);
   try {
@@ -90,7 +90,7 @@ export function cidrs(value: string): readonly string[] {
   return ranges;
 }
 
-/** RFC 8707 section 2: absolute URIs without a fragment, comma-separated. They are compared as they are written. */
+/** Parses comma-separated absolute URIs without a fragment (RFC 8707 section 2). They are compared literally. */
 export function resourceIndicators(value: string): readonly string[] {
   const uris = list(value);
   for (const uri of uris) {
@@ -103,7 +103,7 @@ export function resourceIndicators(value: string): readonly string[] {
 
 const LOOPBACK = addressSet(["127.0.0.0/8", "::1/128"]);
 
-/** Whether what is sent to this host stays on the machine: its loopback, or a Unix socket, whose host is a path. */
+/** Whether a host is this machine: its loopback, or a Unix socket, whose host is a path. */
 export function isThisMachine(host: string): boolean {
   const name = host.replace(/^\[|\]$/g, "");
   return name === "localhost" || /^(\/|%2f)/i.test(name) || LOOPBACK.has(name);
@@ -125,7 +125,7 @@ function milliseconds(text: string): number {
   return text === "0" ? 0 : Number(count) * UNITS[unit as keyof typeof UNITS];
 }
 
-/** A duration such as `30d`, `24h`, `90s` or `0`, in milliseconds. */
+/** Parses a duration such as `30d`, `24h`, `90s` or `0` into milliseconds. */
 export function duration(minimum: string, maximum: string): Parser<number> {
   return (value) => {
     const length = milliseconds(value);
@@ -136,7 +136,7 @@ export function duration(minimum: string, maximum: string): Parser<number> {
   };
 }
 
-/** The problems with variables that none of those found before is about. */
+/** Returns the further problems whose variables have no problem yet. */
 export function furtherProblems(found: readonly string[], further: readonly string[]): string[] {
   const variableOf = (problem: string): string => /^[A-Z_]+?(?=(?:_FILE)?\b)/.exec(problem)?.[0] ?? problem;
   const named = new Set(found.map(variableOf));

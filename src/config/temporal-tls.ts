@@ -1,4 +1,4 @@
-/** Settings of the way to Temporal, by the names that Temporal's own tools have. */
+/** Settings of the connection to Temporal. The names are those of Temporal's own tools. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../runtime/thrown.ts";
@@ -9,19 +9,19 @@ export const TEMPORAL_TLS_SETTINGS = {
     "TEMPORAL_TLS",
     oneOf("true", "false"),
     undefined,
-    "whether Temporal's frontend is spoken to over TLS; each of the files below says so too",
+    "whether to connect to Temporal's frontend over TLS; each of the files below implies it",
   ),
   temporalCaFile: setting(
     "TEMPORAL_TLS_SERVER_CA_CERT_PATH",
     resolve,
     undefined,
-    "root certificates that its certificate must lead to, PEM; default: the public ones",
+    "root certificates that the server's certificate must chain to, PEM; default: the public ones",
   ),
   temporalCertFile: setting(
     "TEMPORAL_TLS_CLIENT_CERT_PATH",
     resolve,
     undefined,
-    "certificate that is shown to it, PEM",
+    "client certificate, PEM",
   ),
   temporalKeyFile: setting(
     "TEMPORAL_TLS_CLIENT_KEY_PATH",
@@ -33,13 +33,13 @@ export const TEMPORAL_TLS_SETTINGS = {
     "TEMPORAL_TLS_SERVER_NAME",
     text,
     undefined,
-    "name that its certificate must have; default: the host of TEMPORAL_ADDRESS",
+    "name that the server's certificate must have; default: the host of TEMPORAL_ADDRESS",
   ),
   acceptPlainTemporal: setting(
     "SIGNET_ACCEPT_PLAIN_TEMPORAL",
     oneOf("true", "false"),
     "false",
-    "allows, in production, a way to Temporal on another machine without TLS",
+    "allows, in production, a connection without TLS to Temporal on another machine",
   ),
 } as const;
 
@@ -51,7 +51,7 @@ export interface TemporalTlsValues {
   readonly temporalServerName?: string | undefined;
 }
 
-/** As Temporal's SDK takes it; true is TLS with the public roots and no certificate of one's own. */
+/** TLS options of Temporal's SDK. `true` means TLS with the public roots and without a client certificate. */
 export type TemporalTls =
   | boolean
   | {
@@ -65,7 +65,7 @@ function isUsed(values: TemporalTlsValues): boolean {
   return temporalTls === "true" || [temporalCaFile, temporalCertFile, temporalServerName].some(Boolean);
 }
 
-/** What does not fit together. */
+/** Returns the problems of unreadable files and of settings that contradict each other. */
 export function temporalTlsProblems(values: TemporalTlsValues): string[] {
   const problems: string[] = [];
   if ((values.temporalCertFile === undefined) !== (values.temporalKeyFile === undefined)) {
@@ -84,7 +84,7 @@ export function temporalTlsProblems(values: TemporalTlsValues): string[] {
   return problems;
 }
 
-/** What production refuses. */
+/** Returns a problem if production would connect to another machine without TLS. */
 export function plainTemporalProblems(
   values: TemporalTlsValues & {
     readonly temporalAddress?: string | undefined;
@@ -95,11 +95,11 @@ export function plainTemporalProblems(
   return isThisMachine(host) || isUsed(values) || values.acceptPlainTemporal === "true"
     ? []
     : [
-        "TEMPORAL_ADDRESS leads to another machine: in production it needs TEMPORAL_TLS_SERVER_CA_CERT_PATH and its siblings, or SIGNET_ACCEPT_PLAIN_TEMPORAL=true",
+        "TEMPORAL_ADDRESS is on another machine: in production it needs the TEMPORAL_TLS_* settings, or SIGNET_ACCEPT_PLAIN_TEMPORAL=true",
       ];
 }
 
-/** What a connection to Temporal is opened with; the files are read now, and again by the next process. */
+/** Returns the TLS options of a connection. Reads the files now; a running process does not reload them. */
 export function temporalTls(values: TemporalTlsValues): TemporalTls {
   const {
     temporalCaFile: ca,

@@ -1,4 +1,4 @@
-/** The limits of a tenant: what they are called, what they may be, and which setting says what they are otherwise. */
+/** The limits of a tenant: their names, their ranges, and the settings with their defaults. */
 import type { Config } from "./config.ts";
 
 interface LimitRule {
@@ -13,13 +13,13 @@ interface LimitRule {
   readonly doc: string;
 }
 
-/** By their names on the wire. */
+/** The limits by their names on the wire. */
 export const TENANT_LIMITS = {
   api_requests_per_second: {
     setting: "apiRatePerTenant",
     min: 0,
     max: 10_000_000,
-    doc: "Requests with a token per second, publishing excepted; 0: no limit",
+    doc: "Requests with a token per second, except publishing; 0: no limit",
   },
   published_events_per_second: {
     setting: "publishRatePerTenant",
@@ -39,12 +39,12 @@ export const TENANT_LIMITS = {
 
 export type TenantLimitName = keyof typeof TENANT_LIMITS;
 export type TenantLimitValues = Readonly<Record<TenantLimitName, number>>;
-/** The settings that stand where a tenant has no limit of its own. */
+/** The settings that apply to a tenant without limits of its own. */
 export type LimitDefaults = Pick<Config, (typeof TENANT_LIMITS)[TenantLimitName]["setting"]>;
 
 export const TENANT_LIMIT_NAMES = Object.keys(TENANT_LIMITS) as TenantLimitName[];
 
-/** A tenant's limits: its own, else those of the settings. */
+/** Returns a tenant's limits: its own, else the defaults. */
 export function effectiveLimits(
   defaults: LimitDefaults,
   own: Partial<TenantLimitValues> = {},

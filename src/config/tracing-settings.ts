@@ -1,4 +1,4 @@
-/** Settings of traces, by the names that OpenTelemetry gives them. */
+/** Settings of traces. The names are OpenTelemetry's. */
 import { type Parser, setting, url } from "./setting.ts";
 
 const share: Parser<number> = (value) => {
@@ -14,23 +14,23 @@ export const TRACING_SETTINGS = {
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     url("http:", "https:"),
     undefined,
-    "collector of traces (OTLP over HTTP); `/v1/traces` is added. Unset: no traces, at no cost",
+    "collector of traces (OTLP over HTTP); `/v1/traces` is appended. Unset: no traces, at no cost",
   ),
   otlpTracesEndpoint: setting(
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     url("http:", "https:"),
     undefined,
-    "the same for traces alone, with its whole path",
+    "the same for traces only, with the full path",
   ),
   traceShare: setting(
     "OTEL_TRACES_SAMPLER_ARG",
     share,
     "1",
-    "share of requests that are traced, 0 to 1; a caller's `traceparent` decides for itself",
+    "share of requests that are traced, 0 to 1; a caller's `traceparent` overrides it",
   ),
 } as const;
 
-/** Where traces go; undefined: nowhere. */
+/** Returns the URL of the trace collector; undefined: no traces. */
 export function traceCollector({
   otlpEndpoint,
   otlpTracesEndpoint,

@@ -1,9 +1,9 @@
-/** Memories with a limit: maps whose order is the order of use. */
+/** Maps with a maximum size, in the order of use. */
 
 /**
- * Puts the entry at the end of the map. Of more than `max` entries the first goes: the one that was put longest ago.
+ * Puts the entry at the end of the map. If the map then exceeds `max` entries, removes the oldest one.
  *
- * @returns the key that went, if one did
+ * @returns the removed key, if any
  */
 export function putBounded<Key, Value>(
   map: Map<Key, Value>,

@@ -1,4 +1,4 @@
-/** The states of a delivery and what they mean; one spelling for database, JSON and search attribute (wire.md). */
+/** The states of a delivery. The database, JSON and the search attribute use the same spelling (wire.md). */
 
 export const DELIVERY_STATES = [
   "QUEUED",
@@ -14,13 +14,13 @@ export type DeliveryState = (typeof DELIVERY_STATES)[number];
 export const DEAD_LETTER_REASONS = ["attempts_exhausted", "endpoint_disabled"] as const;
 export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number];
 
-/** Why a delivery was taken out of the schedule: what can be sent no more is cancelled. */
+/** Why a delivery left the schedule. A delivery whose content was erased is cancelled. */
 export type DeliveryReason = DeadLetterReason | "content_erased";
 
 /**
- * Coarse classes of failure, shown to tenants; they reveal nothing about the inside of the network. `refused` is our
- * own address policy, a refused TCP connection is `connect`; `authentication`: there was no access token to
- * send with.
+ * Coarse classes of failure, shown to tenants. They reveal nothing about the internal network. `refused` means our
+ * address policy; a refused TCP connection is `connect`. `authentication` means that no access token could be
+ * obtained.
  */
 export const ATTEMPT_ERRORS = [
   "status",

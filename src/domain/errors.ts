@@ -1,6 +1,6 @@
 /**
- * The catalogue of errors: every failure that a caller can see has a stable code and one HTTP status
- * (security decisions J). Problem documents, OAuth errors and Temporal failures are all made from it.
+ * The catalogue of errors. Every failure visible to a caller has a stable code and one HTTP status
+ * (security decisions J). Problem documents, OAuth errors and Temporal failures are built from it.
  */
 
 /** Codes with the status and the title of their problem type. */
@@ -47,14 +47,14 @@ export const ERROR_CATALOGUE = {
 
 export type ErrorCode = keyof typeof ERROR_CATALOGUE;
 
-/** One member of a problem's `errors`: where in the body (JSON pointer) or which parameter, and what is wrong. */
+/** One member of a problem's `errors`: the JSON pointer into the body or the parameter, and the problem. */
 export interface FieldProblem {
   readonly pointer: string;
   readonly code: string;
   readonly detail: string;
 }
 
-/** What an error carries besides its code. */
+/** Optional parts of an error. */
 export interface SignetErrorOptions {
   /** Shown to the caller; must not hold secrets or internals. */
   readonly detail?: string;
@@ -66,7 +66,7 @@ export interface SignetErrorOptions {
   readonly cause?: unknown;
 }
 
-/** The one error class that crosses module borders. `code` is public API; `status` follows from it. */
+/** The only error class that crosses module boundaries. `code` is public API and determines `status`. */
 export class SignetError extends Error {
   override readonly name = "SignetError";
   readonly code: ErrorCode;
@@ -86,17 +86,17 @@ export class SignetError extends Error {
   }
 }
 
-/** The 404 of an address that is none. */
+/** Creates the 404 for an unknown address. */
 export function nothingHere(): SignetError {
   return new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });
 }
 
-/** The 404 of a thing, for instance `endpoint`, that the caller has none of with this name. */
+/** Creates the 404 for a resource, for instance `endpoint`, that the caller does not have. */
 export function noSuch(what: string): SignetError {
   return new SignetError("NOT_FOUND", { detail: `There is no such ${what}.` });
 }
 
-/** A 422 that names every bad field. */
+/** Creates a 422 that lists every invalid field. */
 export function validationFailed(errors: readonly FieldProblem[]): SignetError {
   return new SignetError("VALIDATION_FAILED", {
     detail: errors.map((problem) => `${problem.pointer || "/"} ${problem.detail}`).join("; "),
@@ -104,7 +104,7 @@ export function validationFailed(errors: readonly FieldProblem[]): SignetError {
   });
 }
 
-/** A 400 that names every bad parameter: a pointer is `/` and the parameter's name. */
+/** Creates a 400 that lists every invalid parameter. A pointer is `/` and the parameter's name. */
 export function invalidParameters(
   errors: readonly FieldProblem[],
   part: "Header" | "Query parameter" = "Query parameter",
@@ -113,7 +113,7 @@ export function invalidParameters(
   return new SignetError("INVALID_REQUEST", { detail: sentences.join(" "), extensions: { errors } });
 }
 
-/** The problem type's slug: `SCOPE_VIOLATION` lives at `/errors/scope-violation`. */
+/** Returns the slug of the problem type: `SCOPE_VIOLATION` is documented at `/errors/scope-violation`. */
 export function errorSlug(code: ErrorCode): string {
   return code.toLowerCase().replaceAll("_", "-");
 }

@@ -1,2 +1,2 @@
-/** How long an Idempotency-Key stands for its first request (wire.md, Events). */
+/** How long an Idempotency-Key is remembered (wire.md, Events), in milliseconds. */
 export const IDEMPOTENCY_MS = 86_400_000;

@@ -1,7 +1,7 @@
-/** Who calls, and what a token or a session says of it. */
+/** The identity of a caller, from its token or session. */
 import type { OperatorRole } from "./operator-roles.ts";
 
-/** Where a principal runs: production secrets say `live`, others `test`. */
+/** A principal's environment: production secrets contain `live`, others `test`. */
 export type PrincipalEnvironment = "production" | "development";
 
 /** The caller of a tenant's request, from the claims of its access token. */
@@ -17,7 +17,7 @@ export interface Identity {
   readonly kid: string;
   /** Seconds of Unix time. */
   readonly issuedAt: number;
-  /** `x5t#S256` of the certificate that the token is bound to (RFC 8705); absent when it is bound to none. */
+  /** `x5t#S256` of the certificate that the token is bound to (RFC 8705); undefined if it is not bound. */
   readonly certificateThumbprint: string | undefined;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Identifiers: `<prefix>_` + 24 characters of lowercase Crockford base32, which hold 48 bits of Unix
- * milliseconds and 72 random bits (wire.md, Ids). Fixed width, so they sort by time as text
- * (`COLLATE "C"`), and the UTC day of a row, its partition key, can be read from its id.
+ * Identifiers: `<prefix>_` and 24 characters of lowercase Crockford base32, which hold 48 bits of Unix
+ * milliseconds and 72 random bits (wire.md, Ids). Their width is fixed, so they sort by time as text
+ * (`COLLATE "C"`). The UTC day of a row, its partition key, can be read from its id.
  */
 
 import { putBounded } from "./bounded-map.ts";
@@ -34,14 +34,14 @@ export const ID_PREFIXES = {
 
 export type IdNoun = keyof typeof ID_PREFIXES;
 
-/** Random bytes as an argument, so that tests can replay them. */
+/** A source of random bytes, passed as an argument so that tests can replay it. */
 export type RandomBytes = (size: number) => Uint8Array;
 
-/** What any id looks like; anything else is refused before it reaches the database. */
+/** The pattern of all ids. Other texts are rejected before they reach the database. */
 export const ID_PATTERN = "^[a-z]{2,3}_[0-9a-hjkmnp-tv-z]{24}$";
 const ID_REGEX = new RegExp(ID_PATTERN);
 
-/** The pattern of the ids of one noun, for route schemas. */
+/** Returns the pattern of the ids of one noun, for route schemas. */
 export function idPattern(noun: IdNoun): string {
   return `^${ID_PREFIXES[noun]}_[0-9a-hjkmnp-tv-z]{24}$`;
 }
@@ -52,7 +52,7 @@ const PAIRS: readonly string[] = Array.from(
   (_, value) => ALPHABET.charAt(value >> 5) + ALPHABET.charAt(value & 31),
 );
 
-/** Five bits to a character; the number of bytes is a multiple of five. */
+/** Encodes five bits per character; the number of bytes is a multiple of five. */
 function encode(bytes: Uint8Array): string {
   let text = "";
   let accumulator = 0;
@@ -70,7 +70,7 @@ function encode(bytes: Uint8Array): string {
 }
 
 /**
- * A new id of the given noun.
+ * Creates an id of the given noun.
  *
  * @param nowMs Unix time in milliseconds, 0 to 2^48 - 1
  */
@@ -85,12 +85,12 @@ export function newId(noun: IdNoun, nowMs: number, randomBytes: RandomBytes): st
   return `${ID_PREFIXES[noun]}_${encode(bytes)}`;
 }
 
-/** Whether the text has the form of an id, of the given noun if one is named. */
+/** Whether the text has the form of an id, and of an id of `noun` if given. */
 export function isId(text: string, noun?: IdNoun): boolean {
   return ID_REGEX.test(text) && (noun === undefined || text.startsWith(`${ID_PREFIXES[noun]}_`));
 }
 
-/** The Unix milliseconds inside an id. The id must have been checked with {@link isId}. */
+/** Returns the Unix milliseconds inside an id. The id must have passed {@link isId}. */
 export function idTimeMs(id: string): number {
   const body = id.slice(-BODY_LENGTH);
   let value = 0;
@@ -102,17 +102,17 @@ export function idTimeMs(id: string): number {
 }
 
 const DAY_MS = 86_400_000;
-/** Days by their number: every row that is read or written needs its own, and they are few. */
+/** Cached days by their number. Every row needs its day, and few days are in use. */
 const days = new Map<number, string>();
 const DAYS_MAX = 1_000;
 
-/** The UTC day inside an id as `YYYY-MM-DD`: the partition that holds its row (architecture 4). */
+/** Returns the UTC day inside an id as `YYYY-MM-DD`: the partition of its row (architecture 4). */
 export function idDay(id: string): string {
   const number = Math.floor(idTimeMs(id) / DAY_MS);
   let day = days.get(number);
   if (day === undefined) {
     const [text = ""] = new Date(number * DAY_MS).toISOString().split("T");
-    // Anyone can make up an id of the year 10889, which ISO 8601 writes +010889 and PostgreSQL reads without sign only.
+    // A made-up id can hold the year 10889. ISO 8601 writes +010889, but PostgreSQL accepts no sign.
     day = text.replace(/^\+0*/, "");
     putBounded(days, number, day, DAYS_MAX);
   }

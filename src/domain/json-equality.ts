@@ -1,18 +1,18 @@
-/** Equality of JSON values that strangers wrote. */
+/** Equality of JSON values from untrusted sources. */
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Neither null nor an array. */
+/** Whether the value is an object, neither null nor an array. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**
- * Whether two values are the same JSON; members of objects in any order. Only members that the values have themselves
- * are looked at, so `constructor` and `valueOf` are names like others.
+ * Whether two values are the same JSON, with object members in any order. Only own members are compared, so
+ * `constructor` and `valueOf` are ordinary names.
  *
- * @param wanted the value that is known: the work is bounded by its size, apart from the names of `value`
- * @param spend told of each step; may throw
+ * @param wanted the trusted value; its size bounds the work, apart from counting the names of `value`
+ * @param spend called with the number of steps; may throw
  */
 export function isSameJson(value: unknown, wanted: unknown, spend: (steps: number) => void): boolean {
   spend(1);

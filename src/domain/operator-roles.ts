@@ -1,7 +1,7 @@
 /**
- * What operators may do. Whoever may change something may also look at it. Those who provision and those who see to security
- * have different routes, but not different reach: a credential reads a tenant's data, and `security` makes operators of any
- * role (docs/security-model.md).
+ * The permissions of operators. Every role includes `read`. `provision` and `security` have different routes, but the
+ * same reach: a credential reads a tenant's data, and `security` creates operators of any role
+ * (docs/security-model.md).
  */
 
 export const OPERATOR_ROLES = ["read", "provision", "security"] as const;
@@ -13,7 +13,7 @@ const INCLUDES: Readonly<Record<OperatorRole, readonly OperatorRole[]>> = {
   security: ["read", "security"],
 };
 
-/** What somebody with these roles may do. */
+/** Returns the permissions of an operator with these roles. */
 export function operatorPermissions(roles: readonly OperatorRole[]): ReadonlySet<OperatorRole> {
   return new Set(roles.flatMap((role) => INCLUDES[role]));
 }

@@ -1,6 +1,6 @@
 /**
- * Types of the events that the service itself publishes to its tenants. A dead letter of one of them is not told of again:
- * telling could fail just as well.
+ * Types of the events that the service itself publishes to its tenants. A dead letter of one of them causes no further
+ * event, which could fail just as well.
  */
 export const OWN_EVENT_TYPES = [
   "credential.revoked",
@@ -12,7 +12,7 @@ export const OWN_EVENT_TYPES = [
   "verification.exhausted",
 ] as const;
 
-/** Challenges and grades: sent without a row in `events`, and nobody subscribes to them. */
+/** Pings and grades. They have no row in `events`, and cannot be subscribed to. */
 const UNLISTED_TYPES = ["ping", "signet.grade"];
 
 const namespaceOf = (type: string): string => type.slice(0, type.indexOf(".") + 1);
@@ -22,14 +22,14 @@ const RESERVED_NAMESPACES: ReadonlySet<string> = new Set(
 );
 
 /**
- * Whether tenants may not publish or catalogue a type: a receiver takes such an event for the service's word. Every type
- * under a namespace of the service is reserved, so that the service can add one without taking it from a tenant.
+ * Whether tenants may not publish or catalogue a type. Receivers trust such events to come from the service. Every
+ * type under one of the service's namespaces is reserved, so that new types never collide with a tenant's.
  */
 export function isReservedType(type: string): boolean {
   return UNLISTED_TYPES.includes(type) || RESERVED_NAMESPACES.has(namespaceOf(type));
 }
 
-/** What a tenant reads that uses a reserved type; after the name of the member. */
+/** The problem reported for a reserved type; the member's name precedes it. */
 export const RESERVED_TYPE_PROBLEM = {
   code: "reserved",
   detail: `is reserved: only the service sends ping and types that begin with ${[...RESERVED_NAMESPACES].sort().join(", ")}`,

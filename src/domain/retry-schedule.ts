@@ -1,12 +1,12 @@
 /**
- * The retry schedule (specification 8, architecture 3): 17 attempts in 72 hours; the elapsed time doubles from one
- * attempt to the next and the last falls at the end of the window. Pure: chance and time are arguments, so that the
- * starter draws a schedule once and the workflow only reads it.
+ * The retry schedule (specification 8, architecture 3): 17 attempts in 72 hours. The elapsed time doubles from one
+ * attempt to the next, and the last attempt falls at the end of the window. The functions are pure: randomness and
+ * time are arguments. The starter draws a schedule once, and the workflow only reads it.
  */
 
-/** Failures in a row before an event becomes a dead letter (specification 6). */
+/** Consecutive failures after which an event becomes a dead letter (specification 6). */
 export const ATTEMPT_MAX = 17;
-/** The real window: 72 hours (specification 8). A scaled window scales the fixed times below too. */
+/** The real window: 72 hours (specification 8). A scaled window also scales the fixed times below. */
 export const RETRY_WINDOW_MS = 259_200_000;
 /** Timers fire late, never early: this keeps the last attempt inside the window. */
 const EARLY_MS = 1_000;
@@ -15,9 +15,9 @@ const JITTER_MAX_MS = 900_000;
 const TOGETHER_MIN_MS = 1_000;
 const TOGETHER_SHARE = 0.02;
 const LATE_SHARE = 0.1;
-/** The longest wait that a receiver is granted: 24 hours. */
+/** The longest wait that a receiver can request: 24 hours. */
 export const RETRY_AFTER_MAX_MS = 86_400_000;
-/** What an attempt takes of the last slot, in gaps before the second attempt: 10 s for its request, then a rest. */
+/** The share of the last slot per attempt, in gaps before the second attempt: 10 s for its request, then a pause. */
 const LAST_SLOT_GAPS = 2;
 
 /** A number in [0, 1). */
@@ -28,7 +28,7 @@ function gridMs(windowMs: number, attempt: number): number {
 }
 
 /**
- * Draws a schedule: 17 offsets in whole milliseconds from the first attempt, the first 0, rising.
+ * Draws a schedule: 17 ascending offsets from the first attempt in whole milliseconds, starting with 0.
  *
  * @param windowMs time from the first to the last attempt, in milliseconds
  */
@@ -44,7 +44,7 @@ export function drawOffsets(windowMs: number, random: Random): number[] {
   return offsets;
 }
 
-/** The gap before an attempt (2 to 17), in milliseconds. */
+/** Returns the gap before an attempt (2 to 17), in milliseconds. */
 export function gapBefore(offsets: readonly number[], attempt: number): number {
   return Math.max(0, offsetOf(offsets, attempt) - offsetOf(offsets, attempt - 1));
 }
@@ -57,7 +57,7 @@ function offsetOf(offsets: readonly number[], attempt: number): number {
   return offset;
 }
 
-/** What a failed attempt means for the next one. Instants are Unix milliseconds. */
+/** The failed attempt from which the next one is scheduled. Instants are Unix milliseconds. */
 export interface FailedAttempt {
   readonly offsets: readonly number[];
   /** Start of the first attempt of this cycle, plus every shift since. */
@@ -73,16 +73,16 @@ export interface FailedAttempt {
 export interface NextDue {
   /** Unix milliseconds. */
   readonly dueMs: number;
-  /** Retry-After has moved it: nothing may bring it forward but an operator. */
+  /** Whether Retry-After moved it. Then only an operator may bring it forward. */
   readonly asked: boolean;
 }
 
 /**
- * When the next attempt is due: at its point of the grid, but not sooner after the end of this one than half the gap, so
- * that a receiver that hangs still gets a pause. Retry-After moves it later, by 24 hours at most.
+ * Returns when the next attempt is due: at its point of the grid, but at least half the gap after the end of this one,
+ * so that a hanging receiver still gets a pause. Retry-After delays it by 24 hours at most.
  *
- * Nothing moves an attempt past the last slot, the point of the 17th. What is moved there leaves room for the attempts
- * that are still to come after it, so that all 17 lie within the window (docs/decisions/0026).
+ * No attempt moves past the last slot, the point of the 17th. An attempt that is moved there leaves room for the
+ * attempts after it, so that all 17 lie within the window (docs/decisions/0026).
  */
 export function nextDueMs({ offsets, anchorMs, attempt, endedAtMs, retryAfterMs }: FailedAttempt): NextDue {
   const next = attempt + 1;
@@ -92,7 +92,7 @@ export function nextDueMs({ offsets, anchorMs, attempt, endedAtMs, retryAfterMs 
   const roomMs = (ATTEMPT_MAX - next) * LAST_SLOT_GAPS * gapBefore(offsets, 2);
   const latestMs = Math.max(gridMs, anchorMs + offsetOf(offsets, ATTEMPT_MAX) - roomMs);
   if (endedAtMs >= latestMs) {
-    // A scaled window that requests outlive: nothing fits into it any more, pauses still count.
+    // Requests outlived a scaled window, so no slot is left in it. Pauses still apply.
     return { dueMs: Math.ceil(plannedMs), asked: false };
   }
   return {
@@ -102,14 +102,14 @@ export function nextDueMs({ offsets, anchorMs, attempt, endedAtMs, retryAfterMs 
 }
 
 /**
- * How far the rest of the grid moves when an attempt starts late through an outage of ours: by the whole lateness if
- * it is more than a tenth of the gap before the attempt, else not at all, so that the 17 are not burned at once.
+ * Returns how far the rest of the grid moves, in milliseconds, when our outage delays the start of an attempt. It moves
+ * by the whole delay if that exceeds a tenth of the gap before the attempt. This keeps the 17 from running at once.
  */
 export function shiftForLateness(offsets: readonly number[], attempt: number, lateMs: number): number {
   return attempt > 1 && lateMs > LATE_SHARE * gapBefore(offsets, attempt) ? lateMs : 0;
 }
 
-/** Members of one list whose attempts are due within this many milliseconds of each other are attempted together. */
+/** Returns the window, in milliseconds, within which due attempts of one list are sent together. */
 export function togetherMs(offsets: readonly number[], attempt: number): number {
   const scale = offsetOf(offsets, ATTEMPT_MAX) / RETRY_WINDOW_MS;
   const share = attempt > 1 ? TOGETHER_SHARE * gapBefore(offsets, attempt) : 0;

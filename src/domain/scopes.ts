@@ -1,14 +1,14 @@
 /**
- * Scopes: `resource:action`. A token holds a set of them; a check is exact membership, never a prefix or a wildcard
- * (security decisions A).
+ * Scopes of the form `resource:action`. A token holds a set of them. A check is exact membership, without prefixes or
+ * wildcards (security decisions A).
  */
 
-/** Most scopes of one role or request. */
+/** Maximum number of scopes of one role or request. */
 export const SCOPES_MAX = 64;
-/** Publishing for another tenant; only principals of the platform tenant may hold it (wire.md, Events). */
+/** Scope for publishing on behalf of other tenants; only for principals of the platform tenant (wire.md, Events). */
 export const PLATFORM_SCOPE = "events:publish_any";
 
-/** The grammar of one scope, for schemas. */
+/** The pattern of one scope, for schemas. */
 export const SCOPE_PATTERN = "^[a-z][a-z0-9_-]{0,31}:[a-z][a-z0-9_-]{0,31}$";
 const SCOPE_REGEX = new RegExp(SCOPE_PATTERN);
 
@@ -17,15 +17,15 @@ export function isScope(text: string): boolean {
   return SCOPE_REGEX.test(text);
 }
 
-/** Each scope once, in order: the one spelling of a set. */
+/** Returns the canonical form of a set: sorted, without duplicates. */
 export function scopeSet(scopes: Iterable<string>): string[] {
   return [...new Set(scopes)].sort();
 }
 
 /**
- * Reads a scope parameter (RFC 6749 section 3.3): scopes separated by single spaces.
+ * Parses a scope parameter (RFC 6749 section 3.3): scopes separated by single spaces.
  *
- * @returns the set, or `undefined` when the text is not well formed
+ * @returns the set, or `undefined` if the text is malformed
  */
 export function parseScopes(text: string): string[] | undefined {
   const scopes = text.split(" ");

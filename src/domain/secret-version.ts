@@ -1,13 +1,13 @@
 /**
- * What a version of a client secret is worth at a moment (security decisions C). The truth is in its times: the stored
- * state is what has been written down so far, and may lag behind as long as nobody sweeps.
+ * The validity of a version of a client secret at an instant (security decisions C). Its times decide. The stored
+ * state may lag behind them until the next sweep.
  */
 
-/** Lengths of the rotation, in milliseconds. */
+/** Durations of the rotation, in milliseconds. */
 export interface RotationRules {
-  /** From the acknowledgement of a version to the making of its successor. */
+  /** Time from the acknowledgement of a version to the creation of its successor. */
   readonly periodMs: number;
-  /** How long a superseded version must not have been used to be over. */
+  /** Time without use after which a superseded version ends. */
   readonly quietMs: number;
   /** How long a version lasts after its successor was due, for requests without the registered certificate. */
   readonly maxOverlapMs: number;
@@ -17,7 +17,7 @@ export interface RotationRules {
 
 export type SecretVersionState = "PENDING" | "ACTIVE" | "RETIRING" | "RETIRED" | "REVOKED";
 
-/** Why a version is over: nobody used it any more after its successor was acknowledged, or its time was up. */
+/** Why a version ended: it was unused after its successor was acknowledged, or its time ran out. */
 export type RetirementReason = "quiet" | "age";
 
 /** A version's stored state and times; Unix milliseconds. */
@@ -38,12 +38,12 @@ export interface Retirement {
   readonly reason: RetirementReason;
 }
 
-/** When a superseded version was last seen at work. */
+/** Returns when a superseded version was last in use. */
 function lastLife({ issuedAt, supersededAt, lastUsedAt }: SecretVersionTimes): number {
   return Math.max(supersededAt ?? issuedAt, lastUsedAt ?? 0);
 }
 
-/** When and why the version ended for requests without the registered certificate; `undefined` while it has not. */
+/** Returns when and why the version ended without the registered certificate; `undefined` if it has not. */
 export function retirementOf(
   version: SecretVersionTimes,
   { quietMs }: RotationRules,
@@ -62,23 +62,23 @@ export function retirementOf(
   return nowMs < at ? undefined : { at, reason: quiet < aged ? "quiet" : "age" };
 }
 
-/** The first moment at which a version that fell out of use yields nothing any more, whatever comes with it. */
+/** Returns the instant from which a version that fell out of use no longer returns its successor. */
 function rescueEnd(
   { at, reason }: Retirement,
   lastUsedAt: number | null,
   { rescueMs }: RotationRules,
 ): number {
-  // No version stops working by age alone (specification 5): only one that nobody used has an end.
+  // No version stops working by age alone (specification 5). Only an unused one ends.
   return reason === "age" ? Number.POSITIVE_INFINITY : Math.max(at, lastUsedAt ?? 0) + rescueMs;
 }
 
 /**
- * How a request with this version's secret is received: `good` to everybody; `aged` and `rescued` over the registered
- * certificate only, with a record of it; else `refused`.
+ * How a version's secret is accepted: `good` from everyone; `aged` and `rescued` only over the registered certificate,
+ * and recorded; else `refused`.
  */
 export type Admission = "good" | "aged" | "rescued" | "refused";
 
-/** Judges one request with the version's secret. */
+/** Decides on one request with the version's secret. */
 export function admissionOf(
   version: SecretVersionTimes,
   rules: RotationRules,
@@ -97,34 +97,34 @@ export function admissionOf(
   return retirement.reason === "age" ? "aged" : "rescued";
 }
 
-/** The state as people should see it, also where nothing has written it down yet. */
+/** Returns the state to display, even if it has not been stored yet. */
 export function stateAt(
   version: SecretVersionTimes,
   rules: RotationRules,
   { nowMs, namesCertificate }: { readonly nowMs: number; readonly namesCertificate: boolean },
 ): SecretVersionState {
-  // Without a successor in use, a version that has a certificate to come over is still the one that counts.
+  // Until its successor is in use, a version with a registered certificate stays the active one.
   if (version.state === "ACTIVE" && namesCertificate) {
     return "ACTIVE";
   }
   return retirementOf(version, rules, nowMs) === undefined ? version.state : "RETIRED";
 }
 
-/** Whether a successor is to be handed out with this version's next token. */
+/** Whether this version's next token should come with a successor. */
 export function wantsSuccessor({ state, dueAt }: SecretVersionTimes, nowMs: number): boolean {
   return state !== "PENDING" && (state !== "ACTIVE" || (dueAt !== null && nowMs >= dueAt));
 }
 
 const DAY_MS = 86_400_000;
-/** Days after the due date on which somebody is told that a successor has not come into use. */
+/** Days after the due date on which an alert reports that the successor is not in use yet. */
 const ALERT_DAYS = [7, 21, 38, 44] as const;
-/** How often thereafter, for a client that works over its certificate and never changes. */
+/** Days between later alerts, for a client that works over its certificate and never changes. */
 const ALERT_AGAIN_DAYS = 30;
 
-/** How long a rotation has been due when it counts as overdue, in milliseconds. */
+/** Time after the due date from which a rotation counts as overdue, in milliseconds. */
 export const OVERDUE_MS = ALERT_DAYS[0] * DAY_MS;
 
-/** The first moment after `nowMs` at which a rotation that is still not acknowledged is an alert. */
+/** Returns the first instant after `nowMs` at which a rotation that is still not acknowledged raises an alert. */
 export function overdueAlertAfter(dueAt: number, nowMs: number): number {
   const days = (nowMs - dueAt) / DAY_MS;
   const [last] = ALERT_DAYS.slice(-1) as [number];

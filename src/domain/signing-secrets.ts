@@ -1,21 +1,21 @@
 /**
- * Which versions of an endpoint's secret sign at a moment (security decisions F). Rows say what was last written down;
- * the times decide, so that nothing has to happen at the moment itself.
+ * Selects the versions of an endpoint's secret that sign at an instant (security decisions F). Rows may lag behind, but
+ * the times decide, so that no job has to run at that instant.
  */
 
-/** How a version stands beside the current one. */
+/** The state of a version other than the current one. */
 export interface RotationTimes {
   readonly state: "NEXT" | "PREVIOUS";
-  /** When NEXT becomes the one that signs first. */
+  /** When NEXT becomes the first to sign. */
   readonly currentAt: Date | null;
   /** When the older of the two stops signing. */
   readonly overlapEndsAt: Date | null;
 }
 
 /**
- * The versions that sign, the first of them in the header that has room for one.
+ * Returns the signing versions. The first one goes into the header with room for one signature.
  *
- * @param asOfMs Unix milliseconds; for a tenant that is held, when the hold began
+ * @param asOfMs instant, in Unix milliseconds; for a tenant on hold, when the hold began
  */
 export function signingVersions<Version>(
   current: Version,
@@ -39,7 +39,7 @@ function reached(instant: Date | null, asOfMs: number): boolean {
   return instant === null || instant.getTime() <= asOfMs;
 }
 
-/** What is kept of a version besides its value. */
+/** The data of a version, without its value. */
 export interface SecretVersion {
   readonly version: number;
   readonly state: "NEXT" | "CURRENT" | "PREVIOUS" | "RETIRED";
@@ -49,12 +49,12 @@ export interface SecretVersion {
   readonly retiredAt: Date | null;
 }
 
-/** A version that is over now. */
+/** Returns a version as RETIRED. */
 export function retired<Version extends SecretVersion>(version: Version, at: Date): Version {
   return { ...version, state: "RETIRED", overlapEndsAt: null, retiredAt: at };
 }
 
-/** NEXT takes the place of the current version, which goes on beside it until the overlap ends. */
+/** Makes NEXT the current version. The previous one keeps signing until the overlap ends. */
 export function activated<Version extends SecretVersion>(
   versions: readonly Version[],
   { at, overlapEndsAt }: { readonly at: Date; readonly overlapEndsAt: Date },
@@ -67,7 +67,7 @@ export function activated<Version extends SecretVersion>(
   });
 }
 
-/** The versions as they stand at a moment, whatever was written down last. */
+/** Returns the versions as of an instant, even if the stored states lag behind. */
 export function versionsAt<Version extends SecretVersion>(
   versions: readonly Version[],
   asOfMs: number,

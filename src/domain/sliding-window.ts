@@ -1,4 +1,4 @@
-/** Limits of the kind "at most n in so many milliseconds", per key, in memory and bounded. */
+/** Limits of the form "at most n in m milliseconds" per key, in bounded memory. */
 import { putBounded } from "./bounded-map.ts";
 
 export interface WindowLimit {
@@ -8,15 +8,15 @@ export interface WindowLimit {
 
 export interface SlidingWindow {
   /**
-   * Takes a place for the key.
+   * Takes a slot for the key.
    *
-   * @returns 0 when there was one, else how many milliseconds until there is
+   * @returns 0 if there was a free one, else the milliseconds until there is
    */
   take(key: string, nowMs: number): number;
 }
 
 /**
- * @param keysMax most keys remembered; beyond it the one used longest ago is forgotten, which only ever lets one pass
+ * @param keysMax most keys remembered; beyond it, the least recently used key is forgotten, which can only admit more
  */
 export function createSlidingWindow(limits: readonly WindowLimit[], keysMax: number): SlidingWindow {
   const longestMs = Math.max(...limits.map((limit) => limit.perMs));

@@ -1,2 +1,2 @@
-/** SPIFFE ids as we take them: a trust domain and a path, of characters that need no escapes. A regular expression. */
+/** Pattern of accepted SPIFFE ids: a trust domain and a path, of characters that need no escapes. */
 export const SPIFFE_ID = "^spiffe://[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)+$";

@@ -1,15 +1,15 @@
 /**
- * Ranges of IP addresses in CIDR notation. The sets work on numbers: every delivery's connection asks several of them,
- * and `net.BlockList` makes an object for each question.
+ * Ranges of IP addresses in CIDR notation. The sets work on numbers, because every delivery's connection checks several
+ * of them, and `net.BlockList` creates an object per check.
  */
 import { isIP } from "node:net";
 
-/** An address as numbers of 32 bits: one for IPv4, four for IPv6. */
+/** An address as 32-bit numbers: one for IPv4, four for IPv6. */
 export type AddressWords = readonly number[];
 
 /** Address ranges; an IPv4 range never matches an IPv6 address that embeds one of its addresses. */
 export interface AddressSet {
-  /** False for what is no address. A zone id is ignored. */
+  /** False for anything but an address. Ignores a zone id. */
   has(address: string): boolean;
   contains(address: AddressWords): boolean;
 }
@@ -42,14 +42,14 @@ function hexDigit(code: number): number {
   return code < 65 ? code - 48 : (code | 32) - 87;
 }
 
-/** Groups of 16 bits; those that `::` stands for follow from how many are missing. */
+/** Parses groups of 16 bits; `::` stands for the missing ones. */
 function ipv6Words(address: string): AddressWords {
   const groups: number[] = [];
   let gap = -1;
   let start = 0;
   while (start < address.length) {
     if (address.charCodeAt(start) === 58) {
-      // A colon where a group should begin is the second one of "::", or the first of a leading one.
+      // A colon at the start of a group is the second one of "::", or the first one of a leading "::".
       gap = groups.length;
       start += start === 0 ? 2 : 1;
       continue;
@@ -74,7 +74,7 @@ function ipv6Words(address: string): AddressWords {
   return [0, 2, 4, 6].map((index) => (((groups[index] ?? 0) << 16) | (groups[index + 1] ?? 0)) >>> 0);
 }
 
-/** Reads an address as `net.isIP` knows them, without a zone id; null for anything else. */
+/** Parses an address accepted by `net.isIP`, ignoring its zone id. Returns null for anything else. */
 export function addressWords(address: string): AddressWords | null {
   const family = isIP(address);
   if (family === 4) {
@@ -95,7 +95,7 @@ function parseRange(cidr: string): Range {
   const length = prefix === undefined ? bits : Number(prefix);
   const valid = rest.length === 0 && /^(?:\d{1,3})?$/.test(prefix ?? "") && prefix !== "" && length <= bits;
   if (words === null || !valid) {
-    throw new TypeError(`${cidr} is not a range of addresses`);
+    throw new TypeError(`${cidr} is not an address range`);
   }
   const masks = words.map((_word, index) => mask(length - 32 * index));
   return { masks, words: words.map((word, index) => (word & (masks[index] ?? 0)) >>> 0) };
@@ -111,7 +111,7 @@ function matches({ words, masks }: Range, address: AddressWords): boolean {
 }
 
 /**
- * The set of these ranges.
+ * Creates the set of these ranges.
  *
  * @throws TypeError for anything but an address with an optional prefix length
  */

@@ -1,15 +1,15 @@
-/** What the small HTTP servers of the processes, the command line and the demo have in common. */
+/** Functions shared by the small HTTP servers of the processes, the command line and the demo. */
 import type { IncomingMessage, Server } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 
-/** Where a server listens: a name or an address, and a port (0: any that is free). */
+/** Address on which a server listens: a host name or address, and a port (0: any free one). */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** Listens; resolves with the address that it got, where port 0 is any that is free. */
+/** Starts listening. Returns the actual address, also for port 0. */
 export async function listenOn(
   server: Server | HttpsServer,
   { host, port }: ListenAddress,
@@ -21,7 +21,7 @@ export async function listenOn(
   return { host: address, port: chosen };
 }
 
-/** Closes a server and every connection to it, also what is under way. */
+/** Closes a server and all of its connections, even with requests under way. */
 export async function closeAtOnce(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
@@ -30,14 +30,14 @@ export async function closeAtOnce(server: Server): Promise<void> {
   await closed;
 }
 
-/** Code of the error that {@link answerAll} makes of CONNECT. */
+/** Code of the error that {@link answerAll} reports for CONNECT. */
 export const TUNNEL_WANTED = "TUNNEL_WANTED";
 
 /**
- * Takes from Node what it answers in words of its own, or closes without one: an expectation other than
- * `100-continue`, which RFC 9110 section 10.1.1 lets pass like any header, and CONNECT.
+ * Handles requests that Node would answer itself or drop: expectations other than `100-continue`, which are ordinary
+ * headers to RFC 9110 section 10.1.1, and CONNECT.
  *
- * @param refuse what answers to that which is no request
+ * @param refuse answers a CONNECT
  */
 export function answerAll(
   server: Server | HttpsServer,
@@ -52,10 +52,10 @@ export function answerAll(
 }
 
 /**
- * The body of a request.
+ * Reads the body of a request.
  *
- * @param maxBytes more than that is not read
- * @throws Error when there is more
+ * @param maxBytes limit, in bytes
+ * @throws Error if the body is larger
  */
 export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
@@ -70,7 +70,7 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
   return Buffer.concat(chunks);
 }
 
-/** A header's value; empty where it is missing or there are several. */
+/** Returns a header's value; empty if it is missing or repeated. */
 export function headerText({ headers }: IncomingMessage, name: string): string {
   const value = headers[name];
   return typeof value === "string" ? value : "";

@@ -1,12 +1,12 @@
-/** Time that this process' event loop really had: what passes while it is late is not the silence of others. */
+/** Timeouts in the event loop's own time: while the loop is late, the silence of others does not count. */
 
 const PARTS = 5;
 
 /**
- * Calls back when the loop has had `ms` milliseconds: each fifth of them ends with a turn in which sockets were read,
- * and a fifth during which the loop was stalled counts once, however long it took.
+ * Calls back after `ms` milliseconds of the loop's time. Each fifth of it ends with a turn in which sockets were read.
+ * A fifth during which the loop stalled counts once, however long the stall was.
  *
- * @returns what cancels it
+ * @returns a function that cancels it
  */
 export function afterLoopTime(ms: number, callback: () => void): () => void {
   let left = PARTS;
@@ -21,7 +21,7 @@ export function afterLoopTime(ms: number, callback: () => void): () => void {
     }
   };
   const wait = (): void => {
-    // A timer that is late fires before the answer that has long arrived is read: immediates come after the sockets.
+    // A late timer fires before the sockets are read. An immediate runs after that, so an answer in time counts.
     timer = setTimeout(() => {
       immediate = setImmediate(pass);
     }, ms / PARTS);
@@ -33,7 +33,7 @@ export function afterLoopTime(ms: number, callback: () => void): () => void {
   };
 }
 
-/** Waits for work that settles when it is given up, which it is after `ms` milliseconds of the loop's time. */
+/** Waits for `work`. After `ms` milliseconds of the loop's time, calls `giveUp`, which must make `work` settle. */
 export async function withinLoopTime<T>(ms: number, work: Promise<T>, giveUp: () => void): Promise<T> {
   const cancel = afterLoopTime(ms, giveUp);
   try {

@@ -1,31 +1,31 @@
 /**
- * Pipelined requests (RFC 9112 section 9.3.2). Node parses every request of a chunk, up to 3,600 in 64 KiB, and begins
- * each at once; the answers wait in a row. This bounds what one connection has begun: bytes reach the parser one
- * request at a time while there is room, and the socket is not read while there is none.
+ * Limits pipelined requests (RFC 9112 section 9.3.2). Node parses every request of a chunk, up to 3,600 in 64 KiB, and
+ * starts each at once; the answers queue up. This limits the started requests per connection. While there is room,
+ * the parser receives one request at a time. While there is none, the socket is not read.
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
 
-/** Unanswered requests of one connection. */
+/** Maximum number of unanswered requests per connection. */
 export const UNANSWERED_MAX = 16;
 /**
- * Between two pipelined requests of all connections. No common client pipelines; what one of them begins with is the
- * event loop's time, which requests that come alone need.
+ * Pause between two pipelined requests of all connections together. No common client pipelines. Pipelined requests
+ * must not take the event loop's time from ordinary requests.
  */
 const PACE_MS = 4;
-/** Pieces of one body parsed in a turn of the event loop. */
+/** Pieces of one body that are parsed per turn of the event loop. */
 const PIECES_PER_TURN = 16;
 
-/** Every head ends with these bytes; a body may hold them too, which only makes pieces smaller. */
+/** The end of every head. A body may contain it too, which only makes the pieces smaller. */
 const HEAD_END = Buffer.from("\n\r\n");
 const CR = 0x0d;
 const LF = 0x0a;
 
 /**
- * How much of `bytes` holds the end of at most one request head: all of it, unless another one ends behind the first.
+ * Returns the length of the prefix with at most one end of a request head; all of `bytes` if no second head ends there.
  *
- * @param bytes the start may complete a head that began earlier
+ * @param bytes may start in the middle of a head
  */
 function lengthOfOne(bytes: Buffer): number {
   const first =
@@ -38,27 +38,27 @@ function lengthOfOne(bytes: Buffer): number {
     : end;
 }
 
-/** Whether no request ends behind the first one. */
+/** Whether at most one request head ends in `bytes`. */
 function isAlone(bytes: Buffer): boolean {
   return lengthOfOne(bytes) === bytes.length;
 }
 
-/** Whether the framing counts as faulty (RFC 9112 section 6.1): the connection ends with this request's answer. */
+/** Whether the framing is invalid (RFC 9112 section 6.1), so that the connection closes after this answer. */
 function endsConnection({ httpVersion, headers }: IncomingMessage): boolean {
   return httpVersion === "1.0" && headers["transfer-encoding"] !== undefined;
 }
 
-/** What Node's server keeps on a socket and its types do not know. */
+/** Properties that Node's server keeps on a socket but its types omit. */
 interface ServedSocket extends Socket {
-  /** Absent once the connection carries HTTP no longer. */
+  /** Absent when the connection no longer carries HTTP. */
   readonly parser?: object | null;
-  /** Node reads no further until answers have drained; its parser may get nothing meanwhile. */
+  /** True while Node waits for answers to drain. Its parser must receive nothing then. */
   readonly _paused?: boolean;
 }
 
 /**
- * Connections with a request behind another one, in order. Of all of them together one request begins every
- * {@link PACE_MS}: however many clients pipeline, most of the event loop is left to requests that come alone.
+ * Connections with a waiting pipelined request, in order. Together they start one request every {@link PACE_MS}.
+ * However many clients pipeline, most of the event loop is left to ordinary requests.
  */
 class Queue {
   readonly #waiting = new Set<Connection>();
@@ -86,16 +86,16 @@ class Queue {
 
 const queue = new Queue();
 
-/** One connection: the answers it waits for, and the bytes that were read and not parsed. */
+/** One connection: its unanswered requests, and the bytes that were read but not parsed. */
 class Connection {
   readonly #socket: ServedSocket;
   readonly #parse: (bytes: Buffer) => void;
   readonly #unanswered = new Set<ServerResponse>();
-  /** The socket is paused as long as there are any, so they are one chunk at most. */
+  /** Never more than one chunk, because the socket is paused while any bytes are held. */
   #held: Buffer | undefined;
-  /** Its body goes straight to the parser. */
+  /** The request that began last. Its body goes straight to the parser. */
   #latest: IncomingMessage | undefined;
-  /** Set once nothing may follow this request but its own body. */
+  /** Set once nothing but this request's own body may follow. */
   #last: IncomingMessage | undefined;
   #stopped = false;
 
@@ -106,7 +106,7 @@ class Connection {
 
   read(bytes: Buffer): void {
     if (!this.#socket.writable && this.#socket.parser) {
-      // What follows the last answer is an error, as Node's parser says.
+      // Bytes after the last answer are an error, which Node's parser reports.
       this.#parse(bytes);
       return;
     }
@@ -132,7 +132,7 @@ class Connection {
     });
   }
 
-  /** Parses up to the next request that begins, as far as there is room, and reads on when nothing is left. */
+  /** Parses up to the start of the next request while there is room. Resumes the socket when nothing is held. */
   pump(): void {
     const latest = this.#latest;
     for (let piece = 0; piece < PIECES_PER_TURN && this.#latest === latest && this.#mayParse(); piece += 1) {
@@ -140,14 +140,14 @@ class Connection {
     }
     if (this.#mayParse()) {
       if (this.#latest === latest) {
-        // The body of a request that has begun: it waits for nobody's turn.
+        // The body of a started request does not wait for a turn.
         setImmediate(() => this.pump());
       } else {
         this.pumpInTurn();
       }
     }
     if (!this.#socket.writable) {
-      // Nothing more is answered; the socket is read to its end, or it would never close.
+      // Nothing more is answered. The socket must be read to its end, or it would never close.
       this.#held = undefined;
     }
     this.#pause(this.#held !== undefined);
@@ -187,8 +187,8 @@ class Connection {
   }
 
   /**
-   * The connection is gone. Node tells the first answer and none of those behind it: whatever they hold, an upstream's
-   * connection or a stream of events, would be held for ever.
+   * Ends all answers when the connection has closed. Node notifies only the first answer. The others would hold their
+   * resources, such as an upstream's connection or a stream of events, for ever.
    */
   end(): void {
     this.#held = undefined;
@@ -202,16 +202,16 @@ class Connection {
 }
 
 /**
- * Bounds the unanswered requests of each connection to {@link UNANSWERED_MAX}, ends every waiting answer with its
- * connection, and ends a connection whose framing is faulty with the answer. Call it before the server listens.
+ * Limits the unanswered requests of each connection to {@link UNANSWERED_MAX}. Ends every waiting answer with its
+ * connection. Closes a connection with invalid framing after the answer. Call it before the server listens.
  */
 export function limitPipelining(server: Server | HttpsServer): void {
   const connections = new WeakMap<Socket, Connection>();
   server.on(server instanceof HttpsServer ? "secureConnection" : "connection", (socket: Socket) => {
-    // Node's own listener, which feeds the parser. A listener for data makes it hand over the bytes to begin with.
+    // Node's own listener feeds the parser. Adding a data listener makes Node emit the bytes at all.
     const [feed] = socket.listeners("data") as ((bytes: Buffer) => void)[];
     if (feed === undefined) {
-      throw new Error("this version of Node feeds its HTTP parser in another way");
+      throw new Error("this version of Node feeds its HTTP parser differently");
     }
     const connection = new Connection(socket, feed);
     connections.set(socket, connection);

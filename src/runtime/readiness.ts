@@ -1,16 +1,16 @@
-/** Whether a process is of use: what it depends on, asked one by one with a limit on the time each may take. */
+/** Readiness of a process: checks of its dependencies, each with a timeout. */
 import { within } from "./within.ts";
 
-/** One thing that must work before the process is of use. */
+/** A dependency without which the process is not ready. */
 export interface ReadinessCheck {
   readonly name: string;
-  /** Rejects when it does not work; the reason goes to the log, not to the caller. */
+  /** Rejects if the dependency does not work. The reason is logged, not returned to the caller. */
   readonly check: () => Promise<unknown>;
-  /** What an operator should see even when it works; stands under the check's name beside the status. */
+  /** Details for operators, shown beside the status under the check's name even if the check passes. */
   readonly note?: Readonly<Record<string, unknown>>;
 }
 
-/** A check that did not pass, and why. */
+/** A failed check and its error. */
 export interface FailedCheck {
   readonly name: string;
   readonly error: unknown;
@@ -18,7 +18,7 @@ export interface FailedCheck {
 
 const CHECK_TIMEOUT_MS = 2_000;
 
-/** Checks under way: however many ask at once, on whichever listener, each is made once. */
+/** Checks under way. Concurrent callers, on any listener, share one run. */
 const underWay = new WeakMap<ReadinessCheck, Promise<FailedCheck | undefined>>();
 
 async function make({ name, check }: ReadinessCheck): Promise<FailedCheck | undefined> {
@@ -39,12 +39,12 @@ async function failureOf(check: ReadinessCheck): Promise<FailedCheck | undefined
   return await made;
 }
 
-/** What stands beside the status: the notes, by the names of their checks. */
+/** Returns the notes by the names of their checks, for display beside the status. */
 export function readinessNotes(checks: readonly ReadinessCheck[]): Readonly<Record<string, unknown>> {
   return Object.fromEntries(checks.flatMap(({ name, note }) => (note === undefined ? [] : [[name, note]])));
 }
 
-/** The checks that do not pass now, in their order; none means ready. */
+/** Runs the checks and returns the failed ones in their order; empty means ready. */
 export async function failedChecks(checks: readonly ReadinessCheck[]): Promise<readonly FailedCheck[]> {
   const failures = await Promise.all(checks.map(failureOf));
   return failures.filter((failure) => failure !== undefined);

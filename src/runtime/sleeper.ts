@@ -1,16 +1,16 @@
-/** Waiting that can be cut short: by something to do, or by the end. */
+/** Sleeping that ends early when there is work or when the process stops. */
 
 export class Sleeper {
   readonly #sleepers = new Set<{ readonly soundly: boolean; readonly wake: () => void }>();
   #stopped = false;
-  /** A call to wake that met nobody asleep counts for the next one who would fall asleep. */
+  /** Whether a call to wake found nobody asleep. It then cancels the next sleep. */
   #called = false;
 
   get stopped(): boolean {
     return this.#stopped;
   }
 
-  /** Until time has passed or the end comes; a call to wake ends it too, unless it sleeps soundly. */
+  /** Waits until the time has passed or {@link stop} is called. {@link wake} also ends it, unless it sleeps soundly. */
   async sleep(ms: number, { soundly = false }: { readonly soundly?: boolean } = {}): Promise<void> {
     if (ms <= 0 || this.#stopped || (!soundly && this.#called)) {
       this.#called = soundly && this.#called;
@@ -30,7 +30,7 @@ export class Sleeper {
     });
   }
 
-  /** There is something to do. */
+  /** Wakes all sleepers, except those that sleep soundly. */
   wake(): void {
     const light = [...this.#sleepers].filter(({ soundly }) => !soundly);
     this.#called = light.length === 0;
@@ -39,7 +39,7 @@ export class Sleeper {
     }
   }
 
-  /** Nobody sleeps any more. */
+  /** Wakes all sleepers and prevents further sleep. */
   stop(): void {
     this.#stopped = true;
     for (const sleeper of this.#sleepers) {

@@ -1,9 +1,9 @@
 /**
- * Work for the event loop that can take long, in slices: who has used one up waits for a later turn, in which others have
- * theirs. What one tenant has to do keeps nobody else's requests waiting for longer than a slice and one piece of work.
+ * Splits long work on the event loop into slices. When a slice is used up, the rest waits for a later turn. Thus one
+ * tenant's work delays the requests of others by at most one slice and one piece of work.
  */
 
-/** Milliseconds of one turn of the event loop. */
+/** Length of a slice, in milliseconds per turn of the event loop. */
 const SLICE_MS = 5;
 
 interface Waiting {
@@ -17,11 +17,11 @@ interface Row {
 }
 
 export interface SlicesOptions {
-  /** What of one owner may wait, in the sizes that its work is given with; no limit unless one is set. */
+  /** Maximum total size of one owner's waiting work; unlimited by default. */
   readonly sizeMax?: number;
-  /** What more is refused with. */
+  /** Creates the error for work above `sizeMax`. */
   readonly refusal?: () => Error;
-  /** Milliseconds of a monotonic clock. */
+  /** Monotonic clock, in milliseconds. */
   readonly now?: () => number;
 }
 
@@ -29,7 +29,7 @@ export class Slices {
   readonly #sizeMax: number;
   readonly #refusal: () => Error;
   readonly #now: () => number;
-  /** What waits, by whose it is; they take turns. */
+  /** Waiting work by owner. Owners take turns. */
   readonly #rows = new Map<string, Row>();
   #usedMs = 0;
   #turnAsked = false;
@@ -45,11 +45,11 @@ export class Slices {
   }
 
   /**
-   * Does a piece of work: at once where there is time left and nobody waits, which costs no promise.
+   * Runs a piece of work. It runs at once, without a promise, if the slice has time left and nothing waits.
    *
-   * @param owner whose it is
-   * @param size what it holds while it waits
-   * @throws what `refusal` makes, when more of the owner's waits than may
+   * @param owner owner of the work
+   * @param size size of the work while it waits
+   * @throws the error of `refusal` if the owner's waiting work would exceed `sizeMax`
    */
   run<T>(owner: string, work: () => T, size = 0): T | Promise<T> {
     if (this.#rows.size === 0 && this.#usedMs < SLICE_MS) {
@@ -84,7 +84,7 @@ export class Slices {
     }
   }
 
-  /** The next turn has time again. */
+  /** Schedules the next turn, which starts a new slice. */
   #askForTurn(): void {
     if (!this.#turnAsked) {
       this.#turnAsked = true;
@@ -102,7 +102,7 @@ export class Slices {
       }
       const [owner, row] = next;
       const first = row.waiting.shift();
-      // To the end of the others, or out of it.
+      // Moves the owner to the end, or removes it if no work is left.
       this.#rows.delete(owner);
       if (row.waiting.length > 0) {
         this.#rows.set(owner, row);

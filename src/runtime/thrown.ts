@@ -1,4 +1,4 @@
-/** What was thrown, as a text for people. */
+/** Returns the message of a thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,4 @@
-/** Jobs that a process repeats on its own. Each runs at once and then after each pause; none runs beside itself. */
+/** Jobs that a process repeats. Each runs at once and again after each pause. Runs of one job never overlap. */
 import type { Logger } from "pino";
 import { Sleeper } from "./sleeper.ts";
 
@@ -7,11 +7,11 @@ export interface UpkeepJob {
   /** Pause between the end of one run and the start of the next, in milliseconds. */
   readonly everyMs: number;
   readonly run: () => Promise<unknown>;
-  /** Once, when the process stops. */
+  /** Called once, when the process stops. */
   readonly end?: () => Promise<unknown>;
 }
 
-/** Starts the jobs; a run that fails is logged and followed by the next one. */
+/** Starts the jobs. A failed run is logged, and the job continues. */
 export function startUpkeep(jobs: readonly UpkeepJob[], log: Logger): { stop(): Promise<void> } {
   const sleeper = new Sleeper();
 
@@ -26,7 +26,7 @@ export function startUpkeep(jobs: readonly UpkeepJob[], log: Logger): { stop(): 
     }
     await job
       .end?.()
-      .catch((error: unknown) => log.warn({ err: error, job: job.name }, "upkeep did not end well"));
+      .catch((error: unknown) => log.warn({ err: error, job: job.name }, "upkeep failed at the end"));
   }
 
   const loops = Promise.all(jobs.map(repeat));

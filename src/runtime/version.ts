@@ -1,4 +1,4 @@
-/** Which build this is: the version in package.json, which lies above the sources and above `dist` alike. */
+/** The version of this build, from package.json, which lies above the sources and above `dist` alike. */
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -14,5 +14,5 @@ function find(directory: string): string {
   }
 }
 
-/** Such as `0.2.0`; `unknown` where there is no package.json. */
+/** A version such as `0.2.0`; `unknown` without a package.json. */
 export const VERSION = find(import.meta.dirname);

@@ -1,4 +1,4 @@
-/** Files that somebody else may change, looked at from time to time: what is mounted from outside sends no events. */
+/** Detects changes of files by polling, because mounts from outside send no events. */
 import { stat } from "node:fs/promises";
 
 const LOOK_EVERY_MS = 2_000;
@@ -13,9 +13,9 @@ export interface WatchedFiles {
 }
 
 /**
- * Looks at the files until it is closed, and resolves when it has done so once.
+ * Polls the files until it is closed. Resolves after the first look.
  *
- * @param paths asked each time; a file that is not there is one that has not changed
+ * @param paths called for each poll; a missing file counts as unchanged
  * @param onChange must not throw
  */
 export async function watchFiles(

@@ -1,14 +1,14 @@
-/** Waiting for no longer than it is worth. */
+/** Timeouts for promises. */
 
-/** There was no answer in time; whether there will be one is not known. */
+/** No answer arrived in time. It may still arrive later. */
 export class NoAnswerError extends Error {
   override readonly name = "NoAnswerError";
 }
 
 /**
- * The promise's outcome, if it comes in time; what it stands for is not stopped.
+ * Returns the promise's outcome if it comes in time. Does not stop the work behind it.
  *
- * @throws NoAnswerError after so many milliseconds
+ * @throws NoAnswerError after `ms` milliseconds
  */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

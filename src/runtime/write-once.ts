@@ -1,4 +1,4 @@
-/** Files that are written once, whole and for good: nobody reads half of one, and the first of several writers wins. */
+/** Files that are written once and completely. No reader sees half a file, and the first of several writers wins. */
 import { link, mkdir, open, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { RandomBytes } from "../domain/ids.ts";
@@ -8,14 +8,14 @@ const SUFFIX_BYTES = 8;
 export interface OnceOptions {
   /** Permissions of the file. */
   readonly mode: number;
-  /** For the name of the draft. */
+  /** Source of the draft's name. */
   readonly randomBytes: RandomBytes;
 }
 
 /**
- * Writes a file unless there is one; its directory is made. When it resolves, file and name are on disk.
+ * Writes a file if it does not exist, and creates its directory. Resolves once the file and its name are on disk.
  *
- * @returns false when there is one, which stays as it is
+ * @returns false if the file exists, which stays unchanged
  */
 export async function writeOnce(
   path: string,
@@ -33,7 +33,7 @@ export async function writeOnce(
     } finally {
       await file.close();
     }
-    // Unlike a rename, a link never takes the place of what is there.
+    // Unlike a rename, a link never replaces an existing file.
     await link(draft, path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") {
@@ -47,7 +47,7 @@ export async function writeOnce(
   return true;
 }
 
-/** Makes sure that names in a directory are on disk. */
+/** Flushes the names in a directory to disk. */
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, "r");
   try {

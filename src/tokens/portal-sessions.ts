@@ -1,6 +1,6 @@
 /**
- * Signing in to the portal: a one-time link, minted over the API, opens a session in a browser. Link and session belong to
- * the credential whose token minted the link, and never hold more scopes than that token. Only hashes are kept.
+ * Sign-in to the portal. A one-time link, created over the API, opens a browser session. Link and session belong to the
+ * credential whose token created the link, and never have more scopes than that token. Only their hashes are stored.
  */
 import { createHash } from "node:crypto";
 import { appendEntry, type By } from "../compliance/append-entry.ts";
@@ -24,16 +24,16 @@ import { SignetError } from "../domain/errors.ts";
 import type { Identity } from "../domain/identity.ts";
 import type { FruitlessLookups } from "../http/rate-limits/fruitless-lookups.ts";
 
-/** The scope that mints links; no session has it. */
+/** The scope for creating links. No session has it. */
 export const SIGN_IN_SCOPE = "portal:sign_in";
-/** Seconds. */
+/** Longest life of a link, in seconds. */
 export const LINK_LIFE_MAX = 900;
-/** A working day: used or not, a session ends then. */
+/** Life of a session, used or not: a working day. */
 const SESSION_LIFE_MS = 28_800_000;
 const LINKS_MAX = 100;
 const SESSIONS_MAX = 50;
 const SECRET_BYTES = 32;
-/** The tenant's id, which row-level security asks for, and 256 random bits. */
+/** Pattern of links and sessions: the tenant's id, required by row-level security, and 256 random bits. */
 const PORTAL_SECRET = `${idPattern("tenant").slice(0, -1)}\\.[A-Za-z0-9_-]{43}$`;
 const SECRET_FORM = new RegExp(PORTAL_SECRET);
 
@@ -41,28 +41,28 @@ export interface PortalSessionServices {
   /** signet_api */
   readonly pool: Pool;
   readonly lookups: FruitlessLookups;
-  /** Whether what an identity stands for is not revoked. */
+  /** Whether an identity is not revoked. */
   readonly isAdmitted: (identity: Identity) => Promise<boolean>;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
 }
 
-/** A session, and the identity that its calls are made with. */
+/** A session, with the identity of its calls. */
 export interface SignedIn {
   readonly session: PortalSession;
   readonly identity: Identity;
   readonly hash: Buffer;
 }
 
-/** A browser that signs in. */
+/** A sign-in from a browser. */
 export interface SignInBy {
   readonly requestId: string;
   readonly address: string;
-  /** The session that it had, which the new one replaces. */
+  /** The browser's previous session, which the new one replaces. */
   readonly replaces: string | undefined;
 }
 
-/** What a browser is given. */
+/** A secret issued to a browser. */
 export interface Issued {
   readonly secret: string;
   readonly expiresAt: Date;
@@ -78,7 +78,7 @@ function tenantOf(secret: string): string {
 
 function linkRefused(): SignetError {
   return new SignetError("TOKEN_INVALID", {
-    detail: "This sign-in link was used before, is over, or was never made. Ask for a new one.",
+    detail: "This sign-in link was already used, has expired, or is invalid. Request a new one.",
   });
 }
 
@@ -93,7 +93,7 @@ export class PortalSessions {
     return `${tenantId}.${Buffer.from(this.#services.randomBytes(SECRET_BYTES)).toString("base64url")}`;
   }
 
-  /** Makes a link; of more than 100 open ones of the credential, the oldest is no longer good. */
+  /** Creates a link. If the credential then has more than 100 open links, the oldest becomes invalid. */
   async mint(
     identity: Identity,
     { scopes, lifeSeconds }: { readonly scopes: readonly string[]; readonly lifeSeconds: number },
@@ -129,11 +129,11 @@ export class PortalSessions {
   }
 
   /**
-   * Takes the link out of use and opens a session. It replaces the browser's own session; of more than 50 open ones of the
-   * credential, the oldest ends.
+   * Consumes the link and opens a session, which replaces the browser's own session. If the credential then has more than
+   * 50 open sessions, the oldest ends.
    *
-   * @throws SignetError TOKEN_INVALID for a link that is none, was used or is over; RATE_LIMITED when, besides, too many
-   *   links from the address were none
+   * @throws SignetError TOKEN_INVALID for an unknown, used or expired link; RATE_LIMITED if the address has tried too
+   *   many unknown links
    */
   async open(link: string, by: SignInBy): Promise<Issued> {
     if (!SECRET_FORM.test(link)) {
@@ -154,7 +154,7 @@ export class PortalSessions {
     }
     const { replaces } = by;
     if (replaces !== undefined && SECRET_FORM.test(replaces) && tenantOf(replaces) !== tenantOf(link)) {
-      // Row-level security keeps the tenants apart: a session of another one has a transaction of its own.
+      // Row-level security separates the tenants, so another tenant's session needs its own transaction.
       const other = tenantOf(replaces);
       await tenantTransaction(
         this.#services.pool,
@@ -194,7 +194,7 @@ export class PortalSessions {
     return { secret, expiresAt };
   }
 
-  /** Ends the session that the browser had, where it belongs to the tenant. */
+  /** Ends the browser's previous session, if it belongs to the tenant. */
   async #endReplaced(db: Queryable, tenantId: string, { replaces, requestId }: SignInBy): Promise<void> {
     if (replaces === undefined || !SECRET_FORM.test(replaces) || tenantOf(replaces) !== tenantId) {
       return;
@@ -207,9 +207,9 @@ export class PortalSessions {
   }
 
   /**
-   * The session of a browser, while its credential may still do what it does.
+   * Returns the session of a browser, unless its credential was revoked.
    *
-   * @throws SignetError RATE_LIMITED when too many sessions from the address were none
+   * @throws SignetError RATE_LIMITED if the address has tried too many unknown sessions
    */
   async find(secret: string | undefined, address: string): Promise<SignedIn | undefined> {
     if (secret === undefined || !SECRET_FORM.test(secret)) {
@@ -235,12 +235,12 @@ export class PortalSessions {
     return (await isAdmitted(identity)) ? { session, identity, hash } : undefined;
   }
 
-  /** Whether the credential of a session is not revoked. @throws SignetError REVOCATION_STALE when nobody can say */
+  /** Whether the credential of a session is not revoked. @throws SignetError REVOCATION_STALE if that is unknown */
   async isAdmitted(identity: Identity): Promise<boolean> {
     return await this.#services.isAdmitted(identity);
   }
 
-  /** The open sessions of the session's credential, newest first. */
+  /** Returns the open sessions of the session's credential, newest first. */
   async list({ identity: { tenantId }, hash: asking }: SignedIn): Promise<OpenSession[]> {
     const now = new Date(this.#services.clock.now());
     return await tenantTransaction(
@@ -251,9 +251,9 @@ export class PortalSessions {
   }
 
   /**
-   * Ends a session of the same credential; does nothing when it has ended already.
+   * Ends a session of the same credential. Does nothing if it has already ended.
    *
-   * @throws SignetError SCOPE_VIOLATION for a session whose scopes are wider than those of the session that asks
+   * @throws SignetError SCOPE_VIOLATION if its scopes are wider than those of the calling session
    */
   async end({ identity: { tenantId }, hash: asking }: SignedIn, hash: Buffer, by: By): Promise<void> {
     await tenantTransaction(this.#services.pool, tenantId, async (db) => {
@@ -280,7 +280,7 @@ export class PortalSessions {
   }
 }
 
-/** A session's calls are made as the credential that its link came from, and in the token's name: what ends that ends this. */
+/** Returns the identity of a session's calls. It names the link's credential and token, so revoking either ends the session. */
 function identityOf(session: PortalSession): Identity {
   const { tenantId, principalId, credentialId, clientId, region, scopes } = session;
   const { jti, kid, issuedAt, certificateThumbprint } = session;

@@ -1,21 +1,21 @@
-/** Which certificate a credential belongs to (RFC 8705 section 2): a SPIFFE id or certificates by their thumbprint. */
+/** The certificates of a credential (RFC 8705 section 2): a SPIFFE id, or thumbprints of certificates. */
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 
-/** How the client proves who it is besides its secret. */
+/** The certificates with which a client authenticates, in addition to its secret. */
 export interface CertificateBinding {
   readonly sanUri: string | null;
   /** SHA-256, lowercase hexadecimal. */
   readonly certificateThumbprints: readonly string[];
 }
 
-/** Whether the credential names a certificate at all. */
+/** Whether the credential names any certificate. */
 export function namesCertificate({ sanUri, certificateThumbprints }: CertificateBinding): boolean {
   return sanUri !== null || certificateThumbprints.length > 0;
 }
 
 /**
- * Whether this is a certificate that the credential names; one of its names suffices. A SPIFFE id counts only where the
- * certificate has no other URI (X.509-SVID section 2): who could add a second one could speak for two.
+ * Whether the credential names this certificate, by either kind of name. A SPIFFE id counts only if the certificate has
+ * no other URI (X.509-SVID section 2): otherwise a second URI would allow one certificate to speak for two clients.
  */
 export function isRegisteredCertificate(
   { sanUri, certificateThumbprints }: CertificateBinding,
@@ -32,8 +32,8 @@ export function isRegisteredCertificate(
 }
 
 /**
- * Whether the request came with somebody else's certificate. One without any is not judged here: whether there must be
- * one is the listener's to say.
+ * Whether the request used a certificate of somebody else. A request without a certificate is not foreign. The listener
+ * decides whether one is required.
  */
 export function isForeignCertificate(
   binding: CertificateBinding,

@@ -1,4 +1,4 @@
-/** Makes a credential: the one moment in which its secret exists in clear on our side. */
+/** Issues credentials. Only here does the service hold a new secret in clear. */
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Queryable } from "../../database/pool.ts";
 import {
@@ -22,11 +22,11 @@ export interface IssueServices {
 
 export interface IssuedCredential {
   readonly row: VersionedCredentialRow;
-  /** Kept nowhere; only its MAC is. */
+  /** Not stored; only its MAC is. */
   readonly clientSecret: string;
 }
 
-/** Adds a credential to a principal. Production ones rotate themselves (specification 8), others never. */
+/** Adds a credential to a principal. Production credentials rotate (specification 8), others never do. */
 export async function issueCredential(
   principal: Pick<PrincipalRow, "id" | "tenant_id" | "environment">,
   binding: CertificateBinding,

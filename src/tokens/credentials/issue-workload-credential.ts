@@ -1,4 +1,4 @@
-/** Makes a credential without a secret: its client proves who it is by a certificate or by keys of its own. */
+/** Issues credentials without a secret. The client authenticates with a certificate or its own keys. */
 import type { Queryable } from "../../database/pool.ts";
 import type { VersionedCredentialRow } from "../../database/repositories/tokens/credentials.ts";
 import type { PrincipalRow } from "../../database/repositories/tokens/principals.ts";
@@ -21,7 +21,7 @@ export interface WorkloadIssueServices {
 /**
  * Adds the credential.
  *
- * @throws SignetError `VALIDATION_FAILED` when there is neither a certificate nor a key
+ * @throws SignetError `VALIDATION_FAILED` if there is neither a certificate nor a key
  */
 export async function issueWorkloadCredential(
   principal: Pick<PrincipalRow, "id" | "tenant_id">,
@@ -30,7 +30,7 @@ export async function issueWorkloadCredential(
 ): Promise<VersionedCredentialRow> {
   if (jwks === undefined && !namesCertificate(binding)) {
     throw validationFailed([
-      { pointer: "", code: "required", detail: "needs san_uri, certificate_thumbprints or jwks" },
+      { pointer: "", code: "required", detail: "requires san_uri, certificate_thumbprints or jwks" },
     ]);
   }
   const nowMs = clock.now();

@@ -1,10 +1,10 @@
-/** The steps of a rotation as the compliance log has them: numbers and dates, never a secret. */
+/** Entries of the compliance log about rotations: numbers and dates, never a secret. */
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
 import type { Actor, EntryType } from "../../compliance/entry-types.ts";
 import type { Queryable } from "../../database/pool.ts";
 
-/** What can happen to a version of a secret (security decisions C). */
+/** Events of a secret's version (security decisions C). */
 type RotationEvent = Extract<
   EntryType,
   | "credential.rotation_due"
@@ -21,17 +21,17 @@ export interface RotationEntry {
   readonly type: RotationEvent;
   readonly tenantId: string;
   readonly credentialId: string;
-  /** The version that it happened to, and what there is to say about it. */
+  /** The affected version, and details of the event. */
   readonly details: { readonly version: number } & Readonly<Record<string, string | number>>;
 }
 
-/** Appends an entry in the caller's transaction, as its last step: the log's head is locked until the commit. */
+/** Appends an entry as the last step of the caller's transaction. The log's head stays locked until the commit. */
 export type AppendRotationEntry = (db: Queryable, entry: RotationEntry) => Promise<void>;
 
 /**
- * Makes what appends.
+ * Creates the function that appends entries.
  *
- * @param by who makes it happen: the client that presents the secret, or the sweep
+ * @param by cause of the events: the client that presents the secret, or the sweep
  */
 export function createRotationLog(by: "client" | "sweep", sources: EntrySources): AppendRotationEntry {
   return async (db, { type, tenantId, credentialId, details }) => {

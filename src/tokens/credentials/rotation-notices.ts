@@ -1,4 +1,4 @@
-/** What the token endpoint notices of rotations beside its answers: it is counted in memory and written in bulk. */
+/** Events of rotations at the token endpoint. They are collected in memory and written in bulk, outside of requests. */
 import type { Pool } from "../../database/pool.ts";
 import type { SecretVersionKey } from "../../database/repositories/tokens/clients.ts";
 import { countDeliveries, type LateUse, reportLateUse } from "../../database/repositories/secret-versions.ts";
@@ -9,18 +9,18 @@ import { metrics } from "../../observability/metrics.ts";
 import type { AppendRotationEntry } from "./rotation-log.ts";
 
 const WRITE_EVERY_MS = 1_000;
-/** A client that never changes goes on for years: one entry a day says so. */
+/** At most one entry a day, because a client that never changes its secret may use it for years. */
 const REPORT_EVERY_MS = 86_400_000;
 
 const LATE_USES = {
   rescue: {
     type: "credential.rescued",
-    message: "a client secret that is over was good for a token, over its registered certificate",
+    message: "an ended client secret got a token over its registered certificate",
   },
-  misuse: { type: "credential.retired_secret_used", message: "a client secret that is over was presented" },
+  misuse: { type: "credential.retired_secret_used", message: "an ended client secret was presented" },
 } as const;
 
-/** A version, and whose it is. */
+/** A version with its tenant. */
 export interface NoticedVersion extends SecretVersionKey {
   readonly tenantId: string;
 }
@@ -29,16 +29,16 @@ export interface NoticedVersion extends SecretVersionKey {
 interface Noticed {
   readonly use: LateUse;
   readonly noticed: NoticedVersion;
-  /** When it was used first since the last writing. */
+  /** When it was first used since the last write. */
   readonly usedAtMs: number;
 }
 
 export interface RotationNotices {
-  /** This successor was handed out. */
+  /** Notes that this successor was handed out. */
   delivered(version: NoticedVersion): void;
-  /** This version was used although it is over. */
+  /** Notes that this version was used after its end. */
   late(use: LateUse, version: NoticedVersion): void;
-  /** Writes what is noted and stops. */
+  /** Writes the notes and stops. */
   close(): Promise<void>;
 }
 
@@ -50,7 +50,7 @@ export interface RotationNoticesOptions {
   readonly log: Logger;
 }
 
-/** Makes the recorder. */
+/** Creates the recorder. */
 export function createRotationNotices({ pool, clock, append, log }: RotationNoticesOptions): RotationNotices {
   const deliveries = new Map<string, NoticedVersion & { count: number }>();
   const lateUses = new Map<string, Noticed>();
@@ -64,7 +64,7 @@ export function createRotationNotices({ pool, clock, append, log }: RotationNoti
       if (await reportLateUse(db, use, noticed, { nowMs, sinceMs: nowMs - REPORT_EVERY_MS })) {
         metrics.lateSecretUses.inc({ use });
         log.warn({ tenant_id: tenantId, credential_id: credentialId, version }, message);
-        // What is entered in between, a revocation for instance, has a lower number and came later all the same.
+        // `used_at` is recorded because entries with lower numbers, such as a revocation, may have happened later.
         const details = { version, used_at: new Date(usedAtMs).toISOString() };
         await append(db, { type, tenantId, credentialId, details });
       }
@@ -84,8 +84,8 @@ export function createRotationNotices({ pool, clock, append, log }: RotationNoti
         await reportLate(use);
       }
     } catch (error) {
-      // The next use is noticed again.
-      log.warn({ err: error }, "what was noticed of rotations could not be written");
+      // The next use is noted again.
+      log.warn({ err: error }, "rotation notices could not be written");
     }
   }
 

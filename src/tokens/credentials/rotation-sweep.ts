@@ -1,6 +1,6 @@
 /**
- * The sweep of the rotation: writes down what the times say already, tells the compliance log and raises alerts. Nothing
- * at the token endpoint waits for it: where it stands still, secrets begin and end at the same moments.
+ * The sweep of the rotation. It stores the states that follow from the times, writes to the compliance log and raises
+ * alerts. The token endpoint does not depend on it: without the sweep, secrets begin and end at the same times.
  */
 import type { Pool, PoolClient } from "../../database/pool.ts";
 import {
@@ -31,12 +31,12 @@ import { tellEndpoints } from "../../revocation/revoke.ts";
 import { type AppendRotationEntry, createRotationLog, type RotationEntry } from "./rotation-log.ts";
 
 const DAY_MS = 86_400_000;
-/** Versions of one transaction: it holds the head of the compliance log until it commits. */
+/** Versions per transaction, which locks the head of the compliance log until it commits. */
 const BATCH = 50;
-/** Bounded, so that one run ends; the next one goes on. */
+/** Limits one run. The next run continues. */
 const ROUNDS_MAX = 200;
 
-/** How many of each a run has written down. */
+/** Numbers of changes stored by one run. */
 export interface Swept {
   readonly due: number;
   readonly retired: number;
@@ -55,7 +55,7 @@ export interface RotationSweepOptions extends OwnEventSources {
 
 type Sweep = RotationSweepOptions & { readonly append: AppendRotationEntry };
 
-/** Runs once over everything. May be interrupted anywhere, run beside itself and run again. */
+/** Runs one sweep. It may be interrupted at any point, overlap with another run, and be repeated. */
 export async function sweepRotation(options: RotationSweepOptions): Promise<Swept> {
   const sweep = { ...options, append: createRotationLog("sweep", options) };
   const swept = {
@@ -70,7 +70,7 @@ export async function sweepRotation(options: RotationSweepOptions): Promise<Swep
   return swept;
 }
 
-/** Sets the gauge of overdue credentials. */
+/** Sets the metric of overdue credentials. */
 export async function measureOverdue({
   pool,
   clock,
@@ -80,7 +80,7 @@ export async function measureOverdue({
 
 type Step = (db: PoolClient, sweep: Sweep) => Promise<number>;
 
-/** Small transactions until one is not full. */
+/** Runs small transactions until one is not full. Returns the total. */
 async function inBatches(sweep: Sweep, step: Step, size = BATCH): Promise<number> {
   let count = 0;
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
@@ -121,7 +121,7 @@ function withRetirement(version: EndedVersion, sweep: Sweep): EndedVersion & { r
     retiredAt: null,
     retiredReason: null,
   };
-  // The statement and the rule must agree; where they do not, nothing is retired.
+  // The SQL and this rule must agree. If they do not, nothing is retired.
   const retirement = retirementOf(times, sweep.rules, nowMs);
   if (retirement === undefined) {
     throw new Error(`${version.credential_id} version ${version.version} has not ended`);
@@ -182,7 +182,7 @@ async function alertOverdue(db: PoolClient, { clock, append, log }: Sweep): Prom
   return overdue.length;
 }
 
-/** One at a time: each is published to every process that admits tokens. */
+/** Revokes one at a time, because each is published to every process that admits tokens. */
 async function revokeOne(db: PoolClient, sweep: Sweep): Promise<number> {
   const credential = await revokeReplaced(db, sweep.clock.now());
   if (credential === undefined) {

@@ -1,6 +1,6 @@
 /**
- * Rotation as the token endpoint does it (security decisions C): the request after the due date makes a successor, the
- * answers until its first use carry it, its first use retires the secret before it. The usual request costs nothing.
+ * Rotation at the token endpoint (security decisions C). The first request after the due date creates a successor. The
+ * answers carry it until its first use, which retires the previous secret. Ordinary requests have no extra cost.
  */
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool, PoolClient } from "../../database/pool.ts";
@@ -32,7 +32,7 @@ import type { RotationNotices } from "./rotation-notices.ts";
 import { environmentOf, newClientSecret } from "./secret-format.ts";
 import { type SuccessorPlace, unwrapSuccessor, wrapSuccessor } from "./successor.ts";
 
-/** What an answer says of a successor (wire.md, Token). Clients that know nothing of it ignore it. */
+/** The successor in a token response (wire.md, Token). Clients without support ignore it. */
 export interface CredentialRotation {
   readonly credential_id: string;
   readonly version: number;
@@ -40,20 +40,20 @@ export interface CredentialRotation {
   readonly predecessor_retires_by: string;
 }
 
-/** A request that proved to have a version's secret. */
+/** A request that authenticated with a version's secret. */
 export interface SecretUse {
   readonly client: ClientRecord;
   readonly version: SecretVersionRecord;
   readonly admission: Exclude<Admission, "refused">;
   readonly secret: string;
-  /** Whether the answer may carry a secret: over mutual TLS, only to the registered certificate. */
+  /** Whether the answer may contain a secret. Over mutual TLS, only the registered certificate may receive one. */
   readonly trusted: boolean;
 }
 
 export interface Rotation {
   /**
-   * What is to be done for this request, and the successor if there is one to hand out. `undefined` for the usual
-   * request. Never rejects: what cannot be written now, for instance on a read-only database, is done at the next one.
+   * Advances the rotation for this request. Returns a successor to hand out, if any, and `undefined` for ordinary
+   * requests. Never rejects: a failed write, for instance to a read-only database, is retried at the next request.
    */
   step(use: SecretUse): Promise<CredentialRotation | undefined> | undefined;
 }
@@ -70,10 +70,10 @@ export interface RotationOptions {
   readonly log: Logger;
 }
 
-/** The token endpoint's part of the rotation. */
+/** Implements the rotation at the token endpoint. */
 export class TokenRotationService implements Rotation {
   readonly #options: RotationOptions;
-  /** Requests of this process that want the same successor share the making of it. */
+  /** Requests of this process for the same successor share its creation. */
   readonly #inFlight = new Map<string, Promise<string | undefined>>();
 
   constructor(options: RotationOptions) {
@@ -112,7 +112,7 @@ export class TokenRotationService implements Rotation {
           credential_id: client.credentialId,
           version: version.version,
         },
-        "rotation put off to the next token request",
+        "rotation postponed until the next token request",
       );
       return undefined;
     }
@@ -130,7 +130,7 @@ export class TokenRotationService implements Rotation {
     });
   }
 
-  /** A version that fell out of use stays over, also when its use over the certificate has been noted. */
+  /** Records the end of a version that fell out of use, so that its use over the certificate does not revive it. */
   async #writeRetirement(use: SecretUse): Promise<void> {
     const { pool, clock, rules } = this.#options;
     const retirement = retirementOf(use.version, rules, clock.now());

@@ -1,12 +1,12 @@
 /**
- * The successor's secret, wrapped in its predecessor: who holds the database and every key of ours cannot read it, who
- * presents the predecessor can, and every process reads the same (security decisions C 1).
+ * Wraps the successor's secret with its predecessor. The database and all of our keys do not suffice to read it, but the
+ * predecessor does. Every process reads the same successor (security decisions C 1).
  */
 import { type EnvelopeKey, EnvelopeError, openEnvelope, sealEnvelope } from "../../crypto/envelope.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 
-/** Where a successor is kept. */
+/** The version of a successor. */
 export interface SuccessorPlace {
   readonly credentialId: string;
   /** The successor's own number. */
@@ -17,11 +17,11 @@ function aadOf({ credentialId, version }: SuccessorPlace): string {
   return `${credentialId}|${version}`;
 }
 
-/** The envelope names the pepper, which may be an earlier one by the time the envelope is opened. */
+/** Derives the key. The envelope names its pepper, which may no longer be the newest. */
 function keyFor(pepper: Pepper, predecessor: string, place: SuccessorPlace, id = pepper.id): EnvelopeKey {
   const key = pepper.deriveKey(predecessor, `succ|${aadOf(place)}`, id);
   if (key === undefined) {
-    throw new EnvelopeError("wrapped under a pepper that is not known here");
+    throw new EnvelopeError("wrapped under an unknown pepper");
   }
   return { id, key };
 }
@@ -38,9 +38,9 @@ export function wrapSuccessor(
 }
 
 /**
- * Reads a successor with the secret before it.
+ * Unwraps a successor with its predecessor.
  *
- * @throws EnvelopeError when it was wrapped in another secret, for another place, or under a pepper that is gone
+ * @throws EnvelopeError if it was wrapped with another secret, for another version, or under an unknown pepper
  */
 export function unwrapSuccessor(
   place: SuccessorPlace,

@@ -1,13 +1,13 @@
-/** The access token: a JWT of RFC 9068 with the members that wire.md names. */
+/** The access token: a JWT as in RFC 9068, with the members that wire.md lists. */
 import type { GuardedClock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { SigningKey } from "../signing-keys/signing-key.ts";
 
-/** Seconds; specification 8. */
+/** In seconds (specification 8). */
 export const TOKEN_LIFETIME_SECONDS = 900;
 const JTI_BYTES = 16;
 
-/** What the token says about its holder. */
+/** The holder of the token and its rights. */
 export interface TokenSubject {
   readonly clientId: string;
   readonly tenantId: string;
@@ -16,9 +16,9 @@ export interface TokenSubject {
   /** 0 for a client without a secret. */
   readonly secretVersion: number;
   readonly region: string;
-  /** Space-separated. */
+  /** Scopes, separated by spaces. */
   readonly scope: string;
-  /** Where the token is good; the mint's own audience when nothing is said. */
+  /** `aud` of the token; by default, the mint's own audience. */
   readonly audience?: string;
   /** `x5t#S256` of the certificate that the token is bound to (RFC 8705 section 3.1). */
   readonly certificateThumbprint?: string | undefined;
@@ -26,12 +26,12 @@ export interface TokenSubject {
 
 export interface MintedToken {
   readonly token: string;
-  /** Its id. */
+  /** The token's id. */
   readonly jti: string;
 }
 
 export interface TokenMint {
-  /** A signed token for the subject, good from now for 900 seconds. @throws SignetError `CLOCK_SKEWED` */
+  /** Returns a signed token for the subject, valid from now for 900 seconds. @throws SignetError `CLOCK_SKEWED` */
   mint(subject: TokenSubject): Promise<MintedToken>;
 }
 
@@ -47,7 +47,7 @@ function encode(text: string): string {
   return Buffer.from(text).toString("base64url");
 }
 
-/** Makes what makes tokens. */
+/** Creates the token signer. */
 export function createTokenMint(options: TokenMintOptions): TokenMint {
   const { issuer, audience, signingKey, clock, randomBytes } = options;
   return {

@@ -1,11 +1,11 @@
-/** Certificate-bound access tokens (RFC 8705 section 3): of use only to who holds the certificate's key. */
+/** Certificate-bound access tokens (RFC 8705 section 3), usable only with the certificate's key. */
 import { timingSafeEqual } from "node:crypto";
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import { tokenRefused } from "../../http/bearer-errors.ts";
 import type { Identity } from "../../domain/identity.ts";
 
 export interface BindingPolicy {
-  /** Whether a token that is bound to no certificate is good: in development only. */
+  /** Whether tokens without a certificate are rejected; false only in development. */
   readonly bindingRequired: boolean;
 }
 
@@ -14,7 +14,7 @@ function isSame(left: string, right: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** @throws SignetError `CERT_BINDING_MISMATCH` when the token belongs to another certificate, or wrongly to none */
+/** @throws SignetError `CERT_BINDING_MISMATCH` if the token belongs to another certificate, or lacks a required one */
 export function requireBoundCertificate(
   { certificateThumbprint }: Pick<Identity, "certificateThumbprint">,
   certificate: ClientCertificate | undefined,
@@ -29,7 +29,7 @@ export function requireBoundCertificate(
   if (certificate === undefined || !isSame(certificateThumbprint, certificate.x5t)) {
     throw tokenRefused(
       "CERT_BINDING_MISMATCH",
-      "The access token is bound to a client certificate that this request did not come with.",
+      "The access token is bound to a client certificate that this request does not use.",
     );
   }
 }

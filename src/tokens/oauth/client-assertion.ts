@@ -1,4 +1,4 @@
-/** private_key_jwt: a client that signs a short-lived assertion with a key that it has registered (RFC 7523 sections 2.2, 3). */
+/** private_key_jwt: a client signs a short-lived assertion with a registered key (RFC 7523 sections 2.2, 3). */
 import { createHash, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
 import type { ClientRecord } from "../../database/repositories/tokens/clients.ts";
@@ -9,24 +9,24 @@ import { algorithmsOf, openClientKey } from "./client-keys.ts";
 /** `client_assertion_type`. */
 export const JWT_BEARER = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/** An assertion may end this far ahead: so long is its use remembered. */
+/** Longest time until an assertion expires. Its use is remembered for as long. */
 const LIFETIME_MAX_SECONDS = 300;
 const CLOCK_SKEW_SECONDS = 5;
 const ASSERTION_LENGTH_MAX = 4_096;
 const JTI = /^[\x21-\x7e]{1,255}$/;
 
-/** Whether the assertion is this client's, good now, for us, and new. */
+/** Whether the assertion is from this client, valid now, meant for us, and unused. */
 export type VerifyAssertion = (client: ClientRecord | undefined, assertion: string) => Promise<boolean>;
 
 export interface AssertionOptions {
-  /** Our names: the issuer and the addresses of the token endpoint. */
+  /** Our names: the issuer and the URLs of the token endpoint. */
   readonly audiences: readonly string[];
-  /** Notes the use; `false` when there was one before. */
+  /** Records the use; `false` if the assertion was used before. */
   readonly use: (used: UsedAssertion) => Promise<boolean>;
   readonly clock: Clock;
 }
 
-/** Who the assertion claims to be from; nothing of it is verified. */
+/** Returns the client that the assertion claims to be from, unverified. */
 export function claimedClientId(assertion: string): string | undefined {
   try {
     return decodeJwt(assertion).sub;
@@ -47,9 +47,9 @@ function registeredKey({ jwks }: ClientRecord, assertion: string): Candidate | u
   return jwk === undefined ? undefined : { key: openClientKey(jwk), algorithms: algorithmsOf(jwk) };
 }
 
-/** Makes the check. */
+/** Creates the verifier of assertions. */
 export function createAssertionVerifier({ audiences, use, clock }: AssertionOptions): VerifyAssertion {
-  // Unknown clients cost a check as well.
+  // A check with a dummy key takes as long for unknown clients.
   const nobody = { key: generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey, algorithms: ["ES256"] };
 
   async function check(
@@ -66,7 +66,7 @@ export function createAssertionVerifier({ audiences, use, clock }: AssertionOpti
     });
     const { aud, exp = 0, iss, jti = "", sub } = payload;
     const soon = exp * 1_000 <= clock.now() + (LIFETIME_MAX_SECONDS + CLOCK_SKEW_SECONDS) * 1_000;
-    // An assertion that names others too could be played to us by one of them.
+    // Another audience of the same assertion could replay it to us.
     const onlyUs = typeof aud === "string" || aud?.length === 1;
     if (
       client === undefined ||
@@ -90,7 +90,7 @@ export function createAssertionVerifier({ audiences, use, clock }: AssertionOpti
     if (assertion.length > ASSERTION_LENGTH_MAX) {
       return false;
     }
-    // Whatever is wrong with it, it is not good.
+    // Any error means that the assertion is invalid.
     const used = await check(client, assertion).catch(() => undefined);
     return used !== undefined && (await use(used));
   };

@@ -1,7 +1,7 @@
 /**
- * Who asks for a token: client_secret_post or client_secret_basic (RFC 6749 section 2.3.1), or a client without a secret
- * (workload-authentication.ts). Every reason to refuse gets the same answer, and an unknown client costs the same
- * comparison as a known one.
+ * Authenticates clients at the token endpoint: client_secret_post or client_secret_basic (RFC 6749 section 2.3.1), or
+ * without a secret (workload-authentication.ts). Every rejection has the same answer. An unknown client costs the
+ * same comparison as a known one.
  */
 import { timingSafeEqual } from "node:crypto";
 import { isForeignCertificate, isRegisteredCertificate } from "../credentials/certificate-binding.ts";
@@ -24,7 +24,7 @@ import {
   type WorkloadAuthenticatorOptions,
 } from "./workload-authentication.ts";
 
-/** What the client sent to prove who it is. */
+/** The credentials that the client presents. */
 export type PresentedCredentials = PresentedSecret | PresentedWorkload;
 
 /** A client id with its secret. */
@@ -34,14 +34,14 @@ export interface PresentedSecret {
   readonly clientSecret: string;
 }
 
-/** A client that proved who it is, and how. */
+/** An authenticated client, and how it authenticated. */
 export interface AuthenticatedClient {
   readonly client: ClientRecord;
-  /** The version of its secret; absent for a client that has none (tls_client_auth, private_key_jwt). */
+  /** The version of its secret; undefined for a client without one (tls_client_auth, private_key_jwt). */
   readonly version: SecretVersionRecord | undefined;
-  /** Whether it came over mutual TLS with a certificate that its credential names. */
+  /** Whether it used mutual TLS with a certificate that its credential names. */
   readonly registeredCertificate: boolean;
-  /** Over the registered certificate, also a version that is over for everybody else. */
+  /** How the secret was admitted. Over the registered certificate, an ended version may be, too. */
   readonly admission: Exclude<Admission, "refused">;
 }
 
@@ -52,7 +52,7 @@ function invalidRequest(detail: string): SignetError {
   return new SignetError("INVALID_REQUEST", { detail });
 }
 
-/** The same body for every reason, so that it tells nothing about clients. */
+/** Creates the same error for every reason, so that it reveals nothing about clients. */
 export function invalidClient(usedHeader: boolean): SignetError {
   return new SignetError("INVALID_CLIENT", {
     detail: "Client authentication failed.",
@@ -60,7 +60,7 @@ export function invalidClient(usedHeader: boolean): SignetError {
   });
 }
 
-/** Undoes application/x-www-form-urlencoded, which RFC 6749 puts under the base64 of Basic. */
+/** Decodes application/x-www-form-urlencoded, which RFC 6749 applies below the base64 of Basic. */
 function decodePart(text: string): string {
   return decodeURIComponent(text.replaceAll("+", " "));
 }
@@ -71,7 +71,7 @@ function basicCredentials(authorization: string, parameters: RequestParameters):
     throw invalidClient(true);
   }
   if (parameters["client_secret"] !== undefined) {
-    throw invalidRequest("The client is authenticated in two ways at once; use one.");
+    throw invalidRequest("The client is authenticated in two ways; use only one.");
   }
   let clientId: string;
   let clientSecret: string;
@@ -81,34 +81,34 @@ function basicCredentials(authorization: string, parameters: RequestParameters):
     clientId = decodePart(colon === -1 ? pair : pair.slice(0, colon));
     clientSecret = colon === -1 ? "" : decodePart(pair.slice(colon + 1));
   } catch {
-    throw invalidRequest("The Authorization header is not well formed.");
+    throw invalidRequest("The Authorization header is malformed.");
   }
   if (parameters["client_id"] !== undefined && parameters["client_id"] !== clientId) {
-    throw invalidRequest("Two different clients are named.");
+    throw invalidRequest("The request names two different clients.");
   }
   return { method: "client_secret_basic", clientId, clientSecret };
 }
 
-/** RFC 7521 section 4.2: the assertion names the client; `client_id` may, and then it must be the same. */
+/** Reads a client assertion (RFC 7521 section 4.2). It names the client; an additional `client_id` must match. */
 function assertedCredentials(
   authorization: string | undefined,
   parameters: RequestParameters,
 ): PresentedWorkload {
   const { client_assertion: assertion, client_assertion_type: type, client_id: clientId } = parameters;
   if (authorization !== undefined || parameters["client_secret"] !== undefined) {
-    throw invalidRequest("The client is authenticated in two ways at once; use one.");
+    throw invalidRequest("The client is authenticated in two ways; use only one.");
   }
   if (assertion === undefined || type !== JWT_BEARER) {
-    throw invalidRequest(`client_assertion needs client_assertion_type ${JWT_BEARER}.`);
+    throw invalidRequest(`client_assertion requires client_assertion_type ${JWT_BEARER}.`);
   }
   const claimed = claimedClientId(assertion);
   if (clientId !== undefined && claimed !== undefined && claimed !== clientId) {
-    throw invalidRequest("Two different clients are named.");
+    throw invalidRequest("The request names two different clients.");
   }
   return { method: "private_key_jwt", clientId: claimed ?? "", assertion };
 }
 
-/** Reads what the client presents; which of it is right is not looked at here. */
+/** Reads the credentials that the client presents, without verifying them. */
 export function presentedCredentials(
   authorization: string | undefined,
   parameters: RequestParameters,
@@ -134,14 +134,14 @@ export function presentedCredentials(
 }
 
 export interface ClientAuthenticator {
-  /** Resolves with the client; rejects with `INVALID_CLIENT`, the same for every reason. */
+  /** Resolves with the client. Rejects with `INVALID_CLIENT`, whatever the reason. */
   readonly authenticate: (
     presented: PresentedCredentials,
     certificate?: ClientCertificate,
   ) => Promise<AuthenticatedClient>;
 }
 
-/** A secret that an earlier pepper checked, with its MAC under the newest. */
+/** A secret that matched under an earlier pepper, with its MAC under the newest. */
 export interface OldMac {
   readonly credentialId: string;
   readonly version: number;
@@ -150,14 +150,14 @@ export interface OldMac {
 }
 
 export interface ClientAuthenticatorOptions extends WorkloadAuthenticatorOptions {
-  /** With those that are over; asked for everybody whose secret is none of the first. */
+  /** Also finds ended versions. Called if the secret matches none of those from `findClient`. */
   readonly findRetiredClient: FindClient;
   readonly pepper: Pepper;
   readonly rules: RotationRules;
   readonly clock: Clock;
-  /** Told of a success under an earlier pepper; must not wait. */
+  /** Called after a success under an earlier pepper; must not block. */
   readonly onOldMac?: (old: OldMac) => void;
-  /** Told when somebody came with a version that is over; must not wait. */
+  /** Called when a client uses an ended version; must not block. */
   readonly onRetiredSecret?: (client: ClientRecord, version: SecretVersionRecord) => void;
 }
 
@@ -179,14 +179,14 @@ async function admitWorkload(
   return { client, version: undefined, admission: "good", registeredCertificate };
 }
 
-/** Makes the check of client secrets. */
+/** Creates the authenticator of clients. */
 export function createClientAuthenticator(options: ClientAuthenticatorOptions): ClientAuthenticator {
   const { pepper, rules, clock } = options;
   const nobody: readonly Pick<SecretVersionRecord, "mac" | "macKeyId">[] = [
     { mac: pepper.mac(""), macKeyId: pepper.id },
   ];
 
-  /** Compares with every version, so that the time does not tell which one it was, or that there was none. */
+  /** Compares with every version, so that the time taken reveals neither which one matched nor whether any did. */
   function match(client: ClientRecord | undefined, secret: string): Candidate | undefined {
     const macs = pepper.macs(secret);
     let found = -1;
@@ -206,7 +206,7 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
       return undefined;
     }
     const live = match(await options.findClient(clientId), clientSecret);
-    // Unknown clients come this way too: what is refused takes as long, whatever the reason.
+    // Unknown clients take this path too, so that every rejection takes as long.
     return live ?? match(await options.findRetiredClient(clientId), clientSecret);
   }
 

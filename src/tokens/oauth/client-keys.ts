@@ -1,4 +1,4 @@
-/** The public keys of a client that signs its assertions: which ones are taken, and which algorithms each may be used with. */
+/** The public keys of clients that sign assertions: the accepted kinds, and the algorithms of each. */
 import { createPublicKey, type KeyObject } from "node:crypto";
 import type { ClientKeySet } from "../../database/repositories/tokens/workload-credentials.ts";
 import { validationFailed } from "../../domain/errors.ts";
@@ -14,7 +14,7 @@ const PUBLIC_MEMBERS = ["kty", "crv", "x", "y", "n", "e", "kid", "alg"] as const
 /** One registered key. */
 export type ClientJwk = ClientKeySet["keys"][number];
 
-/** The algorithms that a key may be used with: its own, if it names one, else those of its kind. */
+/** Returns the algorithms for a key: the one that it names, else all of its kind. */
 export function algorithmsOf({ kty, crv, alg }: ClientJwk): readonly string[] {
   const kinds: Readonly<Record<string, readonly string[]>> = {
     "EC P-256": ["ES256"],
@@ -26,7 +26,7 @@ export function algorithmsOf({ kty, crv, alg }: ClientJwk): readonly string[] {
   return alg === undefined ? possible : possible.filter((name) => name === alg);
 }
 
-/** Opens a registered key. @throws when it is none */
+/** Opens a registered key. @throws if it is invalid */
 export function openClientKey(jwk: ClientJwk): KeyObject {
   return createPublicKey({ key: jwk, format: "jwk" });
 }
@@ -40,7 +40,7 @@ function problemOf(jwk: Readonly<Record<string, unknown>>): string | undefined {
     return "is not a signature key in JWK form";
   }
   if (algorithmsOf(jwk as ClientJwk).length === 0) {
-    return "is of a kind that is not supported: P-256, P-384, Ed25519 or RSA, with an algorithm that fits";
+    return "is not supported: use P-256, P-384, Ed25519 or RSA, with a matching algorithm";
   }
   try {
     const { asymmetricKeyDetails: details } = openClientKey(jwk as ClientJwk);
@@ -53,9 +53,9 @@ function problemOf(jwk: Readonly<Record<string, unknown>>): string | undefined {
 }
 
 /**
- * The key set as it is kept: public members only.
+ * Returns the key set to store: public members only.
  *
- * @throws SignetError `VALIDATION_FAILED` for keys that cannot be used, and for several that a `kid` does not tell apart
+ * @throws SignetError `VALIDATION_FAILED` for unusable keys, and for several keys without distinct `kid`s
  */
 export function acceptedKeySet(keys: readonly Readonly<Record<string, unknown>>[]): ClientKeySet {
   const problems = keys.flatMap((jwk, index) => {
@@ -64,7 +64,7 @@ export function acceptedKeySet(keys: readonly Readonly<Record<string, unknown>>[
   });
   const ids = new Set(keys.map(({ kid }) => kid));
   if (problems.length === 0 && keys.length > 1 && (ids.size !== keys.length || ids.has(undefined))) {
-    problems.push({ pointer: "/jwks/keys", code: "bad_key", detail: "must each have a kid of its own" });
+    problems.push({ pointer: "/jwks/keys", code: "bad_key", detail: "must each have a different kid" });
   }
   if (problems.length > 0) {
     throw validationFailed(problems);

@@ -1,4 +1,4 @@
-/** `POST /v1/auth/introspect`: what a token says, to those whom it concerns (RFC 7662). */
+/** `POST /v1/auth/introspect`: returns the claims of a token to those entitled to them (RFC 7662). */
 import { decodeJwt, type JWTPayload } from "jose";
 import { SignetError } from "../../domain/errors.ts";
 import {
@@ -12,11 +12,11 @@ import type { VerifyToken } from "./verify-access-token.ts";
 import type { Identity } from "../../domain/identity.ts";
 
 export interface IntrospectServices extends ClientServices {
-  /** Checks a token, revocation included. */
+  /** Verifies a token, including its revocation. */
   readonly admit: VerifyToken;
 }
 
-/** RFC 7662 section 2.2: with the claims of a live token, and nothing at all about any other. */
+/** RFC 7662 section 2.2. Includes the claims only of an active token. */
 export interface Introspection {
   readonly active: boolean;
   readonly [claim: string]: unknown;
@@ -25,8 +25,8 @@ export interface Introspection {
 const INACTIVE: Introspection = { active: false };
 
 /**
- * Tells whether a token is live. Who comes with a Bearer token (its identity is given, its scope was checked) learns of
- * the tokens of its tenant; who comes with a client's own credentials, of that client's.
+ * Reports whether a token is active. A caller with a Bearer token, whose scope the route has checked, learns about the
+ * tokens of its tenant. A caller with client credentials learns about the tokens of that client.
  */
 export async function introspectToken(
   request: TokenRequest,
@@ -37,7 +37,7 @@ export async function introspectToken(
     const { token, parameters } = readTokenParameter(request);
     if (parameters["client_secret"] !== undefined || parameters["client_assertion"] !== undefined) {
       throw new SignetError("INVALID_REQUEST", {
-        detail: "The caller is authenticated in two ways at once; use one.",
+        detail: "The caller is authenticated in two ways; use only one.",
       });
     }
     return await introspect(token, services.admit, ({ tenantId }) => tenantId === bearer.tenantId);

@@ -1,4 +1,4 @@
-/** `tokens.issued`: what a process has issued for each tenant. */
+/** `tokens.issued`: the tokens that a process issued for each tenant. */
 import type { Pool } from "../../database/pool.ts";
 import { transaction } from "../../database/transaction.ts";
 import type { IssuedCount } from "./issued-tokens.ts";

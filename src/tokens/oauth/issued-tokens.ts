@@ -1,33 +1,33 @@
-/** How many tokens each tenant was issued, and which: not an entry for each token, one for each hour (security decisions E). */
+/** Counts and digests of issued tokens per tenant: one log entry per hour, not per token (security decisions E). */
 import { createHash, type Hash } from "node:crypto";
 import type { Clock } from "../../domain/clock.ts";
 import type { Logger } from "../../observability/logger.ts";
 
-/** From the start of the process on, and not of the clock: many processes do not all write at once. */
+/** Counted from the start of the process, so that the processes do not all write at once. */
 const ENTRY_EVERY_MS = 3_600_000;
-/** What could not be written is tried again this often. */
+/** Interval between retries of failed writes. */
 const RETRY_EVERY_MS = 60_000;
-/** In a transaction: the log's head is locked from its first entry on. */
+/** Tenants per transaction. It holds the lock on the log's head from its first entry on. */
 const TENANTS_AT_ONCE = 100;
 
 /** The tokens that one process issued for one tenant within an hour. */
 export interface IssuedCount {
   readonly tenantId: string;
   readonly count: number;
-  /** SHA-256 over their `jti`, each with a line end, in the order in which they were issued; hexadecimal. */
+  /** SHA-256 over their `jti`s in order of issue, each with a line end; hexadecimal. */
   readonly digest: string;
-  /** When the first and the last of them were issued, Unix milliseconds. */
+  /** When the first and the last of them were issued, in Unix milliseconds. */
   readonly firstMs: number;
   readonly lastMs: number;
 }
 
 export interface IssuedTokens {
-  /** Counts a token that is given out; memory only. */
+  /** Counts an issued token, in memory only. */
   note(tenantId: string, jti: string): void;
 }
 
 export interface IssuedTokensOptions {
-  /** Writes them, all or none. */
+  /** Writes all of the counts or none. */
   readonly append: (counts: readonly IssuedCount[]) => Promise<void>;
   readonly clock: Clock;
   readonly log: Logger;
@@ -41,9 +41,9 @@ interface Running {
 }
 
 /**
- * Makes the count. A process that is killed loses what it has counted since its last entries, an hour's at most.
+ * Creates the counter. A process that is killed loses the counts since its last entries, at most an hour's.
  *
- * @returns beside the count, `write` (tests) and `close`, which writes what is left
+ * @returns the counter, `write` (for tests), and `close`, which writes the remaining counts
  */
 export function createIssuedTokens({ append, clock, log }: IssuedTokensOptions) {
   const running = new Map<string, Running>();
@@ -70,12 +70,12 @@ export function createIssuedTokens({ append, clock, log }: IssuedTokensOptions) 
     } catch (error) {
       log.warn(
         { err: error, tenants: unwritten.length },
-        "issued tokens could not be entered into the compliance log yet",
+        "the compliance log's entries of issued tokens could not be written",
       );
     }
   }
 
-  /** One after the other: two at once would enter the same twice. */
+  /** Writes run one after the other. Two at once would append the same entries twice. */
   async function writeUnwritten(): Promise<void> {
     writing = writing.then(appendUnwritten);
     await writing;

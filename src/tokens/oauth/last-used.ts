@@ -1,4 +1,4 @@
-/** When each secret version was last used: written once a minute and version, beside the answers, never before one. */
+/** Records when each secret version was last used: once a minute per version, and without delaying answers. */
 import type { SecretVersionKey } from "../../database/repositories/tokens/clients.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { Logger } from "../../observability/logger.ts";
@@ -7,12 +7,12 @@ const THROTTLE_MS = 60_000;
 const WRITE_EVERY_MS = 1_000;
 
 export interface LastUsedRecorder {
-  /** Notes a use; costs a comparison unless the last one noted is older than a minute. */
+  /** Notes a use. Does nothing if the version's last recorded use is less than a minute old. */
   note(
     credential: { readonly credentialId: string },
     version: { readonly version: number; readonly lastUsedAt: number | null },
   ): void;
-  /** Writes what is noted and stops. */
+  /** Writes the noted uses and stops. */
   close(): Promise<void>;
 }
 
@@ -22,7 +22,7 @@ export interface LastUsedOptions {
   readonly log: Logger;
 }
 
-/** Makes the recorder. */
+/** Creates the recorder. */
 export function createLastUsedRecorder({ write, clock, log }: LastUsedOptions): LastUsedRecorder {
   const noted = new Map<string, SecretVersionKey>();
 
@@ -35,7 +35,7 @@ export function createLastUsedRecorder({ write, clock, log }: LastUsedOptions): 
     try {
       await write(used, clock.now());
     } catch (error) {
-      // The next use of each version notes it again.
+      // The next use of each version is recorded again.
       log.warn({ err: error, versions: used.length }, "last use of secrets could not be written");
     }
   }

@@ -1,7 +1,7 @@
-/** `/.well-known/oauth-authorization-server` (RFC 8414): what works now, nothing that is planned. */
+/** `/.well-known/oauth-authorization-server` (RFC 8414). It lists only what works now. */
 import { ASSERTION_ALGORITHMS } from "./client-keys.ts";
 
-/** The scopes that routes of ours ask for; operators name further ones for their own upstreams. */
+/** The scopes that our own routes require. Operators define further ones for their upstreams. */
 const SCOPES_SUPPORTED: readonly string[] = [
   "compliance:read",
   "credentials:read",
@@ -19,18 +19,18 @@ const SCOPES_SUPPORTED: readonly string[] = [
 
 export interface MetadataOptions {
   readonly issuer: string;
-  /** Whether clients can come by mutual TLS. */
+  /** Whether clients can use mutual TLS. */
   readonly mutualTls: boolean;
-  /** Where they do, if that is another address than the issuer's. */
+  /** URL for mutual TLS, if it is not the issuer's. */
   readonly mutualTlsUrl?: string | undefined;
 }
 
-/** The address of the token endpoint below a base address. */
+/** Returns the URL of the token endpoint below a base URL. */
 export function tokenEndpoint(baseUrl: string): string {
   return `${baseUrl}/v1/auth/token`;
 }
 
-/** RFC 8705 section 5: the endpoints once more, at the address that asks for certificates. */
+/** Returns the endpoints' aliases at the URL that requests certificates (RFC 8705 section 5). */
 function endpointAliases(baseUrl: string): Readonly<Record<string, string>> {
   return {
     token_endpoint: tokenEndpoint(baseUrl),
@@ -39,7 +39,7 @@ function endpointAliases(baseUrl: string): Readonly<Record<string, string>> {
   };
 }
 
-/** The metadata document of this issuer. */
+/** Returns the metadata document of this issuer. */
 export function authorizationServerMetadata(options: MetadataOptions): Readonly<Record<string, unknown>> {
   const { issuer, mutualTls, mutualTlsUrl } = options;
   return {

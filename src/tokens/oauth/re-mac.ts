@@ -1,15 +1,15 @@
-/** Moves client secrets to the newest pepper: the moment of a success is the only one in which a secret is at hand. */
+/** Moves client secrets to the newest pepper when they are used: only then is the secret itself available. */
 import type { Logger } from "../../observability/logger.ts";
 import type { OldMac } from "./client-authentication.ts";
 
 export interface ReMac {
-  /** Writes the new MAC beside the answer; a failure is made good by the next success. */
+  /** Starts to write the new MAC. If that fails, the next success retries it. */
   note(old: OldMac): void;
-  /** Waits for what is under way. */
+  /** Waits for pending writes. */
   close(): Promise<void>;
 }
 
-/** @param write replaces the MAC where it is still the old one */
+/** @param write replaces the MAC if it is still the old one */
 export function createReMac(write: (old: OldMac) => Promise<void>, log: Logger): ReMac {
   const underWay = new Map<string, Promise<void>>();
   return {

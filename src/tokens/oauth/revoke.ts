@@ -5,15 +5,15 @@ import type { VerifyToken } from "./verify-access-token.ts";
 import type { Identity } from "../../domain/identity.ts";
 
 export interface RevokeServices extends ClientServices {
-  /** Checks a token without regard to revocation. */
+  /** Verifies a token, ignoring its revocation. */
   readonly verify: VerifyToken;
-  /** Revokes the token that the identity was read from. */
+  /** Revokes the token of the identity. */
   readonly revoke: (identity: Identity, requestId: string) => Promise<void>;
 }
 
 /**
- * Revokes a token of the client that asks. A token that is unknown, expired, revoked or somebody else's is answered like
- * one that was revoked (section 2.2): the caller learns nothing of tokens that are not its own.
+ * Revokes a token of the authenticated client. An unknown, expired, revoked or foreign token gets the same answer as a
+ * successful revocation (section 2.2), so that the caller learns nothing about the tokens of others.
  */
 export async function revokeToken(
   request: TokenRequest,

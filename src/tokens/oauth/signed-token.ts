@@ -1,7 +1,7 @@
 /**
- * Signed tokens (RFC 7515, compact; RFC 7519), checked without leaving the event loop: handing the signature to a
- * thread costs more than checking it. jose says the same of every token but those that it is too lenient for; a test
- * holds this file to it.
+ * Verifies signed tokens (RFC 7515, compact; RFC 7519) on the event loop: handing a signature to a thread costs more
+ * than verifying it. A test compares the results with jose's. They may differ only for tokens for which jose is too
+ * lenient.
  */
 import { isUtf8 } from "node:buffer";
 import { type KeyObject, verify } from "node:crypto";
@@ -9,16 +9,16 @@ import type { SigningAlgorithm } from "../../database/repositories/tokens/signin
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** A token taken apart; nothing of it is checked. */
+/** A parsed token, not verified. */
 export interface SignedToken {
   readonly header: Members;
   readonly payload: Members;
   readonly signature: Buffer;
-  /** What the signature is of. */
+  /** The signed bytes. */
   readonly signed: Buffer;
 }
 
-/** Why a token is not good. `expired` is said only of tokens that were good. */
+/** Why a token is invalid. `expired` is set only for tokens that were valid before. */
 export class TokenFault extends Error {
   override readonly name = "TokenFault";
   readonly expired: boolean;
@@ -29,7 +29,7 @@ export class TokenFault extends Error {
   }
 }
 
-/** Bytes of base64url without padding, in their one spelling. */
+/** Decodes base64url without padding. Rejects any non-canonical spelling. */
 function decode(part: string): Buffer {
   const bytes = Buffer.from(part, "base64url");
   if (bytes.toString("base64url") !== part) {
@@ -44,7 +44,7 @@ function parseObject(bytes: Buffer): Members {
     try {
       value = JSON.parse(bytes.toString()) as unknown;
     } catch {
-      // Refused below.
+      // Rejected below.
     }
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
@@ -53,7 +53,7 @@ function parseObject(bytes: Buffer): Members {
   return value as Members;
 }
 
-/** Takes a token apart. @throws TokenFault */
+/** Parses a token without verifying it. @throws TokenFault */
 export function readSignedToken(token: string): SignedToken {
   const [header, payload, signature, ...rest] = token.split(".");
   if (header === undefined || payload === undefined || signature === undefined || rest.length > 0) {
@@ -74,7 +74,7 @@ const SIGNATURES: Readonly<Record<SigningAlgorithm, (token: SignedToken, key: Ke
   Ed25519: ({ signed, signature }, key) => verify(null, signed, key, signature),
 };
 
-/** Whether the token was signed with this key. */
+/** Whether this key signed the token. */
 export function isSignedWith(token: SignedToken, alg: SigningAlgorithm, key: KeyObject): boolean {
   return SIGNATURES[alg](token, key);
 }
@@ -82,7 +82,7 @@ export function isSignedWith(token: SignedToken, alg: SigningAlgorithm, key: Key
 export interface TimeRules {
   readonly nowMs: number;
   readonly skewSeconds: number;
-  /** Since `iat`. */
+  /** Longest age since `iat`. */
   readonly maxAgeSeconds: number;
 }
 
@@ -97,7 +97,7 @@ function seconds(payload: Members, claim: string): number {
 /**
  * Checks `iat`, `nbf` and `exp` (RFC 7519 section 4.1).
  *
- * @returns until when the token is good, Unix milliseconds
+ * @returns the end of the token's validity, in Unix milliseconds
  * @throws TokenFault
  */
 export function checkTimes(payload: Members, { nowMs, skewSeconds, maxAgeSeconds }: TimeRules): number {

@@ -1,4 +1,4 @@
-/** The way of every Bearer token into the service: checked, not revoked, and by recent knowledge. */
+/** Admits Bearer tokens: verified, and not revoked according to recent knowledge. */
 import { SignetError } from "../../domain/errors.ts";
 import { tokenRefused } from "../../http/bearer-errors.ts";
 import type { VerifyToken } from "./verify-access-token.ts";
@@ -7,17 +7,17 @@ import type { RevocableToken } from "../../revocation/deny-list.ts";
 import type { StaleReport } from "../../revocation/stale-report.ts";
 import type { Verdict } from "../../revocation/view.ts";
 
-/** What admits: a {@link RevocationFollower}. */
+/** Knowledge of revocations, such as a {@link RevocationFollower}. */
 export interface RevocationKnowledge {
   readonly view: { readonly verdict: (token: RevocableToken) => Verdict };
-  /** Makes the knowledge recent again; false when nobody can. */
+  /** Renews the knowledge; false if that is impossible. */
   readonly renew: () => Promise<boolean>;
 }
 
-/** Of many requests that waited for one renewal, the last may come to their verdict when it is over again. */
+/** When many requests wait for one renewal, the knowledge may be stale again before the last one gets its verdict. */
 const RENEWALS = 20;
 
-/** The verdict by renewed knowledge; `stale` when there is none. */
+/** Returns the verdict after a renewal; `stale` if that fails. */
 async function verdictAfterRenewal(knowledge: RevocationKnowledge, token: RevocableToken): Promise<Verdict> {
   let verdict: Verdict = "stale";
   for (let left = RENEWALS; verdict === "stale" && left > 0; left -= 1) {
@@ -30,9 +30,9 @@ async function verdictAfterRenewal(knowledge: RevocationKnowledge, token: Revoca
 }
 
 /**
- * Whether what an identity stands for is not revoked.
+ * Whether an identity is admitted, that is, not revoked.
  *
- * @throws SignetError `REVOCATION_STALE` when nobody can say
+ * @throws SignetError `REVOCATION_STALE` if that is unknown
  */
 export async function isAdmitted(
   knowledge: RevocationKnowledge,
@@ -46,7 +46,7 @@ export async function isAdmitted(
   if (verdict === "stale") {
     report.refused();
     throw new SignetError("REVOCATION_STALE", {
-      detail: "Whether the access token was revoked cannot be told at the moment.",
+      detail: "The service cannot currently determine whether the access token was revoked.",
       headers: { "retry-after": "1" },
     });
   }
@@ -54,9 +54,9 @@ export async function isAdmitted(
 }
 
 /**
- * Adds revocation to the check of access tokens.
+ * Adds the check of revocations to a token verifier.
  *
- * @returns a check that also rejects with `TOKEN_REVOKED`, or with `REVOCATION_STALE` when nobody can say
+ * @returns a verifier that also rejects with `TOKEN_REVOKED`, or with `REVOCATION_STALE` if that is unknown
  */
 export function createTokenAdmission(
   verify: VerifyToken,

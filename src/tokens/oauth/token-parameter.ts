@@ -1,4 +1,4 @@
-/** What requests about a token have in common: RFC 7009 section 2.1 and RFC 7662 section 2.1 ask for the same. */
+/** Common parts of requests about a token (RFC 7009 section 2.1, RFC 7662 section 2.1). */
 import type { ClientRecord } from "../../database/repositories/tokens/clients.ts";
 import { SignetError } from "../../domain/errors.ts";
 import type { TokenLimits } from "../../http/rate-limits/token-limits.ts";
@@ -6,7 +6,7 @@ import { type ClientAuthenticator, presentedCredentials } from "./client-authent
 import { readParameters, refuseQueryParameters, type RequestParameters } from "./request-parameters.ts";
 import type { TokenRequest } from "./token.ts";
 
-/** `token_type_hint` is read and ignored: there is one type of token. */
+/** `token_type_hint` is accepted and ignored, because there is only one type of token. */
 const PARAMETERS = [
   "token",
   "token_type_hint",
@@ -38,7 +38,7 @@ export interface ClientServices {
   readonly limits: TokenLimits;
 }
 
-/** Reads the token, and authenticates the client as the token endpoint does, within the same limits. */
+/** Reads the token, and authenticates the client like the token endpoint, under the same limits. */
 export async function authenticateClient(
   request: TokenRequest,
   { authenticator, limits }: ClientServices,
@@ -55,7 +55,7 @@ export async function authenticateClient(
   });
 }
 
-/** Whether the error says that a token is not good, and not that this could not be found out. */
+/** Whether the error means that the token is invalid, not that its check failed. */
 export function saysNotGood(error: unknown): boolean {
   return error instanceof SignetError && error.status === 401;
 }

@@ -1,4 +1,4 @@
-/** `POST /v1/auth/token`: the client credentials grant (RFC 6749 section 4.4), as a list of named steps. */
+/** `POST /v1/auth/token`: the client credentials grant (RFC 6749 section 4.4). */
 import { setTimeout as delay } from "node:timers/promises";
 import { namesCertificate } from "../credentials/certificate-binding.ts";
 import type { CredentialRotation, Rotation } from "../credentials/rotation.ts";
@@ -24,7 +24,7 @@ import type { IssuedTokens } from "./issued-tokens.ts";
 import type { LastUsedRecorder } from "./last-used.ts";
 import { readParameters, refuseQueryParameters, type RequestParameters } from "./request-parameters.ts";
 
-/** A tenant whose suspension is undone at once waits no longer than this for its next token. */
+/** The longest wait for a token right after a suspension was lifted, in milliseconds. */
 const READMISSION_MAX_MS = 2_500;
 
 const PARAMETERS = [
@@ -37,26 +37,26 @@ const PARAMETERS = [
   "resource",
 ];
 
-/** The HTTP request, as far as the grant reads it. */
+/** The parts of the HTTP request that the grant uses. */
 export interface TokenRequest {
   readonly body: Buffer | undefined;
   readonly contentType: string | undefined;
   readonly authorization: string | undefined;
   readonly query: Readonly<Record<string, unknown>>;
-  /** Where the client is. */
+  /** The client's address. */
   readonly address: string;
-  /** The certificate that the request came over, verified; absent where mutual TLS is not asked for. */
+  /** The verified client certificate; undefined if mutual TLS is not in use. */
   readonly clientCertificate?: ClientCertificate | undefined;
 }
 
-/** The answer; `token` is the name the specification gives to the same JWT. */
+/** The response. `token` is the specification's name for the same JWT. */
 export interface TokenResponse {
   readonly access_token: string;
   readonly token_type: "Bearer";
   readonly expires_in: number;
   readonly scope: string;
   readonly token: string;
-  /** The successor of the secret that was used, once its rotation is due (security decisions C). */
+  /** The successor of the secret in use, once its rotation is due (security decisions C). */
   readonly credential_rotation?: CredentialRotation;
 }
 
@@ -67,19 +67,19 @@ export interface TokenServices {
   readonly issued: IssuedTokens;
   readonly limits: TokenLimits;
   readonly rotation: Rotation;
-  /** `aud` of a token that is asked for without a resource. */
+  /** `aud` of a token that is requested without a resource. */
   readonly audience: string;
-  /** Other resources that tokens may be asked for (RFC 8707). */
+  /** Other resources for which tokens may be requested (RFC 8707). */
   readonly resources: readonly string[];
   readonly clock: Clock;
   /**
-   * From which second of Unix time on a token of this holder is good: 0 for the second that is asked about, infinite
-   * when the holder is revoked.
+   * Returns the second of Unix time from which a token of this holder is valid: 0 if `second` itself is, infinity if the
+   * holder is revoked.
    */
   readonly issuableFrom: (subject: TokenSubject, second: number) => number;
 }
 
-/** Answers a token request; rejects with a SignetError whose code names the OAuth error. */
+/** Answers a token request. Rejects with a SignetError whose code corresponds to the OAuth error. */
 export async function issueToken(request: TokenRequest, services: TokenServices): Promise<TokenResponse> {
   const { limits } = services;
   const { parameters, presented, authenticated } = await limits.identify(
@@ -109,7 +109,7 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
   };
 }
 
-/** Reads the request, and authenticates the client that it names. */
+/** Reads the request, and authenticates its client. */
 async function identifyClient(request: TokenRequest, { authenticator, limits }: TokenServices) {
   refuseQueryParameters(request.query);
   const parameters = readParameters(request.body, request.contentType, PARAMETERS);
@@ -124,15 +124,15 @@ async function identifyClient(request: TokenRequest, { authenticator, limits }: 
 }
 
 /**
- * Who was revoked between its authentication and the signature gets no token: it would be refused everywhere. Who was
- * let in again a moment ago waits for the second whose tokens are told apart from those that are dead.
+ * Signs a token unless the client was revoked since its authentication. A client that was just readmitted waits for
+ * the second from which its new tokens differ from the dead ones.
  */
 async function mintUnlessRevoked(
   subject: TokenSubject,
   { mint, issuableFrom, clock }: TokenServices,
 ): Promise<MintedToken | undefined> {
   for (;;) {
-    // Not a moment after the signature: that may be in the next second.
+    // Take the second before signing: afterwards, the next one may have begun.
     const second = Math.floor(clock.now() / 1_000);
     const minted = await mint.mint(subject);
     const from = issuableFrom(subject, second);
@@ -148,7 +148,7 @@ async function mintUnlessRevoked(
 }
 
 function noteUse({ client, version, admission }: AuthenticatedClient, lastUsed: LastUsedRecorder): void {
-  // The use of a version that fell out of use must not bring it back to life: first it is written down that it is over.
+  // The use of a version that fell out of use must not revive it, so its retirement is recorded first.
   if (version !== undefined && (admission !== "rescued" || version.state === "RETIRED")) {
     lastUsed.note(client, version);
   }
@@ -186,7 +186,7 @@ function requireClientCredentialsGrant({ grant_type: grantType }: RequestParamet
   }
 }
 
-/** One audience per token (RFC 8707): what one resource is shown is no use at another. */
+/** Returns the token's only audience (RFC 8707), so that one resource cannot use it at another. */
 function grantedAudience(
   { resource }: RequestParameters,
   { audience, resources }: Pick<TokenServices, "audience" | "resources">,
@@ -195,12 +195,12 @@ function grantedAudience(
     return audience;
   }
   if (!resources.includes(resource)) {
-    throw new SignetError("INVALID_TARGET", { detail: "resource is not one that tokens are issued for." });
+    throw new SignetError("INVALID_TARGET", { detail: "resource is unknown: no tokens are issued for it." });
   }
   return resource;
 }
 
-/** All scopes of the client, or the subset it asks for; what it does not have is refused, never dropped silently. */
+/** Returns all scopes of the client, or the requested subset. Rejects other scopes instead of dropping them. */
 function grantedScope(requested: string | undefined, owned: string): string {
   if (requested === undefined) {
     return owned;
@@ -208,7 +208,7 @@ function grantedScope(requested: string | undefined, owned: string): string {
   const scopes = parseScopes(requested);
   if (scopes === undefined) {
     throw new SignetError("INVALID_SCOPE", {
-      detail: "scope must be scopes of the form resource:action, separated by single spaces.",
+      detail: "scope must list scopes of the form resource:action, separated by single spaces.",
     });
   }
   const permitted = new Set(owned.split(" "));

@@ -1,4 +1,4 @@
-/** Checks access tokens: RFC 7515 and 7519, and what security decisions A ask for beyond. */
+/** Verifies access tokens: RFC 7515 and 7519, and the further rules of security decisions A. */
 import type { Clock } from "../../domain/clock.ts";
 import type { Identity } from "../../domain/identity.ts";
 import { TOKEN_LIFETIME_SECONDS } from "./access-token.ts";
@@ -11,25 +11,25 @@ const TOKEN_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 const TYPE = /^(?:application\/)?at\+jwt$/i;
 const TOKEN_LENGTH_MAX = 4_096;
 const CLOCK_SKEW_SECONDS = 5;
-/** A key that a token brings along is never looked at; a token that tries is refused. */
+/** A key inside a token is never used, and a token with one is rejected. */
 const FORBIDDEN_HEADERS = ["jwk", "jku", "x5u", "x5c", "crit"] as const;
 const STRING_CLAIMS = ["sub", "aud", "client_id", "scope", "jti", "tenant", "region", "prn", "cid"] as const;
 
 /**
- * Checks an access token; rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. What is known is answered at
- * once: nearly every request comes with a token that was checked before, and a promise for each would be felt.
+ * Verifies an access token. Rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. Returns synchronously if
+ * the token is cached, as for nearly every request: a promise for each would be measurable.
  */
 export type VerifyToken = (token: string) => Identity | Promise<Identity>;
 
 export interface TokenVerifierOptions {
   readonly issuer: string;
-  /** Ours; several only for questions about tokens, never to let requests in. */
+  /** Accepted audiences. Several are only for introspection, never for admitting requests. */
   readonly audience: string | readonly string[];
   readonly verificationKey: (kid: string) => KeyLookup | Promise<KeyLookup>;
   readonly clock: Clock;
 }
 
-/** A confirmation that we do not understand must not pass for none (RFC 7800 section 3.1). */
+/** Returns the thumbprint of `cnf`. An unknown confirmation must not count as none (RFC 7800 section 3.1). */
 function boundThumbprint(confirmation: unknown): string | undefined {
   if (confirmation === undefined) {
     return undefined;
@@ -43,7 +43,7 @@ function boundThumbprint(confirmation: unknown): string | undefined {
 
 function identityOf(payload: Readonly<Record<string, unknown>>, kid: string): Identity {
   for (const name of STRING_CLAIMS) {
-    // An array may be an audience (RFC 7519 section 4.1.3); a token of ours has one.
+    // `aud` may be an array (RFC 7519 section 4.1.3), but our tokens have one audience.
     if (typeof payload[name] !== "string") {
       throw new TokenFault(`claim ${name}`);
     }
@@ -63,7 +63,7 @@ function identityOf(payload: Readonly<Record<string, unknown>>, kid: string): Id
   };
 }
 
-const NOT_VALID = "The access token is not valid.";
+const NOT_VALID = "The access token is invalid.";
 
 function asRefusal(error: unknown): unknown {
   if (!(error instanceof TokenFault)) {
@@ -74,7 +74,7 @@ function asRefusal(error: unknown): unknown {
     : tokenRefused("TOKEN_INVALID", NOT_VALID, error);
 }
 
-/** The key id, and nothing in the header that would have a key of the token's own looked at. */
+/** Returns the key id. Rejects headers that would bring in a key of the token's own. */
 function keyIdOf(header: Readonly<Record<string, unknown>>): string {
   const { kid, typ } = header;
   if (typeof kid !== "string" || FORBIDDEN_HEADERS.some((name) => name in header)) {
@@ -86,7 +86,7 @@ function keyIdOf(header: Readonly<Record<string, unknown>>): string {
   return kid;
 }
 
-/** Makes the check. */
+/** Creates the verifier. */
 export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken {
   const { issuer, verificationKey, clock } = options;
   const audience = new Set<unknown>([options.audience].flat());
@@ -103,7 +103,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
     if (found === "revoked") {
       throw tokenRefused("TOKEN_REVOKED", "The key that signed the access token has been revoked.");
     }
-    // One algorithm per key: what the token says of itself decides nothing (RFC 8725 section 3.1).
+    // The key determines the algorithm, not the token (RFC 8725 section 3.1).
     if (header["alg"] !== found.alg || !isSignedWith(token, found.alg, found.key)) {
       throw new TokenFault("signature");
     }
@@ -143,7 +143,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
   return (token) => {
     const known = token.length > TOKEN_LENGTH_MAX ? undefined : verified.get(token, clock.now());
     if (known !== undefined) {
-      // A key id is the key's thumbprint: while it is published, it is the key that checked the token.
+      // A key id is the key's thumbprint, so a published key with this id is the one that verified the token.
       const key = verificationKey(known.kid);
       if (key instanceof Promise) {
         return askedOfKey(known, key, token);

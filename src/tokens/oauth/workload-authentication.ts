@@ -1,4 +1,4 @@
-/** Clients without a secret: tls_client_auth (RFC 8705 section 2) and private_key_jwt (RFC 7523). */
+/** Authenticates clients without a secret: tls_client_auth (RFC 8705 section 2) and private_key_jwt (RFC 7523). */
 import { isForeignCertificate, isRegisteredCertificate } from "../credentials/certificate-binding.ts";
 import { isClientId } from "../credentials/secret-format.ts";
 import type { ClientRecord } from "../../database/repositories/tokens/clients.ts";
@@ -6,7 +6,7 @@ import type { Clock } from "../../domain/clock.ts";
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import type { VerifyAssertion } from "./client-assertion.ts";
 
-/** What such a client sent. */
+/** The credentials of such a client. */
 export type PresentedWorkload =
   | { readonly method: "tls_client_auth"; readonly clientId: string }
   | { readonly method: "private_key_jwt"; readonly clientId: string; readonly assertion: string };
@@ -17,7 +17,7 @@ export interface WorkloadAuthenticatorOptions {
   readonly clock: Clock;
 }
 
-/** A client with keys of its own has chosen to use them: its certificate alone is not enough. */
+/** Whether only a certificate is registered. A client with registered keys must use them. */
 function hasCertificateOnly(client: ClientRecord | undefined): client is ClientRecord {
   return client?.rotationMode === "workload" && client.jwks === null;
 }
@@ -30,7 +30,7 @@ function isGood({ active, endsAt }: ClientRecord, nowMs: number): boolean {
   return active && (endsAt === null || nowMs < endsAt);
 }
 
-/** The client that the proof belongs to, whatever state its credential is in. */
+/** Returns the client that the proof belongs to, whatever the state of its credential. */
 async function provenClient(
   presented: PresentedWorkload,
   certificate: ClientCertificate | undefined,
@@ -45,7 +45,7 @@ async function provenClient(
   return verified && client !== undefined && !isForeignCertificate(client, certificate) ? client : undefined;
 }
 
-/** Resolves with the client, or with nothing, whatever the reason. */
+/** Resolves with the client, or with undefined for every kind of failure. */
 export async function authenticateWorkload(
   presented: PresentedWorkload,
   certificate: ClientCertificate | undefined,

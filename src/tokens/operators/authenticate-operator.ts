@@ -1,4 +1,4 @@
-/** Who calls the operators' API: by the token that the service was set up with, an operator's token or certificate. */
+/** Authenticates operators: by the bootstrap token, an operator's token, or a certificate. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { isRegisteredCertificate } from "../credentials/certificate-binding.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
@@ -18,10 +18,10 @@ import { BOOTSTRAP_OPERATOR } from "./operator-identity.ts";
 import type { OperatorIdentity } from "../../domain/identity.ts";
 import { isOperatorToken } from "./token-format.ts";
 
-/** A use is noted when the last one noted is older than this. */
+/** The time of last use is updated if it is older than this, in milliseconds. */
 const TOUCH_EVERY_MS = 60_000;
 
-/** Why a caller is not let in, and whose token it was, where that is known. */
+/** Why a caller was rejected, and the token's operator, if known. */
 export interface OperatorRefusal {
   readonly error: SignetError;
   readonly operatorId: string | null;
@@ -32,9 +32,9 @@ export type OperatorAuthentication =
   | { readonly refusal: OperatorRefusal };
 
 export interface OperatorAuthenticator {
-  /** Refusals: `TOKEN_INVALID`, `TOKEN_EXPIRED`, `TOKEN_REVOKED`. */
+  /** Rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. */
   byToken(token: string): Promise<OperatorAuthentication>;
-  /** The refusal: `TOKEN_INVALID` when the certificate is no operator's. */
+  /** Rejects with `TOKEN_INVALID` if the certificate belongs to no operator. */
   byCertificate(certificate: ClientCertificate): Promise<OperatorAuthentication>;
 }
 
@@ -42,7 +42,7 @@ export interface OperatorAuthenticatorOptions {
   /** Role signet_operator. */
   readonly db: Queryable;
   readonly pepper: Pepper;
-  /** The token that may do everything; `undefined` where that is switched off. */
+  /** The bootstrap operator's token; `undefined` if it is disabled. */
   readonly bootstrapToken: string | undefined;
   readonly clock: Clock;
 }
@@ -55,7 +55,7 @@ function refuse(error: SignetError, operatorId: string | null = null): OperatorA
   return { refusal: { error, operatorId } };
 }
 
-/** What is wrong with a token that we did issue. */
+/** Returns the reason to reject a token that we issued, if any. */
 function faultOf(row: PresentedTokenRow, nowMs: number): SignetError | undefined {
   if (row.revoked_at !== null || row.operator_state === "REVOKED") {
     return tokenRefused("TOKEN_REVOKED", "The operator token has been revoked.");
@@ -69,7 +69,7 @@ function identified(id: string, role: OperatorRole): OperatorAuthentication {
   return { identity: { id, permissions: operatorPermissions([role]) } };
 }
 
-/** Makes the check. Nothing is cached: what is revoked is refused at the next request. */
+/** Creates the authenticator. It caches nothing, so a revocation applies to the next request. */
 export function createOperatorAuthenticator(options: OperatorAuthenticatorOptions): OperatorAuthenticator {
   const { db, pepper, bootstrapToken, clock } = options;
   const bootstrap = bootstrapToken === undefined ? undefined : digest(bootstrapToken);
@@ -81,7 +81,7 @@ export function createOperatorAuthenticator(options: OperatorAuthenticatorOption
       }
       const row = isOperatorToken(token) ? await findPresentedToken(db, pepper.macs(token)) : undefined;
       if (row === undefined) {
-        return refuse(tokenRefused("TOKEN_INVALID", "The operator token is not right."));
+        return refuse(tokenRefused("TOKEN_INVALID", "The operator token is invalid."));
       }
       const nowMs = clock.now();
       const fault = faultOf(row, nowMs);
@@ -108,9 +108,9 @@ export function createOperatorAuthenticator(options: OperatorAuthenticatorOption
           certificate,
         ),
       );
-      // One that two operators have registered tells nobody who is calling.
+      // A certificate that two operators have registered does not identify the caller.
       if (operator === undefined || others.length > 0) {
-        return refuse(tokenRefused("TOKEN_INVALID", "The client certificate is no operator's."));
+        return refuse(tokenRefused("TOKEN_INVALID", "The client certificate does not belong to an operator."));
       }
       return identified(operator.id, operator.role);
     },

@@ -1,8 +1,8 @@
 /**
- * Reading of encrypted histories, in the compliance log. Temporal's UI asks for each payload by itself, some 60 times for
- * one view, so there is no entry for each: the first of an operator's minute is written before anything of it is handed
- * out, and what follows in that minute is counted and written when the minute is over. The memory is this process's,
- * so each api process writes its own; one that is killed loses counts, never the entry that somebody has read.
+ * Entries of the compliance log about decrypted histories. Temporal's UI requests each payload separately, some 60 times
+ * per view, so entries are per operator and minute. The first is written before any payload is returned. Further
+ * payloads of that minute are counted, and written when it has ended. Each api process counts and writes its own. A
+ * killed process loses counts, but never the first entry.
  */
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { ComplianceEntry, EntrySources } from "../../compliance/entry.ts";
@@ -13,14 +13,14 @@ import type { UpkeepJob } from "../../runtime/upkeep.ts";
 import { operatorActor } from "./operator-identity.ts";
 
 const MINUTE_MS = 60_000;
-/** Operators and namespaces at a time; of more than these, counts are written before their minute is over. */
+/** Maximum number of operators and namespaces. Above it, counts are written before their minute has ended. */
 const READINGS_MAX = 1_000;
 const FLUSH_MS = 5_000;
 
-/** A request for payloads that have been decrypted. */
+/** A request whose payloads were decrypted. */
 export interface HistoryReading {
   readonly operatorId: string;
-  /** The namespace that Temporal's UI or CLI names; null where it names none. */
+  /** The namespace named by Temporal's UI or CLI; null if none. */
   readonly namespace: string | null;
   readonly payloads: number;
   readonly requestId: string;
@@ -32,7 +32,7 @@ export interface HistoryAuditOptions extends EntrySources {
   readonly log: Logger;
 }
 
-/** An operator's minute: its first entry, and what that does not count. */
+/** An operator's minute: its first entry, and the counts after it. */
 interface Minute {
   readonly of: Pick<HistoryReading, "operatorId" | "namespace">;
   readonly minute: number;
@@ -59,19 +59,19 @@ function entryOf({ of, minute, payloads, requests, requestId }: Counts): Complia
   };
 }
 
-/** The noting of what operators read. */
+/** Records the histories that operators read. */
 export class HistoryAudit {
   readonly #options: HistoryAuditOptions;
-  /** By operator and namespace. */
+  /** Minutes by operator and namespace. */
   readonly #current = new Map<string, Minute>();
-  /** Minutes that are over, with counts to be written. */
+  /** Ended minutes whose counts are not written yet. */
   readonly #ended: Minute[] = [];
 
   constructor(options: HistoryAuditOptions) {
     this.#options = options;
   }
 
-  /** Writes the counts of minutes that are over, and the others when the process ends. */
+  /** The job that writes the counts of ended minutes, and all others when the process ends. */
   get job(): UpkeepJob {
     return {
       name: "counts of what operators read",
@@ -84,13 +84,13 @@ export class HistoryAudit {
     };
   }
 
-  /** Resolves when it is in the log that this operator reads in this minute; rejects when that cannot be written. */
+  /** Resolves when the log has an entry for this operator and minute. Rejects if it cannot be written. */
   async note(reading: HistoryReading): Promise<void> {
     const minute = this.#minute();
     const key = `${reading.operatorId} ${reading.namespace}`;
     const known = this.#current.get(key);
     if (known?.minute === minute) {
-      // Counted before the wait: the minute may be over when that is.
+      // Counted before waiting, because the minute may end meanwhile.
       known.payloads += reading.payloads;
       known.requests += 1;
       await known.written;
@@ -116,7 +116,7 @@ export class HistoryAudit {
     try {
       await written;
     } catch (error) {
-      // Nobody after this one may take it for written.
+      // Later requests must not take the failed entry for written.
       if (this.#current.get(key)?.written === written) {
         this.#current.delete(key);
       }
@@ -139,13 +139,13 @@ export class HistoryAudit {
       try {
         await minute.written;
       } catch {
-        // The first entry could not be written: nothing was handed out.
+        // The first entry could not be written, so nothing was returned.
         continue;
       }
       try {
         await this.#write(minute);
       } catch (error) {
-        // Until it can be written.
+        // Retried in the next run.
         this.#ended.push(minute);
         throw error;
       }

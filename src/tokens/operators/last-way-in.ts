@@ -3,15 +3,15 @@ import { hasWayToSecurity } from "../../database/repositories/tokens/operators.t
 import { SignetError } from "../../domain/errors.ts";
 
 /**
- * Where the bootstrap operator is switched off, nobody may lock out everybody: called after a change, within its
- * transaction.
+ * Prevents that a change locks out everybody while the bootstrap operator is disabled. Must be called after the change,
+ * within its transaction.
  *
- * @throws SignetError INVALID_STATE when no operator of role security is left who has a way in
+ * @throws SignetError INVALID_STATE if no operator of role security can sign in any more
  */
 export async function requireWayIn(db: Queryable, nowMs: number): Promise<void> {
   if (!(await hasWayToSecurity(db, nowMs))) {
     throw new SignetError("INVALID_STATE", {
-      detail: "This is the last way in for an operator of role security, and the bootstrap operator is off.",
+      detail: "This change would lock out the last operator of role security, and the bootstrap operator is disabled.",
     });
   }
 }

@@ -3,14 +3,14 @@ import type { SignetError } from "../../domain/errors.ts";
 import { scopeViolation } from "../../http/bearer-errors.ts";
 import type { OperatorIdentity } from "../../domain/identity.ts";
 
-/** A role as the scope that it is in errors: `operator:provision`. */
+/** Returns a role in the form of a scope, for errors: `operator:provision`. */
 function scopeOf(role: OperatorRole): string {
   return `operator:${role}`;
 }
 
 /**
- * 403 `SCOPE_VIOLATION` for an operator whose role is too small, or nothing. The same document as a tenant gets
- * (specification 7, security decisions J), with the role in place of the scope and named in `missing_role`.
+ * Returns a 403 `SCOPE_VIOLATION` if the operator lacks the role. The document is that of tenants (specification 7,
+ * security decisions J), with the role as the scope and in `missing_role`.
  */
 export function roleViolation(
   operation: string,

@@ -1,14 +1,14 @@
-/** Who calls the operators' API. */
+/** Identities of operators. */
 import type { Actor } from "../../compliance/entry-types.ts";
 import type { OperatorIdentity } from "../../domain/identity.ts";
 import { OPERATOR_ROLES, operatorPermissions } from "../../domain/operator-roles.ts";
 
-/** What the compliance log calls an operator. */
+/** Returns the operator's name in the compliance log. */
 export function operatorActor(id: string): Actor {
   return `operator:${id}`;
 }
 
-/** Whoever holds the token that the service was set up with: may do everything. */
+/** The operator with the bootstrap token, who has every permission. */
 export const BOOTSTRAP_OPERATOR: OperatorIdentity = {
   id: "bootstrap",
   permissions: operatorPermissions(OPERATOR_ROLES),

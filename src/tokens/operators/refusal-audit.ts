@@ -1,7 +1,7 @@
 /**
- * Attempts on the operators' API that were refused, in the compliance log: what of them is worth knowing and no more
- * than that, because an entry cannot be taken back and anybody can make attempts. Addresses are personal data: they
- * stand in the process's log, beside the request id that the entry has too.
+ * Entries of the compliance log about rejected requests to the operators' API. They are rate-limited, because anybody
+ * can cause them and entries are permanent. Addresses are personal data, so they go only into the process's log, with
+ * the request id of the entry.
  */
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
@@ -13,17 +13,17 @@ import type { ErrorCode } from "../../domain/errors.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { operatorActor } from "./operator-identity.ts";
 
-/** The same attempt again is the same news. */
+/** Limit for repetitions of the same attempt. */
 const SAME = { count: 1, perMs: 60_000 };
-/** Entries of one process, whoever tries whatever. */
+/** Limit for all entries of one process. */
 const ALL = { count: 100, perMs: 3_600_000 };
 const KINDS_MAX = 1_000;
-/** The actor where nobody knows who it was. */
+/** The actor if the operator is unknown. */
 const NOBODY: Actor = "system:admin-api";
 
 export interface Refusal {
   readonly code: ErrorCode;
-  /** Whose attempt it was, where that is known. */
+  /** The operator, if known. */
   readonly operatorId: string | null;
   /** Method and path template. */
   readonly operation: string;
@@ -31,7 +31,7 @@ export interface Refusal {
   readonly requestId: string;
 }
 
-/** Notes a refusal; resolves when it is written, also when that failed. */
+/** Records a refusal. Resolves after the write, even if it failed. */
 export type NoteRefusal = (refusal: Refusal) => Promise<void>;
 
 export interface RefusalAuditOptions extends EntrySources {
@@ -40,14 +40,14 @@ export interface RefusalAuditOptions extends EntrySources {
   readonly log: Logger;
 }
 
-/** Makes the noting of refusals. */
+/** Creates the recorder of refusals. */
 export function createRefusalAudit({ pool, log, ...sources }: RefusalAuditOptions): NoteRefusal {
   const same = createSlidingWindow([SAME], KINDS_MAX);
   const all = createSlidingWindow([ALL], 1);
   return async ({ code, operatorId, operation, address, requestId }) => {
     const actor = operatorId === null ? NOBODY : operatorActor(operatorId);
     const nowMs = sources.clock.now();
-    // Who is not known cannot make news of each route in turn.
+    // An unknown caller must not cause an entry per route.
     const news = [code, actor, operatorId === null ? "" : operation].join(" ");
     if (same.take(news, nowMs) > 0 || all.take("", nowMs) > 0) {
       return;
@@ -71,7 +71,7 @@ export function createRefusalAudit({ pool, log, ...sources }: RefusalAuditOption
           ),
       );
     } catch (error) {
-      log.error({ err: error, request_id: requestId }, "a refused operator could not be noted");
+      log.error({ err: error, request_id: requestId }, "a refused operator could not be recorded");
     }
   };
 }
