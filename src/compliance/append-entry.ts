@@ -1,20 +1,20 @@
-/** Writing to the compliance log, inside the transaction that does what the entry tells. */
+/** Writes to the compliance log, within the transaction that the entry describes. */
 import type { Queryable } from "../database/pool.ts";
 import { appendEntryBytes } from "../database/repositories/compliance-log.ts";
 import type { Actor } from "./entry-types.ts";
 import { type ComplianceEntry, encodeEntry, type EntrySources } from "./entry.ts";
 
-/** Where an entry stands. */
+/** The position of an entry. */
 export interface LogPlace {
-  /** From 0. */
+  /** Index, from 0. */
   readonly index: number;
   /** RFC 6962 leaf hash, hexadecimal. */
   readonly leafHash: string;
 }
 
 /**
- * Appends an entry: it is there exactly when the caller's transaction commits. The last step before the commit, because
- * the head of the log stays locked from here on and every other writer waits.
+ * Appends an entry, which exists exactly if the caller's transaction commits. Must be the last step before the commit,
+ * because the head of the log stays locked until then and every other writer waits.
  *
  * @param db the caller's transaction, of role signet_api (entries of its tenant), signet_operator, signet_issuer or
  *   signet_worker; never a pool, whose statements commit one by one
@@ -28,7 +28,7 @@ export async function appendEntry(
   return { index: place, leafHash: leaf.toString("hex") };
 }
 
-/** Who acts by a request, for the entry that tells of it. */
+/** The actor and the request of an entry. */
 export interface By {
   readonly actor: Actor;
   readonly requestId?: string | undefined;

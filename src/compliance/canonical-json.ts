@@ -1,4 +1,4 @@
-/** The one spelling of a value (RFC 8785 without fractions): what is hashed must be the same bytes everywhere. */
+/** Canonical JSON (RFC 8785 without fractions), so that hashed values have the same bytes everywhere. */
 
 export type CanonicalValue =
   | string
@@ -11,11 +11,11 @@ export type CanonicalValue =
 /**
  * Writes a value with sorted members and no white space.
  *
- * @throws TypeError for a number that is no safe integer: two languages print fractions in two ways
+ * @throws TypeError for a number that is not a safe integer, because languages print fractions differently
  */
 export function canonicalJson(value: CanonicalValue): string {
   if (typeof value === "number" && !Number.isSafeInteger(value)) {
-    throw new TypeError(`${value} has no canonical form: whole numbers only`);
+    throw new TypeError(`${value} has no canonical form: use whole numbers`);
   }
   if (typeof value !== "object" || value === null) {
     return JSON.stringify(value);
@@ -28,11 +28,11 @@ export function canonicalJson(value: CanonicalValue): string {
 }
 
 /**
- * Whether a text is the one spelling of the value that was read from it. Quicker than writing that value: JSON.stringify
- * writes members in the order in which they stood, so what is left to see is that this was the sorted one.
+ * Whether a text is the canonical form of the value parsed from it. This is faster than canonicalJson: JSON.stringify
+ * keeps the order of members, so only their sorting remains to be checked.
  */
 export function isCanonical(text: string, value: CanonicalValue): boolean {
-  // Names that are numbers stand first in an object, wherever they stood in its text: then it has to be written.
+  // JSON.stringify puts numeric names first, wherever they were in the text. Then the value must be written again.
   return (JSON.stringify(value) === text && isSorted(value)) || canonicalJson(value) === text;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The key that signs checkpoints of the compliance log. Never one of the keys that sign tokens, and never in the
- * database: whoever can change the log must not be able to sign it.
+ * The key that signs checkpoints of the compliance log. It must never sign tokens or be in the database: those who can
+ * change the log must not be able to sign it.
  */
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from "node:crypto";
 import {
@@ -10,7 +10,7 @@ import {
   noteKeyId,
 } from "../lib/transparency-log/signed-note.ts";
 
-/** RFC 8410: what comes before the 32 bytes of an Ed25519 private key in DER. */
+/** RFC 8410: the DER bytes before the 32 bytes of an Ed25519 private key. */
 const PKCS8_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");
 
 export interface CheckpointKey {
@@ -18,9 +18,9 @@ export interface CheckpointKey {
   readonly name: string;
   /** Raw public key, 32 bytes. */
   readonly publicKey: Buffer;
-  /** For those who verify: `name+id+key`. */
+  /** The key for verifiers: `name+id+key`. */
   readonly verifierKey: string;
-  /** The signed note of a tree. */
+  /** Returns the signed note of a tree. */
   sign(tree: Omit<Checkpoint, "origin">): string;
 }
 
@@ -28,7 +28,7 @@ function publicBytes(key: KeyObject): Buffer {
   return Buffer.from(createPublicKey(key).export({ format: "jwk" }).x ?? "", "base64url");
 }
 
-/** A text that a key has signed, as a note. */
+/** Returns a text and its signature as a note. */
 function signNote(
   text: string,
   { name, publicKey }: Pick<CheckpointKey, "name" | "publicKey">,
@@ -39,9 +39,9 @@ function signNote(
 }
 
 /**
- * The key of a log.
+ * Creates the key of a log.
  *
- * @param name of the log, without white space and `+`; best a host and a path, as `signet.example.com/compliance`
+ * @param name name of the log, without white space and `+`; best a host and a path, as `signet.example.com/compliance`
  * @param seed 32 secret bytes (RFC 8032)
  */
 export function createCheckpointKey(name: string, seed: Uint8Array): CheckpointKey {

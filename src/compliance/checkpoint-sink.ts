@@ -1,6 +1,6 @@
 /**
- * Where checkpoints are kept out of the database's reach. A sink is written once: a number that is taken stays as it
- * is. What the signer signs next must extend the newest of them, so two signers with one sink cannot fork.
+ * Stores checkpoints outside of the database. A sink is append-only: a stored number never changes. Each new checkpoint
+ * must extend the sink's newest one, so two signers with one sink cannot fork.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,20 +8,20 @@ import type { RandomBytes } from "../domain/ids.ts";
 import { syncDirectory, writeOnce } from "../runtime/write-once.ts";
 
 export interface KeptCheckpoint {
-  /** From 1, without gaps. */
+  /** Number, from 1, without gaps. */
   readonly seq: number;
   readonly note: string;
 }
 
 export interface CheckpointSink {
   newest(): Promise<KeptCheckpoint | undefined>;
-  /** Undefined where there is none of this number. */
+  /** Returns undefined if the number does not exist. */
   read(seq: number): Promise<KeptCheckpoint | undefined>;
-  /** Keeps it for good before it resolves; false when the number is taken. */
+  /** Stores it durably before it resolves; false if the number already exists. */
   append(checkpoint: KeptCheckpoint): Promise<boolean>;
 }
 
-/** Files in one directory; half a million a year if there is a change each minute. */
+/** Files per directory. At one change per minute there are half a million a year. */
 const FILES_PER_DIRECTORY = 1_000;
 const DIRECTORY_DIGITS = 9;
 const FILE_DIGITS = 12;
@@ -37,7 +37,7 @@ function isMissing(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === "ENOENT";
 }
 
-/** Names in a directory that match, the last in order first. */
+/** Returns the matching names in a directory, in descending order. */
 async function namesIn(directory: string, pattern: RegExp): Promise<string[]> {
   try {
     return (await readdir(directory))
@@ -52,7 +52,7 @@ async function namesIn(directory: string, pattern: RegExp): Promise<string[]> {
   }
 }
 
-/** Paths of all checkpoints in a directory of a file sink, oldest first. */
+/** Returns the paths of all checkpoints in a directory of a file sink, oldest first. */
 export async function checkpointFiles(directory: string): Promise<string[]> {
   const paths: string[] = [];
   for (const group of (await namesIn(directory, DIRECTORY)).toReversed()) {
@@ -62,7 +62,9 @@ export async function checkpointFiles(directory: string): Promise<string[]> {
   return paths;
 }
 
-/** A sink of files, one for each checkpoint. The directory can be on a file system that is shared, backed up or write-once. */
+/**
+ * Creates a sink with one file per checkpoint. The directory may be on a shared, backed-up or write-once file system.
+ */
 export function createFileSink(directory: string, randomBytes: RandomBytes): CheckpointSink {
   async function read(seq: number): Promise<KeptCheckpoint | undefined> {
     try {
@@ -93,7 +95,7 @@ export function createFileSink(directory: string, randomBytes: RandomBytes): Che
       if (!(await writeOnce(path, note, { mode: 0o644, randomBytes }))) {
         return false;
       }
-      // The group may be new.
+      // The group's directory may be new.
       await syncDirectory(directory);
       return true;
     },

@@ -1,4 +1,4 @@
-/** What the compliance log may say: every type of entry, `<noun>.<what happened>`. Add here; never rename or remove. */
+/** All types of entries in the compliance log, `<noun>.<what happened>`. Add new ones; never rename or remove one. */
 export const ENTRY_TYPES = [
   "certificate.revoked",
   "credential.created",
@@ -63,5 +63,5 @@ export const ENTRY_TYPES = [
 
 export type EntryType = (typeof ENTRY_TYPES)[number];
 
-/** Who did it: a credential (with its id), an operator (with its id, or `bootstrap`) or a part of the service. */
+/** The actor: a credential (with its id), an operator (with its id, or `bootstrap`) or a part of the service. */
 export type Actor = `credential:${string}` | `operator:${string}` | `system:${string}`;

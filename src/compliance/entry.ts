@@ -1,24 +1,24 @@
-/** One entry of the compliance log and its bytes (security decisions E). */
+/** Entries of the compliance log, and their bytes (security decisions E). */
 import type { EntryBytes } from "../database/repositories/compliance-log.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { type CanonicalValue, canonicalJson } from "./canonical-json.ts";
 import type { Actor, EntryType } from "./entry-types.ts";
 
-/** The form of the entries; a reader of old entries goes by it. */
+/** Version of the entries' format, for readers of old entries. */
 const VERSION = 1;
-/** A leaf's hash is shown to everybody: without salt its entry could be guessed. */
+/** Leaf hashes are public. Without a salt, an entry could be guessed from its hash. */
 const SALT_BYTES = 16;
 
-/** What happened. No personal data and no secrets: an entry cannot be taken back. */
+/** An event. It must not contain personal data or secrets, because entries are permanent. */
 export interface ComplianceEntry {
   readonly type: EntryType;
   readonly actor: Actor;
-  /** The tenant it is about, which may read it; null when it is the deployment's. */
+  /** The tenant concerned, which may read the entry; null for entries of the deployment. */
   readonly tenant: string | null;
-  /** Id of what it was done to. */
+  /** Id of the object of the event. */
   readonly target: string | null;
-  /** Why, in the words of who did it. */
+  /** Reason given by the actor. */
   readonly reason?: string | undefined;
   readonly requestId?: string | undefined;
   readonly details?: { readonly [name: string]: CanonicalValue };
@@ -29,9 +29,9 @@ export interface EntrySources {
   readonly randomBytes: RandomBytes;
 }
 
-/** The canonical JSON of an entry, in two parts: its place comes between them when the log is locked. */
+/** Returns the canonical JSON of an entry in two parts. The index between them is known only once the log is locked. */
 export function encodeEntry(entry: ComplianceEntry, { clock, randomBytes }: EntrySources): EntryBytes {
-  // Sorted, `idx` stands between these two groups: what comes first ends in it, what follows starts after it.
+  // In sorted order, `idx` lies between these two groups of members.
   const before = canonicalJson({
     actor: entry.actor,
     at: new Date(clock.now()).toISOString(),

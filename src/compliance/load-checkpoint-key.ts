@@ -1,4 +1,4 @@
-/** The checkpoint key of this deployment, from its settings; development makes one and keeps it. */
+/** Loads the checkpoint key from the settings. Development generates one and keeps it. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Config, ConfigError } from "../config/config.ts";
@@ -16,7 +16,7 @@ export type CheckpointKeySettings = Pick<
 
 async function readSeed({ checkpointKey, checkpointKeyFile: path, home }: CheckpointKeySettings) {
   if (checkpointKey !== undefined && path !== undefined) {
-    throw new ConfigError(["SIGNET_CHECKPOINT_KEY and SIGNET_CHECKPOINT_KEY_FILE: set one of them"]);
+    throw new ConfigError(["SIGNET_CHECKPOINT_KEY and SIGNET_CHECKPOINT_KEY_FILE must not both be set"]);
   }
   if (checkpointKey !== undefined) {
     return checkpointKey;
@@ -32,16 +32,16 @@ async function readSeed({ checkpointKey, checkpointKeyFile: path, home }: Checkp
   }
 }
 
-/** The key that is set or was made, if there is one. @throws ConfigError when it cannot be read */
+/** Returns the configured or generated key, if any. @throws ConfigError if it cannot be read */
 export async function findCheckpointKey(settings: CheckpointKeySettings): Promise<CheckpointKey | undefined> {
   const seed = await readSeed(settings);
   return seed && createCheckpointKey(settings.checkpointName, seed);
 }
 
 /**
- * The key to sign with.
+ * Returns the key for signing.
  *
- * @throws ConfigError when it cannot be read, or when there is none and this is production
+ * @throws ConfigError if it cannot be read, or if it is missing in production
  */
 export async function loadCheckpointKey(
   settings: CheckpointKeySettings & Pick<Config, "development">,

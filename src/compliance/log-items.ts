@@ -1,19 +1,19 @@
-/** The whole log as a stream of items, and as the lines of an export (NDJSON). */
+/** Items of the whole log, and their encoding as lines of an export (NDJSON). */
 import type { CheckpointRow, LogRow } from "../database/repositories/compliance-tree.ts";
 
-/** In this order: head, checkpoints, then tiles each before its entries, and the end. */
+/** In this order: the head, the checkpoints, tiles each followed by its entries, and the end. */
 export type LogItem =
   | { readonly kind: "head"; readonly size: number; readonly root: Buffer; readonly entries: number }
   | ({ readonly kind: "checkpoint" } & CheckpointRow)
   /** 256 leaf hashes. */
   | { readonly kind: "tile"; readonly idx: number; readonly hashes: Buffer }
   | ({ readonly kind: "entry" } & LogRow)
-  /** Without it the export has broken off. */
+  /** Without this item, the export is incomplete. */
   | { readonly kind: "end" };
 
 const base64 = (bytes: Buffer): string => bytes.toString("base64");
 
-/** A line without its end. */
+/** Encodes an item as a line, without the line end. */
 export function encodeItem(item: LogItem): string {
   switch (item.kind) {
     case "head":
@@ -29,7 +29,7 @@ export function encodeItem(item: LogItem): string {
   }
 }
 
-/** @throws SyntaxError, TypeError for what is no line of an export */
+/** Decodes a line. @throws SyntaxError, TypeError for anything but a line of an export */
 export function decodeItem(line: string): LogItem {
   const item = JSON.parse(line) as Record<string, unknown> & { readonly kind: LogItem["kind"] };
   const bytes = (name: string): Buffer => {
@@ -55,6 +55,6 @@ export function decodeItem(line: string): LogItem {
     case "end":
       return { kind: "end" };
     default:
-      throw new TypeError("is of no known kind");
+      throw new TypeError("has an unknown kind");
   }
 }

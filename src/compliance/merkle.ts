@@ -1,29 +1,29 @@
 /**
- * The Merkle tree of RFC 6962 section 2.1, as a verifier computes it. What the log itself is appended with runs in
- * PostgreSQL (migration 0005); that the two agree is what makes either worth something.
+ * The Merkle tree of RFC 6962 section 2.1, as computed by verifiers. PostgreSQL has its own implementation to append to
+ * the log (migration 0005). The two must agree.
  */
 import { createHash } from "node:crypto";
 import { nodeHash } from "../lib/transparency-log/merkle-proof.ts";
 
-/** A tree as far as appending needs it: the roots of its complete subtrees, largest first. */
+/** The part of a tree that appending needs: the roots of its complete subtrees, largest first. */
 export interface Frontier {
   /** Entries in the tree. */
   readonly size: number;
-  /** One for each bit that is set in `size`. */
+  /** One for each set bit of `size`. */
   readonly peaks: readonly Buffer[];
 }
 
 const EMPTY_FRONTIER: Frontier = { size: 0, peaks: [] };
 
-/** A tree that grows in place: for the hundred thousand entries a second that a verifier takes. */
+/** A tree that grows in place, fast enough for a verifier's hundred thousand entries a second. */
 export class GrowingTree {
   #size: number;
   readonly #peaks: Buffer[];
 
-  /** @throws RangeError when the peaks are not those of a tree of this size */
+  /** @throws RangeError if a tree of this size has another number of peaks */
   constructor({ size, peaks }: Frontier = EMPTY_FRONTIER) {
     if (peaks.length !== completeSubtrees(0, size).length) {
-      throw new RangeError(`a tree of ${size} entries has not ${peaks.length} peaks`);
+      throw new RangeError(`a tree of ${size} entries cannot have ${peaks.length} peaks`);
     }
     this.#size = size;
     this.#peaks = [...peaks];
@@ -39,7 +39,7 @@ export class GrowingTree {
 
   append(leaf: Buffer): void {
     let node = leaf;
-    // Division and not `>>`, which ends at 2^31.
+    // Division, because `>>` ends at 2^31.
     for (let rest = this.#size; rest % 2 === 1; rest = (rest - 1) / 2) {
       node = nodeHash(this.#peaks.pop() as Buffer, node);
     }
@@ -52,7 +52,7 @@ export class GrowingTree {
   }
 }
 
-/** The root over complete subtrees, largest first (Merkle Tree Hash); of none the hash of nothing. */
+/** Returns the root over complete subtrees, largest first (Merkle Tree Hash); for none, the hash of nothing. */
 export function rootHash(peaks: readonly Buffer[]): Buffer {
   const smallest = peaks.at(-1);
   if (smallest === undefined) {
@@ -61,25 +61,25 @@ export function rootHash(peaks: readonly Buffer[]): Buffer {
   return peaks.slice(0, -1).reduceRight((root, peak) => nodeHash(peak, root), smallest);
 }
 
-/** The entries from `start` up to `end`, without that one. */
+/** The entries from `start` up to but excluding `end`. */
 export interface EntryRange {
   readonly start: number;
   readonly end: number;
 }
 
-/** A complete subtree: the `index`th of those with 2^level entries. */
+/** A complete subtree: number `index` of those with 2^level entries. */
 export interface Subtree {
   readonly level: number;
   readonly index: number;
 }
 
-/** The largest power of two that is not above `count`, as its exponent. The logarithm alone rounds up beyond 2^48. */
+/** Returns the exponent of the largest power of two up to `count`. The logarithm alone rounds up beyond 2^48. */
 function levelOf(count: number): number {
   const level = Math.floor(Math.log2(count));
   return 2 ** level > count ? level - 1 : level;
 }
 
-/** The complete subtrees that a range of a proof is made of, largest first. `start` is a multiple of the largest. */
+/** Returns the complete subtrees of a proof's range, largest first. `start` is a multiple of the largest. */
 export function completeSubtrees(start: number, end: number): Subtree[] {
   const found: Subtree[] = [];
   for (let at = start; at < end;) {
@@ -90,12 +90,12 @@ export function completeSubtrees(start: number, end: number): Subtree[] {
   return found;
 }
 
-/** The largest power of two below `size`. */
+/** Returns the largest power of two below `size`. */
 function split(size: number): number {
   return 2 ** levelOf(size - 1);
 }
 
-/** Whose hashes prove that the entry `index` is in the tree of `size` entries: PATH of RFC 6962 section 2.1.1. */
+/** Returns the ranges whose hashes prove that a tree of `size` contains `index`: PATH of RFC 6962 section 2.1.1. */
 export function inclusionRanges(index: number, size: number): EntryRange[] {
   const ranges: EntryRange[] = [];
   let start = 0;
@@ -113,7 +113,9 @@ export function inclusionRanges(index: number, size: number): EntryRange[] {
   return ranges.toReversed();
 }
 
-/** Whose hashes prove that the tree of `to` entries extends that of `from`: PROOF of RFC 6962 section 2.1.2. */
+/**
+ * Returns the ranges whose hashes prove that the tree `to` extends the tree `from`: PROOF of RFC 6962 section 2.1.2.
+ */
 export function consistencyRanges(from: number, to: number): EntryRange[] {
   const ranges: EntryRange[] = [];
   let start = 0;
@@ -128,7 +130,7 @@ export function consistencyRanges(from: number, to: number): EntryRange[] {
       start = middle;
     }
   }
-  // The old tree itself is known to who asks, a part of it is not.
+  // The caller knows the hash of the old tree, but not those of its parts.
   if (start > 0) {
     ranges.push({ start, end });
   }

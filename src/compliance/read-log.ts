@@ -1,4 +1,4 @@
-/** Reads the whole log, a page at a time. */
+/** Reads the whole log in pages. */
 import type { Pool, Queryable } from "../database/pool.ts";
 import {
   checkpointsAfter,
@@ -41,19 +41,19 @@ async function* readCheckpoints(db: Queryable, newest: number): AsyncGenerator<r
   }
 }
 
-/** Items in the order of {@link LogItem}, many at a time (role signet_audit). Entries appended meanwhile are left out. */
-export async function* readLog(db: Pool): AsyncGenerator<readonly LogItem[]> {
+/** Yields pages of items in the order of {@link LogItem} (role signet_audit). Omits entries appended meanwhile. */
+// Read before the head, so that no checkpoint covers more entries than follow.
   // First, so that no checkpoint is over more entries than follow, unless some are missing.
   const newest = await newestCheckpoint(db);
   const head = await readExtent(db);
   yield [{ kind: "head", ...head }];
   yield* readCheckpoints(db, newest?.seq ?? 0);
-  // The next page is read while this one is worked on.
+  // The next page is read while the caller processes this one.
   let coming = readPage(db, 0, head.entries);
   for (let first = 0; first < head.entries; first += PAGE_ENTRIES) {
     const items = await coming;
     coming = readPage(db, first + PAGE_ENTRIES, head.entries);
-    // Whoever stops reading never hears of it.
+    // If the caller stops reading, nobody else handles this rejection.
     coming.catch(() => undefined);
     yield items;
   }

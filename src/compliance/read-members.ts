@@ -1,7 +1,7 @@
-/** What an entry says of itself, from bytes that must be canonical. */
+/** Reads the members of an entry from its bytes, which must be canonical. */
 import { type CanonicalValue, isCanonical } from "./canonical-json.ts";
 
-/** What columns and place are compared with. */
+/** The members that are compared with columns and index. */
 export interface EntryMembers {
   readonly at?: unknown;
   readonly idx?: unknown;
@@ -9,12 +9,12 @@ export interface EntryMembers {
   readonly type?: unknown;
 }
 
-/** A string that JSON writes as it is. */
+/** A JSON string without escapes. */
 const PLAIN = String.raw`"[ !#-\[\]-~]*"`;
 const PLAIN_OR_NULL = `(?:null|${PLAIN})`;
 /**
- * How nearly every entry is written (`encodeEntry`): plain strings, all members, in their order. What matches is
- * canonical when its details are, wherever they end: parts that each have one spelling make a whole that has one.
+ * The form of nearly every entry (`encodeEntry`): all members in order, with plain strings. A matching entry is
+ * canonical if its details are.
  */
 const USUAL = new RegExp(
   `^\\{"actor":${PLAIN},"at":(${PLAIN}),"details":(\\{[ -~]*?\\}),"idx":(0|[1-9][0-9]{0,14}),` +
@@ -29,14 +29,14 @@ function parse(text: string): { readonly [name: string]: CanonicalValue } | unde
     const value = JSON.parse(text) as { readonly [name: string]: CanonicalValue };
     return isCanonical(text, value) ? value : undefined;
   } catch {
-    // Not JSON at all, or a number that has no canonical form.
+    // Not JSON, or with a number that has no canonical form.
     return undefined;
   }
 }
 
-/** In a third of the time that reading all of it takes; undefined when it has to be. */
+/** Reads an entry of the usual form, in a third of the time of {@link readAny}; undefined for any other. */
 function readUsual(entry: Buffer): EntryMembers | undefined {
-  // What is not ASCII does not match.
+  // Bytes outside of ASCII do not match.
   const found = USUAL.exec(entry.toString("latin1"));
   if (found === null) {
     return undefined;
@@ -55,12 +55,12 @@ function readUsual(entry: Buffer): EntryMembers | undefined {
 
 function readAny(entry: Buffer): EntryMembers | undefined {
   const text = entry.toString("utf8");
-  // Only what is no UTF-8, or says so itself, holds this character.
+  // This character appears if the bytes are not UTF-8, or if they contain it themselves.
   const wellFormed = !text.includes("\ufffd") || Buffer.from(text).equals(entry);
   return wellFormed ? parse(text) : undefined;
 }
 
-/** Undefined for an entry that is not canonical JSON. */
+/** Reads an entry. Returns undefined if it is not canonical JSON. */
 export function readMembers(entry: Buffer): EntryMembers | undefined {
   return readUsual(entry) ?? readAny(entry);
 }

@@ -1,7 +1,7 @@
 /**
- * Signs what the compliance log has become, and never two histories of it (security decisions E). What is signed next
- * extends the newest checkpoint that the sink keeps: its root authenticates the subtrees that the database gives for
- * the old tree, and every entry after it is hashed here.
+ * Signs checkpoints of the compliance log, and never two different histories (security decisions E). Each checkpoint
+ * extends the newest one in the sink. That one's root authenticates the database's subtrees of the old tree. Every
+ * later entry is hashed here.
  */
 import { leafHash } from "../lib/transparency-log/merkle-proof.ts";
 import {
@@ -25,17 +25,17 @@ import { GrowingTree, rootHash } from "./merkle.ts";
 import { readFrontier, storeTiles, TreeUnreadableError } from "./tree-reader.ts";
 
 const PAGE_ENTRIES = 2_000;
-/** Each time another signer was faster. */
+/** Maximum number of attempts when other signers are faster. */
 const TRIES_MAX = 10;
 
-/** The log is not what was signed before, or its sink is not what it was: nothing is signed until people have looked. */
+/** The log or the sink contradicts an earlier checkpoint. Nothing is signed until people have investigated. */
 export class CheckpointRefusedError extends Error {
   override readonly name = "CheckpointRefusedError";
 }
 
 export interface CheckpointSigner {
   readonly key: CheckpointKey;
-  /** Keys whose checkpoints may be extended: this one's, and those before it. */
+  /** Keys whose checkpoints may be extended: the current key and earlier ones. */
   readonly trusted: readonly VerifierKey[];
   readonly sink: CheckpointSink;
   /** Role signet_audit, which reads entries. */
@@ -49,13 +49,13 @@ export interface SigningResult {
   /** Entries under the newest checkpoint. */
   readonly size: number;
   readonly seq: number;
-  /** False: there was nothing new. */
+  /** False if there was nothing new. */
   readonly signed: boolean;
 }
 
 type Signed = KeptCheckpoint & Omit<Checkpoint, "origin">;
 
-/** What there is before the first checkpoint. */
+/** The state before the first checkpoint. */
 const NOTHING: Signed = { seq: 0, note: "", size: 0, root: rootHash([]) };
 
 function open(kept: KeptCheckpoint, { trusted }: CheckpointSigner): Signed {
@@ -69,7 +69,7 @@ function open(kept: KeptCheckpoint, { trusted }: CheckpointSigner): Signed {
   }
 }
 
-/** This signer's key where it has signed the note; null where an earlier one has, which is not at hand as text. */
+/** Returns this signer's key if it signed the note; null for an earlier key, whose text is not known. */
 function verifierKeyOf({ note }: KeptCheckpoint, { key: { verifierKey } }: CheckpointSigner): string | null {
   try {
     openCheckpoint(note, [parseVerifierKey(verifierKey)]);
@@ -82,25 +82,25 @@ function verifierKeyOf({ note }: KeptCheckpoint, { key: { verifierKey } }: Check
   }
 }
 
-/** The tree that was signed last, as the database gives it and the checkpoint vouches for. */
+/** Reads the last signed tree from the database, and checks it against the checkpoint. */
 async function readSigned({ pool }: CheckpointSigner, last: Signed): Promise<GrowingTree> {
   const tree = new GrowingTree(await readFrontier(pool, last.size));
   if (!tree.root.equals(last.root)) {
     throw new CheckpointRefusedError(
-      `the first ${last.size} entries are not those that checkpoint ${last.seq} was signed over`,
+      `the first ${last.size} entries differ from those under checkpoint ${last.seq}`,
     );
   }
   return tree;
 }
 
-/** Appends the entries below `end`, each hashed anew. */
+/** Appends the entries below `end`, hashing each one. */
 async function growTo(end: number, tree: GrowingTree, { auditPool }: CheckpointSigner): Promise<void> {
   while (tree.size < end) {
     const rows = await readLogRows(auditPool, { first: tree.size, end, limit: PAGE_ENTRIES });
     for (const { idx, entry, leaf_hash: stored } of rows) {
       const leaf = leafHash(entry);
       if (idx !== tree.size || !leaf.equals(stored)) {
-        throw new CheckpointRefusedError(`entry ${tree.size} is missing, or not what was hashed`);
+        throw new CheckpointRefusedError(`entry ${tree.size} is missing or does not match its stored hash`);
       }
       tree.append(leaf);
     }
@@ -110,14 +110,14 @@ async function growTo(end: number, tree: GrowingTree, { auditPool }: CheckpointS
   }
 }
 
-/** Copies what the sink keeps and the database does not have: a signer that died between the two left it so. */
+/** Copies checkpoints that only the sink has, because a signer died in between, to the database. */
 async function publish(signer: CheckpointSigner, newest: Signed): Promise<void> {
   const { pool, sink, clock } = signer;
   const published = await newestCheckpoint(pool);
   const kept = published && (await sink.read(published.seq));
   if (published !== undefined && kept?.note !== published.note) {
     throw new CheckpointRefusedError(
-      `the sink does not keep checkpoint ${published.seq} as the database has it: is this another sink, or an old copy?`,
+      `checkpoint ${published.seq} differs between the sink and the database: is this another sink, or an old copy?`,
     );
   }
   for (let seq = (published?.seq ?? 0) + 1; seq <= newest.seq; seq += 1) {
@@ -136,7 +136,7 @@ async function publish(signer: CheckpointSigner, newest: Signed): Promise<void> 
   }
 }
 
-/** One try; undefined when another signer has kept a checkpoint of the same number first. */
+/** Tries once. Returns undefined if another signer took the number first. */
 async function trySigning(signer: CheckpointSigner): Promise<SigningResult | undefined> {
   const { key, sink, pool } = signer;
   const kept = await sink.newest();
@@ -149,17 +149,17 @@ async function trySigning(signer: CheckpointSigner): Promise<SigningResult | und
   }
   await storeTiles(pool, head.size);
   const tree = await readSigned(signer, last);
-  // Only now: a database that was restored must not get back what it cannot vouch for, and could never lose again.
+  // Only after that check: a restored database must not receive checkpoints that contradict its entries.
   await publish(signer, last);
   await growTo(head.size, tree, signer);
   if (!tree.root.equals(head.root)) {
-    throw new CheckpointRefusedError("the head of the log is not that of its entries");
+    throw new CheckpointRefusedError("the head of the log does not match its entries");
   }
   if (tree.size === last.size) {
     return { size: tree.size, seq: last.seq, signed: false };
   }
   const next = { seq: last.seq + 1, note: key.sign({ size: tree.size, root: tree.root }) };
-  // Kept before anybody sees it: what is published and then forgotten could be contradicted.
+  // Stored before it is published: a published checkpoint that is forgotten could be contradicted.
   if (!(await sink.append(next))) {
     return undefined;
   }
@@ -168,9 +168,9 @@ async function trySigning(signer: CheckpointSigner): Promise<SigningResult | und
 }
 
 /**
- * Signs the log as it stands, unless nothing was added. May run at the same time as others with the same sink.
+ * Signs the current log, unless nothing was added. May run concurrently with other signers of the same sink.
  *
- * @throws CheckpointRefusedError when the log does not extend what was signed
+ * @throws CheckpointRefusedError if the log does not extend the newest checkpoint
  */
 export async function signCheckpoint(signer: CheckpointSigner): Promise<SigningResult> {
   try {

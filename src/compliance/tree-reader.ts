@@ -1,4 +1,4 @@
-/** Reads what proofs need of the log's tree: a few tiles, whatever the size of the log. */
+/** Reads the hashes for proofs from the log's tree: a few tiles, whatever its size. */
 import type { Queryable } from "../database/pool.ts";
 import {
   countTiles,
@@ -21,12 +21,12 @@ import {
 /** A tile covers 2^8 hashes. */
 const TILE_LEVELS = 8;
 
-/** Tiles that are missing or short: the tables have been interfered with. */
+/** Tiles are missing or incomplete. Someone has tampered with the tables. */
 export class TreeUnreadableError extends Error {
   override readonly name = "TreeUnreadableError";
 }
 
-/** A tree of `size` entries, to be read with the statements of one transaction or pool. */
+/** Reads from a tree of `size` entries, within one transaction or from a pool. */
 class TreeReader {
   readonly #db: Queryable;
   readonly #size: number;
@@ -87,7 +87,7 @@ async function readHashes(
     : await readTileRoots(db, { level: level - 1, first, count });
 }
 
-/** The root over a power of two of hashes. */
+/** Returns the root over hashes whose number is a power of two. */
 function fullTreeHash(hashes: readonly Buffer[]): Buffer {
   const [only] = hashes;
   if (hashes.length === 1 && only !== undefined) {
@@ -105,29 +105,29 @@ async function hashAll(reader: TreeReader, ranges: readonly EntryRange[]): Promi
   return hashes;
 }
 
-/** The proof that the entry `index` stands in the tree of `size` entries, which the log has reached. */
+/** Returns the proof that the tree of `size` entries, at most the log's size, contains the entry `index`. */
 export async function readInclusionProof(db: Queryable, index: number, size: number): Promise<Buffer[]> {
   return await hashAll(new TreeReader(db, size), inclusionRanges(index, size));
 }
 
-/** The proof that the tree of `to` entries, which the log has reached, extends the tree of `from` entries. */
+/** Returns the proof that the tree of `to` entries, at most the log's size, extends the tree of `from` entries. */
 export async function readConsistencyProof(db: Queryable, from: number, to: number): Promise<Buffer[]> {
   return await hashAll(new TreeReader(db, to), consistencyRanges(from, to));
 }
 
-/** The tree of `size` entries, to be appended to. */
+/** Reads the tree of `size` entries for appending. */
 export async function readFrontier(db: Queryable, size: number): Promise<Frontier> {
   return { size, peaks: await new TreeReader(db, size).subtrees(completeSubtrees(0, size)) };
 }
 
-/** Stores the full tiles of a tree of `size` entries that are not stored yet (role signet_worker). */
+/** Stores the full tiles of a tree of `size` entries that are missing (role signet_worker). */
 export async function storeTiles(db: Queryable, size: number): Promise<void> {
   for (let level = 0, width = TILE_WIDTH; width <= size; level += 1, width *= TILE_WIDTH) {
     const full = Math.floor(size / width);
     for (let index = await countTiles(db, level); index < full; index += 1) {
       const hashes = await readHashes(db, { level, first: index * TILE_WIDTH, count: TILE_WIDTH });
       if (hashes.length !== TILE_WIDTH) {
-        throw new TreeUnreadableError(`tile ${level}/${index} cannot be made: hashes are missing`);
+        throw new TreeUnreadableError(`tile ${level}/${index} cannot be created: hashes are missing`);
       }
       await insertTile(db, { level, index, hashes, root: fullTreeHash(hashes) });
     }

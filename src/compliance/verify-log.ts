@@ -1,6 +1,6 @@
 /**
- * Verifies a log from its bytes alone: places, hashes, canonical form, columns, tiles, head, and every checkpoint that
- * anybody has kept. Synchronous and in one pass, so that a hundred thousand entries a second are no dream.
+ * Verifies a log from its bytes alone: places, hashes, canonical form, columns, tiles, head, and every checkpoint kept
+ * by anybody. It is synchronous and takes one pass: fast enough for a hundred thousand entries a second.
  */
 import { leafHash } from "../lib/transparency-log/merkle-proof.ts";
 import { NoteError, openCheckpoint, type VerifierKey } from "../lib/transparency-log/signed-note.ts";
@@ -12,12 +12,12 @@ import { readMembers } from "./read-members.ts";
 const HASH_BYTES = 32;
 const TILE_ENTRIES = 256;
 
-/** What is wrong with a log, and from which entry on it is not to be trusted. */
+/** A fault of a log, with the first entry that cannot be trusted. */
 export class LogProblem extends Error {
   override readonly name = "LogProblem";
-  /** The first bad entry; null where the fault is not an entry's. */
+  /** The first bad entry; null if the fault is not in an entry. */
   readonly index: number | null;
-  /** Where the hashes do not tell which of several entries was changed: the last that it can be. */
+  /** The last entry that may be the changed one, if the hashes do not show which it is. */
   readonly last: number | null;
 
   constructor(index: number | null, message: string, last: number | null = index) {
@@ -29,7 +29,7 @@ export class LogProblem extends Error {
 
 /** A checkpoint that somebody kept. */
 export interface KeptNote {
-  /** What to call it in a message, for instance the name of its file. */
+  /** Name in messages, for instance the file's name. */
   readonly label: string;
   readonly note: string;
 }
@@ -38,9 +38,9 @@ export interface VerifiedLog {
   readonly entries: number;
   /** Hexadecimal. */
   readonly root: string;
-  /** Checkpoints whose signature and tree hold: those of the log and those given. */
+  /** Number of valid checkpoints: those of the log and those given. */
   readonly checkpoints: number;
-  /** Entries under the newest of them; those after it are not signed yet. */
+  /** Number of entries under the newest of them. Later entries are not signed yet. */
   readonly signed: number;
 }
 
@@ -58,9 +58,9 @@ class LogVerifier {
   readonly #tree = new GrowingTree();
   readonly #expected: ExpectedRoot[] = [];
   #sorted = false;
-  /** How many of the expected roots the tree has passed. */
+  /** Number of expected roots that the tree has reached. */
   #passed = 0;
-  /** Entries that a checkpoint has confirmed. */
+  /** Number of entries confirmed by a checkpoint. */
   #confirmed = 0;
   #head: Head | undefined;
   #lastSeq = 0;
@@ -70,7 +70,7 @@ class LogVerifier {
     this.#keys = keys;
   }
 
-  /** A checkpoint that was kept elsewhere; before the first entry. */
+  /** Adds a checkpoint from elsewhere. Call it before the first entry. */
   expect({ label, note }: KeptNote): ExpectedRoot {
     try {
       const { size, root } = openCheckpoint(note, this.#keys);
@@ -121,7 +121,7 @@ class LogVerifier {
     this.#lastSeq = seq;
     const signed = this.expect({ label, note });
     if (signed.size !== size || !signed.root.equals(root)) {
-      throw new LogProblem(null, `${label} was signed over something else than its columns say`);
+      throw new LogProblem(null, `${label} does not match its columns`);
     }
   }
 
@@ -131,11 +131,11 @@ class LogVerifier {
       this.#compareRoots();
     }
     if (row.idx !== index) {
-      throw new LogProblem(index, `entry ${index} is missing: entry ${row.idx} stands in its place`);
+      throw new LogProblem(index, `entry ${index} is missing: entry ${row.idx} is in its place`);
     }
     const leaf = leafHash(row.entry);
     if (!leaf.equals(row.leaf_hash)) {
-      throw new LogProblem(index, `entry ${index} does not have the hash that was stored with it`);
+      throw new LogProblem(index, `entry ${index} does not match its stored hash`);
     }
     this.#compareTile(index, leaf);
     checkMembers(row);
@@ -150,11 +150,11 @@ class LogVerifier {
     }
     const at = (index - first) * HASH_BYTES;
     if (this.#tile.hashes.compare(leaf, 0, HASH_BYTES, at, at + HASH_BYTES) !== 0) {
-      throw new LogProblem(index, `entry ${index} does not have the hash that its tile has`);
+      throw new LogProblem(index, `entry ${index} does not match the hash in its tile`);
     }
   }
 
-  /** Every tree that was signed must be the one that these entries make at that size. */
+  /** Compares the tree with every signed tree of its current size. */
   #compareRoots(): void {
     if (!this.#sorted) {
       this.#expected.sort((left, right) => left.size - right.size);
@@ -169,7 +169,7 @@ class LogVerifier {
         const first = this.#confirmed;
         throw new LogProblem(
           first,
-          `the entries from ${first} to ${next.size - 1} are not those that ${next.label} was signed over: one of them was changed`,
+          `the entries from ${first} to ${next.size - 1} differ from those under ${next.label}: one of them was changed`,
           next.size - 1,
         );
       }
@@ -185,38 +185,38 @@ class LogVerifier {
     if (missing !== undefined) {
       throw new LogProblem(
         size,
-        `entry ${size} is missing, and all after it: ${missing.label} was signed over ${missing.size} entries`,
+        `entry ${size} and all later ones are missing: ${missing.label} covers ${missing.size} entries`,
       );
     }
     if (this.#head === undefined || size < this.#head.size) {
       throw new LogProblem(size, `entry ${size} is missing: the head counts ${this.#head?.size} entries`);
     }
     if (size > this.#head.size) {
-      throw new LogProblem(this.#head.size, `the head counts ${this.#head.size} entries, there are ${size}`);
+      throw new LogProblem(this.#head.size, `the head counts ${this.#head.size} entries, but there are ${size}`);
     }
     if (!this.#head.root.equals(this.#tree.root)) {
-      throw new LogProblem(null, `the head's root is not that of its ${size} entries`);
+      throw new LogProblem(null, `the head's root does not match its ${size} entries`);
     }
     if (size > 0 && this.#passed === 0) {
-      throw new LogProblem(0, "no checkpoint: nothing vouches for these entries");
+      throw new LogProblem(0, "there is no checkpoint for these entries");
     }
   }
 }
 
-/** An entry's time, as PostgreSQL writes the same one. */
+/** Returns an entry's time in PostgreSQL's format. */
 function columnText(at: string): string {
   const text = `${at.slice(0, 10)} ${at.slice(11, -1)}`;
   return `${text.endsWith("0") ? text.replace(/\.?0+$/, "") : text}+00`;
 }
 
-/** What queries go by must be what the entry says. */
+/** Checks that the columns used by queries match the entry. */
 function checkMembers({ idx: index, entry, at, type, tenant_id: tenant }: LogRow): void {
   const members = readMembers(entry);
   if (members === undefined) {
     throw new LogProblem(index, `entry ${index} is not canonical JSON`);
   }
   if (members.idx !== index) {
-    throw new LogProblem(index, `entry ${index} says that its place is ${String(members.idx)}`);
+    throw new LogProblem(index, `entry ${index} has the index ${String(members.idx)}`);
   }
   const same =
     members.type === type &&
@@ -224,21 +224,21 @@ function checkMembers({ idx: index, entry, at, type, tenant_id: tenant }: LogRow
     typeof members.at === "string" &&
     columnText(members.at) === at;
   if (!same) {
-    throw new LogProblem(index, `entry ${index} was filed under another time, type or tenant than it says`);
+    throw new LogProblem(index, `entry ${index} does not match its columns (time, type or tenant)`);
   }
 }
 
 export interface VerifyOptions {
-  /** Of the keys that checkpoints may be signed with. */
+  /** Keys that may have signed the checkpoints. */
   readonly keys: readonly VerifierKey[];
-  /** Checkpoints that were kept elsewhere. */
+  /** Checkpoints from elsewhere. */
   readonly kept: readonly KeptNote[];
 }
 
 /**
  * Verifies a whole log.
  *
- * @throws LogProblem with the first bad entry
+ * @throws LogProblem for the first bad entry
  */
 export async function verifyLog(
   items: AsyncIterable<readonly LogItem[]>,
@@ -254,7 +254,7 @@ export async function verifyLog(
     }
   }
   if (!ended) {
-    throw new LogProblem(null, "the export has broken off: its last line is missing");
+    throw new LogProblem(null, "the export is incomplete: its last line is missing");
   }
   return verifier.result;
 }

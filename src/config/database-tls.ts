@@ -72,7 +72,7 @@ export function databaseTlsProblems(values: DatabaseTlsValues): string[] {
     problems.push("SIGNET_DATABASE_CERT_FILE and SIGNET_DATABASE_KEY_FILE must be set together");
   }
   if (cert !== undefined && ca === undefined) {
-    problems.push("SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE: a client certificate is sent only to a verified server");
+    problems.push("SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE: client certificates require a verified server");
   }
   for (const path of [ca, cert, key]) {
     try {

@@ -1,10 +1,10 @@
 /**
- * Content of events, sealed: AES-256-GCM under a key of the event's own, which HMAC-SHA-256 derives from the tenant's
- * data key and 32 random bytes that lie in front of the ciphertext. Overwriting those bytes makes the event, and all that
- * was sealed beside it, noise; so does destroying the data key (decision 0014).
+ * Encrypts events' content: AES-256-GCM under the event's own key. HMAC-SHA-256 derives this key from the tenant's data
+ * key and a salt of 32 random bytes before the ciphertext. Overwriting the salt makes the event, and everything sealed
+ * with its key, unreadable. So does destroying the data key (decision 0014).
  *
- * Content: 1 byte of version, 32 of salt, ciphertext, 16 of tag. The key seals one content only, so its IV is fixed.
- * What is sealed beside it: 1 byte of version, 12 of random IV, ciphertext, 16 of tag. No base64: events are many.
+ * Content: 1 byte of version, 32 of salt, ciphertext, 16 of tag. The key seals only one content, so its IV is fixed.
+ * Sealed beside it: 1 byte of version, 12 of random IV, ciphertext, 16 of tag. No base64, because events are many.
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from "node:crypto";
 import { EnvelopeError } from "./envelope.ts";
@@ -14,24 +14,24 @@ const VERSION = 1;
 const KEY_BYTES = 32;
 const TAG_BYTES = 16;
 const IV_BYTES = 12;
-/** Of no other use than this one message. */
+/** The fixed IV. Its key seals only this one message. */
 const CONTENT_IV = Buffer.alloc(IV_BYTES);
 
-/** Random bytes that make an event's key. */
+/** Length of the salt that determines an event's key, in bytes. */
 export const CONTENT_SALT_BYTES = 32;
-/** What of a content must be known to open what was sealed beside it: version and salt. */
+/** Length of the head, in bytes: version and salt. It suffices to open values sealed beside the content. */
 export const CONTENT_HEAD_BYTES = 1 + CONTENT_SALT_BYTES;
 
-/** What a tenant's content keys are derived from: HKDF of its data key. */
+/** Derives the root of a tenant's content keys from its data key, with HKDF. */
 export function contentRoot(dataKey: Buffer): Buffer {
   return Buffer.from(hkdfSync("sha256", dataKey, "", "signet event content", KEY_BYTES));
 }
 
 /**
- * The key of one event.
+ * Derives the key of one event.
  *
- * @param head the event's content, or the beginning of it
- * @throws EnvelopeError when it is no content
+ * @param head the event's content, or at least its head
+ * @throws EnvelopeError if `head` is not event content
  */
 export function contentKey(root: Buffer, head: Buffer): Buffer {
   if (head[0] !== VERSION || head.length < CONTENT_HEAD_BYTES) {
@@ -43,8 +43,8 @@ export function contentKey(root: Buffer, head: Buffer): Buffer {
 /**
  * Seals the content of a new event.
  *
- * @param place where it is kept (`envelopeAad`)
- * @param salt 32 random bytes that were used for nothing else
+ * @param place additional data (`envelopeAad`)
+ * @param salt 32 random bytes, used only here
  */
 export function sealContent(root: Buffer, place: string, salt: Uint8Array, text: string): Buffer {
   const head = Buffer.allocUnsafe(CONTENT_HEAD_BYTES);
@@ -56,20 +56,20 @@ export function sealContent(root: Buffer, place: string, salt: Uint8Array, text:
 /**
  * Opens the content of an event with its key.
  *
- * @returns bytes of UTF-8: most are passed on as they are
- * @throws EnvelopeError when it was sealed with another key or for another place
+ * @returns UTF-8 bytes, which most callers pass on unchanged
+ * @throws EnvelopeError if it was sealed with another key or for another place
  */
 export function openContentBytes(key: Buffer, place: string, content: Buffer): Buffer {
   return open(key, place, { iv: CONTENT_IV, sealed: content.subarray(CONTENT_HEAD_BYTES) });
 }
 
-/** As {@link openContentBytes}, as text. */
+/** Like {@link openContentBytes}, but returns text. */
 export function openContent(key: Buffer, place: string, content: Buffer): string {
   return openContentBytes(key, place, content).toString("utf8");
 }
 
 /**
- * Seals something that must end with an event's content, with its key.
+ * Seals a value that must become unreadable with an event's content, under the event's key.
  *
  * @param iv 12 random bytes
  */
@@ -81,9 +81,9 @@ export function sealBeside(key: Buffer, place: string, iv: Uint8Array, text: str
 }
 
 /**
- * Opens what was sealed beside an event's content.
+ * Opens a value sealed beside an event's content.
  *
- * @throws EnvelopeError when it was sealed with another key or for another place
+ * @throws EnvelopeError if it was sealed with another key or for another place
  */
 export function openBeside(key: Buffer, place: string, sealed: Buffer): string {
   if (sealed[0] !== VERSION) {
@@ -100,7 +100,7 @@ function seal(
 ): Buffer {
   const cipher = createCipheriv(ALGORITHM, key, iv).setAAD(Buffer.from(place));
   const ciphertext = cipher.update(text, "utf8");
-  // A stream cipher: nothing is left to come.
+  // A stream cipher's final() returns no bytes.
   cipher.final();
   return Buffer.concat([head, ciphertext, cipher.getAuthTag()]);
 }

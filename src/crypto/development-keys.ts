@@ -1,12 +1,12 @@
-/** Keys that development makes for itself at the first start and keeps under SIGNET_HOME. */
+/** Keys that development generates at the first start and keeps under SIGNET_HOME. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { RandomBytes } from "../domain/ids.ts";
 import { writeOnce } from "../runtime/write-once.ts";
 
 /**
- * The content of `name` in `directory`, made if it is not there. Two processes that start at once agree: each writes a
- * file of its own, and only one of the links succeeds, so nobody ever reads half a key.
+ * Returns the content of `name` in `directory`, which is created if missing. Two concurrent processes agree on one key:
+ * each writes its own file, but only one link succeeds, so nobody reads half a key.
  */
 export async function readOrCreateKey(
   directory: string,
@@ -24,12 +24,12 @@ export async function readOrCreateKey(
   });
   const made = await readKey(path);
   if (made === undefined) {
-    throw new Error(`${path} was removed while it was being made`);
+    throw new Error(`${path} was removed while it was created`);
   }
   return made;
 }
 
-/** The content of a key file, or `undefined` when there is none. */
+/** Returns the content of a key file, or `undefined` if there is none. */
 export async function readKey(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, "utf8")).trim();

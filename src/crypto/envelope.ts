@@ -1,6 +1,6 @@
 /**
- * Envelopes: `v1.<key id>.<iv>.<tag>.<ciphertext>`, AES-256-GCM, base64url. The additional data names the place the
- * value belongs to, so that an envelope moved to another row, tenant or version does not open.
+ * Envelopes: `v1.<key id>.<iv>.<tag>.<ciphertext>`, AES-256-GCM, base64url. The additional data names the place of the
+ * value, so that an envelope moved to another row, tenant or version cannot be opened.
  */
 import { createCipheriv, createDecipheriv, createHmac } from "node:crypto";
 import type { RandomBytes } from "../domain/ids.ts";
@@ -9,29 +9,29 @@ const ALGORITHM = "aes-256-gcm";
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** A key with the name that its envelopes carry. */
+/** A key with its id in envelopes. */
 export interface EnvelopeKey {
   readonly id: string;
   /** 32 bytes. */
   readonly key: Buffer;
 }
 
-/** An envelope that does not open: another key, another place, or changed. */
+/** An envelope cannot be opened: wrong key, wrong place, or changed. */
 export class EnvelopeError extends Error {
   override readonly name = "EnvelopeError";
 }
 
-/** The additional data of a value: where it is kept. */
+/** Returns the additional data of a value: the place where it is stored. */
 export function envelopeAad(table: string, tenantId: string, id: string, version: number): string {
   return `${table}|${tenantId}|${id}|${version}`;
 }
 
-/** Names a key by a digest that tells nothing about it. */
+/** Names a key by a digest that reveals nothing about it. */
 export function namedKey(key: Buffer): EnvelopeKey {
   return { id: createHmac("sha256", key).update("signet envelope key id").digest("hex").slice(0, 8), key };
 }
 
-/** The id of the key that sealed an envelope; empty for what is no envelope. */
+/** Returns the id of the key that sealed an envelope; empty for other texts. */
 export function envelopeKeyId(envelope: string): string {
   return envelope.split(".", 2)[1] ?? "";
 }
@@ -53,7 +53,7 @@ export function sealEnvelope(
 /**
  * Decrypts an envelope.
  *
- * @throws EnvelopeError when it was not sealed with this key for this place
+ * @throws EnvelopeError if it was not sealed with this key for this place
  */
 export function openEnvelope({ id, key }: EnvelopeKey, aad: string, envelope: string): Buffer {
   const [version, keyId, iv, tag, ciphertext, ...rest] = envelope.split(".");

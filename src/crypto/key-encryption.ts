@@ -1,6 +1,6 @@
 /**
- * Key-encryption keys: what wraps the tenants' data keys and the private signing keys. Several may be known at once,
- * the newest of which wraps; the others still open what they have wrapped, until `signet keys rewrap` has gone through.
+ * Key-encryption keys wrap the tenants' data keys and the private signing keys. Several may be known at once. The
+ * newest wraps; the others open what they have wrapped, until `signet keys rewrap` is complete.
  */
 import { hkdfSync } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -17,23 +17,22 @@ import {
 const KEY_BYTES = 32;
 
 /**
- * Wraps and opens keys. Asynchronous, so that a key management service can stand behind it: such a provider keeps its
- * root key to itself and answers `wrap` and `unwrap` by calls. An envelope is a text of parts joined by dots, the
- * second of which is the id of the key that made it.
+ * Wraps and unwraps keys. The interface is asynchronous, so that a key management service can implement it without
+ * revealing its root key. An envelope consists of parts joined by dots. The second part is the id of its key.
  */
 export interface KeyEncryption {
-  /** Id of the key that wraps now. */
+  /** Returns the id of the key that wraps now. */
   currentKeyId(): Promise<string>;
   /** Encrypts for one place, named by `aad` (envelopeAad). */
   wrap(aad: string, plaintext: Uint8Array): Promise<string>;
-  /** Decrypts; rejects with EnvelopeError when the key is not known or the envelope belongs elsewhere. */
+  /** Decrypts. Rejects with EnvelopeError if the key is unknown or the envelope belongs elsewhere. */
   unwrap(aad: string, envelope: string): Promise<Buffer>;
 }
 
-/** Where keys come from: 32 bytes or more each, newest first, never none. */
+/** Reads the keys: at least one, 32 bytes or more each, newest first. */
 export type ReadKeys = () => Promise<readonly Buffer[]>;
 
-/** A provider over keys that this process may see. */
+/** Creates a provider from keys that this process may read. */
 export function createKeyEncryption(readKeys: ReadKeys, randomBytes: RandomBytes): KeyEncryption {
   let known: readonly EnvelopeKey[] = [];
 
@@ -65,21 +64,21 @@ export function createKeyEncryption(readKeys: ReadKeys, randomBytes: RandomBytes
   }
 
   return {
-    // Wrapping is rare, so the newest key is asked for each time: a key file may have got another line.
+    // Wrapping is rare, so the newest key is read each time: a key file may have a new line.
     currentKeyId: async () => (await read()).id,
     wrap: async (aad, plaintext) => sealEnvelope(await read(), aad, plaintext, randomBytes),
     unwrap: async (aad, envelope) => openEnvelope(await keyOf(envelope), aad, envelope),
   };
 }
 
-/** Keys given with the settings; they change when the process is started again. */
+/** Returns the keys from the settings, which change only with a restart. */
 export function fixedKeys(keys: readonly Buffer[]): ReadKeys {
   return async () => keys;
 }
 
 /**
- * Keys of a file: one per line in base64, newest first; empty lines and lines that begin with `#` do not count. It is
- * read again when a key is wrapped or an unknown id comes along, so a new line needs no restart.
+ * Reads the keys of a file: one per line in base64, newest first. Ignores empty lines and lines that begin with `#`.
+ * The file is read again when a key is wrapped or a key id is unknown, so a new line needs no restart.
  */
 export function keysOfFile(path: string): ReadKeys {
   return async () => {
@@ -96,7 +95,7 @@ export function keysOfFile(path: string): ReadKeys {
       keys.push(key);
     }
     if (keys.length === 0) {
-      throw new Error(`${path} holds no key`);
+      throw new Error(`${path} contains no key`);
     }
     return keys;
   };

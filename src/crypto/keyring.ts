@@ -1,6 +1,6 @@
 /**
- * Keys at rest: the key-encryption key wraps one data key per tenant (tenants.data_key), and the data key seals that
- * tenant's values. Erasing a tenant's data key makes all of them noise.
+ * Keys at rest. The key-encryption key wraps one data key per tenant (tenants.data_key), which seals that tenant's
+ * values. Erasing a tenant's data key makes all of them unreadable.
  */
 import { putBounded } from "../domain/bounded-map.ts";
 import type { RandomBytes } from "../domain/ids.ts";
@@ -9,7 +9,7 @@ import { type EnvelopeKey, envelopeAad, namedKey, openEnvelope, sealEnvelope } f
 import type { KeyEncryption } from "./key-encryption.ts";
 
 const KEY_BYTES = 32;
-/** Unwrapped data keys kept at hand. */
+/** Maximum number of cached data keys. */
 const CACHED_KEYS_MAX = 1_000;
 
 export interface KeyringOptions {
@@ -18,9 +18,9 @@ export interface KeyringOptions {
 }
 
 export interface Keyring {
-  /** A fresh data key for a tenant, wrapped. */
+  /** Creates a data key for a tenant and returns it wrapped. */
   newTenantDataKey(tenantId: string): Promise<string>;
-  /** Encrypts a tenant's value; `aad` is made with `envelopeAad`. */
+  /** Encrypts a tenant's value; `aad` comes from `envelopeAad`. */
   sealForTenant(
     wrappedDataKey: string,
     tenantId: string,
@@ -29,15 +29,15 @@ export interface Keyring {
   ): Promise<string>;
   /** Decrypts a tenant's value; rejects with EnvelopeError. */
   openForTenant(wrappedDataKey: string, tenantId: string, aad: string, envelope: string): Promise<Buffer>;
-  /** What the keys of a tenant's events are derived from (crypto/content.ts); rejects with EnvelopeError. */
+  /** Returns the root of the keys of a tenant's events (crypto/content.ts). Rejects with EnvelopeError. */
   contentRoot(wrappedDataKey: string, tenantId: string): Promise<Buffer>;
-  /** Encrypts what belongs to no tenant, for instance signing keys. */
+  /** Encrypts a value that belongs to no tenant, for instance a signing key. */
   sealWithKek(aad: string, plaintext: string | Uint8Array): Promise<string>;
-  /** Decrypts what belongs to no tenant; rejects with EnvelopeError. */
+  /** Decrypts a value that belongs to no tenant. Rejects with EnvelopeError. */
   openWithKek(aad: string, envelope: string): Promise<Buffer>;
-  /** Id of the key-encryption key that wraps now. */
+  /** Returns the id of the key-encryption key that wraps now. */
   kekId(): Promise<string>;
-  /** The same content under the newest key-encryption key; rejects with EnvelopeError. */
+  /** Wraps the same content under the newest key-encryption key. Rejects with EnvelopeError. */
   rewrap(aad: string, envelope: string): Promise<string>;
 }
 
@@ -46,12 +46,12 @@ interface TenantKeys {
   readonly contentRoot: Buffer;
 }
 
-/** Where a tenant's data key is kept. */
+/** Returns the additional data of a tenant's data key. */
 export function dataKeyAad(tenantId: string): string {
   return envelopeAad("tenants", tenantId, tenantId, 1);
 }
 
-/** Makes the keyring of a process. */
+/** Creates the keyring of a process. */
 export function createKeyring({ keyEncryption, randomBytes }: KeyringOptions): Keyring {
   const cache = new Map<string, Promise<TenantKeys>>();
 
@@ -67,7 +67,7 @@ export function createKeyring({ keyEncryption, randomBytes }: KeyringOptions): K
     try {
       return await key;
     } catch (error) {
-      // Whoever asks next tries again: a key service may have been out of reach.
+      // Let the next caller retry: a key service may have been unreachable.
       cache.delete(name);
       throw error;
     }

@@ -1,13 +1,13 @@
 /**
- * The pepper: the key under which client secrets are kept as MACs. A secret has 256 random bits, so no slow hash is
- * needed, and without the pepper the database alone cannot even test a guess (security decisions A). Earlier peppers
- * still check what they made; whatever they check is written anew under the newest (mac_key_id says which it is).
+ * The pepper is the key under which client secrets are stored as MACs. A secret has 256 random bits, so no slow hash is
+ * needed. Without the pepper, the database alone cannot even test a guess (security decisions A). Earlier peppers still
+ * verify their MACs. A MAC verified by one is replaced under the newest (mac_key_id names the pepper).
  */
 import { createHmac, hkdfSync } from "node:crypto";
 
 const DERIVED_KEY_BYTES = 32;
 
-/** A MAC and the pepper that made it. */
+/** A MAC with the id of its pepper. */
 export interface PepperedMac {
   readonly keyId: string;
   /** HMAC-SHA-256 of the secret, 32 bytes. */
@@ -15,15 +15,15 @@ export interface PepperedMac {
 }
 
 export interface Pepper {
-  /** Names the newest pepper in the rows whose MACs it made. */
+  /** Id of the newest pepper, stored in rows with its MACs. */
   readonly id: string;
   /** HMAC-SHA-256 of a secret under the newest pepper, 32 bytes. */
   mac(secret: string): Buffer;
-  /** The secret's MACs under every known pepper, newest first: the same work whoever asks. */
+  /** Returns the secret's MACs under every known pepper, newest first, in constant work. */
   macs(secret: string): readonly PepperedMac[];
   /**
-   * A key that takes both to make, the secret and a pepper: HKDF-SHA-256 with the pepper as salt, 32 bytes. `undefined`
-   * when the pepper of that id is not known.
+   * Derives a key from both the secret and a pepper: HKDF-SHA-256 with the pepper as salt, 32 bytes. Returns
+   * `undefined` if the pepper is unknown.
    */
   deriveKey(secret: string, info: string, pepperId: string): Buffer | undefined;
 }
@@ -34,7 +34,7 @@ function macUnder(key: Buffer): Mac {
   return (text) => createHmac("sha256", key).update(text).digest();
 }
 
-/** Makes the pepper from its key and earlier ones, each 32 bytes or more. */
+/** Creates the pepper from its key and earlier ones, each 32 bytes or more. */
 export function createPepper(key: Buffer, previous: readonly Buffer[] = []): Pepper {
   const known = [key, ...previous].map((bytes) => {
     const mac = macUnder(bytes);

@@ -1,10 +1,10 @@
-/** Random bytes for ids, drawn in bulk: one call into OpenSSL for each id costs as much as the rest of the id. */
+/** Random bytes for ids, drawn in bulk: an OpenSSL call per id would cost as much as the rest of the id. */
 import { randomFillSync } from "node:crypto";
 import type { RandomBytes } from "../domain/ids.ts";
 
 const POOL_BYTES = 16_384;
 
-/** Makes a source of bytes that are used once each. Not for secrets: what is not used yet lies in memory. */
+/** Creates a source that returns each byte once. Not for secrets, because unused bytes stay in memory. */
 export function createRandomPool(): RandomBytes {
   const pool = Buffer.allocUnsafe(POOL_BYTES);
   let used = POOL_BYTES;

@@ -1,4 +1,4 @@
-/** The secrets a process starts with: from its settings; in development, what they leave open is made once and kept. */
+/** The secrets of a process, from its settings. Development generates missing ones once and keeps them. */
 import { type Config, ConfigError } from "../config/config.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { readOrCreateKey } from "./development-keys.ts";
@@ -38,9 +38,9 @@ async function madeKey(home: string, name: string, randomBytes: RandomBytes): Pr
 }
 
 /**
- * Pepper and keyring.
+ * Returns the pepper and the keyring.
  *
- * @throws ConfigError in production when one is not set
+ * @throws ConfigError in production if one is not set
  */
 export async function loadServiceSecrets(
   config: SecretSettings,
@@ -48,7 +48,7 @@ export async function loadServiceSecrets(
 ): Promise<ServiceSecrets> {
   const { pepper, previousPeppers, development, home } = config;
   const readKeys = await keySource(config, randomBytes);
-  // What is wrong with a key file is said at the start, not at the first delivery.
+  // Report a faulty key file at start, not at the first delivery.
   await readKeys();
   if (pepper === undefined && !development) {
     throw new ConfigError(["SIGNET_PEPPER must be set in production"]);
@@ -60,9 +60,9 @@ export async function loadServiceSecrets(
 }
 
 /**
- * The token of the operators' API.
+ * Returns the token of the bootstrap operator.
  *
- * @throws ConfigError in production when it is not set
+ * @throws ConfigError in production if it is not set
  */
 export async function loadOperatorToken(
   config: Pick<Config, "development" | "home" | "operatorToken">,

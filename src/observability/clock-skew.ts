@@ -1,4 +1,4 @@
-/** How far a machine's clock is from the database's: measured, in the log, and part of readiness. */
+/** Measures the skew of a machine's clock from the database's, logs it, and checks it for readiness. */
 import { CLOCK_SKEW_MAX_MS } from "../database/database-clock.ts";
 import type { GuardedClock } from "../domain/clock.ts";
 import type { UpkeepJob } from "../runtime/upkeep.ts";
@@ -7,7 +7,7 @@ import { metrics } from "./metrics.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 
 const EVERY_MS = 2_000;
-/** Of no harm to this service; whatever else reads the machine's clock is wrong by as much. */
+/** Skew that is logged, in milliseconds. It does not harm this service, but other programs see the same wrong time. */
 export const CLOCK_SKEW_NOTED_MS = 2_000;
 
 type Verdict = "right" | "off" | "wrong";
@@ -27,7 +27,7 @@ function report(verdict: Verdict, skewMs: number, log: Logger): void {
       log.info(fields, "the machine's clock agrees with the database's again");
       return;
     case "off":
-      log.warn(fields, "the machine's clock is off the database's: run NTP on both machines");
+      log.warn(fields, "the machine's clock differs from the database's: run NTP on both machines");
       return;
     case "wrong":
       log.error(
@@ -37,7 +37,7 @@ function report(verdict: Verdict, skewMs: number, log: Logger): void {
   }
 }
 
-/** Compares the clocks every 2 seconds; a change of the verdict is logged. */
+/** Compares the clocks every 2 seconds and logs a change of the verdict. */
 export function clockSkewJob(clock: GuardedClock, log: Logger): UpkeepJob {
   let verdict: Verdict = "right";
   return {
@@ -56,7 +56,7 @@ export function clockSkewJob(clock: GuardedClock, log: Logger): UpkeepJob {
   };
 }
 
-/** A job that rests while the clock is wrong: it would claim, end or remove what is not due. */
+/** Suspends a job while the clock is wrong, because it would claim, end or remove what is not due. */
 export function whileRight(clock: GuardedClock, job: UpkeepJob): UpkeepJob {
   return {
     ...job,
@@ -68,7 +68,7 @@ export function whileRight(clock: GuardedClock, job: UpkeepJob): UpkeepJob {
   };
 }
 
-/** A process whose clock is wrong is not ready: others take its place. */
+/** Reports a process with a wrong clock as not ready, so that others replace it. */
 export function clockReadiness(clock: GuardedClock): ReadinessCheck {
   return { name: "clock", check: async () => clock.requireRight() };
 }

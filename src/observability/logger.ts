@@ -1,6 +1,6 @@
 /**
- * The log: JSON lines on standard output. Two walls keep secrets out of it: named members are censored, and
- * whatever still looks like a secret or a token is masked in the finished line.
+ * The log: JSON lines on standard output. Two layers keep secrets out of it. Named members are censored, and anything
+ * in the finished line that looks like a secret or a token is masked.
  */
 import { chmodSync } from "node:fs";
 import { destination as pinoDestination, type DestinationStream, type Logger, pino } from "pino";
@@ -26,7 +26,7 @@ const CENSORED_PATHS = SECRET_MEMBERS.flatMap((member) => {
   return [key.replace(/^\./, ""), `*${key}`, `*.*${key}`];
 });
 
-// A secret can also lie inside a message or a stack trace, where no path leads: client secrets, operators' tokens,
+// Secrets may also be inside a message or a stack trace, which no path reaches: client secrets, operators' tokens,
 // endpoint secrets, JSON Web Tokens.
 const SECRET_TEXT = /(sgn_(?:live|test)_sk_|sgn_op_|whsec_)[\w+/=-]+|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
 
@@ -37,11 +37,11 @@ export function maskSecrets(text: string): string {
 
 export interface LoggerOptions {
   readonly level: string;
-  /** Standard output when absent. */
+  /** Standard output by default. */
   readonly destination?: DestinationStream;
 }
 
-/** Makes the process's logger. */
+/** Creates the process's logger. */
 export function createLogger({ level, destination }: LoggerOptions): Logger {
   const options = {
     level,
@@ -54,10 +54,10 @@ export function createLogger({ level, destination }: LoggerOptions): Logger {
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
-/** A log file that only its owner may read; its directory is made. Lines are written as they come, so that none is missing after a crash. */
+/** Opens a log file for its owner only, and creates its directory. Writes are synchronous, so a crash loses no line. */
 export function fileDestination(path: string): DestinationStream {
   const destination = pinoDestination({ dest: path, mkdir: true, sync: true, mode: 0o600 });
-  // The mode is that of a new file; an earlier version left others.
+  // The mode applies only to new files, and an earlier version created them with another one.
   chmodSync(path, 0o600);
   return destination;
 }

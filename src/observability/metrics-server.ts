@@ -1,4 +1,4 @@
-/** A process's own listener for its operators: Prometheus metrics, and whether it runs and is ready. */
+/** A process's listener for its operators: Prometheus metrics, liveness and readiness. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { register } from "prom-client";
 import { formatListen, type ListenAddress } from "../config/config.ts";
@@ -11,9 +11,9 @@ import { metricsText } from "./process-metrics.ts";
 import { failedChecks, type ReadinessCheck, readinessNotes } from "../runtime/readiness.ts";
 
 export interface MetricsServerOptions {
-  /** A port of 0 is any free one. */
+  /** Address of the listener; port 0 is any free one. */
   readonly listen: ListenAddress;
-  /** What must work now; it changes while the process starts. */
+  /** Returns the current checks, which change while the process starts. */
   readonly readiness: () => readonly ReadinessCheck[];
   readonly log: Logger;
 }
@@ -23,7 +23,7 @@ export interface MetricsServer {
   close(): Promise<void>;
 }
 
-/** Its callers are a scraper and a health check: small requests, sent at once, over few connections. */
+/** Limits for scrapers and health checks: small, quick requests over few connections. */
 const LIMITS = {
   maxHeaderSize: 8_192,
   headersTimeout: 5_000,
@@ -41,7 +41,7 @@ function json(status: number, body: unknown): Answer {
 
 type Readiness = () => Promise<Answer>;
 
-/** Asked every few seconds, so the log gets what changes and not every answer. */
+/** Answers every few seconds' requests, but logs only changes. */
 function createReadiness({ readiness: checks, log }: MetricsServerOptions): Readiness {
   let known = "";
   return async () => {
@@ -62,19 +62,19 @@ function createReadiness({ readiness: checks, log }: MetricsServerOptions): Read
   };
 }
 
-/** The gauge of what works is kept beside the scrapes: a check may take its time. */
+/** Updates the metric of checks outside of scrapes, because a check may take long. */
 function watchChecks({ readiness, log }: MetricsServerOptions): NodeJS.Timeout {
   const look = async (): Promise<void> => {
     const checks = readiness();
     const failing = new Set((await failedChecks(checks)).map(({ name }) => name));
-    // What is no check any more, such as that the process has started, is to go.
+    // Removes checks that no longer exist, such as that of the start.
     metrics.checkOk.reset();
     for (const { name } of checks) {
       metrics.checkOk.set({ check: name }, failing.has(name) ? 0 : 1);
     }
   };
   const timer = setInterval(() => {
-    look().catch((error: unknown) => log.warn({ err: error }, "what the process depends on cannot be asked"));
+    look().catch((error: unknown) => log.warn({ err: error }, "the readiness checks could not be made"));
   }, CHECKS_EVERY_MS);
   return timer.unref();
 }
@@ -96,8 +96,8 @@ async function answer({ method, url }: IncomingMessage, readiness: Readiness): P
 }
 
 /**
- * Serves `/metrics`, `/healthz` (the process runs) and `/readyz` (so does what it depends on; 503 with a list
- * otherwise). One per operating-system process, whatever runs inside: the metrics are the process's.
+ * Serves `/metrics`, `/healthz` (the process runs) and `/readyz` (its dependencies work, else 503 with the failed
+ * checks). There is one per operating-system process, because metrics are per process.
  */
 export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
   const { log } = options;

@@ -1,14 +1,14 @@
 /**
- * The metrics of our own (Prometheus). Names and labels are public: dashboards and alerts are written against them, and
- * the table in docs/observability.md is made from this file. Base units, and labels whose values are few: never a
- * tenant, an endpoint or a URL.
+ * Our own metrics (Prometheus). Names and labels are public: dashboards and alerts use them, and the table in
+ * docs/observability.md is generated from this file. Metrics use base units. Labels have few values: never a tenant, an
+ * endpoint or a URL.
  */
 import { Counter, Gauge, Histogram } from "prom-client";
 
-/** Which process exports a metric; `signet serve` is all of them in one. */
+/** A process that exports metrics; `signet serve` is all of them in one. */
 export type ProcessName = "api" | "worker" | "edge";
 
-/** A metric as the documentation lists it. */
+/** A metric as listed in the documentation. */
 export interface MetricDescription {
   readonly name: string;
   readonly type: "counter" | "gauge" | "histogram";
@@ -23,7 +23,7 @@ export interface OwnMetric extends MetricDescription {
 
 const described: OwnMetric[] = [];
 
-/** Every metric of our own, in the order of this file. */
+/** All of our own metrics, in the order of this file. */
 export const OWN_METRICS: readonly OwnMetric[] = described;
 
 type Processes = readonly ProcessName[];
@@ -42,8 +42,8 @@ function note<M extends Counter | Gauge | Histogram>(
   return metric;
 }
 
-// They are in no registry until a process says which it is (process-metrics.ts): a zero of an edge that carries no
-// deliveries would look like one that is measured.
+// They belong to no registry until a process selects its own (process-metrics.ts): a zero from an edge, which has no
+// deliveries, would look like a measurement.
 
 function counter(processes: Processes, name: string, help: string, labels: readonly string[] = []): Counter {
   const metric = new Counter({ name, help, labelNames: [...labels], registers: [] });
@@ -76,19 +76,19 @@ function histogram(processes: Processes, name: string, help: string, shape: Shap
 const REQUEST_BUCKETS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10] as const;
 const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600] as const;
 
-/** One set per process. */
+/** The metrics of this process. */
 export const metrics = {
-  build: gauge(EVERYWHERE, "signet_build_info", "1; the labels say what runs", ["version", "process"]),
+  build: gauge(EVERYWHERE, "signet_build_info", "Always 1; the labels name the version and the process", ["version", "process"]),
   checkOk: gauge(
     EVERYWHERE,
     "signet_check_ok",
-    "1 while what the process depends on works, 0 while it does not: the checks of /readyz, asked every 10 seconds",
+    "1 while a dependency of the process works, 0 while it does not: the checks of /readyz, made every 10 seconds",
     ["check"],
   ),
   clockSkew: gauge(
     EVERYWHERE,
     "signet_clock_skew_seconds",
-    "How far the machine's clock is ahead of PostgreSQL's; negative when it is behind; beyond 30 the process signs nothing",
+    "How far the machine's clock is ahead of PostgreSQL's; negative if it is behind; beyond 30 the process signs nothing",
   ),
   poolConnections: gauge(
     EVERYWHERE,
@@ -96,78 +96,78 @@ export const metrics = {
     "Connections to PostgreSQL by role, in use or idle",
     ["role", "state"],
   ),
-  poolSize: gauge(EVERYWHERE, "signet_database_pool_size", "Most connections to PostgreSQL by role", [
+  poolSize: gauge(EVERYWHERE, "signet_database_pool_size", "Maximum number of connections to PostgreSQL by role", [
     "role",
   ]),
   poolWaiting: gauge(
     EVERYWHERE,
     "signet_database_pool_waiting",
-    "Queries and transactions that wait for a connection, by role",
+    "Queries and transactions waiting for a connection, by role",
     ["role"],
   ),
   certificateExpiry: gauge(
     EVERYWHERE,
     "signet_certificate_expiry_timestamp_seconds",
-    "When the first certificate of a file that this process works with expires, Unix time",
+    "When the first certificate of a file in use by this process expires, Unix time",
     ["file"],
   ),
   httpRequests: counter(
     API,
     "signet_http_requests_total",
-    "Requests that the api answered, by listener (public or admin), route pattern, method and status",
+    "Requests answered by the api, by listener (public or admin), route pattern, method and status",
     ["listener", "route", "method", "status"],
   ),
   httpSeconds: histogram(
     API,
     "signet_http_request_seconds",
-    "Time from a request's headers to the end of its answer, by listener and route pattern",
+    "Time from a request's headers to the end of its response, by listener and route pattern",
     { labels: ["listener", "route"], buckets: REQUEST_BUCKETS },
   ),
-  eventsAccepted: counter(API, "signet_events_accepted_total", "Events that were accepted and are durable"),
+  eventsAccepted: counter(API, "signet_events_accepted_total", "Events that were accepted and durably stored"),
   ingestCommit: histogram(
     API,
     "signet_ingest_commit_seconds",
-    "Time that a commit of accepted events takes; one commit holds the events of many requests",
+    "Duration of a commit of accepted events; one commit holds the events of many requests",
     { buckets: REQUEST_BUCKETS },
   ),
   oldestUnattempted: gauge(
     WORKER,
     "signet_oldest_unattempted_seconds",
-    "Age of the oldest delivery that was accepted and has had no attempt; 0 when there is none",
+    "Age of the oldest accepted delivery without an attempt; 0 if there is none",
   ),
   mostOverdue: gauge(
     WORKER,
     "signet_most_overdue_seconds",
-    "How long the retry that is overdue longest has been due; 0 when none is",
+    "Delay of the retry that is overdue longest; 0 if there is none",
   ),
   firstAttemptLag: histogram(
     WORKER,
     "signet_first_attempt_lag_seconds",
-    "Time from the acceptance of a delivery to its first attempt; replays excepted",
+    "Time from the acceptance of a delivery to its first attempt, except for replays",
     { buckets: LAG_BUCKETS },
   ),
   attempts: counter(
     WORKER,
     "signet_attempts_total",
-    "Attempts that have ended, by outcome: delivered, the class of the receiver's failure, or internal when it is ours",
+    "Finished attempts by outcome: delivered, the class of the receiver's failure, or internal for our own failures",
     ["outcome"],
   ),
   attemptSeconds: histogram(
     WORKER,
     "signet_attempt_seconds",
-    "Time that an attempt takes, from before the name is resolved to the headers of the answer",
+    "Duration of an attempt, from before the name is resolved to the headers of the response",
     { buckets: REQUEST_BUCKETS },
   ),
   deliveriesEnded: counter(
     WORKER,
     "signet_deliveries_ended_total",
-    "Deliveries that attempts or disabled endpoints have ended, by state: delivered, dead_lettered or cancelled",
+    "Deliveries ended by attempts or by disabled endpoints, by state: delivered, dead_lettered or cancelled",
     ["state"],
   ),
   openDeliveries: gauge(
     WORKER,
     "signet_open_deliveries",
-    "Deliveries that are not over, by state: waiting (no workflow yet), started (no attempt yet), retrying; 100000 means that or more",
+    "Deliveries that have not ended, by state: waiting (no workflow yet), started (no attempt yet), retrying; 100000 means that or more",
     ["state"],
   ),
   deadLetters: gauge(
@@ -188,18 +188,18 @@ export const metrics = {
   movedDeliveries: counter(
     WORKER,
     "signet_moved_deliveries_total",
-    "Deliveries that were carried again because their workflow was gone",
+    "Deliveries that were assigned to a new workflow because theirs was gone",
   ),
-  replayJobs: gauge(WORKER, "signet_replay_jobs", "Replay jobs that are not over, by state", ["state"]),
+  replayJobs: gauge(WORKER, "signet_replay_jobs", "Replay jobs that have not ended, by state", ["state"]),
   verificationBacklog: gauge(
     WORKER,
     "signet_verification_backlog",
-    "Endpoints whose verification was asked for and has not begun; 100000 means that or more",
+    "Endpoints whose requested verification has not begun; 100000 means that or more",
   ),
   oldestVerification: gauge(
     WORKER,
     "signet_oldest_verification_seconds",
-    "Age of the oldest verification that was asked for and has not begun; 0 when there is none",
+    "Age of the oldest requested verification that has not begun; 0 if there is none",
   ),
   checkpointSize: gauge(
     WORKER,
@@ -209,83 +209,83 @@ export const metrics = {
   checkpointAge: gauge(
     WORKER,
     "signet_checkpoint_age_seconds",
-    "Age of the oldest entry of the compliance log that no checkpoint covers; 0 when all are signed",
+    "Age of the oldest entry of the compliance log that no checkpoint covers; 0 if all are covered",
   ),
   checkpointRefused: gauge(
     WORKER,
     "signet_checkpoint_refused",
-    "1 while the compliance log does not extend what was signed of it, so that nothing is signed",
+    "1 while the compliance log contradicts its newest checkpoint, so that nothing is signed",
   ),
   overdueRotations: gauge(
     WORKER,
     "signet_overdue_rotations",
-    "Rotations that are overdue, by kind: credential (due a week ago, successor not in use), signing_key (signs for 31 days or more), endpoint_secret (due a day ago)",
+    "Overdue rotations by kind: credential (due a week ago, successor not in use), signing_key (has signed for 31 days or more), endpoint_secret (due a day ago)",
     ["kind"],
   ),
   rateLimited: counter(
     ADMITTING,
     "signet_rate_limited_total",
-    "Requests refused with 429 RATE_LIMITED, by limit",
+    "Requests rejected with 429 RATE_LIMITED, by limit",
     ["limit"],
   ),
   rotationsPutOff: counter(
     API,
     "signet_rotations_put_off_total",
-    "Token answers that could not do their step of a rotation, for instance on a read-only database",
+    "Token responses that could not perform their step of a rotation, for instance on a read-only database",
   ),
   lateSecretUses: counter(
     API,
     "signet_late_secret_uses_total",
-    "Client secrets used although they are over, at most one a day and version: rescue yields a token, misuse does not",
+    "Uses of ended client secrets, at most one per day and version: rescue returns a token, misuse does not",
     ["use"],
   ),
   revocationAge: gauge(
     ADMITTING,
     "signet_revocation_age_seconds",
-    "Age of this process's lease: time since it surely knew every revocation; tokens are refused when it is too long",
+    "Age of this process's lease: time since it certainly knew every revocation; tokens are rejected when it is too old",
   ),
   revocationPropagation: histogram(
     API,
     "signet_revocation_propagation_seconds",
-    "Time from a revocation to the acknowledgement of the slowest process that follows",
+    "Time from a revocation to the acknowledgement of the slowest following process",
     { buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25] },
   ),
   revocationUnacknowledged: counter(
     API,
     "signet_revocation_unacknowledged_total",
-    "Processes that had not acknowledged a revocation within 250 ms; without that they admit nobody by then",
+    "Processes that had not acknowledged a revocation within 250 ms; by then they no longer admit tokens",
   ),
   revocationSequence: gauge(
     ADMITTING,
     "signet_revocation_sequence",
-    "Number of the last revocation that this process knows",
+    "Sequence number of the last revocation known to this process",
   ),
   revocationServingStale: gauge(
     ADMITTING,
     "signet_revocation_serving_stale",
-    "1 while tokens are admitted although a revocation of more than 250 ms ago may be unknown (bounded mode)",
+    "1 while tokens are admitted although a revocation from more than 250 ms ago may be unknown (bounded mode)",
   ),
   revocationStale: counter(
     ADMITTING,
     "signet_revocation_stale_total",
-    "Requests refused with REVOCATION_STALE",
+    "Requests rejected with REVOCATION_STALE",
   ),
   edgeRequests: counter(
     EDGE,
     "signet_edge_requests_total",
-    "Requests at the edge by route pattern, status and who answered: edge or upstream",
+    "Requests at the edge by route pattern, status and responder: edge or upstream",
     ["route", "status", "by"],
   ),
   edgeUpstream: histogram(
     EDGE,
     "signet_edge_upstream_seconds",
-    "Time from a request's leave for its upstream to the headers of the answer",
+    "Time from sending a request to its upstream to the headers of the response",
     { labels: ["upstream"], buckets: [0.001, ...REQUEST_BUCKETS, 30] },
   ),
-  edgeRoutes: gauge(EDGE, "signet_edge_routes", "Routes of the table that the edge works with"),
+  edgeRoutes: gauge(EDGE, "signet_edge_routes", "Routes in the edge's current route table"),
   edgeRoutesRefused: gauge(
     EDGE,
     "signet_edge_routes_refused",
-    "1 while the newest route table cannot be used, and the one before it is kept",
+    "1 while the newest route table is invalid and the previous one stays in use",
   ),
 } as const;

@@ -1,4 +1,4 @@
-/** The tracer on OpenTelemetry's SDK. Loaded by tracing.ts alone, and only where traces are on. */
+/** The tracer on OpenTelemetry's SDK. Only tracing.ts loads it, and only if traces are on. */
 import {
   type Context,
   isSpanContextValid,
@@ -18,11 +18,11 @@ import {
 } from "@opentelemetry/sdk-trace";
 import type { Tracer, TracingOptions } from "./tracing.ts";
 
-/** W3C Trace Context 2.2: later versions may have more after the flags; `ff` is none. */
+/** W3C Trace Context 2.2. Later versions may append more after the flags; `ff` is invalid. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const KINDS = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL, client: SpanKind.CLIENT } as const;
 const LINKS_MAX = 64;
-/** What a collector that is away may cost: spans beyond are dropped. */
+/** Maximum number of queued spans while the collector is unavailable. Further spans are dropped. */
 const QUEUE_MAX = 4_096;
 
 function parse(traceparent: string): SpanContext | undefined {

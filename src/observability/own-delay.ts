@@ -1,11 +1,11 @@
-/** How far this process is behind itself: timers that fire late say that what it measures of others is its own. */
+/** Measures the delay of this process's own timers, which distorts what it measures of others. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
 const RESOLUTION_MS = 10;
 const WINDOW_MS = 1_000;
 
 export interface OwnDelay {
-  /** The longest delay of the last one to two seconds, in milliseconds. */
+  /** Returns the longest delay of the last one to two seconds, in milliseconds. */
   readonly ms: () => number;
   stop(): void;
 }

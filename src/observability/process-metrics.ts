@@ -1,25 +1,25 @@
-/** What a process exports: the metrics of its kind, Node's own, those of its connection pools, and the SDK's of Temporal. */
+/** The metrics that a process exports: its own, Node's, those of its connection pools, and Temporal's SDK's. */
 import { collectDefaultMetrics, register } from "prom-client";
 import { poolStatistics } from "../database/pool.ts";
 import { metrics, OWN_METRICS, type ProcessName } from "./metrics.ts";
 
-/** Gauges whose names say that they are counters; a scrape has no use for every handle's type. */
+/** Node's gauges whose names look like counters. A scrape does not need every handle's type. */
 const MISNAMED = [
   "nodejs_active_handles_total",
   "nodejs_active_requests_total",
   "nodejs_active_resources_total",
 ] as const;
 
-/** Text in Prometheus' format that somebody else in this process has. */
+/** Returns further metrics of this process in Prometheus' format. */
 export type MetricsSource = () => Promise<string>;
 const sources = new Set<MetricsSource>();
 
-/** Adds what else is to stand in this process's answer; names must not be those of others. */
+/** Adds a source to this process's answers. Its names must be unique. */
 export function addMetricsSource(source: MetricsSource): void {
   sources.add(source);
 }
 
-/** Chooses what this process exports. May be called again: a process that is several has the metrics of each. */
+/** Selects the exported metrics. May be called again; `signet serve` exports the metrics of every process. */
 export function exportMetrics(processes: readonly ProcessName[], version: string): void {
   if (register.getSingleMetric("process_start_time_seconds") === undefined) {
     collectDefaultMetrics();
@@ -36,7 +36,7 @@ export function exportMetrics(processes: readonly ProcessName[], version: string
   metrics.build.set({ version, process: processes.length === 1 ? (processes[0] ?? "") : "serve" }, 1);
 }
 
-/** Pools are looked at when they are asked for: nothing is counted meanwhile. */
+/** Pools are measured only when they are scraped. */
 function measurePools(): void {
   for (const { role, size, total, idle, waiting } of poolStatistics()) {
     metrics.poolSize.set({ role }, size);
@@ -46,7 +46,7 @@ function measurePools(): void {
   }
 }
 
-/** The answer to a scrape. A source that fails is left out: the rest is worth more than nothing. */
+/** Returns the answer to a scrape. A failed source is omitted, so that the rest is still available. */
 export async function metricsText(): Promise<string> {
   measurePools();
   const texts = [...sources].map(async (source) => await source().catch(() => ""));

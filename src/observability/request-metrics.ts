@@ -1,4 +1,4 @@
-/** Counts and times the answers of a listener. */
+/** Counts and times the responses of a listener. */
 import type { FastifyInstance } from "fastify";
 import { metrics } from "./metrics.ts";
 
@@ -6,7 +6,7 @@ const MS = 1_000;
 
 interface Route {
   readonly seconds: { observe(seconds: number): void };
-  /** By status: few, and looked up without making a label set of each request. */
+  /** Counters by status, which avoids creating a label set per request. */
   readonly counters: Map<number, { inc(): void }>;
 }
 
@@ -17,7 +17,7 @@ export function installRequestMetrics(
 ): void {
   const routes = new Map<string, Route>();
   server.addHook("onResponse", (request, reply, done) => {
-    // What matches no route has no pattern: one series, whatever was asked for.
+    // Requests without a matching route share one series.
     const route = request.routeOptions.url ?? "none";
     const { method } = request;
     const key = `${method} ${route}`;

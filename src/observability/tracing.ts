@@ -1,16 +1,16 @@
 /**
- * Traces: off unless a collector is set, and then nothing of OpenTelemetry is even loaded. Parents are passed by hand,
- * never by an `AsyncLocalStorage`: following every promise would cost a fifth of the worker (decision 0007).
+ * Traces. Without a collector they are off, and OpenTelemetry is not even loaded. Parents are passed explicitly: an
+ * `AsyncLocalStorage`, which follows every promise, would cost a fifth of the worker (decision 0007).
  */
 import type { ProcessName } from "./metrics.ts";
 
-/** What a span says of what it stands for; never an address or a payload. */
+/** Attributes of a span; never an address or a payload. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
 export interface TracedSpan {
-  /** W3C Trace Context: what a child names as its parent. */
+  /** W3C Trace Context, the parent of child spans. */
   readonly traceparent: string;
-  /** @param error why what it stands for failed by us or by a receiver; a class, no message */
+  /** @param error class of the failure, ours or the receiver's; not a message */
   end(attributes?: SpanAttributes, error?: string): void;
 }
 
@@ -20,13 +20,13 @@ export interface SpanStart {
   readonly name: string;
   readonly kind: SpanKind;
   readonly attributes: SpanAttributes;
-  /** The first is its parent, the others are linked; what is no traceparent is left out. */
+  /** The first is the parent, the others are linked. Invalid traceparents are ignored. */
   readonly parents: readonly (string | null | undefined)[];
 }
 
 export interface Tracer {
   start(span: SpanStart): TracedSpan;
-  /** Sends what is waiting to be sent. */
+  /** Sends the pending spans. */
   close(): Promise<void>;
 }
 
@@ -40,12 +40,12 @@ export interface TracingOptions {
 
 let current: Tracer | undefined;
 
-/** The process's tracer; undefined: traces are off. */
+/** Returns the process's tracer; undefined if traces are off. */
 export function tracer(): Tracer | undefined {
   return current;
 }
 
-/** Switches traces on. @returns what switches them off, after all have been sent */
+/** Turns traces on. @returns a function that sends the pending spans and turns traces off */
 export async function startTracing(options: TracingOptions): Promise<() => Promise<void>> {
   const { createTracer } = await import("./open-telemetry.ts");
   const started = createTracer(options);

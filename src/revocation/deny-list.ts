@@ -1,7 +1,7 @@
-/** What tokens are compared with: the live revocations by what a token says of itself, so that a look is a look into a Map. */
+/** The live revocations, in Maps by the claims of tokens, so that a check is a few lookups. */
 import { REVOCATION_KINDS, type RevocationKind } from "./kinds.ts";
 
-/** What a token says that can be revoked. */
+/** The claims of a token by which it can be revoked. */
 export interface RevocableToken {
   readonly credentialId: string;
   readonly principalId: string;
@@ -10,20 +10,20 @@ export interface RevocableToken {
   readonly kid: string;
   /** Seconds of Unix time. */
   readonly issuedAt: number;
-  /** `x5t#S256` of the certificate that it is bound to. */
+  /** `x5t#S256` of the certificate that the token is bound to. */
   readonly certificateThumbprint: string | undefined;
 }
 
 interface Denial {
-  /** Of the caller's monotonic clock. */
+  /** End of the denial, by the caller's monotonic clock. */
   until: number;
-  /** When it was published, by the database's clock; infinite while only a notification tells of it. */
+  /** When it was published, by the database's clock; infinite until an answer confirms the notification. */
   atMs: number;
-  /** Tokens issued before this second are denied; all of them, unless the revocation was undone. */
+  /** Tokens issued before this second are denied. Infinite unless the revocation was lifted. */
   issuedBefore: number;
 }
 
-/** Certificates are revoked by hexadecimal digits and named by tokens in base64url (RFC 8705 section 3.1). */
+/** Converts a target to its form in tokens: certificates are revoked in hexadecimal, but tokens use base64url. */
 function asTokensSay(kind: RevocationKind, target: string): string {
   return kind === "cert" ? Buffer.from(target, "hex").toString("base64url") : target;
 }
@@ -44,22 +44,22 @@ export class DenyList {
   /**
    * Denies a target until the given instant of the caller's monotonic clock.
    *
-   * @param atMs when it was revoked, by the database's clock; infinite where that is not known
+   * @param atMs when it was revoked, by the database's clock; infinite if unknown
    */
   add(kind: RevocationKind, target: string, until: number, atMs = Infinity): void {
     const denied = this.#of(kind);
     const key = asTokensSay(kind, target);
     const known = denied.get(key);
     if (known !== undefined && known.issuedBefore < Infinity && atMs <= known.atMs) {
-      // The revocation that was undone, read once more.
+      // The lifted revocation was read again.
       return;
     }
-    // What a notification told of has its instant from the answer that follows.
+    // If only a notification was seen so far, the answer now supplies the instant.
     const at = known === undefined || known.atMs === Infinity ? atMs : Math.max(atMs, known.atMs);
     denied.set(key, { until: Math.max(until, known?.until ?? 0), atMs: at, issuedBefore: Infinity });
   }
 
-  /** Undoes the revocation of a tenant that was published before `atMs`: only what was issued before stays denied. */
+  /** Lifts a tenant's revocation published before `atMs`. Tokens issued before `issuedBefore` stay denied. */
   liftTenant(target: string, atMs: number, issuedBefore: number): void {
     const known = this.#tenants.get(target);
     if (known !== undefined && known.atMs <= atMs) {
@@ -67,12 +67,12 @@ export class DenyList {
     }
   }
 
-  /** Whether a token is revoked, for any of the six reasons. An entry counts until `prune` has found it over. */
+  /** Whether a token is revoked by any of its six targets. Entries count until `prune` removes them. */
   denies(token: RevocableToken): boolean {
     return this.#deniesTenant(token) || this.#deniesForEver(token);
   }
 
-  /** The second of Unix time from which on such a token can be issued: 0 for now, infinite for never. */
+  /** Returns the second of Unix time from which such a token can be issued: 0 for now, infinity for never. */
   issuableFrom(token: RevocableToken): number {
     if (this.#deniesForEver(token)) {
       return Infinity;
@@ -100,7 +100,7 @@ export class DenyList {
     return this.#certificates.has(thumbprint);
   }
 
-  /** Forgets what is over. */
+  /** Removes ended entries. */
   prune(now: number): void {
     for (const denied of this.#kinds.values()) {
       for (const [target, { until }] of denied) {

@@ -1,6 +1,6 @@
 /**
- * Follows the revocations over a connection of its own (security decisions D): it listens first, then reads all that is
- * live, then asks every 50 ms for what is new. A notification makes a denial quick; the answers make it sure.
+ * Follows the revocations over its own connection (security decisions D). It listens first, then reads all live
+ * revocations, then polls for new ones every 50 ms. Notifications make denials fast; the polls make them reliable.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool, Queryable } from "../database/pool.ts";
@@ -23,32 +23,32 @@ const ASK_EVERY_MS = 50;
 const RECONNECT_FIRST_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 const PRUNE_EVERY_MS = 60_000;
-/** Times of the loop (see `afterLoopTime`), after which a connection without an answer is as good as broken. */
+/** Silence, in the loop's time (see `afterLoopTime`), after which a connection counts as broken. */
 const LISTENING_SILENT_MS = 1_000;
 const OTHER_SILENT_MS = 500;
-/** Time of the loop after which the database counts as silent for a request that waits. */
+/** Loop time after which the database counts as silent for a waiting request. */
 const RENEWAL_SILENT_MS = 100;
 const LOOK_AGAIN_MS = 10;
 /**
- * Acknowledgements leave room for the notifications of those who have not heard yet, and do not all come at once; each
- * tells how long it has waited. What comes meanwhile is acknowledged together.
+ * Acknowledgements are delayed and spread, so that notifications go first and the processes do not all write at once.
+ * Each one reports how long it waited. Later changes are acknowledged together.
  */
 const ACKNOWLEDGE_AFTER_MS = 5;
 const ACKNOWLEDGE_SPREAD_MS = 20;
-/** Answers that keep coming too late to be of use are waited for so long: then this process is of no use either. */
+/** Longest wait for a current answer, in milliseconds. If all answers come too late, this process is unusable, too. */
 const RENEWAL_MOST_MS = 5_000;
 
 export interface FollowerOptions {
-  /** Opens the connection that is listened on. */
+  /** Opens the connection for notifications. */
   readonly subscribe: (
     handlers: Pick<SubscriptionOptions, "onNotification" | "onLost">,
   ) => Promise<Subscription>;
-  /** Another way to the same database, for a look when that connection is silent. Role signet_edge. */
+  /** Another connection to the same database, used when the first is silent. Role signet_edge. */
   readonly other: Pick<Pool, "connect">;
-  /** How it is known to those who wait for its acknowledgements. */
+  /** Identity of this process for those who wait for its acknowledgements. */
   readonly identity: FollowerRow;
   readonly leaseMs: number;
-  /** The policy of a tenant has changed: what this process knows of it holds no longer. */
+  /** Called when a tenant's policy has changed, so that cached policies become invalid. */
   readonly onPolicyChange?: ((tenantId: string) => void) | undefined;
   readonly clock: Clock;
   readonly monotonic: Monotonic;
@@ -64,15 +64,15 @@ export class RevocationFollower {
   #connecting: Promise<void> = Promise.resolve();
   #reconnectMs = RECONNECT_FIRST_MS;
   #asking = false;
-  /** A notification came that the answer under way may not explain. */
+  /** A notification arrived that the pending answer may not cover. */
   #unexplained = false;
   #acknowledging = false;
   #acknowledged = 0;
-  /** When the last of what is obeyed became so. */
+  /** The highest applied sequence number, and when it was applied. */
   #applied = { sequence: 0, at: 0 };
   #looking = false;
   #renewal: Promise<boolean> | undefined;
-  /** Called with every answer, over whichever connection it came. */
+  /** Called with every answer over either connection. */
   #onAnswer: () => void = () => undefined;
   #stopped = false;
 
@@ -81,7 +81,7 @@ export class RevocationFollower {
     this.view = new RevocationView(options);
   }
 
-  /** Starts to follow; resolves when the first try to read everything is over, whether or not it succeeded. */
+  /** Starts to follow. Resolves after the first attempt to read everything, even if it failed. */
   async start(): Promise<void> {
     this.#timers.push(setInterval(() => void this.#ask(), ASK_EVERY_MS));
     this.#timers.push(setInterval(() => this.view.prune(), PRUNE_EVERY_MS).unref());
@@ -89,10 +89,10 @@ export class RevocationFollower {
   }
 
   /**
-   * Makes what is known recent enough to admit by, for all that wait for it. A question whose answer is read too late is
-   * asked again: the lease counts from when a question was sent, and this process may be behind itself.
+   * Renews the knowledge until tokens can be admitted by it; concurrent callers share one renewal. A question whose
+   * answer is read too late is repeated, because the lease counts from when the question was sent.
    *
-   * @returns false when the database is silent
+   * @returns false if the database is silent
    */
   async renew(): Promise<boolean> {
     this.#renewal ??= this.#askUntilCurrent().finally(() => {
@@ -101,7 +101,7 @@ export class RevocationFollower {
     return await this.#renewal;
   }
 
-  /** Resolves when tokens can be admitted; rejects when what is known is too old and cannot be renewed. */
+  /** Resolves if tokens can be admitted. Rejects if the knowledge is too old and cannot be renewed. */
   async requireCurrent(): Promise<void> {
     if (!this.view.current && !(await this.renew())) {
       throw new Error("revocations are not followed: the database is silent");
@@ -128,13 +128,13 @@ export class RevocationFollower {
         onNotification: (payload) => this.#hear(payload),
         onLost: (error) => this.#lose(subscription, error),
       });
-      // Known before it knows: whoever revokes from here on waits for it.
+      // Registered before reading, so that every later revocation waits for this process.
       await withinLoopTime(
         LISTENING_SILENT_MS,
         registerFollower(subscription.db, this.#options.identity),
         () => void subscription?.close(),
       );
-      // Everything, also after a short interruption: the database behind it may be another one.
+      // Reads everything, even after a short interruption, because the database may have been replaced.
       await this.#learnOver(subscription, true);
     } catch (error) {
       await subscription?.close();
@@ -148,7 +148,7 @@ export class RevocationFollower {
     this.#options.log.info({ sequence: this.view.sequence, denied: this.view.size }, "following revocations");
   }
 
-  /** Opens the connection again, once for each that is lost; `lost` is undefined for one that was never in use. */
+  /** Schedules one reconnection per lost connection; `lost` is undefined for one that was never in use. */
   #lose(lost: Subscription | undefined, error: unknown): void {
     if (this.#stopped || this.#subscription !== lost) {
       return;
@@ -169,7 +169,7 @@ export class RevocationFollower {
     try {
       const sentAt = this.#options.monotonic();
       await this.#learnOver(subscription);
-      // While the loop is late its timers are as well; the next question goes out in the turn that reads this answer.
+      // When the loop is late, so are its timers. Then the next question goes out in the turn that reads this answer.
       if (this.#unexplained || this.#options.monotonic() - sentAt > ASK_EVERY_MS) {
         setImmediate(() => void this.#ask());
       }
@@ -181,7 +181,7 @@ export class RevocationFollower {
     }
   }
 
-  /** An answer that does not come means a connection that is gone, whatever the network says of it. */
+  /** Reads over the subscription. Closes it if no answer comes, whatever the network reports. */
   async #learnOver(subscription: Subscription, everything = false): Promise<void> {
     const learning = this.#learnFrom(subscription.db, everything);
     await withinLoopTime(LISTENING_SILENT_MS, learning, () => void subscription.close());
@@ -195,7 +195,7 @@ export class RevocationFollower {
     void this.#acknowledge();
   }
 
-  /** Says what is obeyed, over the connection that is followed over: who cannot hear must not say that it has. */
+  /** Acknowledges over the connection for notifications: a process that cannot receive them must not claim to. */
   async #acknowledge(): Promise<void> {
     const subscription = this.#subscription;
     const { monotonic, identity } = this.#options;
@@ -231,7 +231,7 @@ export class RevocationFollower {
     return true;
   }
 
-  /** Resolves with true at the next answer, and with false when there is none within the time that the loop gives it. */
+  /** Resolves with true at the next answer, or with false if none comes within the loop's time. */
   async #nextAnswer(): Promise<boolean> {
     const over = new AbortController();
     const look = async (): Promise<void> => {
@@ -251,7 +251,7 @@ export class RevocationFollower {
     return answered;
   }
 
-  /** Asks over the other way, unless that is being done; resolves with whether there may be an answer. */
+  /** Asks over the other connection, unless that is under way. Resolves with whether an answer may follow. */
   async #look(): Promise<boolean> {
     if (this.#looking) {
       return false;
@@ -268,7 +268,7 @@ export class RevocationFollower {
       }
       return true;
     } catch (error) {
-      this.#options.log.debug({ err: error }, "the look at the revocations failed");
+      this.#options.log.debug({ err: error }, "reading the revocations over the other connection failed");
       return false;
     } finally {
       this.#looking = false;
@@ -288,7 +288,7 @@ export class RevocationFollower {
     if (result === "replaced") {
       this.#options.log.error(
         { sequence: question.known.sequence },
-        "the database does not know revocations that are known here; they are kept, and it was read anew",
+        "the database lacks revocations that are known here; they are kept, and everything was read again",
       );
     }
     this.#onAnswer();

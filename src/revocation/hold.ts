@@ -1,4 +1,4 @@
-/** Holding a tenant: its deliveries wait and the secrets of its endpoints stay as they are, until it is released. */
+/** Holds on tenants. Deliveries wait, and the secrets of endpoints do not change, until the tenant is released. */
 import { appendEntry } from "../compliance/append-entry.ts";
 import type { EntrySources } from "../compliance/entry.ts";
 import type { Queryable } from "../database/pool.ts";
@@ -6,7 +6,7 @@ import { postponeMoves } from "../database/repositories/endpoints/endpoint-secre
 import { lockTenantHold, setTenantHold } from "../database/repositories/tenants.ts";
 import type { NewRevocation } from "./publish-revocation.ts";
 
-/** Who holds or releases, and why. */
+/** Author and reason of a hold or a release. */
 type HeldBy = Pick<NewRevocation, "actor" | "reason" | "requestId">;
 
 async function record(
@@ -31,7 +31,9 @@ export async function holdTenant(
   }
 }
 
-/** Releases a tenant in the caller's transaction, with an entry `tenant.released` if it was held (role signet_operator). */
+/**
+ * Releases a tenant in the caller's transaction, with an entry `tenant.released` if it was held (role signet_operator).
+ */
 export async function releaseTenant(
   db: Queryable,
   tenantId: string,
@@ -41,7 +43,7 @@ export async function releaseTenant(
   const heldAt = await lockTenantHold(db, tenantId);
   if (await setTenantHold(db, tenantId, null)) {
     if (heldAt !== null) {
-      // A rotation that stood still is not over before its receiver has had the time that it was given.
+      // A rotation that was paused still gives its receiver the full time.
       await postponeMoves(db, tenantId, { heldAt, releasedAt: new Date(sources.clock.now()) });
     }
     await record(db, tenantId, { by, type: "tenant.released" }, sources);

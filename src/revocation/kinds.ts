@@ -1,21 +1,21 @@
-/** What can be revoked, and for how long tokens are compared with it. */
+/** The kinds of revocations, and how long they are kept. */
 import type { EntryType } from "../compliance/entry-types.ts";
 
-/** wire.md, Token; `cert` is a client certificate by the SHA-256 of its DER, 64 hexadecimal digits. */
+/** The kinds (wire.md, Token). `cert` is a client certificate by the SHA-256 of its DER, 64 hexadecimal digits. */
 export const REVOCATION_KINDS = ["credential", "principal", "tenant", "jti", "kid", "cert"] as const;
 
 export type RevocationKind = (typeof REVOCATION_KINDS)[number];
 
-/** In the same sequence: the policy of a tenant has changed, by the tenant's id. */
+/** A change of a tenant's policy. It uses the same sequence; its target is the tenant's id. */
 export const POLICY_CHANGE = "policy";
 
-/** A token's 900 seconds, 60 for a token request under way, 5 of skew, and time to spare (security decisions D). */
+/** 900 s of a token, 60 s for a pending token request, 5 s of skew, and a margin (security decisions D). */
 const TOKENS_GONE_MS = 1_200_000;
 
 /**
- * How long a revocation must be known to those who admit tokens, in milliseconds. After that the state of its target
- * has kept tokens from being issued for longer than a token lives. Keys and certificates have holders whom no state of
- * ours stops: null, for ever.
+ * How long revocations must be remembered for admissions, in milliseconds. After that, the stored state of the target
+ * has prevented new tokens for longer than a token lives. Keys and certificates can be used elsewhere, whatever we
+ * store: null, for ever.
  */
 export const REVOCATION_LIFE_MS: Readonly<Record<RevocationKind, number | null>> = {
   credential: TOKENS_GONE_MS,
@@ -26,7 +26,7 @@ export const REVOCATION_LIFE_MS: Readonly<Record<RevocationKind, number | null>>
   cert: null,
 };
 
-/** What the compliance log calls it. */
+/** The entry type of each kind in the compliance log. */
 export const REVOCATION_ENTRIES = {
   credential: "credential.revoked",
   principal: "principal.revoked",

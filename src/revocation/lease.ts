@@ -1,14 +1,14 @@
 /**
- * The right to admit tokens, for a while after the database was last heard. It counts from the moment the question was
- * sent: the answer tells of revocations up to some moment after that, so whoever stops `leaseMs` after it has not missed
- * one for longer. No clocks of two machines are compared.
+ * The permission to admit tokens, valid for a while after an answer of the database. It counts from when the question
+ * was sent. The answer covers all revocations up to a later moment, so for `leaseMs` none can have been missed for
+ * longer. Clocks of different machines are never compared.
  */
 import type { Clock } from "../domain/clock.ts";
 
-/** Milliseconds that never go back. */
+/** A clock in milliseconds that never goes back. */
 export type Monotonic = () => number;
 
-/** The monotonic clock stands still while a machine is suspended; the wall clock does not. Slewing stays far below this. */
+/** The monotonic clock stops while a machine is suspended, but the wall clock runs. Slewing stays below this limit. */
 const CLOCKS_APART_MS = 100;
 
 /** Both clocks at one moment. */
@@ -31,20 +31,20 @@ export class Lease {
     this.#options = options;
   }
 
-  /** Now, for a question that is about to be sent. */
+  /** Returns the current moment, for a question about to be sent. */
   moment(): Moment {
     return { monotonic: this.#options.monotonic(), wall: this.#options.clock.now() };
   }
 
-  /** A question that was sent then is answered, and everything that the answer tells of is known here. */
+  /** Renews the lease after applying the answer to a question sent at `sent`. */
   renew(sent: Moment): void {
-    // Answers over two connections come in any order.
+    // Answers over two connections may arrive in any order.
     if (this.#proven === undefined || sent.monotonic > this.#proven.monotonic) {
       this.#proven = sent;
     }
   }
 
-  /** Nothing is proven any more. */
+  /** Ends the lease. */
   drop(): void {
     this.#proven = undefined;
   }
@@ -54,7 +54,7 @@ export class Lease {
     return this.ageMs() < this.#options.leaseMs;
   }
 
-  /** Milliseconds since what is known here was surely complete; infinite when that cannot be said. */
+  /** Returns the age of the last complete knowledge, in milliseconds; infinity if unknown. */
   ageMs(): number {
     if (this.#proven === undefined) {
       return Infinity;

@@ -1,4 +1,4 @@
-/** Undoing the revocation of a tenant: its tokens stay dead, those that it gets from then on are good. */
+/** Lifts the revocation of a tenant. Its old tokens stay invalid; new ones are valid. */
 import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
 import type { Queryable } from "../database/pool.ts";
 import { liftTenantRevocation } from "../database/repositories/tokens/revocations.ts";
@@ -7,12 +7,12 @@ import { REVOCATION_LIFE_MS } from "./kinds.ts";
 import type { NewRevocation } from "./publish-revocation.ts";
 import type { Acknowledged } from "./receipts.ts";
 
-/** How far the clock of a process that issues tokens may be ahead of the database's. */
+/** How far the clock of a token-issuing process may be ahead of the database's, in milliseconds. */
 const SKEW_MS = 1_000;
 
 /**
- * Publishes that a tenant is let in again, as the last step of the caller's transaction, with its entry
- * `tenant.resumed`.
+ * Publishes that a tenant is readmitted, with its entry `tenant.resumed`. Must be the last step of the caller's
+ * transaction.
  *
  * @param db role signet_operator
  */

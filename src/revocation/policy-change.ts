@@ -1,6 +1,6 @@
 /**
- * Publishing that a tenant's policy has changed: a number in the sequence of revocations, so that no process that admits
- * tokens goes by the policy of before once the change is answered.
+ * Publishes changes of a tenant's policy in the sequence of revocations. Once the change is answered, no process that
+ * admits tokens applies the old policy.
  */
 import type { EntrySources } from "../compliance/entry.ts";
 import type { Actor } from "../compliance/entry-types.ts";
@@ -9,14 +9,14 @@ import { publishPolicyChange as publish } from "../database/repositories/tokens/
 import { newId } from "../domain/ids.ts";
 import type { Acknowledged } from "./receipts.ts";
 
-/** Longer than a process goes by a policy without asking: who reads the sequence later has none that is older. */
+/** How long the change is kept. It exceeds the time for which processes cache a policy. In milliseconds. */
 const KNOWN_FOR_MS = 60_000;
 
 /**
- * Publishes a change, as the last step of the caller's transaction and after the change's compliance entry.
+ * Publishes a change. Must be the last step of the caller's transaction, after the change's compliance entry.
  *
  * @param db role signet_operator, or signet_api for its own tenant
- * @returns what the caller waits for after the commit, before it answers
+ * @returns the change to wait for after the commit, before the caller answers
  */
 export async function publishPolicyChange(
   db: Queryable,

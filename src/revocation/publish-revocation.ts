@@ -1,4 +1,4 @@
-/** Publishing a revocation: what every process that admits tokens hears of as soon as the transaction commits. */
+/** Publishes revocations. Every process that admits tokens is notified when the transaction commits. */
 import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
 import type { Actor } from "../compliance/entry-types.ts";
 import type { Queryable } from "../database/pool.ts";
@@ -6,39 +6,39 @@ import { publish } from "../database/repositories/tokens/revocations.ts";
 import { newId } from "../domain/ids.ts";
 import { REVOCATION_ENTRIES, REVOCATION_LIFE_MS, type RevocationKind } from "./kinds.ts";
 
-/** What is revoked, by whom and why. */
+/** The target, author and reason of a revocation. */
 export interface NewRevocation {
   readonly kind: RevocationKind;
   /** Id of the credential, principal or tenant; `jti`; `kid`; SHA-256 of the certificate, 64 hexadecimal digits. */
   readonly target: string;
-  /** Whose it is; null for a signing key or a certificate. */
+  /** The target's tenant; null for a signing key or a certificate. */
   readonly tenant: string | null;
   readonly actor: Actor;
   readonly reason?: string | undefined;
   readonly requestId?: string | undefined;
   /**
-   * The caller's transaction has just taken the target out of use: it is published even if it was revoked before.
-   * Otherwise a target that is revoked keeps its revocation and that one is returned.
+   * Whether the caller's transaction has just disabled the target. If so, it is published even if it was revoked
+   * before. Otherwise an existing revocation of the target is kept and returned.
    */
   readonly anew?: boolean;
 }
 
-/** A revocation that stands once the transaction has committed. */
+/** A revocation that takes effect when the transaction commits. */
 export interface Revocation {
   readonly id: string;
   readonly sequence: number;
-  /** Whose it is; null for a signing key or a certificate. */
+  /** The target's tenant; null for a signing key or a certificate. */
   readonly tenant: string | null;
   readonly at: Date;
-  /** Its entry in the compliance log. */
+  /** Index of its entry in the compliance log. */
   readonly logIndex: number;
   /** RFC 6962 leaf hash of the entry, hexadecimal. */
   readonly leafHash: string;
 }
 
 /**
- * Publishes a revocation: sequence number, row, compliance entry and notification, all in the caller's transaction and
- * after whatever it changes, because the sequence and the log stay locked until it commits.
+ * Publishes a revocation in the caller's transaction: sequence number, row, compliance entry and notification. Must
+ * come after all other changes, because the sequence and the log stay locked until the commit.
  *
  * @param db the caller's transaction: role signet_operator, signet_issuer, signet_worker, or signet_api for a credential
  *   or a token of its tenant

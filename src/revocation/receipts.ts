@@ -1,4 +1,4 @@
-/** Receipts: how many of those who follow the revocations obey one, and how long the slowest took (security decisions D). */
+/** Receipts: how many followers apply a revocation, and how long the slowest took (security decisions D). */
 import { setTimeout as delay } from "node:timers/promises";
 import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
 import type { Pool } from "../database/pool.ts";
@@ -9,22 +9,22 @@ import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { Revocation } from "./publish-revocation.ts";
 
-/** An answer waits for acknowledgements so long; who has not sent one by then admits nobody (specification 8). */
+/** Longest wait for acknowledgements, in ms. A follower without one no longer admits tokens (specification 8). */
 const WAIT_MS = 250;
-/** Pauses between looks; the last one repeats. */
+/** Pauses between reads, in milliseconds. The last one repeats. */
 const LOOK_AGAIN_MS = [5, 10, 10, 15, 25] as const;
 
-/** What a receipt is for. */
+/** The revocation that a receipt is for. */
 export type Acknowledged = Pick<Revocation, "id" | "sequence" | "tenant">;
 
 export interface Receipts {
-  /** Waits, after the commit, until everybody who follows obeys the revocation, for 250 ms at most. Never rejects. */
+  /** Waits after the commit until all followers apply the revocation, for at most 250 ms. Never rejects. */
   of(revocation: Acknowledged): Promise<Receipt>;
-  /** Resolves when everything is written that receipts gave cause for. */
+  /** Resolves when all pending reports are written. */
   drain(): Promise<void>;
 }
 
-/** What the routes that revoke work with. */
+/** Services of the routes that revoke. */
 export interface RevocationServices extends OwnEventSources {
   readonly receipts: Receipts;
 }
@@ -74,7 +74,7 @@ export function createReceipts(options: ReceiptOptions): Receipts {
     }
     const { sequence } = revocation;
     const writing = write(revocation, receipt)
-      .catch((error: unknown) => log.warn({ err: error, sequence }, "a receipt was not written down"))
+      .catch((error: unknown) => log.warn({ err: error, sequence }, "a receipt could not be recorded"))
       .finally(() => reports.delete(writing));
     reports.add(writing);
   }
@@ -88,7 +88,7 @@ export function createReceipts(options: ReceiptOptions): Receipts {
         }
         return receipt;
       } catch (error) {
-        // The revocation stands; it is only not known who has heard of it.
+        // The revocation is in effect. Only the receipt is missing.
         log.warn({ err: error, sequence: revocation.sequence }, "a revocation has no receipt");
         return { live: 0, acked: 0, maxMs: null, reported: true };
       }

@@ -1,4 +1,4 @@
-/** Emergency revocation of a credential, a principal or a tenant: out of use, and known everywhere at once. */
+/** Emergency revocation of a credential, a principal or a tenant: disabled, and published at once. */
 import type { Queryable } from "../database/pool.ts";
 import { type Revocable, takeOutOfUse } from "../database/repositories/tokens/revocable.ts";
 import { type OwnEventSources, publishOwnEvent } from "../webhooks/ingest/own-event.ts";
@@ -6,15 +6,15 @@ import { SignetError } from "../domain/errors.ts";
 import { holdTenant } from "./hold.ts";
 import { type NewRevocation, publishRevocation, type Revocation } from "./publish-revocation.ts";
 
-/** Who revokes, and why. */
+/** Author and reason of a revocation. */
 export type RevokedBy = Pick<NewRevocation, "actor" | "reason" | "requestId"> & {
-  /** Also lets the tenant's deliveries wait and keeps its endpoints' secrets as they are. */
+  /** Whether to hold the tenant, too: its deliveries wait, and its endpoints' secrets do not change. */
   readonly hold?: boolean;
 };
 
 const CAEP = "https://schemas.openid.net/secevent/caep/event-type";
 
-/** `data` of `credential.revoked`: ours, and what a receiver of CAEP events (OpenID) finds under its own names. */
+/** Returns `data` of `credential.revoked`: our members, and those that receivers of CAEP events (OpenID) expect. */
 function eventData(
   credentialId: string,
   { actor, reason }: RevokedBy,
@@ -41,7 +41,7 @@ function eventData(
   };
 }
 
-/** Tells the tenant's endpoints of a credential that the caller's transaction has just taken out of use. */
+/** Publishes an event about a credential that the caller's transaction has just disabled. */
 export async function tellEndpoints(
   db: Queryable,
   { tenantId, credentialId }: { readonly tenantId: string; readonly credentialId: string },
@@ -53,10 +53,10 @@ export async function tellEndpoints(
 }
 
 /**
- * Revokes, as the last step of the caller's transaction. What is revoked already keeps its revocation. Endpoints of the
- * tenant hear of a credential as `credential.revoked`.
+ * Revokes a target as the last step of the caller's transaction. An existing revocation is kept. The tenant's endpoints
+ * are notified of a credential by `credential.revoked`.
  *
- * @throws SignetError `NOT_FOUND` when there is no such thing, or not in the tenant that is named
+ * @throws SignetError `NOT_FOUND` if the target does not exist, or not in the named tenant
  */
 export async function revoke(
   db: Queryable,

@@ -1,16 +1,18 @@
-/** Tells the log once when tokens begin to be refused because nobody can say whether they are revoked, and when that ends. */
+/** Logs once when tokens are rejected because their revocation is unknown, and once when that has ended. */
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 
 export interface StaleReport {
-  /** A request was refused. */
+  /** Call when a request was rejected. */
   refused(): void;
-  /** A request was admitted. Called with every request: costs a comparison. */
+  /** Call when a request was admitted. Costs only a comparison. */
   admitted(): void;
 }
 
-/** One for each process. Every refusal is counted (`signet_revocation_stale_total`); the log has one line for all. */
+/**
+ * Creates a process's report. It counts every rejection (`signet_revocation_stale_total`), but logs one line for all.
+ */
 export function createStaleReport({
   clock,
   log,
@@ -25,7 +27,7 @@ export function createStaleReport({
       metrics.revocationStale.inc();
       if (refused === 0) {
         sinceMs = clock.now();
-        log.error("tokens are refused: revocations cannot be known at the moment");
+        log.error("tokens are rejected: revocations are currently unknown");
       }
       refused += 1;
     },

@@ -1,4 +1,4 @@
-/** What one process knows of the revocations, and whether that is recent enough to admit tokens by. Pure: no I/O. */
+/** One process's knowledge of the revocations, and whether it is recent enough to admit tokens. Pure: no I/O. */
 import type { FollowedRevocation, RevocationNews } from "../database/repositories/tokens/revocations.ts";
 import { DenyList, type RevocableToken } from "./deny-list.ts";
 import { isRevocationKind, POLICY_CHANGE, REVOCATION_LIFE_MS } from "./kinds.ts";
@@ -6,27 +6,27 @@ import { Lease, type LeaseOptions, type Moment } from "./lease.ts";
 
 export type Verdict = "admit" | "revoked" | "stale";
 
-/** What was found in an answer of the database. */
-export type NewsResult =
-  /** All of it is known now. */
+/** The meaning of an answer from the database. */
+export type Heard =
+  /** Everything is known now. */
   | "current"
-  /** The database is not the one that was followed: everything must be read again. */
+  /** The database is not the one followed so far. Everything must be read again. */
   | "restored"
-  /** All of it is known now, out of a database that is not the one that was followed. */
+  /** Everything is known now, but from a database other than the one followed so far. */
   | "replaced"
-  /** A standby, which proves nothing. */
+  /** The database is a standby, whose answers prove nothing. */
   | "standby";
 
-/** A question for news, as it was when it was sent. */
+/** A question for new revocations, as of when it was sent. */
 export interface Question {
   readonly after: number;
-  /** What was known then: no later answer of the same database says less. */
+  /** The knowledge at that time. A later answer of the same database never covers less. */
   readonly known: { readonly sequence: number; readonly epoch: string | undefined };
   readonly sent: Moment;
 }
 
 export interface ViewOptions extends LeaseOptions {
-  /** Called before a change of a tenant's policy counts as obeyed: what is known of that policy holds no longer. */
+  /** Called before a change of a tenant's policy counts as applied. Cached policies of the tenant are then invalid. */
   readonly onPolicyChange?: ((tenantId: string) => void) | undefined;
 }
 
@@ -43,22 +43,22 @@ export class RevocationView {
     this.#lease = new Lease(options);
   }
 
-  /** The number up to which all revocations are known. */
+  /** The sequence number up to which all revocations are known. */
   get sequence(): number {
     return this.#sequence;
   }
 
-  /** The number up to which all revocations are obeyed: notifications, which come before the answers, count in their order. */
+  /** The sequence number up to which all revocations are applied. Notifications count if they arrive in order. */
   get applied(): number {
     return this.#applied;
   }
 
-  /** How many targets are denied. */
+  /** Number of denied targets. */
   get size(): number {
     return this.#denied.size;
   }
 
-  /** Milliseconds since what is known was surely complete. */
+  /** Age of the last complete knowledge, in milliseconds. */
   get ageMs(): number {
     return this.#lease.ageMs();
   }
@@ -68,7 +68,7 @@ export class RevocationView {
     return this.#lease.holds();
   }
 
-  /** Whether a token may be admitted: the hot path. */
+  /** Decides on a token. This is the hot path. */
   verdict(token: RevocableToken): Verdict {
     if (this.#denied.denies(token)) {
       return "revoked";
@@ -76,7 +76,7 @@ export class RevocationView {
     return this.#lease.holds() ? "admit" : "stale";
   }
 
-  /** The second of Unix time from which on such a token can be issued: 0 for now, infinite for never. */
+  /** Returns the second of Unix time from which such a token can be issued: 0 for now, infinity for never. */
   issuableFrom(token: RevocableToken): number {
     return this.#denied.issuableFrom(token);
   }
@@ -86,7 +86,7 @@ export class RevocationView {
     return this.#denied.deniesCertificate(thumbprint);
   }
 
-  /** A question for what is not known yet; `everything` after a loss of trust. */
+  /** Creates a question for new revocations, or for `everything` if the database may have changed. */
   ask(everything = false): Question {
     return {
       after: everything ? 0 : this.#sequence,
@@ -95,8 +95,8 @@ export class RevocationView {
     };
   }
 
-  /** Takes in an answer. Entries are only ever added: a database that forgot a revocation does not undo it. */
-  learn({ after, known, sent }: Question, news: RevocationNews): NewsResult {
+  /** Applies an answer. Entries are only added: a database that lost a revocation does not lift it. */
+  learn({ after, known, sent }: Question, news: RevocationNews): Heard {
     if (news.standby) {
       return "standby";
     }
@@ -109,7 +109,7 @@ export class RevocationView {
       this.#lease.drop();
       return "restored";
     }
-    // Answers over two connections come in any order; after a restored database the numbers start lower again.
+    // Answers over two connections arrive in any order. A restored database may start with lower numbers.
     this.#sequence = whole ? news.seq : Math.max(this.#sequence, news.seq);
     this.#applied = whole ? this.#sequence : Math.max(this.#applied, this.#sequence);
     this.#epoch = news.epoch;
@@ -118,16 +118,16 @@ export class RevocationView {
   }
 
   /**
-   * Takes in a notification `seq:kind:target`. It makes a denial quick and proves nothing: any login of the database can
-   * notify, and some notifications are lost. What is complete, the answers say.
+   * Applies a notification `seq:kind:target`. It speeds up a denial but proves nothing: any database login can notify,
+   * and notifications get lost. Only answers are complete.
    *
-   * @returns false when it tells of something that an answer has to explain
+   * @returns false if an answer is needed to explain the notification
    */
   hear(payload: string): boolean {
     const [number = "", kind = "", target = ""] = payload.split(":");
     const sequence = Number(number);
     if (sequence <= this.#sequence) {
-      // An answer was quicker, and may have told what became of it.
+      // An answer came first, and may already know of a later state.
       return true;
     }
     if (kind === POLICY_CHANGE) {
@@ -144,7 +144,7 @@ export class RevocationView {
     return true;
   }
 
-  /** Forgets entries whose tokens are all expired. */
+  /** Removes entries whose tokens have all expired. */
   prune(): void {
     this.#denied.prune(this.#options.monotonic());
   }

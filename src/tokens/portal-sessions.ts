@@ -129,8 +129,8 @@ export class PortalSessions {
   }
 
   /**
-   * Consumes the link and opens a session, which replaces the browser's own session. If the credential then has more than
-   * 50 open sessions, the oldest ends.
+   * Consumes the link and opens a session, which replaces the browser's own session. If the credential then has more
+   * than 50 open sessions, the oldest ends.
    *
    * @throws SignetError TOKEN_INVALID for an unknown, used or expired link; RATE_LIMITED if the address has tried too
    *   many unknown links
@@ -280,7 +280,7 @@ export class PortalSessions {
   }
 }
 
-/** Returns the identity of a session's calls. It names the link's credential and token, so revoking either ends the session. */
+/** Returns the identity of a session's calls: the link's credential and token. Revoking either ends the session. */
 function identityOf(session: PortalSession): Identity {
   const { tenantId, principalId, credentialId, clientId, region, scopes } = session;
   const { jti, kid, issuedAt, certificateThumbprint } = session;

@@ -175,7 +175,7 @@ async function alertOverdue(db: PoolClient, { clock, append, log }: Sweep): Prom
         version: version.version,
         days_overdue: days,
       },
-      "the rotation of a credential is overdue: its client has not taken up the successor",
+      "the rotation of a credential is overdue: its client does not use the successor yet",
     );
     await append(db, entryOf(version, "credential.rotation_overdue", { days }));
   }

@@ -1,4 +1,4 @@
-/** The guard of tenants' routes: a Bearer token in the Authorization header (RFC 6750 section 2.1), then its scopes. */
+/** The guard of tenants' routes: a Bearer token in the Authorization header (RFC 6750 section 2.1), and its scopes. */
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import { SignetError } from "../../domain/errors.ts";
 import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../http/bearer-errors.ts";
@@ -15,14 +15,14 @@ const EVERY_REGION = "global";
 const BEARER_SCHEME = /^Bearer(?![!#$%&'*+.^_`|~0-9a-z-])/i;
 const BEARER = /^Bearer +([^ ]+)$/i;
 
-/** The credentials of the request's Authorization header, which must be Bearer. */
+/** Returns the token from the request's Authorization header, whose scheme must be Bearer. */
 export function bearerToken(request: FastifyRequest): string {
   const query = request.query as Readonly<Record<string, unknown>> | undefined;
   if (query?.["access_token"] !== undefined) {
     throw tokenMisplaced();
   }
   const { authorization } = request.headers;
-  // Another scheme says nothing about a token: RFC 6750 section 3 has no error for it.
+  // RFC 6750 section 3 defines no error for another scheme.
   if (authorization === undefined || !BEARER_SCHEME.test(authorization)) {
     throw tokenMissing();
   }
@@ -33,13 +33,13 @@ export function bearerToken(request: FastifyRequest): string {
   return token;
 }
 
-/** A request as errors name it: method and path template. */
+/** Returns the name of a request in errors: method and path template. */
 export function operationOf(request: FastifyRequest): string {
   const { method, url } = request.routeOptions;
   return `${String(method)} ${url?.replaceAll(/:(\w+)/g, "{$1}") ?? ""}`;
 }
 
-/** @throws SignetError `REGION_MISMATCH` when the route is for other regions than the token's */
+/** @throws SignetError `REGION_MISMATCH` if the route excludes the token's region */
 function requireRegion(request: FastifyRequest): void {
   const { regions } = request.routeOptions.config;
   const { region } = request.identity;
@@ -51,12 +51,12 @@ function requireRegion(request: FastifyRequest): void {
   }
 }
 
-/** Makes the guard of a route from the scopes that it needs. */
+/** Creates the guard of a route from its required scopes. */
 export type ScopeGuard = (required: readonly string[]) => onRequestHookHandler;
 
 /**
- * Lets in a request whose identity is known: within its tenant's rate, with the scopes and for the region of its route.
- * A promise only where something has to be read first.
+ * Admits a request with a known identity: checks its tenant's rate, and the scopes and regions of its route. Returns a
+ * promise only if something must be read first.
  *
  * @throws SignetError, or rejects with one
  */
@@ -68,7 +68,7 @@ export type AdmitRequest = (
 
 function requireScopes(request: FastifyRequest, required: readonly string[]): void {
   const { scopes: granted } = request.identity;
-  // Nearly every request passes: what it would be called in an error is made up for those that do not.
+  // Nearly every request passes, so the name of the operation is built only for errors.
   const violation = required.every((scope) => granted.has(scope))
     ? undefined
     : scopeViolation({ operation: operationOf(request), required, granted });
@@ -78,7 +78,7 @@ function requireScopes(request: FastifyRequest, required: readonly string[]): vo
   requireRegion(request);
 }
 
-/** `limits` are the tenants' rates, where this process keeps them. */
+/** Creates the admission. `limits` are the tenants' rates, if this process keeps them. */
 export function createAdmission(limits?: TenantLimits): AdmitRequest {
   if (limits === undefined) {
     return (request, _reply, required) => requireScopes(request, required);
@@ -92,7 +92,7 @@ export function createAdmission(limits?: TenantLimits): AdmitRequest {
     const { signatures, tenantRate } = request.routeOptions.config;
     limits?.admit(tenantId, policy, tenantRate ?? "api", reply);
     if (signatures === true && request.signer === undefined && policy.signing.has(credentialId)) {
-      throw signatureInvalid("This credential publishes with its signature: a token alone is not enough.");
+      throw signatureInvalid("This credential must sign what it publishes: a token alone is not sufficient.");
     }
     requireScopes(request, required);
   }
@@ -108,11 +108,11 @@ export interface ScopeGuardOptions {
   readonly verify: VerifyToken;
   readonly binding: BindingPolicy;
   readonly admit: AdmitRequest;
-  /** Where signatures are taken. */
+  /** Set if the server accepts signatures. */
   readonly ingress?: IngressValidator | undefined;
 }
 
-/** Makes the guards of routes that declare `scopes`. */
+/** Creates the guards of routes that declare `scopes`. */
 export function createScopeGuard({ verify, binding, admit, ingress }: ScopeGuardOptions): ScopeGuard {
   function identify(request: FastifyRequest, identity: Identity): void {
     request.identity = identity;

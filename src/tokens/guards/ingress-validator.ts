@@ -1,8 +1,7 @@
 /**
- * The ingress validator (specification 6): routes that declare `signatures` may also be called with a producer's signature
- * instead of a token, or with both. Who signs is looked up before the body is read, within its limit of size; the
- * signature is checked over the bytes that came, before anything parses them; then the request counts, and needs its
- * scopes, as one with a token does.
+ * The ingress validator (specification 6). Routes that declare `signatures` also accept a producer's signature, instead
+ * of a token or with one. The signer is looked up before the body is read. The signature is verified over the raw
+ * bytes, before they are parsed. After that, the request counts and needs scopes like one with a token.
  */
 import type { FastifyRequest, preValidationAsyncHookHandler } from "fastify";
 import { signatureInvalid, type ProducerAuthenticator } from "../producers/authenticate-producer.ts";
@@ -11,29 +10,29 @@ import type { AdmitRequest } from "./authentication.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Takes a producer's signature too. */
+    /** Whether the route also accepts a producer's signature. */
     signatures?: true;
   }
   interface FastifyRequest {
-    /** The credential that a signed request names, from its headers on. */
+    /** The credential named by a signed request; set once the headers are read. */
     signer: string | undefined;
-    /** What a signature covers, from the body on. */
+    /** The credential and the id that the signature covers; set once the body is verified. */
     signed: { readonly credentialId: string; readonly eventId: string } | undefined;
   }
 }
 
 export interface IngressValidator {
-  /** Whether this is a signed request to a route that takes signatures. */
+  /** Whether this is a signed request to a route that accepts signatures. */
   takes(request: FastifyRequest): boolean;
-  /** Reads the headers of a signed request; true when nothing but the signature says who it is. */
+  /** Reads the headers of a signed request. Returns true if only the signature identifies the caller. */
   begin(request: FastifyRequest): Promise<boolean>;
-  /** Token and signature must be of one credential. @throws SignetError `SIGNATURE_INVALID` */
+  /** Requires that token and signature belong to the same credential. @throws SignetError `SIGNATURE_INVALID` */
   requireSameCredential(request: FastifyRequest): void;
-  /** The guard after the body, in place of the one before it. */
+  /** Returns the guard that runs after the body is read. */
   guard(required: readonly string[]): preValidationAsyncHookHandler;
 }
 
-/** Makes the validator; `admit` is what a request with a token goes through too. */
+/** Creates the validator; `admit` also serves requests with a token. */
 export function createIngressValidator(
   producers: ProducerAuthenticator,
   admit: AdmitRequest,
@@ -59,7 +58,7 @@ export function createIngressValidator(
     requireSameCredential: (request) => {
       const { signer, identity } = request;
       if (signer !== undefined && signer !== identity.credentialId) {
-        throw signatureInvalid("The access token and the signature are of two different credentials.");
+        throw signatureInvalid("The access token and the signature belong to different credentials.");
       }
     },
     guard: (required) => async (request, reply) => {
@@ -76,7 +75,7 @@ export function createIngressValidator(
   };
 }
 
-/** Makes room for what a signed request carries. */
+/** Declares the properties of signed requests. */
 export function decorateSignedRequests(server: SignetServer): void {
   server.decorateRequest("signer");
   server.decorateRequest("signed");

@@ -73,8 +73,8 @@ export interface TokenServices {
   readonly resources: readonly string[];
   readonly clock: Clock;
   /**
-   * Returns the second of Unix time from which a token of this holder is valid: 0 if `second` itself is, infinity if the
-   * holder is revoked.
+   * Returns the second of Unix time from which a token of this holder is valid: 0 if `second` itself is, infinity if
+   * the holder is revoked.
    */
   readonly issuableFrom: (subject: TokenSubject, second: number) => number;
 }

@@ -1,6 +1,6 @@
 /**
- * Entries of the compliance log about decrypted histories. Temporal's UI requests each payload separately, some 60 times
- * per view, so entries are per operator and minute. The first is written before any payload is returned. Further
+ * Entries of the compliance log about decrypted histories. Temporal's UI requests each payload separately, some 60
+ * times per view, so entries are per operator and minute. The first is written before any payload is returned. Further
  * payloads of that minute are counted, and written when it has ended. Each api process counts and writes its own. A
  * killed process loses counts, but never the first entry.
  */

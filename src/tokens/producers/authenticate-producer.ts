@@ -1,6 +1,6 @@
 /**
- * Producers that sign what they publish (specification 6, security decisions F): who a request says it is before its body
- * is read, and whether its signature is good when the body is there. The receiver library checks the signature.
+ * Authenticates producers that sign their events (specification 6, security decisions F). The key is looked up before
+ * the body is read. The receiver library then verifies the signature over the body.
  */
 import { isForeignCertificate } from "../credentials/certificate-binding.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
@@ -19,10 +19,10 @@ import { type HeaderSource, readSignedHeaders } from "../../lib/receiver/headers
 import { type VerifiedPayload, verify } from "../../lib/receiver/verify.ts";
 import { signingSecretAad } from "./signing-secrets.ts";
 
-/** As Node has the headers of a request. */
+/** Request headers as Node provides them. */
 export type SignedRequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-/** Whether the certificate, and what the request is signed for, are not revoked. @throws SignetError REVOCATION_STALE */
+/** Whether neither the certificate nor the signing identity is revoked. @throws SignetError REVOCATION_STALE */
 export type AdmitIdentity = (identity: Identity) => Promise<boolean>;
 
 export interface ProducerAuthenticatorOptions {
@@ -32,14 +32,14 @@ export interface ProducerAuthenticatorOptions {
   readonly failures: FailureLimiter;
   readonly lookups: FruitlessLookups;
   readonly lastUsed: LastUsedRecorder;
-  /** Whether a request must come with a client certificate: as tokens must be bound to one. */
+  /** Whether a client certificate is required, as it is for tokens. */
   readonly certificateRequired: boolean;
-  /** The word for "Service" in the header names. */
+  /** The brand in the header names, for instance "Service". */
   readonly headerBrand: string;
   readonly clock: Clock;
 }
 
-/** What came with a request besides its body. */
+/** The parts of a request except its body. */
 export interface SignedRequest {
   readonly headers: SignedRequestHeaders;
   readonly address: string;
@@ -48,11 +48,11 @@ export interface SignedRequest {
 
 export interface VerifiedProducer {
   readonly identity: Identity;
-  /** The event's or batch's id that the signature covers: what repetitions are known by. */
+  /** Id of the event or batch, covered by the signature. It identifies repetitions. */
   readonly eventId: string;
 }
 
-/** A request whose headers are well formed and name a key that is good: its body may be read. */
+/** A request with well-formed headers and a valid key. Its body may be read now. */
 export interface IdentifiedProducer {
   readonly credentialId: string;
   /** @throws SignetError `SIGNATURE_INVALID`, `PAYLOAD_EXPIRED`, `TIMESTAMP_MISMATCH`, `VALIDATION_FAILED` */
@@ -60,16 +60,16 @@ export interface IdentifiedProducer {
 }
 
 export interface ProducerAuthenticator {
-  /** Whether a request is signed, well or badly. */
+  /** Whether a request has a signature, valid or not. */
   isSigned(headers: SignedRequestHeaders): boolean;
   /** @throws SignetError `INVALID_REQUEST`, `SIGNATURE_INVALID`, `RATE_LIMITED` */
   identify(request: SignedRequest): Promise<IdentifiedProducer>;
 }
 
-/** One answer, whatever is wrong with the signature or its key. */
+/** Creates the same error for every fault of the signature or its key. */
 export function signatureInvalid(detail?: string, cause?: unknown): SignetError {
   return new SignetError("SIGNATURE_INVALID", {
-    detail: detail ?? "The signature does not match, or its key is not good.",
+    detail: detail ?? "The signature does not match, or its key is invalid.",
     cause,
     headers: { "www-authenticate": 'Bearer realm="service"' },
   });
@@ -77,7 +77,7 @@ export function signatureInvalid(detail?: string, cause?: unknown): SignetError 
 
 const CODES = {
   SIGNATURE_INVALID: "SIGNATURE_INVALID",
-  // Somebody has put another id on a payload to get it past the replay store.
+  // An attacker changed the id to bypass the replay protection.
   ID_MISMATCH: "SIGNATURE_INVALID",
   PAYLOAD_EXPIRED: "PAYLOAD_EXPIRED",
   TIMESTAMP_MISMATCH: "TIMESTAMP_MISMATCH",
@@ -92,7 +92,7 @@ function asRefusal(error: unknown): unknown {
   if (code === "SIGNATURE_INVALID") {
     return signatureInvalid(undefined, error);
   }
-  const detail = `Refused: ${error.message}.`;
+  const detail = `Rejected: ${error.message}.`;
   return code === "INVALID_REQUEST"
     ? new SignetError(code, { detail, cause: error })
     : new SignetError(code, {
@@ -102,14 +102,14 @@ function asRefusal(error: unknown): unknown {
       });
 }
 
-/** The id that the signature covers. A `v1` signature covers a header, which must not name another one than the body. */
+/** Returns the id that the signature covers. A `v1` signature covers a header, whose id must match the body's. */
 function signedId({ id, payload }: VerifiedPayload): string {
   const inBody =
     typeof payload === "object" && payload !== null && Object.hasOwn(payload, "id")
       ? (payload as { readonly id: unknown }).id
       : undefined;
   if (id === null) {
-    const detail = "is required in a signed body: repetitions are known by it";
+    const detail = "is required in a signed body, to detect repetitions";
     throw validationFailed([{ pointer: "/id", code: "required", detail }]);
   }
   if (inBody !== undefined && inBody !== id) {
@@ -131,7 +131,7 @@ function identityOf(
     clientId,
     region,
     scopes: new Set(scopes),
-    // No token and no key of ours stand behind it.
+    // There is no token, and no signing key of ours.
     jti: "",
     kid: "",
     issuedAt: signedAt,
@@ -139,7 +139,7 @@ function identityOf(
   };
 }
 
-/** The version whose secret made the signature, and what it covers. */
+/** Finds the version whose secret made the signature, and verifies the payload. */
 async function check(
   producer: Producer,
   { headers, body: rawBody }: { readonly headers: HeaderSource; readonly body: Uint8Array },
@@ -209,7 +209,7 @@ class SignatureAuthenticator implements ProducerAuthenticator {
     const keyId = headers[this.#keyHeader];
     if (typeof keyId !== "string" || !isId(keyId, "credential")) {
       throw new SignetError("INVALID_REQUEST", {
-        detail: `The header ${this.#keyHeader} of a signed request is the id of the credential whose signing secret was used.`,
+        detail: `The header ${this.#keyHeader} of a signed request must be the id of the credential whose signing secret was used.`,
       });
     }
     return keyId;
@@ -243,7 +243,7 @@ class SignatureAuthenticator implements ProducerAuthenticator {
     return { identity, eventId };
   }
 
-  /** Runs a check; what it refuses counts against the address and the key that it named. */
+  /** Runs a check. A rejection counts as a failure of the address and the key. */
   async #counted<T>(account: string, work: () => Promise<T>): Promise<T> {
     const { failures } = this.#options;
     try {

@@ -1,4 +1,4 @@
-/** A credential's signing secret: made, rotated with overlap, ended at once, required. Every change is in the log. */
+/** Signing secrets of credentials: create, rotate with overlap, revoke, require. The log records every change. */
 import { appendEntry, type By } from "../../compliance/append-entry.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
 import { envelopeAad } from "../../crypto/envelope.ts";
@@ -20,19 +20,19 @@ import { generateSecret } from "../../lib/receiver/secret.ts";
 import { publishPolicyChange } from "../../revocation/policy-change.ts";
 import type { Acknowledged } from "../../revocation/receipts.ts";
 
-/** Versions that are good at once: a third would leave it open which of them producers may forget. */
+/** Maximum number of valid versions. With a third, producers would not know which one to remove. */
 const GOOD_MAX = 2;
 
 export interface SigningSecretServices extends EntrySources {
   readonly keyring: Keyring;
 }
 
-/** The place of a signing secret in the additional data of its envelope. */
+/** Returns the additional data of a signing secret's envelope. */
 export function signingSecretAad(tenantId: string, credentialId: string, version: number): string {
   return envelopeAad("producer_secrets", tenantId, credentialId, version);
 }
 
-/** Whether a version checks signatures. */
+/** Whether a version is valid, so that it verifies signatures. */
 export function isGood({ revoked_at: revokedAt, ends_at: endsAt }: ProducerSecretRow, now: Date): boolean {
   return revokedAt === null && (endsAt === null || endsAt > now);
 }
@@ -51,10 +51,10 @@ function requireActive({ state }: Credential): void {
 }
 
 /**
- * Makes a version; the one before it goes on for the overlap.
+ * Creates a version. The previous version stays valid for the overlap.
  *
  * @param db the tenant's transaction
- * @throws SignetError `INVALID_STATE` for a revoked credential, and while two versions are good unless both end now
+ * @throws SignetError `INVALID_STATE` if the credential is revoked, or if two versions are valid and do not end now
  */
 export async function makeSigningSecret(
   db: PoolClient,
@@ -71,7 +71,7 @@ export async function makeSigningSecret(
   if (overlapSeconds > 0 && versions.filter((row) => isGood(row, now)).length >= GOOD_MAX) {
     throw new SignetError("INVALID_STATE", {
       detail:
-        "Two versions are good already: revoke one, wait for its end, or end both with overlap_seconds 0.",
+        "Two versions are already valid: revoke one, wait for its end, or end both with overlap_seconds 0.",
     });
   }
   const version = (versions[0]?.version ?? 0) + 1;
@@ -99,9 +99,9 @@ export async function makeSigningSecret(
 }
 
 /**
- * Ends versions at once: one, or all.
+ * Revokes one version or all of them.
  *
- * @throws SignetError `NOT_FOUND` for a version that never was
+ * @throws SignetError `NOT_FOUND` for an unknown version
  */
 export async function revokeSigningSecrets(
   db: PoolClient,
@@ -138,10 +138,10 @@ export async function revokeSigningSecrets(
 }
 
 /**
- * Says whether a token of the credential alone is enough to publish.
+ * Sets whether publishing with this credential requires a signature in addition to the token.
  *
- * @returns what to wait for after the commit: every process goes by it then; undefined when nothing was changed
- * @throws SignetError `INVALID_STATE` for a revoked credential, and for one that has nothing to sign with
+ * @returns the change to wait for after the commit, until every process applies it; undefined if nothing changed
+ * @throws SignetError `INVALID_STATE` for a revoked credential, and for one without a signing secret
  */
 export async function setSignatureRequired(
   db: PoolClient,
@@ -156,7 +156,7 @@ export async function setSignatureRequired(
   const versions = await listProducerSecrets(db, tenantId, id);
   if (required && !versions.some((row) => isGood(row, now))) {
     throw new SignetError("INVALID_STATE", {
-      detail: "The credential has no signing secret: make one first, or it could not publish at all.",
+      detail: "The credential has no signing secret. Create one first; otherwise it could not publish at all.",
     });
   }
   if (!(await requireSignatures(db, tenantId, id, required))) {

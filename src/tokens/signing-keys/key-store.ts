@@ -1,4 +1,4 @@
-/** The signing keys of the deployment, held in memory: every process serves the same, and changes reach it at once. */
+/** The deployment's signing keys, in memory. Every process serves the same keys and applies changes at once. */
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
 import {
@@ -25,26 +25,26 @@ import {
 } from "./signing-key.ts";
 
 const REFRESH_MS = 60_000;
-/** A token with an unknown key asks for a fresh look at most this often. */
+/** Minimum time between refreshes caused by tokens with unknown keys, in milliseconds. */
 const UNKNOWN_KEY_COOLDOWN_MS = 30_000;
-/** A revoked key is remembered as long as a token of its could still be good, and a little longer. */
+/** How long a revoked key is remembered: slightly longer than its last tokens are valid. In milliseconds. */
 const REVOKED_KEPT_MS = (TOKEN_LIFETIME_SECONDS + 300) * 1_000;
 
-/** What is known of a key id. */
+/** The result of looking up a key id. */
 export type KeyLookup = VerificationKey | "revoked" | undefined;
 
 export interface KeyStore {
-  /** The key that signs. Throws `UNAVAILABLE` while there is none. */
+  /** Returns the signing key. Throws `UNAVAILABLE` if there is none. */
   readonly signingKey: () => SigningKey;
-  /** Since when it signs, Unix milliseconds; 0 while there is none. */
+  /** Returns when it began to sign, in Unix milliseconds; 0 if there is none. */
   readonly signingSince: () => number;
-  /** The public half of a published key; looks into the database once when it is not known. */
+  /** Returns the public half of a published key. Reads the database if the key is unknown. */
   readonly verificationKey: (kid: string) => KeyLookup | Promise<KeyLookup>;
-  /** What `/.well-known/jwks.json` answers. */
+  /** Returns the keys of `/.well-known/jwks.json`. */
   readonly publicKeys: () => readonly PublicJwk[];
   /** Reads the keys again. */
   readonly refresh: () => Promise<void>;
-  /** Ends the periodic reading. */
+  /** Stops the periodic refresh. */
   readonly close: () => void;
 }
 
@@ -56,7 +56,7 @@ export interface FirstKeyOptions {
   readonly alg: SigningAlgorithm;
 }
 
-/** Makes the deployment's first signing key if there is none. Any number of processes may do so at once. */
+/** Creates the deployment's first signing key if there is none. Processes may call it concurrently. */
 export async function ensureSigningKey({ db, keyring, clock, alg }: FirstKeyOptions): Promise<void> {
   if (!(await hasCurrentKey(db))) {
     await insertFirstKey(db, await generateSigningKey(alg, keyring), clock.now());
@@ -66,13 +66,13 @@ export async function ensureSigningKey({ db, keyring, clock, alg }: FirstKeyOpti
 export interface KeyStoreOptions {
   /** Role signet_issuer; signet_edge without a keyring. */
   readonly db: Queryable;
-  /** Absent where tokens are checked and none are signed: the private halves are not even read. */
+  /** Absent if tokens are only verified. Then the private halves are not even read. */
   readonly keyring?: Keyring;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** A key as it is held: its times, and what was made of its row. */
+/** A key in memory: its times, and the keys opened from its row. */
 interface HeldKey {
   readonly kid: string;
   readonly activatedAt: number;
@@ -80,7 +80,7 @@ interface HeldKey {
   readonly revokedAt: number | null;
   readonly verification: VerificationKey;
   readonly jwk: PublicJwk;
-  /** Absent where it is not needed any more, or could not be opened. */
+  /** Undefined if it is no longer needed or could not be opened. */
   readonly signing: SigningKey | undefined;
 }
 
@@ -96,7 +96,7 @@ function hold(row: PublicKeyRow, signing: SigningKey | undefined): HeldKey {
   };
 }
 
-/** Opens the private halves of the keys that sign now or will; those opened before are not opened again. */
+/** Opens the private halves of the keys that sign now or will sign. Reuses those already open. */
 async function openPrivateHalves(
   rows: readonly SigningKeyRow[],
   before: readonly HeldKey[],
@@ -113,7 +113,7 @@ async function openPrivateHalves(
         signing = await openSigningKey(row, keyring);
       } catch (error) {
         failure = error;
-        log.error({ err: error, kid: row.kid }, "a signing key does not open");
+        log.error({ err: error, kid: row.kid }, "a signing key could not be opened");
       }
     }
     held.push(hold(row, signing));
@@ -134,14 +134,14 @@ async function readKeys(
     : await openPrivateHalves(await listLiveKeys(db, revokedSince), before, { keyring, log });
 }
 
-/** What holds at a moment. */
+/** The states of the keys at an instant. */
 interface Standing {
   readonly at: number;
   readonly published: ReadonlyMap<string, HeldKey>;
   readonly signing: HeldKey | undefined;
 }
 
-/** Asked for with every token: states change with the time, but not within the second. */
+/** How long the states are cached. They are read for every token, but rarely change. */
 const STANDING_MS = 1_000;
 
 function standingAt(keys: readonly HeldKey[], at: number): Standing {
@@ -154,7 +154,7 @@ function standingAt(keys: readonly HeldKey[], at: number): Standing {
   return {
     at,
     published: new Map(keys.filter(isIn(["NEXT", "CURRENT", "PREVIOUS"])).map((key) => [key.kid, key])),
-    // The current key; where it does not open, the one before it is still better than none.
+    // If the current key could not be opened, the previous one signs.
     signing: begun.find(({ signing }) => signing !== undefined),
   };
 }
@@ -173,7 +173,7 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
     reads += 1;
     const read = reads;
     const held = await readKeys(options, keys, new Date(readAt - REVOKED_KEPT_MS));
-    // Of two that run at once, the one that began later has seen more.
+    // Of two concurrent reads, the later one has newer data.
     if (read > applied) {
       applied = read;
       keys = held;
@@ -204,7 +204,7 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
       const signing = current().signing?.signing;
       if (signing === undefined) {
         throw new SignetError("UNAVAILABLE", {
-          detail: "There is no key to sign with.",
+          detail: "There is no signing key.",
           headers: { "retry-after": "1" },
         });
       }

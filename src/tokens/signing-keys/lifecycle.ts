@@ -1,32 +1,32 @@
 /**
- * When a signing key is published and when it signs (security decisions A): NEXT, CURRENT, PREVIOUS, GONE. Everything
- * follows from the times that its row holds, so that a schedule that has stopped delays the making of new keys and
- * nothing else: a key that is due signs, one that is over is not published, whatever its row's state says.
+ * The life cycle of a signing key (security decisions A): NEXT, CURRENT, PREVIOUS, GONE. The state follows from the
+ * times in the row, whatever state the row stores: a due key signs, and an ended key is not published. If the schedule
+ * stops, only the creation of new keys is delayed.
  */
 
-/** How long a key signs. */
+/** How long a key signs, in milliseconds. */
 export const SIGNING_PERIOD_MS = 2_592_000_000;
-/** Least time that a key is published before it signs: longer than verifiers keep the key set. */
+/** Minimum time that a key is published before it signs. It exceeds the verifiers' cache time of the key set. */
 export const PUBLISHED_BEFORE_MS = 3_600_000;
-/** Time that a key stays published after it has signed: its last tokens' 900 s, the key set's 300 s, and clocks. */
+/** How long a key stays published after signing: its last tokens' 900 s, the key set's 300 s, and clock skew. */
 export const PUBLISHED_AFTER_MS = 3_600_000;
-/** The next key is made so long before it is due, so that a schedule that stops for a day delays nothing. */
+/** How long before its due time the next key is created. A schedule that stops for a day delays nothing. */
 export const PREPARED_BEFORE_MS = 86_400_000;
 
 export type SigningKeyState = "NEXT" | "CURRENT" | "PREVIOUS" | "GONE";
 
-/** Times of a key, Unix milliseconds. */
+/** Times of a key, in Unix milliseconds. */
 export interface KeyTimes {
   readonly kid: string;
-  /** When it begins to sign; may lie ahead. */
+  /** When it begins to sign; may be in the future. */
   readonly activatedAt: number;
-  /** When it was replaced; null while nobody has written it down. */
+  /** When it was replaced; null until that is stored. */
   readonly retiredAt: number | null;
-  /** Revoked keys are neither published nor used, from the instant on. */
+  /** When it was revoked. From then on it is neither published nor used. */
   readonly revokedAt: number | null;
 }
 
-/** The state of every key at an instant, by kid. */
+/** Returns the state of every key at an instant, by kid. */
 export function statesAt(keys: readonly KeyTimes[], nowMs: number): ReadonlyMap<string, SigningKeyState> {
   const states = new Map<string, SigningKeyState>();
   let replacedAt: number | undefined;
@@ -47,7 +47,7 @@ export function statesAt(keys: readonly KeyTimes[], nowMs: number): ReadonlyMap<
   return states;
 }
 
-/** When the next key is to begin, or undefined while it is too early to make one. */
+/** Returns when the next key should begin to sign, or undefined if it is too early to create it. */
 export function nextActivation(currentActivatedAt: number, nowMs: number): number | undefined {
   const dueAt = currentActivatedAt + SIGNING_PERIOD_MS;
   return nowMs < dueAt - PREPARED_BEFORE_MS ? undefined : Math.max(dueAt, nowMs + PUBLISHED_BEFORE_MS);

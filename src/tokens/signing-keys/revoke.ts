@@ -1,4 +1,4 @@
-/** Emergency: a signing key that somebody else may have. Everything that it has signed dies at once. */
+/** Emergency revocation of a signing key that may have leaked. Every token that it signed becomes invalid at once. */
 import type { Actor } from "../../compliance/entry-types.ts";
 import {
   findSigningKey,
@@ -18,8 +18,8 @@ export interface KeyRevocation {
 }
 
 /**
- * Revokes a key in one transaction; if it was the one that signs, the next one takes its place without having been
- * published for its hour, or a new one does. A key that is revoked stays so: asking again gives the same answer.
+ * Revokes a key in one transaction. If it was the current key, the next or a new key replaces it, without having been
+ * published for an hour. Revoking a revoked key again returns the same result.
  *
  * @throws SignetError NOT_FOUND
  */

@@ -1,6 +1,6 @@
 /**
- * Brings every wrapped key under the newest key-encryption key, a batch at a time, while the service runs: what is
- * wrapped stays the same key, so that nothing else has to change.
+ * Wraps every wrapped key again under the newest key-encryption key, in batches, while the service runs. The wrapped
+ * keys themselves do not change.
  */
 import { appendEntry } from "../../compliance/append-entry.ts";
 import { EnvelopeError } from "../../crypto/envelope.ts";
@@ -23,26 +23,26 @@ const PLACES: Readonly<Record<WrappedKind, (id: string) => string>> = {
   signing_keys: signingKeyAad,
 };
 
-/** Where to go on: behind this id of this kind. */
+/** Position from which to continue: after this id of this kind. */
 export interface RewrapPosition {
   readonly kind: WrappedKind;
   readonly after: string;
 }
 
 export interface RewrapResult {
-  /** The key that wraps now. */
+  /** The current key-encryption key. */
   readonly kekId: string;
   readonly rewrapped: number;
-  /** Ids of what is wrapped by a key that this process does not have. */
+  /** Ids of keys wrapped by a key that this process does not have. */
   readonly unreadable: readonly string[];
-  /** Undefined when all is done. */
+  /** Undefined when everything is done. */
   readonly next: RewrapPosition | undefined;
 }
 
 type RewrapServices = Pick<SigningKeyServices, "pool" | "keyring" | "clock" | "randomBytes">;
 
 interface Rewrapped extends WrappedKey {
-  /** Undefined where the old key is not known. */
+  /** Undefined if the old key is unknown. */
   readonly to: string | undefined;
 }
 
@@ -70,7 +70,7 @@ function positionAfter(kind: WrappedKind, batch: readonly WrappedKey[]): RewrapP
   return following === undefined ? undefined : { kind: following, after: "" };
 }
 
-/** Wraps one batch anew, from a position on. May be interrupted anywhere, and run beside itself. */
+/** Wraps one batch again, starting at a position. It may be interrupted at any point, and run concurrently. */
 export async function rewrapKeys(
   services: RewrapServices,
   author: Author,
@@ -80,7 +80,7 @@ export async function rewrapKeys(
   const kekId = await services.keyring.kekId();
   const batch = await listWrapped(services.pool, kind, { kekId, after, limit: BATCH });
   const wrapped: Rewrapped[] = [];
-  // One after the other: a key service has limits of its own, and nobody waits.
+  // One after the other, because key services have rate limits and nothing waits for this.
   for (const key of batch) {
     wrapped.push(await wrapAgain(key, kind, services));
   }

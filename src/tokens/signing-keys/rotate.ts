@@ -1,4 +1,4 @@
-/** The life of the signing keys, carried out: what is due becomes current, what is over goes, the next one is made. */
+/** Rotates the signing keys: activates due keys, removes ended ones, and creates the next. */
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { Actor, EntryType } from "../../compliance/entry-types.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
@@ -26,18 +26,18 @@ export interface SigningKeyServices {
   readonly keyring: Keyring;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
-  /** Of keys made from now on. */
+  /** Algorithm of new keys. */
   readonly alg: SigningAlgorithm;
 }
 
-/** Who changes keys, for the compliance log. */
+/** Author of a change, for the compliance log. */
 export interface Author {
   readonly actor: Actor;
   readonly requestId?: string;
   readonly reason?: string | undefined;
 }
 
-/** Key ids of what was done. */
+/** Ids of the changed keys. */
 export interface KeyChanges {
   readonly created: readonly string[];
   readonly activated: readonly string[];
@@ -45,7 +45,7 @@ export interface KeyChanges {
   readonly gone: readonly string[];
 }
 
-/** `hastened`: an operator has brought its beginning forward. */
+/** `hastened`: an operator moved its activation forward. */
 type Step = keyof KeyChanges | "hastened";
 
 const ENTRIES = {
@@ -56,7 +56,7 @@ const ENTRIES = {
   hastened: "key.hastened",
 } as const satisfies Record<Step, EntryType>;
 
-/** One change of the keys: a transaction that holds the lock on them, and what it has done so far. */
+/** One change of the keys: a transaction with the lock on them, and the steps so far. */
 export class KeyChange {
   readonly db: Queryable;
   readonly now: Date;
@@ -80,7 +80,7 @@ export class KeyChange {
     };
   }
 
-  /** Brings the rows to where their times are; the keys that are left, newest first. */
+  /** Updates the stored states to match the times. Returns the remaining keys, newest first. */
   async catchUp(): Promise<readonly SigningKeyRow[]> {
     const keys = await lockSigningKeys(this.db);
     const due = keys.find(({ state, activated_at: at }) => state === "NEXT" && at <= this.now);
@@ -106,7 +106,7 @@ export class KeyChange {
     this.#note("activated", kid);
   }
 
-  /** Makes a key that signs from this moment on. There must be no current one. */
+  /** Creates a key that signs from now on. There must be no current key. */
   async createCurrent(): Promise<void> {
     const { alg, keyring } = this.#services;
     const key = await generateSigningKey(alg, keyring);
@@ -127,7 +127,7 @@ export class KeyChange {
     this.#note("created", key.kid);
   }
 
-  /** Writes what was done to the compliance log: the last step but for a revocation. */
+  /** Writes the steps to the compliance log. Must be the last step, except for a revocation. */
   async record(author: Author): Promise<void> {
     for (const { step, kid } of this.#done) {
       await appendEntry(
@@ -143,7 +143,7 @@ export class KeyChange {
   }
 }
 
-/** What the schedule runs: may come late, twice or at the same moment as another. */
+/** Runs on a schedule. May run late, repeatedly or concurrently. */
 export async function rotateSigningKeys(services: SigningKeyServices, author: Author): Promise<KeyChanges> {
   return await transaction(services.pool, async (db) => {
     const change = new KeyChange(db, services);
@@ -162,7 +162,7 @@ export async function rotateSigningKeys(services: SigningKeyServices, author: Au
   });
 }
 
-/** An operator's wish: the next key signs as soon as it has been published for long enough. Twice is as once. */
+/** Makes the next key sign as soon as it has been published long enough. Repeating it has no effect. */
 export async function hastenRotation(services: SigningKeyServices, author: Author): Promise<SigningKeyRow> {
   return await transaction(services.pool, async (db) => {
     const change = new KeyChange(db, services);

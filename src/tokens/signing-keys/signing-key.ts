@@ -1,4 +1,4 @@
-/** One signing key: how it is made, kept and used. A key has one algorithm for its life. */
+/** Creates, stores and uses a signing key. A key has one algorithm for its life. */
 import {
   createPrivateKey,
   createPublicKey,
@@ -17,17 +17,17 @@ import type {
   SigningKeyRow,
 } from "../../database/repositories/tokens/signing-keys.ts";
 
-/** A key as the JWKS publishes it: public members only. */
+/** A key in the JWKS, with public members only. */
 export type PublicJwk = Readonly<JWK> & { readonly kid: string; readonly alg: string; readonly use: "sig" };
 
 export interface SigningKey {
   readonly kid: string;
   readonly alg: SigningAlgorithm;
-  /** The signature of an ASCII text, base64url. */
+  /** Signs an ASCII text. Returns base64url. */
   sign(text: string): string | Promise<string>;
 }
 
-/** What checks signatures: a key is good for its own algorithm and no other (RFC 8725 section 3.1). */
+/** A key that verifies signatures, of its own algorithm only (RFC 8725 section 3.1). */
 export interface VerificationKey {
   readonly alg: SigningAlgorithm;
   readonly key: KeyObject;
@@ -43,9 +43,9 @@ const signInPool = promisify<string, Buffer, KeyObject, Buffer>(signBytes);
 const RSA_BITS = 2_048;
 
 /**
- * ES256 is as fast as EdDSA here and known to every library; RFC 9068 section 2.1 asks for RS256 to be there. An RSA
- * signature takes ten times as long, 0.3 ms: made in libuv's pool it leaves the event loop free (32 under way: a turn of
- * the loop takes 1.3 ms instead of 8 in the median), and as many are made. For the others the way there costs more.
+ * ES256 is as fast as EdDSA here, and every library supports it. RFC 9068 section 2.1 requires RS256. An RSA signature
+ * takes ten times as long, 0.3 ms. Libuv's pool keeps the event loop free: with 32 under way, a turn takes 1.3 ms in
+ * the median instead of 8, at the same throughput. For the other algorithms the pool costs more than it saves.
  */
 const ALGORITHMS: Readonly<Record<SigningAlgorithm, Algorithm>> = {
   ES256: {
@@ -62,12 +62,12 @@ const ALGORITHMS: Readonly<Record<SigningAlgorithm, Algorithm>> = {
   },
 };
 
-/** Where a signing key's private half is kept. */
+/** Returns the additional data of a signing key's envelope. */
 export function signingKeyAad(kid: string): string {
   return envelopeAad("signing_keys", "", kid, 1);
 }
 
-/** Makes a key; its id is its RFC 7638 thumbprint. */
+/** Creates a key. Its id is its RFC 7638 thumbprint. */
 export async function generateSigningKey(alg: SigningAlgorithm, keyring: Keyring): Promise<NewSigningKey> {
   const { publicKey, privateKey } = await ALGORITHMS[alg].generate();
   const jwk = publicKey.export({ format: "jwk" });
@@ -88,7 +88,7 @@ async function privateBytes(
   try {
     return await keyring.openWithKek(signingKeyAad(kid), envelope);
   } catch (error) {
-    throw new Error(`signing key ${kid} does not open: SIGNET_KEK is not the one that it was made with`, {
+    throw new Error(`signing key ${kid} cannot be opened: SIGNET_KEK is not the key that wrapped it`, {
       cause: error,
     });
   }
@@ -113,7 +113,7 @@ export async function openSigningKey(row: NewSigningKey, keyring: Keyring): Prom
   };
 }
 
-/** The public half of a stored key. */
+/** Opens the public half of a stored key. */
 export function openVerificationKey({
   alg,
   public_jwk: jwk,
