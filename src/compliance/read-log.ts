@@ -42,8 +42,8 @@ async function* readCheckpoints(db: Queryable, newest: number): AsyncGenerator<r
 }
 
 /** Yields pages of items in the order of {@link LogItem} (role signet_audit). Omits entries appended meanwhile. */
-// Read before the head, so that no checkpoint covers more entries than follow.
-  // First, so that no checkpoint is over more entries than follow, unless some are missing.
+export async function* readLog(db: Pool): AsyncGenerator<readonly LogItem[]> {
+  // Read before the head, so that no checkpoint covers more entries than follow.
   const newest = await newestCheckpoint(db);
   const head = await readExtent(db);
   yield [{ kind: "head", ...head }];
