@@ -1,22 +1,22 @@
 /**
- * Group commit: concurrent callers share one statement. Items that come in while earlier statements are under way
- * wait together, so the batch grows with the load and a lone item never waits (architecture 3).
+ * Group commit: concurrent callers share one statement. Items that arrive during earlier statements wait together. Thus
+ * the batch grows with the load, and a lone item never waits (architecture 3).
  */
 import { DatabaseBusyError } from "./errors.ts";
 
-/** What may wait while flushes are under way, where nothing else is said. */
+/** Default limit of items that wait while flushes are under way. */
 const WAITING_ITEMS_MAX = 10_000;
 
 export interface BatcherOptions<Item, Result> {
-  /** Handles many items in one go; results in the order of the items. */
+  /** Handles a batch. Returns the results in the order of the items. */
   readonly flush: (items: readonly Item[]) => Promise<readonly Result[]>;
-  /** Most items of one flush. */
+  /** Maximum number of items per flush. */
   readonly maxItems: number;
-  /** Most flushes under way at once. */
+  /** Maximum number of concurrent flushes. */
   readonly maxInFlight: number;
-  /** Keeps a flush from growing in bytes too; an item that is larger than `max` alone goes alone. */
+  /** Also limits a flush by size. An item that alone exceeds `max` is flushed alone. */
   readonly size?: { readonly of: (item: Item) => number; readonly max: number; readonly maxWaiting?: number };
-  /** Most items that wait; 10,000 by default. Infinity only where something else bounds them. */
+  /** Maximum number of waiting items; 10,000 by default. Use Infinity only if something else limits them. */
   readonly maxWaiting?: number;
 }
 
@@ -28,16 +28,16 @@ interface Waiting<Item, Result> {
 
 export interface Batcher<Item, Result> {
   /**
-   * Resolves with the item's own result, rejects with the flush's error.
+   * Resolves with the item's own result, or rejects with the flush's error.
    *
-   * @throws DatabaseBusyError at once when too much waits already: a database that is away must not fill the memory
+   * @throws DatabaseBusyError at once if too many items wait: an unavailable database must not fill the memory
    */
   add(item: Item): Promise<Result>;
-  /** Resolves when nothing waits and nothing is under way. */
+  /** Resolves when nothing waits and no flush is under way. */
   drain(): Promise<void>;
 }
 
-/** How many of those that wait the next flush takes: at least one, and no more than its limits hold. */
+/** Returns how many waiting items the next flush takes: at least one, within the limits. */
 function countNext<Item, Result>(
   waiting: readonly Waiting<Item, Result>[],
   { maxItems, size }: BatcherOptions<Item, Result>,
@@ -103,7 +103,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   function schedule(): void {
     if (!scheduled) {
       scheduled = true;
-      // After the I/O of this turn: what arrived in the same turn of the event loop goes together.
+      // Runs after this turn's I/O, so that items that arrive in the same turn share a flush.
       setImmediate(() => {
         scheduled = false;
         pump();
@@ -115,7 +115,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
     add: async (item) =>
       await new Promise<Result>((resolve, reject) => {
         if (isFull()) {
-          reject(new DatabaseBusyError("too much waits to be written or read"));
+          reject(new DatabaseBusyError("too many items wait for the database"));
           return;
         }
         waiting.push({ item, resolve, reject });

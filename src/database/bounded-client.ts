@@ -1,53 +1,55 @@
 /**
- * A PostgreSQL connection whose silence has an end. A fail-over behind a virtual address, or a NAT that forgets, leaves
- * connections that carry nothing and report nothing: TCP keeps retrying for a quarter of an hour. `pg`'s own
- * `query_timeout` rejects the query and keeps the socket, so the next query waits as long again.
+ * A PostgreSQL connection that limits the server's silence. After a fail-over behind a virtual address, or behind a
+ * forgetful NAT, a connection carries nothing and reports nothing: TCP retries for a quarter of an hour. `pg`'s own
+ * `query_timeout` rejects the query but keeps the socket, so the next query waits as long again.
  */
 import { Client, type ClientConfig } from "pg";
 
-/** The server cancels a statement after this time, milliseconds. Nothing here should run for more than a second or two. */
+/** The server cancels a statement after this time, in milliseconds. Nothing here should run longer than two seconds. */
 export const STATEMENT_TIMEOUT_MS = 8_000;
-/** The same for reading the compliance log and its tree, which take the time of their size. */
+/** The same for reading the compliance log and its tree, whose time depends on their size. */
 export const LONG_STATEMENT_TIMEOUT_MS = 15_000;
-/** An answer may take so much longer than the server's own limit; then the connection is dead. */
+/** Extra time for an answer beyond the server's own limit. After it, the connection counts as dead. */
 const ANSWER_MARGIN_MS = 2_000;
-/** A connection that is not open after this time is given up, milliseconds. */
+/** Timeout for opening a connection, in milliseconds. */
 export const CONNECT_TIMEOUT_MS = 5_000;
-/** Time for a polite goodbye. */
+/** Time for closing a connection gracefully, in milliseconds. */
 const CLOSE_MS = 1_000;
-/** The kernel asks a silent peer after this time, then each second up to ten times: it notices a dead host in 15 s. */
+/**
+ * Silence before the kernel's first probe. It then probes each second up to ten times: a dead host is noticed in 15 s.
+ */
 const KEEP_ALIVE_AFTER_MS = 5_000;
 const TICK_MS = 250;
-/** Turns that connections which still live have for an answer once a fresh one has had its first. */
+/** Ticks within which a live connection must answer, once a new connection has had its first answer. */
 const PROOF_TICKS = 2;
 
 export interface BoundedClientConfig extends ClientConfig {
-  /** The server's `statement_timeout` unless `answerMs` says otherwise. */
+  /** The server's `statement_timeout`. It also limits the answer, unless `answerMs` is set. */
   readonly statement_timeout?: number;
-  /** Most time for the answer to one statement, milliseconds. Infinity: no limit, for migrations. */
+  /** Timeout for the answer to one statement, in milliseconds. Infinity: no limit, for migrations. */
   readonly answerMs?: number;
 }
 
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS } as const;
 
-/** Closed because of its silence; `code` as a socket's own error has it. */
+/** The connection was closed because of its silence; `code` is that of a socket's own timeout. */
 class SilentConnectionError extends Error {
   override readonly name = "SilentConnectionError";
   readonly code = "ETIMEDOUT";
 }
 
-/** Open connections of this process, and the turns of its clock. */
+/** Open connections of this process, checked at every tick. */
 const open = new Set<BoundedClient>();
-/** By server: the turn since which a connection that was given up had been silent. */
+/** By server: the tick since which a closed connection had been silent. */
 const suspected = new Map<string, number>();
-/** By server: the turn in which all that have been silent since `since` are closed. */
+/** By server: at tick `at`, all connections that have been silent since `since` are closed. */
 const proven = new Map<string, { readonly at: number; readonly since: number }>();
 let ticks = 0;
 let clock: NodeJS.Timeout | undefined;
 
 function tick(): void {
   ticks += 1;
-  // An answer that has arrived is read before immediates run: a late timer closes nothing that has answered.
+  // Answers that have arrived are read before immediates run, so a late timer closes no connection that has answered.
   setImmediate(() => {
     for (const client of open) {
       if (client.isOverdue(ticks)) {
@@ -76,12 +78,12 @@ function forget(client: BoundedClient): void {
   }
 }
 
-/** Time is counted in turns of the event loop: a turn that took long counts once, so a stall of ours closes nothing. */
+/** A client that counts time in ticks of the event loop. A long stall of ours counts as one tick and closes nothing. */
 export class BoundedClient extends Client {
   readonly #answerMs: number;
-  /** The turn in which the statement that waits for its answer was sent. */
+  /** The tick in which the pending statement was sent. */
   #askedAt: number | undefined;
-  /** The turn in which the server last answered. */
+  /** The tick of the server's last answer. */
   #heardAt = ticks;
 
   constructor(config: BoundedClientConfig) {
@@ -105,14 +107,14 @@ export class BoundedClient extends Client {
     this.connection.once("end", () => forget(this));
   }
 
-  // The overloads are the driver's: what is sent is passed on and noted.
+  // Overrides all of the driver's overloads: forwards the arguments and notes the tick.
   override query(...statement: readonly unknown[]): never {
     const sent = (super.query.bind(this) as (...args: readonly unknown[]) => never)(...statement);
     this.#askedAt ??= ticks;
     return sent;
   }
 
-  /** Closes in a second at most, also a connection whose peer is gone. */
+  /** Closes within a second, even if the peer is gone. */
   override end(): Promise<void>;
   override end(callback: (error: Error) => void): void;
   override end(callback?: (error: Error) => void): Promise<void> | void {
@@ -127,9 +129,9 @@ export class BoundedClient extends Client {
   }
 
   /**
-   * Closes a connection that missed its deadline, and those to the same server that have been silent for as long: what
-   * took one took the others. A statement under way with more time than this one had keeps its time, until a fresh
-   * connection proves that the server answers: then the silence was that of the connection.
+   * Closes a connection that missed its deadline, and others to the same server that have been silent for as long,
+   * which probably have the same cause. A pending statement with a longer limit keeps it, until a new connection proves
+   * that the server answers. Then the old connections themselves are dead.
    */
   giveUp(): void {
     const since = this.#askedAt ?? ticks;
@@ -142,7 +144,7 @@ export class BoundedClient extends Client {
     }
   }
 
-  /** Closes a connection to that server that has not answered since that turn. */
+  /** Closes the connection if it leads to that server and has not answered since that tick. */
   closeIfSilent(server: string, since: number): void {
     if (this.#server === server && this.#heardAt <= since) {
       this.#close();

@@ -2,11 +2,11 @@
 import type { Connection, Submittable } from "pg";
 import type { Pool } from "./pool.ts";
 
-/** Signature, flags, and the length of an extension that there is none of. */
+/** Length of the header: signature, flags, and the length of the empty extension. */
 const HEADER_BYTES = 19;
 const FIRST_CAPACITY = 1_048_576;
 
-/** What a pool submits: the driver calls these as messages arrive, and `callback` is the pool's. */
+/** A query that a pool submits. The driver calls these methods as messages arrive; the pool sets `callback`. */
 class CopyOut implements Submittable {
   callback: ((error: Error | null, copied?: Buffer) => void) | undefined;
   readonly #statement: string;
@@ -28,7 +28,7 @@ class CopyOut implements Submittable {
       this.#bytes.copy(larger, 0, 0, this.#length);
       this.#bytes = larger;
     }
-    // The driver uses the memory of its messages again.
+    // The driver reuses the memory of its messages.
     this.#bytes.set(chunk, this.#length);
     this.#length += chunk.length;
   }
@@ -48,13 +48,13 @@ class CopyOut implements Submittable {
 }
 
 /**
- * The rows of a query in the form of COPY BINARY, without its header: for each the number of its fields (16 bits), for
- * each field its length (32 bits, negative for NULL) and its bytes as they are sent in binary; -1 (16 bits) at the end.
+ * Returns the rows of a query in the form of COPY BINARY, without its header. Each row starts with its number of fields
+ * (16 bits). Each field has its length (32 bits, negative for NULL) and its binary value. The end is -1 (16 bits).
  *
- * @param query takes no parameters
+ * @param query query without parameters
  */
 export async function copyOut(pool: Pool, query: string): Promise<Buffer> {
   const copy = new CopyOut(`COPY (${query}) TO STDOUT (FORMAT binary)`);
-  // A pool answers with a promise here too, which its types do not say.
+  // The pool returns a promise here, too, although its types do not say so.
   return await (pool.query(copy) as unknown as Promise<Buffer>);
 }

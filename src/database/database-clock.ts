@@ -1,31 +1,31 @@
 /**
- * The clock of every process (decision 0025): PostgreSQL's time, carried on by the machine's monotonic clock. A machine
- * whose wall clock jumps stamps no instant wrongly. One whose wall clock disagrees with the database signs nothing.
+ * The clock of every process (decision 0025): PostgreSQL's time, advanced by the machine's monotonic clock. A jump of
+ * the machine's wall clock falsifies no instant. If it disagrees with the database, the process signs nothing.
  */
 import { type Clock, type GuardedClock, unguardedClock } from "../domain/clock.ts";
 import { SignetError } from "../domain/errors.ts";
 import type { Queryable } from "./pool.ts";
 import { databaseClockMs } from "./repositories/doctor.ts";
 
-/** Further apart, nobody knows which clock is right; receivers and verifiers allow less than this. */
+/** Larger skews leave open which clock is right. Receivers and verifiers tolerate less than this. In milliseconds. */
 export const CLOCK_SKEW_MAX_MS = 30_000;
-/** The first answers may come late from a database or a process that is busy. */
+/** The first answers may be late because of a busy database or process. */
 const FIRST_QUESTIONS = 3;
 const RETRY_AFTER_SECONDS = 30;
 
-/** The clocks of the machine; arguments so that tests can make them jump. */
+/** The clocks of the machine, passed as arguments so that tests can make them jump. */
 export interface MachineClocks {
   /** Unix time in milliseconds. */
   readonly wall: () => number;
-  /** Milliseconds since any instant; never goes back. */
+  /** Monotonic clock in milliseconds, from any origin. */
   readonly monotonic: () => number;
 }
 
 const MACHINE: MachineClocks = { wall: () => Date.now(), monotonic: () => performance.now() };
 
 /**
- * The database was read at an instant between question and answer, so its time less the monotonic clock's lies between
- * two bounds. What is known already changes no more than it must to lie there too: a slow answer moves nothing.
+ * The database read its clock between question and answer, so its offset from the monotonic clock lies between two
+ * bounds. The known offset changes only as far as needed to lie between them. Thus a slow answer changes nothing.
  */
 export class DatabaseClock implements GuardedClock {
   readonly #db: Queryable;
@@ -71,12 +71,12 @@ export class DatabaseClock implements GuardedClock {
   }
 }
 
-/** The clock of a process: the one that a test gives it, or else the database's. @throws when that does not answer */
+/** Returns a process's clock: the given one in tests, else the database's. @throws if the database does not answer */
 export async function openProcessClock(given: Clock | undefined, db: Queryable): Promise<GuardedClock> {
   return given === undefined ? await openDatabaseClock(db) : unguardedClock(given);
 }
 
-/** The database's clock, read. @throws when the database does not answer */
+/** Returns the database's clock after reading it. @throws if the database does not answer */
 export async function openDatabaseClock(db: Queryable, machine?: MachineClocks): Promise<DatabaseClock> {
   const clock = new DatabaseClock(db, machine);
   for (let count = 0; count < FIRST_QUESTIONS; count += 1) {

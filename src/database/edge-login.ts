@@ -1,9 +1,9 @@
-/** The login of the edges: an edge that is broken into can do what its login may, so that is one role and no more. */
+/** The edges' database login. It has only one role, because a compromised edge can do whatever its login may. */
 import type { Queryable, ServiceRole } from "./pool.ts";
 
 export const EDGE_ROLE = "signet_edge" satisfies ServiceRole;
 
-/** The roles beside {@link EDGE_ROLE} that a login may act as, itself excepted; all of them for a superuser. */
+/** Returns the roles other than {@link EDGE_ROLE} and itself that a login may act as; all of them for a superuser. */
 export async function rolesBeyondEdge(db: Queryable, login: string): Promise<readonly string[]> {
   const { rows } = await db.query<{ rolname: string }>(
     "SELECT rolname FROM pg_roles WHERE rolname <> ALL ($2) AND pg_has_role($1::name, oid, 'MEMBER') ORDER BY 1",

@@ -1,21 +1,21 @@
 import { DatabaseError } from "pg";
 
 /**
- * Whether PostgreSQL refused a statement for what it says (SQLSTATE classes 21, 22 and 23: cardinality, data exception,
- * integrity violation), so that saying it again cannot help. Everything else may pass: connection, lock, shutdown, resources.
+ * Whether PostgreSQL rejected a statement for its content (SQLSTATE classes 21, 22 and 23: cardinality, data exception,
+ * integrity violation), so that a retry cannot succeed. Other errors may pass: connection, lock, shutdown, resources.
  */
 export function isDataError(error: unknown): boolean {
   return error instanceof DatabaseError && error.code !== undefined && /^2[123]/.test(error.code);
 }
 
-/** More wait for the database than may; what was asked for has not begun. */
+/** Too many callers wait for the database. The request has not begun. */
 export class DatabaseBusyError extends Error {
   override readonly name = "DatabaseBusyError";
 }
 
 /**
- * Connection exceptions; no disk, memory or connection left; a standby; a database that takes no connections; a statement
- * over its time; shutdown, crash, start-up; a disk that fails.
+ * Connection exceptions; no disk, memory or connection left; a standby; a database that accepts no connections; a
+ * statement timeout; shutdown, crash, start-up; a failing disk.
  */
 const AWAY = /^(?:08...|53...|25006|55000|57014|57P0[1-5]|58030)$/;
 const NO_CONNECTION: ReadonlySet<string> = new Set([
@@ -28,17 +28,17 @@ const NO_CONNECTION: ReadonlySet<string> = new Set([
   "ENOTFOUND",
   "EAI_AGAIN",
 ]);
-/** What `pg` and its pool say without a code. */
+/** Messages of `pg` and its pool that have no code. */
 const LOST =
   /^(?:Connection terminated|timeout ex(?:ceeded|pired)|Client has encountered a connection error|Client was closed)/;
 
-/** Whether a query failed because the database is away, so that the same query may succeed when it is back. */
+/** Whether a query failed because the database is unavailable, so that it may succeed later. */
 export function isDatabaseAway(error: unknown): boolean {
   if (error instanceof DatabaseError) {
     return AWAY.test(error.code ?? "");
   }
   if (error instanceof AggregateError) {
-    // A host name with several addresses.
+    // The host name has several addresses.
     return error.errors.some(isDatabaseAway);
   }
   if (!(error instanceof Error)) {
@@ -51,7 +51,7 @@ export function isDatabaseAway(error: unknown): boolean {
   return code === undefined ? LOST.test(error.message) : NO_CONNECTION.has(code);
 }
 
-/** Whether a unique constraint refused a row. */
+/** Whether a unique constraint rejected a row. */
 export function isUniqueViolation(error: unknown, constraint?: string): boolean {
   return (
     error instanceof DatabaseError &&
@@ -60,12 +60,12 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
   );
 }
 
-/** Whether a trigger refused a row because of the state of something else; triggers name themselves as the constraint. */
+/** Whether a trigger rejected a row because of another row's state. Triggers use their own name as the constraint. */
 export function isRefusedByState(error: unknown, constraint: string): boolean {
   return error instanceof DatabaseError && error.code === "55000" && error.constraint === constraint;
 }
 
-/** Whether PostgreSQL ended a transaction because it and another waited for each other: the same again may succeed. */
+/** Whether PostgreSQL ended a transaction because of a deadlock, so that a retry may succeed. */
 export function isDeadlock(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === "40P01";
 }

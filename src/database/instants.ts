@@ -1,14 +1,14 @@
-/** Instants as PostgreSQL writes them. */
+/** Instants in PostgreSQL's format. */
 import { types } from "pg";
 
-/** `2026-11-20 14:03:07.25+00`: a year of four digits, in a session whose time zone is UTC. */
+/** The usual form, `2026-11-20 14:03:07.25+00`: a four-digit year, in a session whose time zone is UTC. */
 const DATE_LENGTH = 10;
 const SHORTEST = "2026-11-20 14:03:07+00".length;
 const UTC = "+00";
 
 /**
- * A parser of `timestamptz` columns. Rows have several instants each, and pg's own way over regular expressions took a
- * tenth of a page of deliveries; what is not in the usual form is left to it.
+ * Creates a parser of `timestamptz` columns. Rows have several instants each, and pg's own parser with regular
+ * expressions took a tenth of a page of deliveries. It still parses unusual forms.
  */
 export function createInstantParser(): (text: string) => Date {
   const parse = types.getTypeParser(types.builtins.TIMESTAMPTZ) as (text: string) => Date;

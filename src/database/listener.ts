@@ -1,10 +1,10 @@
-/** LISTEN on a connection of its own. Notifications are hints: when the connection breaks, polling goes on. */
+/** Listens on its own connection. Notifications are hints: if the connection breaks, polling continues. */
 import type { Client } from "pg";
 import type { Logger } from "pino";
 import { BoundedClient } from "./bounded-client.ts";
 
 const RECONNECT_MS = 1_000;
-/** A connection that only listens would never notice that nothing can arrive: it is asked so often. */
+/** Interval of test queries, in milliseconds. A connection that only listens would never notice that it is dead. */
 const ASK_EVERY_MS = 2_000;
 const ANSWER_MS = 3_000;
 
@@ -15,14 +15,14 @@ export interface Listener {
 export interface ListenerOptions {
   readonly url: string;
   /**
-   * Who hears of which channel; names of our own making, never a caller's. A payload is undefined after a
-   * (re)connection, when some may have been missed.
+   * Callbacks by channel. Channels are our own names, never a caller's. The payload is undefined after a
+   * (re)connection, when notifications may have been missed.
    */
   readonly channels: Readonly<Record<string, (payload: string | undefined) => void>>;
   readonly log: Logger;
 }
 
-/** Calls back for every notification, and once after each (re)connection, since some may have been missed. */
+/** Calls back for every notification, and once after each (re)connection, when some may have been missed. */
 export function listen({ url, channels, log }: ListenerOptions): Listener {
   const names = Object.keys(channels);
   let stopped = false;
@@ -47,7 +47,7 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
       clearInterval(asking);
       log.warn({ err: error, channel: names.join(" ") }, "notifications interrupted");
       fresh.end().catch(() => undefined);
-      // At once after a connection that worked: its successor proves the others of its age dead.
+      // After a connection that worked, reconnect at once: the new one proves others of the same age dead.
       timer = setTimeout(() => void connect(), connected ? 0 : RECONNECT_MS);
     };
     fresh.on("error", lose);
@@ -58,7 +58,7 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
       await fresh.query(names.map((name) => `LISTEN ${name}`).join("; "));
       connected = true;
       asking = setInterval(() => {
-        // A failure is an error of the connection as well.
+        // A failure also emits an error on the connection.
         fresh.query("SELECT").catch(() => undefined);
       }, ASK_EVERY_MS).unref();
       for (const hear of Object.values(channels)) {

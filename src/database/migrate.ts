@@ -1,6 +1,6 @@
 /**
- * Forward-only migrations: `migrations/NNNN-name.sql`, each in one transaction, under an advisory lock, with the
- * sha256 of the text kept so that an applied file that changed is refused rather than skipped.
+ * Forward-only migrations: `migrations/NNNN-name.sql`, each in one transaction, under an advisory lock. The sha256 of
+ * each applied text is stored, so that a changed file is rejected, not skipped.
  */
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
@@ -11,17 +11,17 @@ import { EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
 import { type Queryable, SERVICE_ROLES, type ServiceRole } from "./pool.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
-/** "signet" in hexadecimal: one migrator at a time per database. */
+/** "signet" in hexadecimal. The lock admits one migrator at a time per database. */
 const LOCK_KEY = 0x7369676e6574n;
 const OLDEST_SERVER = 150_000;
 const PARTITION_DAYS_AHEAD = 7;
 
 export interface MigrateOptions {
-  /** A login that may create roles and owns or may create in the database; a superuser at a first set-up. */
+  /** A login that may create roles, and that owns the database or may create in it; at first set-up, a superuser. */
   readonly adminUrl: string;
-  /** The service's own login: made with the password in this URL when it does not exist, member of the service roles. */
+  /** The service's own login. Created with the URL's password if missing, as a member of the service roles. */
   readonly serviceUrl?: string;
-  /** A login for edges: made in the same way, member of `signet_edge` and of nothing else. */
+  /** The edges' login. Created in the same way, as a member of `signet_edge` only. */
   readonly edgeUrl?: string;
   readonly nowMs: number;
   readonly log?: Logger;
@@ -51,7 +51,7 @@ async function readMigrations(): Promise<MigrationFile[]> {
 
 async function ensureRoles(client: Client): Promise<void> {
   for (const role of ["signet_owner", ...SERVICE_ROLES]) {
-    // Two databases of one cluster may be migrated at once: roles are the cluster's, and CREATE ROLE has no IF NOT EXISTS.
+    // Two databases of one cluster may be migrated at once. They share their roles, and CREATE ROLE has no IF NOT EXISTS.
     await client.query(`DO $$ BEGIN
       IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '${role}') THEN
         CREATE ROLE ${role} NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION;
@@ -75,11 +75,11 @@ async function ensureLogin(client: Client, url: string, roles: readonly ServiceR
   return user;
 }
 
-/** An edge that is broken into can do what its login may: nothing that was given to that login otherwise may stay. */
+/** A compromised edge can do whatever its login may, so the login must have no other roles. */
 async function requireEdgeAlone(client: Client, login: string): Promise<void> {
   const others = await rolesBeyondEdge(client, login);
   if (others.length > 0) {
-    throw new Error(`the login "${login}" is to be the edges' own, but may also act as ${others.join(", ")}`);
+    throw new Error(`the login "${login}" must belong to the edges alone, but may also act as ${others.join(", ")}`);
   }
 }
 
@@ -89,7 +89,7 @@ async function prepareDatabase(client: Client): Promise<void> {
   );
   const server = rows[0];
   if (server === undefined || server.version < OLDEST_SERVER) {
-    throw new Error("PostgreSQL 15 or newer is needed");
+    throw new Error("PostgreSQL 15 or newer is required");
   }
   await ensureRoles(client);
   await client.query(`GRANT signet_owner TO CURRENT_USER`);
@@ -141,12 +141,12 @@ async function applyMigrations(client: Client, nowMs: number, log?: Logger): Pro
 }
 
 /**
- * Brings a database to the newest schema and makes the partitions of the coming week.
+ * Migrates a database to the newest schema and creates the partitions of the coming week.
  *
- * @returns how many migrations were applied; 0 when the schema was up to date
+ * @returns the number of applied migrations; 0 if the schema was up to date
  */
 export async function migrateDatabase(options: MigrateOptions): Promise<number> {
-  // A migration takes the time of its tables; only a host that is gone ends it.
+  // A migration may take as long as its tables need. Only a dead host ends it.
   const client: Client = new BoundedClient({
     connectionString: options.adminUrl,
     application_name: "signet_migrate",
@@ -181,9 +181,9 @@ async function schemaIsCurrent(queryable: Queryable): Promise<boolean> {
 }
 
 /**
- * What processes ask when they start, and /readyz time and again.
+ * Checks the schema. Called when a process starts and by /readyz.
  *
- * @throws when not every migration of this build is applied
+ * @throws if a migration of this build has not been applied
  */
 export async function requireCurrentSchema(queryable: Queryable): Promise<void> {
   if (!(await schemaIsCurrent(queryable))) {

@@ -1,4 +1,4 @@
-/** Connections: one pool per database role, so that what a piece of code may touch is PostgreSQL's to say. */
+/** Connection pools, one per database role, so that PostgreSQL enforces what each piece of code may access. */
 import { type ClientBase, Pool, type PoolClient, type PoolConfig, types } from "pg";
 import type { Logger } from "pino";
 import {
@@ -10,7 +10,7 @@ import {
 import { DatabaseBusyError } from "./errors.ts";
 import { createInstantParser } from "./instants.ts";
 
-/** The roles that the service's login may take; none bypasses row-level security (migration 0001). */
+/** The roles that the service's login may take. None bypasses row-level security (migration 0001). */
 export const SERVICE_ROLES = [
   "signet_api",
   "signet_ingest",
@@ -24,35 +24,35 @@ export const SERVICE_ROLES = [
 
 export type ServiceRole = (typeof SERVICE_ROLES)[number];
 
-/** What repositories need: a pool or a client inside a transaction. */
+/** A pool, or a client inside a transaction. */
 export type Queryable = Pick<ClientBase, "query">;
 
 export type { Pool, PoolClient };
 
 // bigint columns hold counts far below 2^53.
 types.setTypeParser(types.builtins.INT8, Number);
-// A `date` is a partition key, `YYYY-MM-DD`; as a Date it would move with the time zone.
+// A `date` is a partition key, `YYYY-MM-DD`. As a Date it would depend on the time zone.
 types.setTypeParser(types.builtins.DATE, (text) => text);
 types.setTypeParser(types.builtins.TIMESTAMPTZ, createInstantParser());
 
 export interface PoolOptions {
   readonly url: string;
   readonly role: ServiceRole;
-  /** Most connections. */
+  /** Maximum number of connections. */
   readonly max: number;
   readonly log: Logger;
-  /** The server's limit on one statement, milliseconds; 8,000 by default. The answer may take 2 s longer. */
+  /** The server's limit per statement, in milliseconds; 8,000 by default. The answer may take 2 s longer. */
   readonly statementMs?: number;
 }
 
 /** A role's connections in this process. */
 export interface PoolStatistics {
   readonly role: ServiceRole;
-  /** Most connections. */
+  /** Maximum number of connections. */
   readonly size: number;
   readonly total: number;
   readonly idle: number;
-  /** Who waits for a connection. */
+  /** Number of callers that wait for a connection. */
   readonly waiting: number;
 }
 
@@ -66,7 +66,7 @@ function forgetEnded(): void {
   }
 }
 
-/** The pools that are open in this process, one row a role. */
+/** Returns the open pools of this process, one row per role. */
 export function poolStatistics(): readonly PoolStatistics[] {
   forgetEnded();
   const byRole = new Map<ServiceRole, PoolStatistics>();
@@ -83,14 +83,14 @@ export function poolStatistics(): readonly PoolStatistics[] {
   return [...byRole.values()];
 }
 
-/** Who waits for a connection at once; more are refused. Each wait ends after {@link CONNECT_TIMEOUT_MS}. */
+/** Maximum number of callers that wait for a connection. Each wait ends after {@link CONNECT_TIMEOUT_MS}. */
 const WAITING_MAX = 1_000;
-/** Time for those who hold a connection when the pool ends. */
+/** Time for holders to return their connections when the pool ends, in milliseconds. */
 const END_MS = 5_000;
 
 type Connected = (error: Error | undefined, client: PoolClient | undefined, done: () => void) => void;
 
-/** A pool that keeps no endless queue, and whose end does not wait for connections that are not given back. */
+/** A pool with a bounded queue, whose end does not wait for connections that are not returned. */
 class BoundedPool extends Pool {
   readonly #open = new Set<PoolClient>();
 
@@ -106,7 +106,7 @@ class BoundedPool extends Pool {
     if (this.waitingCount < WAITING_MAX) {
       return callback === undefined ? super.connect() : super.connect(callback);
     }
-    const error = new DatabaseBusyError(`${WAITING_MAX} wait for a database connection`);
+    const error = new DatabaseBusyError(`${WAITING_MAX} requests already wait for a database connection`);
     return callback === undefined ? Promise.reject(error) : callback(error, undefined, () => undefined);
   }
 
@@ -122,8 +122,8 @@ class BoundedPool extends Pool {
 }
 
 /**
- * A pool whose connections act as `role` from their first statement on. RESET ROLE falls back to the same role,
- * since it is given with the start of the session.
+ * Creates a pool whose connections act as `role` from their first statement. RESET ROLE returns to the same role,
+ * because it is set at the start of the session.
  */
 export function createPool({ url, role, max, log, statementMs = STATEMENT_TIMEOUT_MS }: PoolOptions): Pool {
   const pool = new BoundedPool({
@@ -137,9 +137,9 @@ export function createPool({ url, role, max, log, statementMs = STATEMENT_TIMEOU
   });
   forgetEnded();
   openPools.set(pool, role);
-  // An idle connection that breaks must not end the process; the next query opens a new one.
+  // A broken idle connection must not end the process. The next query opens a new one.
   pool.on("error", (error) => log.warn({ err: error, role }, "database connection lost"));
-  // Nor one that breaks while it is held and nothing is asked over it: its holder hears of it at the next query.
+  // The same applies to a held connection without a pending query. Its holder gets the error at the next query.
   pool.on("connect", (client) => client.on("error", () => undefined));
   return pool;
 }

@@ -1,28 +1,28 @@
-/** Whether PostgreSQL is of use to this process: over each of its pools, with the schema of this build, and for writing. */
+/** Readiness of PostgreSQL for this process: every pool answers, the schema is current, and writes work. */
 import { DatabaseError } from "pg";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { within } from "../runtime/within.ts";
 import { requireCurrentSchema } from "./migrate.ts";
 import type { Pool, PoolClient, Queryable } from "./pool.ts";
 
-/** A connection that answers a question of no effort later than this is not used again. */
+/** Timeout for trivial queries, in milliseconds. A connection that exceeds it is not used again. */
 const ANSWER_MS = 2_000;
-/** Whoever may ask for `/readyz` does not decide how often the disk is written to. */
+/** How long a result is reused, in milliseconds. Otherwise callers of `/readyz` could cause disk writes at any rate. */
 const FRESH_MS = 1_000;
 /**
- * A sort beyond its memory writes a file of some 300 kB: that needs the room a growing table needs. The message is a
- * record of the write-ahead log, whose commit waits for the disk. Neither leaves anything behind.
+ * A sort beyond its memory writes a file of some 300 kB, which requires the disk space that a growing table requires.
+ * The message is a record of the write-ahead log, whose commit waits for the disk. Neither leaves anything behind.
  */
 const WRITE = `SELECT current_setting('transaction_read_only') AS read_only, set_config('work_mem', '64kB', true);
   SELECT count(*) FROM (SELECT n FROM generate_series(1, 20000) AS n ORDER BY n DESC) AS sorted;
   SELECT pg_logical_emit_message(true, 'signet', '')`;
-/** The login may not try it out: no permission, no such function, temporary files limited. */
+/** The login may not perform the test: no permission, no such function, or limited temporary files. */
 const CANNOT_TELL = /^(?:42501|42883|53400)$/;
 
 export interface DatabaseReadinessOptions {
-  /** Each must answer; the first says whether the schema is current. */
+  /** The pools, all of which must answer. The first one is used to check the schema. */
   readonly pools: readonly [Pool, ...Pool[]];
-  /** Whether the process is of no use where nothing can be written. */
+  /** Whether the process requires a writable database. */
   readonly writes: boolean;
   readonly monotonic: () => number;
 }
@@ -40,7 +40,7 @@ async function connect(pool: Pool): Promise<PoolClient> {
   }
 }
 
-/** Asks over one of the pool's connections, which ends here when it does not answer in time. */
+/** Asks over one of the pool's connections. Closes it if it does not answer in time. */
 async function ask(pool: Pool, question: (db: Queryable) => Promise<unknown>): Promise<void> {
   const client = await connect(pool);
   let broken = true;
@@ -52,13 +52,13 @@ async function ask(pool: Pool, question: (db: Queryable) => Promise<unknown>): P
   }
 }
 
-/** @throws when nothing can be written: the disk is full or fails, or this is a standby */
+/** @throws if nothing can be written: the disk is full or fails, or this is a standby */
 async function requireWritable(db: Queryable): Promise<void> {
   try {
     const results: unknown = await db.query(WRITE);
     const [first] = results as readonly [{ readonly rows: readonly { readonly read_only: string }[] }];
     if (first.rows[0]?.read_only === "on") {
-      throw new Error("PostgreSQL takes no writes: its transactions are read-only");
+      throw new Error("PostgreSQL accepts no writes: its transactions are read-only");
     }
   } catch (error) {
     if (!(error instanceof DatabaseError && CANNOT_TELL.test(error.code ?? ""))) {
@@ -67,7 +67,7 @@ async function requireWritable(db: Queryable): Promise<void> {
   }
 }
 
-/** The check; what it finds holds for a second. */
+/** Creates the check. Its result is reused for a second. */
 export function databaseReadiness({ pools, writes, monotonic }: DatabaseReadinessOptions): ReadinessCheck {
   const [first, ...others] = pools;
   let found: Promise<unknown> | undefined;

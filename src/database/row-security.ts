@@ -1,7 +1,7 @@
-/** Row-level security keeps tenants apart: a login that could step around it must not serve them. */
+/** Row-level security separates the tenants, so a login that can bypass it must not be used. */
 import type { Queryable } from "./pool.ts";
 
-/** The roles that the session's login may act as and that bypass row-level security; its own name among them. */
+/** Returns the roles that the session's login may act as and that bypass row-level security, possibly its own. */
 async function rolesThatBypass(db: Queryable): Promise<readonly string[]> {
   const { rows } = await db.query<{ rolname: string }>(
     `SELECT rolname FROM pg_roles
@@ -11,10 +11,10 @@ async function rolesThatBypass(db: Queryable): Promise<readonly string[]> {
 }
 
 /**
- * Refuses a login that is a superuser or has BYPASSRLS, or may become such a role. `SET ROLE` at the start of a session hides
- * it from every query, and is undone by one statement.
+ * Rejects a login that is a superuser, has BYPASSRLS, or may become such a role. `SET ROLE` at the start of a session
+ * hides this from every query, but one statement undoes it.
  *
- * @throws Error in production; development runs on whatever there is
+ * @throws Error in production; development accepts any login
  */
 export async function requireRowSecurity(
   db: Queryable,
@@ -23,7 +23,7 @@ export async function requireRowSecurity(
   const roles = development ? [] : await rolesThatBypass(db);
   if (roles.length > 0) {
     throw new Error(
-      `the database login bypasses row-level security (as ${roles.slice(0, 5).join(", ")}): production needs one without SUPERUSER and BYPASSRLS, as \`signet migrate\` makes it`,
+      `the database login bypasses row-level security (as ${roles.slice(0, 5).join(", ")}): production requires one without SUPERUSER and BYPASSRLS, as created by \`signet migrate\``,
     );
   }
 }

@@ -1,11 +1,11 @@
 import { isDeadlock } from "./errors.ts";
 import type { Pool, PoolClient, Queryable, ServiceRole } from "./pool.ts";
 
-/** A connection that nobody else uses until it is let go; one that broke, or is let go with an error, is not used again. */
+/** Holds a connection exclusively until its release. A broken one, or one released with an error, is not reused. */
 async function hold(pool: Pool): Promise<{ client: PoolClient; release: (error?: Error) => void }> {
   const client = await pool.connect();
   let broken: Error | undefined;
-  // A connection that breaks between two statements has nobody else to tell, and would end the process.
+  // Without a listener, a connection that breaks between two statements would end the process.
   const onError = (error: Error): void => {
     broken = error;
   };
@@ -17,7 +17,7 @@ async function hold(pool: Pool): Promise<{ client: PoolClient; release: (error?:
   return { client, release };
 }
 
-/** Runs `work` in one transaction: commits what it returns from, rolls back what it throws. */
+/** Runs `work` in one transaction. Commits if it returns, and rolls back if it throws. */
 export async function transaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
   const { client, release } = await hold(pool);
   let unusable: Error | undefined;
@@ -37,8 +37,8 @@ export async function transaction<T>(pool: Pool, work: (client: PoolClient) => P
 }
 
 /**
- * A transaction that sees one tenant's rows: row-level security compares `app.tenant_id`. Queries still name the
- * tenant themselves; this is the second wall.
+ * Runs `work` in a transaction that sees one tenant's rows: row-level security compares `app.tenant_id`. Queries must
+ * still name the tenant. This is the second layer of protection.
  */
 export async function tenantTransaction<T>(
   pool: Pool,
@@ -56,8 +56,8 @@ export async function tenantTransaction<T>(
 }
 
 /**
- * {@link tenantTransaction} for what only reads: it begins in one round trip, and nobody waits for its end, which can
- * change nothing any more.
+ * Like {@link tenantTransaction}, but read-only. It begins in one round trip, and the result does not wait for the
+ * commit, which changes nothing.
  */
 export async function tenantRead<T>(
   pool: Pool,
@@ -72,7 +72,7 @@ export async function tenantRead<T>(
     client.query("COMMIT").then(() => release(), release);
     return result;
   } catch (error) {
-    // Awaited: whoever waits for this connection must not get one whose transaction has failed.
+    // Awaited, so that the next user of this connection does not get one with a failed transaction.
     await client.query("ROLLBACK").then(() => release(), release);
     throw error;
   }
@@ -80,7 +80,7 @@ export async function tenantRead<T>(
 
 const DEADLOCK_TRIES = 5;
 
-/** Does the work again when it and another transaction waited for each other: each may take the same rows in its order. */
+/** Retries the work after a deadlock: other transactions may lock the same rows in another order. */
 export async function retryDeadlocks<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -93,7 +93,7 @@ export async function retryDeadlocks<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Does a part of a transaction as another role, for what the transaction's own may not touch. */
+/** Runs a part of a transaction as another role, for access that the transaction's own role lacks. */
 export async function actAs<T>(db: Queryable, role: ServiceRole, work: () => Promise<T>): Promise<T> {
   const { rows } = await db.query<{ own: string }>(
     "SELECT current_setting('role') AS own, set_config('role', $1, true)",

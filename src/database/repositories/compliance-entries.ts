@@ -1,4 +1,4 @@
-/** Reading the compliance log. */
+/** Reads the compliance log. */
 import type { Queryable } from "../pool.ts";
 
 export interface ComplianceEntryRow {
@@ -12,19 +12,22 @@ export interface EntryFilter {
   readonly tenantId?: string | undefined;
   readonly type?: string | undefined;
   readonly actor?: string | undefined;
-  /** Not before this. */
+  /** Earliest time, inclusive. */
   readonly from?: Date | undefined;
-  /** Before this. */
+  /** Latest time, exclusive. */
   readonly to?: Date | undefined;
 }
 
 export interface EntryPage {
   readonly limit: number;
-  /** The index below which the page starts; null on the first. */
+  /** The index below which the page starts; null for the first page. */
   readonly before: number | null;
 }
 
-/** Entries with an index below `before`, newest first, one more than the page holds (role signet_audit, or signet_api). */
+/**
+ * Returns entries with an index below `before`, newest first, and one more than `limit` (role signet_audit or
+ * signet_api).
+ */
 export async function listEntries(
   db: Queryable,
   { tenantId, type, actor, from, to }: EntryFilter,
@@ -45,7 +48,7 @@ export async function listEntries(
   return rows;
 }
 
-/** One entry; undefined also where it is not the tenant's, if one is named (role signet_audit or signet_api). */
+/** Returns one entry; undefined also if it is not that of the given tenant (role signet_audit or signet_api). */
 export async function findEntry(
   db: Queryable,
   index: number,

@@ -1,4 +1,4 @@
-/** The compliance log's way in: one statement, which finds the place, hashes and writes (migration 0005). */
+/** Appends to the compliance log: one statement assigns the index, hashes and writes (migration 0005). */
 import type { Queryable } from "../pool.ts";
 
 export interface AppendedRow {
@@ -6,7 +6,7 @@ export interface AppendedRow {
   readonly leaf: Buffer;
 }
 
-/** Canonical JSON of an entry without its place, which is known when the log is locked. */
+/** Canonical JSON of an entry without its index, which is known once the log is locked. */
 export interface EntryBytes {
   readonly beforeIndex: Buffer;
   readonly afterIndex: Buffer;

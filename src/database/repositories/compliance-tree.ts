@@ -11,7 +11,7 @@ export interface HeadRow {
   readonly root: Buffer;
 }
 
-/** Of a tree of `size` entries that were all committed before: entries below it can be read. */
+/** Returns the head of a tree whose `size` entries are all committed, so that they can be read. */
 export async function readHead(db: Queryable): Promise<HeadRow> {
   const { rows } = await db.query<HeadRow>("SELECT size, root FROM clog_head WHERE log_id = 1");
   return rows[0] as HeadRow;
@@ -24,7 +24,7 @@ function split(hashes: Buffer | null | undefined): Buffer[] {
   );
 }
 
-/** The head, and how many rows there are by the last of their places. */
+/** Returns the head, and the number of rows according to the largest index. */
 export async function readExtent(db: Queryable): Promise<HeadRow & { readonly entries: number }> {
   const { rows } = await db.query<HeadRow & { entries: number }>(
     `SELECT size, root, (SELECT coalesce(max(idx) + 1, 0) FROM clog WHERE log_id = 1) AS entries
@@ -33,7 +33,7 @@ export async function readExtent(db: Queryable): Promise<HeadRow & { readonly en
   return rows[0] ?? { size: 0, root: Buffer.of(), entries: 0 };
 }
 
-/** The tiles of leaf hashes from the one numbered `first` on, by number. */
+/** Returns the tiles of leaf hashes from number `first`, in order. */
 export async function readLeafTiles(
   db: Queryable,
   first: number,
@@ -46,7 +46,7 @@ export async function readLeafTiles(
   return rows;
 }
 
-/** The hashes of a tile that is full and was stored. */
+/** Returns the hashes of a full, stored tile. */
 export async function readTile(db: Queryable, level: number, index: number): Promise<Buffer[]> {
   const { rows } = await db.query<{ hashes: Buffer }>(
     "SELECT hashes FROM clog_tile WHERE log_id = 1 AND level = $1 AND idx = $2",
@@ -55,7 +55,7 @@ export async function readTile(db: Queryable, level: number, index: number): Pro
   return split(rows[0]?.hashes);
 }
 
-/** Roots of stored tiles, from the tile `first` on, at most so many. */
+/** Returns the roots of at most `count` stored tiles, starting with tile `first`. */
 export async function readTileRoots(
   db: Queryable,
   { level, first, count }: { readonly level: number; readonly first: number; readonly count: number },
@@ -67,7 +67,7 @@ export async function readTileRoots(
   return rows.map(({ root }) => root);
 }
 
-/** Leaf hashes from the entry `first` on, at most a tile's. */
+/** Returns leaf hashes from the entry `first`, at most a tile's. */
 export async function readLeafHashes(db: Queryable, first: number, count: number): Promise<Buffer[]> {
   const { rows } = await db.query<{ hashes: Buffer | null }>(
     "SELECT compliance_leaf_hashes($1, $2) AS hashes",
@@ -76,7 +76,7 @@ export async function readLeafHashes(db: Queryable, first: number, count: number
   return split(rows[0]?.hashes);
 }
 
-/** How many tiles of a level are stored; there are no gaps between them. */
+/** Returns how many tiles of a level are stored, without gaps. */
 export async function countTiles(db: Queryable, level: number): Promise<number> {
   const { rows } = await db.query<{ count: number }>(
     "SELECT coalesce(max(idx) + 1, 0) AS count FROM clog_tile WHERE log_id = 1 AND level = $1",
@@ -88,12 +88,12 @@ export async function countTiles(db: Queryable, level: number): Promise<number> 
 export interface Tile {
   readonly level: number;
   readonly index: number;
-  /** {@link TILE_WIDTH} of them. */
+  /** {@link TILE_WIDTH} hashes. */
   readonly hashes: readonly Buffer[];
   readonly root: Buffer;
 }
 
-/** Stores a tile unless it is there (role signet_worker). */
+/** Stores a tile unless it exists (role signet_worker). */
 export async function insertTile(db: Queryable, { level, index, hashes, root }: Tile): Promise<void> {
   await db.query(
     "INSERT INTO clog_tile (log_id, level, idx, hashes, root) VALUES (1, $1, $2, $3, $4) ON CONFLICT DO NOTHING",
@@ -102,7 +102,7 @@ export async function insertTile(db: Queryable, { level, index, hashes, root }: 
 }
 
 export interface CheckpointRow {
-  /** From 1, without gaps. */
+  /** Number, from 1, without gaps. */
   readonly seq: number;
   readonly size: number;
   readonly root: Buffer;
@@ -110,9 +110,9 @@ export interface CheckpointRow {
   readonly signed_at: Date;
 }
 
-/** A checkpoint with what its signer says of itself. */
+/** A checkpoint with the key that its row claims. */
 export interface SignedCheckpointRow extends CheckpointRow {
-  /** `name+id+key`; null where it is not known. Not to be believed: whoever can write here can write another. */
+  /** `name+id+key`; null if unknown. Not trustworthy: everyone with write access can store another one. */
   readonly verifier_key: string | null;
 }
 
@@ -125,7 +125,7 @@ export async function newestCheckpoint(db: Queryable): Promise<SignedCheckpointR
   return rows[0];
 }
 
-/** Checkpoints after the one numbered `after`, oldest first. */
+/** Returns the checkpoints after number `after`, oldest first. */
 export async function checkpointsAfter(
   db: Queryable,
   after: number,
@@ -138,7 +138,7 @@ export async function checkpointsAfter(
   return rows;
 }
 
-/** Stores a checkpoint unless its number is taken (role signet_worker). */
+/** Stores a checkpoint unless its number exists (role signet_worker). */
 export async function insertCheckpoint(db: Queryable, row: SignedCheckpointRow): Promise<void> {
   await db.query(
     `INSERT INTO clog_checkpoint (log_id, ${CHECKPOINT}, verifier_key) VALUES (1, $1, $2, $3, $4, $5, $6)
@@ -147,18 +147,18 @@ export async function insertCheckpoint(db: Queryable, row: SignedCheckpointRow):
   );
 }
 
-/** An entry with the columns that repeat what it says. */
+/** An entry with the columns that repeat its members. */
 export interface LogRow {
   readonly idx: number;
   readonly entry: Buffer;
   readonly leaf_hash: Buffer;
-  /** As PostgreSQL writes it in UTC, for instance `2025-11-20 14:46:40.12+00`. */
+  /** In PostgreSQL's UTC format, for instance `2025-11-20 14:46:40.12+00`. */
   readonly at: string;
   readonly type: string;
   readonly tenant_id: string | null;
 }
 
-/** Reads rows as {@link copyOut} gives them. */
+/** Parses the rows of {@link copyOut}. */
 class CopiedRows {
   readonly #bytes: Buffer;
   #at = 0;
@@ -184,7 +184,7 @@ class CopiedRows {
     };
   }
 
-  /** The length of the next field, which starts at `#at` then; negative where there is none. */
+  /** Reads the length of the next field, which then starts at `#at`; negative for NULL. */
   #open(): number {
     const length = this.#bytes.readInt32BE(this.#at);
     this.#at += 4;
@@ -207,14 +207,14 @@ class CopiedRows {
   }
 }
 
-/** Entries from `first` on, below `end`, by place (role signet_audit). */
+/** Returns entries from `first` up to but excluding `end`, by index (role signet_audit). */
 export async function readLogRows(
   pool: Pool,
   { first, end, limit }: { readonly first: number; readonly end: number; readonly limit: number },
 ): Promise<LogRow[]> {
-  // Numbers that go into the text of a statement.
+  // The numbers become part of the statement's text.
   const [from, below, most] = [first, end, limit].map((value) => BigInt(value).toString());
-  // The driver takes more time to make objects of columns than a verifier has for the whole entry.
+  // The driver would need more time for objects of columns than a verifier has for the whole entry.
   const copied = new CopiedRows(
     await copyOut(
       pool,

@@ -1,6 +1,6 @@
 import type { Queryable } from "../pool.ts";
 
-/** A tenant's wrapped data key. The tenant is the caller's own, so that it is missing only by our mistake. */
+/** Returns a tenant's wrapped data key. The tenant is the caller's own, so a missing row is our mistake. */
 export async function findDataKey(db: Queryable, tenantId: string): Promise<string> {
   const { rows } = await db.query<{ data_key: string }>({
     name: "find-data-key",
@@ -14,7 +14,7 @@ export async function findDataKey(db: Queryable, tenantId: string): Promise<stri
   return row.data_key;
 }
 
-/** The wrapped data keys of tenants; one that is erased, or was never there, has none. */
+/** Returns the wrapped data keys of tenants, without those that are erased or never existed. */
 export async function findDataKeys(
   db: Queryable,
   tenantIds: readonly string[],

@@ -1,6 +1,6 @@
 import type { Queryable } from "../pool.ts";
 
-/** The database's time, Unix milliseconds with a fraction. */
+/** Returns the database's time in Unix milliseconds, with a fraction. */
 export async function databaseClockMs(db: Queryable): Promise<number> {
   const { rows } = await db.query<{ now: number }>(
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now",

@@ -1,4 +1,4 @@
-/** What workers tell each other: which endpoints are slow, and who is alive. */
+/** State shared by the workers: slow endpoints, and live workers. */
 import type { Queryable } from "../pool.ts";
 
 export interface StoredHealth {
@@ -10,7 +10,7 @@ export interface StoredHealth {
 
 const KNOWN_MAX = 50_000;
 
-/** Writes what has changed; endpoints that were deleted meanwhile are left out. */
+/** Stores changes, except those of endpoints deleted meanwhile. */
 export async function writeHealth(db: Queryable, changes: readonly StoredHealth[]): Promise<void> {
   if (changes.length === 0) {
     return;
@@ -30,7 +30,7 @@ export async function writeHealth(db: Queryable, changes: readonly StoredHealth[
   });
 }
 
-/** Endpoints that are slow now. */
+/** Returns the endpoints that are slow now. */
 export async function readHealth(db: Queryable, now: Date): Promise<StoredHealth[]> {
   const { rows } = await db.query<{ endpoint_id: string; latency_ms: number; slow_until: Date }>({
     name: "read-health",
@@ -44,7 +44,7 @@ export async function readHealth(db: Queryable, now: Date): Promise<StoredHealth
   }));
 }
 
-/** Says that this worker lives. @returns how many live, and those that have not said so since `deadBefore` */
+/** Records that this worker lives. @returns the number of live workers, and those not seen since `deadBefore` */
 export async function beatWorker(
   db: Queryable,
   { id, now, deadBefore }: { readonly id: string; readonly now: Date; readonly deadBefore: Date },
@@ -64,7 +64,7 @@ export async function beatWorker(
   return rows[0] ?? { live: 1, dead: [] };
 }
 
-/** Forgets workers that have ended and hold no claims. */
+/** Removes ended workers that hold no claims. */
 export async function removeWorkers(db: Queryable, ids: readonly string[]): Promise<void> {
   await db.query({
     name: "remove-workers",

@@ -1,27 +1,27 @@
-/** Keys under which a request is carried out once: Idempotency-Keys, ids of signed requests, publishers' ids of events. */
+/** Keys of requests that must run only once: Idempotency-Keys, ids of signed requests, publishers' ids of events. */
 import { createHash } from "node:crypto";
 import type { Queryable } from "../pool.ts";
 
-/** Where a key is kept. */
+/** The place of a key. */
 export interface KeyPlace {
-  /** Whose it is. */
+  /** The key's tenant. */
   readonly tenantId: string;
-  /** Method and path template, and what else keeps this key apart from others. */
+  /** Method and path template, and whatever else separates this key from others. */
   readonly route: string;
   readonly key: string;
   /**
-   * Where version 0.2 keeps the same key, in clear and for all principals of the tenant. It counts until it is 24 hours old,
-   * as it counted there: processes of both versions run during an upgrade.
+   * The key in version 0.2: in clear, and for all principals of the tenant. It counts until it is 24 hours old, because
+   * processes of both versions run during an upgrade.
    */
   readonly former?: { readonly route: string; readonly key: string };
 }
 
-/** Of the texts of a key: what reads the table learns no key that answers show secrets for. */
+/** Hashes a key, so that readers of the table learn no key for which answers contain secrets. */
 function digestOf(...parts: readonly string[]): string {
   return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
 }
 
-/** An Idempotency-Key, which counts for one principal. */
+/** Returns the place of an Idempotency-Key, which belongs to one principal. */
 export function principalKey(
   { tenantId, principalId }: { readonly tenantId: string; readonly principalId: string },
   route: string,
@@ -31,7 +31,7 @@ export function principalKey(
   return { tenantId, route: `${route} by ${principalId}`, key: digestOf(principalId, key), former };
 }
 
-/** The id that a request was signed with, which counts for one credential. It is no secret. */
+/** Returns the place of a signed request's id, which belongs to one credential. It is not secret. */
 export function signedKey(
   { tenantId, credentialId }: { readonly tenantId: string; readonly credentialId: string },
   route: string,
@@ -40,7 +40,7 @@ export function signedKey(
   return { tenantId, route: `${route} signed by ${credentialId}`, key: id };
 }
 
-/** The publisher's own id of an event, which counts for all principals of the publisher's tenant. */
+/** Returns the place of the publisher's own event id, which belongs to all principals of the publisher's tenant. */
 export function sourceKey(
   tenantId: string,
   route: string,
@@ -52,21 +52,21 @@ export function sourceKey(
 export interface IdempotencyClaim {
   readonly place: KeyPlace;
   readonly bodyHash: Buffer;
-  /** What the request is about to make. */
+  /** Id of the resource that the request will create. */
   readonly resourceId: string;
   readonly now: Date;
-  /** Keys of this age or older are free again. */
+  /** Keys taken at this time or earlier are free again. */
   readonly forgetBefore: Date;
 }
 
-/** What a key stands for. */
+/** The request that took a key. */
 export interface TakenKey {
   readonly bodyHash: Buffer;
   readonly resourceId: string;
   readonly takenAt: Date;
 }
 
-/** Undefined when the key is not taken, or was taken at `forgetBefore` or earlier. */
+/** Returns undefined if the key is free, or was taken at `forgetBefore` or earlier. */
 export async function findIdempotencyKey(
   db: Queryable,
   { tenantId, route, key, former }: KeyPlace,
@@ -86,8 +86,8 @@ export async function findIdempotencyKey(
 }
 
 /**
- * Takes a key for the running transaction; waits for another one that is about to. Returns what the key stands for
- * when it was taken before, undefined when it is the caller's now.
+ * Takes a key for the running transaction. Waits for another transaction that is taking it. Returns the earlier request
+ * if the key was already taken, undefined if the caller has it now.
  */
 export async function takeIdempotencyKey(
   db: Queryable,
@@ -113,12 +113,12 @@ export async function takeIdempotencyKey(
   }
   const taken = await findIdempotencyKey(db, { tenantId, route, key }, forgetBefore);
   if (taken === undefined) {
-    throw new Error("an idempotency key was taken and is not there");
+    throw new Error("an idempotency key was taken but cannot be found");
   }
   return taken;
 }
 
-/** Frees a key that stands for something that does not exist. */
+/** Frees a key whose resource does not exist. */
 export async function freeIdempotencyKey(
   db: Queryable,
   { tenantId, route, key }: KeyPlace,

@@ -1,21 +1,21 @@
-/** Answers kept for POSTs that may be sent again; what they say is sealed (api/repeatable.ts). */
+/** Stored answers to POSTs that may be repeated. Their content is sealed (api/repeatable.ts). */
 import type { Queryable } from "../pool.ts";
 
-/** Which request it is. */
+/** Identifies a request. */
 export interface AnswerPlace {
   /** A tenant or an operator. */
   readonly ownerId: string;
   /** Method and path template. */
   readonly route: string;
-  /** SHA-256 of the Idempotency-Key, and of the principal whose it is. */
+  /** SHA-256 of the Idempotency-Key and its principal. */
   readonly keyDigest: Buffer;
 }
 
-/** How long a key stays taken. */
+/** Limits of how long a key stays taken. */
 export interface AnswerAges {
-  /** Keys of this age or older are free again. */
+  /** Keys taken at this time or earlier are free again. */
   readonly forgetBefore: Date;
-  /** So are keys of this age without an answer: whoever took them is gone. */
+  /** Keys without an answer taken at this time or earlier are free, too: their process has died. */
   readonly abandonedBefore: Date;
 }
 
@@ -26,11 +26,11 @@ export interface AnswerClaim extends AnswerPlace, AnswerAges {
 
 export interface KeptAnswer {
   readonly bodyHash: Buffer;
-  /** An envelope; null while the request is carried out. */
+  /** An envelope; null while the request is under way. */
   readonly answer: string | null;
 }
 
-/** What was answered under a key; undefined when it is free. */
+/** Returns the answer stored under a key; undefined if the key is free. */
 export async function findAnswer(
   db: Queryable,
   { ownerId, route, keyDigest }: AnswerPlace,
@@ -48,8 +48,8 @@ export async function findAnswer(
 }
 
 /**
- * Takes a key for the running transaction; waits for another one that is about to. Returns what was answered when it
- * was taken before, undefined when it is the caller's now.
+ * Takes a key for the running transaction. Waits for another transaction that is taking it. Returns the stored answer
+ * if the key was already taken, undefined if the caller has it now.
  */
 export async function claimAnswer(db: Queryable, claim: AnswerClaim): Promise<KeptAnswer | undefined> {
   const { ownerId, route, keyDigest, bodyHash, now, forgetBefore, abandonedBefore } = claim;
@@ -69,12 +69,12 @@ export async function claimAnswer(db: Queryable, claim: AnswerClaim): Promise<Ke
   }
   const kept = await findAnswer(db, claim, claim);
   if (kept === undefined) {
-    throw new Error("an idempotency key was taken and is not there");
+    throw new Error("an idempotency key was taken but cannot be found");
   }
   return kept;
 }
 
-/** Keeps the answer of the request whose key the transaction has taken. */
+/** Stores the answer of the request whose key the transaction has taken. */
 export async function keepAnswer(
   db: Queryable,
   { ownerId, route, keyDigest }: AnswerPlace,
@@ -87,7 +87,7 @@ export async function keepAnswer(
   });
 }
 
-/** Frees a key that the caller has taken, and committed, and has no answer for. */
+/** Frees a key that the caller has taken and committed, but has no answer for. */
 export async function freeAnswer(
   db: Queryable,
   { ownerId, route, keyDigest }: AnswerPlace,
@@ -101,7 +101,7 @@ export async function freeAnswer(
   });
 }
 
-/** Forgets answers given before an instant; returns how many. */
+/** Removes answers older than an instant. Returns their number. */
 export async function forgetAnswers(db: Queryable, before: Date, limit: number): Promise<number> {
   const { rowCount } = await db.query(
     `DELETE FROM idempotent_answers a USING (

@@ -1,26 +1,26 @@
-/** Pages of lists: by id, and of tables with a partition a day. */
+/** Pages of lists: by id, and of tables partitioned by day. */
 import { idDay } from "../../domain/ids.ts";
 
-/** One page of a list by id, newest first: rows with `id < before`, and one more than the page holds. */
+/** One page of a list by id, newest first: rows with `id < before`, and one more than `limit`. */
 export interface RowPage {
   readonly limit: number;
   /** `null` for the first page. */
   readonly before: string | null;
 }
 
-/** A list of rows that carry tenants' data holds so many bytes of it, and one row however large. */
+/** Limit of tenants' data per page, in bytes. A single larger row is still returned. */
 const PAGE_BYTES = 1_048_576;
 
-/** Rows of a page, and whether others follow. */
+/** Rows of a page, and whether more follow. */
 export interface BoundedRows<Row> {
   readonly rows: readonly Row[];
   readonly more: boolean;
 }
 
 /**
- * The rows of a page: at most `limit`, and no more than {@link PAGE_BYTES} of data, but one at least.
+ * Returns the rows of a page: at most `limit`, and at most {@link PAGE_BYTES} of data, but at least one.
  *
- * @param rows one more than `limit` where others follow
+ * @param rows the rows, one more than `limit` if others follow
  */
 export function withinPage<Row>(
   rows: readonly Row[],
@@ -36,7 +36,7 @@ export function withinPage<Row>(
   return { rows: rows.slice(0, most), more: rows.length > most };
 }
 
-/** Where a list by day and id goes on: behind an id of that day, or without one behind the whole day. */
+/** Where a list by day and id continues: after an id of that day, or without an id after the whole day. */
 export interface Onward {
   /** YYYY-MM-DD, UTC. */
   readonly day: string;
@@ -44,11 +44,11 @@ export interface Onward {
 }
 
 /**
- * Reads a page of a list over partitions of a day each: what is left of the cursor's day first, then the days behind it if
- * they are needed. Asked at once, as `day <= $1 AND (day, id) < ($1, $2)`, it is planned for all partitions, and
- * PostgreSQL 18 looks through the whole day for where to begin.
+ * Reads a page of a list over daily partitions: first the rest of the cursor's day, then the following days if needed.
+ * The single condition `day <= $1 AND (day, id) < ($1, $2)` is planned for all partitions, and PostgreSQL 18 then scans
+ * the whole day to find the start.
  *
- * @param read must not return more than `limit` rows
+ * @param read must return at most `limit` rows
  */
 export async function readOnward<Row>(
   after: string | undefined,

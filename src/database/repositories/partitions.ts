@@ -3,7 +3,7 @@ import type { Queryable } from "../pool.ts";
 const DAYS_AHEAD = 7;
 const DAY_MS = 86_400_000;
 
-/** Makes the day partitions from yesterday to a week ahead; those that exist are left alone. */
+/** Creates the missing day partitions from yesterday to a week ahead. Returns their number. */
 export async function ensurePartitions(db: Queryable, nowMs: number): Promise<number> {
   const yesterday = new Date(nowMs - DAY_MS).toISOString().slice(0, 10);
   const { rows } = await db.query<{ made: number }>({
@@ -13,13 +13,13 @@ export async function ensurePartitions(db: Queryable, nowMs: number): Promise<nu
   return rows[0]?.made ?? 0;
 }
 
-/** The days that have partitions, `YYYY-MM-DD`, oldest first. */
+/** Returns the days that have partitions, `YYYY-MM-DD`, oldest first. */
 export async function partitionDays(db: Queryable): Promise<string[]> {
   const { rows } = await db.query<{ day: string }>("SELECT partition_days() AS day");
   return rows.map((row) => row.day);
 }
 
-/** Drops one day; what is still open moves to the default partitions first. False when there was no such day. */
+/** Drops one day after moving open rows to the default partitions. Returns false if the day did not exist. */
 export async function dropDay(db: Queryable, day: string, now: Date): Promise<boolean> {
   const { rows } = await db.query<{ dropped: boolean }>("SELECT drop_day_partitions($1, $2) AS dropped", [
     day,
@@ -28,7 +28,7 @@ export async function dropDay(db: Queryable, day: string, now: Date): Promise<bo
   return rows[0]?.dropped === true;
 }
 
-/** Removes finished deliveries of dropped days from the default partitions; returns how many. */
+/** Removes finished deliveries of dropped days from the default partitions. Returns their number. */
 export async function purgeDefaults(db: Queryable, before: string, limit: number): Promise<number> {
   const { rows } = await db.query<{ gone: number }>("SELECT purge_default_partitions($1, $2) AS gone", [
     before,
@@ -37,7 +37,7 @@ export async function purgeDefaults(db: Queryable, before: string, limit: number
   return rows[0]?.gone ?? 0;
 }
 
-/** Forgets keys made before an instant; returns how many. */
+/** Removes keys older than an instant. Returns their number. */
 export async function forgetIdempotencyKeys(db: Queryable, before: Date, limit: number): Promise<number> {
   const { rowCount } = await db.query(
     `DELETE FROM idempotency_keys k USING (

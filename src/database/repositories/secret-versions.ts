@@ -1,4 +1,4 @@
-/** How versions of client secrets follow each other (role signet_rotator); every time is the caller's. */
+/** Versions of client secrets and their succession (role signet_rotator). All times come from the caller. */
 import { OVERDUE_MS, type RetirementReason } from "../../domain/secret-version.ts";
 import type { Queryable } from "../pool.ts";
 import type { SecretVersionKey } from "./tokens/clients.ts";
@@ -12,8 +12,8 @@ export interface NewSuccessor extends SecretVersionKey {
 }
 
 /**
- * Adds a successor unless there is one, or the credential was revoked meanwhile. Whoever comes at the same time waits
- * for the first to commit and adds none.
+ * Adds a successor, unless one exists or the credential was revoked meanwhile. A concurrent caller waits for the first
+ * one to commit and adds none.
  *
  * @returns whether this call added it
  */
@@ -36,7 +36,7 @@ export async function insertSuccessor(db: Queryable, successor: NewSuccessor): P
   return rowCount === 1;
 }
 
-/** A version's wrapped secret; `null` when it was erased, `undefined` when there is no such version. */
+/** Returns a version's wrapped secret; `null` if it was erased, `undefined` if the version does not exist. */
 export async function findWrapped(
   db: Queryable,
   { credentialId, version }: SecretVersionKey,
@@ -49,7 +49,7 @@ export async function findWrapped(
   return rows[0]?.wrapped;
 }
 
-/** Notes that the version's due date was reported, and when it is overdue. @returns whether it had not been */
+/** Records that the due date was reported, and when it is overdue. @returns whether it was not reported before */
 export async function reportDue(
   db: Queryable,
   { credentialId, version }: SecretVersionKey,
@@ -65,15 +65,15 @@ export async function reportDue(
 
 export interface Acknowledgement extends SecretVersionKey {
   readonly nowMs: number;
-  /** When the version's own successor is due, and when it ends at the latest. */
+  /** When the version's own successor is due, and when the version ends at the latest; Unix milliseconds. */
   readonly dueAt: number;
   readonly retireBy: number;
 }
 
 /**
- * The first use of a successor: it is the one that counts now, and those before it end when nobody uses them any more.
+ * Records the first use of a successor. It becomes the active version, and earlier ones end once they are unused.
  *
- * @returns whether it was the first
+ * @returns whether this was the first use
  */
 export async function acknowledgeSuccessor(db: Queryable, ack: Acknowledgement): Promise<boolean> {
   const at = new Date(ack.nowMs);
@@ -93,7 +93,7 @@ export async function acknowledgeSuccessor(db: Queryable, ack: Acknowledgement):
   return true;
 }
 
-/** Writes down that a version is over. @returns whether it was not written yet */
+/** Records that a version has ended. @returns whether this was not recorded before */
 export async function retireVersion(
   db: Queryable,
   { credentialId, version }: SecretVersionKey,
@@ -107,7 +107,7 @@ export async function retireVersion(
   return rowCount === 1;
 }
 
-/** Adds to the counts of how often successors were handed out. */
+/** Increments the counts of how often successors were handed out. */
 export async function countDeliveries(
   db: Queryable,
   delivered: readonly (SecretVersionKey & { readonly count: number })[],
@@ -126,10 +126,10 @@ export async function countDeliveries(
 
 const REPORTED_COLUMN = { rescue: "rescue_reported_at", misuse: "misuse_reported_at" } as const;
 
-/** Uses of versions that are over: `rescue` yields a token, `misuse` does not. */
+/** Uses of ended versions: `rescue` returns a token, `misuse` does not. */
 export type LateUse = keyof typeof REPORTED_COLUMN;
 
-/** Notes that a late use is reported. @returns whether none was since `since` */
+/** Records that a late use is reported. @returns whether none was reported since `since` */
 export async function reportLateUse(
   db: Queryable,
   use: LateUse,

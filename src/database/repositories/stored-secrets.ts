@@ -1,24 +1,24 @@
 /**
- * The versions of an endpoint's secret as a sender loads them, the current one and what signs beside it; and the
- * endpoint itself, for what is sent outside a delivery.
+ * The versions of an endpoint's secret for a sender: the current one and the other signing one. Also the endpoint
+ * itself, for requests that are not deliveries.
  */
 import type { RotationTimes } from "../../domain/signing-secrets.ts";
 
 export interface StoredSecret {
   readonly version: number;
   readonly sealed: string;
-  /** An Ed25519 private key, sealed; null where the endpoint has not asked for one. */
+  /** The sealed Ed25519 private key; null if the endpoint has not requested one. */
   readonly sealedKey: string | null;
 }
 
 export interface StoredSecrets {
-  /** Null of a deleted endpoint. */
+  /** Null for a deleted endpoint. */
   readonly secret: StoredSecret | null;
   /** Set during a rotation. */
   readonly besideSecret: (StoredSecret & RotationTimes) | null;
 }
 
-/** Columns of `endpoint_secrets`, joined once for the current version and once for the other. */
+/** Columns of `endpoint_secrets`, joined once for the current version and once for the other one. */
 export interface SecretColumns {
   secret: string | null;
   secret_version: number | null;
@@ -31,11 +31,11 @@ export interface SecretColumns {
   overlap_ends_at: Date | null;
 }
 
-/** Of the two that {@link joinSecrets} joins. */
+/** The columns of the versions joined by {@link joinSecrets}. */
 export const SECRET_COLUMNS = `s.secret, s.version AS secret_version, s.signing_key, b.secret AS beside_secret, b.version AS beside_version,
         b.signing_key AS beside_key, b.state AS beside_state, b.current_at, b.overlap_ends_at`;
 
-/** Joins an endpoint's current secret, and the other one of a rotation: a look into an index that is nearly empty. */
+/** Joins an endpoint's current secret, and the other one during a rotation, from an index that is nearly empty. */
 export function joinSecrets(endpointId: string): string {
   return `LEFT JOIN endpoint_secrets s ON s.endpoint_id = ${endpointId} AND s.state = 'CURRENT'
       LEFT JOIN endpoint_secrets b ON b.endpoint_id = ${endpointId} AND b.state IN ('NEXT', 'PREVIOUS')`;
@@ -64,13 +64,13 @@ function besideSecret(row: SecretColumns): StoredSecrets["besideSecret"] {
   };
 }
 
-/** What a request to an endpoint is made of, when it is no delivery. */
+/** The data for a request to an endpoint that is not a delivery. */
 export interface EndpointTarget extends StoredSecrets {
   readonly tenantId: string;
   readonly url: string;
   readonly requestVersion: number | null;
   readonly wrappedDataKey: string;
-  /** Since when the tenant's secrets stay as they are. */
+  /** When the tenant's hold began; null without one. During a hold, secrets do not change. */
   readonly heldAt: Date | null;
 }
 
@@ -82,7 +82,7 @@ export interface TargetColumns extends SecretColumns {
   held_at: Date | null;
 }
 
-/** Of {@link TARGET_FROM}. */
+/** The columns of {@link TARGET_FROM}. */
 export const TARGET_COLUMNS = `e.tenant_id, e.url, e.request_version, ${SECRET_COLUMNS}, t.data_key, t.held_at`;
 
 export const TARGET_FROM = `endpoints e

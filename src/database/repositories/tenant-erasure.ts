@@ -1,13 +1,13 @@
-/** Destroying everything that a tenant has (docs/erasure.md): what falls at once, and what the worker goes through. */
+/** Erases a tenant (docs/erasure.md): the immediate part, and the part of the worker. */
 import type { Queryable } from "../pool.ts";
 import type { CancelledDelivery } from "./webhooks/content-erasure.ts";
 
-/** Stands in for what a tenant was called. */
+/** Replaces the tenant's name. */
 const ERASED_NAME = "erased";
 
 /**
- * Destroys a tenant's data key, and with it all that is sealed; its names, certificates and credentials. Its deliveries
- * wait from here on, until the worker has cancelled them (role signet_operator).
+ * Destroys a tenant's data key, and thus all sealed data, and its names, certificates and credentials. Its deliveries
+ * wait until the worker has cancelled them (role signet_operator).
  */
 export async function destroyTenant(db: Queryable, id: string, now: Date): Promise<void> {
   await db.query(
@@ -35,7 +35,7 @@ export interface ErasedTenant {
   readonly erasedAt: Date;
 }
 
-/** Tenants of which something may be left. */
+/** Returns tenants that may still have data. */
 export async function listErasedTenants(db: Queryable, limit: number): Promise<ErasedTenant[]> {
   const { rows } = await db.query<{ id: string; erased_at: Date }>(
     `SELECT id, erased_at FROM tenants WHERE erased_at IS NOT NULL AND erasure_completed_at IS NULL ORDER BY id LIMIT $1`,
@@ -44,13 +44,13 @@ export async function listErasedTenants(db: Queryable, limit: number): Promise<E
   return rows.map((row) => ({ id: row.id, erasedAt: row.erased_at }));
 }
 
-/** Where a walk through a tenant's rows has come to. */
+/** Position in a tenant's rows. */
 export interface ErasureCursor {
   readonly day: string;
   readonly id: string;
 }
 
-/** Before every row. */
+/** The position before every row. */
 export const ERASURE_START: ErasureCursor = { day: "0001-01-01", id: "" };
 
 export interface ErasurePage {
@@ -61,14 +61,14 @@ export interface ErasurePage {
 }
 
 export interface ErasedPage {
-  /** Undefined when there was nothing more. */
+  /** Undefined if there were no more rows. */
   readonly last: ErasureCursor | undefined;
-  /** Rows that still held something, or were open. */
+  /** Number of rows that still had content or were open. */
   readonly changed: number;
   readonly cancelled: readonly CancelledDelivery[];
 }
 
-/** Cancels the open deliveries and dead letters among the next ones, and destroys the answers to all of them. */
+/** Cancels the next open deliveries and dead letters, and erases the answers to all deliveries of the page. */
 export async function eraseDeliveries(
   db: Queryable,
   { tenantId, after, limit }: ErasurePage,
@@ -97,7 +97,7 @@ export async function eraseDeliveries(
   return { last: rows.at(-1), changed: cancelled.length + (rows[0]?.answers ?? 0), cancelled };
 }
 
-/** Destroys what the next events hold. */
+/** Erases the content of the next events. */
 export async function eraseEvents(
   db: Queryable,
   { tenantId, after, limit, now }: ErasurePage,
@@ -119,12 +119,12 @@ export async function eraseEvents(
   return { last: rows.at(-1), changed: rows[0]?.erased ?? 0, cancelled: [] };
 }
 
-/** Up to $2 of a tenant's rows, which the table's key names. */
+/** Returns the SQL that deletes up to $2 of a tenant's rows by the table's key. */
 function deletion(table: string, key: string, tenant = "tenant_id"): string {
   return `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE ${tenant} = $1 LIMIT $2)`;
 }
 
-/** What else a tenant has goes in whole rows, in this order. A new table of tenants belongs here, unless its rows stay. */
+/** Tables whose rows are deleted, in this order. Add new tables of tenants here, unless their rows stay. */
 const DELETIONS: Readonly<Record<string, string>> = {
   dead_letter_changes: deletion("dead_letter_changes", "id"),
   dead_letter_counts: deletion("dead_letter_counts", "tenant_id, endpoint_id, reason, last_error"),
@@ -150,9 +150,9 @@ const DELETIONS: Readonly<Record<string, string>> = {
 /** Tables whose rows of a tenant are deleted. */
 export const DELETED_TABLES: readonly string[] = Object.keys(DELETIONS);
 
-/** Deletes up to `limit` rows of each of the tenant's small tables; returns how many there were. */
+/** Deletes up to `limit` rows of each of the tenant's small tables. Returns their number. */
 export async function deleteTenantRows(db: Queryable, tenantId: string, limit: number): Promise<number> {
-  // Only tombstones can be deleted.
+  // Only tombstones may be deleted.
   await db.query("UPDATE endpoints SET state = 'DELETED' WHERE tenant_id = $1 AND state <> 'DELETED'", [
     tenantId,
   ]);
@@ -163,7 +163,7 @@ export async function deleteTenantRows(db: Queryable, tenantId: string, limit: n
   return deleted;
 }
 
-/** Notes that nothing of the tenant is left. */
+/** Records that nothing of the tenant is left. */
 export async function completeErasure(db: Queryable, tenantId: string, now: Date): Promise<void> {
   await db.query("UPDATE tenants SET erasure_completed_at = $2 WHERE id = $1 AND state = 'ERASED'", [
     tenantId,

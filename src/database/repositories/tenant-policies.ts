@@ -1,16 +1,16 @@
-/** What the api has to know of a tenant at every request. */
+/** The data of a tenant that the api needs for every request. */
 import type { TenantLimitValues } from "../../config/tenant-limits.ts";
 import type { Queryable } from "../pool.ts";
 
 export interface TenantPolicyRow {
   readonly id: string;
-  /** Its own limits; what is missing is the settings'. */
+  /** Its own limits. Missing ones come from the settings. */
   readonly limits: Partial<TenantLimitValues>;
-  /** Credentials that publish with their signature only. */
+  /** Credentials that must sign what they publish. */
   readonly signing: readonly string[];
 }
 
-/** The policies of these tenants, in no order (role signet_issuer). */
+/** Returns the policies of these tenants, in any order (role signet_issuer). */
 export async function findTenantPolicies(
   db: Queryable,
   tenantIds: readonly string[],
@@ -25,7 +25,7 @@ export async function findTenantPolicies(
   return rows;
 }
 
-/** A tenant's own limits; undefined when there is no such tenant (role signet_operator). */
+/** Returns a tenant's own limits; undefined for an unknown tenant (role signet_operator). */
 export async function findTenantLimits(
   db: Queryable,
   id: string,

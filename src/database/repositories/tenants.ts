@@ -1,4 +1,4 @@
-/** Tenants: whose rows are whose. */
+/** Tenants, who own all other rows. */
 import { SignetError } from "../../domain/errors.ts";
 import { isUniqueViolation } from "../errors.ts";
 import type { Queryable } from "../pool.ts";
@@ -14,11 +14,11 @@ export interface TenantRow {
   readonly state: TenantState;
   /** The tenant of the platform's own services; there is at most one. */
   readonly platform: boolean;
-  /** Since when its deliveries wait and its endpoints' secrets stay as they are. */
+  /** When the hold began that makes its deliveries wait and freezes its endpoints' secrets. */
   readonly held_at: Date | null;
-  /** Since when nothing of it can be read. */
+  /** When it was erased. Since then nothing of it can be read. */
   readonly erased_at: Date | null;
-  /** Since when nothing of it is left. */
+  /** When the erasure was complete. Since then nothing of it is left. */
   readonly erasure_completed_at: Date | null;
   readonly created_at: Date;
 }
@@ -28,12 +28,12 @@ export interface NewTenant {
   readonly name: string;
   readonly region: string;
   readonly platform: boolean;
-  /** Wrapped (keyring.newTenantDataKey). */
+  /** The wrapped data key (keyring.newTenantDataKey). */
   readonly dataKey: string;
   readonly nowMs: number;
 }
 
-/** Tenants whose deliveries wait, as a subquery: there are hardly ever any, and they have an index of their own. */
+/** Subquery of tenants on hold. There are hardly ever any, and they have their own index. */
 export const HELD_TENANTS = "(SELECT id FROM public.tenants WHERE held_at IS NOT NULL)";
 
 const COLUMNS = "id, name, region, state, platform, held_at, erased_at, erasure_completed_at, created_at";
@@ -50,13 +50,13 @@ export async function insertTenant(db: Queryable, tenant: NewTenant): Promise<Te
     return rows[0] as TenantRow;
   } catch (error) {
     if (isUniqueViolation(error, "tenants_one_platform")) {
-      throw new SignetError("CONFLICT", { detail: "There is a platform tenant already.", cause: error });
+      throw new SignetError("CONFLICT", { detail: "A platform tenant already exists.", cause: error });
     }
     throw error;
   }
 }
 
-/** Tenants, newest first. */
+/** Returns tenants, newest first. */
 export async function listTenants(db: Queryable, { limit, before }: RowPage): Promise<TenantRow[]> {
   const { rows } = await db.query<TenantRow>(
     `SELECT ${COLUMNS} FROM tenants WHERE $1::text IS NULL OR id < $1 ORDER BY id DESC LIMIT $2`,
@@ -70,7 +70,7 @@ export async function findTenant(db: Queryable, id: string): Promise<TenantRow |
   return rows[0];
 }
 
-/** Ends a tenant's suspension; false when there was none. */
+/** Ends a tenant's suspension. Returns false if there was none. */
 export async function resumeTenant(db: Queryable, id: string): Promise<boolean> {
   const { rowCount } = await db.query(
     "UPDATE tenants SET state = 'ACTIVE' WHERE id = $1 AND state = 'SUSPENDED'",
@@ -79,7 +79,7 @@ export async function resumeTenant(db: Queryable, id: string): Promise<boolean> 
   return rowCount === 1;
 }
 
-/** Whether the tenant's deliveries wait. */
+/** Whether the tenant is on hold. */
 export async function tenantHeld(db: Queryable, id: string): Promise<boolean> {
   const { rowCount } = await db.query({
     name: "tenant-held",
@@ -89,7 +89,7 @@ export async function tenantHeld(db: Queryable, id: string): Promise<boolean> {
   return rowCount === 1;
 }
 
-/** Since when the tenant is held, null when it is not; its row is locked (role signet_operator). */
+/** Locks the tenant's row. Returns when its hold began, null without a hold (role signet_operator). */
 export async function lockTenantHold(db: Queryable, id: string): Promise<Date | null> {
   const { rows } = await db.query<{ held_at: Date | null }>(
     "SELECT held_at FROM tenants WHERE id = $1 FOR UPDATE",
@@ -99,10 +99,10 @@ export async function lockTenantHold(db: Queryable, id: string): Promise<Date | 
 }
 
 /**
- * Lets a tenant's deliveries wait, or go on; true when that is a change (role signet_operator, or signet_api for holding
- * its own tenant).
+ * Holds or releases a tenant's deliveries. Returns true if that is a change (role signet_operator, or signet_api for
+ * holding its own tenant).
  *
- * @param heldAt null: they go on
+ * @param heldAt when the hold begins; null to release
  */
 export async function setTenantHold(db: Queryable, id: string, heldAt: Date | null): Promise<boolean> {
   const { rowCount } = await db.query(

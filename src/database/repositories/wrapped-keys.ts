@@ -1,7 +1,7 @@
-/** Everything that a key-encryption key has wrapped: what `signet keys rewrap` goes through. */
+/** Everything that a key-encryption key has wrapped, for `signet keys rewrap`. */
 import type { Queryable } from "../pool.ts";
 
-/** Tables whose rows hold an envelope of a key-encryption key. A new one belongs here. */
+/** Tables whose rows hold an envelope of a key-encryption key. Add new ones here. */
 export const WRAPPED_KINDS = ["tenants", "signing_keys"] as const;
 
 export type WrappedKind = (typeof WRAPPED_KINDS)[number];
@@ -16,7 +16,7 @@ export interface WrappedKey {
   readonly envelope: string;
 }
 
-/** Envelopes of other keys than `kekId`, by id, from behind `after` on. What is erased is empty and left out. */
+/** Returns envelopes of keys other than `kekId`, by id, after `after`. Omits erased ones, which are empty. */
 export async function listWrapped(
   db: Queryable,
   kind: WrappedKind,
@@ -31,7 +31,7 @@ export async function listWrapped(
   return rows;
 }
 
-/** Puts the new envelope in place of the old one; false when somebody has changed it meanwhile. */
+/** Replaces the old envelope. Returns false if it was changed meanwhile. */
 export async function replaceWrapped(
   db: Queryable,
   kind: WrappedKind,

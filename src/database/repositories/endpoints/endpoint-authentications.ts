@@ -1,4 +1,4 @@
-/** What receivers ask of whoever sends to them: the sealed part, and what a worker needs of it. */
+/** Credentials with which we authenticate to receivers: the sealed part, and the settings that a worker needs. */
 import { SignetError } from "../../../domain/errors.ts";
 import { isRefusedByState } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
@@ -6,15 +6,15 @@ import type { Queryable } from "../../pool.ts";
 export interface SealedAuthentication {
   readonly endpointId: string;
   readonly tenantId: string;
-  /** The endpoint's `requestVersion` that it belongs to. */
+  /** The endpoint's `requestVersion` of this authentication. */
   readonly version: number;
   readonly sealed: string;
 }
 
 /**
- * In the place of what there was. Not by an upsert: the api's role may not read what is sealed.
+ * Replaces the stored authentication. Not an upsert, because the api's role may not read the sealed part.
  *
- * @throws SignetError INVALID_STATE where the tenant is held
+ * @throws SignetError INVALID_STATE if the tenant is on hold
  */
 export async function saveAuthentication(db: Queryable, row: SealedAuthentication): Promise<void> {
   await eraseAuthentication(db, row.tenantId, row.endpointId);
@@ -27,7 +27,7 @@ export async function saveAuthentication(db: Queryable, row: SealedAuthenticatio
   } catch (error) {
     if (isRefusedByState(error, "endpoint_secrets_frozen")) {
       throw new SignetError("INVALID_STATE", {
-        detail: "The tenant is held: what its endpoints authenticate with stays as it is.",
+        detail: "The tenant is on hold: its endpoints' authentication cannot change.",
         cause: error,
       });
     }
@@ -43,7 +43,7 @@ export async function eraseAuthentication(db: Queryable, tenantId: string, id: s
   });
 }
 
-/** What requests to one endpoint are made of beyond the signature. */
+/** Settings of requests to one endpoint, apart from the signature. */
 export interface StoredRequestSettings {
   readonly version: number;
   /** JSON text. */
@@ -51,7 +51,7 @@ export interface StoredRequestSettings {
   readonly authentication: { readonly version: number; readonly sealed: string } | null;
 }
 
-/** Undefined when there is nothing of it, or the endpoint has gone. */
+/** Returns undefined if there are no such settings, or the endpoint is gone. */
 export async function loadRequestSettings(
   db: Queryable,
   tenantId: string,

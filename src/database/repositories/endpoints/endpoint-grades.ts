@@ -1,4 +1,4 @@
-/** Grades of receivers: what was asked for, and what came of it. */
+/** Grades of receivers: requests and results. */
 import type { Queryable } from "../../pool.ts";
 import {
   type EndpointTarget,
@@ -8,7 +8,7 @@ import {
   toTarget,
 } from "../stored-secrets.ts";
 
-/** Told when a grade waits for a worker. */
+/** Channel that is notified when a grade waits for a worker. */
 export const GRADES_CHANNEL = "signet_grades";
 
 export type GradeState = "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED";
@@ -19,7 +19,7 @@ export interface Grade {
   readonly endpointId: string;
   readonly state: GradeState;
   readonly failure: GradeFailure | null;
-  /** Requests that were made, until there is a report. */
+  /** Number of checks made so far, until there is a report. */
   readonly checksMade: number;
   /** JSON text. */
   readonly report: string | null;
@@ -60,7 +60,7 @@ export interface NewGrade {
   readonly now: Date;
 }
 
-/** Undefined when one of the endpoint is open. */
+/** Returns undefined if the endpoint already has an open grade. */
 export async function insertGrade(
   db: Queryable,
   { id, tenantId, endpointId, now }: NewGrade,
@@ -76,7 +76,7 @@ export async function insertGrade(
   return rows[0] === undefined ? undefined : toGrade(rows[0]);
 }
 
-/** When the grades of an endpoint since an instant were asked for, oldest first. */
+/** Returns the creation times of an endpoint's grades since an instant, oldest first. */
 export async function gradesSince(
   db: Queryable,
   place: { readonly tenantId: string; readonly endpointId: string },
@@ -90,7 +90,7 @@ export async function gradesSince(
   return rows.map((row) => row.created_at);
 }
 
-/** Forgets all but the newest of an endpoint. */
+/** Removes all but the newest `keep` grades of an endpoint. */
 export async function trimGrades(
   db: Queryable,
   place: { readonly tenantId: string; readonly endpointId: string },
@@ -120,13 +120,13 @@ export async function findGrade(
   return rows[0] === undefined ? undefined : toGrade(rows[0]);
 }
 
-/** A grade in a list: of its report, the score. */
+/** A grade in a list, with only the report's score. */
 export interface GradeSummary extends Omit<Grade, "report" | "checksMade"> {
   /** Null until there is a report. */
   readonly score: number | null;
 }
 
-/** The grades of an endpoint, newest first. */
+/** Returns the grades of an endpoint, newest first. */
 export async function listGrades(
   db: Queryable,
   place: { readonly tenantId: string; readonly endpointId: string },
@@ -148,11 +148,11 @@ export async function listGrades(
 export interface TakenGrade {
   readonly id: string;
   readonly endpointId: string;
-  /** Which time it is begun; the fence of {@link finishGrade}. */
+  /** Number of this run, which {@link finishGrade} uses as a fence. */
   readonly run: number;
 }
 
-/** Takes the oldest grade that waits, or that a worker has begun and lost; role signet_worker. */
+/** Takes the oldest grade that waits or whose worker was lost (role signet_worker). */
 export async function takeGrade(
   db: Queryable,
   { now, leaseUntil, runsMax }: { readonly now: Date; readonly leaseUntil: Date; readonly runsMax: number },
@@ -171,7 +171,7 @@ export async function takeGrade(
   return row === undefined ? undefined : { id: row.id, endpointId: row.endpoint_id, run: row.runs };
 }
 
-/** Ends grades that were lost for the last time. */
+/** Fails grades whose last permitted run was lost. */
 export async function failLostGrades(
   db: Queryable,
   { now, runsMax }: { readonly now: Date; readonly runsMax: number },
@@ -184,7 +184,7 @@ export async function failLostGrades(
   });
 }
 
-/** Gives a grade back that this worker does not come to the end of; the run does not count. */
+/** Returns a grade to the queue when this worker cannot finish it. The run does not count. */
 export async function requeueGrade(db: Queryable, { id, run }: TakenGrade): Promise<void> {
   await db.query({
     name: "requeue-grade",
@@ -194,7 +194,7 @@ export async function requeueGrade(db: Queryable, { id, run }: TakenGrade): Prom
   });
 }
 
-/** Writes down what came of a run, unless another worker has taken the grade meanwhile. */
+/** Stores the result of a run, unless another worker has taken the grade meanwhile. */
 export async function finishGrade(
   db: Queryable,
   { id, run }: TakenGrade,
@@ -211,7 +211,7 @@ export async function finishGrade(
 
 const GRADABLE = "e.state = 'ACTIVE' AND t.state = 'ACTIVE' AND t.held_at IS NULL";
 
-/** The endpoint as it is now; undefined when it takes no deliveries. */
+/** Returns the current endpoint; undefined if it receives no deliveries. */
 export async function loadForGrade(db: Queryable, id: string): Promise<EndpointTarget | undefined> {
   const { rows } = await db.query<TargetColumns>({
     name: "load-for-grade",
@@ -222,9 +222,9 @@ export async function loadForGrade(db: Queryable, id: string): Promise<EndpointT
 }
 
 /**
- * Writes down how far a run is.
+ * Stores the progress of a run.
  *
- * @returns whether it may go on: the run is the grade's, and the endpoint still is what has agreed to be graded
+ * @returns whether it may continue: the run is current, and the endpoint still has the URL that was to be graded
  */
 export async function continueGrade(
   db: Queryable,

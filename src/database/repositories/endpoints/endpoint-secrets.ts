@@ -1,4 +1,4 @@
-/** The versions of endpoints' secrets, how they stand and when they move on. */
+/** The versions of endpoints' secrets: their states and transitions. */
 import type { SecretVersion } from "../../../domain/signing-secrets.ts";
 import { SignetError } from "../../../domain/errors.ts";
 import { isRefusedByState } from "../../errors.ts";
@@ -7,9 +7,9 @@ import type { Queryable } from "../../pool.ts";
 export interface EndpointSecretVersion extends SecretVersion {
   /** The first 8 hex digits of the secret's SHA-256. */
   readonly fingerprint: string;
-  /** Ed25519, `whpk_…`; null where the endpoint has not asked for such signatures. */
+  /** Ed25519, `whpk_…`; null if the endpoint has not requested such signatures. */
   readonly publicKey: string | null;
-  /** The secret, encrypted to the tenant's own key: of versions that were made on schedule. */
+  /** The secret, encrypted to the tenant's own key; only of versions created on schedule. */
   readonly encryptedSecret: string | null;
 }
 
@@ -25,21 +25,21 @@ interface VersionRow {
   encrypted_secret: string | null;
 }
 
-/** An endpoint whose secrets are looked at or changed. */
+/** An endpoint with its rotation settings. */
 export interface SecretHolder {
   readonly id: string;
   readonly tenantId: string;
-  /** Since when the tenant's secrets stay as they are. */
+  /** When the tenant's hold began; null without one. During a hold, secrets do not change. */
   readonly heldAt: Date | null;
   readonly rotationDays: number | null;
-  /** A public JWK, JSON. */
+  /** A public JWK in JSON. */
   readonly recipient: string | null;
 }
 
-/** Most versions that are told of: those that are over stay as rows without a value. */
+/** Maximum number of versions returned. Ended versions remain as rows without a value. */
 const VERSIONS_MAX = 100;
 
-/** Undefined when there is no such endpoint. */
+/** Returns undefined if there is no such endpoint. */
 export async function findSecretHolder(
   db: Queryable,
   tenantId: string,
@@ -67,7 +67,9 @@ export async function findSecretHolder(
       };
 }
 
-/** The same, with the endpoint's row locked: its secrets change one after the other, and not while it is deleted. */
+/**
+ * Like {@link findSecretHolder}, but locks the endpoint's row against concurrent changes of its secrets and deletion.
+ */
 export async function lockSecretHolder(
   db: Queryable,
   tenantId: string,
@@ -81,7 +83,7 @@ export async function lockSecretHolder(
   return rowCount === 1 ? await findSecretHolder(db, tenantId, id) : undefined;
 }
 
-/** Newest first, as they were written down last. */
+/** Returns the stored versions, newest first. */
 export async function listSecretVersions(
   db: Queryable,
   { id, tenantId }: Pick<SecretHolder, "id" | "tenantId">,
@@ -111,7 +113,7 @@ export interface NewSecretVersion extends EndpointSecretVersion {
   readonly sealedKey: string | null;
 }
 
-/** @throws SignetError `INVALID_STATE` when the tenant is held */
+/** @throws SignetError `INVALID_STATE` if the tenant is on hold */
 export async function insertSecretVersion(
   db: Queryable,
   { id, tenantId }: Pick<SecretHolder, "id" | "tenantId">,
@@ -142,13 +144,13 @@ export async function insertSecretVersion(
   });
 }
 
-/** Places that hold one version each are left before they are taken. */
+/** Each of these states is unique per endpoint, so versions must leave a state before another enters it. */
 const WRITE_ORDER = ["RETIRED", "PREVIOUS", "CURRENT", "NEXT"] as const;
 
 /**
- * Writes down how versions stand; what is over is erased.
+ * Stores the states of versions. Erases the values of ended ones.
  *
- * @throws SignetError `INVALID_STATE` when the tenant is held
+ * @throws SignetError `INVALID_STATE` if the tenant is on hold
  */
 export async function moveSecretVersions(
   db: Queryable,
@@ -178,7 +180,7 @@ async function unlessFrozen(write: () => Promise<void>): Promise<void> {
   } catch (error) {
     if (isRefusedByState(error, "endpoint_secrets_frozen")) {
       throw new SignetError("INVALID_STATE", {
-        detail: "The tenant is held: its endpoints' secrets stay as they are, and there are no new ones.",
+        detail: "The tenant is on hold: its endpoints' secrets cannot change, and new ones cannot be created.",
         cause: error,
       });
     }
@@ -186,7 +188,7 @@ async function unlessFrozen(write: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Gives a version its Ed25519 keys, or takes them away. */
+/** Sets or removes a version's Ed25519 keys. */
 export async function setSigningKey(
   db: Queryable,
   { id, tenantId }: Pick<SecretHolder, "id" | "tenantId">,
@@ -203,7 +205,7 @@ export async function setSigningKey(
   });
 }
 
-/** The current secret as it is kept. */
+/** Returns the current secret, sealed. */
 export async function loadCurrentSecret(
   db: Queryable,
   { id, tenantId }: Pick<SecretHolder, "id" | "tenantId">,
@@ -217,7 +219,7 @@ export async function loadCurrentSecret(
   return rows[0] === undefined ? undefined : { version: rows[0].version, sealed: rows[0].secret };
 }
 
-/** How an endpoint's secret is replaced without anybody asking. */
+/** Stores the schedule on which an endpoint's secret is rotated. */
 export async function saveRotationSchedule(
   db: Queryable,
   { id, tenantId, rotationDays, recipient }: Omit<SecretHolder, "heldAt">,
@@ -230,15 +232,15 @@ export async function saveRotationSchedule(
   });
 }
 
-/** A page of endpoints that are due for something, by id. */
+/** A page of endpoints with due work, by id. */
 export interface DuePage {
   readonly now: Date;
-  /** The last id of the page before; empty for the first page. */
+  /** Last id of the previous page; empty for the first page. */
   readonly after: string;
   readonly limit: number;
 }
 
-/** Endpoints whose current secret is as old as they allow, and which do not rotate (role signet_worker). */
+/** Returns endpoints whose current secret has reached its maximum age and is not rotating (role signet_worker). */
 export async function findDueRotations(
   db: Queryable,
   { now, after, limit }: DuePage,
@@ -257,7 +259,7 @@ export async function findDueRotations(
   return rows.map((row) => ({ id: row.id, tenantId: row.tenant_id }));
 }
 
-/** Endpoints with a version whose time has come, of tenants that are not held (role signet_worker). */
+/** Returns endpoints with a version due for its next state, without those on hold (role signet_worker). */
 export async function findDueMoves(
   db: Queryable,
   { now, after, limit }: DuePage,
@@ -273,7 +275,7 @@ export async function findDueMoves(
   return rows.map((row) => ({ id: row.endpoint_id, tenantId: row.tenant_id }));
 }
 
-/** Puts off what has not happened when the hold began by as long as it was (role signet_operator). */
+/** Postpones transitions that were pending when the hold began by the length of the hold (role signet_operator). */
 export async function postponeMoves(
   db: Queryable,
   tenantId: string,
@@ -298,10 +300,10 @@ export interface EndpointPublicKey {
 }
 
 /**
- * Public keys that sign, signed a moment ago or will sign next, of one endpoint or of all endpoints of one tenant (role
- * signet_issuer, which sees nothing else of secrets).
+ * Returns public keys that sign now, signed recently or will sign next, of one endpoint or of all endpoints of a tenant
+ * (role signet_issuer, which sees nothing else of secrets).
  *
- * @param id of an endpoint or a tenant
+ * @param id id of an endpoint or a tenant
  */
 export async function findPublicKeys(
   db: Queryable,

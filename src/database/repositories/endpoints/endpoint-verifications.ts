@@ -1,4 +1,4 @@
-/** Pings of endpoints: what is wished for, what one is made of, what came of it. */
+/** Verification of endpoints by pings: requests, data and results. */
 import { ENDPOINT_MOVES } from "../../../domain/endpoint-state.ts";
 import type { Queryable } from "../../pool.ts";
 import {
@@ -18,7 +18,7 @@ import {
 
 const VERIFY = ENDPOINT_MOVES.verify;
 
-/** Records the wish for a ping now: whoever kicks the workflow, api or sweep, finds it here. */
+/** Requests a ping now. Whoever starts the workflow, api or sweep, finds the request here. */
 export async function wantVerification(
   db: Queryable,
   { tenantId, id, now }: EndpointAt,
@@ -33,7 +33,7 @@ export async function wantVerification(
   return rows[0] === undefined ? undefined : toEndpoint(rows[0]);
 }
 
-/** A new verification run after one that has closed; undefined when the endpoint moved on meanwhile. */
+/** Starts a new verification run after a closed one. Returns undefined if the endpoint's state changed meanwhile. */
 export async function nextGeneration(
   db: Queryable,
   id: string,
@@ -54,7 +54,7 @@ export interface WantedVerification {
   readonly generation: number;
 }
 
-/** Wishes older than `before` that no ping has answered; they count as requested `now` again. */
+/** Takes requests older than `before` that no ping has answered, and marks them as requested `now`. */
 export async function takeWantedVerifications(
   db: Queryable,
   { before, now, limit }: { readonly before: Date; readonly now: Date; readonly limit: number },
@@ -73,13 +73,13 @@ export async function takeWantedVerifications(
   return rows.map((row) => ({ id: row.id, tenantId: row.tenant_id, generation: row.generation }));
 }
 
-/** What a ping is made of. */
+/** The data for a ping. */
 export interface PingTarget extends EndpointTarget {
   readonly metadata: string | null;
   readonly requireEcho: boolean;
 }
 
-/** The endpoint to ping; undefined when it does not wait for this generation's ping any more. */
+/** Returns the endpoint to ping; undefined if it no longer waits for this generation's ping. */
 export async function loadForPing(
   db: Queryable,
   id: string,
@@ -101,17 +101,17 @@ export interface PingRecord {
   readonly id: string;
   readonly generation: number;
   readonly now: Date;
-  /** Null when the ping was acknowledged. */
+  /** Null if the ping was acknowledged. */
   readonly error: string | null;
   readonly verifiedBy: "status" | "echo" | null;
   readonly nextAttemptAt: Date | null;
 }
 
 /**
- * Books a ping. A late answer cannot activate an endpoint that was changed, deleted or disabled meanwhile: the
- * generation and the state guard the update.
+ * Stores the result of a ping. The conditions on generation and state keep a late answer from activating an endpoint
+ * that was changed, deleted or disabled meanwhile.
  *
- * @returns false when the endpoint does not wait for this ping any more
+ * @returns false if the endpoint no longer waits for this ping
  */
 export async function recordPing(db: Queryable, ping: PingRecord): Promise<boolean> {
   const { rowCount } = await db.query({
@@ -145,8 +145,8 @@ export async function recordPing(db: Queryable, ping: PingRecord): Promise<boole
 }
 
 /**
- * Takes one of the pings that a host may get within a minute of the first, from all tenants together; a host may get
- * twice as many around the turn of two such minutes.
+ * Takes one of the pings that a host may get per minute from all tenants together. Minutes start with a host's first
+ * ping, so around the end of one minute a host may get twice as many.
  */
 export async function takeHostPing(
   db: Queryable,
@@ -165,7 +165,7 @@ export async function takeHostPing(
   return rowCount === 1;
 }
 
-/** Forgets hosts that were not pinged lately. */
+/** Removes hosts that were not pinged recently. */
 export async function forgetPingedHosts(db: Queryable, before: Date, limit: number): Promise<number> {
   const { rowCount } = await db.query({
     name: "forget-pinged-hosts",

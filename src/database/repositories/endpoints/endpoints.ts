@@ -13,22 +13,22 @@ import { HELD_TENANTS } from "../tenants.ts";
 
 type VerificationState = "WANTED" | "RUNNING" | "VERIFIED" | "EXHAUSTED";
 
-/** What a tenant sets, when it registers an endpoint and afterwards. */
+/** Settings of an endpoint by its tenant. */
 export interface EndpointSettings {
   readonly url: string;
   readonly eventTypes: readonly string[];
-  /** JSON text as the tenant wrote it. */
+  /** The tenant's JSON text, unchanged. */
   readonly metadata: string | null;
   readonly description: string | null;
-  /** JSON text of the filter that events must pass; null where all are taken. */
+  /** JSON text of the filter for events; null if all are accepted. */
   readonly filter: string | null;
-  /** JSON text: names and values of headers that requests carry besides ours. */
+  /** JSON text: names and values of additional request headers. */
   readonly headers: string | null;
-  /** JSON text: how requests authenticate to the receiver, without the secrets. */
+  /** JSON text: how requests authenticate to the receiver, without secrets. */
   readonly authentication: string | null;
-  /** Whether only an answer that holds the challenge acknowledges a ping. */
+  /** Whether a ping is acknowledged only by an answer that contains the challenge. */
   readonly requireEcho: boolean;
-  /** Deliveries per second that it takes at most; null for no limit. */
+  /** Maximum number of deliveries per second; null for no limit. */
   readonly rateLimit: number | null;
 }
 
@@ -38,7 +38,7 @@ export interface Endpoint extends EndpointSettings {
   readonly state: EndpointState;
   readonly disabledReason: DisabledReason | null;
   readonly generation: number;
-  /** Counts changes of headers and authentication; null until there is one of them. */
+  /** Number of changes of headers and authentication; null while neither is set. */
   readonly requestVersion: number | null;
   readonly verificationState: VerificationState;
   readonly verificationAttempts: number;
@@ -77,8 +77,8 @@ export interface EndpointRow {
 }
 
 /**
- * SQL: whether there is somebody to send a delivery `d` to. What is for a deleted endpoint would end cancelled; a dead letter
- * can still be read, so it stays one.
+ * SQL condition: whether a delivery `d` still has an endpoint. A delivery to a deleted endpoint would be cancelled. A
+ * dead letter stays readable, so it remains one.
  */
 export const HAS_ENDPOINT = `EXISTS (
   SELECT FROM endpoints e WHERE e.id = d.endpoint_id AND e.tenant_id = d.tenant_id AND e.state <> 'DELETED'
@@ -126,7 +126,7 @@ export interface NewEndpoint extends EndpointSettings {
   readonly now: Date;
 }
 
-/** Inserts an endpoint that waits for its verification, with its first secret. Run inside a tenant transaction. */
+/** Inserts an unverified endpoint with its first secret. Must run inside a tenant transaction. */
 export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Promise<Endpoint> {
   const { rows } = await db.query<EndpointRow>({
     name: "insert-endpoint",
@@ -170,7 +170,7 @@ async function insertFirstSecret(db: Queryable, endpoint: NewEndpoint): Promise<
   } catch (error) {
     if (isRefusedByState(error, "endpoint_secrets_frozen")) {
       throw new SignetError("INVALID_STATE", {
-        detail: "The tenant is held: its endpoints' secrets stay as they are, and there are no new ones.",
+        detail: "The tenant is on hold: its endpoints' secrets cannot change, and new ones cannot be created.",
         cause: error,
       });
     }
@@ -178,7 +178,9 @@ async function insertFirstSecret(db: Queryable, endpoint: NewEndpoint): Promise<
   }
 }
 
-/** Locks the tenant's row, so that two requests cannot both take the last place under a limit; counts its endpoints. */
+/**
+ * Locks the number of the tenant's endpoints, so that concurrent requests cannot exceed the limit. Returns the number.
+ */
 export async function countEndpoints(db: Queryable, tenantId: string): Promise<number> {
   await db.query({
     name: "lock-tenant-endpoints",
@@ -206,7 +208,7 @@ export async function findEndpoint(
   return rows[0] === undefined ? undefined : toEndpoint(rows[0]);
 }
 
-/** The same, kept from every other change until the transaction ends. */
+/** Like {@link findEndpoint}, but locks the row until the transaction ends. */
 export async function lockEndpoint(
   db: Queryable,
   tenantId: string,
@@ -222,13 +224,13 @@ export async function lockEndpoint(
 
 export interface EndpointPage {
   readonly state?: EndpointState | undefined;
-  /** Members that their metadata have, as text. */
+  /** Members that the metadata must have, as text. */
   readonly metadata: Readonly<Record<string, string>> | undefined;
   readonly before: string | undefined;
   readonly limit: number;
 }
 
-/** Newest first, after the endpoint `before` if one is named. */
+/** Returns endpoints, newest first, after `before` if given. */
 export async function listEndpoints(
   db: Queryable,
   tenantId: string,
@@ -250,14 +252,14 @@ export async function listEndpoints(
   return rows.map(toEndpoint);
 }
 
-/** One endpoint at one time. */
+/** An endpoint and the current time. */
 export interface EndpointAt {
   readonly tenantId: string;
   readonly id: string;
   readonly now: Date;
 }
 
-/** Writes what a tenant has set; where that leads is a move of its own. */
+/** Stores a tenant's settings. A resulting change of state is a separate move. */
 export async function saveSettings(
   db: Queryable,
   { tenantId, id, now }: EndpointAt,
@@ -289,9 +291,9 @@ export async function saveSettings(
 }
 
 /**
- * Takes an endpoint from one state to another. One that becomes PENDING wants a ping, of which nothing is known yet.
+ * Moves an endpoint to another state. If it becomes PENDING, a ping is requested and earlier results are cleared.
  *
- * @returns undefined when the move does not lead on from the endpoint's state
+ * @returns undefined if the move does not apply to the endpoint's state
  */
 export async function moveEndpoint(
   db: Queryable,
@@ -316,7 +318,9 @@ export async function moveEndpoint(
   return rows[0] === undefined ? undefined : toEndpoint(rows[0]);
 }
 
-/** Ends tombstones, with all that hangs on them, but those of held tenants, whose deliveries still ask for them. */
+/**
+ * Deletes old tombstones and everything that depends on them, except for tenants on hold, whose deliveries need them.
+ */
 export async function purgeTombstones(db: Queryable, before: Date, limit: number): Promise<number> {
   const { rowCount } = await db.query({
     name: "purge-tombstones",
@@ -328,7 +332,7 @@ export async function purgeTombstones(db: Queryable, before: Date, limit: number
   return rowCount ?? 0;
 }
 
-/** Overwrites the secrets of an endpoint that has gone. */
+/** Erases the secrets of a deleted endpoint. */
 export async function eraseSecrets(db: Queryable, { tenantId, id, now }: EndpointAt): Promise<void> {
   await db.query({
     name: "erase-endpoint-secrets",
@@ -338,7 +342,7 @@ export async function eraseSecrets(db: Queryable, { tenantId, id, now }: Endpoin
   });
 }
 
-/** The sealed first secret, for the answer to a repeated registration. */
+/** Returns the sealed first secret, for the answer to a repeated registration. */
 export async function loadFirstSecret(
   db: Queryable,
   tenantId: string,

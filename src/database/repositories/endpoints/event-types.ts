@@ -7,7 +7,7 @@ import type { TenantAndType } from "../webhooks/events.ts";
 export interface EventTypeRow {
   readonly name: string;
   readonly description: string | null;
-  /** JSON array, as the tenant wrote its items. */
+  /** JSON array with the tenant's items unchanged. */
   readonly examples: string;
   readonly schema_version: number | null;
   /** Text of that version. */
@@ -25,7 +25,7 @@ export interface SchemaRow {
   readonly created_at: Date;
 }
 
-/** What a tenant writes into an entry of its catalogue. */
+/** Content of a catalogue entry, set by the tenant. */
 export interface EventTypeContent {
   readonly description: string | null;
   readonly examples: string;
@@ -39,7 +39,9 @@ const COLUMNS = `t.name, t.description, t.examples, t.schema_version, s.schema, 
 const FROM = `event_types t LEFT JOIN event_type_schemas s
   ON s.tenant_id = t.tenant_id AND s.name = t.name AND s.version = t.schema_version`;
 
-/** Locks the tenant's catalogue until the transaction ends, so that limits and versions can be counted. */
+/**
+ * Locks the tenant's catalogue until the transaction ends, so that limits and versions stay valid. Returns its size.
+ */
 export async function lockCatalogue(db: Queryable, tenantId: string): Promise<number> {
   await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`event-types/${tenantId}`]);
   const { rows } = await db.query<{ count: number }>(
@@ -49,13 +51,13 @@ export async function lockCatalogue(db: Queryable, tenantId: string): Promise<nu
   return rows[0]?.count ?? 0;
 }
 
-/** Values of the columns description, examples, deprecated_at, replaced_by, archived_at. */
+/** Returns the values of the columns description, examples, deprecated_at, replaced_by, archived_at. */
 function contentValues(content: EventTypeContent) {
   const { description, examples, deprecatedAt, replacedBy, archivedAt } = content;
   return [description, examples, deprecatedAt, replacedBy, archivedAt];
 }
 
-/** @throws SignetError CONFLICT when the catalogue has the type already */
+/** @throws SignetError CONFLICT if the catalogue already has the type */
 export async function insertEventType(
   db: Queryable,
   { tenantId, type }: TenantAndType,
@@ -71,7 +73,7 @@ export async function insertEventType(
   } catch (error) {
     if (isUniqueViolation(error, "event_types_pkey")) {
       throw new SignetError("CONFLICT", {
-        detail: "The catalogue has this event type already.",
+        detail: "The catalogue already has this event type.",
         cause: error,
       });
     }
@@ -92,7 +94,7 @@ export async function updateEventType(
   );
 }
 
-/** Adds the next version of a type's schema and has events checked against it; returns its number. */
+/** Adds the next version of a type's schema and validates events against it from now on. Returns its number. */
 export async function addSchema(
   db: Queryable,
   { tenantId, type }: TenantAndType,
@@ -109,7 +111,7 @@ export async function addSchema(
   return version;
 }
 
-/** Has events checked against a version, or against none; false when there is no such version. */
+/** Selects the version that events are validated against, or none. Returns false if it does not exist. */
 export async function useSchema(
   db: Queryable,
   { tenantId, type }: TenantAndType,
@@ -135,7 +137,7 @@ export async function findEventType(
   return rows[0];
 }
 
-/** By name, after `after` if one is given. */
+/** Returns event types by name, after `after` if given. */
 export async function listEventTypes(
   db: Queryable,
   tenantId: string,
@@ -149,7 +151,7 @@ export async function listEventTypes(
   return rows;
 }
 
-/** Newest first, before `before` if one is given. */
+/** Returns schemas, newest first, before `before` if given. */
 export async function listSchemas(
   db: Queryable,
   { tenantId, type }: TenantAndType,
@@ -163,7 +165,7 @@ export async function listSchemas(
   return rows;
 }
 
-/** Its schemas go with it; false when there was none. */
+/** Deletes an event type and its schemas. Returns false if it does not exist. */
 export async function deleteEventType(db: Queryable, { tenantId, type }: TenantAndType): Promise<boolean> {
   const { rowCount } = await db.query("DELETE FROM event_types WHERE tenant_id = $1 AND name = $2", [
     tenantId,
@@ -172,7 +174,7 @@ export async function deleteEventType(db: Queryable, { tenantId, type }: TenantA
   return rowCount === 1;
 }
 
-/** The schema that events of a type are checked against, if there is one. */
+/** Returns the schema that events of a type are validated against, if any. */
 export async function findSchemaText(
   db: Queryable,
   { tenantId, type }: TenantAndType,
