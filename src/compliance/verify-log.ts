@@ -192,7 +192,10 @@ class LogVerifier {
       throw new LogProblem(size, `entry ${size} is missing: the head counts ${this.#head?.size} entries`);
     }
     if (size > this.#head.size) {
-      throw new LogProblem(this.#head.size, `the head counts ${this.#head.size} entries, but there are ${size}`);
+      throw new LogProblem(
+        this.#head.size,
+        `the head counts ${this.#head.size} entries, but there are ${size}`,
+      );
     }
     if (!this.#head.root.equals(this.#tree.root)) {
       throw new LogProblem(null, `the head's root does not match its ${size} entries`);

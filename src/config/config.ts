@@ -52,7 +52,7 @@ export const SETTINGS = {
     "SIGNET_ENV",
     oneOf("development", "production"),
     "production",
-    "`npm start` sets `development`. Only there are plain HTTP, loopback receivers and generated keys allowed",
+    "`npm start` sets `development`, the only environment that allows plain HTTP, loopback receivers and generated keys",
   ),
   apiListen: setting("SIGNET_API_LISTEN", listen, "127.0.0.1:8080", "public API, JWKS and metadata"),
   adminListen: setting(

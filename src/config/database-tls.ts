@@ -72,7 +72,9 @@ export function databaseTlsProblems(values: DatabaseTlsValues): string[] {
     problems.push("SIGNET_DATABASE_CERT_FILE and SIGNET_DATABASE_KEY_FILE must be set together");
   }
   if (cert !== undefined && ca === undefined) {
-    problems.push("SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE: client certificates require a verified server");
+    problems.push(
+      "SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE: client certificates require a verified server",
+    );
   }
   for (const path of [ca, cert, key]) {
     try {
@@ -84,9 +86,7 @@ export function databaseTlsProblems(values: DatabaseTlsValues): string[] {
   for (const [, variable, url] of ca === undefined ? [] : given(values)) {
     const others = contradictions(url);
     if (others.length > 0) {
-      problems.push(
-        `${variable} must leave ${others.join(", ")} to the SIGNET_DATABASE_*_FILE settings`,
-      );
+      problems.push(`${variable} must leave ${others.join(", ")} to the SIGNET_DATABASE_*_FILE settings`);
     }
   }
   return problems;

@@ -7,7 +7,7 @@ export const ROTATION_SETTINGS = {
     "SIGNET_ROTATION_PERIOD",
     duration("1s", "30d"),
     "30d",
-    "age at which the secret of a production credential gets a successor, counted from its first use",
+    "how long the secret of a production credential is in use before it gets a successor",
   ),
   rotationQuietMs: setting(
     "SIGNET_ROTATION_QUIET",
@@ -19,7 +19,7 @@ export const ROTATION_SETTINGS = {
     "SIGNET_ROTATION_MAX_OVERLAP",
     duration("0", "365d"),
     "45d",
-    "how long a secret lasts after its successor was due, except over its registered certificate; 0: no overlap",
+    "how long a secret lasts after its successor was due, except over its registered certificate; 0: it ends when the successor is due",
   ),
   rotationRescueMs: setting(
     "SIGNET_ROTATION_RESCUE",

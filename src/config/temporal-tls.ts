@@ -17,12 +17,7 @@ export const TEMPORAL_TLS_SETTINGS = {
     undefined,
     "root certificates that the server's certificate must chain to, PEM; default: the public ones",
   ),
-  temporalCertFile: setting(
-    "TEMPORAL_TLS_CLIENT_CERT_PATH",
-    resolve,
-    undefined,
-    "client certificate, PEM",
-  ),
+  temporalCertFile: setting("TEMPORAL_TLS_CLIENT_CERT_PATH", resolve, undefined, "client certificate, PEM"),
   temporalKeyFile: setting(
     "TEMPORAL_TLS_CLIENT_KEY_PATH",
     resolve,

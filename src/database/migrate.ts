@@ -51,7 +51,7 @@ async function readMigrations(): Promise<MigrationFile[]> {
 
 async function ensureRoles(client: Client): Promise<void> {
   for (const role of ["signet_owner", ...SERVICE_ROLES]) {
-    // Two databases of one cluster may be migrated at once. They share their roles, and CREATE ROLE has no IF NOT EXISTS.
+    // Two databases of one cluster may be migrated at once. They share roles, and CREATE ROLE has no IF NOT EXISTS.
     await client.query(`DO $$ BEGIN
       IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '${role}') THEN
         CREATE ROLE ${role} NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION;
@@ -79,7 +79,9 @@ async function ensureLogin(client: Client, url: string, roles: readonly ServiceR
 async function requireEdgeAlone(client: Client, login: string): Promise<void> {
   const others = await rolesBeyondEdge(client, login);
   if (others.length > 0) {
-    throw new Error(`the login "${login}" must belong to the edges alone, but may also act as ${others.join(", ")}`);
+    throw new Error(
+      `the login "${login}" must belong to the edges alone, but may also act as ${others.join(", ")}`,
+    );
   }
 }
 

@@ -78,7 +78,10 @@ const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 3
 
 /** The metrics of this process. */
 export const metrics = {
-  build: gauge(EVERYWHERE, "signet_build_info", "Always 1; the labels name the version and the process", ["version", "process"]),
+  build: gauge(EVERYWHERE, "signet_build_info", "Always 1; the labels name the version and the process", [
+    "version",
+    "process",
+  ]),
   checkOk: gauge(
     EVERYWHERE,
     "signet_check_ok",
@@ -96,9 +99,12 @@ export const metrics = {
     "Connections to PostgreSQL by role, in use or idle",
     ["role", "state"],
   ),
-  poolSize: gauge(EVERYWHERE, "signet_database_pool_size", "Maximum number of connections to PostgreSQL by role", [
-    "role",
-  ]),
+  poolSize: gauge(
+    EVERYWHERE,
+    "signet_database_pool_size",
+    "Maximum number of connections to PostgreSQL by role",
+    ["role"],
+  ),
   poolWaiting: gauge(
     EVERYWHERE,
     "signet_database_pool_waiting",
@@ -123,7 +129,11 @@ export const metrics = {
     "Time from a request's headers to the end of its response, by listener and route pattern",
     { labels: ["listener", "route"], buckets: REQUEST_BUCKETS },
   ),
-  eventsAccepted: counter(API, "signet_events_accepted_total", "Events that were accepted and durably stored"),
+  eventsAccepted: counter(
+    API,
+    "signet_events_accepted_total",
+    "Events that were accepted and durably stored",
+  ),
   ingestCommit: histogram(
     API,
     "signet_ingest_commit_seconds",

@@ -110,7 +110,9 @@ export function createOperatorAuthenticator(options: OperatorAuthenticatorOption
       );
       // A certificate that two operators have registered does not identify the caller.
       if (operator === undefined || others.length > 0) {
-        return refuse(tokenRefused("TOKEN_INVALID", "The client certificate does not belong to an operator."));
+        return refuse(
+          tokenRefused("TOKEN_INVALID", "The client certificate does not belong to an operator."),
+        );
       }
       return identified(operator.id, operator.role);
     },

@@ -11,7 +11,8 @@ import { SignetError } from "../../domain/errors.ts";
 export async function requireWayIn(db: Queryable, nowMs: number): Promise<void> {
   if (!(await hasWayToSecurity(db, nowMs))) {
     throw new SignetError("INVALID_STATE", {
-      detail: "This change would lock out the last operator of role security, and the bootstrap operator is disabled.",
+      detail:
+        "This change would lock out the last operator of role security, and the bootstrap operator is disabled.",
     });
   }
 }

@@ -156,7 +156,8 @@ export async function setSignatureRequired(
   const versions = await listProducerSecrets(db, tenantId, id);
   if (required && !versions.some((row) => isGood(row, now))) {
     throw new SignetError("INVALID_STATE", {
-      detail: "The credential has no signing secret. Create one first; otherwise it could not publish at all.",
+      detail:
+        "The credential has no signing secret. Create one first; otherwise it could not publish at all.",
     });
   }
   if (!(await requireSignatures(db, tenantId, id, required))) {

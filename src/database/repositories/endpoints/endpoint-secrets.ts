@@ -180,7 +180,8 @@ async function unlessFrozen(write: () => Promise<void>): Promise<void> {
   } catch (error) {
     if (isRefusedByState(error, "endpoint_secrets_frozen")) {
       throw new SignetError("INVALID_STATE", {
-        detail: "The tenant is on hold: its endpoints' secrets cannot change, and new ones cannot be created.",
+        detail:
+          "The tenant is on hold: its endpoints' secrets cannot change, and new ones cannot be created.",
         cause: error,
       });
     }

@@ -18,7 +18,7 @@ import {
 
 const VERIFY = ENDPOINT_MOVES.verify;
 
-/** Requests a ping now. Whoever starts the workflow, api or sweep, finds the request here. */
+/** Requests a ping now. The starter of the workflow, api or sweep, finds the request here. */
 export async function wantVerification(
   db: Queryable,
   { tenantId, id, now }: EndpointAt,

@@ -1,4 +1,4 @@
-/** What the token endpoint reads of a client: one statement for all requests that arrive together, nothing cached. */
+/** Clients for the token endpoint: one statement for all requests that arrive together, without a cache. */
 import type { Clock } from "../../../domain/clock.ts";
 import type { SecretVersionState, SecretVersionTimes } from "../../../domain/secret-version.ts";
 import { createBatcher } from "../../batcher.ts";
@@ -6,13 +6,13 @@ import type { Pool, Queryable } from "../../pool.ts";
 import type { CredentialRow } from "./credentials.ts";
 import type { ClientKeySet } from "./workload-credentials.ts";
 
-/** A version of a secret that may authenticate. */
+/** A version of a secret with which a client may authenticate. */
 export interface SecretVersionRecord extends SecretVersionTimes {
   readonly version: number;
   readonly mac: Buffer;
   /** The pepper that made the MAC. */
   readonly macKeyId: string;
-  /** The version's secret, readable with the one before it; `null` where nobody may have it any more. */
+  /** The version's secret, wrapped with the one before it; `null` once it is erased. */
   readonly wrapped: string | null;
 }
 
@@ -21,18 +21,18 @@ export interface ClientRecord {
   readonly credentialId: string;
   readonly tenantId: string;
   readonly principalId: string;
-  /** Neither the credential nor the principal is revoked, nor the tenant suspended. */
+  /** True if credential, principal and tenant are all active. */
   readonly active: boolean;
   readonly rotationMode: CredentialRow["rotation_mode"];
-  /** When a credential that was replaced ends, Unix milliseconds. */
+  /** When a replaced credential ends, in Unix milliseconds. */
   readonly endsAt: number | null;
   readonly region: string;
-  /** The principal's scopes, space-separated. */
+  /** The principal's scopes, separated by spaces. */
   readonly scope: string;
   /** The client's registered certificate: its SPIFFE id, or thumbprints (SHA-256, lowercase hexadecimal). */
   readonly sanUri: string | null;
   readonly certificateThumbprints: readonly string[];
-  /** The keys that it proves with who it is, instead of a secret; else `null`. */
+  /** The public keys with which it authenticates instead of a secret; else `null`. */
   readonly jwks: ClientKeySet | null;
   readonly versions: readonly SecretVersionRecord[];
 }
@@ -50,7 +50,7 @@ interface ClientRow {
   readonly san_uri: string | null;
   readonly certificate_thumbprints: string[];
   readonly jwks: ClientKeySet | null;
-  /** `null`, as the rest, for a client without a secret. */
+  /** `null`, like the following columns, for a client without a secret. */
   readonly version: number | null;
   readonly mac: Buffer;
   readonly mac_key_id: string;
@@ -65,12 +65,12 @@ interface ClientRow {
   readonly wrapped: string | null;
 }
 
-/** As a number: cheaper to read than a date. */
+/** Returns SQL for Unix milliseconds. Numbers are cheaper to read than dates. */
 function milliseconds(column: string): string {
   return `(extract(epoch FROM ${column}) * 1000)::float8`;
 }
 
-/** Versions that may be good, and those that are over but recent enough to be rescued or to be worth an alert. */
+/** Versions that may be valid, and ended ones that are recent enough to be rescued or to raise an alert. */
 const WHICH_VERSIONS = {
   live: "v.state IN ('PENDING', 'ACTIVE', 'RETIRING')",
   retired: "v.state = 'RETIRED' AND (NOT v.rescue_ended OR v.retired_at > $2)",
@@ -96,7 +96,7 @@ const findClientsWith = (which: WhichVersions): string => `
 
 const FIND_CLIENTS = { live: findClientsWith("live"), retired: findClientsWith("retired") } as const;
 
-/** The clients with these ids, by id. */
+/** Returns the clients with these ids, by id. */
 async function findClients(
   db: Queryable,
   which: WhichVersions,
@@ -145,21 +145,21 @@ async function findClients(
   return clients;
 }
 
-/** Most clients of one statement, and most statements at once. */
+/** Maximum number of clients per statement, and of concurrent statements. */
 const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 4 };
 
-/** Looks a client up by its client id. */
+/** Finds a client by its client id. */
 export type FindClient = (clientId: string) => Promise<ClientRecord | undefined>;
 
-/** Makes the look-up of clients with the versions of their secrets that may be good (role signet_issuer). */
+/** Creates the look-up of clients with the versions of their secrets that may be valid (role signet_issuer). */
 export function createClientLookup(pool: Pool): FindClient {
   return batchedLookup(LOOKUP_BATCH, async (clientIds) => await findClients(pool, "live", [clientIds]));
 }
 
-/** How long a version that is over for good is still recognized when somebody presents it. */
+/** How long a version that ended for ever is still recognized when it is presented, in milliseconds. */
 const REMEMBERED_MS = 365 * 86_400_000;
 
-/** Makes the look-up of clients with the versions of their secrets that are over (role signet_issuer). */
+/** Creates the look-up of clients with their ended versions (role signet_issuer). */
 export function createRetiredClientLookup(pool: Pool, clock: Clock): FindClient {
   return batchedLookup(
     { ...LOOKUP_BATCH, maxInFlight: 1 },
@@ -189,9 +189,9 @@ export interface SecretVersionKey {
 }
 
 /**
- * Notes that these versions were used; what was noted within the minute stays (role signet_issuer).
+ * Records the use of versions, at most once a minute each (role signet_issuer).
  *
- * @param table secrets of clients, or of producers
+ * @param table secrets of clients or of producers
  */
 export async function touchVersions(
   db: Queryable,
@@ -208,7 +208,7 @@ export async function touchVersions(
   );
 }
 
-/** Replaces the MAC of a version unless somebody has done so before. */
+/** Replaces the MAC of a version, unless it was already replaced. */
 export async function replaceMac(
   db: Queryable,
   { credentialId, version }: SecretVersionKey,

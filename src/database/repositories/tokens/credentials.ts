@@ -14,12 +14,12 @@ export interface CredentialRow {
   readonly certificate_thumbprints: string[];
   readonly created_at: Date;
   readonly revoked_at: Date | null;
-  /** When a credential that was replaced ends, and by which one it was replaced. */
+  /** When a replaced credential ends, and the id of its replacement. */
   readonly ends_at: Date | null;
   readonly replaced_by: string | null;
-  /** Whether it publishes with its signature only. */
+  /** Whether it must sign what it publishes. */
   readonly signature_required: boolean;
-  /** When the secret that is in use is due for a successor; `null` when it is not rotated. */
+  /** When the current secret is due for a successor; `null` if it does not rotate. */
   readonly due_at: Date | null;
 }
 
@@ -38,23 +38,23 @@ export interface NewCredential {
 export interface NewSecret {
   readonly mac: Buffer;
   readonly macKeyId: string;
-  /** When its successor is due, Unix milliseconds; `null` when it is not rotated. */
+  /** When its successor is due, in Unix milliseconds; `null` if it does not rotate. */
   readonly dueAt: number | null;
-  /** When it ends without one, Unix milliseconds. */
+  /** When it ends without a successor, in Unix milliseconds. */
   readonly retireBy: number | null;
 }
 
-/** A credential as operators see it, with the newest version of its secret that may authenticate. */
+/** A credential for operators, with the newest version of its secret that may authenticate. */
 export type VersionedCredentialRow = CredentialRow & { readonly version: number | null };
 
-/** What a {@link CredentialRow} has of its table. */
+/** The columns of a {@link CredentialRow} in its own table. */
 export const CREDENTIAL_COLUMNS = `id, tenant_id, principal_id, client_id, state, rotation_mode, san_uri, certificate_thumbprints,
   created_at, revoked_at, ends_at, replaced_by, signature_required`;
 
 const DUE_AT = `(SELECT v.due_at FROM secret_versions v
   WHERE v.credential_id = credentials.id AND v.state = 'ACTIVE' ORDER BY v.version DESC LIMIT 1) AS due_at`;
 
-/** A tenant's credentials, newest first. */
+/** Returns a tenant's credentials, newest first. */
 export async function listTenantCredentials(
   db: Queryable,
   tenantId: string,
@@ -67,7 +67,7 @@ export async function listTenantCredentials(
   return rows;
 }
 
-/** One credential of a tenant. */
+/** Returns one credential of a tenant. */
 export async function findTenantCredential(
   db: Queryable,
   tenantId: string,
@@ -116,7 +116,7 @@ export async function insertCredential(
 const VERSION = `(SELECT max(v.version) FROM secret_versions v
   WHERE v.credential_id = credentials.id AND v.state IN ('PENDING', 'ACTIVE', 'RETIRING')) AS version`;
 
-/** A principal's credentials, newest first, for operators. */
+/** Returns a principal's credentials, newest first, for operators. */
 export async function listPrincipalCredentials(
   db: Queryable,
   principalId: string,
@@ -130,7 +130,7 @@ export async function listPrincipalCredentials(
   return rows;
 }
 
-/** One credential, for operators. */
+/** Returns one credential, for operators. */
 export async function findCredential(db: Queryable, id: string): Promise<VersionedCredentialRow | undefined> {
   const { rows } = await db.query<VersionedCredentialRow>(
     `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials WHERE id = $1`,
@@ -139,7 +139,7 @@ export async function findCredential(db: Queryable, id: string): Promise<Version
   return rows[0];
 }
 
-/** How a version of a secret stands; nothing of what it is. */
+/** The state of a secret's version, without its value. */
 export interface VersionStandingRow {
   readonly version: number;
   readonly state: SecretVersionState;
@@ -154,10 +154,10 @@ export interface VersionStandingRow {
   readonly delivered_count: number;
 }
 
-/** Most versions that are shown of one credential: four years of rotations. */
+/** Maximum number of versions returned per credential: four years of rotations. */
 const VERSIONS_MAX = 50;
 
-/** The versions of a credential's secret, newest first. */
+/** Returns the versions of a credential's secret, newest first. */
 export async function listVersions(db: Queryable, credentialId: string): Promise<VersionStandingRow[]> {
   const { rows } = await db.query<VersionStandingRow>(
     `SELECT version, state, issued_at, due_at, acked_at, last_used_at, superseded_at, retire_by, retired_at, retired_reason,
@@ -168,7 +168,7 @@ export async function listVersions(db: Queryable, credentialId: string): Promise
   return rows;
 }
 
-/** Whether the principal has `limit` credentials that are not revoked; who asks next waits until this one has committed. */
+/** Whether the principal has `limit` active credentials. Concurrent callers wait until this transaction ends. */
 export async function hasCredentials(db: Queryable, principalId: string, limit: number): Promise<boolean> {
   await db.query("SELECT pg_advisory_xact_lock(hashtextextended('credentials ' || $1, 0))", [principalId]);
   const { rowCount } = await db.query(
@@ -178,7 +178,7 @@ export async function hasCredentials(db: Queryable, principalId: string, limit: 
   return rowCount === limit;
 }
 
-/** Lets a credential end in favour of another one. @returns whether it had not ended and was not replaced before */
+/** Sets the end and the replacement of a credential. @returns false if it had ended or was already replaced */
 export async function replaceCredential(
   db: Queryable,
   tenantId: string,

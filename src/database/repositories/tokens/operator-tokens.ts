@@ -1,4 +1,4 @@
-/** Tokens of operators: their MACs, when they end and when they were last used. */
+/** Operators' tokens: their MACs, expiry and last use. */
 import type { PepperedMac } from "../../../crypto/pepper.ts";
 import type { OperatorRole } from "../../../domain/operator-roles.ts";
 import type { Queryable } from "../../pool.ts";
@@ -26,7 +26,7 @@ export interface NewOperatorToken {
   readonly expiresAtMs: number;
 }
 
-/** A token with what decides whether it is good. */
+/** A token with the data that decide whether it is valid. */
 export type PresentedTokenRow = OperatorTokenRow & {
   readonly mac_key_id: string;
   readonly role: OperatorRole;
@@ -53,7 +53,7 @@ export async function insertOperatorToken(db: Queryable, token: NewOperatorToken
   return rows[0] as OperatorTokenRow;
 }
 
-/** How many tokens of an operator are good. */
+/** Returns how many tokens of an operator are valid. */
 export async function countLiveTokens(db: Queryable, operatorId: string, nowMs: number): Promise<number> {
   const { rows } = await db.query<{ count: number }>(
     `SELECT count(*) FROM operator_tokens WHERE operator_id = $1 AND revoked_at IS NULL AND expires_at > $2`,
@@ -62,7 +62,7 @@ export async function countLiveTokens(db: Queryable, operatorId: string, nowMs: 
   return rows[0]?.count ?? 0;
 }
 
-/** An operator's tokens, newest first. */
+/** Returns an operator's tokens, newest first. */
 export async function listOperatorTokens(
   db: Queryable,
   operatorId: string,
@@ -88,7 +88,7 @@ export async function findOperatorToken(
   return rows[0];
 }
 
-/** The token with one of these MACs, good or not; whoever has the MAC had the token, or the pepper. */
+/** Returns the token with one of these MACs, valid or not. A MAC requires the token, or access to the pepper. */
 export async function findPresentedToken(
   db: Queryable,
   macs: readonly PepperedMac[],
@@ -104,7 +104,7 @@ export async function findPresentedToken(
   return rows[0];
 }
 
-/** Notes that a token was used, and keeps its MAC under the pepper of today. */
+/** Records a token's use, and stores its MAC under the newest pepper. */
 export async function touchOperatorToken(
   db: Queryable,
   id: string,
@@ -118,7 +118,7 @@ export async function touchOperatorToken(
   ]);
 }
 
-/** Revokes a token; one that was revoked before keeps its date. */
+/** Revokes a token. An already revoked one keeps its date. */
 export async function revokeOperatorToken(db: Queryable, id: string, nowMs: number): Promise<void> {
   await db.query("UPDATE operator_tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL", [
     id,

@@ -1,4 +1,4 @@
-/** Operators: who may use the operators' API, and for what. */
+/** Operators, their roles and their certificates. */
 import type { OperatorRole } from "../../../domain/operator-roles.ts";
 import { SignetError } from "../../../domain/errors.ts";
 import { isUniqueViolation } from "../../errors.ts";
@@ -12,13 +12,13 @@ export interface OperatorRow {
   readonly state: "ACTIVE" | "REVOKED";
   readonly san_uri: string | null;
   readonly certificate_thumbprints: string[];
-  /** The id of the operator who made this one. */
+  /** Id of the operator who created this one. */
   readonly created_by: string;
   readonly created_at: Date;
   readonly revoked_at: Date | null;
 }
 
-/** What can be said about an operator, and changed. */
+/** The settings of an operator that can change. */
 export interface OperatorSettings {
   readonly role: OperatorRole;
   readonly sanUri: string | null;
@@ -40,7 +40,7 @@ async function refuseConflicts<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (isUniqueViolation(error, "operators_name_once")) {
       throw new SignetError("CONFLICT", {
-        detail: "There is an operator of this name already.",
+        detail: "An operator with this name already exists.",
         cause: error,
       });
     }
@@ -51,7 +51,7 @@ async function refuseConflicts<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Adds an operator. Throws `CONFLICT` when its name, or its SAN URI, is another's. */
+/** Adds an operator. Throws `CONFLICT` if another one has its name or its SAN URI. */
 export async function insertOperator(db: Queryable, operator: NewOperator): Promise<OperatorRow> {
   const { id, name, role, sanUri, certificateThumbprints, createdBy, nowMs } = operator;
   const { rows } = await refuseConflicts(
@@ -65,7 +65,7 @@ export async function insertOperator(db: Queryable, operator: NewOperator): Prom
   return rows[0] as OperatorRow;
 }
 
-/** Operators, newest first. */
+/** Returns operators, newest first. */
 export async function listOperators(db: Queryable, { limit, before }: RowPage): Promise<OperatorRow[]> {
   const { rows } = await db.query<OperatorRow>(
     `SELECT ${COLUMNS} FROM operators WHERE $1::text IS NULL OR id < $1 ORDER BY id DESC LIMIT $2`,
@@ -79,7 +79,7 @@ export async function findOperator(db: Queryable, id: string): Promise<OperatorR
   return rows[0];
 }
 
-/** Changes an operator. Throws `CONFLICT` when the SAN URI is another's. */
+/** Changes an operator. Throws `CONFLICT` if another one has the SAN URI. */
 export async function updateOperator(
   db: Queryable,
   id: string,
@@ -96,7 +96,7 @@ export async function updateOperator(
   return rows[0] as OperatorRow;
 }
 
-/** Revokes an operator for ever. */
+/** Revokes an operator permanently. */
 export async function revokeOperator(db: Queryable, id: string, nowMs: number): Promise<OperatorRow> {
   const { rows } = await db.query<OperatorRow>(
     `UPDATE operators SET state = 'REVOKED', revoked_at = $2 WHERE id = $1 RETURNING ${COLUMNS}`,
@@ -105,7 +105,7 @@ export async function revokeOperator(db: Queryable, id: string, nowMs: number): 
   return rows[0] as OperatorRow;
 }
 
-/** Active operators that one of these names; whoever asks must refuse more than one. */
+/** Returns the active operators with either of these names. The caller must reject more than one. */
 export async function findOperatorsByCertificate(
   db: Queryable,
   thumbprint: string,
@@ -119,12 +119,12 @@ export async function findOperatorsByCertificate(
   return rows;
 }
 
-/** Lets one change of operators go after the other, until the transaction ends. */
+/** Makes changes of operators run one after the other, until the transaction ends. */
 export async function lockOperators(db: Queryable): Promise<void> {
   await db.query("SELECT pg_advisory_xact_lock(hashtextextended('operators', 0))");
 }
 
-/** Whether an active operator of role security has a way in: a token that is good, or a certificate. */
+/** Whether an active operator of role security can sign in, with a valid token or a certificate. */
 export async function hasWayToSecurity(db: Queryable, nowMs: number): Promise<boolean> {
   const { rowCount } = await db.query(
     `SELECT FROM operators o

@@ -1,7 +1,7 @@
-/** The portal's one-time links and sessions, by the hash of what a browser holds. */
+/** The portal's one-time links and sessions, by the hash of the browser's secret. */
 import type { Queryable } from "../../pool.ts";
 
-/** What a link carries over to the session that it opens, and what revocation asks of either. */
+/** The data that a link passes to its session, and by which either can be revoked. */
 export interface PortalGrant {
   readonly tenantId: string;
   readonly principalId: string;
@@ -9,7 +9,7 @@ export interface PortalGrant {
   readonly scopes: readonly string[];
   readonly jti: string;
   readonly kid: string;
-  /** Seconds of Unix time. */
+  /** Issue time of the token, in seconds of Unix time. */
   readonly issuedAt: number;
   readonly certificateThumbprint: string | undefined;
 }
@@ -22,7 +22,7 @@ export interface NewPortalRow extends PortalGrant {
   readonly expiresAt: Date;
 }
 
-/** A session whose credential, principal and tenant are in use. */
+/** A session whose credential, principal and tenant are active. */
 export interface PortalSession extends PortalGrant {
   readonly clientId: string;
   readonly region: string;
@@ -34,7 +34,7 @@ export interface PortalSession extends PortalGrant {
 /** One of a credential's open sessions. */
 export interface OpenSession {
   readonly hash: Buffer;
-  /** Whether its scopes are no wider than those of the session that asks. */
+  /** Whether its scopes are no wider than those of the calling session. */
   readonly within: boolean;
   readonly createdAt: Date;
   readonly expiresAt: Date;
@@ -68,7 +68,7 @@ function grantOf(row: GrantRow): PortalGrant {
   };
 }
 
-/** Writes a link or a session, and forgets the tenant's that are over. */
+/** Inserts a link or a session, and removes the tenant's expired ones. */
 export async function insertPortalRow(db: Queryable, table: PortalTable, row: NewPortalRow): Promise<void> {
   await db.query(`DELETE FROM ${table} WHERE tenant_id = $1 AND expires_at <= $2`, [
     row.tenantId,
@@ -94,10 +94,10 @@ export async function insertPortalRow(db: Queryable, table: PortalTable, row: Ne
 }
 
 /**
- * Deletes a credential's oldest links or sessions, so that one more makes `max`. Another transaction that asks for the same
- * waits until this one has committed.
+ * Deletes a credential's oldest links or sessions, so that there are `max` after adding one. Concurrent callers wait
+ * until this transaction ends.
  *
- * @returns how many open ones were deleted
+ * @returns the number of open ones that were deleted
  */
 export async function makeRoomForPortalRow(
   db: Queryable,
@@ -119,7 +119,7 @@ export async function makeRoomForPortalRow(
   return rowCount ?? 0;
 }
 
-/** Takes a link out of use: of many who come with it, one gets what it carries. */
+/** Consumes a link. Of several concurrent callers, only one gets its grant. */
 export async function consumePortalLink(
   db: Queryable,
   { tenantId, hash, now }: { readonly tenantId: string; readonly hash: Buffer; readonly now: Date },
@@ -132,7 +132,7 @@ export async function consumePortalLink(
   return row?.live === true ? grantOf(row) : undefined;
 }
 
-/** A session that is not over; its scopes are those that its principal still has. */
+/** Returns an open session, with the scopes that its principal still has. */
 export async function findPortalSession(
   db: Queryable,
   { tenantId, hash, now }: { readonly tenantId: string; readonly hash: Buffer; readonly now: Date },
@@ -156,7 +156,7 @@ export async function findPortalSession(
       JOIN principals p ON p.id = s.principal_id AND p.tenant_id = s.tenant_id AND p.state = 'ACTIVE'
       JOIN tenants t ON t.id = s.tenant_id AND t.state = 'ACTIVE'
       WHERE s.tenant_id = $1 AND s.hash = $2 AND s.expires_at > $3
-        -- One of the future was stamped by a wrong clock, and would live too long.
+        -- A session from the future was stamped by a wrong clock, and would live too long.
         AND s.created_at <= $3::timestamptz + interval '1 minute'`,
     values: [tenantId, hash, now],
   });
@@ -173,7 +173,7 @@ export async function findPortalSession(
   );
 }
 
-/** The open sessions of the asking session's credential, newest first. */
+/** Returns the open sessions of the calling session's credential, newest first. */
 export async function listPortalSessions(
   db: Queryable,
   of: { readonly tenantId: string; readonly asking: Buffer; readonly now: Date; readonly limit: number },
@@ -194,7 +194,7 @@ export async function listPortalSessions(
   }));
 }
 
-/** Ends a session; whose it was, or undefined when there is none. */
+/** Ends a session. Returns its tenant and credential, or undefined if there is none. */
 export async function endPortalSession(
   db: Queryable,
   of: { readonly tenantId: string; readonly hash: Buffer },
@@ -207,7 +207,10 @@ export async function endPortalSession(
   return row && { tenantId: of.tenantId, credentialId: row.credential_id };
 }
 
-/** How a session stands to another one that would end it; undefined where the credential has no such session. */
+/**
+ * Compares the scopes of a session with those of the calling one. Returns undefined if the credential has no such
+ * session.
+ */
 export async function comparePortalSession(
   db: Queryable,
   of: { readonly tenantId: string; readonly asking: Buffer; readonly hash: Buffer },

@@ -1,4 +1,4 @@
-/** Service principals: who credentials belong to, with the scopes that their tokens carry. */
+/** Service principals, the owners of credentials, with the scopes of their tokens. */
 import type { PrincipalEnvironment } from "../../../domain/identity.ts";
 import { SignetError } from "../../../domain/errors.ts";
 import { isUniqueViolation } from "../../errors.ts";
@@ -33,9 +33,9 @@ const COLUMNS =
   "id, tenant_id, role_id, name, region, environment, scopes, state, provisioned_at, created_at";
 
 /**
- * Adds a principal with the scopes that its role has at this moment.
+ * Adds a principal with its role's current scopes.
  *
- * @returns `undefined` when the tenant has no such role
+ * @returns `undefined` if the tenant has no such role
  */
 export async function insertPrincipal(
   db: Queryable,
@@ -53,7 +53,7 @@ export async function insertPrincipal(
   } catch (error) {
     if (isUniqueViolation(error, "principals_name_once")) {
       throw new SignetError("CONFLICT", {
-        detail: "The tenant has a principal of this name already.",
+        detail: "The tenant already has a principal with this name.",
         cause: error,
       });
     }
@@ -61,7 +61,7 @@ export async function insertPrincipal(
   }
 }
 
-/** A tenant's principals, newest first. */
+/** Returns a tenant's principals, newest first. */
 export async function listPrincipals(
   db: Queryable,
   tenantId: string,
@@ -80,7 +80,7 @@ export async function findPrincipal(db: Queryable, id: string): Promise<Principa
   return rows[0];
 }
 
-/** One principal of a tenant, unless it is revoked. */
+/** Returns one principal of a tenant, unless it is revoked. */
 export async function findTenantPrincipal(
   db: Queryable,
   tenantId: string,
@@ -93,10 +93,10 @@ export async function findTenantPrincipal(
   return rows[0];
 }
 
-/** A principal after its role's scopes were copied again, and the scopes it had before. */
+/** A principal after its role's scopes were copied again, with its previous scopes. */
 export type Reprovisioned = PrincipalRow & { readonly scopes_before: string[] };
 
-/** Copies the role's scopes of this moment to the principal. */
+/** Copies the role's current scopes to the principal. */
 export async function reprovisionPrincipal(
   db: Queryable,
   id: string,

@@ -1,9 +1,9 @@
-/** Secrets that producers sign events with, and what it takes to check a signature. */
+/** Secrets with which producers sign events, and the data for verifying signatures. */
 import type { Clock } from "../../../domain/clock.ts";
 import { createBatcher } from "../../batcher.ts";
 import type { Pool, Queryable } from "../../pool.ts";
 
-/** How a version stands; nothing of what it is. */
+/** The state of a version, without its value. */
 export interface ProducerSecretRow {
   readonly version: number;
   readonly fingerprint: string;
@@ -14,10 +14,10 @@ export interface ProducerSecretRow {
 }
 
 const COLUMNS = "version, fingerprint, created_at, last_used_at, ends_at, revoked_at";
-/** Most versions that are shown of one credential. */
+/** Maximum number of versions returned per credential. */
 const VERSIONS_MAX = 50;
 
-/** The versions of a credential, newest first. */
+/** Returns the versions of a credential, newest first. */
 export async function listProducerSecrets(
   db: Queryable,
   tenantId: string,
@@ -31,7 +31,7 @@ export async function listProducerSecrets(
   return rows;
 }
 
-/** Locks a credential of the tenant against other changes of its signing: they come one after the other. */
+/** Locks a tenant's credential, so that changes of its signing run one after the other. */
 export async function lockCredential(db: Queryable, tenantId: string, id: string): Promise<void> {
   await db.query("SELECT FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE", [tenantId, id]);
 }
@@ -43,11 +43,11 @@ export interface NewProducerSecret {
   readonly sealed: string;
   readonly fingerprint: string;
   readonly now: Date;
-  /** When the versions before it end, unless they end sooner. */
+  /** When the previous versions end, unless they end sooner. */
   readonly othersEndAt: Date;
 }
 
-/** Adds a version and lets those before it end. */
+/** Adds a version and sets the end of the previous ones. */
 export async function addProducerSecret(db: Queryable, secret: NewProducerSecret): Promise<void> {
   const { tenantId, credentialId, version, sealed, fingerprint, now, othersEndAt } = secret;
   await db.query(
@@ -62,7 +62,7 @@ export async function addProducerSecret(db: Queryable, secret: NewProducerSecret
   );
 }
 
-/** Ends versions now and erases them: one, or all. @returns those that had not been ended so before */
+/** Revokes and erases one version or all of them. @returns those that were not revoked before */
 export async function revokeProducerSecrets(
   db: Queryable,
   tenantId: string,
@@ -78,7 +78,7 @@ export async function revokeProducerSecrets(
   return rows.map((row) => row.version).sort((left, right) => left - right);
 }
 
-/** Whether the credential publishes with its signature only; false when it was so before, or is revoked. */
+/** Sets whether the credential must sign what it publishes. Returns false if nothing changed, or if it is revoked. */
 export async function requireSignatures(
   db: Queryable,
   tenantId: string,
@@ -93,7 +93,7 @@ export async function requireSignatures(
   return rows[0]?.changed === true;
 }
 
-/** A credential that may sign events, with the secrets that are good now. */
+/** A credential that may sign events, with its valid secrets. */
 export interface Producer {
   readonly credentialId: string;
   readonly tenantId: string;
@@ -105,7 +105,7 @@ export interface Producer {
   readonly certificateThumbprints: readonly string[];
   /** The tenant's data key, wrapped. */
   readonly dataKey: string;
-  /** Newest first, never none. */
+  /** Newest first; at least one. */
   readonly versions: readonly {
     readonly version: number;
     /** An envelope. */
@@ -132,10 +132,10 @@ interface ProducerRow {
 
 const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 4 };
 
-/** Looks up who signs with a credential's secrets; undefined when nobody may. */
+/** Finds the producer with a credential; undefined if it may not sign. */
 export type FindProducer = (credentialId: string) => Promise<Producer | undefined>;
 
-/** Makes the look-up: one statement for all requests that arrive together, nothing cached (role signet_issuer). */
+/** Creates the look-up: one statement for all requests that arrive together, without a cache (role signet_issuer). */
 export function createProducerLookup(pool: Pool, clock: Clock): FindProducer {
   const batcher = createBatcher<string, Producer | undefined>({
     ...LOOKUP_BATCH,

@@ -1,9 +1,9 @@
-/** Taking credentials, principals and tenants out of use: the state that keeps new tokens from being issued. */
+/** Disables credentials, principals and tenants, so that they get no new tokens. */
 import type { Queryable } from "../../pool.ts";
 
 export type RevocableNoun = "credential" | "principal" | "tenant";
 
-/** Whose it is, and whether it was in use until now. */
+/** The target's tenant, and whether the target was active until now. */
 export interface TakenOutOfUse {
   readonly tenantId: string;
   readonly changed: boolean;
@@ -28,15 +28,15 @@ const STATEMENTS: Readonly<Record<RevocableNoun, { readonly end: string; readonl
   },
 };
 
-/** What is to be taken out of use, and in whose name. */
+/** The target to disable, and the tenant on whose behalf. */
 export interface Revocable {
   readonly noun: RevocableNoun;
   readonly id: string;
-  /** Only when it is this tenant's; null for operators, who may take any. */
+  /** Requires that the target belongs to this tenant; null for operators, who may disable any. */
   readonly tenantId: string | null;
 }
 
-/** Takes it out of use; `undefined` when there is no such thing. Whoever does it second waits for the first. */
+/** Disables a target. Returns `undefined` if it does not exist. Concurrent callers wait for each other. */
 export async function takeOutOfUse(
   db: Queryable,
   { noun, id, tenantId }: Revocable,

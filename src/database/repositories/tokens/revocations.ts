@@ -1,10 +1,10 @@
-/** Revocations: how they are published, and how they are followed (migration 0005). */
+/** Publishes and reads revocations (migration 0005). */
 import type { Queryable } from "../../pool.ts";
 import type { EntryBytes } from "../compliance-log.ts";
 
 export interface RevocationRow {
   readonly id: string;
-  /** Gapless, in the order of the commits. */
+  /** Sequence number without gaps, in the order of the commits. */
   readonly seq: number;
   readonly tenant_id: string | null;
   readonly at: Date;
@@ -20,11 +20,11 @@ export interface NewRevocationRow {
   readonly reason: string | null;
   readonly actor: string;
   readonly lifeMs: number | null;
-  /** Publish also when the target was revoked before. */
+  /** Whether to publish even if the target was revoked before. */
   readonly anew: boolean;
 }
 
-/** Publishes a revocation with its compliance entry, or finds the one that the target has. */
+/** Publishes a revocation with its compliance entry, or returns the target's existing one. */
 export async function publish(
   db: Queryable,
   row: NewRevocationRow,
@@ -50,25 +50,27 @@ export async function publish(
   return rows[0] as RevocationRow;
 }
 
-/** One revocation as those who admit tokens need it. */
+/** A revocation as needed to admit tokens. */
 export interface FollowedRevocation {
   readonly seq: number;
   readonly kind: string;
   readonly target: string;
-  /** What is left of its life, milliseconds; null: for ever. */
+  /** Remaining life, in milliseconds; null: for ever. */
   readonly lifeMs: number | null;
-  /** When it was published, Unix milliseconds of the database's clock. */
+  /** When it was published, in Unix milliseconds of the database's clock. */
   readonly atMs: number;
-  /** It undoes those before it: only tokens issued before this second of Unix time stay revoked. Null: a revocation. */
+  /**
+   * Set if it lifts earlier ones: tokens issued before this second of Unix time stay revoked. Null for a revocation.
+   */
   readonly issuedBefore: number | null;
 }
 
-/** The state of the sequence, and what came after the number that was asked for. */
+/** The state of the sequence, and the revocations after the requested number. */
 export interface RevocationNews {
   readonly seq: number;
-  /** Another one: another database, whose numbers mean something else. */
+  /** Identifies the database. With another epoch, sequence numbers have another meaning. */
   readonly epoch: string;
-  /** A standby may be behind, so what it says proves nothing. */
+  /** Whether the database is a standby. A standby may lag, so its answer proves nothing. */
   readonly standby: boolean;
   readonly revocations: readonly FollowedRevocation[];
 }
@@ -85,7 +87,7 @@ interface NewsRow {
   readonly issued_before: number | null;
 }
 
-/** Reads the sequence and the live revocations after `after`, of one instant (role signet_edge). */
+/** Reads the sequence and the live revocations after `after`, in one snapshot (role signet_edge). */
 export async function readRevocationNews(db: Queryable, after: number): Promise<RevocationNews> {
   const { rows } = await db.query<NewsRow>({
     name: "revocation-news",
@@ -99,7 +101,7 @@ export async function readRevocationNews(db: Queryable, after: number): Promise<
   });
   const first = rows[0];
   if (first === undefined) {
-    throw new Error("the clock of the revocations is missing");
+    throw new Error("the sequence of the revocations is missing");
   }
   return {
     seq: first.clock,
@@ -120,10 +122,10 @@ export interface PolicyChangeRow {
 }
 
 /**
- * Publishes that a tenant's policy has changed; refers to the newest compliance entry (role signet_operator, or
+ * Publishes a change of a tenant's policy. It refers to the newest compliance entry (role signet_operator, or
  * signet_api for its tenant).
  *
- * @returns its number in the sequence
+ * @returns the sequence number
  */
 export async function publishPolicyChange(
   db: Queryable,
@@ -137,10 +139,10 @@ export async function publishPolicyChange(
 }
 
 /**
- * Forgets revocations of single tokens, and changes of policies, that have been over for a day: there may be many, and
- * the compliance log keeps what they were (role signet_worker, whose policy shows it no others).
+ * Removes revocations of single tokens, and policy changes, that ended a day ago. There may be many, and the compliance
+ * log keeps them (role signet_worker, whose policy shows it no others).
  *
- * @returns how many
+ * @returns their number
  */
 export async function forgetTokenRevocations(db: Queryable, most: number): Promise<number> {
   const { rowCount } = await db.query(
@@ -152,21 +154,22 @@ export async function forgetTokenRevocations(db: Queryable, most: number): Promi
   return rowCount ?? 0;
 }
 
-/** The first of the two numbers of the advisory lock that shows that a follower is connected; the second is its own. */
+/** First number of the advisory lock that marks a follower as connected. The second one is the follower's own. */
 const FOLLOWER_LOCK_CLASS = 0x5349_474e;
 
-/** Who follows the revocations over a connection. */
+/** A process that follows the revocations. */
 export interface FollowerRow {
-  /** 31 bits, chosen by chance. */
+  /** Random number of 31 bits. */
   readonly lockKey: number;
-  /** What kind of process it is. */
+  /** Kind of the process. */
   readonly process: string;
 }
 
 /**
- * Makes a follower known over the connection that it follows over: it counts as long as that is open (role signet_edge).
+ * Registers a follower over the connection by which it follows. It counts while that connection is open (role
+ * signet_edge).
  *
- * @throws when another one has its number
+ * @throws if another follower has the same number
  */
 export async function registerFollower(db: Queryable, { lockKey, process }: FollowerRow): Promise<void> {
   const { rows } = await db.query<{ locked: boolean }>("SELECT pg_try_advisory_lock($1, $2) AS locked", [
@@ -174,7 +177,7 @@ export async function registerFollower(db: Queryable, { lockKey, process }: Foll
     lockKey,
   ]);
   if (rows[0]?.locked !== true) {
-    throw new Error("another process has the number of this one");
+    throw new Error("another process has the same lock key");
   }
   await db.query(
     `WITH gone AS (
@@ -187,15 +190,15 @@ export async function registerFollower(db: Queryable, { lockKey, process }: Foll
   );
 }
 
-/** What a follower says that it obeys. */
+/** An acknowledgement by a follower. */
 export interface Acknowledgement {
-  /** Every revocation up to this number. */
+  /** Sequence number up to which it applies every revocation. */
   readonly sequence: number;
-  /** For how long already, by the follower's clock: a duration, so that its time of day does not matter. */
+  /** For how long it has done so, by its own clock. As a duration, it does not depend on the time of day. */
   readonly sinceMs: number;
 }
 
-/** Says what a follower obeys (role signet_edge). */
+/** Stores an acknowledgement (role signet_edge). */
 export async function acknowledge(
   db: Queryable,
   lockKey: number,
@@ -209,19 +212,19 @@ export async function acknowledge(
   });
 }
 
-/** How far a revocation has spread. */
+/** The propagation of a revocation. */
 export interface Receipt {
-  /** Processes that follow. */
+  /** Number of processes that follow. */
   readonly live: number;
-  /** Those of them that obey it. */
+  /** Number of those that apply the revocation. */
   readonly acked: number;
-  /** What the slowest of these took; null when there is none. */
+  /** Time that the slowest of these took, in milliseconds; null if there are none. */
   readonly maxMs: number | null;
-  /** It was written down before. */
+  /** Whether it was already recorded. */
   readonly reported: boolean;
 }
 
-/** Reads how far a revocation has spread (role signet_issuer). */
+/** Reads the propagation of a revocation (role signet_issuer). */
 export async function readReceipt(db: Queryable, sequence: number): Promise<Receipt> {
   const { rows } = await db.query<{ live: number; acked: number; max_ms: number | null; reported: boolean }>({
     name: "read-revocation-receipt",
@@ -232,7 +235,7 @@ export async function readReceipt(db: Queryable, sequence: number): Promise<Rece
   return { live, acked, maxMs, reported };
 }
 
-/** Writes down how a revocation has spread, with its compliance entry, unless that was done (role signet_issuer). */
+/** Records the propagation of a revocation with its compliance entry, unless already recorded (role signet_issuer). */
 export async function reportPropagation(
   db: Queryable,
   sequence: number,
@@ -248,14 +251,14 @@ export interface LiftRow {
   readonly reason: string | null;
   readonly actor: string;
   readonly lifeMs: number;
-  /** How far an issuer's clock may be ahead of the database's. */
+  /** How far an issuer's clock may be ahead of the database's, in milliseconds. */
   readonly skewMs: number;
 }
 
 /**
- * Undoes the revocation of a tenant, with its compliance entry (role signet_operator).
+ * Lifts the revocation of a tenant, with its compliance entry (role signet_operator).
  *
- * @returns its number in the sequence
+ * @returns the sequence number
  */
 export async function liftTenantRevocation(
   db: Queryable,

@@ -1,4 +1,4 @@
-/** Roles: named sets of scopes, copied to principals when those are provisioned. */
+/** Roles: named sets of scopes, which are copied to principals at provisioning. */
 import { SignetError } from "../../../domain/errors.ts";
 import { isUniqueViolation } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
@@ -22,7 +22,7 @@ export interface NewRole {
 
 const COLUMNS = "id, tenant_id, name, scopes, created_at";
 
-/** Adds a role. Throws `CONFLICT` when the tenant has one of this name. */
+/** Adds a role. Throws `CONFLICT` if the tenant has one with this name. */
 export async function insertRole(db: Queryable, role: NewRole): Promise<RoleRow> {
   try {
     const { rows } = await db.query<RoleRow>(
@@ -33,7 +33,7 @@ export async function insertRole(db: Queryable, role: NewRole): Promise<RoleRow>
   } catch (error) {
     if (isUniqueViolation(error, "roles_name_once")) {
       throw new SignetError("CONFLICT", {
-        detail: "The tenant has a role of this name already.",
+        detail: "The tenant already has a role with this name.",
         cause: error,
       });
     }
@@ -41,7 +41,7 @@ export async function insertRole(db: Queryable, role: NewRole): Promise<RoleRow>
   }
 }
 
-/** A tenant's roles, newest first. */
+/** Returns a tenant's roles, newest first. */
 export async function listRoles(db: Queryable, tenantId: string, page: RowPage): Promise<RoleRow[]> {
   const { rows } = await db.query<RoleRow>(
     `SELECT ${COLUMNS} FROM roles WHERE tenant_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
@@ -55,13 +55,13 @@ export async function findRole(db: Queryable, id: string): Promise<RoleRow | und
   return rows[0];
 }
 
-/** The role, held until the transaction ends. */
+/** Returns a role, locked until the transaction ends. */
 export async function lockRole(db: Queryable, id: string): Promise<RoleRow | undefined> {
   const { rows } = await db.query<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE id = $1 FOR UPDATE`, [id]);
   return rows[0];
 }
 
-/** Replaces a role's scopes; principals that have it keep theirs until they are provisioned again. */
+/** Replaces a role's scopes. Its principals keep theirs until they are provisioned again. */
 export async function updateRoleScopes(
   db: Queryable,
   id: string,

@@ -1,4 +1,4 @@
-/** What the sweep of the rotation finds and writes down (role signet_rotator); every time is the caller's. */
+/** Queries of the rotation sweep (role signet_rotator). All times come from the caller. */
 import {
   OVERDUE_MS,
   type Retirement,
@@ -7,18 +7,18 @@ import {
 } from "../../../domain/secret-version.ts";
 import type { Queryable } from "../../pool.ts";
 
-/** A version that something has to be said about. */
+/** A version with something to report. */
 export interface SweptVersion {
   readonly credential_id: string;
   readonly version: number;
   readonly tenant_id: string;
 }
 
-/** Rows of one sweep are taken by no other one. */
+/** Concurrent sweeps never take the same rows. */
 const TAKEN = "FOR UPDATE OF v SKIP LOCKED";
 const IS_CHOSEN = "v.credential_id = chosen.credential_id AND v.version = chosen.version";
 
-/** Notes up to `limit` versions as due that nobody has reported yet. */
+/** Takes up to `limit` due versions that were not reported yet, and marks them as reported. */
 export async function takeDue(db: Queryable, nowMs: number, limit: number): Promise<SweptVersion[]> {
   const { rows } = await db.query<SweptVersion>(
     `WITH chosen AS (
@@ -35,20 +35,20 @@ export async function takeDue(db: Queryable, nowMs: number, limit: number): Prom
   return rows;
 }
 
-/** A version that has ended, with the times that say why. */
+/** An ended version, with the times that explain it. */
 export interface EndedVersion extends SweptVersion {
   readonly state: SecretVersionState;
   readonly issued_at: Date;
   readonly retire_by: Date | null;
   readonly superseded_at: Date | null;
   readonly last_used_at: Date | null;
-  /** Whether its credential has a certificate over which it can be rescued. */
+  /** Whether its credential has a certificate that allows a rescue. */
   readonly names_certificate: boolean;
 }
 
 const NAMES_CERTIFICATE = "(c.san_uri IS NOT NULL OR cardinality(c.certificate_thumbprints) > 0)";
 
-/** Locks up to `limit` versions that are over and not written down as such. */
+/** Locks up to `limit` versions that have ended but are not stored as ended. */
 export async function takeEnded(
   db: Queryable,
   { nowMs, quietMs }: { readonly nowMs: number } & Pick<RotationRules, "quietMs">,
@@ -67,7 +67,7 @@ export async function takeEnded(
   return rows;
 }
 
-/** Writes down that versions are over; where nothing can rescue one, its successor's secret is erased. */
+/** Stores versions as ended. If a version cannot be rescued, erases its successor's secret. */
 export async function retireVersions(
   db: Queryable,
   ended: readonly (EndedVersion & { readonly retirement: Retirement })[],
@@ -101,7 +101,7 @@ async function eraseSuccessors(db: Queryable, predecessors: readonly SweptVersio
   );
 }
 
-/** Ends the rescue of up to `limit` versions that nobody has used for that long, and erases their successors' secrets. */
+/** Ends the rescue of up to `limit` versions that were unused for that long, and erases their successors' secrets. */
 export async function endRescues(
   db: Queryable,
   { nowMs, rescueMs }: { readonly nowMs: number } & Pick<RotationRules, "rescueMs">,
@@ -122,7 +122,7 @@ export async function endRescues(
   return rows;
 }
 
-/** Up to `limit` successors that were handed out since the log was told, at most once in `everyMs` each. */
+/** Takes up to `limit` successors with unreported deliveries, each at most once per `everyMs`. */
 export async function takeDeliveries(
   db: Queryable,
   { nowMs, everyMs }: { readonly nowMs: number; readonly everyMs: number },
@@ -142,7 +142,7 @@ export async function takeDeliveries(
   return rows;
 }
 
-/** Locks up to `limit` versions of which somebody is to be told that they are overdue. */
+/** Locks up to `limit` versions with a due alert. */
 export async function takeOverdue(
   db: Queryable,
   nowMs: number,
@@ -156,7 +156,7 @@ export async function takeOverdue(
   return rows;
 }
 
-/** Sets when to tell of them again. */
+/** Sets the times of the next alerts. */
 export async function setNextAlerts(
   db: Queryable,
   alerts: readonly (SweptVersion & { readonly nextAlertAt: number })[],
@@ -172,7 +172,7 @@ export async function setNextAlerts(
   );
 }
 
-/** How many credentials have been due for a week or more. */
+/** Returns how many credentials have been due for a week or more. */
 export async function countOverdue(db: Queryable, nowMs: number): Promise<number> {
   const { rows } = await db.query<{ overdue: number }>(
     `SELECT count(*) AS overdue FROM secret_versions v JOIN credentials c ON c.id = v.credential_id
@@ -187,7 +187,7 @@ export interface ReplacedCredential {
   readonly tenant_id: string;
 }
 
-/** Revokes one credential that was replaced and whose time is up; `undefined` when there is none. */
+/** Revokes one replaced credential that has ended; `undefined` if there is none. */
 export async function revokeReplaced(db: Queryable, nowMs: number): Promise<ReplacedCredential | undefined> {
   const { rows } = await db.query<ReplacedCredential>(
     `UPDATE credentials SET state = 'REVOKED', revoked_at = ends_at WHERE id = (

@@ -1,7 +1,7 @@
-/** The keys that sign access tokens; private halves are envelopes of the key-encryption key. */
+/** The keys that sign access tokens. Private halves are envelopes of the key-encryption key. */
 import type { Queryable } from "../../pool.ts";
 
-/** Notified whenever a signing key is made or changed (migration 0006). */
+/** Channel that is notified whenever a signing key is created or changed (migration 0006). */
 export const SIGNING_KEYS_CHANNEL = "signet_signing_keys";
 
 export type SigningAlgorithm = "ES256" | "RS256" | "Ed25519";
@@ -15,10 +15,10 @@ export interface NewSigningKey {
 }
 
 export interface SigningKeyRow extends NewSigningKey {
-  /** What has been carried out; what holds follows from the times (signing-keys/lifecycle.ts). */
+  /** The stored state. The effective one follows from the times (signing-keys/lifecycle.ts). */
   readonly state: "NEXT" | "CURRENT" | "PREVIOUS" | "GONE";
   readonly created_at: Date;
-  /** When it begins to sign; may lie ahead. */
+  /** When it begins to sign; may be in the future. */
   readonly activated_at: Date;
   readonly retired_at: Date | null;
   readonly revoked_at: Date | null;
@@ -28,7 +28,7 @@ export interface SigningKeyRow extends NewSigningKey {
 const COLUMNS = `kid, alg, public_jwk, private_key, state, created_at, activated_at, retired_at, revoked_at,
   revocation_reason`;
 
-/** The keys that are not gone, and those that were revoked since: their tokens are still about. */
+/** Returns all keys that are not gone, and those revoked since `revokedSince`, whose tokens may still be in use. */
 export async function listLiveKeys(db: Queryable, revokedSince: Date): Promise<SigningKeyRow[]> {
   const { rows } = await db.query<SigningKeyRow>(
     `SELECT ${COLUMNS} FROM signing_keys WHERE state <> 'GONE' OR revoked_at >= $1 ORDER BY activated_at, kid`,
@@ -37,10 +37,10 @@ export async function listLiveKeys(db: Queryable, revokedSince: Date): Promise<S
   return rows;
 }
 
-/** A key without its private half, which role signet_edge cannot see. */
+/** A key without its private half, which role signet_edge cannot read. */
 export type PublicKeyRow = Omit<SigningKeyRow, "private_key" | "created_at" | "revocation_reason">;
 
-/** The same keys as {@link listLiveKeys} gives, without their private halves (role signet_edge). */
+/** Returns the keys of {@link listLiveKeys} without their private halves (role signet_edge). */
 export async function listPublicKeys(db: Queryable, revokedSince: Date): Promise<PublicKeyRow[]> {
   const { rows } = await db.query<PublicKeyRow>(
     `SELECT kid, alg, public_jwk, state, activated_at, retired_at, revoked_at FROM signing_keys
@@ -50,7 +50,7 @@ export async function listPublicKeys(db: Queryable, revokedSince: Date): Promise
   return rows;
 }
 
-/** The newest keys first, those that are gone among them. */
+/** Returns keys, newest first, including those that are gone. */
 export async function listSigningKeys(db: Queryable, limit: number): Promise<SigningKeyRow[]> {
   const { rows } = await db.query<SigningKeyRow>(
     `SELECT ${COLUMNS} FROM signing_keys ORDER BY activated_at DESC, kid LIMIT $1`,
@@ -59,7 +59,7 @@ export async function listSigningKeys(db: Queryable, limit: number): Promise<Sig
   return rows;
 }
 
-/** The keys that are not gone, locked against whoever else would change keys until the transaction ends. */
+/** Locks the keys against changes until the transaction ends. Returns those that are not gone. */
 export async function lockSigningKeys(db: Queryable): Promise<SigningKeyRow[]> {
   await db.query("LOCK TABLE signing_keys IN SHARE ROW EXCLUSIVE MODE");
   const { rows } = await db.query<SigningKeyRow>(
@@ -73,15 +73,15 @@ export async function findSigningKey(db: Queryable, kid: string): Promise<Signin
   return rows[0];
 }
 
-/** Whether there is a key to sign with. */
+/** Whether there is a current signing key. */
 export async function hasCurrentKey(db: Queryable): Promise<boolean> {
   const { rowCount } = await db.query("SELECT FROM signing_keys WHERE state = 'CURRENT'");
   return rowCount === 1;
 }
 
 /**
- * Makes this key the signing key unless there is one: of several processes that try at once, one succeeds (unique
- * index signing_keys_one_current).
+ * Makes this key the signing key unless there is one. Of several concurrent processes, one succeeds (unique index
+ * signing_keys_one_current).
  */
 export async function insertFirstKey(db: Queryable, key: NewSigningKey, nowMs: number): Promise<boolean> {
   const { rowCount } = await db.query(
@@ -105,7 +105,7 @@ export async function insertNextKey(
   );
 }
 
-/** A NEXT key becomes the one that signs. The one before must have been retired or revoked. */
+/** Makes a NEXT key the current one. The previous one must be retired or revoked. */
 export async function markCurrent(db: Queryable, kid: string, activatedAt: Date): Promise<void> {
   await db.query("UPDATE signing_keys SET state = 'CURRENT', activated_at = $2 WHERE kid = $1", [
     kid,
@@ -113,7 +113,7 @@ export async function markCurrent(db: Queryable, kid: string, activatedAt: Date)
   ]);
 }
 
-/** A NEXT key begins at another time. */
+/** Changes when a NEXT key begins to sign. */
 export async function moveActivation(db: Queryable, kid: string, activatedAt: Date): Promise<void> {
   await db.query("UPDATE signing_keys SET activated_at = $2 WHERE kid = $1 AND state = 'NEXT'", [
     kid,
@@ -121,7 +121,7 @@ export async function moveActivation(db: Queryable, kid: string, activatedAt: Da
   ]);
 }
 
-/** The key does not sign any more; what it has signed is still good. */
+/** Stops a key from signing. Its tokens stay valid. */
 export async function markPrevious(db: Queryable, kid: string, retiredAt: Date): Promise<void> {
   await db.query("UPDATE signing_keys SET state = 'PREVIOUS', retired_at = $2 WHERE kid = $1", [
     kid,
@@ -129,12 +129,12 @@ export async function markPrevious(db: Queryable, kid: string, retiredAt: Date):
   ]);
 }
 
-/** The key is over: published no more, its private half erased. */
+/** Removes a key from publication and erases its private half. */
 export async function markGone(db: Queryable, kid: string): Promise<void> {
   await db.query("UPDATE signing_keys SET state = 'GONE', private_key = '' WHERE kid = $1", [kid]);
 }
 
-/** The key and everything that it signed are good for nothing from this moment on. */
+/** Revokes a key. Every token that it signed becomes invalid. */
 export async function markRevoked(
   db: Queryable,
   kid: string,
@@ -149,7 +149,7 @@ export async function markRevoked(
   return rows[0];
 }
 
-/** Whether a signing key has, or ever had, this Ed25519 public key. */
+/** Whether any signing key, past or present, has this Ed25519 public key. */
 export async function isSigningKey(db: Queryable, publicKey: Buffer): Promise<boolean> {
   const { rowCount } = await db.query(
     "SELECT FROM signing_keys WHERE public_jwk ->> 'crv' = 'Ed25519' AND public_jwk ->> 'x' = $1",

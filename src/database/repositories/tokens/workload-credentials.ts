@@ -1,13 +1,13 @@
-/** Credentials without a secret, and the assertions that some of them sign in with. */
+/** Credentials without a secret, and the assertions used with some of them. */
 import type { Queryable } from "../../pool.ts";
 import { CREDENTIAL_COLUMNS, type NewCredential, type VersionedCredentialRow } from "./credentials.ts";
 
-/** A set of public keys (RFC 7517), as a client registers it. */
+/** A client's registered set of public keys (RFC 7517). */
 export interface ClientKeySet {
   readonly keys: readonly Readonly<Record<string, string>>[];
 }
 
-/** Adds a credential that has no secret; with keys it signs assertions, without it has a certificate. */
+/** Adds a credential without a secret. With `jwks` it signs assertions, else it has a certificate. */
 export async function insertWorkloadCredential(
   db: Queryable,
   credential: Omit<NewCredential, "rotationMode">,
@@ -31,7 +31,7 @@ export async function insertWorkloadCredential(
   return rows[0] as VersionedCredentialRow;
 }
 
-/** An assertion that was verified. */
+/** A verified assertion. */
 export interface UsedAssertion {
   readonly credentialId: string;
   readonly tenantId: string;
@@ -40,10 +40,10 @@ export interface UsedAssertion {
   readonly expiresAt: number;
 }
 
-/** How many expired ones go for each that comes: the table stays as large as five minutes are. */
+/** Expired assertions removed per new one. This keeps the table at about five minutes' size. */
 const PURGED_AT_ONCE = 16;
 
-/** Notes the use of an assertion; `false` when it was used before. One statement, so that two uses cannot both be first. */
+/** Records the use of an assertion; `false` if it was used before. One statement, so two uses cannot both be first. */
 export async function useAssertion(db: Queryable, used: UsedAssertion, nowMs: number): Promise<boolean> {
   const { rowCount } = await db.query(
     `WITH expired AS (

@@ -1,4 +1,4 @@
-/** Attempts: what a sender needs to know before it sends, and what came of it. */
+/** Attempts: the data for sending, and the outcomes. */
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
 import type { DisabledReason, EndpointState } from "../../../domain/endpoint-state.ts";
 import { idDay } from "../../../domain/ids.ts";
@@ -12,7 +12,7 @@ import {
   toStoredSecrets,
 } from "../stored-secrets.ts";
 
-/** One delivery that a carrier wants to attempt. */
+/** A delivery to be attempted by a carrier. */
 export interface AttemptKey {
   readonly deliveryId: string;
   readonly carrier: string;
@@ -20,9 +20,9 @@ export interface AttemptKey {
   readonly attempt: number;
 }
 
-/** A delivery with everything that its request is made of, and the attempt's row if it has one. */
+/** A delivery with all data for its request, and the attempt's row, if any. */
 export interface LoadedDelivery extends StoredContent, StoredSecrets {
-  /** Size of the sealed content; null where there is none. A large content is loaded apart (`loadContents`). */
+  /** Size of the sealed content; null without content. Large contents are loaded separately (`loadContents`). */
   readonly contentBytes: number | null;
   readonly deliveryId: string;
   readonly tenantId: string;
@@ -32,33 +32,33 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
   readonly eventId: string;
   readonly eventType: string;
   readonly occurredAt: Date;
-  /** The publisher's own id of the event. */
+  /** The publisher's own event id. */
   readonly sourceId: string | null;
-  /** The service says it, not its tenant. */
+  /** Whether the service published it, not its tenant. */
   readonly own: boolean;
   readonly endpointId: string;
   readonly endpointState: EndpointState;
   readonly disabledReason: DisabledReason | null;
-  /** Since when the endpoint is being verified; null when it is not. */
+  /** When the endpoint's verification was requested; null if it is not being verified. */
   readonly verifyingSince: Date | null;
   readonly url: string;
   readonly metadata: string | null;
-  /** Null where the endpoint has neither headers nor an authentication of its own. */
+  /** Null if the endpoint has neither headers nor an authentication of its own. */
   readonly requestVersion: number | null;
-  /** Attempts per second that the endpoint takes at most; null for no limit. */
+  /** Maximum number of attempts per second for the endpoint; null for no limit. */
   readonly rateLimit: number | null;
-  /** Empty once the tenant is erased. */
+  /** Wrapped data key; empty once the tenant is erased. */
   readonly wrappedDataKey: string;
-  /** Since when the tenant's deliveries wait. */
+  /** When the tenant's hold began; null without one. */
   readonly heldAt: Date | null;
-  /** The worker that holds the claim; null where an earlier version claimed it. */
+  /** The worker that holds the claim; null if an earlier version claimed it. */
   readonly claimedBy: string | null;
-  /** Set while the request is under way somewhere. */
+  /** Set while a request is under way. */
   readonly leaseUntil: Date | null;
-  /** Null while it is under way. */
+  /** Null while the request is under way. */
   readonly durationMs: number | null;
   readonly error: AttemptError | null;
-  /** Of the request that published the event; undefined where traces are off. */
+  /** `traceparent` of the publishing request; undefined if traces are off. */
   readonly traceparent: string | null | undefined;
 }
 
@@ -91,7 +91,7 @@ interface LoadedRow extends SecretColumns {
   lease_until: Date | null;
   duration_ms: number | null;
   error: AttemptError | null;
-  /** Absent where it was not asked for. */
+  /** Absent if it was not requested. */
   traceparent?: string | null;
 }
 
@@ -99,10 +99,10 @@ interface LoadedRow extends SecretColumns {
 const SMALL_CONTENT_BYTES = 16_384;
 
 /**
- * Loads deliveries for an attempt. The fence (architecture 3): only rows whose carrier and epoch are the caller's
- * come back; the others are undefined in the result, which is in the order of the keys.
+ * Loads deliveries for an attempt, in the order of the keys. The fence (architecture 3) returns only rows with the
+ * caller's carrier and epoch; the others are undefined.
  *
- * @param traced whether the trace that the event came with is wanted too
+ * @param traced whether to load the event's trace, too
  */
 export async function loadForAttempt(
   db: Queryable,
@@ -177,7 +177,7 @@ function toLoaded(row: LoadedRow): LoadedDelivery {
   };
 }
 
-/** A request that has no answer yet: nobody sends it again before the lease has passed. */
+/** A request without an answer. It is not sent again before the lease has ended. */
 export interface InFlightAttempt {
   readonly attemptId: string;
   readonly deliveryId: string;
@@ -189,8 +189,8 @@ export interface InFlightAttempt {
 }
 
 /**
- * Writes the leases; an attempt whose outcome is known already keeps it. Runs beside each other may ask for the same
- * lease at once, and one statement takes a row once.
+ * Stores the leases, except for attempts with a known outcome. Concurrent runs may request the same lease, but one
+ * statement may touch a row only once.
  */
 export async function recordInFlight(db: Queryable, attempts: readonly InFlightAttempt[]): Promise<void> {
   await db.query({
@@ -216,7 +216,7 @@ export async function recordInFlight(db: Queryable, attempts: readonly InFlightA
   });
 }
 
-/** The outcome of one attempt and what it makes of its delivery. */
+/** The outcome of one attempt, and its effect on the delivery. */
 export interface AttemptOutcome {
   readonly attemptId: string;
   readonly deliveryId: string;
@@ -229,14 +229,14 @@ export interface AttemptOutcome {
   readonly durationMs: number;
   readonly status: number | null;
   readonly error: AttemptError | null;
-  /** Sealed beside the event's content, or as it came where that is not sealed. */
+  /** Sealed beside the event's content, or plain if that is not sealed. */
   readonly responseBody: Buffer | string | null;
   readonly nextState: "DELIVERED" | "RETRYING" | "DEAD_LETTERED";
   readonly nextAttemptAt: Date | null;
   readonly endedAt: Date;
-  /** Of the dead letter. */
+  /** When the dead letter expires. */
   readonly expiresAt: Date | null;
-  /** A delivery that goes on leaves its carrier and waits for a list of its endpoint. */
+  /** Whether a continuing delivery leaves its carrier and waits for a list of its endpoint. */
   readonly leaves: boolean;
 }
 
@@ -249,13 +249,13 @@ const RECORD_OUTCOMES = `WITH outcome AS (
   ), written AS (
     INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error, response_body, response)
     SELECT day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error,
-      -- What is not sealed must not outlive the erasure of its event.
+      -- An unsealed response must not outlive the erasure of its event.
       CASE WHEN response_body IS NOT NULL AND EXISTS (
         SELECT FROM deliveries d WHERE d.day = outcome.day AND d.id = outcome.delivery_id AND d.reason = 'content_erased'
       ) THEN NULL ELSE response_body END,
       response
     FROM outcome
-    -- The order of the leases, which may be written at the same time: two statements must not wait for each other.
+    -- The order of recordInFlight, which may run at the same time: two statements must not deadlock.
     ORDER BY day, delivery_id, cycle, attempt
     ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
       SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
@@ -285,11 +285,11 @@ const RECORD_OUTCOMES = `WITH outcome AS (
   SELECT delivery_id, cycle, attempt FROM written`;
 
 /**
- * Writes attempts and the states that follow from them in one statement. The first outcome of an attempt stays; a
- * delivery that was cancelled or replayed meanwhile keeps its new state. One that was moved, or whose claim was lost,
- * goes on where it is, unless this was its last attempt: delivered is delivered, whoever carries it.
+ * Stores attempts and the resulting states in one statement. The first outcome of an attempt stays. A delivery that was
+ * cancelled or replayed meanwhile keeps its new state. One that was moved, or whose claim was lost, continues with its
+ * new carrier, unless this attempt ended it: delivered is delivered, whoever carries it.
  *
- * @returns for each outcome whether it was written; false: the attempt had one
+ * @returns for each outcome whether it was stored; false if the attempt already had one
  */
 export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOutcome[]): Promise<boolean[]> {
   const { rows } = await db.query<{ delivery_id: string; cycle: number; attempt: number }>({
@@ -321,7 +321,7 @@ export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOu
   return outcomes.map((row) => written.has(`${row.deliveryId}/${row.cycle}/${row.attempt}`));
 }
 
-/** A delivery whose endpoint will not take it any more. */
+/** A delivery that its endpoint no longer accepts. */
 export interface ParkedDelivery {
   readonly deliveryId: string;
   readonly carrier: string;
@@ -332,7 +332,7 @@ export interface ParkedDelivery {
   readonly reason: DeliveryReason | null;
 }
 
-/** Takes a delivery out of the schedule without an attempt; true when it was still the carrier's and open. */
+/** Takes a delivery out of the schedule without an attempt. Returns true if it was open and still the carrier's. */
 export async function parkDelivery(db: Queryable, parked: ParkedDelivery): Promise<boolean> {
   const { rowCount } = await db.query({
     name: "park-delivery",
@@ -354,7 +354,7 @@ export async function parkDelivery(db: Queryable, parked: ParkedDelivery): Promi
   return rowCount === 1;
 }
 
-/** Puts the next attempt off; nothing happens when the delivery is not the carrier's any more. */
+/** Postpones the next attempt. Does nothing if the delivery is no longer the carrier's. */
 export async function deferDelivery(
   db: Queryable,
   { deliveryId, carrier, epoch }: AttemptKey,
@@ -369,8 +369,8 @@ export async function deferDelivery(
 }
 
 /**
- * Puts off what waits for its place at an endpoint with a rate limit: it is overdue, or not begun, only after that. What
- * is not the carrier's any more is left alone.
+ * Postpones deliveries that wait for their place at a rate-limited endpoint, so that they do not count as overdue or
+ * not started before that. Skips those that are no longer the carrier's.
  */
 export async function deferForPlaces(
   db: Queryable,

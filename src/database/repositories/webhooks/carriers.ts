@@ -1,10 +1,10 @@
-/** What a carrier does with its own deliveries: back to the outbox, out of the queue. Each is one guarded UPDATE. */
+/** Changes by a carrier to its own deliveries, for instance back to the outbox. Each is one guarded UPDATE. */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 
-/** Deliveries named together with the fence that their carrier holds. */
+/** Deliveries with the fence of their carrier. */
 export interface Fenced {
   readonly carrier: string;
   readonly ids: readonly string[];
@@ -16,9 +16,10 @@ function fencedValues({ carrier, ids, epochs }: Fenced): unknown[] {
 }
 
 /**
- * A carrier's dead letters go back to the outbox with a fresh cycle, unless their tenant is held or their endpoint deleted.
+ * Returns a carrier's dead letters to the outbox with a new cycle, unless their tenant is on hold or their endpoint
+ * deleted.
  *
- * @returns the ids of those that did
+ * @returns the ids of those returned
  */
 export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>({
@@ -35,7 +36,7 @@ export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date
   return rows.map((row) => row.id);
 }
 
-/** Ends a carrier's open deliveries; returns the ids that were open. */
+/** Cancels a carrier's open deliveries. Returns the ids of those that were open. */
 export async function cancelFromCarrier(db: Queryable, fenced: Fenced): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>({
     name: "cancel-from-carrier",
@@ -50,8 +51,8 @@ export async function cancelFromCarrier(db: Queryable, fenced: Fenced): Promise<
 }
 
 /**
- * Which of these deliveries are still the carrier's: the fence holds, and nobody has cancelled them. One that was
- * delivered or has expired meanwhile is the carrier's to learn of.
+ * Returns which of these deliveries are still the carrier's: the fence holds, and they are not cancelled. Includes
+ * those delivered or expired meanwhile, which the carrier must learn of.
  */
 export async function heldByCarrier(db: Queryable, fenced: Fenced): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>({
@@ -64,7 +65,7 @@ export async function heldByCarrier(db: Queryable, fenced: Fenced): Promise<stri
   return rows.map((row) => row.id);
 }
 
-/** Expires a carrier's dead letters whose week is over; returns what became of those that are still its own. */
+/** Expires a carrier's dead letters after their week. Returns the state of those that are still its own. */
 export async function expireFromCarrier(
   db: Queryable,
   fenced: Fenced,
@@ -82,7 +83,7 @@ export async function expireFromCarrier(
   return rows.map((row) => ({ id: row.id, expired: row.state === "EXPIRED", expiresAt: row.expires_at }));
 }
 
-/** Expires dead letters of any carrier whose week is over, so that they end without Temporal too. */
+/** Expires dead letters of any carrier after their week, so that they end even without Temporal. */
 export async function expireOverdue(db: Queryable, now: Date, limit: number): Promise<number> {
   const { rowCount } = await db.query({
     name: "expire-overdue",

@@ -1,21 +1,21 @@
 /**
- * What is open, in figures, for the metrics. Everything is counted from the beginnings of partial indexes and no further
- * than {@link COUNTED_MAX}: a table of any size costs no more than that, and nothing is read when nobody measures.
+ * Counts open work for the metrics. Every count reads the start of a partial index, up to {@link COUNTED_MAX} rows. The
+ * cost does not depend on the tables' size, and nothing is read without a scrape.
  */
 import type { Queryable } from "../../pool.ts";
 
-/** A count of this much means that or more. */
+/** Limit of the counts. This value means that or more. */
 const COUNTED_MAX = 100_000;
 
 /** Counts, and ages in seconds. */
 export interface Census {
-  /** Accepted, without a workflow. */
+  /** Deliveries that are accepted, but have no workflow. */
   readonly waiting: number;
-  /** In a workflow, without an attempt. */
+  /** Deliveries in a workflow without an attempt. */
   readonly started: number;
   readonly retrying: number;
   readonly deadLetters: number;
-  /** Of these, what expires within a day. */
+  /** Dead letters that expire within a day. */
   readonly expiring: number;
   readonly verifications: number;
   readonly oldestVerificationSeconds: number;
@@ -27,12 +27,14 @@ export interface Census {
 
 const DAY_MS = 86_400_000;
 
-/** The order is the index's: with it the planner reads the index and stops at the limit, however wrong its statistics. */
+/**
+ * Counts with the index's order, so that the planner reads the index and stops at the limit despite wrong statistics.
+ */
 function counted(where: string, index: string): string {
   return `(SELECT count(*) FROM (SELECT FROM deliveries WHERE ${where} ORDER BY ${index} LIMIT ${COUNTED_MAX}) c)`;
 }
 
-/** Exported for the test that looks at its plan. */
+/** Exported for the test of its plan. */
 export const CENSUS = `SELECT
   ${counted("carrier IS NULL AND state = 'QUEUED'", "tenant_id")} AS waiting,
   ${counted("carrier IS NOT NULL AND state = 'QUEUED'", "claimed_at")} AS started,
@@ -66,7 +68,7 @@ interface CensusRow {
   readonly overdue_secrets: number;
 }
 
-/** Takes it (role signet_worker). */
+/** Runs the census (role signet_worker). */
 export async function readCensus(db: Queryable, nowMs: number): Promise<Census> {
   const { rows } = await db.query<CensusRow>({
     name: "census",
@@ -89,7 +91,7 @@ export async function readCensus(db: Queryable, nowMs: number): Promise<Census> 
   };
 }
 
-/** Since when the oldest entry of the compliance log waits for a checkpoint; undefined when none does (role signet_audit). */
+/** Returns the time of the oldest log entry without a checkpoint; undefined if there is none (role signet_audit). */
 export async function oldestUnsigned(db: Queryable): Promise<Date | undefined> {
   const { rows } = await db.query<{ at: Date }>(
     `SELECT at FROM clog WHERE log_id = 1 AND idx >= (
@@ -101,7 +103,7 @@ export async function oldestUnsigned(db: Queryable): Promise<Date | undefined> {
   return rows[0]?.at;
 }
 
-/** Whether the key that signs tokens began to before this instant (role signet_operator). */
+/** Whether the current signing key began to sign before this instant (role signet_operator). */
 export async function isSigningKeyOlder(db: Queryable, than: Date): Promise<boolean> {
   const { rowCount } = await db.query(
     "SELECT FROM signing_keys WHERE state = 'CURRENT' AND activated_at < $1 AND revoked_at IS NULL LIMIT 1",

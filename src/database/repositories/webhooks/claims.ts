@@ -1,16 +1,16 @@
 /**
- * Claims: deliveries get their carrier, in the database first. Workers beside each other skip what is locked. Every
- * claim is one statement, so a crash leaves deliveries either waiting or claimed, never in between.
+ * Claims: deliveries get their carrier, first of all in the database. Concurrent workers skip locked rows. Every claim
+ * is one statement, so after a crash a delivery is either waiting or claimed.
  *
- * The claim of first attempts does not wait for the disk (decision 0010): a crash of PostgreSQL may take it back, and
- * the deliveries wait again.
+ * The claim of first attempts does not wait for the disk (decision 0010). A crash of PostgreSQL may undo it, and the
+ * deliveries wait again.
  */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 
-/** A delivery that has a carrier and needs its workflow started. */
+/** A delivery with a carrier, whose workflow must be started. */
 export interface Claimed {
   readonly deliveryId: string;
   readonly tenantId: string;
@@ -19,9 +19,9 @@ export interface Claimed {
   readonly epoch: number;
 }
 
-/** A delivery that goes on in mid-cycle under a new carrier. */
+/** A delivery that continues in mid-cycle under a new carrier. */
 export interface ClaimedRetry extends Claimed {
-  /** Attempts that have ended in this cycle. */
+  /** Number of finished attempts in this cycle. */
   readonly attemptCount: number;
   readonly cycleStartedAt: Date;
   readonly nextAttemptAt: Date;
@@ -45,34 +45,34 @@ function toClaimed(row: ClaimedRow): Claimed {
   };
 }
 
-/** Tenants looked at by one claim; more wait for the next. */
+/** Maximum number of tenants per claim. Others wait for the next claim. */
 const TENANTS_MAX = 64;
 const WAITING = "carrier IS NULL AND state = 'QUEUED'";
 
 export interface FirstClaim {
-  /** Claims nothing unless so many wait. */
+  /** Claims nothing if fewer deliveries wait. */
   readonly atLeast: number;
   readonly limit: number;
-  /** The carrier of what is claimed; a delivery that is claimed alone and for the first time is its own. */
+  /** Carrier of the claimed deliveries. A delivery that is claimed alone and for the first time is its own carrier. */
   readonly carrier: string;
-  /** Endpoints whose deliveries are left for {@link claimForEndpoints}. */
+  /** Endpoints to be left for {@link claimForEndpoints}. */
   readonly exceptEndpoints: readonly string[];
-  /** Only tenants after this one: claims go round. */
+  /** Claims only for tenants after this one, so that all tenants get their turn. */
   readonly afterTenant: string;
   /** The worker that claims. */
   readonly worker: string;
   readonly now: Date;
 }
 
-/** A tenant may take this many times its share of a list that others leave room in. */
+/** A tenant may take up to this multiple of its share if others leave room in the list. */
 const ROOM = 4;
 
 /**
- * Claims first attempts as one list: the oldest of every tenant that waits, turn by turn, so that each has a fair share
- * and the list is full as long as enough wait.
+ * Claims first attempts as one list: the oldest ones of every waiting tenant, in turns. Each tenant gets a fair share,
+ * and the list is full if enough deliveries wait.
  *
- * @returns the claimed; whether more wait, as far as it looked; and the tenant to go on after when more tenants wait
- *   than one claim looks at
+ * @returns the claimed deliveries; whether more are known to wait; and the tenant after which to continue if there are
+ *   more tenants than one claim covers
  */
 export async function claimFirst(
   db: Queryable,
@@ -102,7 +102,7 @@ export async function claimFirst(
           ORDER BY d.id LIMIT (SELECT size FROM share)
         ) mine
       ), picked AS MATERIALIZED (
-        -- Who goes without a place in the last turn is chance, or it would always be the same tenant.
+        -- In the last turn places are random, or the same tenants would always get none.
         SELECT day, id FROM candidates ORDER BY turn, random() LIMIT $2
       ), locked AS MATERIALIZED (
         SELECT d.day, d.id FROM picked JOIN deliveries d ON d.day = picked.day AND d.id = picked.id
@@ -138,15 +138,15 @@ export async function claimFirst(
 
 export interface EndpointsClaim {
   readonly endpointIds: readonly string[];
-  /** One for each endpoint, in the same order. */
+  /** One carrier per endpoint, in the same order. */
   readonly carriers: readonly string[];
-  /** Most members of one list. */
+  /** Maximum number of deliveries per list. */
   readonly listMax: number;
   readonly worker: string;
   readonly now: Date;
 }
 
-/** Claims first attempts to certain endpoints, a list for each. */
+/** Claims first attempts to certain endpoints, one list per endpoint. */
 export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): Promise<Claimed[]> {
   const { rows } = await db.query<ClaimedRow>({
     name: "claim-for-endpoints",
@@ -169,17 +169,17 @@ export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): P
 }
 
 export interface RetryClaim {
-  /** Carriers to give out, one per list; so many lists are made at most. */
+  /** Carriers to assign, one per list. Their number limits the lists. */
   readonly carriers: readonly string[];
   readonly listMax: number;
-  /** Members of one list started their cycle within so many seconds of each other. */
+  /** Maximum difference of the cycles' starts within a list, in seconds. */
   readonly spreadSeconds: number;
   readonly worker: string;
   readonly now: Date;
 }
 
 /**
- * Claims deliveries that wait in mid-cycle for a list of their endpoint: those that left a mixed list after a failure,
+ * Claims deliveries in mid-cycle that wait for a list of their endpoint: those that left a mixed list after a failure,
  * and those that the reconciler took from a carrier that is gone.
  */
 export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<ClaimedRetry[]> {
@@ -213,9 +213,9 @@ export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<Cl
 }
 
 /**
- * What was claimed before `before` and has no outcome yet: its workflow may never have been started. Counts as
- * claimed `now` again, so that it comes back only after as long a wait. A carrier of which another sweep holds a member
- * is left to it: a list that was started without all its members could never be given the rest.
+ * Claims deliveries again that were claimed before `before` but have no outcome: their workflow may never have been
+ * started. They count as claimed `now`, so they return only after the same wait. If another sweep holds a member of a
+ * carrier, that carrier is skipped: a list started without all of its members could never get the rest.
  */
 export async function reclaimUnstarted(
   db: Queryable,
@@ -246,7 +246,7 @@ export async function reclaimUnstarted(
   return rows.map(toClaimed);
 }
 
-/** A first attempt as its carrier knows it. */
+/** A first attempt with its carrier's fence. */
 export interface AdoptedDelivery {
   readonly deliveryId: string;
   readonly carrier: string;
@@ -254,10 +254,10 @@ export interface AdoptedDelivery {
 }
 
 /**
- * Makes this worker the holder of first attempts that another one claimed: their workflow runs here now. The holder's
- * death hands them back, so this happens before anything is sent. Like a claim, it does not wait for the disk.
+ * Makes this worker the holder of first attempts that another worker claimed, because their workflow now runs here. If
+ * the holder dies, its claims are returned, so this must precede sending. Like a claim, it does not wait for the disk.
  *
- * @returns for each delivery whether it is this worker's now; false: its carrier has lost it
+ * @returns for each delivery whether this worker now holds it; false if its carrier has lost it
  */
 export async function adoptClaims(
   db: Queryable,
@@ -284,19 +284,19 @@ export async function adoptClaims(
 }
 
 export interface HandBack {
-  /** Workers that have ended, or are about to. */
+  /** Workers that have ended or are about to end. */
   readonly workers: readonly string[];
-  /** Deliveries whose request is under way. */
+  /** Deliveries with a request under way. */
   readonly except: readonly string[];
   readonly limit: number;
 }
 
 /**
- * Hands claims of first attempts back: the deliveries wait in the outbox again, under a new epoch, and live workers hear
- * of it. A workflow that was started for them finds them moved. Attempts that wait for the rate limit of their
- * endpoint stay: a timer of Temporal holds those, not a worker.
+ * Returns claims of first attempts: the deliveries wait in the outbox again, with a new epoch, and live workers are
+ * notified. A workflow that was started for them finds them moved. Attempts that wait for their endpoint's rate limit
+ * stay, because a timer of Temporal holds them, not a worker.
  *
- * @returns how many were handed back; fewer than `limit`: there are no more
+ * @returns the number of returned claims; if it is below `limit`, there are no more
  */
 export async function handBackClaims(db: Queryable, { workers, except, limit }: HandBack): Promise<number> {
   const { rows } = await db.query<{ n: number }>({

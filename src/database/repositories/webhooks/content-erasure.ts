@@ -1,8 +1,8 @@
-/** Destroying what an event holds (docs/decisions/0014-sealed-content.md). */
+/** Erases the content of events (docs/decisions/0014-sealed-content.md). */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 
-/** An event whose content goes. */
+/** The event whose content is erased. */
 export interface ErasedContent {
   readonly tenantId: string;
   readonly eventId: string;
@@ -10,9 +10,9 @@ export interface ErasedContent {
 }
 
 /**
- * Overwrites an event's content, and with it the salt of its key.
+ * Erases an event's content, including the salt of its key.
  *
- * @returns whether it was there until now; undefined when there is no such event
+ * @returns whether it existed until now; undefined if there is no such event
  */
 export async function destroyContent(
   db: Queryable,
@@ -36,7 +36,7 @@ export async function destroyContent(
   return found.rowCount === 1 ? false : undefined;
 }
 
-/** A delivery that was taken out of the schedule, and the workflow that has it. */
+/** A cancelled delivery and its workflow. */
 export interface CancelledDelivery {
   readonly id: string;
   readonly carrier: string | null;
@@ -58,7 +58,7 @@ export async function cancelDeliveriesOf(
   return rows;
 }
 
-/** Overwrites what receivers answered to an event. What is still to be written opens with no key. */
+/** Erases the receivers' responses to an event. Responses that are stored later cannot be opened with any key. */
 export async function destroyAnswersTo(db: Queryable, tenantId: string, eventId: string): Promise<void> {
   await db.query({
     name: "destroy-answers-to",

@@ -1,25 +1,27 @@
-/** Dead letters in numbers, and what tenants are told of them. */
+/** Counts of dead letters, and the notices to tenants about them. */
 import type { AttemptError, DeadLetterReason } from "../../../domain/delivery.ts";
 import { OWN_EVENT_TYPES } from "../../../domain/own-event-types.ts";
 import type { Queryable } from "../../pool.ts";
 
-/** Dead letters of one endpoint that failed alike. */
+/** Dead letters of one endpoint with the same cause. */
 export interface DeadLetterGroup {
   readonly endpointId: string;
   readonly reason: DeadLetterReason;
-  /** Null where no attempt was made. */
+  /** Null if no attempt was made. */
   readonly lastError: AttemptError | null;
   readonly count: number;
 }
 
 export interface GroupPage {
   readonly endpointId: string | undefined;
-  /** The key of the group that the page starts after. */
+  /** Key of the last group before this page. */
   readonly after: readonly [endpointId: string, reason: string, lastError: string] | undefined;
   readonly limit: number;
 }
 
-/** By endpoint, reason and class of failure: the counts, and the lines that are not folded yet (role signet_api). */
+/**
+ * Returns groups by endpoint, reason and class of failure, from the counts and the unfolded changes (role signet_api).
+ */
 export async function listGroups(
   db: Queryable,
   tenantId: string,
@@ -51,13 +53,13 @@ export async function listGroups(
   }));
 }
 
-/** Ids that a notice names at most. */
+/** Maximum number of ids in a notice. */
 const IDS_MAX = 100;
 
 /**
- * Folds lines into the counts, and into what tenants are told of the current minute (role signet_worker).
+ * Folds changes into the counts, and into the notices of the current minute (role signet_worker).
  *
- * @returns how many lines there were
+ * @returns the number of changes
  */
 export async function foldChanges(
   db: Queryable,
@@ -89,11 +91,13 @@ export async function foldChanges(
 
 export interface ExpiryWatch {
   readonly now: Date;
-  /** Tenants are told of what expires before this instant. */
+  /** Dead letters that expire before this instant are reported. */
   readonly until: Date;
 }
 
-/** Notes what expires before an instant and has not been told of, once; in a transaction (role signet_worker). */
+/**
+ * Creates notices of dead letters that expire before an instant, once each. Run in a transaction (role signet_worker).
+ */
 export async function noteExpiring(db: Queryable, { now, until }: ExpiryWatch): Promise<number> {
   const watched = await db.query<{ from: Date }>(
     `SELECT greatest(told_until, $1) AS from FROM dead_letter_watch WHERE told_until < $2 FOR UPDATE SKIP LOCKED`,
@@ -121,11 +125,11 @@ export interface DeadLetterNotice {
   readonly bucket: Date;
   readonly letters: number;
   readonly ids: readonly string[];
-  /** When the first of them expires; null: they have just come. */
+  /** When the first of them expires; null for new dead letters. */
   readonly expiresAt: Date | null;
 }
 
-/** Takes notices that are due, in the transaction that publishes them (role signet_worker). */
+/** Takes due notices, in the transaction that publishes them (role signet_worker). */
 export async function takeNotices(
   db: Queryable,
   { now, limit }: { readonly now: Date; readonly limit: number },

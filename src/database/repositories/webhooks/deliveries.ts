@@ -1,4 +1,4 @@
-/** Deliveries as their tenant sees them: lists, timeline, dead letters, replay. */
+/** A tenant's deliveries: lists, attempts, dead letters, replay. */
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
@@ -72,7 +72,10 @@ function toDelivery(row: DeliveryRow): Delivery {
   };
 }
 
-/** A dead letter whose week is over is EXPIRED by the clock, whether or not anyone has written so. `$now` is a placeholder. */
+/**
+ * Columns of a delivery. A dead letter counts as EXPIRED after its week, even if that is not stored. `now` is a
+ * placeholder.
+ */
 function columns(now: string): string {
   return `d.id, d.event_id, d.event_type, d.endpoint_id,
     CASE WHEN d.state = 'DEAD_LETTERED' AND d.expires_at <= ${now} THEN 'EXPIRED' ELSE d.state END AS state,
@@ -95,7 +98,7 @@ export async function findDelivery(
 export interface DeliveryPage {
   readonly tenantId: string;
   readonly filter: DeliveryFilter;
-  /** Only what comes after this delivery in the list, which is newest first. */
+  /** Only deliveries after this one in the list, which is newest first. */
   readonly before: string | undefined;
   readonly limit: number;
   readonly now: Date;
@@ -114,7 +117,7 @@ function pageQuery(selection: DeliverySelection, limit: number): SelectedDeliver
   };
 }
 
-/** One page of a tenant's deliveries, newest first. */
+/** Returns one page of a tenant's deliveries, newest first. */
 export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise<Delivery[]> {
   const { tenantId, filter, now } = page;
   return await readOnward(page.before, page.limit, async (onward, limit) => {
@@ -132,19 +135,19 @@ export interface StoredAttempt {
   readonly durationMs: number | null;
   readonly status: number | null;
   readonly error: AttemptError | null;
-  /** As it came, of events from before contents were sealed. */
+  /** Unsealed, for events from before contents were sealed. */
   readonly responseBody: string | null;
   /** Sealed beside the event's content. */
   readonly response: Buffer | null;
 }
 
-/** Which attempts of a delivery: those after an attempt of a cycle, `limit` at most. */
+/** A page of a delivery's attempts: those after an attempt of a cycle, at most `limit`. */
 export interface AttemptPage {
   readonly after: { readonly cycle: number; readonly attempt: number };
   readonly limit: number;
 }
 
-/** Attempts of a delivery, in the order they were made. */
+/** Returns attempts of a delivery, in their order. */
 export async function listAttempts(
   db: Queryable,
   { tenantId, deliveryId }: { readonly tenantId: string; readonly deliveryId: string },
@@ -181,8 +184,8 @@ export async function listAttempts(
 }
 
 /**
- * Sends a dead letter back to the outbox with a fresh cycle and tells the worker. The carrier is returned so that it
- * can be told to let go; a second replay finds nothing to do.
+ * Returns a dead letter to the outbox with a new cycle and notifies the workers. Returns the former carrier, which must
+ * release the delivery. A second replay does nothing.
  */
 export async function replayDeadLetter(
   db: Queryable,
@@ -206,14 +209,14 @@ export async function replayDeadLetter(
   return rows[0] === undefined ? undefined : { formerCarrier: rows[0].carrier };
 }
 
-/** A delivery of a tenant that is to be changed. */
+/** A tenant's delivery that is to be changed, and the current time. */
 export interface DeliveryAt {
   readonly tenantId: string;
   readonly id: string;
   readonly now: Date;
 }
 
-/** Makes the next attempt of a delivery due now; its carrier, or undefined when it has no further attempt. */
+/** Makes the next attempt of a delivery due now. Returns its carrier, or undefined if it has no further attempt. */
 export async function hastenDelivery(
   db: Queryable,
   { tenantId, id, now }: DeliveryAt,
@@ -228,7 +231,7 @@ export async function hastenDelivery(
   return rows[0];
 }
 
-/** Ends a delivery that is open or in the dead-letter queue; its carrier, or undefined when it is neither. */
+/** Cancels a delivery that is open or in the dead-letter queue. Returns its carrier, or undefined if it is neither. */
 export async function cancelDelivery(
   db: Queryable,
   { tenantId, id, now }: DeliveryAt,

@@ -1,4 +1,4 @@
-/** Which deliveries a list, an export, a count or a replay speaks of. */
+/** Selects the deliveries of a list, an export, a count or a replay. */
 import type { AttemptError, DeadLetterReason, DeliveryState } from "../../../domain/delivery.ts";
 import { idDay } from "../../../domain/ids.ts";
 import type { Onward } from "../page.ts";
@@ -8,9 +8,9 @@ export interface DeliveryFilter {
   readonly eventId?: string | undefined;
   readonly eventType?: string | undefined;
   readonly state?: DeliveryState | undefined;
-  /** Created at or after. */
+  /** Earliest creation time, inclusive. */
   readonly from?: Date | undefined;
-  /** Created before. */
+  /** Latest creation time, exclusive. */
   readonly to?: Date | undefined;
   /** Class of the last failure. */
   readonly lastError?: AttemptError | undefined;
@@ -18,7 +18,7 @@ export interface DeliveryFilter {
   readonly lastStatus?: number | undefined;
   /** Why it is a dead letter. */
   readonly reason?: DeadLetterReason | undefined;
-  /** Members that the endpoint's metadata have now, as text. */
+  /** Members that the endpoint's current metadata must have, as text. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -26,11 +26,11 @@ export interface DeliverySelection {
   readonly tenantId: string;
   readonly filter: DeliveryFilter;
   readonly now: Date;
-  /** Where a list that is newest first goes on. */
+  /** Position from which a newest-first list continues. */
   readonly onward?: Onward | undefined;
 }
 
-/** Conditions on a delivery `d`, or a query, with the values of its placeholders. $1 is the tenant, $2 the time. */
+/** Conditions on a delivery `d`, or a query, with the values of its placeholders: $1 is the tenant, $2 the time. */
 export interface SelectedDeliveries {
   readonly text: string;
   readonly values: readonly unknown[];
@@ -44,11 +44,11 @@ const COLUMNS = [
   ["reason", "reason"],
 ] as const;
 
-/** Each half has an index of its own, small while deliveries flow; together they are every queued one. */
+/** All queued deliveries. Each half has its own index, which is small while deliveries flow. */
 const QUEUED =
   "((d.state = 'QUEUED' AND d.carrier IS NULL) OR (d.state = 'QUEUED' AND d.carrier IS NOT NULL))";
 
-/** What has had an outcome, and what waits for its first. */
+/** Deliveries with an outcome, and those waiting for their first one. */
 export const SETTLED_AND_QUEUED: readonly string[] = ["d.state <> 'QUEUED'", QUEUED];
 
 function stateCondition(state: DeliveryState, placeholder: (value: unknown) => string): string {
@@ -64,11 +64,13 @@ function stateCondition(state: DeliveryState, placeholder: (value: unknown) => s
   return `d.state = ${placeholder(state)}`;
 }
 
-/** Collects conditions with their values: filters come and go, and an absent one must not cost the planner its index. */
+/**
+ * Collects the conditions and their values. Absent filters add no condition, so that the planner can use its indexes.
+ */
 export function selectDeliveries({ tenantId, filter, now, onward }: DeliverySelection): SelectedDeliveries {
   const values: unknown[] = [tenantId, now];
   const placeholder = (value: unknown): string => `$${values.push(value)}`;
-  // The time is named in any case: PostgreSQL wants to know the type of every value that it gets.
+  // Names $2 in any case, because PostgreSQL must know the type of every value.
   const conditions = ["d.tenant_id = $1", "$2::timestamptz IS NOT NULL"];
   if (onward !== undefined) {
     const day = placeholder(onward.day);
@@ -87,7 +89,7 @@ export function selectDeliveries({ tenantId, filter, now, onward }: DeliverySele
       WHERE e.tenant_id = $1 AND metadata_matches(e.metadata, ${placeholder(JSON.stringify(filter.metadata))}))`);
   }
   if (filter.eventId !== undefined) {
-    // A delivery lies on the day of its event.
+    // A delivery has the day of its event.
     conditions.push(
       `d.event_id = ${placeholder(filter.eventId)} AND d.day = ${placeholder(idDay(filter.eventId))}`,
     );
@@ -107,9 +109,9 @@ export function selectDeliveries({ tenantId, filter, now, onward }: DeliverySele
 }
 
 /**
- * The parts that a list must be read in, each by its index; empty where one index has all of it. Those by endpoint and by
- * event type have deliveries from their first outcome on (decision 0024): the ones that wait for it are looked for beside
- * them.
+ * Returns the parts in which a list must be read, each by its own index; empty if one index covers it. The indexes by
+ * endpoint and by event type contain deliveries only from their first outcome on (decision 0024). Those without one are
+ * read separately.
  */
 export function partsOf({ endpointId, eventType, eventId, state }: DeliveryFilter): readonly string[] {
   const split = state === undefined && eventId === undefined && (endpointId ?? eventType) !== undefined;

@@ -1,30 +1,32 @@
-/** Deliveries in numbers, by the hour of their acceptance. Nothing is kept for them: a bounded part of each hour is looked at. */
+/**
+ * Counts deliveries by the hour of their acceptance. Nothing is stored for this: each hour is sampled up to a limit.
+ */
 import { newId } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { SETTLED_AND_QUEUED } from "./delivery-filter.ts";
 
-/** Deliveries of an hour that are looked at, newest first. */
+/** Maximum number of deliveries sampled per hour, newest first. */
 const HOUR_SAMPLE = 1_000;
 const HOUR_MS = 3_600_000;
 
 export interface HourOfDeliveries {
   readonly hour: Date;
-  /** Those looked at: all of the hour's, where it is complete. */
+  /** Number of sampled deliveries; all of the hour's if it is complete. */
   readonly total: number;
   readonly delivered: number;
-  /** In the queue of dead letters, or expired there. */
+  /** Dead letters, including expired ones. */
   readonly deadLettered: number;
-  /** From acceptance to the acknowledgement, milliseconds; null where nothing was delivered. */
+  /** Time from acceptance to acknowledgement, in milliseconds; null if nothing was delivered. */
   readonly latencyP50Ms: number | null;
   readonly latencyP95Ms: number | null;
-  /** False where the hour has more deliveries than were looked at. */
+  /** False if the hour has more deliveries than were sampled. */
   readonly complete: boolean;
 }
 
-/** Whose deliveries are counted. */
+/** Selects the counted deliveries. */
 export interface CountedDeliveries {
   readonly tenantId: string;
-  /** All of the tenant's without one. */
+  /** If absent, all deliveries of the tenant are counted. */
   readonly endpointId?: string | undefined;
 }
 
@@ -36,12 +38,12 @@ interface HourRow {
   readonly p95: number | null;
 }
 
-/** The smallest id of its moment. */
+/** Returns the smallest id of an instant. */
 function idFrom(ms: number): string {
   return newId("delivery", ms, (size) => new Uint8Array(size));
 }
 
-/** The newest of an hour, at most one more than are looked at. */
+/** Returns SQL for the newest deliveries of an hour, at most one more than are sampled. */
 function newestOf(condition: string): string {
   return `SELECT d.id, d.state, d.created_at, d.delivered_at FROM deliveries d
     WHERE d.tenant_id = $1 AND d.day = h.day AND d.id >= h.low COLLATE "C" AND d.id < h.high COLLATE "C" AND ${condition}
@@ -54,8 +56,8 @@ const NEWEST_OF_ENDPOINT = `SELECT * FROM (${SETTLED_AND_QUEUED.map(
 ).join(" UNION ALL ")}) d ORDER BY d.id DESC LIMIT $5`;
 
 /**
- * Reads hours, each by the index over the tenant's or the endpoint's ids, which hold the time: an hour costs 1,001 rows at
- * most.
+ * Reads hours by the index over the tenant's or the endpoint's ids, which contain the time. An hour costs at most 1,001
+ * rows.
  */
 export async function readDeliveryHours(
   db: Queryable,

@@ -1,11 +1,11 @@
-/** Endpoints that fail: since when, and what ends it. */
+/** Failing endpoints: the begin and the end of their failing. */
 import type { Queryable } from "../../pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 
 export interface NotedFailure {
   readonly endpointId: string;
   readonly since: Date;
-  /** When a delivery was exhausted; null when none was. */
+  /** When a delivery was exhausted; null if none was. */
   readonly exhaustedAt: Date | null;
 }
 
@@ -22,7 +22,7 @@ export async function forgetFailures(
   });
 }
 
-/** Keeps the first failure of each endpoint, and that a delivery was exhausted; what is known already costs no write. */
+/** Stores each endpoint's first failure, and whether a delivery was exhausted. Known facts cost no write. */
 export async function noteFailures(db: Queryable, failed: readonly NotedFailure[]): Promise<void> {
   await db.query({
     name: "note-endpoint-failures",
@@ -48,7 +48,7 @@ export interface FailingEndpoint {
   readonly failingSince: Date;
 }
 
-/** Active endpoints that have failed since before an instant, and have exhausted a delivery. */
+/** Returns active endpoints that have failed since before an instant and have exhausted a delivery. */
 export async function findFailing(
   db: Queryable,
   { before, limit }: { readonly before: Date; readonly limit: number },
@@ -64,7 +64,7 @@ export async function findFailing(
   return rows.map((row) => ({ id: row.id, tenantId: row.tenant_id, failingSince: row.failing_since }));
 }
 
-/** Forgets that an endpoint fails: it does not, or it has been dealt with. */
+/** Removes an endpoint's failing: it has ended, or it was handled. */
 export async function forgetFailing(db: Queryable, endpointId: string): Promise<void> {
   await db.query({
     name: "forget-failing-endpoint",
@@ -74,8 +74,8 @@ export async function forgetFailing(db: Queryable, endpointId: string): Promise<
 }
 
 /**
- * Whether an endpoint took a delivery at or after an instant. Looks through all that it took: for the rare endpoint that
- * seems to have failed for days.
+ * Whether an endpoint accepted a delivery at or after an instant. It scans all accepted deliveries, so it is only for
+ * the rare endpoint that seems to have failed for days.
  */
 export async function hasDelivered(
   db: Queryable,

@@ -1,28 +1,28 @@
-/** Lines in front of endpoints with a rate limit: which attempt may start when, across all workers. */
+/** Queues of rate-limited endpoints, across all workers: when each attempt may start. */
 import type { Queryable } from "../../pool.ts";
 
-/** So many attempts of one endpoint that want an instant. */
+/** Numbers of attempts of one endpoint that need an instant. */
 export interface LineRequest {
   readonly endpointId: string;
-  /** Attempts per second. */
+  /** Rate limit, in attempts per second. */
   readonly rateLimit: number;
-  /** Attempts that come for the first time. */
+  /** Number of attempts that ask for the first time. */
   readonly fresh: number;
-  /** Attempts that missed the instant they had. */
+  /** Number of attempts that missed their instant. */
   readonly late: number;
 }
 
-/** The first instant of each kind, Unix milliseconds; those after it follow at the pace of the limit. */
+/** The first instant of each kind, in Unix milliseconds. Later ones follow at the rate of the limit. */
 export interface LineTurn {
   readonly freshFromMs: number;
   readonly lateFromMs: number;
 }
 
 /**
- * Gives out the next instants of each line, each endpoint once. Who is late goes before those that come now, and puts
- * them off by its own share; the instants that others have already stay theirs. Another limit begins a new line.
+ * Assigns the next instants of each queue, each endpoint once. Late attempts precede new ones and delay them by their
+ * own share. Instants already assigned do not change. A changed limit starts a new queue.
  *
- * Does not wait for the disk: a crash of PostgreSQL may take back the newest instants, which are then given out again.
+ * Does not wait for the disk: a crash of PostgreSQL may undo the newest instants, which are then assigned again.
  */
 export async function takeTurns(
   db: Queryable,
@@ -39,7 +39,7 @@ export async function takeTurns(
     text: `WITH wanted AS MATERIALIZED (
         SELECT endpoint_id, rate_limit, fresh, late, set_config('synchronous_commit', 'off', true)
         FROM unnest($1::text[], $2::int[], $3::int[], $4::int[]) AS w(endpoint_id, rate_limit, fresh, late)
-        -- Two statements must not wait for each other.
+        -- The order prevents deadlocks.
         ORDER BY endpoint_id
       )
       INSERT INTO endpoint_lines AS line (endpoint_id, rate_limit, free_at_ms, late_free_at_ms)

@@ -1,25 +1,25 @@
-/** Large contents of events, which are loaded apart from their deliveries. */
+/** Large contents of events, which are loaded separately from their deliveries. */
 import { idDay } from "../../../domain/ids.ts";
 import { copyOut } from "../../copy-out.ts";
 import type { Pool } from "../../pool.ts";
 
-/** An event whose content is wanted. */
+/** An event whose content is requested. */
 export interface ContentKey {
   readonly eventId: string;
-  /** Size of its content, sealed. */
+  /** Size of its sealed content, in bytes. */
   readonly bytes: number;
 }
 
 const EVENT_ID = /^evt_[0-9a-z]+$/;
 
 /**
- * Loads the sealed contents of events, in the order of the keys; undefined where there is none any more. COPY, because
- * the driver turns every byte of a row into two hexadecimal digits and back.
+ * Loads the sealed contents of events, in the order of the keys; undefined if a content is gone. It uses COPY, because
+ * the driver would convert every byte of a row into two hexadecimal digits and back.
  */
 export async function loadContents(pool: Pool, keys: readonly ContentKey[]): Promise<(Buffer | undefined)[]> {
   const wanted = keys.map(({ eventId }) => {
     if (!EVENT_ID.test(eventId)) {
-      throw new TypeError("not the id of an event");
+      throw new TypeError("not an event id");
     }
     return `('${idDay(eventId)}'::date, '${eventId}')`;
   });
@@ -37,7 +37,7 @@ export async function loadContents(pool: Pool, keys: readonly ContentKey[]): Pro
   while (rows.readInt16BE(at) > 0) {
     at += 2;
     const id = field().toString("latin1");
-    // A copy: one content must not keep all of the answer in memory.
+    // Copied, so that one content does not keep the whole answer in memory.
     contents.set(id, Buffer.from(field()));
   }
   return keys.map(({ eventId }) => contents.get(eventId));

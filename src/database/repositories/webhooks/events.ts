@@ -1,4 +1,4 @@
-/** Events and, in the same statement, the deliveries that they cause: the outbox. */
+/** Events and their deliveries, inserted in one statement: the outbox. */
 import { CONTENT_HEAD_BYTES } from "../../../crypto/content.ts";
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
@@ -6,7 +6,7 @@ import type { KeyPlace } from "../idempotency.ts";
 import type { TenantRow } from "../tenants.ts";
 import { readOnward } from "../page.ts";
 
-/** Channel on which workers hear how many deliveries the outbox has got: a hint, never the truth. */
+/** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
 export const OUTBOX_CHANNEL = "signet_outbox";
 
 export interface TenantAndType {
@@ -17,26 +17,26 @@ export interface TenantAndType {
 export interface MatchingEndpoint {
   readonly endpointId: string;
   readonly state: "ACTIVE" | "DISABLED";
-  /** Of the filter that the event must pass; null where every event of the type is taken. */
+  /** Hash of the filter that the event must pass; null if every event of the type is accepted. */
   readonly filterHash: string | null;
 }
 
-/** What there is for events of one type of one tenant. */
+/** The schema and the endpoints for events of one type of one tenant. */
 export interface MatchedType extends TenantAndType {
-  /** Of the schema that `data` must fit; null where the type has none. */
+  /** Digest of the schema that `data` must match; null if the type has none. */
   readonly schemaDigest: string | null;
   readonly deprecatedAt: Date | null;
   readonly endpoints: MatchingEndpoint[];
 }
 
-/** The condition under which an endpoint `e` takes events of type `type` of its tenant. */
+/** Returns the condition under which an endpoint `e` accepts events of type `type` of its tenant. */
 function takes(type: string): string {
   return `e.state IN ('ACTIVE', 'DISABLED') AND (e.event_types @> ARRAY[${type}] OR e.event_types = '{*}')`;
 }
 
 /**
- * The endpoints that take events of these types: active ones, and disabled ones, whose events are dead letters at once.
- * Each pair that was asked for is among the answers; each may be asked for once.
+ * Returns the endpoints that accept events of these types: active ones, and disabled ones, whose events become dead
+ * letters at once. The result contains each requested pair. Each pair may be requested only once.
  */
 export async function matchEndpoints(
   db: Queryable,
@@ -79,7 +79,7 @@ export async function matchEndpoints(
 
 type Mutable<T> = { -readonly [Member in keyof T]: T[Member] };
 
-/** A filter with the hash by which {@link matchEndpoints} names it. */
+/** A filter with its hash in {@link matchEndpoints}. */
 export interface EndpointFilter {
   readonly endpointId: string;
   /** JSON text. */
@@ -87,7 +87,7 @@ export interface EndpointFilter {
   readonly filterHash: string;
 }
 
-/** The filters of the endpoints that take events of a type. */
+/** Returns the filters of the endpoints that accept events of a type. */
 export async function listFilters(
   db: Queryable,
   { tenantId, type }: TenantAndType,
@@ -107,9 +107,9 @@ export interface NewDelivery {
   readonly state: "QUEUED" | "DEAD_LETTERED";
 }
 
-/** A key under which an event is published once, and the body it came with. */
+/** A key under which an event is published only once, and the hash of its request's body. */
 export interface EventKey extends KeyPlace {
-  /** Of an Idempotency-Key, of a signed id, or the publisher's own id of the event. */
+  /** Kind of the key: an Idempotency-Key, the id of a signed request, or the publisher's own event id. */
   readonly kind: "request" | "signed" | "id";
   readonly bodyHash: Buffer;
 }
@@ -118,29 +118,29 @@ export interface NewEvent {
   readonly id: string;
   readonly tenantId: string;
   readonly type: string;
-  /** `data`, sealed (crypto/content.ts). */
+  /** The sealed `data` (crypto/content.ts). */
   readonly content: Buffer;
   readonly sourceId: string | null;
-  /** The service says it, not its tenant; absent: the tenant does. */
+  /** Whether the service publishes it, not its tenant; false by default. */
   readonly own?: boolean;
   readonly occurredAt: Date;
   readonly keys: readonly EventKey[];
-  /** Null where traces are off. */
+  /** Null if traces are off. */
   readonly traceparent?: string | null;
   readonly deliveries: readonly NewDelivery[];
 }
 
 export interface InsertTimes {
   readonly now: Date;
-  /** Idempotency keys older than this are forgotten. */
+  /** Older Idempotency-Keys are free again. */
   readonly keysAfter: Date;
-  /** Ids of signed events older than this are. */
+  /** Older ids of signed events are free again. */
   readonly signedKeysAfter: Date;
-  /** Of deliveries that are dead letters at once. */
+  /** When deliveries that become dead letters at once expire. */
   readonly expiresAt: Date;
 }
 
-/** Where pieces lie in a buffer of them: the first byte is number 1, as `substr` counts. */
+/** Returns the positions of pieces within a concatenated buffer. The first byte has number 1, as in `substr`. */
 function placesOf(pieces: readonly Buffer[]): { readonly starts: number[]; readonly lengths: number[] } {
   let next = 1;
   const starts: number[] = [];
@@ -157,7 +157,7 @@ function traceparentsOf(events: readonly NewEvent[]): readonly (string | null)[]
     : [];
 }
 
-/** As {@link traceparentsOf}: few commits have an event of the service. */
+/** Like {@link traceparentsOf}: few commits contain an event of the service. */
 function ownOf(events: readonly NewEvent[]): readonly (true | null)[] {
   return events.some(({ own }) => own === true) ? events.map(({ own }) => (own === true ? true : null)) : [];
 }
@@ -179,8 +179,8 @@ const INSERT_EVENTS = `WITH input AS (
       OR EXISTS (SELECT FROM idempotency_keys k
         WHERE k.tenant_id = w.tenant_id AND k.route = w.former_route AND k.key = w.former_key AND k.created_at > w.forget_before)
   ), keyed AS (
-    -- Without the keys of events that are left out anyway. Whoever takes one of an event's keys meanwhile leaves the
-    -- others to stand for an event that does not exist, which those who find them see.
+    -- Excludes the keys of events that are skipped anyway. If a concurrent statement takes one of an event's keys, the
+    -- other keys refer to an event that does not exist. Readers of such keys detect that.
     INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
     SELECT tenant_id, route, key, body_hash, event_id, $11 FROM wanted WHERE event_id NOT IN (SELECT event_id FROM taken)
     ORDER BY tenant_id, route, key
@@ -192,7 +192,7 @@ const INSERT_EVENTS = `WITH input AS (
     SELECT event_id FROM wanted WHERE (tenant_id, route, key) NOT IN (SELECT tenant_id, route, key FROM keyed)
   ), accepted AS (
     INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at, traceparent, own)
-    -- One value for all contents: an array of them would travel in hexadecimal.
+    -- All contents are one value, because an array would be sent in hexadecimal.
     SELECT i.day, i.id, i.tenant_id, i.type, substr($5::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, $11, i.traceparent, i.own
     FROM input i WHERE i.id NOT IN (SELECT event_id FROM refused)
     RETURNING day, id, tenant_id, type
@@ -212,10 +212,10 @@ const INSERT_EVENTS = `WITH input AS (
   SELECT id, (SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM queued WHERE n > 0) FROM accepted`;
 
 /**
- * Inserts events with their deliveries in one statement, hence one commit. An event one of whose keys is taken is left
- * out; no two events of one call may have the same key.
+ * Inserts events with their deliveries in one statement and thus one commit. Skips an event if one of its keys is
+ * taken. Two events of one call must not share a key.
  *
- * @returns the ids that were inserted
+ * @returns the ids of the inserted events
  */
 export async function insertEvents(
   db: Queryable,
@@ -247,7 +247,7 @@ export async function insertEvents(
       deliveries.map(({ event }) => event.id),
       deliveries.map(({ delivery }) => delivery.endpointId),
       deliveries.map(({ delivery }) => delivery.state),
-      // Without traces an empty array, which is filled up with nulls.
+      // Empty without traces. The statement then fills in nulls.
       traceparentsOf(events),
       ownOf(events),
       keys.map(({ event }) => event.id),
@@ -264,15 +264,15 @@ export async function insertEvents(
   return new Set(rows.map((row) => row.id));
 }
 
-/** `data` of an event as it is kept; neither once it is erased. */
+/** The stored `data` of an event. Both members are null once it is erased. */
 export interface StoredContent {
-  /** As it was published: events from before contents were sealed. */
+  /** Unsealed, for events from before contents were sealed. */
   readonly data: string | null;
   /** Sealed (crypto/content.ts). */
   readonly content: Buffer | null;
 }
 
-/** An event as it is kept. */
+/** A stored event. */
 export interface StoredEvent extends StoredContent {
   readonly id: string;
   readonly type: string;
@@ -325,7 +325,7 @@ export async function findEvent(
   return rows[0] === undefined ? undefined : toEvent(rows[0]);
 }
 
-/** The beginning of an event's content, which what was sealed beside it opens with; undefined once it is erased or gone. */
+/** Returns the head of an event's content, which opens values sealed beside it; undefined once it is erased or gone. */
 export async function findContentHead(
   db: Queryable,
   tenantId: string,
@@ -340,7 +340,7 @@ export async function findContentHead(
   return rows[0]?.head;
 }
 
-/** The events with these ids that still exist, in no order. */
+/** Returns the existing events among these ids, in any order. */
 export async function findEvents(
   db: Queryable,
   tenantId: string,
@@ -362,23 +362,23 @@ export interface EventFilter {
   readonly type?: string;
   /** The publisher's own id. */
   readonly sourceId?: string;
-  /** Only what was accepted at or after this instant. */
+  /** Earliest acceptance, inclusive. */
   readonly from?: Date;
-  /** Only what was accepted before this instant. */
+  /** Latest acceptance, exclusive. */
   readonly to?: Date;
 }
 
-/** An event of a list, whose content is read when the page is known. */
+/** An event of a list. Its content is read once the page is known. */
 export interface ListedEvent {
   readonly id: string;
-  /** What its content weighs as it is stored. */
+  /** Stored size of its content, in bytes. */
   readonly bytes: number;
 }
 
-/** Of rows named `e`: reads no content. */
+/** SQL for the stored size of an event `e`. Reads no content. */
 const CONTENT_BYTES = "coalesce(octet_length(e.content), octet_length(e.data::text), 0)";
 
-/** What the contents of these events weigh as they are stored, by id. */
+/** Returns the stored sizes of these events' contents, in bytes, by id. */
 export async function findContentSizes(
   db: Queryable,
   tenantId: string,
@@ -394,7 +394,7 @@ export async function findContentSizes(
   return new Map(rows.map(({ id, bytes }) => [id, bytes]));
 }
 
-/** Newest first, after the event `before` if one is named. */
+/** Returns events, newest first, after `before` if given. */
 export async function listEvents(
   db: Queryable,
   tenantId: string,
@@ -402,7 +402,7 @@ export async function listEvents(
 ): Promise<ListedEvent[]> {
   return await readOnward(before, limit, async (onward, most) => {
     const { rows } = await db.query<ListedEvent>({
-      // Without a name: a plan for any values cannot leave out the conditions and partitions that these do not need.
+      // Unnamed, because a generic plan could not omit unneeded conditions and partitions.
       text: `SELECT e.id, ${CONTENT_BYTES} AS bytes FROM events e
         WHERE tenant_id = $1 AND ($2::date IS NULL OR ($3::text IS NULL AND day < $2) OR (day = $2 AND id < $3))
           AND ($4::text IS NULL OR type = $4)
@@ -425,7 +425,7 @@ export async function listEvents(
   });
 }
 
-/** Events are published for an `ACTIVE` tenant; `undefined`: there is none. */
+/** Returns the state of a tenant; `undefined` if it does not exist. Only an `ACTIVE` tenant can publish. */
 export async function findTenantState(
   db: Queryable,
   tenantId: string,

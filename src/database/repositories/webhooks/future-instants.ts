@@ -1,32 +1,32 @@
 /**
- * Instants that lie further ahead than they ever can, brought back to the present (decision 25): those that a process of
- * 0.2.0 stamped by a wrong clock, or any process before PostgreSQL's own clock went back. What waits for them is due.
+ * Corrects instants that are impossibly far in the future (decision 25). They were stamped by a process of 0.2.0 with a
+ * wrong clock, or by any process before PostgreSQL's own clock went back. Work that waits for them becomes due.
  */
 import { CLOCK_SKEW_MAX_MS } from "../../database-clock.ts";
 import type { Queryable } from "../../pool.ts";
 
 interface Repair {
   readonly name: string;
-  /** How far ahead the instant may rightly be, milliseconds. */
+  /** How far ahead the instant may legitimately be, in milliseconds. */
   readonly longestMs: number;
-  /** $1 the present, $2 the instant beyond which none can be, $3 the most rows. */
+  /** $1 is the current time, $2 the latest plausible instant, $3 the maximum number of rows. */
   readonly text: string;
 }
 
 const ROWS_MAX = 5_000;
-/** endpoint-health.ts calls an endpoint slow for so long. */
+/** How long endpoint-health.ts marks an endpoint as slow. */
 const SLOW_MS = 60_000;
-/** A grade's lease, as grade-runner.ts makes it. */
+/** Lease of a grade in grade-runner.ts. */
 const GRADE_MS = 150_000;
-/** dead-letter-counts.ts waits for the end of the minute, and 5 seconds. */
+/** Longest delay of a notice in dead-letter-counts.ts: to the end of the minute, and 5 seconds. */
 const NOTICE_MS = 65_000;
 
-/** Each reads the beginning or the end of an index, or a small table. */
+/** Each query reads the start or the end of an index, or a small table. */
 const REPAIRS: readonly Repair[] = [
   {
     name: "future-claims",
     longestMs: 0,
-    // What waits for the rate limit of its endpoint counts as claimed when its place comes.
+    // Deliveries that wait for their endpoint's rate limit count as claimed at their place's time.
     text: `WITH future AS (
         SELECT d.day, d.id FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id
         WHERE d.carrier IS NOT NULL AND d.state = 'QUEUED' AND d.claimed_at > $2 AND p.rate_limit IS NULL
@@ -80,11 +80,11 @@ const REPAIRS: readonly Repair[] = [
   },
 ];
 
-/** A cycle begins with its first attempt: one that begins in the future was stamped wrongly, and so is what follows. */
+/** A cycle begins with its first attempt, so one that begins in the future has wrong instants throughout. */
 const FUTURE_CYCLES: Repair = {
   name: "future-cycles",
   longestMs: 0,
-  // Due for a minute: the reconciliation hurries workflows that are as late as that.
+  // Due by a minute, which makes the reconciliation hasten the workflow.
   text: `WITH future AS (
       SELECT day, id FROM deliveries WHERE state = 'RETRYING' AND cycle_started_at > $2
       LIMIT $3 FOR UPDATE SKIP LOCKED
@@ -99,7 +99,7 @@ async function repair(db: Queryable, { name, longestMs, text }: Repair, nowMs: n
   return rowCount ?? 0;
 }
 
-/** Brings instants back that workers wait for (role signet_worker); how many. */
+/** Corrects the instants that workers wait for (role signet_worker). Returns their number. */
 export async function bringBackInstants(db: Queryable, nowMs: number): Promise<number> {
   let count = 0;
   for (const each of REPAIRS) {
@@ -108,7 +108,9 @@ export async function bringBackInstants(db: Queryable, nowMs: number): Promise<n
   return count;
 }
 
-/** Brings retries back whose cycle begins in the future. Reads every open retry (role signet_worker); how many. */
+/**
+ * Corrects retries whose cycle begins in the future. Scans every open retry (role signet_worker). Returns their number.
+ */
 export async function bringBackCycles(db: Queryable, nowMs: number): Promise<number> {
   let count = 0;
   for (;;) {

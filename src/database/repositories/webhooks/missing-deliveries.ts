@@ -1,4 +1,4 @@
-/** Events that an endpoint has never got: registered later, or not ACTIVE when they were accepted. */
+/** Events that an endpoint never received, because it was registered later or was not ACTIVE at their acceptance. */
 import { idDay, idTimeMs, newId, type RandomBytes } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { OUTBOX_CHANNEL, type StoredContent } from "./events.ts";
@@ -9,9 +9,9 @@ export interface MissingQuery {
   readonly tenantId: string;
   readonly endpointId: string;
   readonly eventTypes: readonly string[];
-  /** Accepted at or after. */
+  /** Earliest acceptance, inclusive. */
   readonly since: Date;
-  /** Accepted before. */
+  /** Latest acceptance, exclusive. */
   readonly until: Date;
   readonly limit: number;
 }
@@ -22,9 +22,9 @@ export interface MissedEvent extends StoredContent {
 }
 
 /**
- * Events of the endpoint's types, oldest first, of which it has no delivery; without those whose content is erased.
+ * Returns events of the endpoint's types without a delivery to it, oldest first, except those with erased content.
  *
- * @param withContent the endpoint has a filter, which must see it
+ * @param withContent whether to load the contents, for an endpoint with a filter
  */
 export async function findMissedEvents(
   db: Queryable,
@@ -57,7 +57,7 @@ export async function insertMissingItems(
   }: {
     readonly jobId: string;
     readonly tenantId: string;
-    /** Position of the last item that the job has. */
+    /** Position of the job's last item so far. */
     readonly after: number;
     readonly eventIds: readonly string[];
   },
@@ -71,8 +71,8 @@ export async function insertMissingItems(
 }
 
 /**
- * Makes the deliveries of a page, in the transaction that locks the job (role signet_worker). The endpoint is locked: two
- * jobs never make two deliveries of one event, and no delivery is made for an endpoint that has just been disabled.
+ * Creates the deliveries of a page, in the transaction that locks the job (role signet_worker). It also locks the
+ * endpoint: two jobs never create two deliveries of one event, and a just-disabled endpoint gets none.
  */
 export async function makeMissingPage(
   db: Queryable,
@@ -123,7 +123,7 @@ export async function makeMissingPage(
       items.map((item) => item.position),
       items.map((item) => idDay(item.event_id)),
       items.map((item) => item.event_id),
-      // A delivery lies on the day of its event.
+      // A delivery has the day of its event.
       items.map((item) => newId("delivery", idTimeMs(item.event_id), randomBytes)),
       page.endpointId,
       page.now,

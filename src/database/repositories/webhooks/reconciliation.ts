@@ -1,4 +1,4 @@
-/** Deliveries whose carrier should have acted and has not. */
+/** Finds deliveries whose carrier has not acted in time. */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
@@ -8,20 +8,20 @@ export interface OverdueDelivery {
   readonly carrier: string;
   readonly epoch: number;
   readonly state: "QUEUED" | "RETRYING";
-  /** Its endpoint is slow: it may be in the endpoint's queue. */
+  /** Whether its endpoint is slow, so that the delivery may be in the endpoint's queue. */
   readonly slow: boolean;
 }
 
 export interface OverdueQuery {
-  /** Retries that were due before, and first attempts of what was accepted before, this instant. */
+  /** Retries due before this instant are overdue, and so are first attempts of deliveries accepted before it. */
   readonly before: Date;
-  /** What was claimed after this instant may be about to start. */
+  /** Deliveries claimed after this instant are skipped, because they may be about to start. */
   readonly claimedBefore: Date;
   readonly now: Date;
   readonly limit: number;
 }
 
-/** Carried deliveries that are overdue, longest first. */
+/** Returns overdue deliveries with a carrier, the most overdue first. */
 export async function findOverdue(
   db: Queryable,
   { before, claimedBefore, now, limit }: OverdueQuery,
@@ -57,10 +57,10 @@ export async function findOverdue(
 }
 
 /**
- * Takes deliveries from a carrier that is gone: they wait for a new one, with the attempts they have had. Guarded by
- * the old carrier and epoch, so that of two reconcilers one does nothing.
+ * Takes deliveries from a carrier that is gone. They keep their attempts and wait for a new carrier. The old carrier
+ * and epoch guard the update, so that only one of two reconcilers succeeds.
  *
- * @returns how many were moved
+ * @returns the number of deliveries moved
  */
 export async function takeFromCarrier(
   db: Queryable,
@@ -82,20 +82,20 @@ export async function takeFromCarrier(
   return rowCount ?? 0;
 }
 
-/** The outbox in figures; ages in seconds. */
+/** The lag of the outbox, in seconds. */
 export interface Lag {
-  /** Age of the oldest delivery that was accepted and has had no attempt; 0 when there is none. */
+  /** Age of the oldest accepted delivery without an attempt; 0 if there is none. */
   readonly oldestUnattemptedSeconds: number;
-  /** How long the retry that is overdue longest has been due; 0 when none is. */
+  /** Delay of the most overdue retry; 0 if there is none. */
   readonly mostOverdueSeconds: number;
 }
 
-/** Tenants, and deliveries of each, that are looked at. */
+/** Maximum number of tenants, and of deliveries per tenant, that are read. */
 const LOOKED_AT_MAX = 1_000;
 
 /**
- * Reads the lag from the beginnings of indexes. A replayed dead letter was accepted long ago and has had its attempts: it
- * counts for neither figure until its first retry.
+ * Reads the lag from the starts of indexes. A replayed dead letter was accepted long ago and has had attempts. It
+ * counts in neither figure until its first retry.
  */
 export async function readLag(db: Queryable, now: Date): Promise<Lag> {
   const { rows } = await db.query<{ unattempted: Date | null; overdue: Date | null }>({
@@ -113,7 +113,7 @@ export async function readLag(db: Queryable, now: Date): Promise<Lag> {
           WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = t.tenant_id ORDER BY d.id LIMIT ${LOOKED_AT_MAX}
         ) mine WHERE mine.cycle = 1
         UNION ALL
-        -- Not those that wait for the rate limit of their endpoint: their tenant wants it so.
+        -- Excludes those that wait for their endpoint's rate limit, which their tenant has set.
         (SELECT d.created_at FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id
           WHERE d.carrier IS NOT NULL AND d.state = 'QUEUED' AND d.cycle = 1 AND d.claimed_at <= $1 AND p.rate_limit IS NULL
             AND d.tenant_id NOT IN ${HELD_TENANTS}

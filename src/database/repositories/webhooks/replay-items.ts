@@ -1,11 +1,11 @@
-/** The items of replay jobs: one dead letter, or one event that an endpoint has never got. */
+/** Items of replay jobs: each is a dead letter, or an event that an endpoint never received. */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { type DeliveryFilter, selectDeliveries } from "./delivery-filter.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
 
-/** What has become of an item. */
+/** Results of an item. */
 export const REPLAY_RESULTS = [
   "replayed",
   "not_in_queue",
@@ -17,7 +17,7 @@ export const REPLAY_RESULTS = [
 ] as const;
 export type ReplayResult = (typeof REPLAY_RESULTS)[number];
 
-/** Dead letters that a job is asked for: listed, or all that a filter finds. */
+/** The dead letters of a job: a list of ids, or all that match a filter. */
 export type DeadLetterSelection = { readonly ids: readonly string[] } | { readonly filter: DeliveryFilter };
 
 export interface SelectionOf {
@@ -26,7 +26,7 @@ export interface SelectionOf {
   readonly now: Date;
 }
 
-/** LIMIT keeps the planner from reading whole partitions for a long list of ids. $1 is the tenant. */
+/** LIMIT keeps the planner from scanning whole partitions for a long list of ids. $1 is the tenant. */
 const NAMED = `CROSS JOIN LATERAL (
   SELECT day, id, event_id, cycle, state, expires_at FROM deliveries n WHERE n.day = w.day AND n.id = w.id AND n.tenant_id = $1 LIMIT 1
 ) d`;
@@ -40,7 +40,7 @@ function selectedDead({ tenantId, selection, now }: SelectionOf): {
     const filter = { ...selection.filter, state: "DEAD_LETTERED" as const };
     const { text, values } = selectDeliveries({ tenantId, filter, now });
     return {
-      // As in the list of the queue, another state finds nothing there.
+      // Only DEAD_LETTERED can match, as in the list of the queue.
       text: `SELECT d.day, d.id, d.event_id, d.cycle FROM deliveries d WHERE ${text} AND ${state === "DEAD_LETTERED"}`,
       values,
     };
@@ -52,14 +52,14 @@ function selectedDead({ tenantId, selection, now }: SelectionOf): {
   };
 }
 
-/** How many dead letters a selection finds now. */
+/** Returns how many dead letters a selection currently contains. */
 export async function countDeadLetters(db: Queryable, of: SelectionOf): Promise<number> {
   const { text, values } = selectedDead(of);
   const { rows } = await db.query<{ n: number }>(`SELECT count(*) AS n FROM (${text}) chosen`, [...values]);
   return rows[0]?.n ?? 0;
 }
 
-/** Makes the items of a new job, at most `limit`, oldest first; how many (role signet_api). */
+/** Creates the items of a new job, oldest first, at most `limit`. Returns their number (role signet_api). */
 export async function insertDeadLetterItems(
   db: Queryable,
   jobId: string,
@@ -76,7 +76,7 @@ export async function insertDeadLetterItems(
   return rowCount ?? 0;
 }
 
-/** Adds items for ids that are no dead letters of the tenant, with their result (role signet_api). */
+/** Adds items, with their result, for ids that are not dead letters of the tenant (role signet_api). */
 export async function insertUnknownItems(
   db: Queryable,
   {
@@ -102,12 +102,12 @@ export interface ReplayItem {
   readonly position: number;
   readonly deliveryId: string | null;
   readonly eventId: string | null;
-  /** Null while it waits, or where its job was cancelled before it. */
+  /** Null while the item waits, or if its job was cancelled first. */
   readonly result: ReplayResult | null;
   readonly cancelled: boolean;
 }
 
-/** Items with one of these results, that wait, or that a cancelled job has left. */
+/** Selects items by result, waiting items, or items left by a cancelled job. */
 export type ItemOutcomes = readonly ReplayResult[] | "WAITING" | "CANCELLED";
 
 const OUTCOMES: Readonly<Record<"WAITING" | "CANCELLED", string>> = {
@@ -124,7 +124,7 @@ interface ItemRow {
   result: ReplayResult | null;
 }
 
-/** Items of a job by position, after `after`. */
+/** Returns items of a job by position, after `after`. */
 export async function listReplayItems(
   db: Queryable,
   {
@@ -138,7 +138,7 @@ export async function listReplayItems(
     readonly jobId: string;
     readonly after: number;
     readonly limit: number;
-    /** Only those. */
+    /** Returns only items with these outcomes, if given. */
     readonly outcomes: ItemOutcomes | undefined;
   },
 ): Promise<ReplayItem[]> {
@@ -165,14 +165,14 @@ export async function listReplayItems(
 export interface ReplayPage {
   readonly jobId: string;
   readonly tenantId: string;
-  /** Positions after this one … */
+  /** Position before the first item. */
   readonly after: number;
-  /** … up to this one. */
+  /** Position of the last item. */
   readonly upTo: number;
   readonly now: Date;
 }
 
-/** A delivery that a page has moved, and the workflow that had it. */
+/** A delivery moved by a page, and its former workflow. */
 export interface ReplayedItem {
   readonly id: string;
   readonly carrier: string | null;
@@ -194,8 +194,9 @@ async function pageItems(db: Queryable, page: ReplayPage): Promise<ItemRow[]> {
 }
 
 /**
- * Sends the dead letters of a page back to the outbox, in the transaction that locks the job (role signet_worker). A letter
- * that has left the queue since the job was made, or died again, stays as it is, and so does one whose endpoint is deleted.
+ * Returns the dead letters of a page to the outbox, in the transaction that locks the job (role signet_worker). A
+ * letter stays unchanged if it has left the queue or died again since the job was created, or if its endpoint is
+ * deleted.
  */
 export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise<ReplayedPage> {
   const items = await pageItems(db, page);
@@ -204,7 +205,7 @@ export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise
     text: `WITH page AS MATERIALIZED (
         SELECT * FROM unnest($3::int[], $4::date[], $5::text[], $6::int[]) AS p(position, day, id, cycle)
       ), locked AS MATERIALIZED (
-        -- In the order of every page, so that two jobs over the same letters wait for each other in turn.
+        -- The same order on every page prevents deadlocks between two jobs with the same letters.
         SELECT p.position, p.cycle AS wanted, d.day, d.id, d.state, d.reason, d.carrier, d.cycle, d.expires_at,
           ${HAS_ENDPOINT} AS reachable
         FROM page p JOIN deliveries d ON d.day = p.day AND d.id = p.id

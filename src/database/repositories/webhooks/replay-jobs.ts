@@ -1,4 +1,4 @@
-/** Replay jobs: what was asked for and how far it has come. */
+/** Replay jobs and their progress. */
 import type { Queryable } from "../../pool.ts";
 import type { RowPage } from "../page.ts";
 
@@ -7,14 +7,14 @@ export type ReplayKind = (typeof REPLAY_KINDS)[number];
 export const REPLAY_STATES = ["RUNNING", "PAUSED", "COMPLETED", "CANCELLED"] as const;
 export type ReplayState = (typeof REPLAY_STATES)[number];
 
-/** Figures of a job. What is in none of the three waits for its turn, or was left when the job was cancelled. */
+/** Counts of a job. Items in none of the last three wait, or were left when the job was cancelled. */
 export interface ReplayCounts {
   readonly total: number;
-  /** Replayed. */
+  /** Replayed items. */
   readonly done: number;
-  /** Could not be: over, or not there. */
+  /** Items that could not be replayed: expired or not found. */
   readonly failed: number;
-  /** Need not be: somebody else did, or nothing is left to send. */
+  /** Items that need no replay: already replayed otherwise, or without anything to send. */
   readonly skipped: number;
 }
 
@@ -25,7 +25,7 @@ export interface ReplayJob extends ReplayCounts {
   readonly endpointId: string | null;
   readonly state: ReplayState;
   readonly ratePerSecond: number;
-  /** Items up to here have their result. */
+  /** Position up to which all items have a result. */
   readonly position: number;
   readonly createdAt: Date;
   readonly finishedAt: Date | null;
@@ -69,7 +69,7 @@ export type NewReplayJob = Pick<ReplayJob, "id" | "tenantId" | "kind" | "endpoin
   readonly now: Date;
 };
 
-/** How many jobs of the tenant are open; nobody adds one until the caller's transaction ends (role signet_api). */
+/** Returns how many jobs of the tenant are open. Prevents new ones until the transaction ends (role signet_api). */
 export async function countOpenJobs(db: Queryable, tenantId: string): Promise<number> {
   await db.query("SELECT pg_advisory_xact_lock(hashtextextended('replay_jobs ' || $1, 0))", [tenantId]);
   const { rows } = await db.query<{ n: number }>(
@@ -88,7 +88,7 @@ export async function insertReplayJob(db: Queryable, job: NewReplayJob): Promise
   );
 }
 
-/** Counts the items that a new job has; one that has nothing to replay is done (role signet_api). */
+/** Counts the items of a new job. Completes it if there is nothing to replay (role signet_api). */
 export async function settleNewJob(
   db: Queryable,
   { tenantId, id, now }: Pick<NewReplayJob, "tenantId" | "id" | "now">,
@@ -124,7 +124,7 @@ export async function findReplayJob(
   return rows[0] === undefined ? undefined : toJob(rows[0]);
 }
 
-/** Newest first. */
+/** Returns jobs, newest first. */
 export async function listReplayJobs(
   db: Queryable,
   tenantId: string,
@@ -141,13 +141,13 @@ export async function listReplayJobs(
 
 export interface ReplayJobChange {
   readonly id: string;
-  /** Undefined: of any tenant (role signet_worker). */
+  /** If undefined, the job may belong to any tenant (role signet_worker). */
   readonly tenantId?: string | undefined;
   readonly to: "RUNNING" | "PAUSED" | "CANCELLED";
   readonly now: Date;
 }
 
-/** Pauses, resumes or cancels an open job; undefined when it is not open, or is as wanted already. */
+/** Pauses, resumes or cancels an open job. Returns undefined if it is not open, or already in that state. */
 export async function changeReplayJob(
   db: Queryable,
   change: ReplayJobChange,
@@ -163,7 +163,7 @@ export async function changeReplayJob(
   return rows[0] === undefined ? undefined : toJob(rows[0]);
 }
 
-/** A job, locked until the transaction ends, and whether its tenant's deliveries wait (role signet_worker). */
+/** Returns a job, locked until the transaction ends, and whether its tenant is on hold (role signet_worker). */
 export async function lockReplayJob(
   db: Queryable,
   id: string,
@@ -183,7 +183,7 @@ export interface ReplayProgress extends Omit<ReplayCounts, "total"> {
   readonly now: Date;
 }
 
-/** Writes how far a job has come; at its last item it is complete (role signet_worker). */
+/** Stores the progress of a job. Completes it at its last item (role signet_worker). */
 export async function advanceReplayJob(db: Queryable, progress: ReplayProgress): Promise<ReplayJob> {
   const { rows } = await db.query<JobRow>({
     name: "advance-replay-job",
@@ -196,7 +196,7 @@ export async function advanceReplayJob(db: Queryable, progress: ReplayProgress):
   return toJob(rows[0] as JobRow);
 }
 
-/** The workflow of a job was heard of (role signet_worker). */
+/** Records a sign of life of a job's workflow (role signet_worker). */
 export async function touchReplayJob(db: Queryable, id: string, now: Date): Promise<void> {
   await db.query({
     name: "touch-replay-job",
@@ -205,7 +205,7 @@ export async function touchReplayJob(db: Queryable, id: string, now: Date): Prom
   });
 }
 
-/** Jobs that should run and have not been heard of since `before`; they count as heard of now (role signet_worker). */
+/** Takes running jobs without a sign of life since `before`, and records one for them (role signet_worker). */
 export async function takeSilentJobs(
   db: Queryable,
   { before, now, limit }: { readonly before: Date; readonly now: Date; readonly limit: number },
@@ -222,7 +222,7 @@ export async function takeSilentJobs(
   return rows.map(toJob);
 }
 
-/** Forgets finished jobs with their items, a few at a time; how many (role signet_worker). */
+/** Removes finished jobs with their items, at most `limit`. Returns their number (role signet_worker). */
 export async function forgetReplayJobs(db: Queryable, before: Date, limit: number): Promise<number> {
   const { rowCount } = await db.query({
     name: "forget-replay-jobs",
