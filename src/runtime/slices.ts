@@ -36,7 +36,7 @@ export class Slices {
 
   constructor({
     sizeMax = Infinity,
-    refusal = () => new Error("too much waits"),
+    refusal = () => new Error("too much work waits"),
     now = () => performance.now(),
   }: SlicesOptions = {}) {
     this.#sizeMax = sizeMax;

@@ -190,7 +190,7 @@ describe("an edge does not start", () => {
     [
       "before a path of the api",
       () => ({ SIGNET_EDGE_API_URL: "https://127.0.0.1:1/v1" }),
-      "SIGNET_EDGE_API_URL must end after the host and the port",
+      "SIGNET_EDGE_API_URL must not have a path",
     ],
     ["with a table that is not there", () => ({ SIGNET_EDGE_ROUTES: "/none.json" }), "SIGNET_EDGE_ROUTES: "],
     [

@@ -172,7 +172,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     const service = start({ SIGNET_API_LISTEN: "nowhere", SIGNET_SEND_CONCURRENCY: "0" });
     expect((await service.untilEnded()).code).toBe(1);
     expect(service.errorLines()).toEqual([
-      "signet: Settings that must be mended:",
+      "signet: Invalid settings:",
       "  - SIGNET_API_LISTEN must be host:port",
       expect.stringMatching(/^ {2}- SIGNET_SEND_CONCURRENCY must be a whole number from 1 /),
     ]);

@@ -36,7 +36,7 @@ export function withinPage<Row>(
   return { rows: rows.slice(0, most), more: rows.length > most };
 }
 
-/** Where a list by day and id continues: after an id of that day, or without an id after the whole day. */
+/** Position from which a list by day and id continues: after an id of that day, or without an id after the whole day. */
 export interface Onward {
   /** YYYY-MM-DD, UTC. */
   readonly day: string;

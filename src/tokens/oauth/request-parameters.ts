@@ -1,6 +1,6 @@
 /**
- * Parameters of an OAuth request, from JSON (specification 4) or a form (RFC 6749 section 4.4.2), read strictly: bytes
- * that are no UTF-8, a parameter given twice and a value that is no text are refused; an empty value counts as absent.
+ * Reads the parameters of an OAuth request, from JSON (specification 4) or a form (RFC 6749 section 4.4.2). Rejects
+ * bytes that are not UTF-8, repeated parameters and values that are not strings. An empty value counts as absent.
  */
 import { isUtf8 } from "node:buffer";
 import { readPairs } from "../../http/query-string.ts";
@@ -16,10 +16,10 @@ function invalidRequest(detail: string): SignetError {
   return new SignetError("INVALID_REQUEST", { detail });
 }
 
-/** RFC 8707 lets clients name several; a token of ours has one audience. */
+/** RFC 8707 allows several resources, but our tokens have one audience. */
 function severalResources(): SignetError {
   return new SignetError("INVALID_TARGET", {
-    detail: "A token is for one resource; ask for each by itself.",
+    detail: "A token is for one resource; request a separate token for each.",
   });
 }
 
@@ -30,7 +30,7 @@ function fromJson(body: Buffer, known: readonly string[]): RequestParameters {
   }
   const members = value as Readonly<Record<string, unknown>>;
   const parameters: Record<string, string> = {};
-  // What we do not know is ignored, whatever it holds (RFC 6749 section 3.2).
+  // Unknown parameters are ignored, whatever their values (RFC 6749 section 3.2).
   for (const name of known) {
     const member = members[name];
     if (name === RESOURCE && Array.isArray(member)) {
@@ -58,7 +58,7 @@ function fromForm(body: Buffer, known: readonly string[]): RequestParameters {
   }
   if (typeof pairs === "string") {
     throw invalidRequest(
-      pairs === "repeated" ? "A parameter is given twice." : "The body is not a well-formed form.",
+      pairs === "repeated" ? "A parameter is repeated." : "The body is not a well-formed form.",
     );
   }
   const parameters: Record<string, string> = {};
@@ -85,9 +85,9 @@ export function readParameters(
     : fromForm(body, known);
 }
 
-/** Refuses parameters outside the body: a secret or a token in a query ends up in logs on the way. */
+/** Rejects parameters in the query: secrets or tokens there end up in logs on the way. */
 export function refuseQueryParameters(query: Readonly<Record<string, unknown>>): void {
   for (const name in query) {
-    throw invalidRequest(`Parameters belong into the body, not into the query (${name.slice(0, 64)}).`);
+    throw invalidRequest(`Parameters belong in the body, not in the query (${name.slice(0, 64)}).`);
   }
 }

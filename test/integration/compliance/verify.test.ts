@@ -127,7 +127,7 @@ describe("a log that nobody has touched", () => {
     await writeFile(path, lines.slice(0, -2).join("\n") + "\n");
     expect(await verify("--export", path)).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("broken off") as string,
+      stderr: expect.stringContaining("the export is incomplete") as string,
     });
     await writeFile(path, "hello\n");
     expect(await verify("--export", path)).toMatchObject({

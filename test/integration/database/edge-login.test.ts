@@ -110,7 +110,7 @@ describe("the login of an edge", () => {
 
   test("is refused when it may do more, and nothing is given to it a second time", async () => {
     await expect(migrate(SERVICE_LOGIN)).rejects.toThrow(
-      /"signet_service" is to be the edges' own, but may also act as signet_api, /,
+      /"signet_service" must belong to the edges alone, but may also act as signet_api, /,
     );
     await migrate(login);
     await execute(database.adminUrl, `GRANT pg_read_all_data TO "${user}"`);

@@ -102,7 +102,7 @@ test("the private half is kept as an envelope, and a wrong key-encryption key is
   await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, alg: "ES256" });
   const [row] = await keysInDatabase();
   expect(row?.private_key).toMatch(/^v1\.[0-9a-f]{8}\./);
-  await expect(open(testKeyring())).rejects.toThrow(/SIGNET_KEK is not the one/);
+  await expect(open(testKeyring())).rejects.toThrow(/SIGNET_KEK is not the key/);
 });
 
 test("without a key there is nothing to sign with, and the caller is told to come back", async () => {

@@ -248,7 +248,7 @@ describe("an older state of the database", () => {
     await sql(api, "DELETE FROM revocations");
     await sql(api, "UPDATE rev_clock SET seq = 0");
     const reported = (lines: readonly string[]): boolean =>
-      lines.some((line) => line.includes("does not know revocations"));
+      lines.some((line) => line.includes("lacks revocations"));
     await eventually(() => reported(api.log) && reported(second.log), "the report");
 
     client = await provision(api, { scopes: SCOPES });

@@ -72,7 +72,7 @@ test("a key file is the key-encryption key, and what is wrong with it is said wi
   const given = { pepper: randomBytes(32) };
   expect((await load({ ...given, kekFile })).kekId).toBe((await load({ ...given, kek })).kekId);
   for (const [content, problem] of [
-    ["", /holds no key/],
+    ["", /contains no key/],
     [`${kek.toString("base64")}\nc2hvcnQ=\n`, /line 2: a key must be at least 32 bytes/],
     ["not base64 at all, not at all, not at all", /line 1/],
   ] as const) {

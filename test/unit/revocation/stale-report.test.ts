@@ -18,7 +18,7 @@ test("however many requests are refused, the log has one line when it begins and
   report.admitted();
   report.admitted();
   expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
-    { level: "error", msg: "tokens are refused: revocations cannot be known at the moment" },
+    { level: "error", msg: "tokens are rejected: revocations are currently unknown" },
     { level: "warn", msg: "tokens are admitted again", refused: 5, duration_ms: 700 },
   ]);
   expect(await counted()).toBe(before + 5);

@@ -287,7 +287,7 @@ const RECORD_OUTCOMES = `WITH outcome AS (
 /**
  * Stores attempts and the resulting states in one statement. The first outcome of an attempt stays. A delivery that was
  * cancelled or replayed meanwhile keeps its new state. One that was moved, or whose claim was lost, continues with its
- * new carrier, unless this attempt ended it: delivered is delivered, whoever carries it.
+ * new carrier, unless this attempt ended it: delivered is delivered, regardless of the carrier.
  *
  * @returns for each outcome whether it was stored; false if the attempt already had one
  */

@@ -169,7 +169,7 @@ describe("the address policy, by address", () => {
     "all",
   ])("does not start with the malformed range %j", (cidr) => {
     expect(() => createAddressPolicy({ allowedCidrs: [cidr], allowHttp: false, ownListeners })).toThrow(
-      "is not a range of addresses",
+      "is not an address range",
     );
   });
 });
