@@ -1,6 +1,6 @@
 /**
- * Verifies a log from its bytes alone: places, hashes, canonical form, columns, tiles, head, and every checkpoint kept
- * by anybody. It is synchronous and takes one pass: fast enough for a hundred thousand entries a second.
+ * Verifies a log from its bytes alone: places, hashes, canonical form, columns, tiles, head, and every given
+ * checkpoint. It is synchronous and takes one pass: fast enough for a hundred thousand entries a second.
  */
 import { leafHash } from "../lib/transparency-log/merkle-proof.ts";
 import { NoteError, openCheckpoint, type VerifierKey } from "../lib/transparency-log/signed-note.ts";
@@ -27,7 +27,7 @@ export class LogProblem extends Error {
   }
 }
 
-/** A checkpoint that somebody kept. */
+/** A checkpoint from elsewhere. */
 export interface KeptNote {
   /** Name in messages, for instance the file's name. */
   readonly label: string;

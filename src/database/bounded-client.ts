@@ -129,9 +129,9 @@ export class BoundedClient extends Client {
   }
 
   /**
-   * Closes a connection that missed its deadline, and others to the same server that have been silent for as long,
-   * which probably have the same cause. A pending statement with a longer limit keeps it, until a new connection proves
-   * that the server answers. Then the old connections themselves are dead.
+   * Closes a connection that missed its deadline, and others to the same server that have been silent for as long. The
+   * cause is probably the same. A pending statement with a longer limit keeps it, until a new connection proves that
+   * the server answers. Then the old connections themselves are dead.
    */
   giveUp(): void {
     const since = this.#askedAt ?? ticks;

@@ -78,8 +78,8 @@ export interface NextDue {
 }
 
 /**
- * Returns when the next attempt is due: at its point of the grid, but at least half the gap after the end of this one,
- * so that a hanging receiver still gets a pause. Retry-After delays it by 24 hours at most.
+ * Returns when the next attempt is due: at its point of the grid, but at least half the gap after the end of this one.
+ * Thus a hanging receiver still gets a pause. Retry-After delays the attempt by 24 hours at most.
  *
  * No attempt moves past the last slot, the point of the 17th. An attempt that is moved there leaves room for the
  * attempts after it, so that all 17 lie within the window (docs/decisions/0026).

@@ -11,7 +11,7 @@ export interface RotationRules {
   readonly quietMs: number;
   /** How long a version lasts after its successor was due, for requests without the registered certificate. */
   readonly maxOverlapMs: number;
-  /** How long a version that fell out of use still yields its successor, over the registered certificate. */
+  /** How long a version that fell out of use still returns its successor, over the registered certificate. */
   readonly rescueMs: number;
 }
 

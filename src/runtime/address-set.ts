@@ -49,7 +49,7 @@ function ipv6Words(address: string): AddressWords {
   let start = 0;
   while (start < address.length) {
     if (address.charCodeAt(start) === 58) {
-      // A colon at the start of a group is the second one of "::", or the first one of a leading "::".
+      // A colon at the start of a group belongs to "::": it is the second one, or the first one of a leading "::".
       gap = groups.length;
       start += start === 0 ? 2 : 1;
       continue;

@@ -13,7 +13,7 @@ export interface RevokeServices extends ClientServices {
 
 /**
  * Revokes a token of the authenticated client. An unknown, expired, revoked or foreign token gets the same answer as a
- * successful revocation (section 2.2), so that the caller learns nothing about the tokens of others.
+ * revocation (section 2.2). The caller learns nothing about the tokens of others.
  */
 export async function revokeToken(
   request: TokenRequest,

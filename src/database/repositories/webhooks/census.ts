@@ -1,6 +1,6 @@
 /**
  * Counts open work for the metrics. Every count reads the start of a partial index, up to {@link COUNTED_MAX} rows. The
- * cost does not depend on the tables' size, and nothing is read without a scrape.
+ * cost does not depend on the tables' size, and nothing is read unless the worker measures.
  */
 import type { Queryable } from "../../pool.ts";
 

@@ -1,4 +1,4 @@
-/** Failing endpoints: the begin and the end of their failing. */
+/** Failing endpoints: when their failures began, and what clears them. */
 import type { Queryable } from "../../pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 
@@ -9,7 +9,7 @@ export interface NotedFailure {
   readonly exhaustedAt: Date | null;
 }
 
-/** Ends the failing of endpoints that answered 2xx at these instants. */
+/** Clears the failures of endpoints that answered 2xx at these instants. */
 export async function forgetFailures(
   db: Queryable,
   reached: readonly { readonly endpointId: string; readonly at: Date }[],
@@ -64,7 +64,7 @@ export async function findFailing(
   return rows.map((row) => ({ id: row.id, tenantId: row.tenant_id, failingSince: row.failing_since }));
 }
 
-/** Removes an endpoint's failing: it has ended, or it was handled. */
+/** Clears an endpoint's failures after they ended or were handled. */
 export async function forgetFailing(db: Queryable, endpointId: string): Promise<void> {
   await db.query({
     name: "forget-failing-endpoint",

@@ -132,7 +132,7 @@ export interface NewEvent {
 
 export interface InsertTimes {
   readonly now: Date;
-  /** Older Idempotency-Keys are free again. */
+  /** Older keys are free again, except ids of signed events. */
   readonly keysAfter: Date;
   /** Older ids of signed events are free again. */
   readonly signedKeysAfter: Date;
