@@ -117,7 +117,7 @@ async function publish(signer: CheckpointSigner, newest: Signed): Promise<void> 
   const kept = published && (await sink.read(published.seq));
   if (published !== undefined && kept?.note !== published.note) {
     throw new CheckpointRefusedError(
-      `checkpoint ${published.seq} differs between the sink and the database: is this another sink, or an old copy?`,
+      `the sink lacks checkpoint ${published.seq} or has a different one than the database: is it another sink, or an old copy?`,
     );
   }
   for (let seq = (published?.seq ?? 0) + 1; seq <= newest.seq; seq += 1) {

@@ -246,7 +246,7 @@ describe("a fork is refused", () => {
     [
       "the copy of a checkpoint was changed",
       "UPDATE clog_checkpoint SET note = 'x'",
-      "differs between the sink and the database",
+      "or has a different one than the database",
     ],
   ])("when %s", async (_what, statement, message) => {
     await append(10);
@@ -263,7 +263,7 @@ describe("a fork is refused", () => {
     await append(3);
     await signCheckpoint(signer());
     const empty = createFileSink(join(directory, "elsewhere"), randomBytes);
-    await expect(signCheckpoint(signer({ sink: empty }))).rejects.toThrow("does not keep checkpoint 1");
+    await expect(signCheckpoint(signer({ sink: empty }))).rejects.toThrow("the sink lacks checkpoint 1");
   });
 
   test("when the newest checkpoint in the sink is of a key that is not trusted", async () => {
