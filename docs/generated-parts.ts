@@ -1,6 +1,6 @@
 /**
  * The parts of documents that are made from code. They stand between `<!-- generated: … -->` and
- * `<!-- end of generated -->`; `npm run docs` makes them anew, and a test fails where they are stale.
+ * `<!-- end of generated -->`. `npm run docs` writes them, and a test fails when they are stale.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,19 +10,22 @@ import { type MetricDescription, OWN_METRICS } from "../src/observability/metric
 import { describedAdmin, describedApi } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 
-/** Documents that have such parts. */
+/** Documents with generated parts. */
 export const GENERATED_DOCUMENTS = [
   "README.md",
   "docs/architecture.md",
   "docs/client.md",
   "docs/observability.md",
   "docs/reference/limits.md",
+  "docs/reference/operations.md",
+  "docs/reference/settings.md",
+  "docs/tour.md",
 ] as const;
 
 const ROOT = join(import.meta.dirname, "..");
 const PART = /(<!-- generated: ([^>]+) -->\n)[\s\S]*?(<!-- end of generated -->)/g;
 
-/** Defaults that are not the same on every machine. */
+/** Defaults that differ from machine to machine, as the table shows them. */
 const OF_THE_MACHINE: Readonly<Record<string, string>> = {
   SIGNET_CACHE: "`~/.cache/signet`",
   SIGNET_CONFIG_DIR: "`~/.config/signet`",
@@ -39,7 +42,7 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|");
 }
 
-/** The table of every setting, in the order of src/config/config.ts. */
+/** Returns the table of every setting, in the order of src/config/config.ts. */
 export function settingsTable(settings: readonly SettingRow[]): string {
   const rows = settings.map(({ variable, fallback, doc }) => {
     const value = OF_THE_MACHINE[variable] ?? (fallback === undefined ? "" : `\`${cell(fallback)}\``);
@@ -48,7 +51,7 @@ export function settingsTable(settings: readonly SettingRow[]): string {
   return ["| Setting | Default | Meaning |", "| --- | --- | --- |", ...rows].join("\n");
 }
 
-/** The table of every metric of our own, in the order of src/observability/metrics.ts. */
+/** Returns the table of every metric that Signet defines, in the order of src/observability/metrics.ts. */
 function metricsTable(metrics: readonly MetricDescription[]): string {
   const rows = metrics.map(({ name, type, labels, processes, help }) => {
     const shown = labels.map((label) => `\`${label}\``).join(", ");
@@ -59,7 +62,7 @@ function metricsTable(metrics: readonly MetricDescription[]): string {
   );
 }
 
-/** The lines of a source file between `// region NAME` and `// endregion`, as a code block. */
+/** Returns the lines of a source file between `// region NAME` and `// endregion`, as a code block. */
 export function region(source: string, name: string): string {
   const [, text] = new RegExp(`^// region ${name}\\n([\\s\\S]*?)^// endregion$`, "m").exec(source) ?? [];
   if (text === undefined) {
@@ -77,13 +80,13 @@ interface Described {
   >;
 }
 
-/** Operations that ask for something else than a token with scopes. */
+/** Operations that require something other than a token with scopes. */
 const OWN_PROOF: Readonly<Record<string, string>> = {
   "POST /v1/auth/revoke": "the client's own credentials",
   "POST /v1/auth/introspect": "the client's own credentials, or `tokens:introspect`",
 };
 
-/** The table of every operation with its scope, in the order of the OpenAPI document. */
+/** Returns the table of every operation with its scope, in the order of the OpenAPI document. */
 function operationsTable({ paths }: Pick<Described, "paths">): string {
   const rows = Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, { security }]) => {
@@ -95,7 +98,7 @@ function operationsTable({ paths }: Pick<Described, "paths">): string {
   return ["| Request | Scope |", "| --- | --- |", ...rows].join("\n");
 }
 
-/** Public methods of an object of the client library, and below it those of its own objects. */
+/** Returns a row with the public methods of a client-library object, and rows for its member objects. */
 function methodsBelow(name: string, object: object): string[] {
   const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(object)).filter(
     (method) => method !== "constructor" && typeof (object as Record<string, unknown>)[method] === "function",
@@ -107,14 +110,14 @@ function methodsBelow(name: string, object: object): string[] {
   return [row, ...below.flatMap(([member, value]) => methodsBelow(`${name}.${member}`, value))];
 }
 
-/** The table of everything that a client has, in the order of src/lib/client/signet-client.ts. */
+/** Returns the table of every client member, in the order of src/lib/client/signet-client.ts. */
 function clientTable(): string {
   const client = new SignetClient({ baseUrl: "https://signet.example", clientId: "cl_1", clientSecret: "-" });
   const rows = Object.entries(client).flatMap(([name, value]) => methodsBelow(name, value as object));
   return ["| Member | Calls |", "| --- | --- |", ...rows].join("\n");
 }
 
-/** The list of decisions, by number. */
+/** Returns the list of decisions, by number. */
 async function decisionList(): Promise<string> {
   const names = await readdir(join(ROOT, "docs", "decisions"));
   const lines = names.toSorted().map(async (name) => {
@@ -157,7 +160,7 @@ async function part(name: string): Promise<string> {
   return region(await readFile(join(ROOT, path), "utf8"), regionName);
 }
 
-/** The document with each generated part as the code has it now. */
+/** Returns the document with each generated part as the code has it now. */
 export async function withGeneratedParts(document: string): Promise<string> {
   const parts = new Map<string, string>();
   for (const [, , name = ""] of document.matchAll(PART)) {

@@ -1,4 +1,4 @@
-/** The README's lines and docs/getting-started.md's, pasted into a shell beside a service that has just been started. */
+/** Pastes the lines of the README, the tour and docs/getting-started.md into a shell beside a service that has just started. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -19,12 +19,12 @@ import {
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const PATIENCE_MS = 600_000;
 
-/** The first delivery: each in a terminal of its own. */
+/** The README's blocks, each for its own terminal. */
 const FIRST_DELIVERY = ["listen", "trigger"] as const;
-/** A newcomer pastes no more than this from a clone to a verified delivery, `git clone` and `npm start` included. */
+/** Limit of commands from a clone to a verified delivery, `git clone` and `npm start` included. */
 const COMMANDS_MAX = 6;
 
-/** The order in which a reader who follows every word runs them. */
+/** The blocks of docs/tour.md, in the order in which a reader who follows every word runs them. */
 const TOUR = [
   "token",
   "endpoint",
@@ -42,12 +42,13 @@ const TOUR = [
 ] as const;
 
 let readme: string;
+let tour: string;
 let directory: Home;
 let settings: Settings;
 let service: NpmStart;
 let receiverPort: number;
 
-/** Every shell block with a label, by label. */
+/** Returns every shell block with a label, by label. */
 function blocksOf(document: string): Map<string, string> {
   const blocks = new Map<string, string>();
   for (const [, label = "", text = ""] of document.matchAll(
@@ -58,13 +59,13 @@ function blocksOf(document: string): Map<string, string> {
   return blocks;
 }
 
-function shellBlocks(): Map<string, string> {
-  const blocks = blocksOf(readme);
+function tourBlocks(): Map<string, string> {
+  const blocks = blocksOf(tour);
   const [startReceiver = ""] = (blocks.get("receiver") ?? "").split("\n");
   return blocks.set("receiver again", startReceiver);
 }
 
-/** The same lines for this service's ports and home. */
+/** Returns the lines with this service's ports and home. */
 function here(text: string): string {
   return text
     .replaceAll("127.0.0.1:8080", settings["SIGNET_API_LISTEN"] ?? "")
@@ -74,7 +75,7 @@ function here(text: string): string {
     .replaceAll(".signet/", `${directory.home}/`);
 }
 
-/** Output without what is different each time. */
+/** Returns a line of output without the parts that differ each time. */
 function shape(line: string): string {
   return line
     .replaceAll(/\b(ten|ep|dlv|bat|evt)_[0-9a-z]{24}\b/g, "$1_ID")
@@ -87,6 +88,7 @@ function shape(line: string): string {
 
 beforeAll(async () => {
   readme = await readFile(join(REPOSITORY, "README.md"), "utf8");
+  tour = await readFile(join(REPOSITORY, "docs", "tour.md"), "utf8");
   directory = await makeHome();
   settings = {
     ...(await ownSettings(directory.home)),
@@ -103,8 +105,8 @@ afterAll(async () => {
   await directory.remove();
 });
 
-test("npm start prints what the README shows", () => {
-  const [, sample = ""] = /^```\n(Signet\n[\s\S]*?)^```$/m.exec(readme) ?? [];
+test("npm start prints what the tour shows", () => {
+  const [, sample = ""] = /^```\n(Signet\n[\s\S]*?)^```$/m.exec(tour) ?? [];
   const printed = new Set(service.stdout().split("\n").map(shape));
   const missing = sample
     .split("\n")
@@ -119,6 +121,7 @@ test(
   { timeout: PATIENCE_MS },
   async () => {
     const blocks = blocksOf(readme);
+    expect([...blocks.keys()]).toEqual(FIRST_DELIVERY);
     const lines = FIRST_DELIVERY.flatMap((label) => (blocks.get(label) ?? "").trim().split("\n"));
     expect(lines.length + ["git clone", "npm start"].length).toBeLessThanOrEqual(COMMANDS_MAX);
     const place = { cwd: REPOSITORY, settings };
@@ -159,8 +162,8 @@ test("every line of docs/getting-started.md works as it stands", { timeout: PATI
 });
 
 test("every line of the tour works as it stands", { timeout: PATIENCE_MS }, async () => {
-  const blocks = shellBlocks();
-  expect(new Set(blocks.keys())).toEqual(new Set([...TOUR, ...FIRST_DELIVERY]));
+  const blocks = tourBlocks();
+  expect(new Set(blocks.keys())).toEqual(new Set(TOUR));
   const script = TOUR.map((label) => `echo "== ${label}"\n${here(blocks.get(label) ?? "exit 1")}`).join("\n");
   const output = await bash(`trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n${script}`, {
     cwd: REPOSITORY,
@@ -195,6 +198,7 @@ test("the table of requests is the OpenAPI document's", async () => {
   const served = Object.entries(paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   );
-  const listed = [...readme.matchAll(/^\| `((?:GET|POST|PATCH|DELETE) \/\S+)` \|/gm)].map(([, name]) => name);
+  const table = await readFile(join(REPOSITORY, "docs", "reference", "operations.md"), "utf8");
+  const listed = [...table.matchAll(/^\| `((?:GET|POST|PATCH|DELETE) \/\S+)` \|/gm)].map(([, name]) => name);
   expect(new Set(listed)).toEqual(new Set(served));
 });

@@ -1,4 +1,4 @@
-/** What people read says what the code does. */
+/** Checks that the documents agree with the code. */
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -79,6 +79,32 @@ describe("the generated parts of documents", () => {
   });
 });
 
+/** Returns the anchors of a document's headings, as GitHub makes them. */
+function anchorsOf(document: string): ReadonlySet<string> {
+  const headings = document.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/^#+ (.*)$/gm);
+  return new Set(
+    [...headings].map(([, heading = ""]) =>
+      heading
+        .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N}_ -]/gu, "")
+        .replaceAll(" ", "-"),
+    ),
+  );
+}
+
+describe("the README", () => {
+  it("has at most 180 lines", async () => {
+    expect((await read("README.md")).trimEnd().split("\n").length).toBeLessThanOrEqual(180);
+  });
+
+  it("sets up with two commands", async () => {
+    const [, start = ""] = /^## Start\n([\s\S]*?)^## /m.exec(await read("README.md")) ?? [];
+    const blocks = [...start.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, text = ""]) => text.trim());
+    expect(blocks).toEqual(["npm start", "npm test"]);
+  });
+});
+
 describe("the README's ways to verify a webhook", () => {
   const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
   const timestampSeconds = Math.floor(Date.now() / 1000);
@@ -139,6 +165,30 @@ describe("every document", () => {
     }
     expect(dead).toEqual([]);
   });
+
+  it("links only to headings that are there", async () => {
+    const dead: string[] = [];
+    for (const path of await documents()) {
+      for (const [, file = "", anchor = ""] of (await read(path)).matchAll(/\]\(([^)#\s:]*)#([^)\s]+)\)/g)) {
+        const target = file === "" ? path : join(dirname(path), file);
+        if (target.endsWith(".md") && !anchorsOf(await read(target)).has(anchor)) {
+          dead.push(`${path}: ${target}#${anchor}`);
+        }
+      }
+    }
+    expect(dead).toEqual([]);
+  });
+
+  it.each(["README.md", "CONTRIBUTING.md", "docs/architecture.md"])(
+    "%s names only paths that are there",
+    async (document) => {
+      const spans = (await read(document)).matchAll(
+        /`((?:src|workflows|activities|docs|test)\/[\w./-]*)[^`]*`/g,
+      );
+      const paths = [...spans].map(([, path = ""]) => path);
+      expect(paths.filter((path) => !existsSync(join(REPOSITORY, path)))).toEqual([]);
+    },
+  );
 
   it("names only npm scripts that package.json has", async () => {
     const { scripts } = JSON.parse(await read("package.json")) as { scripts: Record<string, string> };
