@@ -10,7 +10,10 @@ const WORDS: readonly (readonly [word: RegExp, instead: string])[] = [
   [/\bmend(?:s|ed|ing)?\b/i, "fix, repair"],
   [/\banew\b/i, "again"],
   [/\bheed(?:s|ed|ing|less)?\b/i, "follow, obey"],
-  [/\b(?:is|are) over(?=[.,;:)]|$| (?:and|or|but|for|yet)\b)|\bthat (?:is|are) over\b(?! \d)/i, "has ended"],
+  [
+    /\b(?:is|are) over(?=[.,;:)]|$| (?:and|or|but|for|yet)\b)|(?<=\bthat )(?:is|are) over\b(?! \d)/i,
+    "has ended",
+  ],
   [/\b(?:is|are) told\b/i, "gets, receives, learns"],
   [/\bbesides\b/i, "also, in addition"],
   [/\bwhoever\b/i, "anyone who, or the noun"],
