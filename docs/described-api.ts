@@ -13,7 +13,7 @@ const nobody: unknown = new Proxy(() => undefined, {
   apply: () => nobody,
 });
 
-/** Services that do nothing, besides what is known of them. */
+/** Returns the given services; every other member stands for a service that does nothing. */
 function servicesWith<T>(known: object): T {
   return new Proxy(known, {
     get: (target, name) => (name in target ? (Reflect.get(target, name) as unknown) : nobody),

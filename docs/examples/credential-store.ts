@@ -1,9 +1,9 @@
-/** A store of one's own: here over a secret manager that can only read and replace a text. */
+/** A custom credential store, here over a secret manager that can only read and replace a text. */
 import { type CredentialStore, parseCredential, serializeCredential } from "../../src/lib/client/index.ts";
 
 interface SecretManager {
   read(name: string): Promise<string | undefined>;
-  /** Resolves once the text is kept for good. */
+  /** Resolves once the text is stored durably. */
   replace(name: string, text: string): Promise<void>;
 }
 
