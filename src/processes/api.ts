@@ -1,4 +1,4 @@
-/** The api process: the public API and the operators' API on their listeners. */
+/** The api process: public API and operators' API on their listeners. */
 import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
 import { createAdmin } from "../api/admin/app.ts";
@@ -61,19 +61,19 @@ import type { RunningProcess } from "./with-metrics.ts";
 export interface ApiProcessOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
   readonly log: Logger;
-  /** Instead of the database's: for tests. */
+  /** Replaces the database's clock in tests. */
   readonly clock?: Clock;
-  /** Where the mutual TLS listener goes, if an edge of this deployment is at SIGNET_EDGE_LISTEN. */
+  /** The mutual TLS listener's address, if an edge of this deployment uses SIGNET_EDGE_LISTEN. */
   readonly mutualTlsListen?: ListenAddress | undefined;
 }
 
 export interface ApiProcess extends RunningProcess {
-  /** Where the listeners ended up: a port of 0 in the settings is any free one. */
+  /** Actual addresses of the listeners: port 0 in the settings means any free port. */
   readonly publicAddress: ListenAddress;
   readonly adminAddress: ListenAddress;
-  /** The mutual TLS listener, where there is one. */
+  /** The mutual TLS listener, if any. */
   readonly edgeAddress: ListenAddress | undefined;
-  /** Answers what is under way, then closes. */
+  /** Finishes the requests in progress, then closes. */
   close(): Promise<void>;
 }
 
@@ -108,7 +108,7 @@ interface OAuthParts {
 }
 
 interface OAuth extends OAuthServices {
-  /** Writes what was noted beside the answers. */
+  /** Writes records collected while answering. */
   close(): Promise<void>;
 }
 
@@ -212,7 +212,7 @@ async function createOperatorsApi({ config, pools, ...parts }: OperatorsApiParts
   });
 }
 
-/** Starts the api process and resolves when it listens. */
+/** Starts the api process. Resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log } = options;
   const { pepper, keyring } = await loadServiceSecrets(config, randomBytes);

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * The way in from a bare clone: Node built-ins only, because nothing else is installed yet.
+ * Entry point of a bare clone: uses only Node built-ins, because nothing else is installed yet.
  *
  *   node src/processes/bootstrap.mjs start            the whole service on embedded defaults (`npm start`)
  *   node src/processes/bootstrap.mjs test [args]      vitest (`npm test`)
@@ -19,15 +19,15 @@ const BUILT_MAIN = join(ROOT, "dist", "src", "processes", "main.js");
 const TSCONFIG = join(ROOT, "tsconfig.json");
 const LOCKFILE = join(ROOT, "package-lock.json");
 const MODULES = join(ROOT, "node_modules");
-/** Inside node_modules, so that whoever deletes those deletes the claim that they are complete. */
+/** Inside node_modules, so that deleting those also deletes the claim that they are complete. */
 const STAMP = join(MODULES, ".signet-install");
 const INSTALL_LOCK = join(ROOT, ".signet", "install.lock");
 const STALE_LOCK_MS = 30_000;
 /** One Ctrl-C arrives twice under npm: from the terminal and forwarded by npm. */
 const SAME_KEYSTROKE_MS = 1_000;
-/** In the server: losing us, however we died, is a request to stop. The channel must not keep it alive. */
+/** Runs in the server: losing this process for any reason requests a stop. The channel must not keep it alive. */
 const STOP_WITH_PARENT = `data:text/javascript,${encodeURIComponent(
-  // Encoded, because what stands behind a question mark would be the URL's query.
+  // Encoded, because text after a question mark would be the URL's query.
   "process.once('disconnect', () => process.kill(process.pid, 'SIGTERM')); process.channel?.unref();",
 )}`;
 
@@ -62,7 +62,7 @@ function packagesOf(path) {
   }
 }
 
-/** Whether npm's own record of what it installed says the same as the lockfile: somebody ran npm by hand. */
+/** Whether npm's record of installed packages matches the lockfile, for instance after a manual npm install. */
 function installedByHand() {
   const installed = packagesOf(join(MODULES, ".package-lock.json"));
   return Object.entries(packagesOf(LOCKFILE)).every(
@@ -73,7 +73,7 @@ function installedByHand() {
   );
 }
 
-/** Whether node_modules is what package-lock.json asks for. */
+/** Whether node_modules matches package-lock.json. */
 function isFresh() {
   const lockfile = read(LOCKFILE);
   if (lockfile === undefined || isProductionImage()) {
@@ -101,7 +101,7 @@ function writeStamp() {
   }
 }
 
-/** Built, and installed without development dependencies. */
+/** Whether this is a build, installed without development dependencies. */
 function isProductionImage() {
   return fs.existsSync(BUILT_MAIN) && fs.existsSync(MODULES) && !fs.existsSync(join(MODULES, "tsx"));
 }
@@ -129,19 +129,19 @@ function tryLock() {
   }
   const holder = read(INSTALL_LOCK);
   const beat = fs.statSync(INSTALL_LOCK, { throwIfNoEntry: false })?.mtimeMs;
-  // The holder beats every second, which also unmasks a process id that was given to somebody else meanwhile.
+  // The holder sends a heartbeat every second, so a reused process id is detected too.
   const gone = holder !== "" && !isAlive(Number(holder));
   if (beat !== undefined && (gone || Date.now() - beat > STALE_LOCK_MS)) {
     const aside = `${INSTALL_LOCK}.${randomUUID()}`;
     try {
-      // Renamed, not deleted: of several that saw it stale only one gets it.
+      // Renamed, not deleted: only one of several processes that saw it stale succeeds.
       fs.renameSync(INSTALL_LOCK, aside);
       if (read(aside) !== holder) {
         fs.linkSync(aside, INSTALL_LOCK);
       }
       fs.rmSync(aside);
     } catch {
-      // Somebody else was faster.
+      // Another process was faster.
     }
   }
   return false;
@@ -169,7 +169,7 @@ function showProgress(what, beat) {
 }
 
 /**
- * Runs npm out of sight of the terminal: Ctrl-C comes to us, and we end it with all that it has started.
+ * Runs npm detached from the terminal: this process gets Ctrl-C and ends npm with all its children.
  *
  * @param {string[]} args @returns {Promise<{ ok: boolean, output: string }>}
  */
@@ -203,8 +203,8 @@ function runNpm(args) {
 
 async function install() {
   let result = await runNpm(["ci"]);
-  // A lockfile that lacks optional packages of other platforms is no good to `npm ci`. What it does list is
-  // installed as listed by `npm install` too, which leaves the file alone when told to save nothing.
+  // `npm ci` rejects a lockfile without optional packages of other platforms. `npm install` also installs
+  // what it lists, and does not change the file with --no-save.
   if (!result.ok && /\bEUSAGE\b/.test(result.output)) {
     result = await runNpm(["install", "--no-save"]);
   }
@@ -229,15 +229,15 @@ async function ensureInstalled() {
     }
     if (!waiting) {
       waiting = true;
-      say(`another signet installs dependencies; waiting for ${INSTALL_LOCK} to go`);
+      say(`another signet is installing dependencies; waiting for ${INSTALL_LOCK} to disappear`);
     }
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
 }
 
 /**
- * Runs Node on `args` and ends as it ends. The child has its own session, so that signals reach it only through
- * here: once each.
+ * Runs Node on `args` and exits with its result. The child has its own session, so that signals reach it only
+ * through this process, once each.
  *
  * @param {string[]} args
  * @param {NodeJS.ProcessEnv} env
@@ -267,7 +267,7 @@ function supervise(args, env) {
   });
 }
 
-/** The command line runs in this process: no second start-up, and signals are simply its own. */
+/** The command line runs in this process: no second start-up, and it handles signals itself. */
 async function runCommandLine() {
   if (isProductionImage()) {
     await import(pathToFileURL(BUILT_MAIN).href);

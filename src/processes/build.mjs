@@ -1,6 +1,6 @@
 /**
  * The production build (`npm run build [directory]`, default dist): compiled sources with source maps, the types of
- * the libraries, the migrations, the portal's files, and the workflow bundle, so that nothing is compiled or bundled where the service runs.
+ * the libraries, the migrations, the portal's files, and the workflow bundle, so that nothing is compiled or bundled in production.
  */
 import { execFileSync } from "node:child_process";
 import { cp, rm, writeFile } from "node:fs/promises";
@@ -11,20 +11,20 @@ const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const MIGRATIONS = join("src", "database", "migrations");
 const PORTAL_ASSETS = join("src", "portal", "assets");
 const VENDORED = join("src", "api", "vendor");
-/** By whether payloads are encrypted. */
+/** One bundle for plain and one for encrypted payloads. */
 const WORKFLOW_BUNDLES = { "workflow-bundle.js": false, "workflow-bundle-codec.js": true };
 const FAILURE_CONVERTER = join("src", "temporal", "failure-converter.mjs");
 
 const out = resolve(process.argv[2] ?? join(ROOT, "dist"));
 
-// What an earlier build left behind would be shipped: a migration that was renamed since, for one.
+// Files of an earlier build would be shipped, for example a renamed migration.
 await rm(out, { recursive: true, force: true });
 
 const tsc = fileURLToPath(import.meta.resolve("typescript/package.json")).replace(
   /package\.json$/,
   "bin/tsc",
 );
-// Types are built for what other programs import (package.json's exports), and for nothing else.
+// Types are built only for the package's exports.
 for (const project of ["tsconfig.build.json", "tsconfig.library.json"]) {
   execFileSync(process.execPath, [tsc, "-p", join(ROOT, project), "--outDir", out], { stdio: "inherit" });
 }

@@ -1,11 +1,11 @@
-/** The codec of a process, where payloads are encrypted. */
+/** The codec of a process, if payloads are encrypted. */
 import type { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
 import type { Config } from "../config/config.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { type CodecServices, createPayloadCodec } from "../temporal/codec.ts";
 
-/** Undefined where `SIGNET_TEMPORAL_CODEC` is off: nothing is to be done then. */
+/** Returns the codec; undefined if `SIGNET_TEMPORAL_CODEC` is off. */
 export function codecOf(
   { temporalCodec }: Pick<Config, "temporalCodec">,
   services: CodecServices,
@@ -13,7 +13,7 @@ export function codecOf(
   return temporalCodec === "on" ? createPayloadCodec(services) : undefined;
 }
 
-/** The client of a process without a worker; it connects when it is first used. */
+/** Creates the client of a process without a worker; it connects on first use. */
 export function openTemporal(
   config: Config & { readonly temporalAddress: string },
   services: CodecServices,

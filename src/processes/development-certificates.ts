@@ -1,4 +1,4 @@
-/** What `npm start` needs for mutual TLS: the development CA, made at the first start, and a certificate for the demo. */
+/** Certificates for mutual TLS under `npm start`: the development CA, created at the first start, and one for the demo. */
 import { type Config, formatListen } from "../config/config.ts";
 import type { MutualTlsAccess } from "./demo/curl-lines.ts";
 import { openDevelopmentCa } from "../http/mutual-tls/dev-ca.ts";
@@ -7,7 +7,7 @@ import { developmentCaDirectory } from "../config/mutual-tls.ts";
 /** The SPIFFE id that the demo's credential registers. */
 export const DEMO_SPIFFE_ID = "spiffe://signet.development/demo";
 
-/** Makes what is missing; nothing where the service has certificates of its own, or no mutual TLS. */
+/** Creates missing files; does nothing if the service has its own certificates, or no mutual TLS. */
 export async function openDevelopmentCertificates(
   config: Config,
   nowMs: number,

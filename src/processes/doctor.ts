@@ -1,4 +1,4 @@
-/** `signet doctor`: looks at everything that the service depends on and says what to mend. */
+/** `signet doctor`: checks every dependency of the service and says what to fix. */
 import { randomBytes } from "node:crypto";
 import { lookup } from "node:dns/promises";
 import type { Config } from "../config/config.ts";
@@ -15,11 +15,11 @@ import { installTemporalRuntime } from "../temporal/runtime.ts";
 
 export interface DoctorOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
-  /** Replay so many open workflows on this build; 0: none. */
+  /** Number of open workflows to replay on this build; 0: none. */
   readonly replay: number;
 }
 
-/** Hosts that the settings name. */
+/** Returns the hosts named by the settings. */
 function namesOf({
   databaseUrl,
   temporalAddress,
@@ -32,7 +32,7 @@ function namesOf({
   return [...new Set(hosts.map((host) => host.replaceAll(/^\[|\]$/g, "")))].filter((host) => host !== "");
 }
 
-/** Runs the checks; the findings in the order of what depends on what. */
+/** Runs the checks. Returns the findings in order of dependency. */
 export async function runDoctor({ config, replay }: DoctorOptions): Promise<Finding[]> {
   const log = createLogger({ level: "silent" });
   const { keyring } = await loadServiceSecrets(config, randomBytes);
@@ -47,7 +47,7 @@ export async function runDoctor({ config, replay }: DoctorOptions): Promise<Find
       issuer,
       temporal,
       keyring,
-      // Where the database does not answer, its check says so.
+      // If the database does not answer, its check reports it.
       clock: await openDatabaseClock(pool).catch(() => systemClock),
       log,
       names: namesOf(config),
@@ -61,8 +61,8 @@ export async function runDoctor({ config, replay }: DoctorOptions): Promise<Find
         ok: failures.length === 0,
         detail:
           failures.length === 0
-            ? `${replayed} open workflows would go on with this build`
-            : `${failures.length} of ${replayed} open workflows would not go on with this build, first ${failures[0]?.workflowId}: ${failures[0]?.reason}`,
+            ? `${replayed} open workflows would continue with this build`
+            : `${failures.length} of ${replayed} open workflows would fail with this build, first ${failures[0]?.workflowId}: ${failures[0]?.reason}`,
       });
     }
     return findings;

@@ -1,4 +1,4 @@
-/** The edge process: tokens are checked and scopes decided here, before anything reaches the data plane or the api. */
+/** The edge process: checks tokens and scopes before a request reaches the data plane or the api. */
 import type { Server } from "node:http";
 import { createClientErrorHandler } from "../http/plugins/client-errors.ts";
 import { HTTP_TIMEOUTS } from "../http/server.ts";
@@ -42,20 +42,20 @@ import { followRevocations } from "./revocation.ts";
 import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
-/** Longer than clients and balancers keep what rests, so that they close first. */
+/** Longer than clients and balancers keep idle connections, so that they close first. */
 const KEEP_ALIVE_MS = 72_000;
-/** A connection may rest so much longer than whatever it waits for. */
+/** Margin of a connection's idle timeout over the timeouts of its requests. */
 const IDLE_MARGIN_MS = 5_000;
 const DATABASE_CONNECTIONS = 2;
-/** To the api, whose streams each hold one for as long as somebody watches. */
+/** Connections to the api; each open stream holds one. */
 const API_CONNECTIONS_MAX = 2_048;
 
 export interface EdgeProcessOptions {
   readonly config: Config & { readonly databaseUrl: string };
-  /** For keys that the route table names by variable. */
+  /** For keys that the route table names by environment variable. */
   readonly environment: Environment;
   readonly log: Logger;
-  /** Instead of the database's: for tests. */
+  /** Replaces the database's clock in tests. */
   readonly clock?: Clock;
 }
 
@@ -63,7 +63,7 @@ export interface EdgeProcess extends RunningProcess {
   readonly address: ListenAddress;
   /** Reads the route table again. */
   reload(): Promise<void>;
-  /** Answers what is under way, then closes. */
+  /** Finishes the requests in progress, then closes. */
   close(): Promise<void>;
 }
 
@@ -76,7 +76,7 @@ function limitsOf(config: Config): GatewayServices["limits"] {
   };
 }
 
-/** What serves every connection: the newest table's server, asked at each request. */
+/** Serves every connection: looks up the newest table's server at each request. */
 function handlerOf(config: Config, newRequestId: () => string, current: () => SignetServer): ListenerHandler {
   const { edgeRequestTimeoutMs, edgeHeadersTimeoutMs, edgeIdleTimeoutMs } = config;
   return {
@@ -139,7 +139,7 @@ function routesReadiness(routes: () => RouteFile | undefined): ReadinessCheck {
   };
 }
 
-/** An edge is what the world reaches: production refuses a login that could do anything, and warns of one that could do more. */
+/** Edges face the internet: production rejects a login that bypasses row-level security, and warns of one with excess rights. */
 async function checkPowers(
   pool: Pool,
   { development, databaseUrl }: EdgeProcessOptions["config"],
@@ -161,7 +161,7 @@ async function requireKeys(keys: FollowingKeyStore): Promise<void> {
   }
 }
 
-/** Starts the edge process and resolves when it listens. */
+/** Starts the edge process. Resolves when it listens. */
 export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProcess> {
   const { config, log } = options;
   const pool = createPool({ url: config.databaseUrl, role: EDGE_ROLE, max: DATABASE_CONNECTIONS, log });
@@ -179,7 +179,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   let gateway: SignetServer | undefined;
 
   const readiness: readonly ReadinessCheck[] = [
-    // Nothing of an edge's work is written, but its own lease.
+    // An edge writes only its own lease.
     databaseReadiness({ pools: [pool], writes: false, monotonic: () => performance.now() }),
     { name: "keys", check: async () => await requireKeys(keys) },
     revocation.readiness,

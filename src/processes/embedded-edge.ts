@@ -1,6 +1,6 @@
 /**
- * The edge of `npm start`: in front of everything on SIGNET_EDGE_LISTEN, with a small data plane to try scopes on. The
- * api stands behind it as it would elsewhere: mutual TLS with a pinned name, the client's certificate in a header.
+ * The edge of `npm start`: in front of everything on SIGNET_EDGE_LISTEN, with a small data plane to try scopes. The
+ * api is behind it as in production: mutual TLS with a pinned name, the client's certificate in a header.
  */
 import { type Config, formatListen, type ListenAddress, processEnvironment } from "../config/config.ts";
 import { startSampleDataPlane } from "./demo/data-plane.ts";
@@ -17,17 +17,17 @@ const ANY_PORT: ListenAddress = { host: "127.0.0.1", port: 0 };
 
 type ReadyConfig = Config & { readonly databaseUrl: string; readonly temporalAddress: string };
 
-/** What an api behind the embedded edge needs, and what the edge needs to get to it. */
+/** Settings of an api behind the embedded edge, and of the edge to reach it. */
 export interface EdgeLink {
   /** Settings of the api. */
   readonly config: ReadyConfig;
-  /** Where its mutual TLS listener is; absent where it has none. */
+  /** Address of its mutual TLS listener, if any. */
   readonly mutualTlsListen: ListenAddress | undefined;
   readonly ca: DevelopmentCa | undefined;
   readonly certificate: KeyPairFiles | undefined;
 }
 
-/** Settles who stands behind whom. In production each process is started by itself. */
+/** Decides the order of edge and api. In production each process is started separately. */
 export async function prepareEdgeLink(config: ReadyConfig, nowMs: number): Promise<EdgeLink | undefined> {
   if (!config.development) {
     return undefined;
@@ -58,12 +58,12 @@ export async function prepareEdgeLink(config: ReadyConfig, nowMs: number): Promi
 export interface EmbeddedEdgeOptions {
   readonly config: ReadyConfig;
   readonly link: EdgeLink;
-  /** Of the api: its mutual TLS listener, and the plain one. */
+  /** The api's mutual TLS listener, and the plain one. */
   readonly api: { readonly edgeAddress: ListenAddress | undefined; readonly publicAddress: ListenAddress };
   readonly log: Logger;
 }
 
-/** Starts the edge, and the sample data plane unless there is a route table already. */
+/** Starts the edge, and the sample data plane unless a route table exists. */
 export async function startEmbeddedEdge(
   options: EmbeddedEdgeOptions,
 ): Promise<Pick<EdgeProcess, "readiness" | "close">> {

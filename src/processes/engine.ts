@@ -1,4 +1,4 @@
-/** The parts of the delivery engine that a worker process runs, put together. */
+/** Wires the parts of the delivery engine for a worker process. */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "@temporalio/client";
@@ -55,11 +55,11 @@ import { loadTargetAuthorities } from "../webhooks/sending/target-authorities.ts
 const LOADS_MAX = 256;
 const LOADS_IN_FLIGHT_MAX = 2;
 const CONTENTS_MAX = 64;
-/** Bytes of sealed content in one answer of PostgreSQL. */
+/** Maximum of sealed content in one answer of PostgreSQL, in bytes. */
 const CONTENT_LOAD_BYTES_MAX = 2_097_152;
 
 export interface EngineOptions {
-  /** This worker's id: claims have it. */
+  /** This worker's id, written into claims. */
   readonly worker: string;
   readonly config: Config;
   /** signet_worker */
@@ -76,13 +76,13 @@ export interface Engine {
   readonly failures: EndpointFailures;
   readonly challenge: Challenge;
   readonly grades: GradeRunner;
-  /** The dispatcher starts workflows, so it needs a client; the rest works without. */
+  /** The dispatcher starts workflows, so it needs a client; the other parts do not. */
   createDispatcher(client: Client): Dispatcher;
-  /** Resolves when no request is under way and every outcome is written. */
+  /** Resolves when no request is in flight and every outcome is written. */
   drain(): Promise<void>;
 }
 
-/** What requests leave through: address policy, connections, signatures. */
+/** The sending path: address policy, connections, signatures. */
 interface Outbound {
   readonly http: HttpSender;
   readonly access: ReceiverAccess;
@@ -96,11 +96,11 @@ function createHttp({ config, clock, log }: EngineOptions): HttpSender {
     // Without the credentials.
     log.warn(
       { proxy: formatListen({ host: proxy.hostname, port: proxy.port }) },
-      "everything to receivers leaves through the proxy: which addresses it connects to is the proxy's to check",
+      "all requests to receivers leave through the proxy, which must check the addresses that it connects to",
     );
   }
   const own = ownTargets(config);
-  // Names of /etc/hosts are for trying things out on one machine.
+  // /etc/hosts is read for local development only.
   const resolver = createHostResolver({ hostsFile: config.development });
   return createHttpSender({
     policy: configuredPolicy(config, own),
@@ -133,8 +133,8 @@ function createOutbound(options: EngineOptions): Outbound {
   };
 }
 
-/** What is learnt of endpoints by sending to them, and the room for what is sent. */
-interface EndpointHealthRecords {
+/** Health, pace and slots of endpoints, and the memory for event contents. */
+interface Lessons {
   readonly health: EndpointHealth;
   readonly failures: EndpointFailures;
   readonly contentMemory: ContentMemory;
@@ -237,7 +237,7 @@ function createPings(
   });
 }
 
-/** @param onQueued called when the outbox has got a delivery from here */
+/** @param onQueued called when this worker has added a delivery to the outbox */
 export function createEngine(options: EngineOptions, onQueued: () => void): Engine {
   const { config, pool, clock, log } = options;
   const outbound = createOutbound(options);

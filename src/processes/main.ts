@@ -1,4 +1,4 @@
-/** The way in: argv → a process or a command of the command line. */
+/** Entry point: argv → a process or a command of the command line. */
 import closeWithGrace from "close-with-grace";
 import { CommandError, EXIT } from "../cli/exit-codes.ts";
 import { printable } from "../cli/output.ts";
@@ -19,10 +19,10 @@ import { SignetError } from "../domain/errors.ts";
 import { createLogger, type Logger } from "../observability/logger.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
-/** Longer than a process needs to let what is under way end, shorter than a container's grace of 20 s. */
+/** Longer than a process needs to finish its work, shorter than a container's grace period of 20 s. */
 const CLOSE_TIMEOUT_MS = 18_000;
 
-/** @param stopping a start that takes long may give up when it is aborted; one that does not is closed once it is done */
+/** @param stopping aborts a long start; a start that ignores it is closed once it is done */
 type StartProcess = (config: Config, log: Logger, stopping: AbortSignal) => Promise<RunningProcess>;
 
 function need<Name extends "databaseUrl" | "temporalAddress">(
@@ -32,7 +32,7 @@ function need<Name extends "databaseUrl" | "temporalAddress">(
 ): string {
   const value = config[name];
   if (value === undefined) {
-    throw new ConfigError([`${variable} must be set; only \`signet serve\` brings its own`]);
+    throw new ConfigError([`${variable} must be set; only \`signet serve\` starts its own`]);
   }
   return value;
 }
@@ -98,7 +98,7 @@ function replayCount(given: unknown): number {
   return Number(given);
 }
 
-/** Beside `npm start`, which is development, nobody has set anything. */
+/** Without settings, assume the development instance of `npm start`. */
 async function doctorsConfig(): Promise<Config> {
   const { isStartedHere } = await import("./embedded/addresses.ts");
   const { SIGNET_ENV: environment, SIGNET_DATABASE_URL: database } = processEnvironment();
@@ -128,13 +128,13 @@ async function doctor(options: Readonly<Record<string, unknown>>): Promise<void>
     }
   }
   if (!well) {
-    throw new CommandError("something must be mended");
+    throw new CommandError("some checks failed");
   }
 }
 
 /**
- * Runs a process until a signal ends it, also while it is still starting. A failure at the start or beyond repair
- * ends it with exit code 1.
+ * Runs a process until a signal ends it, even during its start. A failed start or a fatal failure
+ * exits with code 1.
  */
 function untilSignal(
   start: StartProcess,
@@ -161,7 +161,7 @@ function untilSignal(
     };
     const grace = closeWithGrace(options, async ({ err, signal }) => {
       if (err !== undefined) {
-        log.fatal({ err }, "ending after an error that nobody caught");
+        log.fatal({ err }, "ending after an uncaught error");
       } else {
         sayEnding(log, signal);
       }
@@ -176,7 +176,7 @@ function untilSignal(
       throw error;
     });
     running?.failed?.catch((error: unknown) => {
-      log.fatal({ err: error }, "ending: the process failed beyond repair");
+      log.fatal({ err: error }, "ending after a fatal failure");
       process.exitCode = EXIT.failed;
       grace.close();
     });
@@ -189,13 +189,13 @@ const PROCESSES: ProcessRunners = {
   edge: untilSignal(startEdge, "edge"),
   // It speaks to people at a terminal; its log is a file.
   serve: untilSignal(startServe, "service", () => {
-    process.stdout.write("Ending: what is under way is finished first.\n");
+    process.stdout.write("Ending: finishing work in progress first.\n");
   }),
   doctor,
   migrate,
 };
 
-// Who reads the output has had enough, as `head` does.
+// The reader closed the pipe, as `head` does.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") {
     process.stderr.write(`signet: the output cannot be written: ${error.message}\n`);
@@ -227,7 +227,7 @@ try {
   }
 } catch (error) {
   if (error instanceof SignetError) {
-    // Written for people: what is in the way, and what to do about it.
+    // Written for people: the problem and its fix.
     process.stderr.write(`signet: ${error.message}\n`);
   } else {
     createLogger({ level: "info" }).fatal({ err: error }, "could not start");

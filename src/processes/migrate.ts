@@ -1,4 +1,4 @@
-/** `signet migrate`: brings the database and the Temporal namespace to what this build needs, once, before the other processes start. */
+/** `signet migrate`: updates the database and the Temporal namespace for this build, once, before the other processes start. */
 import { Connection } from "@temporalio/client";
 import { type Config, ConfigError } from "../config/config.ts";
 import { migrateDatabase } from "../database/migrate.ts";
@@ -16,7 +16,7 @@ async function prepareNamespace({ address, namespace, tls }: TemporalOptions): P
   }
 }
 
-/** Migrates and returns how many migrations were applied. */
+/** Migrates. Returns the number of applied migrations. */
 export async function runMigrate(config: Config, log: Logger): Promise<number> {
   const adminUrl = config.databaseAdminUrl ?? config.databaseUrl;
   if (adminUrl === undefined) {

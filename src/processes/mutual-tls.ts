@@ -1,4 +1,4 @@
-/** Mutual TLS of a process: who its clients are, and the listeners that they or their proxies come to. */
+/** Mutual TLS of a process: identification of clients, and the listeners for them or their proxies. */
 import type { Server } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
@@ -33,24 +33,24 @@ export interface MutualTlsOptions {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Whether a certificate is revoked, asked at every request. */
+  /** Whether a certificate is revoked; called at every request. */
   readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
 }
 
 export interface MutualTls {
   readonly clients: ClientIdentification;
-  /** Opens the listeners that the mode needs; the TLS one's address, where there is one. */
+  /** Opens the listeners of the mode; resolves with the TLS listener's address, if any. */
   listen(handler: ListenerHandler, address?: ListenAddress): Promise<ListenAddress | undefined>;
-  /** Answers what is under way, then closes. */
+  /** Finishes the requests in progress, then closes. */
   close(): Promise<void>;
 }
 
 function tlsMaterial({ tls, clientAnchors, proxyAnchors }: Material): TlsMaterial | undefined {
-  // Behind a proxy, those who connect are proxies.
+  // In proxy mode, proxies connect instead of clients.
   return tls === undefined ? undefined : { ...tls, ca: (proxyAnchors ?? clientAnchors).pem };
 }
 
-/** What serves the routes of `api` on a listener of its own. */
+/** Serves the routes of `api` on a separate listener. */
 export function handlerOf(api: SignetServer): ListenerHandler {
   return {
     request: (request, response) => api.routing(request, response),
@@ -80,7 +80,7 @@ async function openFiles(
   try {
     return await openMaterial({ development, clientCaFile, tls, proxyCaFile: proxies }, log, onChange);
   } catch (error) {
-    const hint = development ? "; `signet dev-ca init` makes what development needs" : "";
+    const hint = development ? "; `signet dev-ca init` creates the files for development" : "";
     throw error instanceof TrustError ? new ConfigError([`${error.message}${hint}`]) : error;
   }
 }
@@ -109,7 +109,7 @@ function identification(
   return createClientIdentification({ ...common, proxies });
 }
 
-/** Prepares what the mode needs; nothing listens yet. */
+/** Prepares the mode's parts without listening. */
 export async function openMutualTls(options: MutualTlsOptions): Promise<MutualTls> {
   const { config } = options;
   const localSockets = new WeakSet<Socket>();

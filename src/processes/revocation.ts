@@ -1,4 +1,4 @@
-/** The knowledge of revocations, put together for a process that admits Bearer tokens. */
+/** Wires the follower of revocations for a process that admits Bearer tokens. */
 import { randomInt } from "node:crypto";
 import type { Config } from "../config/config.ts";
 import { createPool } from "../database/pool.ts";
@@ -11,19 +11,19 @@ import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { REVOCATION_CHANNEL, RevocationFollower } from "../revocation/follower.ts";
 import { STRICT_BOUND_MS } from "../config/revocation.ts";
 
-/** A question every 50 ms: the last that was answered may have been sent that much before what it did not tell of. */
+/** Interval of questions: an unreported revocation may follow the last answered question by that much. */
 const QUESTION_MS = 50;
 const LOOK_CONNECTIONS = 2;
 const METRICS_EVERY_MS = 1_000;
 const LOCK_KEYS = 2 ** 31;
 
-/** A connection that says nothing for longer belongs to nobody who admits any more. */
+/** A connection silent for longer belongs to a process that no longer admits tokens. */
 const SILENT_MIN_MS = 5_000;
 
 export interface RevocationParts {
-  /** What kind of process it is, for those who look who follows. */
+  /** Kind of process, for the list of followers. */
   readonly process?: string;
-  /** The policy of a tenant has changed. */
+  /** Called when a tenant's policy has changed. */
   readonly onPolicyChange?: (tenantId: string) => void;
   readonly config: Pick<Config, "revocationMode"> & { readonly databaseUrl: string };
   readonly clock: Clock;
@@ -47,7 +47,7 @@ function reportEvery(follower: RevocationFollower, bounded: boolean): NodeJS.Tim
   }, METRICS_EVERY_MS).unref();
 }
 
-/** Starts to follow and resolves when everything was read once, or could not be; then no token is admitted. */
+/** Starts to follow. Resolves after the first complete read or its failure; without one, no token is admitted. */
 export async function followRevocations({
   process = "api",
   onPolicyChange,

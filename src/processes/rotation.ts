@@ -1,4 +1,4 @@
-/** The token endpoint's part of the rotation of client secrets, put together. */
+/** Wires the token endpoint's part of the rotation of client secrets. */
 import { randomBytes } from "node:crypto";
 import type { Config } from "../config/config.ts";
 import type { CredentialIssuing } from "../api/replace-credential.ts";
@@ -22,13 +22,13 @@ export interface RotationParts {
   readonly log: Logger;
 }
 
-/** Opens the pool of the role that moves secret versions on. */
+/** Opens the pool of the role that advances secret versions. */
 export function openRotatorPool({ config, log }: Pick<RotationParts, "config" | "log">): Pool {
   const max = Math.min(CONNECTIONS_MAX, config.databaseConnections);
   return createPool({ url: config.databaseUrl, role: "signet_rotator", max, log });
 }
 
-/** How this deployment makes credentials. */
+/** Rules for new credentials of this deployment. */
 export function credentialIssuing({
   config,
   pepper,
@@ -36,15 +36,15 @@ export function credentialIssuing({
   return { pepper, rules: rotationRules(config), certificatesRequired: config.mtlsMode !== "off" };
 }
 
-/** What the token endpoint needs of the rotation. */
+/** The rotation as the token endpoint uses it. */
 export interface TokenRotation {
   readonly rotation: Rotation;
   readonly onRetiredSecret: (client: ClientRecord, version: SecretVersionRecord) => void;
-  /** Writes what was noticed, and closes its pool. */
+  /** Writes pending observations and closes its pool. */
   close(): Promise<void>;
 }
 
-/** Puts it together, with a pool of its own. */
+/** Creates the rotation with its own pool. */
 export function createTokenRotation(parts: RotationParts): TokenRotation {
   const { config, pepper, clock, log } = parts;
   const pool = openRotatorPool(parts);

@@ -1,4 +1,4 @@
-/** `signet serve`, what `npm start` runs: every process in one, on embedded PostgreSQL and Temporal, after a demo. */
+/** `signet serve`, the command of `npm start`: every process in one, on embedded PostgreSQL and Temporal, after a demo. */
 import { randomBytes } from "node:crypto";
 import { rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
@@ -40,19 +40,19 @@ export interface ServeProcess extends RunningProcess {
   readonly failed: Promise<never>;
 }
 
-/** What is under way may take so long to end; the embedded servers stop within what is left of the process's 18 s. */
+/** Time to finish work in progress; the embedded servers stop in the rest of the process's 18 s. */
 const GRACE_MS = 12_000;
 
 /** Things to close, last opened first. */
 class Closers {
   readonly #closers: { readonly close: Closer; readonly always: boolean }[] = [];
 
-  /** @param always it is begun, and waited for, also when the grace has passed */
+  /** @param always closed and awaited even after the grace period */
   add(close: Closer, always = false): void {
     this.#closers.push({ close, always });
   }
 
-  /** @throws the first failure, after everything was begun to close */
+  /** @throws the first failure, after closing everything has begun */
   async close(): Promise<void> {
     const deadline = performance.now() + GRACE_MS;
     const failures: unknown[] = [];
@@ -100,7 +100,7 @@ async function openPostgres(
   return { ...config, databaseUrl: url.href, databaseAdminUrl: postgres.url };
 }
 
-/** The CLI under a name that documentation can give, wherever it was found. */
+/** Links the CLI under a fixed path for the documentation. */
 async function linkTemporalCli(program: string, home: string): Promise<string> {
   const link = join(home, "temporal");
   await rm(link, { force: true });
@@ -134,7 +134,7 @@ async function openTemporal(config: Config, closers: Closers, signal: AbortSigna
   return temporal.address;
 }
 
-/** Both at the same time. When one fails, the other is waited for: what has started is there to be stopped again. */
+/** Starts both concurrently. If one fails, waits for the other, so that it can be stopped. */
 async function openServers(config: Config, closers: Closers, stopping: AbortSignal): Promise<ReadyConfig> {
   const other = new AbortController();
   const signal = AbortSignal.any([stopping, other.signal]);
@@ -153,12 +153,12 @@ function adminScheme({ adminTlsKeyFile }: Config): "http" | "https" {
   return adminTlsKeyFile === undefined ? "http" : "https";
 }
 
-/** The demo makes its tenant as the bootstrap operator, and has no certificate to show. */
+/** Whether the demo can run: it creates its tenant as the bootstrap operator, without a certificate. */
 function canDemonstrate(config: Config): boolean {
   return config.demo === "on" && config.bootstrapOperator === "on" && adminScheme(config) === "http";
 }
 
-/** How the demo reaches the sample data plane; with other routes or certificates it cannot. */
+/** Returns how the demo reaches the sample data plane; undefined with other routes or certificates. */
 function edgeAccess(config: ReadyConfig, mutualTls: MutualTlsAccess | undefined): EdgeAccess | undefined {
   if (!config.development || config.edgeRoutes !== undefined) {
     return undefined;
@@ -228,10 +228,10 @@ function printAddresses(
   say(`   Log         ${join(config.home, "signet.log")}`);
   if (demo !== undefined) {
     say("");
-    say("Next, each in a terminal of its own, in this directory:");
+    say("Next, each in a separate terminal, in this directory:");
     say("   npx signet listen                       a receiver that verifies; leave it running");
-    say("   npx signet trigger inference.completed  an event, for it to receive");
-    say("   npx signet delivery list                what became of it");
+    say("   npx signet trigger inference.completed  publishes an event to it");
+    say("   npx signet delivery list                shows its delivery");
     say("");
     say("Try it with curl, in another terminal:");
     for (const line of curlLines({ baseUrl, mutualTls, demo })) {
@@ -263,7 +263,7 @@ async function open(
   const worker = await startWorker({ config: ready, log, stopping });
   closers.add(async () => await worker.close());
   const known = [...api.readiness, ...worker.readiness];
-  // The edge asks for the same things, and for its routes.
+  // The edge has the same checks, plus its routes.
   const readiness = [
     ...known,
     ...(edge?.readiness ?? []).filter(({ name }) => known.every((check) => check.name !== name)),
@@ -285,22 +285,22 @@ async function open(
   return { readiness, failed: worker.failed, close: async () => await closers.close() };
 }
 
-/** @throws SignetError `UNAVAILABLE`, one line, where nothing can be written */
+/** @throws SignetError `UNAVAILABLE`, one line, if the directory is not writable */
 function openLog({ home, logLevel }: Config): Logger {
   try {
     return createLogger({ level: logLevel, destination: fileDestination(join(home, "signet.log")) });
   } catch (error) {
     throw startUpError(
-      `${home} cannot be written to (${messageOf(error)}): mend that, or set SIGNET_HOME to another directory`,
+      `${home} is not writable (${messageOf(error)}): fix its permissions, or set SIGNET_HOME to another directory`,
       error,
     );
   }
 }
 
 /**
- * Starts everything and resolves when the demo has passed; whatever was started is stopped again when it fails.
+ * Starts everything and resolves when the demo has passed; on failure, stops everything started.
  *
- * @param stopping ends the start between two steps, as a failure
+ * @param stopping aborts the start between two steps, as a failure
  */
 export async function startServe(config: Config, stopping: AbortSignal): Promise<ServeProcess> {
   const log = openLog(config);

@@ -1,4 +1,4 @@
-/** The signing keys of a process: made if there are none, and read again whenever somebody changes them. */
+/** The signing keys of a process: created if missing, and read again on every change. */
 import type { Config } from "../config/config.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import { listen } from "../database/listener.ts";

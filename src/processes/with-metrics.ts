@@ -1,4 +1,4 @@
-/** A process with its metrics listener around it: it answers from the first moment of the start to the last of the end. */
+/** A process with its metrics listener, which answers from the beginning of the start to the end of the shutdown. */
 import type { Config } from "../config/config.ts";
 import type { Logger } from "../observability/logger.ts";
 import { startMetricsServer } from "../observability/metrics-server.ts";
@@ -12,13 +12,13 @@ import { within } from "../runtime/within.ts";
 
 const TRACES_END_MS = 2_000;
 
-/** What every process that runs until it is told to end looks like. */
+/** A process that runs until a signal ends it. */
 export interface RunningProcess {
-  /** What must work for it to be of use. */
+  /** Checks of its dependencies. */
   readonly readiness: readonly ReadinessCheck[];
-  /** Rejects when the process fails beyond repair. */
+  /** Rejects on a fatal failure. */
   readonly failed?: Promise<never>;
-  /** Reads again what may have changed outside; SIGHUP asks for it. Absent: SIGHUP ends the process. */
+  /** Rereads external files on SIGHUP. If absent, SIGHUP ends the process. */
   reload?(): Promise<void>;
   close(): Promise<void>;
 }
@@ -30,7 +30,7 @@ function notReady(because: string): readonly ReadinessCheck[] {
 type Traced = Pick<Config, "traceShare"> & Partial<Pick<Config, "otlpEndpoint" | "otlpTracesEndpoint">>;
 type Observed = Pick<Config, "metricsListen"> & Traced;
 
-/** Switches traces on where a collector is set. @returns what ends them; a collector that is away holds nobody up */
+/** Enables traces if a collector is set. @returns a function that ends them without waiting for an unreachable collector */
 export async function openTracing(
   process: ProcessName | "serve",
   config: Traced,
@@ -45,7 +45,7 @@ export async function openTracing(
   };
 }
 
-/** Starts the metrics listener, then the process. Not ready before it has started, nor once it is told to end. */
+/** Starts the metrics listener, then the process. Readiness fails before the start is complete and during shutdown. */
 export async function withMetrics(
   name: ProcessName,
   { metricsListen, ...config }: Observed,

@@ -49,20 +49,20 @@ import { startWorkerUpkeep } from "./worker/upkeep.ts";
 const CONNECT_RETRY_MS = 1_000;
 
 export interface WorkerProcess extends RunningProcess {
-  /** Rejects when a worker fails beyond repair: the process should end and be started again. */
+  /** Rejects on a worker's fatal failure: the process should exit and be restarted. */
   readonly failed: Promise<never>;
-  /** Stops claiming, lets what is under way end and be recorded, closes connections. */
+  /** Stops claiming, finishes and records work in progress, closes connections. */
   close(): Promise<void>;
 }
 
 export interface WorkerProcessOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
   readonly log: Logger;
-  /** Ends the wait for Temporal, and the start with it. */
+  /** Aborts the wait for Temporal, and the start. */
   readonly stopping?: AbortSignal;
 }
 
-/** Waits for Temporal as long as it takes: a worker that starts first is not an error. */
+/** Waits for Temporal without limit: a worker may start first. */
 async function connect({ config, log, stopping }: WorkerProcessOptions): Promise<NativeConnection> {
   const { address, tls } = temporalOptions(config);
   for (;;) {
@@ -76,7 +76,7 @@ async function connect({ config, log, stopping }: WorkerProcessOptions): Promise
   }
 }
 
-/** The same, replaced when it goes dead. */
+/** A connection that is replaced when it dies. */
 async function connectReplaced(options: WorkerProcessOptions): Promise<ReplacedConnection> {
   const { namespace, ...address } = temporalOptions(options.config);
   return new ReplacedConnection(await connect(options), {
@@ -98,7 +98,7 @@ interface WorkerParts {
   readonly replays: WorkerReplays;
 }
 
-/** Activities that fail at once while the clock is wrong: Temporal offers them again, also to other workers. */
+/** Makes activities fail at once while the clock is wrong: Temporal retries them, also on other workers. */
 function guarded<T extends object>(activities: T, clock: GuardedClock): T {
   return Object.fromEntries(
     Object.entries(activities).map(([name, activity]: [string, (...input: unknown[]) => unknown]) => [
@@ -153,7 +153,7 @@ async function runWorkers(
   });
 }
 
-/** Rejects when a workflow thread does not come to itself any more. */
+/** Rejects when a workflow thread stops responding. */
 async function watchWorkflowThreads(): Promise<never> {
   return await new Promise<never>((_resolve, reject) => {
     useLeanWorkflowThreads({
@@ -163,7 +163,7 @@ async function watchWorkflowThreads(): Promise<never> {
   });
 }
 
-/** Hears of deliveries that wait to be carried, and of grades. */
+/** Listens for waiting deliveries and grades. */
 function listenForWork(
   { config, log }: WorkerProcessOptions,
   dispatcher: Pick<Dispatcher, "hint">,
@@ -190,21 +190,21 @@ interface Work {
   readonly upkeep: { stop(): Promise<void> };
 }
 
-/** Lets what is under way end; what has not begun goes to another worker at once. */
+/** Finishes work in progress; hands unstarted work to other workers at once. */
 async function endWork(work: Work): Promise<void> {
   const { worker, dispatcher, workers, engine, replays, upkeep } = work;
   await dispatcher.stop();
   const stopped = workers.stop();
-  // Before what is under way has ended: a request may hang for as long as it is allowed to.
-  await handBackOwn(work, worker, engine.attempts.stopAccepting());
+  // Before requests in flight have ended: they may take up to their deadline.
+  await handBackOwn(work, worker, engine.attempts.endTaking());
   await stopped;
   await Promise.all([engine.drain(), replays.drain()]);
-  // It beats until here: others take the claims of a worker that is silent.
+  // Heartbeats continue until here: other workers take the claims of a silent one.
   await upkeep.stop();
   await handBackOwn(work, worker);
 }
 
-/** Starts a worker process and resolves when it polls. */
+/** Starts a worker process. Resolves when it polls. */
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
   const { config, log } = options;
   await installTemporalRuntime(log);

@@ -1,4 +1,4 @@
-/** The operators' listener: plain HTTP, or TLS that takes client certificates where its files are set. */
+/** The operators' listener: plain HTTP, or TLS with client certificates if its files are set. */
 import type { Server as HttpsServer } from "node:https";
 import { listenServer } from "../../http/server.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -26,14 +26,14 @@ export interface AdminListenerOptions {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Whether a certificate is revoked, asked at every request. */
+  /** Whether a certificate is revoked; called at every request. */
   readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
 }
 
 export interface AdminListener {
   readonly clients: ClientIdentification;
   listen(admin: SignetServer): Promise<ListenAddress>;
-  /** Answers what is under way, then closes. */
+  /** Finishes the requests in progress, then closes. */
   close(): Promise<void>;
 }
 
@@ -41,7 +41,7 @@ function tlsMaterial({ tls, clientAnchors }: Material): TlsMaterial | undefined 
   return tls === undefined ? undefined : { ...tls, ca: clientAnchors.pem };
 }
 
-/** The files, or nothing where none is set. @throws ConfigError when they cannot be used */
+/** Reads the TLS files; undefined if none is set. @throws ConfigError for unusable files */
 async function openFiles(
   { config, log }: AdminListenerOptions,
   onChange: (material: Material) => void,
@@ -67,7 +67,7 @@ async function openFiles(
   }
 }
 
-/** Prepares the listener; nothing listens yet. */
+/** Prepares the listener without listening. */
 export async function openAdminListener(options: AdminListenerOptions): Promise<AdminListener> {
   const { config, clock, isDenied } = options;
   let server: HttpsServer | undefined;
@@ -80,7 +80,7 @@ export async function openAdminListener(options: AdminListenerOptions): Promise<
   const native = files && createNativeCertificates(() => files.current().clientAnchors);
 
   return {
-    // Not as in production for tenants: a token alone will do here.
+    // Unlike for tenants in production, a token alone suffices here.
     clients: createClientIdentification({ native, production: false, isDenied, clock }),
     listen: async (admin) => {
       const material = files === undefined ? undefined : tlsMaterial(files.current());

@@ -1,4 +1,4 @@
-/** How the api process tells operators from everybody else. */
+/** Authentication of operators in the api process. */
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { OperatorAccess } from "../../api/admin/operator-guard.ts";
 import { type Config, ConfigError } from "../../config/config.ts";
@@ -12,7 +12,7 @@ import { createOperatorAuthenticator } from "../../tokens/operators/authenticate
 import { createRefusalAudit } from "../../tokens/operators/refusal-audit.ts";
 import { createFailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
 
-/** Failures of one address within 5 minutes before it has to wait. */
+/** Failures of one address within 5 minutes before it must wait. */
 const FAILURES_MAX = 10;
 
 interface Parts {
@@ -25,7 +25,7 @@ interface Parts {
   readonly log: Logger;
 }
 
-/** @throws ConfigError when the bootstrap operator is off and nobody else could let anybody in */
+/** @throws ConfigError if the bootstrap operator is off and no other security operator can sign in */
 async function bootstrapToken({ config, pool, clock, randomBytes }: Parts): Promise<string | undefined> {
   if (config.bootstrapOperator === "on") {
     return await loadOperatorToken(config, randomBytes);
@@ -38,7 +38,7 @@ async function bootstrapToken({ config, pool, clock, randomBytes }: Parts): Prom
   return undefined;
 }
 
-/** Makes the access of operators. */
+/** Creates the operators' authentication. */
 export async function openOperatorAccess(parts: Parts): Promise<OperatorAccess> {
   const { pool, pepper, clock, randomBytes, log } = parts;
   return {

@@ -1,4 +1,4 @@
-/** The check of producers' signatures, put together for the api process. */
+/** Wires the verification of producers' signatures for the api process. */
 import type { Config } from "../../config/config.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool } from "../../database/pool.ts";
@@ -28,7 +28,7 @@ export interface ProducerParts {
 
 export interface Producers {
   readonly authenticator: ProducerAuthenticator;
-  /** Writes what was noted beside the answers. */
+  /** Writes records collected while answering. */
   close(): Promise<void>;
 }
 
@@ -45,7 +45,7 @@ export function openProducers({ config, pool, keyring, isAdmitted, clock, log }:
     failures: createFailureLimiter({
       count: config.tokenFailures,
       limit: "signature_failures",
-      detail: "Too many signatures that were not good.",
+      detail: "Too many invalid signatures.",
     }),
     lookups: createFruitlessLookups(config),
     lastUsed,

@@ -1,4 +1,4 @@
-/** The public API: what it serves, in order. Each line is a file; each route declares who may call it. */
+/** The public API: registers each file of routes in order. Each route declares its scopes. */
 import type { Config } from "../../config/config.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool } from "../../database/pool.ts";
@@ -41,7 +41,7 @@ import type { CredentialIssuing } from "../../api/replace-credential.ts";
 import { createServer } from "../../http/server.ts";
 import type { SignetServer } from "../../http/types.ts";
 
-/** What the public API works with. */
+/** Dependencies of the public API. */
 export interface ApiServices {
   readonly config: Pick<
     Config,
@@ -58,27 +58,27 @@ export interface ApiServices {
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
-  /** Pools by database role: what a route may touch is PostgreSQL's to say. */
+  /** Pools by database role: PostgreSQL decides what a route may touch. */
   readonly pools: {
     /** signet_api, with row-level security by tenant. */
     readonly api: Pool;
-    /** signet_issuer: of endpoints it sees the public keys. */
+    /** signet_issuer: sees only the public keys of endpoints. */
     readonly issuer: Pool;
   };
   readonly oauth: OAuthServices;
-  /** How credentials are made. */
+  /** Creation of credentials. */
   readonly credentials: CredentialIssuing;
   readonly webhooks: WebhookServices;
-  /** How tokens are let in, and how they end. */
+  /** Admission and revocation of tokens. */
   readonly tokens: {
     readonly admit: VerifyToken;
     readonly isAdmitted: (identity: RevocableToken) => Promise<boolean>;
-    /** For questions about tokens, whichever resource they are for. */
+    /** For introspection of tokens for any resource. */
     readonly status: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
   };
   readonly revocation: RevocationServices;
   readonly tenantLimits: TenantLimits;
-  /** Who publishes with a signature. */
+  /** Authentication of signed producers. */
   readonly producers: ProducerAuthenticator;
   /** Seals signing secrets. */
   readonly keyring: Keyring;
@@ -105,7 +105,7 @@ function portalOptions(services: ApiServices, calls: InProcessCalls) {
   };
 }
 
-/** Builds the public API, ready to listen. */
+/** Builds the public API without listening. */
 export async function createApi(services: ApiServices): Promise<SignetServer> {
   const { config, clock, randomBytes, log, pools } = services;
   const admit = createAdmission(services.tenantLimits);
@@ -128,7 +128,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
       pepper: services.credentials.pepper,
       clock,
       randomBytes,
-      // Another principal's key is another key: it may not be shown this one's answers.
+      // Keys are scoped to a principal: another principal must not see this one's answers.
       ownerOf: ({ identity: { tenantId, principalId } }) => ({
         ownerId: tenantId,
         author: principalId,

@@ -1,4 +1,4 @@
-/** Tenants' limits, put together for the api process. */
+/** Wires tenants' limits for the api process. */
 import type { Config } from "../../config/config.ts";
 import type { Pool } from "../../database/pool.ts";
 import { findTenantPolicies } from "../../database/repositories/tenant-policies.ts";

@@ -1,4 +1,4 @@
-/** The check of access tokens and their revocation, put together for a process that admits them. */
+/** Wires the check of access tokens and their revocation for a process that admits tokens. */
 import { randomBytes } from "node:crypto";
 import type { TokenStatusServices } from "../../api/routes/token-status.ts";
 import type { Config } from "../../config/config.ts";
@@ -23,15 +23,15 @@ export interface TokenParts {
   readonly pools: { readonly issuer: Pool };
   readonly clock: Clock;
   readonly log: Logger;
-  /** Waits until a revocation is obeyed, and has it written down how it has spread. */
+  /** Waits until processes obey a revocation, and records the receipt. */
   readonly receipts: Pick<Receipts, "of">;
 }
 
-/** The ways of tokens: into this process, and those of every resource when they are asked about or revoked. */
+/** Token checks: admission to this process, and introspection or revocation for every resource. */
 export interface Tokens {
-  /** Lets tokens of this process's audience in, and no other. */
+  /** Admits only tokens of this process's audience. */
   readonly admit: VerifyToken;
-  /** Whether an identity that came without a token is not revoked. */
+  /** Whether an identity without a token is still valid. */
   readonly isAdmitted: (identity: RevocableToken) => Promise<boolean>;
   readonly status: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
 }

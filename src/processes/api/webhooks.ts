@@ -1,4 +1,4 @@
-/** The services behind the webhook routes, put together for the api process. */
+/** Wires the services of the webhook routes for the api process. */
 import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
 import type { Config } from "../../config/config.ts";

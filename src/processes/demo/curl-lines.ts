@@ -1,7 +1,7 @@
-/** What `npm start` prints for trying the service out: lines that work when pasted. */
+/** Commands that `npm start` prints for pasting. */
 import type { DemoResult } from "./demo.ts";
 
-/** How the demo's tenant comes to the mutual TLS listener. */
+/** How the demo's tenant reaches the mutual TLS listener. */
 export interface MutualTlsAccess {
   readonly baseUrl: string;
   readonly caFile: string;
@@ -15,19 +15,19 @@ export interface CurlLinesOptions {
   readonly demo: DemoResult;
 }
 
-/** One argument for a shell, whatever a directory is called. */
+/** Quotes one shell argument, for any directory name. */
 function quoted(argument: string): string {
   return `'${argument.replaceAll("'", `'\\''`)}'`;
 }
 
 const JSON_BODY = `-H 'Content-Type: application/json'`;
 
-/** Asks for a token and keeps it in the shell's `TOKEN`. */
+/** Requests a token and stores it in the shell's `TOKEN`. */
 function tokenLine(curl: string, baseUrl: string, { tenant }: DemoResult): string {
   return `TOKEN=$(${curl} ${baseUrl}/v1/auth/token ${JSON_BODY} -d ${quoted(`@${tenant.file}`)} | sed -E 's/.*"access_token":"([^"]+)".*/\\1/')`;
 }
 
-/** The same over mutual TLS: the token is good with this certificate only. */
+/** The same over mutual TLS: the token works with this certificate only. */
 function mutualTlsLines({ mutualTls, demo }: CurlLinesOptions): string[] {
   if (mutualTls === undefined) {
     return [];

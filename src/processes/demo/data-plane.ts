@@ -1,6 +1,6 @@
 /**
- * A small data plane behind the edge, so that scopes can be tried out: it answers whoever comes with an identity that
- * the edge has signed, and tells what it was told.
+ * A small data plane behind the edge, to try scopes: it answers requests with an identity signed
+ * by the edge, and returns that identity.
  */
 import { randomBytes } from "node:crypto";
 import { rename, writeFile } from "node:fs/promises";
@@ -46,7 +46,7 @@ function answerFrom(verify: (request: IncomingMessage) => EdgeIdentity) {
   };
 }
 
-/** Starts it on any free port, with a key of its own, and writes the route table to `home`. */
+/** Starts it on any free port, with its own key, and writes the route table to `home`. */
 export async function startSampleDataPlane(home: string): Promise<SampleDataPlane> {
   const identityKey = randomBytes(KEY_BYTES).toString("base64");
   const server = createServer(answerFrom(createEdgeIdentityVerifier({ keys: [identityKey] })));

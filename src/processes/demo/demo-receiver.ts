@@ -1,15 +1,15 @@
-/** The receiver of the demo: a tenant's server that verifies what it gets, and can be told to fail. */
+/** The receiver of the demo: a tenant's server that verifies requests and can be set to fail. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { closeAtOnce, headerText, listenOn, readBody } from "../../runtime/http-server.ts";
 import { verify } from "../../lib/receiver/verify.ts";
 
-/** Where curl lines of the documentation expect it; any free port when this one is taken. */
+/** The port that the documentation's curl commands use; any free port if it is taken. */
 const PORT = 8090;
 const HOST = "127.0.0.1";
 const BODY_MAX = 1_048_576;
 const REQUESTS_KEPT = 1_000;
 
-/** A request that the receiver got and what it made of it. */
+/** A request to the receiver and its result. */
 export interface DemoRequest {
   readonly type: string;
   readonly deliveryId: string;
@@ -24,12 +24,12 @@ export interface DemoReceiver {
   readonly requests: readonly DemoRequest[];
   /** Secrets of the endpoints that point here. */
   readonly secrets: Set<string>;
-  /** The status that live events are answered with; pings are always acknowledged. */
+  /** The status of answers to events; pings are always acknowledged. */
   setAnswer(status: number): void;
   close(): Promise<void>;
 }
 
-/** The receiver knows its secrets only after registration, so the first ping is taken on trust. */
+/** The receiver knows its secrets only after registration, so it accepts the first ping unverified. */
 function isVerified(
   request: IncomingMessage,
   rawBody: Buffer,

@@ -1,9 +1,9 @@
-/** The demo's tenant, provisioned over the operators' API like any other and remembered between starts. */
+/** The demo's tenant, provisioned over the operators' API like any other and kept between starts. */
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { AdminCall, Resource } from "../../cli/admin-client.ts";
 
-/** Everything that a tenant of the demo may try out. */
+/** Scopes of the demo's tenant. */
 const SCOPES = [
   "webhooks:read",
   "webhooks:write",
@@ -16,7 +16,7 @@ const SCOPES = [
   "inference:read",
 ];
 
-/** The file in `.signet/` that keeps it: a token request as it stands, so that `curl -d @.signet/demo.json` sends it. */
+/** The file in `.signet/` with its credential: a complete token request, for `curl -d @.signet/demo.json`. */
 const FILE = "demo.json";
 
 export interface DemoTenant {
@@ -45,7 +45,7 @@ async function provision(admin: AdminCall, sanUri: string | undefined): Promise<
     region: "eu",
     environment: "development",
   });
-  // Whoever comes with a certificate must come with this one.
+  // Clients with a certificate must use this one.
   const binding = sanUri === undefined ? {} : { san_uri: sanUri };
   const credential = await admin("POST", `/principals/${text(principal, "id")}/credentials`, binding);
   return {
@@ -72,12 +72,12 @@ async function write(path: string, tenant: Omit<DemoTenant, "file">): Promise<vo
     grant_type: "client_credentials",
   };
   await mkdir(dirname(path), { recursive: true });
-  // A secret that is half written is lost: written beside, then put in place.
+  // A half-written secret would be lost: write a temporary file, then rename it.
   await writeFile(`${path}.new`, `${JSON.stringify(stored, undefined, 2)}\n`, { mode: 0o600 });
   await rename(`${path}.new`, path);
 }
 
-/** The demo's tenant: the one of an earlier start, whose secret lies beside the other development keys, or a new one. */
+/** Returns the demo's tenant: that of an earlier start, whose secret is beside the other development keys, or a new one. */
 export async function demoTenant(
   home: string,
   admin: AdminCall,
@@ -89,7 +89,7 @@ export async function demoTenant(
     await admin("GET", `/tenants/${tenant.tenantId}`);
     return { tenant: { ...tenant, file }, known: true };
   } catch {
-    // Not there, or of a database that is gone.
+    // Missing, or of a database that no longer exists.
   }
   const tenant = await provision(admin, sanUri);
   await write(file, tenant);

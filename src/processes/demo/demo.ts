@@ -1,5 +1,5 @@
 /**
- * The main job, step by step, as a tenant and an operator would do it: token, verified endpoint, signed delivery,
+ * The main flow, step by step, as a tenant and an operator would do it: token, verified endpoint, signed delivery,
  * failures, dead letter, replay. Everything goes through the public API, the operators' API and Temporal.
  */
 import { setTimeout as delay } from "node:timers/promises";
@@ -16,7 +16,7 @@ import { type Json, signIn, type TenantApi } from "./tenant-api.ts";
 const PATIENCE_MS = 30_000;
 const ASK_AGAIN_MS = 25;
 const SIGNAL_AGAIN_MS = 1_000;
-/** As long as there can be. */
+/** The longest one possible. */
 const PORTAL_LINK_SECONDS = 900;
 const DESCRIPTION = "demo";
 const EVENT_TYPE = "inference.completed";
@@ -29,7 +29,7 @@ export interface DemoOptions {
   readonly receiver: DemoReceiver;
   /** The SPIFFE id of the tenant's certificate; absent without mutual TLS. */
   readonly sanUri?: string | undefined;
-  /** Absent where the edge does not lead to the sample data plane. */
+  /** Absent if the edge does not lead to the sample data plane. */
   readonly edge?: EdgeAccess | undefined;
   readonly clock: Clock;
   /** One line for people. */
@@ -39,9 +39,9 @@ export interface DemoOptions {
 export interface DemoResult {
   readonly tenant: DemoTenant;
   readonly endpointId: string;
-  /** The delivery that was a dead letter and was replayed. */
+  /** The delivery that became a dead letter and was replayed. */
   readonly deliveryId: string;
-  /** Signs in to the portal, once; absent where the tenant of an earlier start may not. */
+  /** Signs in to the portal once; absent if the tenant of an earlier start may not. */
   readonly portalLink: string | undefined;
 }
 
@@ -58,7 +58,7 @@ async function until(
       return answer;
     }
     if (performance.now() > deadline) {
-      throw new Error(`the demo waited ${patienceMs / 1_000} s in vain for ${what}`);
+      throw new Error(`the demo waited ${patienceMs / 1_000} s without success for ${what}`);
     }
     await delay(ASK_AGAIN_MS);
   }
@@ -100,7 +100,7 @@ async function showEndpoint({ receiver, say }: DemoOptions, api: TenantApi): Pro
   return id;
 }
 
-/** Publishes an event; the delivery to the demo's endpoint, which need not be the tenant's only one. */
+/** Publishes an event and returns its delivery to the demo's endpoint; the tenant may have other endpoints. */
 async function publish(api: TenantApi, endpointId: string, data: Json): Promise<string> {
   const event = await api.call("POST", "/v1/events", { type: EVENT_TYPE, data });
   const { data: deliveries } = await api.call(
@@ -136,7 +136,7 @@ async function showDelivery(
   }
 }
 
-/** A delivery that fails among others goes on in another workflow: the signal can come too late for the one it had. */
+/** A delivery that fails in a list moves to another workflow, so the signal can be too late for its former one. */
 async function bringForward({ temporal }: DemoOptions, { workflow_id: workflow }: Json): Promise<void> {
   if (typeof workflow !== "string") {
     return;
@@ -173,11 +173,13 @@ async function showDeadLetter(options: DemoOptions, api: TenantApi, endpointId: 
   say(`              the next one is due ${String(first["next_attempt_at"])}, the 17th in 72 hours`);
   for (let made = 1; made < ATTEMPT_MAX;) {
     await bringForward(options, await read());
-    // A signal can meet an attempt that is under way; then it has asked for that one.
+    // A signal during an attempt counts for that attempt.
     const delivery = await attempted(made + 1, SIGNAL_AGAIN_MS).catch(() => undefined);
     made = delivery === undefined ? made : Number(delivery["attempt_count"]);
     if (performance.now() > deadline) {
-      throw new Error(`the demo waited ${PATIENCE_MS / 1_000} s in vain for attempt ${made + 1} of ${id}`);
+      throw new Error(
+        `the demo waited ${PATIENCE_MS / 1_000} s without success for attempt ${made + 1} of ${id}`,
+      );
     }
   }
   say(`              signal attemptNow brought attempts 2 to ${ATTEMPT_MAX} forward`);
@@ -197,7 +199,7 @@ async function showReplay({ receiver, say }: DemoOptions, api: TenantApi, id: st
   );
 }
 
-/** The tenant of an earlier start may have come before there was a portal. */
+/** The tenant may be older than the portal. */
 async function portalLink(api: TenantApi): Promise<string | undefined> {
   try {
     const { url } = await api.call("POST", "/v1/portal/links", { expires_in_seconds: PORTAL_LINK_SECONDS });
@@ -207,7 +209,7 @@ async function portalLink(api: TenantApi): Promise<string | undefined> {
   }
 }
 
-/** Runs the demo once. It throws when a step does not do what it shows. */
+/** Runs the demo once. Throws if a step fails. */
 export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   const { tenant, known } = await demoTenant(options.home, options.admin, options.sanUri);
   options.say(

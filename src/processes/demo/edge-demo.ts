@@ -1,4 +1,4 @@
-/** The demo's last step: the same token passes where its scopes reach and is stopped, at the edge, where they do not. */
+/** The demo's last step: the edge accepts a token within its scopes and rejects it outside them. */
 import { readFile } from "node:fs/promises";
 import type { Fetch } from "../../lib/client/runtime.ts";
 import { createTlsFetch } from "../../lib/client/tls-fetch.ts";
@@ -9,7 +9,7 @@ import type { DemoTenant } from "./demo-tenant.ts";
 /** How the demo reaches the edge. */
 export interface EdgeAccess {
   readonly baseUrl: string;
-  /** Absent where the edge does not speak TLS. */
+  /** Absent if the edge does not speak TLS. */
   readonly mutualTls?: MutualTlsAccess | undefined;
 }
 
@@ -23,7 +23,7 @@ async function fetchFor({ mutualTls }: EdgeAccess, clock: Clock): Promise<Fetch>
   return createTlsFetch({ ca, cert, key } as { ca: Buffer; cert: Buffer; key: Buffer }, clock);
 }
 
-/** @throws Error when the edge lets through what it should not, or the other way round */
+/** @throws Error if the edge's decision does not match the scopes */
 export async function showEdge(
   access: EdgeAccess,
   tenant: DemoTenant,
@@ -52,6 +52,6 @@ export async function showEdge(
     `              POST /v1/pipelines: ${refused.status} ${String(problem["code"])}, missing permission ${String(problem["missing_permission"])}`,
   );
   if (allowed.status !== 200 || problem["code"] !== "SCOPE_VIOLATION") {
-    throw new Error("the edge did not decide as the scopes say");
+    throw new Error("the edge's decisions do not match the token's scopes");
   }
 }

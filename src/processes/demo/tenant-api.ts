@@ -1,4 +1,4 @@
-/** The public API as the demo's tenant calls it: plain HTTP, nothing else. */
+/** The public API as the demo's tenant calls it: plain HTTP only. */
 
 export type Json = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,4 @@
-/** What `signet doctor` looks at: each check says what it found, or what is wrong and what to mend. */
+/** The checks of `signet doctor`: each reports what it found, or the fault and its fix. */
 import type { Client } from "@temporalio/client";
 import type { Keyring } from "../../crypto/keyring.ts";
 import { CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../../database/database-clock.ts";
@@ -23,7 +23,7 @@ const OVERDUE_SHOWN_MAX = 1_000;
 export interface Finding {
   readonly check: string;
   readonly ok: boolean;
-  /** What was found; when it is not well, what to do about it. */
+  /** The finding; for a fault, also its fix. */
   readonly detail: string;
 }
 
@@ -36,15 +36,15 @@ export interface Patient {
   readonly keyring: Keyring;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Names that the processes must be able to resolve: of the database, Temporal, the public address, a proxy. */
+  /** Names that the processes must resolve: of the database, Temporal, the public address, a proxy. */
   readonly names: readonly string[];
-  /** Resolves a name as a connection would; rejects where it cannot. */
+  /** Resolves a name as a connection would; rejects on failure. */
   readonly resolve: (name: string) => Promise<unknown>;
 }
 
 interface Check {
   readonly name: string;
-  /** What to do when it throws. */
+  /** The fix if the check throws. */
   readonly mend: string;
   readonly look: (patient: Patient) => Promise<{ readonly ok: boolean; readonly detail: string }>;
 }
@@ -57,7 +57,7 @@ const CHECKS: readonly Check[] = [
       const outcomes = await Promise.allSettled(names.map(resolve));
       const failed = names.filter((_name, index) => outcomes[index]?.status === "rejected");
       return failed.length === 0
-        ? { ok: true, detail: `${names.length} names of the settings resolve` }
+        ? { ok: true, detail: `${names.length} names in the settings resolve` }
         : {
             ok: false,
             detail: `cannot resolve ${failed.join(", ")}: check the resolver of this machine, and the names in the settings`,
@@ -66,7 +66,7 @@ const CHECKS: readonly Check[] = [
   },
   {
     name: "database",
-    mend: "check SIGNET_DATABASE_URL, and that PostgreSQL runs and takes this login",
+    mend: "check SIGNET_DATABASE_URL, and that PostgreSQL runs and accepts this login",
     look: async ({ pool }) => {
       await requireCurrentSchema(pool);
       return { ok: true, detail: "reachable, schema up to date" };
@@ -87,7 +87,7 @@ const CHECKS: readonly Check[] = [
   },
   {
     name: "temporal",
-    mend: "check TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE; `signet migrate` makes the namespace",
+    mend: "check TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE; `signet migrate` creates the namespace",
     look: async ({ temporal }) => {
       await checkNamespace(temporal);
       return { ok: true, detail: `namespace ${temporal.options.namespace} answers` };
@@ -105,7 +105,7 @@ const CHECKS: readonly Check[] = [
         ? { ok: true, detail: `signing with ${kid}` }
         : {
             ok: false,
-            detail: `${kid} has signed for ${Math.floor(ageMs / DAY_MS)} days: does a worker run, and the schedule rotateSigningKeys?`,
+            detail: `${kid} has signed for ${Math.floor(ageMs / DAY_MS)} days: check that a worker and the schedule rotateSigningKeys run`,
           };
     },
   },
@@ -118,7 +118,7 @@ const CHECKS: readonly Check[] = [
         ? { ok: true, detail: `the oldest delivery without an attempt waits for ${seconds.toFixed(1)} s` }
         : {
             ok: false,
-            detail: `a delivery has waited ${seconds.toFixed(0)} s for its first attempt: does a worker run, and does Temporal answer it?`,
+            detail: `a delivery has waited ${seconds.toFixed(0)} s for its first attempt: check that a worker runs and reaches Temporal`,
           };
     },
   },
@@ -139,13 +139,13 @@ const CHECKS: readonly Check[] = [
         ? { ok: true, detail: "no delivery is overdue" }
         : {
             ok: false,
-            detail: `${stuck.length} deliveries are overdue, carried by ${shown} …: a running worker carries them again within a minute if their workflows are gone`,
+            detail: `${stuck.length} deliveries are overdue, carried by ${shown} …: a running worker starts new workflows for them within a minute if theirs are gone`,
           };
     },
   },
 ];
 
-/** Runs every check, one after the other; one that throws does not keep the others from running. */
+/** Runs every check in sequence; one that throws does not stop the others. */
 export async function examine(patient: Patient): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const { name, mend, look } of CHECKS) {

@@ -1,4 +1,4 @@
-/** Replays open workflows on this build before it is deployed: a workflow that would not go on shows here, not in production. */
+/** Replays open workflows on this build before its deployment, to find those that would fail in production. */
 import type { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
 import { Worker } from "@temporalio/worker";
@@ -28,7 +28,7 @@ async function* openHistories(
   }
 }
 
-/** Replays up to `limit` open workflows; returns how many were, and those that this build would break. */
+/** Replays up to `limit` open workflows. Returns their number, and those that this build would break. */
 export async function replayOpen(
   client: Client,
   limit: number,

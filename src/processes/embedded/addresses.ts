@@ -1,11 +1,11 @@
-/** Where the embedded PostgreSQL and Temporal of a home are, for commands that run beside `npm start`. */
+/** Addresses of a home's embedded PostgreSQL and Temporal, for commands that run beside `npm start`. */
 import { join } from "node:path";
 import type { Config } from "../../config/config.ts";
 import { readKey } from "../../crypto/development-keys.ts";
 
 /** File under SIGNET_HOME with the password of the service's login. */
 export const DATABASE_PASSWORD_FILE = "database-password";
-/** The login that the service takes in its embedded database, and the database. */
+/** The service's login in its embedded database, and the database. */
 export const EMBEDDED_LOGIN = "signet";
 const EMBEDDED_DATABASE = "signet";
 
@@ -14,7 +14,7 @@ export async function isStartedHere({ home }: Pick<Config, "home">): Promise<boo
   return (await readKey(join(home, DATABASE_PASSWORD_FILE))) !== undefined;
 }
 
-/** The settings, with the addresses of the embedded parts where none are set and they have been started once. */
+/** Returns the settings, with the embedded addresses if none are set and the embedded parts were started before. */
 export async function withEmbeddedAddresses(config: Config): Promise<Config> {
   if (!config.development) {
     return config;

@@ -1,4 +1,4 @@
-/** Programs from their Go modules, where there is a Go toolchain. Go's checksum database verifies the source. */
+/** Builds programs from their Go modules if a Go toolchain exists. Go's checksum database verifies the source. */
 import { spawn } from "node:child_process";
 import type { Environment } from "../../config/config.ts";
 
@@ -10,23 +10,23 @@ export interface GoInstallOptions {
   readonly go: string;
   /** With their versions: `example.org/module/cmd/name@v1.2.3`. */
   readonly packages: readonly string[];
-  /** What is built, for people. */
+  /** Description of the build for people. */
   readonly what: string;
-  /** The programs are left here. */
+  /** Target directory of the programs. */
   readonly directory: string;
   readonly environment: Environment;
   readonly log: (line: string) => void;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Go's environment: the caller's, without what would build for another machine or put the program elsewhere. */
+/** Go's environment: the caller's, without variables that select another platform or target directory. */
 function goEnvironment(environment: Environment, directory: string): Record<string, string | undefined> {
   const { GOOS: _os, GOARCH: _arch, ...rest } = environment;
   return { ...rest, GOBIN: directory };
 }
 
 /**
- * Builds with `go install`: minutes the first time, seconds when Go's cache is warm.
+ * Builds with `go install`: takes minutes the first time, seconds with a warm Go cache.
  *
  * @throws Error with the end of Go's output
  */
@@ -36,7 +36,7 @@ export async function goInstall(options: GoInstallOptions): Promise<void> {
   const timer = setInterval(() => {
     log(`building ${what} … ${Math.round((performance.now() - started) / 1000)} s`);
   }, PROGRESS_MS);
-  // A group of its own: the compilers that go starts end with it.
+  // A separate process group, so that go's compilers end with it.
   const child = spawn(go, ["install", ...packages], {
     cwd: directory,
     env: goEnvironment(environment, directory),

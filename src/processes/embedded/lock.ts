@@ -6,7 +6,7 @@ import { processIdentity } from "./process-identity.ts";
 import { hasCode, startUpError } from "./start-up-error.ts";
 
 export interface Lock {
-  /** Gives the lock back; does nothing the second time, or when somebody else has it by now. */
+  /** Releases the lock; does nothing the second time, or if another process holds it by now. */
   release(): Promise<void>;
 }
 
@@ -32,7 +32,7 @@ async function readHolder(path: string): Promise<{ text: string; holder: Holder 
   }
 }
 
-/** Puts a finished file in place, or says that one is there: nobody ever reads a lock that is half written. */
+/** Puts a complete file in place, or reports an existing one, so that no process reads a half-written lock. */
 async function place(path: string, text: string): Promise<boolean> {
   const draft = `${path}.${randomUUID()}`;
   await writeFile(draft, text, { mode: 0o600 });
@@ -49,7 +49,7 @@ async function place(path: string, text: string): Promise<boolean> {
   }
 }
 
-/** Removes a stale lock. Renaming lets one of several win; what turns out to be a new lock is put back. */
+/** Removes a stale lock. Renaming lets only one process win; a new lock is put back. */
 async function removeStale(path: string, staleText: string): Promise<void> {
   const aside = `${path}.${randomUUID()}`;
   try {
@@ -67,9 +67,9 @@ async function removeStale(path: string, staleText: string): Promise<void> {
 }
 
 /**
- * Takes the lock of the embedded parts' directory for this process; a lock whose holder has died is taken over.
+ * Takes the lock of the embedded parts' directory for this process, or takes it over from a dead holder.
  *
- * @param home `.signet/`, made when it is missing
+ * @param home `.signet/`, created if missing
  * @throws SignetError `UNAVAILABLE`, one line, while another process holds it
  */
 export async function lockHome(home: string): Promise<Lock> {

@@ -1,17 +1,17 @@
-/** Ports are looked at before anything starts, so that a taken one is a sentence and not a stack trace. */
+/** Checks ports before anything starts, so that a taken one is reported in a sentence, not a stack trace. */
 import { connect, createServer } from "node:net";
 import { hasCode, startUpError } from "./start-up-error.ts";
 
 export interface PortUse {
-  /** Who wants it, for the message: "the embedded PostgreSQL". */
+  /** User of the port, for the message: "the embedded PostgreSQL". */
   readonly what: string;
   readonly host: string;
   readonly port: number;
-  /** The setting that moves it. */
+  /** The setting that changes it. */
   readonly setting: string;
 }
 
-/** Whether nothing listens on the port, and this process may. */
+/** Whether the port is free for this process. */
 export async function isPortFree(host: string, port: number): Promise<boolean> {
   return await new Promise((resolve, reject) => {
     const server = createServer();
@@ -38,7 +38,7 @@ export async function isListening(host: string, port: number): Promise<boolean> 
   });
 }
 
-/** @throws SignetError `UNAVAILABLE` when the port is taken: which, by which setting it moves, what to do */
+/** @throws SignetError `UNAVAILABLE` if the port is taken; the message names its setting and the fix */
 export async function requireFreePort({ what, host, port, setting }: PortUse): Promise<void> {
   if (!(await isPortFree(host, port))) {
     throw startUpError(

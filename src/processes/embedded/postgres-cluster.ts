@@ -1,4 +1,4 @@
-/** The cluster's files: made once, checked at each start, freed of a postmaster that outlived its parent. */
+/** The cluster's files: created once, checked at each start, freed of a postmaster that outlived its parent. */
 import { execFile } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -13,18 +13,18 @@ import { hasCode, startUpError } from "./start-up-error.ts";
 
 const run = promisify(execFile);
 
-/** Fast shutdown, then immediate (it recovers at the next start), then none at all. */
+/** Fast shutdown, then immediate (it recovers at the next start), then a kill. */
 export const STOP_POSTGRES: readonly StopStep[] = [
   ["SIGINT", 30_000],
   ["SIGQUIT", 5_000],
   ["SIGKILL", 5_000],
 ];
 
-/** PostgreSQL's whole environment: what the caller has set must not steer it. */
+/** PostgreSQL's whole environment: the caller's variables must not affect it. */
 export const POSTGRES_ENV = { PATH: "/usr/local/bin:/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" } as const;
 
 /**
- * The superuser's password: `given`, else the one in `<home>/postgres-password`, made when there is no cluster yet.
+ * Returns the superuser's password: `given`, else that in `<home>/postgres-password`, created if there is no cluster yet.
  *
  * @throws SignetError `UNAVAILABLE` when a cluster exists and its password is lost
  */
@@ -41,7 +41,7 @@ export async function superuserPassword(home: string, data: string, given?: stri
     }
   }
   if (existsSync(data)) {
-    throw startUpError(`${path} is missing: put it back, or delete ${data} to begin with an empty database`);
+    throw startUpError(`${path} is missing: restore it, or delete ${data} to start with an empty database`);
   }
   const password = randomBytes(24).toString("base64url");
   await writeFile(path, `${password}\n`, { mode: 0o600 });
@@ -52,7 +52,7 @@ export interface ClusterOptions {
   readonly place: PostgresPlace;
   readonly programs: PostgresPrograms;
   readonly password: string;
-  /** False only where a lost cluster costs nothing: waits for the disk after initdb otherwise. */
+  /** False only if a lost cluster costs nothing; by default, waits for the disk after initdb. */
   readonly durable: boolean;
 }
 
@@ -69,14 +69,14 @@ async function initialise({ place, programs, password, durable }: ClusterOptions
   if (runAs !== undefined) {
     await chown(passwordFile, runAs.uid, runAs.gid);
   }
-  // The builtin provider's C.UTF-8 is the same on every system and needs no locale installed.
+  // The builtin provider's C.UTF-8 is the same on every system and needs no installed locale.
   const locale = ["--no-locale", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--encoding=UTF8"];
   const access = ["--username=postgres", "--auth=scram-sha-256", `--pwfile=${passwordFile}`];
   const args = [`--pgdata=${draft}`, ...locale, ...access, ...(durable ? [] : ["--no-sync"])];
   const identity = runAs === undefined ? {} : { uid: runAs.uid, gid: runAs.gid };
   try {
     await run(programs.initdb, args, { cwd: base, env: POSTGRES_ENV, ...identity });
-    // Only a finished cluster gets the name that the next start looks for.
+    // Only a complete cluster gets the name that the next start looks for.
     await rename(draft, data);
   } catch (error) {
     const stderr = error instanceof Error && "stderr" in error ? String(error.stderr).trim() : String(error);
@@ -86,7 +86,7 @@ async function initialise({ place, programs, password, durable }: ClusterOptions
   }
 }
 
-/** Makes the cluster when there is none; refuses one of another major version. */
+/** Creates the cluster if there is none; rejects one of another major version. */
 export async function ensureCluster(options: ClusterOptions): Promise<void> {
   const { place, programs } = options;
   if (!existsSync(place.data)) {
@@ -96,21 +96,21 @@ export async function ensureCluster(options: ClusterOptions): Promise<void> {
   const major = (await readFile(join(place.data, "PG_VERSION"), "utf8")).trim();
   if (major !== programs.major) {
     throw startUpError(
-      `${place.data} was made by PostgreSQL ${major} and this is ${programs.major}: move it away to begin anew, or bring it over with pg_upgrade`,
+      `${place.data} was made by PostgreSQL ${major} and this is ${programs.major}: move it away to start with an empty one, or convert it with pg_upgrade`,
     );
   }
 }
 
 /**
- * Deals with `postmaster.pid` of a cluster whose parent has died: a postmaster that still runs is stopped, a file
- * whose pid now belongs to some other program is removed. The caller holds the lock of the home, so none is in use.
+ * Handles `postmaster.pid` of a cluster whose parent has died: stops a postmaster that still runs, and removes a file
+ * whose pid belongs to another program. The caller holds the lock of the home, so none is in use.
  */
 export async function stopLeftOverPostgres(data: string, log: (line: string) => void): Promise<void> {
   const path = join(data, "postmaster.pid");
   const text = await readFile(path, "utf8").catch(() => undefined);
   const pid = Number(text?.split("\n")[0]);
   if (text === undefined || !isRunning(pid)) {
-    // PostgreSQL itself clears a file whose process is gone, and checks shared memory before it does.
+    // PostgreSQL itself removes a file whose process is gone, after a check of shared memory.
     return;
   }
   const [program = "", ...args] = commandLine(pid);
@@ -119,11 +119,11 @@ export async function stopLeftOverPostgres(data: string, log: (line: string) => 
     return;
   }
   if (!args.includes(data)) {
-    // Perhaps ours by another name: two servers on one cluster would destroy it, so people decide.
+    // Possibly this cluster under another path: two servers would destroy it, so a person must decide.
     throw startUpError(
       `pid ${pid} in ${path} is a PostgreSQL of another directory: stop it, or remove that file`,
     );
   }
-  log(`stopping the embedded PostgreSQL (pid ${pid}) that an earlier run has left`);
+  log(`stopping the embedded PostgreSQL (pid ${pid}) left by an earlier run`);
   await stopProcess(pid, STOP_POSTGRES);
 }

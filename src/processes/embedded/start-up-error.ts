@@ -1,6 +1,6 @@
 import { SignetError } from "../../domain/errors.ts";
 
-/** A start that cannot go on: `detail` is one line for a terminal that says what to do. */
+/** Creates the error of a failed start: `detail` is one line for a terminal with the fix. */
 export function startUpError(detail: string, cause?: unknown): SignetError {
   return new SignetError("UNAVAILABLE", { detail, cause });
 }

@@ -1,4 +1,4 @@
-/** Where the `temporal` program comes from: PATH, the cache, the official download, the Go toolchain; then no more. */
+/** Sources of the `temporal` program: PATH, the cache, the official download, the Go toolchain. */
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { accessSync, constants } from "node:fs";
@@ -15,7 +15,7 @@ const run = promisify(execFile);
 
 /** The newest version that `go install` accepts: later ones carry a replace directive. */
 const TEMPORAL_CLI_VERSION = "1.5.1";
-/** The oldest server inside the CLI that has what the workflows use. */
+/** The oldest server version in the CLI that supports the workflows. */
 const OLDEST_SERVER = [1, 24] as const;
 const CONNECT_TIMEOUT_MS = 5_000;
 const ABANDONED_DRAFT_MS = 3_600_000;
@@ -28,15 +28,15 @@ export interface TemporalBinary {
 }
 
 export interface ResolveTemporalOptions {
-  /** PATH is searched for `temporal` and `go`; Go gets all of it (GOPROXY, GOFLAGS, HOME). */
+  /** `temporal` and `go` are searched on its PATH; Go gets all of it (GOPROXY, GOFLAGS, HOME). */
   readonly environment: Environment;
   /** SIGNET_CACHE. */
   readonly cacheDir: string;
-  /** One line for people; long steps say every few seconds how far they are. */
+  /** Prints one line for people; long steps report progress every few seconds. */
   readonly log: (line: string) => void;
   readonly fetch?: Fetch;
   readonly release?: TemporalRelease;
-  /** A host that has not answered a connection by then is given up. */
+  /** Timeout of connecting to a host. */
   readonly connectTimeoutMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -92,8 +92,8 @@ async function removeAbandonedDrafts(directory: string): Promise<void> {
 }
 
 /**
- * Lets `make` put a `temporal` into a fresh directory and moves it into the cache in one step: several may do this at
- * once, and nobody runs half a file.
+ * Lets `make` put a `temporal` into a new directory and moves it into the cache atomically: several processes may do
+ * this at once, and none runs a partial file.
  */
 async function intoCache(cached: string, make: (directory: string) => Promise<void>): Promise<void> {
   const parent = join(cached, "..", "..");
@@ -110,19 +110,19 @@ async function intoCache(cached: string, make: (directory: string) => Promise<vo
   }
 }
 
-/** What was tried and why it did not do; the last of the ways is always the reader's own. */
+/** Creates the error with each tried source and its failure; the last line names the manual ways. */
 function nothingWorked(failures: readonly string[]): Error {
   const ways = [
     ...failures,
-    "set TEMPORAL_ADDRESS to a server of your own, or put the temporal program on PATH (https://docs.temporal.io/cli)",
+    "set TEMPORAL_ADDRESS to your own server, or put the temporal program on PATH (https://docs.temporal.io/cli)",
   ];
   return startUpError(`no Temporal server to run:\n${ways.map((way) => `  - ${way}`).join("\n")}`);
 }
 
 /**
- * Finds the `temporal` program or obtains it (architecture 1, Embedded defaults).
+ * Finds or obtains the `temporal` program (architecture 1, Embedded defaults).
  *
- * @throws SignetError `UNAVAILABLE` that lists every way and why it failed
+ * @throws SignetError `UNAVAILABLE` that lists every source and its failure
  */
 export async function resolveTemporalBinary(options: ResolveTemporalOptions): Promise<TemporalBinary> {
   const { environment, cacheDir, log, signal } = options;
@@ -172,7 +172,7 @@ export async function resolveTemporalBinary(options: ResolveTemporalOptions): Pr
       signal?.throwIfAborted();
       const reason = messageOf(error);
       failures.push(`${name}: ${reason}`);
-      log(`${name} of Temporal CLI ${TEMPORAL_CLI_VERSION} did not work: ${reason}`);
+      log(`${name} of Temporal CLI ${TEMPORAL_CLI_VERSION} failed: ${reason}`);
     }
   }
   throw nothingWorked(failures);

@@ -1,4 +1,4 @@
-/** The Temporal CLI from its Go module, where there is a Go toolchain. */
+/** Builds the Temporal CLI from its Go module if a Go toolchain exists. */
 import { goInstall, type GoInstallOptions } from "./go-install.ts";
 
 const MODULE = "github.com/temporalio/cli/cmd/temporal";

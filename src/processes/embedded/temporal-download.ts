@@ -1,4 +1,4 @@
-/** The official release of the Temporal CLI, verified against digests that are part of this source. */
+/** The official release of the Temporal CLI, verified against digests in this source. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
@@ -15,20 +15,20 @@ import { messageOf } from "../../runtime/thrown.ts";
 const run = promisify(execFile);
 
 const PROGRESS_MS = 3_000;
-/** A host that has connected and then says nothing is given up too. */
+/** Timeout of a connected host that sends nothing. */
 const SILENCE_MS = 30_000;
 const LARGEST_BYTES = 300 * 1024 * 1024;
 
-/** As much of `fetch` as is used; redirects are followed. */
+/** The used part of `fetch`; redirects are followed. */
 export type Fetch = (
   url: string,
   init: { readonly signal: AbortSignal | null },
 ) => Promise<{ readonly ok: boolean; readonly status: number; readonly body: unknown }>;
 
 export interface TemporalRelease {
-  /** Where the archive is, first choice first; `platform` is `linux_amd64`. */
+  /** Addresses of the archive, best first; `platform` is `linux_amd64`. */
   readonly urls: (version: string, platform: string) => readonly string[];
-  /** SHA-256 of each platform's archive: what is not listed is not used. */
+  /** SHA-256 of each platform's archive; unlisted platforms are rejected. */
   readonly sha256: Readonly<Record<string, string>>;
 }
 
@@ -51,7 +51,7 @@ export const OFFICIAL_RELEASE: TemporalRelease = {
 
 export interface DownloadOptions {
   readonly version: string;
-  /** The program is left here as `temporal`. */
+  /** Target directory of the program, `temporal`. */
   readonly directory: string;
   readonly environment: Environment;
   readonly log: (line: string) => void;
@@ -61,7 +61,7 @@ export interface DownloadOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-/** The release's name of this machine, `linux_amd64`. */
+/** Returns the release's name of this platform, `linux_amd64`. */
 export function releasePlatform(): string {
   return `${process.platform}_${process.arch === "x64" ? "amd64" : process.arch}`;
 }
@@ -81,7 +81,7 @@ function defaultFetch(environment: Environment, connectTimeoutMs: number): Fetch
   return async (url, { signal }) => await undiciFetch(url, { signal, dispatcher });
 }
 
-/** The error that a person can use is often one or two causes down: `fetch failed` says nothing. */
+/** Returns the useful message, often one or two causes down: `fetch failed` says nothing. */
 function innermost(error: unknown): string {
   let current = error;
   while (current instanceof Error && current.cause instanceof Error) {
@@ -90,7 +90,7 @@ function innermost(error: unknown): string {
   return messageOf(current);
 }
 
-/** Saves a URL, and says what it was. */
+/** Saves a URL's content and returns its digest. */
 async function save(url: string, file: string, fetch: Fetch, options: DownloadOptions): Promise<string> {
   const response = await fetch(url, { signal: options.signal ?? null });
   if (!response.ok || response.body === null) {
@@ -117,14 +117,14 @@ async function save(url: string, file: string, fetch: Fetch, options: DownloadOp
 /**
  * Downloads the release of this platform and unpacks its `temporal`.
  *
- * @throws Error with one line per place that was tried; nothing is left behind that has not been verified
+ * @throws Error with one line per tried address; no unverified file remains
  */
 export async function downloadTemporal(options: DownloadOptions): Promise<void> {
   const { version, directory, release, environment, connectTimeoutMs } = options;
   const platform = releasePlatform();
   const expected = release.sha256[platform];
   if (expected === undefined) {
-    throw new Error(`no digest is known for ${platform}, and nothing is run that cannot be verified`);
+    throw new Error(`no digest is known for ${platform}, and unverified programs are not run`);
   }
   const fetch = options.fetch ?? defaultFetch(environment, connectTimeoutMs);
   const archive = join(directory, "archive.tar.gz");

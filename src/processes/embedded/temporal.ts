@@ -1,4 +1,4 @@
-/** The embedded Temporal: the CLI's development server as a process of ours (architecture 1). */
+/** The embedded Temporal: the CLI's development server as a child process (architecture 1). */
 import { chmod, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -26,13 +26,13 @@ export interface EmbeddedTemporalOptions {
   readonly port: number;
   /** `null`: no UI. */
   readonly uiPort: number | null;
-  /** Made at the start, with retention and search attributes. */
+  /** Created at start, with retention and search attributes. */
   readonly namespaces: readonly string[];
   /** The SQLite file; `null` keeps everything in memory. */
   readonly dbFilename: string | null;
   /** Temporal dynamic configuration, JSON values by key. */
   readonly dynamicConfig?: Readonly<Record<string, string>>;
-  /** One line for people, where something is out of the ordinary. */
+  /** Prints one line for people about unusual steps. */
   readonly log: (line: string) => void;
 }
 
@@ -40,7 +40,7 @@ export interface EmbeddedTemporal {
   /** `host:port` of the frontend. */
   readonly address: string;
   readonly pid: number;
-  /** Graceful; resolves when the server is gone. */
+  /** Shuts down gracefully; resolves when the server is gone. */
   stop(): Promise<void>;
 }
 
@@ -49,7 +49,7 @@ function pidFile(home: string): string {
 }
 
 /**
- * Stops the server of a run whose process has died. What is recorded is the process itself, not only its number.
+ * Stops the server of a run whose process has died. The record identifies the process, not only its pid.
  */
 export async function stopLeftOverTemporal(home: string, log: (line: string) => void): Promise<void> {
   const recorded = await readFile(pidFile(home), "utf8").catch(() => undefined);
@@ -58,13 +58,13 @@ export async function stopLeftOverTemporal(home: string, log: (line: string) => 
   }
   const pid = Number.parseInt(recorded, 10);
   if (processIdentity(pid) === recorded) {
-    log(`stopping the embedded Temporal (pid ${pid}) that an earlier run has left`);
+    log(`stopping the embedded Temporal (pid ${pid}) left by an earlier run`);
     await stopProcess(pid, STOP_TEMPORAL);
   }
   await rm(pidFile(home), { force: true });
 }
 
-/** An earlier version left its database readable by everybody; SQLite's other files have names that begin with its own. */
+/** An earlier version left its database world-readable; SQLite's other files share its name as prefix. */
 async function closeToOthers(dbFilename: string): Promise<void> {
   for (const path of [dbFilename, `${dbFilename}-wal`, `${dbFilename}-shm`]) {
     await chmod(path, 0o600).catch((error: NodeJS.ErrnoException) => {
@@ -96,7 +96,7 @@ function serverArguments(options: EmbeddedTemporalOptions): string[] {
 
 async function connect(port: number, server: ServerProcess, logFile: string): Promise<Connection> {
   const deadline = performance.now() + READY_TIMEOUT_MS;
-  // gRPC waits a second after a refused connection, so it is not asked before the port is open.
+  // gRPC waits a second after a refused connection, so wait until the port is open.
   while (!(await isListening(HOST, port))) {
     const how = server.ended();
     if (how !== undefined || performance.now() > deadline) {
@@ -118,9 +118,9 @@ async function prepareNamespaces(connection: Connection, namespaces: readonly st
 }
 
 /**
- * Starts the development server; one that an earlier run has left behind is stopped first.
+ * Starts the development server; stops one left by an earlier run first.
  *
- * @throws SignetError `UNAVAILABLE` with a line that says what to do
+ * @throws SignetError `UNAVAILABLE` with the fix in one line
  */
 export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): Promise<EmbeddedTemporal> {
   const { home, port, uiPort, dbFilename, log } = options;
@@ -140,7 +140,7 @@ export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): P
     command: options.binary,
     args: serverArguments(options),
     cwd: home,
-    // HOME is ours: no configuration of the user's own Temporal CLI is read.
+    // A private HOME, so that the user's Temporal CLI configuration is not read.
     env: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: home },
     logFile,
   });

@@ -1,4 +1,4 @@
-/** The signer of the compliance log, put together for the worker process. */
+/** Wires the signer of the compliance log for the worker process. */
 import type { Client } from "@temporalio/client";
 import { access, constants, mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,11 +18,11 @@ import type { Logger } from "../../observability/logger.ts";
 import { REVOCATION_CHANNEL } from "../../revocation/follower.ts";
 import { createCheckpointRequests } from "../../temporal/checkpoint-requests.ts";
 
-/** One reads, one waits for its turn. */
+/** One connection reads, one waits for its turn. */
 const CONNECTIONS_MAX = 2;
 const DEVELOPMENT_DIRECTORY = "checkpoints";
 
-/** What of the signer can be had from the settings alone. */
+/** The parts of the signer that come from settings only. */
 export interface CheckpointMeans {
   readonly key: CheckpointKey;
   readonly trusted: readonly VerifierKey[];
@@ -33,7 +33,7 @@ export interface CheckpointParts {
   readonly config: { readonly databaseUrl: string };
   /** Role signet_worker. */
   readonly pool: Pool;
-  /** Role signet_operator, which sees the keys that sign tokens. */
+  /** Role signet_operator, which sees the token signing keys. */
   readonly operatorPool: Pool;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
@@ -48,7 +48,7 @@ function verifierKey(text: string): VerifierKey {
   }
 }
 
-/** Found out at the start, not at the first checkpoint. */
+/** Checked at start, not at the first checkpoint. */
 async function openDirectory({ checkpointDir, development, home }: Config): Promise<string> {
   if (checkpointDir === undefined && !development) {
     throw new ConfigError(["SIGNET_CHECKPOINT_DIR must be set in production, for the worker"]);
@@ -63,7 +63,7 @@ async function openDirectory({ checkpointDir, development, home }: Config): Prom
   return directory;
 }
 
-/** @throws ConfigError when key or directory cannot be used; production has no defaults for them */
+/** @throws ConfigError if key or directory is unusable; production has no defaults for them */
 export async function loadCheckpointMeans(
   config: Config,
   randomBytes: RandomBytes,
@@ -73,7 +73,7 @@ export async function loadCheckpointMeans(
   return { key, trusted, directory: await openDirectory(config) };
 }
 
-/** @throws Error when the key is one that signs tokens */
+/** @throws Error if the key also signs tokens */
 export async function openCheckpointSigner(
   { key, trusted, directory }: CheckpointMeans,
   { config, pool, operatorPool, clock, randomBytes, log }: CheckpointParts,
@@ -93,7 +93,7 @@ export async function openCheckpointSigner(
   return { key, trusted, sink, auditPool, pool, clock, close: async () => await auditPool.end() };
 }
 
-/** Hears of revocations and has the log signed. */
+/** Listens for revocations and triggers signing of the log. */
 export function requestCheckpoints(
   databaseUrl: string,
   temporal: Client,

@@ -1,4 +1,4 @@
-/** What a worker measures of the whole deployment, for its metrics: every worker measures the same, an alert takes the largest. */
+/** Metrics of the whole deployment: every worker measures the same, and alerts use the largest value. */
 import { measureOverdue } from "../../tokens/credentials/rotation-sweep.ts";
 import type { Pool } from "../../database/pool.ts";
 import {
@@ -55,7 +55,7 @@ async function measureRotations({ rotatorPool, operatorPool, clock }: MeasurePar
   metrics.overdueRotations.set({ kind: "signing_key" }, overdue ? 1 : 0);
 }
 
-/** The jobs that measure. */
+/** Returns the measuring jobs. */
 export function openMeasures(parts: MeasureParts, log: Logger): readonly UpkeepJob[] {
   return [
     { name: "census", everyMs: CENSUS_MS, run: async () => await measureCensus(parts) },

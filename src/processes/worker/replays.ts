@@ -9,7 +9,7 @@ import { createReplayRunner, type ReplayRunner } from "../../webhooks/replay/rep
 
 export interface WorkerReplays {
   readonly runner: ReplayRunner;
-  /** Resolves when no signal to a former carrier is under way. */
+  /** Resolves when no signal to a former carrier is in flight. */
   drain(): Promise<void>;
 }
 
@@ -19,7 +19,7 @@ export interface WorkerReplaysOptions {
   readonly clock: Clock;
   readonly temporal: Client;
   readonly log: Logger;
-  /** Wakes the dispatcher: the outbox has something. */
+  /** Wakes the dispatcher after a delivery was queued. */
   readonly onQueued: () => void;
 }
 

@@ -1,4 +1,4 @@
-/** What a worker process does again and again beside its work. */
+/** Periodic jobs of a worker process. */
 import { randomBytes } from "node:crypto";
 import type { NativeConnection } from "@temporalio/worker";
 import type { Keyring } from "../../crypto/keyring.ts";
@@ -36,7 +36,7 @@ const VERIFICATION_SWEEP_MS = 5_000;
 const DEAD_LETTER_COUNTS_MS = 1_000;
 const DEAD_LETTER_NOTICES_MS = 10_000;
 const REPLAY_SWEEP_MS = 5_000;
-/** Only what no notification tells of: grades that a worker has lost. */
+/** For grades lost by a worker, which no notification reports. */
 const GRADES_MS = 30_000;
 const SECRET_SWEEP_MS = 60_000;
 const PARTITIONS_MS = 3_600_000;
@@ -70,7 +70,7 @@ export interface UpkeepParts {
   readonly dispatcher: Dispatcher;
 }
 
-/** Live workers share the rate of workflow starts, and what the dead have claimed. */
+/** Live workers share the rate of workflow starts, and the claims of dead workers. */
 function presence({ pool, clock, worker, dispatcher, options: { log } }: UpkeepParts): UpkeepJob {
   return {
     name: "presence",
@@ -85,7 +85,7 @@ function presence({ pool, clock, worker, dispatcher, options: { log } }: UpkeepP
   };
 }
 
-/** Tells other workers what was learnt of endpoints, and learns what they know. */
+/** Exchanges the health of endpoints with other workers. */
 function healthExchange({ pool, clock, engine }: UpkeepParts): UpkeepJob {
   return {
     name: "endpoint health",
@@ -98,7 +98,7 @@ function healthExchange({ pool, clock, engine }: UpkeepParts): UpkeepJob {
   };
 }
 
-/** Endpoints that nothing reaches for days are disabled; a short time is looked at more often. */
+/** Disables endpoints that have failed for days; checks more often if the limit is short. */
 function endpointFailures({
   pool,
   keyring,
@@ -123,7 +123,7 @@ function endpointFailures({
   ];
 }
 
-/** Deliveries that are overdue are looked for, and carried again where their workflow is gone. */
+/** Finds overdue deliveries, and gives them a new workflow if theirs is gone. */
 function reconciliation({
   pool,
   clock,
@@ -144,7 +144,7 @@ function reconciliation({
   };
 }
 
-/** Tenants that operators have erased: what is left of them goes, and workflows that carry their deliveries end. */
+/** Removes the rest of erased tenants, and ends the workflows of their deliveries. */
 function erasure({ pool, clock, connection, codec, options: { config, log } }: UpkeepParts): UpkeepJob {
   const releaser = new Releaser(createNativeClient(connection, config.temporalNamespace, codec), log);
   return {
@@ -155,7 +155,7 @@ function erasure({ pool, clock, connection, codec, options: { config, log } }: U
   };
 }
 
-/** Apart from the reconciliation, which needs Temporal: the lag is of most interest when that is away. */
+/** Separate from the reconciliation, which needs Temporal: the lag matters most while Temporal is down. */
 function lag({ pool, clock }: UpkeepParts): UpkeepJob {
   return {
     name: "lag",
@@ -168,7 +168,7 @@ function lag({ pool, clock }: UpkeepParts): UpkeepJob {
   };
 }
 
-/** Replay jobs that should run and do not are started. */
+/** Starts replay jobs that should run and do not. */
 function replaySweep({ pool, clock, connection, codec, options: { config, log } }: UpkeepParts): UpkeepJob {
   const starter = createReplayStarter(createNativeClient(connection, config.temporalNamespace, codec));
   return {
@@ -178,7 +178,7 @@ function replaySweep({ pool, clock, connection, codec, options: { config, log } 
   };
 }
 
-/** Grades of receivers that were asked for. */
+/** Runs requested grades of receivers. */
 function grading({ engine: { grades } }: UpkeepParts): UpkeepJob {
   return {
     name: "grades",
@@ -188,7 +188,7 @@ function grading({ engine: { grades } }: UpkeepParts): UpkeepJob {
   };
 }
 
-/** Counts of dead letters are folded, and tenants are told of them. */
+/** Folds counts of dead letters, and notifies tenants. */
 function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepParts): UpkeepJob[] {
   const { deadLetterMs } = config;
   return [
@@ -205,7 +205,7 @@ function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepPar
   ];
 }
 
-/** Instants that cannot be are brought back; retries only when they may have come into being: it reads them all. */
+/** Brings impossible instants back; retries only when some may exist, since that reads them all. */
 function futureInstants({ pool, clock, options: { log } }: UpkeepParts): UpkeepJob {
   let offsetMs = Number.POSITIVE_INFINITY;
   return {
@@ -220,13 +220,13 @@ function futureInstants({ pool, clock, options: { log } }: UpkeepParts): UpkeepJ
         count += await bringBackCycles(pool, nowMs);
       }
       if (count > 0) {
-        log.warn({ count }, "instants that a wrong clock had put into the future were brought back");
+        log.warn({ count }, "reset future instants written by a wrong clock");
       }
     },
   };
 }
 
-/** What is done when it is due. */
+/** Jobs that run when due. */
 function dueWork(parts: UpkeepParts): readonly UpkeepJob[] {
   const {
     pool,
