@@ -208,7 +208,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     await service.untilPrinted(READY);
     expect(service.stdout()).not.toMatch(/main job|demo tenant|Try it/);
     expect(service.stdout()).toMatch(
-      /^stopping the embedded PostgreSQL \(pid \d+\) that an earlier run has left$/m,
+      /^stopping the embedded PostgreSQL \(pid \d+\) left by an earlier run$/m,
     );
     expect(await serverPid(home)).not.toBe(pid);
     expect((await service.interrupt()).code).toBe(0);

@@ -45,14 +45,14 @@ export interface Patient {
 interface Check {
   readonly name: string;
   /** The fix if the check throws. */
-  readonly mend: string;
+  readonly fix: string;
   readonly look: (patient: Patient) => Promise<{ readonly ok: boolean; readonly detail: string }>;
 }
 
 const CHECKS: readonly Check[] = [
   {
     name: "dns",
-    mend: "check the resolver of this machine, and the name in the setting",
+    fix: "check the resolver of this machine, and the name in the setting",
     look: async ({ names, resolve }) => {
       const outcomes = await Promise.allSettled(names.map(resolve));
       const failed = names.filter((_name, index) => outcomes[index]?.status === "rejected");
@@ -66,7 +66,7 @@ const CHECKS: readonly Check[] = [
   },
   {
     name: "database",
-    mend: "check SIGNET_DATABASE_URL, and that PostgreSQL runs and accepts this login",
+    fix: "check SIGNET_DATABASE_URL, and that PostgreSQL runs and accepts this login",
     look: async ({ pool }) => {
       await requireCurrentSchema(pool);
       return { ok: true, detail: "reachable, schema up to date" };
@@ -74,7 +74,7 @@ const CHECKS: readonly Check[] = [
   },
   {
     name: "clock",
-    mend: "check the database first",
+    fix: "check the database first",
     look: async ({ pool }) => {
       const skewMs = Math.round(Math.abs((await openDatabaseClock(pool)).skewMs));
       return skewMs <= CLOCK_SKEW_NOTED_MS
@@ -87,7 +87,7 @@ const CHECKS: readonly Check[] = [
   },
   {
     name: "temporal",
-    mend: "check TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE; `signet migrate` creates the namespace",
+    fix: "check TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE; `signet migrate` creates the namespace",
     look: async ({ temporal }) => {
       await checkNamespace(temporal);
       return { ok: true, detail: `namespace ${temporal.options.namespace} answers` };
@@ -95,7 +95,7 @@ const CHECKS: readonly Check[] = [
   },
   {
     name: "keys",
-    mend: "check that SIGNET_KEK is the one that the signing keys were sealed with",
+    fix: "check that SIGNET_KEK is the one that the signing keys were sealed with",
     look: async ({ issuer, keyring, clock, log }) => {
       const keys = await openKeyStore({ db: issuer, keyring, clock, log });
       const { kid } = keys.signingKey();
@@ -111,7 +111,7 @@ const CHECKS: readonly Check[] = [
   },
   {
     name: "outbox",
-    mend: "check the database first",
+    fix: "check the database first",
     look: async ({ pool, clock }) => {
       const { oldestUnattemptedSeconds: seconds } = await readLag(pool, new Date(clock.now()));
       return seconds <= LAG_MAX_SECONDS
@@ -124,7 +124,7 @@ const CHECKS: readonly Check[] = [
   },
   {
     name: "carriers",
-    mend: "check the database first",
+    fix: "check the database first",
     look: async ({ pool, clock }) => {
       const now = clock.now();
       const overdue = await findOverdue(pool, {
@@ -148,11 +148,11 @@ const CHECKS: readonly Check[] = [
 /** Runs every check in sequence; one that throws does not stop the others. */
 export async function examine(patient: Patient): Promise<Finding[]> {
   const findings: Finding[] = [];
-  for (const { name, mend, look } of CHECKS) {
+  for (const { name, fix, look } of CHECKS) {
     try {
       findings.push({ check: name, ...(await look(patient)) });
     } catch (error) {
-      findings.push({ check: name, ok: false, detail: `${messageOf(error)}: ${mend}` });
+      findings.push({ check: name, ok: false, detail: `${messageOf(error)}: ${fix}` });
     }
   }
   return findings;

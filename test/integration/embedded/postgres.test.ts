@@ -172,7 +172,7 @@ describe("after a crash", () => {
     expect(isRunning(parent.server.pid)).toBe(false);
     expect(next.pid).not.toBe(parent.server.pid);
     expect(lines).toEqual([
-      expect.stringContaining(`(pid ${parent.server.pid}) that an earlier run has left`),
+      expect.stringContaining(`(pid ${parent.server.pid}) left by an earlier run`),
     ]);
     expect(await readMark(next.url)).toBe(42);
   });
@@ -226,7 +226,7 @@ describe("what cannot go on says what to do", () => {
   it("a lost password", async () => {
     await (await start()).stop();
     await unlink(join(home, "postgres-password"));
-    await expect(start()).rejects.toThrow(/postgres-password is missing: put it back, or delete/);
+    await expect(start()).rejects.toThrow(/postgres-password is missing: restore it, or delete/);
   });
 
   it("a password that is not the cluster's", async () => {

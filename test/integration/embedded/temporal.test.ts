@@ -101,7 +101,7 @@ describe("after a crash", () => {
     const next = await start();
     expect(isRunning(parent.server.pid)).toBe(false);
     expect(lines).toEqual([
-      expect.stringContaining(`(pid ${parent.server.pid}) that an earlier run has left`),
+      expect.stringContaining(`(pid ${parent.server.pid}) left by an earlier run`),
     ]);
     expect(await workflowStatus(next.address)).toBe("RUNNING");
   });
