@@ -1,16 +1,16 @@
-/** private_key_jwt (RFC 7523 section 2.2): the client proves who it is with a key that never leaves it. */
+/** private_key_jwt (RFC 7523 section 2.2): the client authenticates with a key that never leaves it. */
 import { createPrivateKey, type KeyObject, randomUUID, sign } from "node:crypto";
 import type { Clock } from "./runtime.ts";
 
-/** Long enough for a request and some difference of clocks. */
+/** Long enough for a request and some clock skew. */
 const LIFETIME_S = 60;
 
-/** Makes the assertion of one token request. @param audience the address of the token endpoint */
+/** Creates the assertion of one token request. @param audience the address of the token endpoint */
 export type ClientAssertion = (audience: string) => string | Promise<string>;
 
 export interface PrivateKeyOptions {
   readonly clientId: string;
-  /** PEM, or a key that is read already: P-256 (ES256), RSA (RS256) or Ed25519. */
+  /** PEM, or a parsed key: P-256 (ES256), RSA (RS256) or Ed25519. */
   readonly key: string | Buffer | KeyObject;
   /** Names the key in the client's key set. */
   readonly kid?: string;
@@ -22,7 +22,7 @@ type Signer = (input: Buffer) => Buffer;
 function signerOf(key: KeyObject): { readonly alg: string; readonly signer: Signer } {
   const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
   if (type === "ec" && details?.namedCurve === "prime256v1") {
-    // RFC 7518 section 3.4: two numbers side by side, not DER.
+    // RFC 7518 section 3.4: two concatenated numbers, not DER.
     return { alg: "ES256", signer: (input) => sign("sha256", input, { key, dsaEncoding: "ieee-p1363" }) };
   }
   if (type === "rsa") {
@@ -38,7 +38,7 @@ function encode(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-/** @throws TypeError for a key of another kind, Error for what is no private key */
+/** @throws TypeError for a key of another kind, Error for an invalid private key */
 export function privateKeyAssertion({
   clientId,
   key,

@@ -1,4 +1,4 @@
-/** Which secrets to present, in which order, and what to keep of the answers. */
+/** Decides which secrets to present, in which order, and what to store from the answers. */
 import type { CredentialStore } from "./credential-store.ts";
 import { CredentialStoreError } from "./errors.ts";
 import type { Warn } from "./runtime.ts";
@@ -10,11 +10,11 @@ import {
   withSuccessor,
 } from "./succession.ts";
 
-/** A store that hangs must not keep tokens from anybody. */
+/** A hanging store must not block tokens. */
 const STORE_TIMEOUT_MS = 10_000;
 
 export interface CredentialKeeperOptions {
-  /** What the program was configured with; absent when the store holds it. */
+  /** The program's configured credential; absent if the store holds it. */
   readonly configured: ClientSecret | undefined;
   readonly store: CredentialStore | undefined;
   readonly warn: Warn;
@@ -42,11 +42,11 @@ export class CredentialKeeper {
   readonly #store: CredentialStore | undefined;
   readonly #warn: Warn;
   readonly #timeoutMs: number;
-  /** What the store held when it could last be read. */
+  /** The last successfully read content of the store. */
   #known: StoredCredential | undefined;
-  /** A stored successor that the service did not take: not tried first any more. */
+  /** A stored successor rejected by the service: no longer tried first. */
   #rejectedNext: string | null = null;
-  /** Changes of the store, one after the other. */
+  /** Sequential changes of the store. */
   #changes: Promise<unknown> = Promise.resolve();
 
   constructor({ configured, store, warn, storeTimeoutMs = STORE_TIMEOUT_MS }: CredentialKeeperOptions) {
@@ -57,9 +57,9 @@ export class CredentialKeeper {
   }
 
   /**
-   * What to present, best first: the stored successor, the stored secret, the configured one.
+   * Returns the candidates, best first: the stored successor, the stored secret, the configured one.
    *
-   * @throws CredentialStoreError when there is nothing at all
+   * @throws CredentialStoreError if there is none
    */
   async candidates(): Promise<ClientSecret[]> {
     const stored = await this.#load();
@@ -81,14 +81,14 @@ export class CredentialKeeper {
     return found;
   }
 
-  /** A candidate was refused as invalid_client. */
+  /** Records that a candidate was rejected as invalid_client. */
   rejected(candidate: ClientSecret): void {
     if (candidate.secret !== null && candidate.secret === this.#known?.next?.secret) {
       this.#rejectedNext = candidate.secret;
     }
   }
 
-  /** A candidate was accepted, and perhaps answered with its successor. Never rejects: there is a token already. */
+  /** Records that a candidate was accepted, with its successor if any. Never rejects: there is a token already. */
   async accepted({ clientId, secret }: ClientSecret, successor: Successor | null): Promise<void> {
     if (secret === null) {
       return;
@@ -98,7 +98,7 @@ export class CredentialKeeper {
       if (successor === null) {
         return ours;
       }
-      // A next one that the service does not know makes way for the one that it has just named.
+      // The named successor replaces one that the service does not know.
       const trusted =
         ours?.next !== undefined && ours.next?.secret === this.#rejectedNext ? withoutNext(ours) : ours;
       return withSuccessor(trusted, { clientId, secret }, successor);
@@ -111,7 +111,7 @@ export class CredentialKeeper {
     }
     try {
       const stored = await inTime(this.#store.load(), this.#timeoutMs);
-      // Somebody gave the program another credential than the one that was stored for it.
+      // The configured credential differs from the stored one.
       const foreign = this.#configured !== undefined && stored?.clientId !== this.#configured.clientId;
       this.#known = foreign ? undefined : stored;
     } catch (error) {
@@ -135,7 +135,7 @@ export class CredentialKeeper {
     await turn;
   }
 
-  /** Read again right before it is written: another process may have been here since. */
+  /** Reads again right before writing: another process may have written since. */
   async #save(
     change: (stored: StoredCredential | undefined) => StoredCredential | undefined,
     offered: boolean,

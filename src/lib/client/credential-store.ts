@@ -1,16 +1,16 @@
-/** Where a credential is kept, so that it survives this process. */
+/** Durable storage of a credential. */
 import type { StoredCredential } from "./succession.ts";
 
 /**
- * A durable place for one credential: a file, a secret manager. Several processes may share it. It is read before every
- * token request, so that what one of them learns all of them use.
+ * A durable store for one credential: a file, a secret manager. Several processes may share it. It is read before every
+ * token request, so that all of them use an update by one.
  */
 export interface CredentialStore {
-  /** What is there; undefined when nothing is. */
+  /** Returns the credential; undefined if there is none. */
   load(): Promise<StoredCredential | undefined>;
   /**
-   * Replaces it, all or nothing, and resolves once it would survive a power failure. It must reject where it cannot:
-   * then the successor is not used, and the present secret goes on working.
+   * Replaces it atomically, and resolves once it would survive a power failure. It must reject otherwise:
+   * then the successor is not used, and the current secret keeps working.
    */
   save(credential: StoredCredential): Promise<void>;
 }

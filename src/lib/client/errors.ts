@@ -1,14 +1,14 @@
-/** What calls of this library reject with. None of these ever holds a secret or a token. */
+/** The errors of this library. None ever contains a secret or a token. */
 
 /** A problem document (RFC 9457), or the error of an OAuth endpoint (RFC 6749 section 5.2), as it came. */
 export type Problem = Readonly<Record<string, unknown>>;
 
-/** What an answer says about itself besides its problem. */
+/** Facts about an answer other than its problem. */
 export interface ApiErrorContext {
   readonly status: number;
   readonly requestId: string | null;
   readonly problem: Problem;
-  /** Milliseconds that the service asks to wait; null when it does not. */
+  /** Requested wait, in milliseconds; null if none. */
   readonly retryAfterMs: number | null;
 }
 
@@ -20,13 +20,13 @@ function codeOf(status: number, problem: Problem): string {
   return text(problem["code"]) ?? text(problem["error"])?.toUpperCase() ?? `HTTP_${status}`;
 }
 
-/** The service has answered, and the answer is no. */
+/** The service rejected the request. */
 export class SignetApiError extends Error {
   override readonly name = "SignetApiError";
   readonly status: number;
-  /** A stable code of the service's catalogue, for instance `SCOPE_VIOLATION`; `HTTP_<status>` when it names none. */
+  /** A stable code of the service's catalogue, for instance `SCOPE_VIOLATION`; `HTTP_<status>` if it names none. */
   readonly code: string;
-  /** What support asks for; null when the answer did not come from the service. */
+  /** The request's id for support; null if the answer did not come from the service. */
   readonly requestId: string | null;
   readonly problem: Problem;
   readonly retryAfterMs: number | null;
@@ -44,10 +44,10 @@ export class SignetApiError extends Error {
   }
 }
 
-/** Why there is no answer that could be used. */
+/** Why there is no usable answer. */
 export type TransportFailure = "CONNECTION" | "TIMEOUT" | "INVALID_ANSWER";
 
-/** No answer, or one that is not the service's. Whether the request was carried out is not known. */
+/** No answer, or not the service's. The request may or may not have been executed. */
 export class SignetTransportError extends Error {
   override readonly name = "SignetTransportError";
   readonly code: TransportFailure;
@@ -58,7 +58,7 @@ export class SignetTransportError extends Error {
   }
 }
 
-/** The credential cannot be read, or there is none. */
+/** The credential is missing or unreadable. */
 export class CredentialStoreError extends Error {
   override readonly name = "CredentialStoreError";
 }

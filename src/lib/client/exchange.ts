@@ -1,11 +1,11 @@
-/** One request and its answer as JSON, with every failure as an error of this library. */
+/** One request and its JSON answer; every failure is an error of this library. */
 import { type Problem, SignetApiError, SignetTransportError } from "./errors.ts";
 import { retryAfterMs } from "./retry.ts";
 import { abortable, type Runtime } from "./runtime.ts";
 
 const UNREACHED = "cannot be reached";
 const USER_AGENT = "signet-client";
-/** Beyond any page of a list: 100 events of 256 KiB, escaped. */
+/** Above any page of a list: 100 events of 256 KiB, escaped. */
 const MAX_ANSWER_BYTES = 67_108_864;
 
 export interface Exchange {
@@ -13,12 +13,12 @@ export interface Exchange {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-  /** Milliseconds for the whole exchange. */
+  /** Timeout of the whole exchange, in milliseconds. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** How the answer's JSON is read; JSON.parse unless given. */
+  /** Parser of the answer's JSON; JSON.parse by default. */
   readonly parse?: (text: string) => unknown;
-  /** What must not be in an error, should an intermediary send it back: the secret, the token. */
+  /** Texts to keep out of errors if an intermediary echoes them: the secret, the token. */
   readonly confidential: readonly string[];
 }
 
@@ -54,7 +54,7 @@ function transportError(
   if (timeout.aborted) {
     return new SignetTransportError("TIMEOUT", `${origin} has not answered in time`);
   }
-  // `fetch` says only "fetch failed"; what happened is its cause.
+  // `fetch` says only "fetch failed"; the cause has the reason.
   const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const message = reason instanceof Error ? reason.message : String(reason);
   return new SignetTransportError("CONNECTION", `${origin} ${what}: ${message}`, reason);
@@ -65,7 +65,7 @@ async function request(runtime: Runtime, exchange: Exchange, signal: AbortSignal
   return await runtime.fetch(url, {
     method,
     headers: { accept: "application/json", "user-agent": USER_AGENT, ...headers },
-    // A redirect would carry the token, or the secret, to another place.
+    // A redirect would send the token or the secret elsewhere.
     redirect: "manual",
     signal,
     ...(body === undefined ? {} : { body }),
@@ -102,7 +102,7 @@ async function send(runtime: Runtime, exchange: Exchange): Promise<{ response: R
 }
 
 /**
- * Sends the request and reads the answer; undefined when that has no body.
+ * Sends the request and returns the parsed answer; undefined without a body.
  *
  * @throws SignetApiError for any status but 2xx, SignetTransportError, the signal's reason
  */
@@ -117,7 +117,7 @@ export async function exchangeJson(runtime: Runtime, exchange: Exchange): Promis
   try {
     return (exchange.parse ?? JSON.parse)(text) as unknown;
   } catch {
-    // Without the parser's error: it quotes what it could not read.
+    // Without the parser's error, which quotes the text.
     throw new SignetTransportError(
       "INVALID_ANSWER",
       `${new URL(exchange.url).origin} did not answer in JSON`,
@@ -125,16 +125,16 @@ export async function exchangeJson(runtime: Runtime, exchange: Exchange): Promis
   }
 }
 
-/** An answer that has begun. */
+/** A started answer. */
 export interface OpenAnswer {
   readonly headers: Headers;
-  /** To be read once. Rejects when it breaks off, and when nothing comes for too long. */
+  /** Readable once. Rejects when it breaks off or is silent for too long. */
   readonly chunks: AsyncIterable<Uint8Array>;
-  /** Gives the connection up; after the end it does nothing. */
+  /** Closes the connection; does nothing after the end. */
   readonly close: () => Promise<void>;
 }
 
-/** Aborts its signal when nothing comes for so long; time that the reader takes for itself does not count. */
+/** Aborts its signal after a silence of the given time; the reader's own time does not count. */
 class Patience {
   readonly #controller = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -158,7 +158,7 @@ class Patience {
 }
 
 /**
- * Sends the request and returns once the answer has begun.
+ * Sends the request. Resolves once the answer has begun.
  *
  * @throws SignetApiError for any status but 2xx, SignetTransportError, the signal's reason
  */

@@ -1,6 +1,6 @@
 /**
- * A credential in a file. Written to a temporary file first, synced, renamed over the old one, and the directory synced:
- * at no instant is there less than one complete credential on disk. Processes that share the file need no lock: every
+ * A credential in a file. It writes a temporary file, syncs it, renames it over the old one and syncs the directory:
+ * the disk always has a complete credential. Processes that share the file need no lock: every
  * write contains what it read, and versions only grow (succession.ts).
  */
 import { randomBytes } from "node:crypto";
@@ -14,11 +14,11 @@ import { readSecret, readSuccessor, type StoredCredential, type StoredSecret } f
 
 const OWNER_ONLY = 0o600;
 const OTHERS = 0o077;
-/** Older than this, a temporary file is what a process that was killed has left. */
+/** An older temporary file was left by a killed process. */
 const LEFTOVER_MS = 60_000;
 
 /**
- * Reads the JSON of a stored credential, or of a credential as the service shows it when it is created.
+ * Parses the JSON of a stored credential, or of a credential as created by the service.
  *
  * @throws CredentialStoreError, which does not quote the text
  */
@@ -37,7 +37,7 @@ export function parseCredential(text: string): StoredCredential {
   return { clientId, current, next: readSuccessor(value["next"]) };
 }
 
-/** The JSON that `parseCredential` reads, for stores of other kinds too. */
+/** Returns the JSON for `parseCredential`, also for custom stores. */
 export function serializeCredential({ clientId, current, next }: StoredCredential): string {
   const member = ({ secret, version }: StoredSecret): Json => ({ client_secret: secret, version });
   const value = {
@@ -64,7 +64,7 @@ async function unlessMissing<T>(operation: Promise<T>): Promise<T | undefined> {
 }
 
 async function writeDurably(path: string, text: string): Promise<void> {
-  // wx: not through a link that somebody has laid out.
+  // wx: do not follow a planted link.
   const file = await open(path, "wx", OWNER_ONLY);
   try {
     await file.writeFile(text);
@@ -96,7 +96,7 @@ async function removeLeftovers(target: string): Promise<void> {
   }
 }
 
-/** A credential in the file at `path`, which need not exist yet; its directory must. */
+/** Stores a credential in the file at `path`, which need not exist yet; its directory must. */
 export class FileCredentialStore implements CredentialStore {
   readonly #path: string;
   readonly #warn: Warn | undefined;
@@ -117,7 +117,7 @@ export class FileCredentialStore implements CredentialStore {
   }
 
   async save(credential: StoredCredential): Promise<void> {
-    // The file itself, where the path is a link to it: a rename would replace the link.
+    // Resolve a link: a rename would replace it.
     const target = (await unlessMissing(realpath(this.#path))) ?? this.#path;
     const temporary = `${target}.${process.pid}.${randomBytes(6).toString("hex")}.tmp`;
     try {

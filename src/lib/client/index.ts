@@ -1,4 +1,4 @@
-/** `signet/client`: what the package shows of this directory. */
+/** `signet/client`: the public exports of this directory. */
 export { type ClientAssertion, privateKeyAssertion, type PrivateKeyOptions } from "./client-assertion.ts";
 export type { Grade, GradeCheck, GradeFinding, GradeReport, GradeSummary } from "./resources/grades.ts";
 export type {

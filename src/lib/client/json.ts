@@ -1,8 +1,8 @@
-/** JSON that came from elsewhere. */
+/** Untrusted JSON. */
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** The value when it has members, else an object without any. */
+/** Returns the value if it is an object, else an empty object. */
 export function asObject(value: unknown): Json {
   return typeof value === "object" && value !== null ? (value as Json) : {};
 }

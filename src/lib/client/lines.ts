@@ -1,14 +1,14 @@
-/** Lines of an answer that is read while it comes. */
+/** Lines of a streamed answer. */
 import { SignetTransportError } from "./errors.ts";
 
-/** Beyond any line of the service's: an event of 256 KiB with what stands around it. */
+/** Above any line of the service: an event of 256 KiB with its envelope. */
 export const MAX_LINE_LENGTH = 4_194_304;
 
 /**
- * The lines, without their ends. Keeps no more than one of them and the piece that has just come.
+ * Yields the lines without their ends. Buffers at most one line and the newest chunk.
  *
- * @returns what stands behind the last line's end: empty unless the answer is cut off
- * @throws SignetTransportError INVALID_ANSWER for a line beyond {@link MAX_LINE_LENGTH}
+ * @returns the text after the last line's end: empty unless the answer is cut off
+ * @throws SignetTransportError INVALID_ANSWER for a line longer than {@link MAX_LINE_LENGTH}
  */
 export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, string, void> {
   const decoder = new TextDecoder();

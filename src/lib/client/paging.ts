@@ -1,10 +1,10 @@
 /** Lists that are read page by page. */
 import type { CallOptions, Query, Transport } from "./transport.ts";
 
-/** One page, as it came. */
+/** One page. */
 export interface Page<Item> {
   readonly data: readonly Item[];
-  /** Where the next page starts; null on the last one. */
+  /** Cursor of the next page; null on the last one. */
   readonly next_cursor: string | null;
 }
 
@@ -15,12 +15,12 @@ export interface PageOptions extends CallOptions {
   readonly cursor?: string;
 }
 
-/** What a list is chosen by. */
+/** Filter of a list. */
 export interface ListFilter extends PageOptions {
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** The filter as the API's query, and what is none of it. */
+/** Splits options into the API's query and the rest. */
 export function splitFilter(filter: ListFilter): {
   readonly query: Query;
   readonly cursor: string | undefined;
@@ -28,12 +28,12 @@ export function splitFilter(filter: ListFilter): {
 } {
   const { cursor, signal, metadata = {}, ...query } = filter;
   const members = Object.entries(metadata).map(([key, value]) => [`metadata[${key}]`, value]);
-  // What a filter adds to the page are texts and times.
+  // A filter adds only texts and times.
   return { query: { ...query, ...Object.fromEntries(members) }, cursor, signal };
 }
 
 /**
- * A list: `for await (const item of list)` reads as many pages as are needed, `page()` reads one.
+ * A list: `for await (const item of list)` reads pages as needed, `page()` reads one.
  */
 export class List<Item> implements AsyncIterable<Item> {
   readonly #transport: Transport;
@@ -51,7 +51,7 @@ export class List<Item> implements AsyncIterable<Item> {
     this.#options = signal === undefined ? {} : { signal };
   }
 
-  /** The page that starts at the cursor, or the first one. */
+  /** Returns the page at the cursor, or the first one. */
   async page(cursor: string | undefined = this.#cursor): Promise<Page<Item>> {
     return await this.#transport.call<Page<Item>>({
       method: "GET",

@@ -1,26 +1,26 @@
-/** JSON that is sent as it was written: a number beyond 2^53, 1.0 and the order of members survive no parsing. */
+/** JSON that is sent unchanged: parsing would lose numbers beyond 2^53, 1.0 and the order of members. */
 import { randomUUID } from "node:crypto";
 
-/** A lone half of a surrogate pair has no bytes of its own in UTF-8. */
+/** A lone surrogate has no UTF-8 encoding. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 interface Serialisation {
-  /** Nobody can have written it before. */
+  /** Unique, so that it cannot occur in the input. */
   readonly mark: string;
   readonly texts: string[];
 }
 
-/** What is being written; JSON.stringify calls back while it works. */
+/** State of the current serialization; JSON.stringify calls back. */
 let current: Serialisation | undefined;
 
 /**
- * A JSON text in the place of a value: `data: new RawJson('{"amount":1.0}')`. The service keeps the bytes of an event's
- * `data` and of an endpoint's `metadata` as they come, and receivers get them so.
+ * A JSON text in place of a value: `data: new RawJson('{"amount":1.0}')`. The service keeps the bytes of an event's
+ * `data` and of an endpoint's `metadata`, and receivers get them unchanged.
  */
 export class RawJson {
   readonly text: string;
 
-  /** @throws TypeError when the text is not one JSON value */
+  /** @throws TypeError if the text is not one JSON value */
   constructor(text: string) {
     try {
       JSON.parse(text);
@@ -28,12 +28,12 @@ export class RawJson {
       throw new TypeError(`not JSON: ${(error as Error).message}`, { cause: error });
     }
     if (LONE_SURROGATE.test(text)) {
-      throw new TypeError("not JSON: half a surrogate pair");
+      throw new TypeError("not JSON: a lone surrogate");
     }
     this.text = text;
   }
 
-  /** For JSON.stringify; outside of this library's calls the value, with what parsing makes of it. */
+  /** For JSON.stringify; outside this library's calls, the parsed value. */
   toJSON(): unknown {
     if (current === undefined) {
       return JSON.parse(this.text) as unknown;
@@ -43,7 +43,7 @@ export class RawJson {
   }
 }
 
-/** The value as JSON, with every {@link RawJson} in it as it stands; `indent` as JSON.stringify takes it. */
+/** Returns the value as JSON with every {@link RawJson} unchanged; `indent` as in JSON.stringify. */
 export function stringifyWithRaw(value: unknown, indent?: number): string {
   const serialisation: Serialisation = { mark: randomUUID(), texts: [] };
   const before = current;
@@ -62,10 +62,10 @@ export function stringifyWithRaw(value: unknown, indent?: number): string {
   }
 }
 
-/** Strings, to leave them alone, and numbers. */
+/** Matches strings, to skip them, and numbers. */
 const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs;
 
-/** JSON.parse that keeps a number which a double would change, or spell otherwise, as a {@link RawJson}. @throws as JSON.parse */
+/** JSON.parse that keeps numbers which a double would change or respell as {@link RawJson}. @throws as JSON.parse */
 export function parseWithRaw(text: string): unknown {
   const mark = randomUUID();
   let found = false;

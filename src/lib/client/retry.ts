@@ -1,14 +1,14 @@
-/** When a request is sent again, and after how long. */
+/** Retry rules. */
 import { SignetApiError, SignetTransportError } from "./errors.ts";
 import type { Runtime } from "./runtime.ts";
 
 export interface RetryPolicy {
-  /** Requests in all, the first one included; 1 never repeats. */
+  /** Maximum number of requests, including the first; 1 never retries. */
   readonly attempts: number;
-  /** Milliseconds before the second request, at most; doubles from there. */
+  /** Maximum pause before the second request, in milliseconds; doubles from there. */
   readonly baseMs: number;
   readonly maxMs: number;
-  /** A `Retry-After` beyond this is not waited for: the error, which names it, goes to the caller. */
+  /** The longest `Retry-After` to wait for, in milliseconds; beyond it, the caller gets the error. */
   readonly maxRetryAfterMs: number;
 }
 
@@ -19,10 +19,10 @@ export const DEFAULT_RETRY: RetryPolicy = {
   maxRetryAfterMs: 30_000,
 };
 
-/** 408 and the gateways' statuses say that nobody of ours has decided about the request. */
+/** With 408 and gateway statuses, the service has not decided about the request. */
 const REPEATABLE = new Set([408, 429, 502, 503, 504]);
 
-/** Reads `Retry-After` (RFC 9110 section 10.2.3), seconds or a date; null when it is neither. */
+/** Reads `Retry-After` (RFC 9110 section 10.2.3), seconds or a date; null if invalid. */
 export function retryAfterMs(header: string | null, now: number): number | null {
   if (header === null) {
     return null;
@@ -34,7 +34,7 @@ export function retryAfterMs(header: string | null, now: number): number | null 
   return Number.isNaN(at) ? null : Math.max(0, at - now);
 }
 
-/** Whether a request that is safe to repeat is worth repeating. */
+/** Whether to retry a request that is safe to repeat. */
 export function isRepeatable(error: unknown): boolean {
   return (
     (error instanceof SignetTransportError && error.code !== "INVALID_ANSWER") ||
@@ -42,12 +42,12 @@ export function isRepeatable(error: unknown): boolean {
   );
 }
 
-/** Whether the service has turned the request away before it did anything. */
+/** Whether the service rejected the request before it did anything. */
 export function isRateLimited(error: unknown): boolean {
   return error instanceof SignetApiError && error.status === 429;
 }
 
-/** Full jitter, so that clients that failed together do not come back together. */
+/** Full jitter, so that clients that failed together do not retry together. */
 function delayMs(policy: RetryPolicy, attempt: number, error: unknown, random: number): number | undefined {
   const backoff = Math.min(policy.maxMs, policy.baseMs * 2 ** attempt) * random;
   const wanted = error instanceof SignetApiError ? error.retryAfterMs : null;
@@ -65,7 +65,7 @@ export interface Retrying {
 }
 
 /**
- * Runs the operation until it succeeds, fails for good, or the attempts are used up.
+ * Runs the operation until it succeeds, fails permanently, or uses up its attempts.
  *
  * @param operation gets the attempt's number, from 0
  */

@@ -1,14 +1,14 @@
-/** Time, chance, the network and warnings, as arguments: whoever embeds this library may bring its own. */
+/** Time, randomness, network and warnings as injectable dependencies. */
 
 /** Unix milliseconds. */
 export interface Clock {
   now(): number;
 }
 
-/** The part of `fetch` that this library uses; the global one fits. It must not follow redirects when told so. */
+/** The part of `fetch` that this library uses; the global one fits. It must honour `redirect`. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
-/** Something that an operator should know and that stopped nothing. */
+/** A non-fatal problem for an operator. */
 export interface Warning {
   readonly code:
     | "REFRESH_FAILED"
@@ -28,7 +28,7 @@ export interface Runtime {
   readonly clock: Clock;
   /** 0 ≤ x < 1, for jitter only. */
   readonly random: () => number;
-  /** Waits; rejects with the signal's reason once that is aborted. */
+  /** Waits; rejects with the signal's reason when aborted. */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
   readonly warn: Warn;
 }
@@ -52,7 +52,7 @@ function emitWarning({ code, message }: Warning): void {
   process.emitWarning(message, { type: "SignetWarning", code });
 }
 
-/** What is missing is taken from the platform. */
+/** Fills missing members from the platform. */
 export function runtimeWith(parts: Partial<Runtime>): Runtime {
   return {
     fetch: parts.fetch ?? fetch,
@@ -63,13 +63,13 @@ export function runtimeWith(parts: Partial<Runtime>): Runtime {
   };
 }
 
-/** The promise, or the signal's reason if that comes first: what is shared with others is not cancelled by one of them. */
+/** Returns the promise, or rejects with the signal's reason if that comes first; the shared work is not cancelled. */
 export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) {
     return await promise;
   }
   if (signal.aborted) {
-    // Nobody waits for it any more; that it fails as well is no news.
+    // Nobody waits for it, so ignore its failure.
     promise.catch(() => undefined);
     throw signal.reason as Error;
   }

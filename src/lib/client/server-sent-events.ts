@@ -3,22 +3,22 @@ import { SignetTransportError } from "./errors.ts";
 import { MAX_LINE_LENGTH, readLines } from "./lines.ts";
 
 export interface ServerSentEvent {
-  /** `message` unless it has a name; undefined where only an id came. */
+  /** `message` by default; undefined if only an id came. */
   readonly event: string | undefined;
   readonly data: string;
-  /** The last `id` so far. */
+  /** The last `id`. */
   readonly id: string | undefined;
-  /** How long to wait before connecting again, where the service has just said so. */
+  /** Pause before reconnecting, in milliseconds, if the service has just set it. */
   readonly retryMs: number | undefined;
 }
 
-/** What stands behind the name of a field; a blank after the colon belongs to neither. */
+/** Returns a field's value, without one blank after the colon. */
 function fieldOf(line: string): readonly [string, string] {
   const colon = line.indexOf(":");
   return colon < 0 ? [line, ""] : [line.slice(0, colon), line.slice(colon + 1).replace(/^ /, "")];
 }
 
-/** A block as it is read, line by line. */
+/** Collects the lines of a block. */
 class Block {
   event: string | undefined;
   id: string | undefined;
@@ -26,7 +26,7 @@ class Block {
   #data: string[] = [];
   #length = 0;
 
-  /** @throws SignetTransportError INVALID_ANSWER when it gets too long */
+  /** @throws SignetTransportError INVALID_ANSWER for a block that is too long */
   add(line: string): void {
     const [name, value] = fieldOf(line);
     if (name === "event") {
@@ -44,7 +44,7 @@ class Block {
     }
   }
 
-  /** What the block's end makes of it. */
+  /** Returns the event at the block's end. */
   take(): ServerSentEvent {
     const { id, retryMs } = this;
     const event = this.#data.length === 0 ? undefined : (this.event ?? "message");
@@ -57,7 +57,7 @@ class Block {
   }
 }
 
-/** The events, and blocks that have an id or a pause alone. What is cut off before its end is dropped. */
+/** Yields the events, and blocks with only an id or a pause. Drops an incomplete block. */
 export async function* readServerSentEvents(
   chunks: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<ServerSentEvent, void, void> {

@@ -1,4 +1,4 @@
-/** The service as a tenant's program uses it. */
+/** The client of the service for a tenant's program. */
 import { Compliance } from "./resources/compliance.ts";
 import { Credentials } from "./resources/credentials.ts";
 import { DeadLetters } from "./resources/dead-letters.ts";
@@ -13,17 +13,17 @@ import { connect, type ConnectionOptions } from "./token-sources.ts";
 import { Transport } from "./transport.ts";
 
 export interface SignetClientOptions extends ConnectionOptions {
-  /** What to ask tokens for; all scopes of the principal when absent. */
+  /** Scopes of the tokens; all of the principal's by default. */
   readonly scopes?: readonly string[];
   /**
-   * Numbers of answers that a double would change or spell otherwise, as 2^60 and 1.0, come as {@link RawJson} in the
-   * place of a number. Only what tenants have published has such.
+   * Numbers in answers that a double would change or respell, such as 2^60 and 1.0, become {@link RawJson} instead
+   * of a number. Only published content has such numbers.
    */
   readonly exactNumbers?: boolean;
 }
 
 /**
- * A client of one tenant. Make one and keep it: it holds the token and the connections.
+ * A client of one tenant. Create one and keep it: it holds the token and the connections.
  *
  * @example
  * const signet = new SignetClient({
@@ -69,12 +69,12 @@ export class SignetClient {
     this.portal = new Portal(transport);
   }
 
-  /** A token for calls that this library does not make, for instance of the data plane. */
+  /** Returns a token for calls outside this library, for instance to the data plane. */
   async accessToken(): Promise<AccessToken> {
     return await this.#source.token();
   }
 
-  /** A token in the place of one that a resource has refused as ended, revoked or bound to another certificate. */
+  /** Returns a token to replace one that a resource rejected as expired, revoked or bound to another certificate. */
   async accessTokenInsteadOf(refused: string): Promise<AccessToken> {
     return await this.#source.tokenInsteadOf(refused);
   }

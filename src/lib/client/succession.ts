@@ -1,40 +1,40 @@
 /**
- * How a client secret follows the one before it, as pure functions over what a store holds.
+ * Succession of client secrets, as pure functions over a store's content.
  *
- * The service hands a due successor out in the token answer, the same one to everybody who presents its predecessor,
- * and keeps the predecessor until the successor was used. So the only way to be locked out is to use a successor and
+ * The service returns a due successor in the token answer, the same one for every use of its predecessor,
+ * and keeps the predecessor until the successor was used. The only way to be locked out is to use a successor and
  * then lose it: it is used only once it is stored, and no write ever puts an older version over a newer one.
  */
 import { asObject } from "./json.ts";
 
-/** What is presented at the token endpoint; `secret` is null where the client certificate alone authenticates. */
+/** A candidate for the token endpoint; `secret` is null if the client certificate alone authenticates. */
 export interface ClientSecret {
   readonly clientId: string;
   readonly secret: string | null;
 }
 
-/** A secret that the service has handed out as the next one. */
+/** A successor from the service. */
 export interface Successor {
   readonly secret: string;
   readonly version: number;
 }
 
-/** A secret as it is stored; the version is null while nobody has named it. */
+/** A stored secret; the version is null while unknown. */
 export interface StoredSecret {
   readonly secret: string;
   readonly version: number | null;
 }
 
-/** What a store holds. */
+/** The content of a store. */
 export interface StoredCredential {
   readonly clientId: string;
-  /** Works for certain. */
+  /** Known to work. */
   readonly current: StoredSecret;
   /** Stored, and perhaps used already. */
   readonly next: Successor | null;
 }
 
-/** Reads a secret as answers and stores hold it: `client_secret`, and `version` where it has one. */
+/** Reads a secret from answers and stores: `client_secret`, and `version` if present. */
 export function readSecret(value: unknown): StoredSecret | null {
   const { client_secret: secret, version } = asObject(value);
   if (typeof secret !== "string" || secret === "") {
@@ -43,7 +43,7 @@ export function readSecret(value: unknown): StoredSecret | null {
   return { secret, version: Number.isSafeInteger(version) ? (version as number) : null };
 }
 
-/** Reads a secret that is of use only with its version. */
+/** Reads a secret that must have a version. */
 export function readSuccessor(value: unknown): Successor | null {
   const found = readSecret(value);
   return found === null || found.version === null ? null : { secret: found.secret, version: found.version };
@@ -54,8 +54,8 @@ function isAhead(stored: StoredCredential, version: number): boolean {
 }
 
 /**
- * What to store once `presented` was answered with `successor`: the argument itself when it is there already or the
- * store is further on (another process was here).
+ * Returns what to store after `presented` was answered with `successor`: the argument itself if it is stored or the
+ * store is newer (written by another process).
  */
 export function withSuccessor(
   stored: StoredCredential | undefined,
@@ -69,7 +69,7 @@ export function withSuccessor(
   return { clientId, current: { secret, version: successor.version - 1 }, next: successor };
 }
 
-/** What to store once `secret` was accepted: a next one that works is the current one. */
+/** Returns what to store after `secret` was accepted: a working next one becomes the current one. */
 export function withAccepted(stored: StoredCredential, secret: string): StoredCredential {
   return stored.next?.secret === secret
     ? { clientId: stored.clientId, current: stored.next, next: null }

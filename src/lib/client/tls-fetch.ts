@@ -1,6 +1,6 @@
 /**
- * `fetch` with a client certificate, over node:https: the global one cannot present any. Connections are kept and used
- * again; a renewed certificate gets connections of its own.
+ * `fetch` with a client certificate, over node:https: the global one cannot present any. Connections are
+ * reused; a renewed certificate gets new connections.
  */
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
@@ -15,18 +15,18 @@ const WITHOUT_BODY = new Set([204, 205, 304]);
 
 /** PEM texts. */
 export interface TlsMaterial {
-  /** The client certificate, with the intermediate ones behind it; absent, with its key, where none is asked for. */
+  /** The client certificate, followed by intermediates; absent, with its key, if none is required. */
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
-  /** Authorities that the server's certificate may come from; the system's when absent. */
+  /** Root certificates for the server's certificate; the system's by default. */
   readonly ca?: string | Buffer | readonly (string | Buffer)[];
   readonly passphrase?: string;
 }
 
-/** The certificate, or where to read it from: asked again every 30 seconds, so that a renewed one is taken up. */
+/** The certificate, or a function that returns it, called every 30 seconds to pick up a renewed one. */
 export type TlsSource = TlsMaterial | (() => TlsMaterial | Promise<TlsMaterial>);
 
-/** @throws Error when the certificate is none, or the key is not its own */
+/** @throws Error if the certificate is invalid, or the key does not match */
 function createAgent({ cert, key, ca, passphrase }: TlsMaterial): Agent {
   if ((cert === undefined) !== (key === undefined)) {
     throw new TypeError("a client certificate and its key belong together");
@@ -46,7 +46,7 @@ interface Present {
   readonly fingerprint: string;
 }
 
-/** Keeps the agent of the present certificate. */
+/** Holds the agent of the current certificate. */
 class Agents {
   readonly #source: TlsSource;
   readonly #clock: Clock;
@@ -67,7 +67,7 @@ class Agents {
     return (await this.#present).agent;
   }
 
-  /** Requests under way keep the old agent; its idle connections end by themselves. */
+  /** Requests in progress keep the old agent; its idle connections time out. */
   async #read(before: Promise<Present> | undefined): Promise<Present> {
     const present = await before?.catch(() => undefined);
     try {
@@ -76,7 +76,7 @@ class Agents {
       return present?.fingerprint === fingerprint ? present : { agent: createAgent(material), fingerprint };
     } catch (error) {
       if (present !== undefined) {
-        // Files that are being replaced do not fit each other for a moment.
+        // Files may not match for a moment while they are replaced.
         return present;
       }
       this.#present = undefined;
@@ -85,7 +85,7 @@ class Agents {
   }
 }
 
-/** The body as it comes: an answer that breaks off is an error for who reads it. */
+/** Streams the body: an interrupted answer is an error for the reader. */
 function bodyOf(incoming: IncomingMessage, status: number): ReadableStream | null {
   if (WITHOUT_BODY.has(status)) {
     incoming.resume();
@@ -102,7 +102,7 @@ function headersOf({ rawHeaders }: IncomingMessage): Headers {
   return headers;
 }
 
-/** @throws TypeError for what is neither a text nor a form */
+/** @throws TypeError unless the body is a text or a form */
 function readRequestBody(body: RequestInit["body"]): Buffer | undefined {
   if (body === undefined || body === null) {
     return undefined;
@@ -135,8 +135,8 @@ async function exchange(agent: Agent, url: string, init: RequestInit): Promise<I
 }
 
 /**
- * Makes a `fetch` that presents the certificate. It takes https addresses, and bodies that are texts or
- * forms; it follows nothing. Other OAuth clients can use it too (`customFetch`).
+ * Creates a `fetch` that presents the certificate. It accepts https addresses, and bodies that are texts or
+ * forms; it follows no redirects. Other OAuth clients can use it too (`customFetch`).
  */
 export function createTlsFetch(source: TlsSource, clock: Clock = Date): Fetch {
   const agents = new Agents(source, clock);

@@ -1,4 +1,4 @@
-/** The token request of the client credentials grant (RFC 6749 section 4.4), and what is read from its answer. */
+/** The token request of the client credentials grant (RFC 6749 section 4.4), and the parsing of its answer. */
 import { SignetTransportError } from "./errors.ts";
 import { exchangeJson } from "./exchange.ts";
 import { asObject } from "./json.ts";
@@ -6,13 +6,13 @@ import type { Runtime } from "./runtime.ts";
 import { type ClientSecret, readSuccessor, type Successor } from "./succession.ts";
 
 const JWT_BEARER = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-/** RFC 6750 section 2.1: anything else would be refused as a header value by a message that shows it. */
+/** RFC 6750 section 2.1: an invalid header value would cause an error that shows it. */
 const B64TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 
 export interface TokenRequest {
   readonly url: string;
   readonly secret: ClientSecret;
-  /** A proof that takes the place of a secret (RFC 7523). */
+  /** An assertion instead of a secret (RFC 7523). */
   readonly assertion: string | null;
   /** Null: all scopes of the principal. */
   readonly scope: string | null;
@@ -23,7 +23,7 @@ export interface TokenAnswer {
   readonly accessToken: string;
   readonly scope: string;
   readonly lifetimeMs: number;
-  /** The secret that takes over from the one that was presented, when its rotation is due. */
+  /** The successor of the presented secret, if its rotation is due. */
   readonly successor: Successor | null;
 }
 
@@ -52,7 +52,7 @@ function readAnswer(value: unknown): TokenAnswer {
 }
 
 /**
- * Asks for a token once.
+ * Requests a token once.
  *
  * @throws SignetApiError, SignetTransportError
  */
@@ -62,7 +62,7 @@ export async function requestToken(runtime: Runtime, request: TokenRequest): Pro
   const body = {
     grant_type: "client_credentials",
     client_id: clientId,
-    // Without any proof in the body the client certificate is what authenticates (RFC 8705 section 2.1).
+    // Without a proof in the body the client certificate authenticates (RFC 8705 section 2.1).
     ...(secret === null ? {} : { client_secret: secret }),
     ...(assertion === null ? {} : { client_assertion_type: JWT_BEARER, client_assertion: assertion }),
     ...(scope === null ? {} : { scope }),

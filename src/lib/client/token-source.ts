@@ -1,4 +1,4 @@
-/** Access tokens for one set of scopes: asked for once for all callers, and renewed before they end. */
+/** Access tokens for one set of scopes: requested once for all callers, and renewed before they expire. */
 import type { CredentialKeeper } from "./credential-keeper.ts";
 import { SignetApiError } from "./errors.ts";
 import { isRepeatable, type RetryPolicy, withRetries } from "./retry.ts";
@@ -6,21 +6,21 @@ import type { Runtime } from "./runtime.ts";
 import type { ClientSecret } from "./succession.ts";
 import { requestToken, type TokenAnswer } from "./token-request.ts";
 
-/** The renewal starts somewhere between these parts of a token's life, so that many clients do not come at once. */
+/** The renewal starts at a random point between these parts of a token's life, so that clients spread out. */
 const REFRESH_FROM = 0.7;
 const REFRESH_SPREAD = 0.15;
-/** A token this close to its end is not handed out: it has a way to go. */
+/** A token this close to its expiry is not returned: it could expire in transit. */
 const END_MARGIN_MS = 30_000;
 const END_MARGIN_PART = 0.1;
-/** A renewal that failed is tried again no sooner than this; the present token is good meanwhile. */
+/** Minimum pause after a failed renewal; the current token is valid meanwhile. */
 const REFRESH_AGAIN_MS = 10_000;
-/** A refused credential is not presented again at once: the service counts failures. Doubles up to the maximum. */
+/** Pause after a rejected credential, since the service counts failures. Doubles up to the maximum. */
 const REFUSAL_HOLD_MS = 5_000;
 const REFUSAL_HOLD_MAX_MS = 300_000;
 
 export interface AccessToken {
   readonly value: string;
-  /** What was granted, separated by spaces. */
+  /** Granted scopes, separated by spaces. */
   readonly scope: string;
   /** Unix milliseconds by this machine's clock. */
   readonly expiresAt: number;
@@ -30,9 +30,9 @@ export interface TokenSourceOptions {
   readonly runtime: Runtime;
   readonly keeper: CredentialKeeper;
   readonly url: string;
-  /** Makes the proof that takes the place of a secret. */
+  /** Creates the assertion that replaces a secret. */
   readonly assert?: (() => string | Promise<string>) | undefined;
-  /** None: all scopes of the principal. */
+  /** Empty: all scopes of the principal. */
   readonly scopes: readonly string[];
   readonly retry: RetryPolicy;
   readonly timeoutMs: number;
@@ -44,7 +44,7 @@ interface Held {
   refreshAt: number;
 }
 
-/** An answer, and when the request that it answers left; Unix milliseconds. */
+/** An answer and the send time of its request, in Unix milliseconds. */
 interface Asked {
   readonly askedAt: number;
   readonly answer: TokenAnswer;
@@ -60,7 +60,7 @@ function isInvalidClient(error: unknown): error is SignetApiError {
   return error instanceof SignetApiError && error.code === "INVALID_CLIENT";
 }
 
-/** Times count from before the request: whatever the way back took has passed when the token is here. */
+/** Expiry counts from before the request, so that transit time is included. */
 function hold(answer: TokenAnswer, askedAt: number, random: number): Held {
   const { accessToken, scope, lifetimeMs } = answer;
   const margin = Math.min(END_MARGIN_MS, lifetimeMs * END_MARGIN_PART);
@@ -82,7 +82,7 @@ export class TokenSource {
   }
 
   /**
-   * A token that is good for a while yet. Only the first caller, and callers whose token has ended, wait.
+   * Returns a valid token. Only the first caller, and callers with an expired token, wait.
    *
    * @throws SignetApiError, SignetTransportError, CredentialStoreError
    */
@@ -105,7 +105,7 @@ export class TokenSource {
     return held.token;
   }
 
-  /** A token other than the one that a resource has refused, however many callers were refused with it. */
+  /** Returns a token other than the rejected one; concurrent callers share the renewal. */
   async tokenInsteadOf(refused: string): Promise<AccessToken> {
     if (this.#held?.token.value === refused) {
       this.#held = undefined;
@@ -148,7 +148,7 @@ export class TokenSource {
     const scope = scopes.length === 0 ? null : scopes.join(" ");
     const ask = async (): Promise<Asked> => {
       const askedAt = runtime.clock.now();
-      // A fresh one each time: the service takes an assertion once.
+      // A new one each time: the service accepts an assertion once.
       const assertion = secret.secret === null && assert !== undefined ? await assert() : null;
       return { askedAt, answer: await requestToken(runtime, { url, secret, assertion, scope, timeoutMs }) };
     };

@@ -1,4 +1,4 @@
-/** From options to token sources: one credential, any number of scope sets. */
+/** Creates token sources from options: one credential, any number of scope sets. */
 import type { ClientAssertion } from "./client-assertion.ts";
 import { CredentialKeeper } from "./credential-keeper.ts";
 import type { CredentialStore } from "./credential-store.ts";
@@ -10,34 +10,34 @@ import { TokenSource } from "./token-source.ts";
 const TIMEOUT_MS = 30_000;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
-/** How to reach the service and as whom. */
+/** Address and credential for the service. */
 export interface ConnectionOptions extends Partial<Runtime> {
   /** For instance `https://api.example.com`. */
   readonly baseUrl: string;
   /** Absent where the store holds it. */
   readonly clientId?: string;
-  /** Absent where the store holds it, or the client certificate or an assertion authenticates. */
+  /** Absent if the store holds it, or the client certificate or an assertion authenticates. */
   readonly clientSecret?: string;
-  /** private_key_jwt, see `privateKeyAssertion`; or a function that reads what the platform has signed. */
+  /** private_key_jwt, see `privateKeyAssertion`; or a function that returns the platform's assertion. */
   readonly clientAssertion?: ClientAssertion;
-  /** Where a rotated secret is kept. Without one, a successor is never used, and the secret ends with its overlap. */
+  /** Stores a rotated secret. Without it, a successor is never used, and the secret ends with its overlap. */
   readonly store?: CredentialStore;
   /** The client certificate of mutual TLS. */
   readonly tls?: TlsSource;
   readonly retry?: Partial<RetryPolicy>;
-  /** Milliseconds for one request; 30,000. */
+  /** Timeout of one request, in milliseconds; 30,000. */
   readonly timeoutMs?: number;
-  /** Lets secrets and tokens travel unencrypted to other machines: for networks that encrypt by themselves. */
+  /** Allows unencrypted secrets and tokens to other machines: for networks with their own encryption. */
   readonly allowPlainHttp?: boolean;
 }
 
-/** A checked connection. */
+/** A validated connection. */
 export interface Connection {
   readonly baseUrl: string;
   readonly runtime: Runtime;
   readonly retry: RetryPolicy;
   readonly timeoutMs: number;
-  /** The source for a set of scopes; none: all of the principal's. All of them share one credential. */
+  /** Returns the source for a set of scopes; empty: all of the principal's. All share one credential. */
   readonly sourceFor: (scopes: readonly string[]) => TokenSource;
 }
 
@@ -57,7 +57,7 @@ function readBaseUrl({ baseUrl, allowPlainHttp = false }: ConnectionOptions): st
   return url.origin + url.pathname.replace(/\/+$/, "");
 }
 
-/** @throws TypeError when the options contradict themselves */
+/** @throws TypeError for contradictory options */
 export function connect(options: ConnectionOptions): Connection {
   const baseUrl = readBaseUrl(options);
   const { clientId, clientSecret, clientAssertion, store, tls, timeoutMs = TIMEOUT_MS } = options;

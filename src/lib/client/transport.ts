@@ -1,4 +1,4 @@
-/** A call of the API: with a token, repeated where that is safe. */
+/** API calls: with a token, retried if that is safe. */
 import { SignetApiError } from "./errors.ts";
 import { type Exchange, exchangeJson, exchangeStream, type OpenAnswer } from "./exchange.ts";
 import { parseWithRaw, stringifyWithRaw } from "./raw-json.ts";
@@ -6,20 +6,20 @@ import { isRateLimited, isRepeatable, type RetryPolicy, withRetries } from "./re
 import { abortable, type Runtime } from "./runtime.ts";
 import type { AccessToken, TokenSource } from "./token-source.ts";
 
-/** Codes of a 401 that a fresh token mends: it ended, was revoked, or is bound to a certificate that was renewed. */
+/** Codes of a 401 that a new token fixes: expired, revoked, or bound to a renewed certificate. */
 const FRESH_TOKEN_HELPS = new Set(["TOKEN_EXPIRED", "TOKEN_REVOKED", "CERT_BINDING_MISMATCH"]);
 
-/** Values of a query; undefined ones are left out. */
+/** Query values; undefined ones are omitted. */
 export type Query = Readonly<Record<string, string | number | Date | undefined>>;
 
-/** What every call takes besides its own arguments. */
+/** Options of every call. */
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface ApiCall extends CallOptions {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
-  /** Below the base address, its parts encoded. */
+  /** Path below the base address, with encoded segments. */
   readonly path: string;
   readonly query?: Query;
   readonly headers?: Readonly<Record<string, string>>;
@@ -27,16 +27,16 @@ export interface ApiCall extends CallOptions {
   readonly body?: unknown;
   /** Makes a POST safe to repeat. */
   readonly idempotencyKey?: string;
-  /** A POST that is safe to repeat without a key: what it asks for is done once, however often it is asked. */
+  /** Marks a POST that is safe to repeat without a key. */
   readonly repeatable?: boolean;
 }
 
 export type { OpenAnswer };
 
-/** What is expected of an answer that is read while it comes. */
+/** Expectations of a streamed answer. */
 export interface StreamShape {
   readonly mediaType: string;
-  /** Milliseconds that it may be silent; the time for one request unless said otherwise. */
+  /** Maximum silence, in milliseconds; the timeout of one request by default. */
   readonly idleMs?: number;
 }
 
@@ -44,7 +44,7 @@ type Exchanging<T> = (runtime: Runtime, exchange: Exchange) => Promise<T>;
 
 export interface TransportOptions {
   readonly runtime: Runtime;
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly baseUrl: string;
   readonly source: TokenSource;
   readonly retry: RetryPolicy;
@@ -68,7 +68,7 @@ function isSafeToRepeat({ method, idempotencyKey, repeatable = false }: ApiCall)
   return method === "GET" || method === "DELETE" || idempotencyKey !== undefined || repeatable;
 }
 
-/** An id as one part of a path. */
+/** Encodes an id as one path segment. */
 export function segment(id: string): string {
   return encodeURIComponent(id);
 }
@@ -91,13 +91,13 @@ export class Transport {
     return this.#options.runtime;
   }
 
-  /** Reads JSON of the service. */
+  /** Parses the service's JSON. */
   parse(text: string): unknown {
     return this.#options.exactNumbers ? parseWithRaw(text) : (JSON.parse(text) as unknown);
   }
 
   /**
-   * Makes the call and returns the answer's JSON as it is.
+   * Makes the call and returns the answer's JSON.
    *
    * @throws SignetApiError, SignetTransportError, CredentialStoreError, the signal's reason
    */
@@ -106,9 +106,9 @@ export class Transport {
   }
 
   /**
-   * Makes the call and returns as soon as the answer has begun. Whoever opens it reads it to its end or closes it.
+   * Makes the call and returns as soon as the answer has begun. The caller must read it to its end or close it.
    *
-   * @throws as {@link call}, and so does reading; INVALID_ANSWER when it is of another kind
+   * @throws as {@link call}, and so does reading; INVALID_ANSWER for another media type
    */
   async open(call: ApiCall, { mediaType, idleMs }: StreamShape): Promise<OpenAnswer> {
     const shape = { mediaType, idleMs: idleMs ?? this.#options.timeoutMs };
@@ -128,7 +128,7 @@ export class Transport {
       sent = true;
       return await this.#attempt(call, { token, count, exchanging });
     };
-    // The source has repeated its own requests already.
+    // The source has already retried its own requests.
     return await withRetries(attempt, {
       runtime,
       policy: retry,
@@ -149,7 +149,7 @@ export class Transport {
         return await this.#send(call, await abortable(fresh, call.signal), exchanging);
       }
       if (call.method === "DELETE" && count > 0 && error.status === 404) {
-        // The first request did it; its answer was lost.
+        // The first request succeeded, but its answer was lost.
         return undefined as T;
       }
       throw error;

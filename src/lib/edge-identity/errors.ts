@@ -1,11 +1,11 @@
-/** Why an identity header is not believed. */
+/** Why an identity header was rejected. */
 export type EdgeIdentityErrorCode =
   | "IDENTITY_MISSING"
   | "IDENTITY_MALFORMED"
   | "SIGNATURE_INVALID"
   | "IDENTITY_EXPIRED";
 
-/** The request did not come from the edge as it stands. Answer 401 and do not look at it any further. */
+/** The request did not come from the edge unchanged. Answer 401 and do not process it. */
 export class EdgeIdentityError extends Error {
   override readonly name = "EdgeIdentityError";
   readonly code: EdgeIdentityErrorCode;

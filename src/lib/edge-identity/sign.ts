@@ -2,13 +2,13 @@
 import { createHmac, hash, type KeyObject } from "node:crypto";
 import { IDENTITY_HEADER, IDENTITY_SIGNATURE_HEADER, type SignedRequest, signedText } from "./signature.ts";
 
-/** Of SHA-256, bytes (FIPS 180-4). */
+/** Block size of SHA-256, in bytes (FIPS 180-4). */
 const BLOCK_BYTES = 64;
 const DIGEST_BYTES = 32;
 const INNER_PAD = 0x36;
 const OUTER_PAD = 0x5c;
 
-/** Whom a token speaks for; the same object from one request of the token to the next. */
+/** The identity of a token; the same object for every request with it. */
 export interface Caller {
   readonly tenantId: string;
   readonly principalId: string;
@@ -16,10 +16,10 @@ export interface Caller {
   readonly region: string;
 }
 
-/** A request as its headers are to say it. */
+/** The signed facts of a request. */
 export interface IdentifiedRequest extends SignedRequest {
   readonly requestId: string;
-  /** When it is signed, Unix seconds. */
+  /** Time of signing, in Unix seconds. */
   readonly iat: number;
 }
 
@@ -34,7 +34,7 @@ function blockOf(key: KeyObject): Buffer {
 }
 
 /**
- * HMAC-SHA-256 in lowercase hex, spelled out over two digests (RFC 2104 section 2): Node's own makes an object outside
+ * HMAC-SHA-256 in lowercase hex, built from two digests (RFC 2104 section 2): Node's own creates an object outside
  * the heap for each request, which costs twice as much as the digests.
  */
 export function createHexMac(key: KeyObject): (text: string) => string {
@@ -44,7 +44,7 @@ export function createHexMac(key: KeyObject): (text: string) => string {
   outer.set(block.map((byte) => byte ^ OUTER_PAD));
   return (text) => {
     if (Buffer.byteLength(text) !== text.length) {
-      // One byte per character is for ASCII, which is all that the edge forwards.
+      // One byte per character: the edge forwards only ASCII.
       return createHmac("sha256", key).update(text).digest("hex");
     }
     outer.write(hash("sha256", Buffer.from(inner + text, "latin1"), "binary"), BLOCK_BYTES, "latin1");
@@ -52,12 +52,12 @@ export function createHexMac(key: KeyObject): (text: string) => string {
   };
 }
 
-/** The members of an {@link EdgeIdentity} that a token decides, as the beginning of its JSON. */
+/** Returns the token's members of an {@link EdgeIdentity} as the beginning of its JSON. */
 function beginningOf({ tenantId: tenant, principalId: principal, scopes, region }: Caller): string {
   return JSON.stringify({ tenant, principal, scope: [...scopes].join(" "), region }).slice(0, -1);
 }
 
-/** Makes what writes the headers for an upstream, whose key it is. */
+/** Creates the signer of an upstream's headers with its key. */
 export function createIdentitySigner(
   key: KeyObject,
 ): (caller: Caller, request: IdentifiedRequest) => IdentityHeaders {

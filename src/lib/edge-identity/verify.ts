@@ -1,6 +1,6 @@
 /**
- * For upstreams behind the edge: who calls, out of `X-Signet-Identity`, believed only with the edge's signature. Node's
- * own modules are all that this needs.
+ * For upstreams behind the edge: the caller's identity from `X-Signet-Identity`, verified by the edge's signature. Uses
+ * only Node's own modules.
  */
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
 import { EdgeIdentityError } from "./errors.ts";
@@ -15,16 +15,16 @@ import {
 export { type EdgeIdentity, EdgeIdentityError, type SignedRequest };
 export type { EdgeIdentityErrorCode } from "./errors.ts";
 
-/** An identity that is older is a copy of somebody else's request, seconds. */
+/** Maximum age of an identity, in seconds; an older one is a replay. */
 const MAX_AGE_S = 30;
-/** The edge's clock may be ahead by so much, seconds. */
+/** How far the edge's clock may be ahead, in seconds. */
 const FUTURE_S = 5;
 const KEY_BYTES_MIN = 32;
 const VALUE_LENGTH_MAX = 16_384;
 const SIGNATURE = /^v1=([0-9a-f]{64})$/;
 const TEXT_MEMBERS = ["tenant", "principal", "scope", "region", "request_id"] as const;
 
-/** A request as Node's servers have it. */
+/** A request of Node's servers. */
 export interface IncomingRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
@@ -32,7 +32,7 @@ export interface IncomingRequest {
 }
 
 export interface EdgeIdentityOptions {
-  /** The upstream's keys, base64 of 32 bytes or more; several while a key is changed. */
+  /** The upstream's keys, base64 of 32 bytes or more; several while a key is replaced. */
   readonly keys: readonly string[];
   /** Unix milliseconds. */
   readonly now?: () => number;
@@ -51,7 +51,7 @@ function parse(value: string): EdgeIdentity {
   try {
     identity = JSON.parse(Buffer.from(value, "base64url").toString()) as typeof identity;
   } catch {
-    // Refused below.
+    // Rejected below.
   }
   if (
     !TEXT_MEMBERS.every((member) => typeof identity?.[member] === "string") ||
@@ -63,10 +63,10 @@ function parse(value: string): EdgeIdentity {
 }
 
 /**
- * Makes the check of requests.
+ * Creates the verifier of requests.
  *
- * @returns a function that says who calls, or throws {@link EdgeIdentityError}
- * @throws TypeError for keys that are no keys
+ * @returns a function that returns the caller's identity, or throws {@link EdgeIdentityError}
+ * @throws TypeError for invalid keys
  */
 export function createEdgeIdentityVerifier(
   options: EdgeIdentityOptions,

@@ -1,17 +1,17 @@
 /**
  * Asymmetric signatures of Standard Webhooks: `v1a,<base64>`, Ed25519 over `id.timestamp.body`. Public keys are written
- * `whpk_` and the base64 of 32 bytes; who holds one can verify and not sign.
+ * `whpk_` and the base64 of 32 bytes; their holders can verify but not sign.
  */
 import { createPrivateKey, createPublicKey, sign, verify } from "node:crypto";
 
 const PUBLIC_PREFIX = "whpk_";
 const PUBLIC_FORMAT = /^whpk_[A-Za-z0-9+/]{43}=$/;
 const KEY_BYTES = 32;
-/** RFC 8410: what stands before the raw key in PKCS #8 and in SubjectPublicKeyInfo. */
+/** RFC 8410: the prefix of the raw key in PKCS #8 and in SubjectPublicKeyInfo. */
 const PKCS8_HEAD = Buffer.from("302e020100300506032b657004220420", "hex");
 const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
 
-/** What is signed; the same as of `v1`. */
+/** The signed message; the same as for `v1`. */
 export interface AsymmetricMessage {
   readonly id: string;
   readonly timestamp: string;
@@ -26,18 +26,18 @@ function privateKeyOf(seed: Uint8Array): ReturnType<typeof createPrivateKey> {
   return createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: "der", type: "pkcs8" });
 }
 
-/** The public key, `whpk_…`, of a private one: 32 bytes from a cryptographically secure source. */
+/** Returns the public key, `whpk_…`, of a private one: 32 bytes from a cryptographically secure source. */
 export function publicKeyOf(seed: Uint8Array): string {
   const spki = createPublicKey(privateKeyOf(seed)).export({ format: "der", type: "spki" });
   return PUBLIC_PREFIX + spki.subarray(SPKI_HEAD.length).toString("base64");
 }
 
-/** One value of `webhook-signature`. */
+/** Returns one value of `webhook-signature`. */
 export function signAsymmetric(seed: Uint8Array, message: AsymmetricMessage): string {
   return `v1a,${sign(null, messageBytes(message), privateKeyOf(seed)).toString("base64")}`;
 }
 
-/** Whether a configured key is a public one, to be used with {@link verifyAsymmetric}. */
+/** Whether a configured key is public, for {@link verifyAsymmetric}. */
 export function isPublicKey(text: string): boolean {
   return text.startsWith(PUBLIC_PREFIX);
 }

@@ -1,4 +1,4 @@
-/** Why a signed payload was not accepted. The codes are public API and stable. */
+/** Why a signed payload was rejected. The codes are public API and stable. */
 export type VerificationErrorCode =
   /** A header is missing, repeated or not in its exact format. Answer 400. */
   | "HEADERS_MALFORMED"

@@ -4,7 +4,7 @@ import { MAX_BODY_BYTES } from "./node-http.ts";
 import { createReceiver, type ReceiverOptions } from "./receive.ts";
 
 export interface FastifyReceiverOptions extends ReceiverOptions {
-  /** Where deliveries come in; `/`. */
+  /** Path of deliveries; `/` by default. */
   readonly path?: string;
 }
 
@@ -14,7 +14,7 @@ interface Reply {
   send(body: string): unknown;
 }
 
-/** What of a Fastify instance is used, so that this library needs no package of Fastify's. */
+/** The used part of a Fastify instance, so that this library needs no Fastify package. */
 interface Instance {
   removeAllContentTypeParsers(): void;
   addContentTypeParser(
@@ -37,7 +37,7 @@ interface RawRequest {
 }
 
 /**
- * `app.register(webhookPlugin, { path: "/hook", secrets, onEvent })`. The raw body is kept inside the plugin; other routes
+ * `app.register(webhookPlugin, { path: "/hook", secrets, onEvent })`. The raw body stays inside the plugin; other routes
  * parse theirs as before.
  */
 export async function webhookPlugin(fastify: Instance, options: FastifyReceiverOptions): Promise<void> {

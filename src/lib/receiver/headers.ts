@@ -1,5 +1,5 @@
 /**
- * Reads the headers of a signed payload, each at most once and each in exactly one spelling. Leniency here
+ * Reads the headers of a signed payload, each at most once and in exactly one spelling. Leniency here
  * is how verification libraries fail: a truncated signature (CVE-2024-21491), `1763650000junk` as a time.
  */
 import { VerificationError } from "./errors.ts";
@@ -13,7 +13,7 @@ export type HeaderSource =
 export interface SignedHeaders {
   /** `sha256=…` values: the signature and, while a secret rotates, the alternative one. */
   readonly sha256: readonly string[];
-  /** `v1,…` values with the id and the time that they cover; null when the payload carries none. */
+  /** `v1,…` values with the id and the time that they cover; null without any. */
   readonly standard: {
     readonly id: string;
     readonly timestamp: string;
@@ -21,15 +21,15 @@ export interface SignedHeaders {
     /** `v1a,…` values: Ed25519. */
     readonly v1a: readonly string[];
   } | null;
-  /** Unix seconds from `X-Service-Timestamp`, or from `webhook-timestamp` where only that was sent. */
+  /** Unix seconds from `X-Service-Timestamp`, or from `webhook-timestamp` if only that was sent. */
   readonly timestampSeconds: number;
-  /** `X-Service-Event-Id`, where sent. */
+  /** `X-Service-Event-Id`, if sent. */
   readonly eventId: string | null;
 }
 
 const SHA256_FORMAT = /^sha256=[0-9a-f]{64}$/;
 const V1_FORMAT = /^v1,[A-Za-z0-9+/]{43}=$/;
-/** What is not in this format is skipped, as receivers did before they knew the version. */
+/** Values in another format are skipped, as by receivers that do not know the version. */
 const V1A_FORMAT = /^v1a,[A-Za-z0-9+/]{86}==$/;
 /** Other versions, which the Standard Webhooks specification tells receivers to skip. */
 const OTHER_VERSION_FORMAT = /^v(?!1,)[0-9a-z]+,[\x21-\x7e]+$/;
@@ -47,7 +47,7 @@ function isFetchHeaders(source: HeaderSource): source is { get(name: string): st
   return typeof source.get === "function";
 }
 
-/** The values of a header in whatever case it is spelled. */
+/** Returns the values of a header, case-insensitively. */
 function valuesOf(source: HeaderSource, name: string): readonly string[] {
   if (isFetchHeaders(source)) {
     const value = source.get(name);
@@ -59,14 +59,14 @@ function valuesOf(source: HeaderSource, name: string): readonly string[] {
     .flatMap(([, value]) => value ?? []);
 }
 
-/** The one value of a header in its format, or null when it was not sent. */
+/** Returns the single value of a header in its format, or null if it was not sent. */
 function readOptional(source: HeaderSource, name: string, format: RegExp): string | null {
   const values = valuesOf(source, name);
   const value = values[0];
   if (value === undefined) {
     return null;
   }
-  // A repeated header reaches us as several values, or joined by a comma, which no format here allows.
+  // A repeated header arrives as several values, or joined by a comma, which no format here allows.
   if (values.length > 1 || !format.test(value)) {
     throw malformed(name);
   }

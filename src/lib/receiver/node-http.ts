@@ -1,14 +1,14 @@
-/** A receiver for `node:http`, which is one for Express as well. */
+/** A receiver for `node:http` and Express. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createReceiver, type ReceiverOptions, tell } from "./receive.ts";
 
-/** 512 KiB: 256 KiB of data and what stands around them, and room. */
+/** 512 KiB: 256 KiB of data, the envelope, and reserve. */
 export const MAX_BODY_BYTES = 524_288;
 const BODY_MS = 10_000;
 
 type BodyProblem = 400 | 408 | 413 | 500;
 
-/** The whole body, or the status that says why there is none. */
+/** Returns the whole body, or the status of the failure. */
 function readBody(
   request: IncomingMessage,
   maxBytes: number,
@@ -38,7 +38,7 @@ function readBody(
   });
 }
 
-/** What a body parser before us has left; a parsed body cannot be verified any more. */
+/** Returns the raw body left by an earlier body parser; a parsed body cannot be verified. */
 function parsedBefore(
   request: IncomingMessage & { readonly body?: unknown },
 ): Buffer | BodyProblem | undefined {
@@ -51,7 +51,7 @@ function parsedBefore(
 
 /**
  * A request listener: `createServer(webhookListener({ secrets, onEvent }))`, or with Express
- * `app.post("/hook", webhookListener({ secrets, onEvent }))`, before any `express.json()`; `express.raw()` does no harm.
+ * `app.post("/hook", webhookListener({ secrets, onEvent }))`, before any `express.json()`; `express.raw()` is harmless.
  * It answers 200, 400, 401, 405, 408, 413 and 500 itself.
  */
 export function webhookListener(
@@ -70,7 +70,7 @@ export function webhookListener(
       if (body === 500) {
         tell(onError, new TypeError("a body parser has read the body: mount the listener before it"));
       }
-      // What is left of the body is not read.
+      // The rest of the body is not read.
       response.writeHead(body, { Connection: "close" }).end();
       return;
     }

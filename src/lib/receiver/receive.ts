@@ -1,4 +1,4 @@
-/** One webhook from raw bytes to an answer, whatever the framework. */
+/** Handles one webhook from raw bytes to an answer, for any framework. */
 import { VerificationError } from "./errors.ts";
 import type { HeaderSource } from "./headers.ts";
 import { MemoryReplayStore, type ReplayStore } from "./replay-store.ts";
@@ -6,9 +6,9 @@ import { type VerifiedPayload, verify } from "./verify.ts";
 
 /** A verified event. */
 export interface WebhookEvent extends VerifiedPayload {
-  /** The `type` of the body; null when it has none. */
+  /** The `type` of the body; null without one. */
   readonly type: string | null;
-  /** The service says it itself, not a tenant that publishes: `"source":"service"` in the signed body. */
+  /** Whether the service sent it, not a publishing tenant: `"source":"service"` in the signed body. */
   readonly fromService: boolean;
 }
 
@@ -16,31 +16,31 @@ export interface ReceiverOptions {
   /** The endpoint's secret, or its public key `whpk_…`; during a rotation the old and the new one. */
   readonly secrets: readonly string[] | (() => readonly string[] | Promise<readonly string[]>);
   /**
-   * Gets each event once. When it throws, the answer is 500 and the event comes again. Pings and grades are answered
-   * without it.
+   * Called once per event. If it throws, the answer is 500 and the event is sent again. Not called for pings
+   * and grades.
    */
   readonly onEvent: (event: WebhookEvent) => unknown;
-  /** Remembers ids; a {@link MemoryReplayStore} unless several processes share one. */
+  /** Remembers ids; a {@link MemoryReplayStore} by default. Several processes need a shared one. */
   readonly replayStore?: ReplayStore;
-  /** How long ids are remembered, seconds; 864,000: the 72 hours of attempts and the week in which they can be replayed. */
+  /** How long ids are remembered, in seconds; 864,000: the 72 hours of attempts and the week of replays. */
   readonly rememberSeconds?: number;
-  /** Bodies above it are a 413; 524,288 bytes. */
+  /** Maximum body size, in bytes, beyond which the answer is 413; 524,288. */
   readonly maxBodyBytes?: number;
-  /** For the whole body, milliseconds; 10,000. */
+  /** Timeout of the whole body, in milliseconds; 10,000. */
   readonly bodyMs?: number;
   readonly toleranceSeconds?: number;
   readonly futureSeconds?: number;
   readonly headerBrand?: string;
   /**
-   * Hears of what was refused (`VerificationError`) and of what `onEvent`, the store or `secrets` threw. What it throws
-   * itself is dropped: the answer is the same.
+   * Receives rejections (`VerificationError`) and errors of `onEvent`, the store or `secrets`. Its own errors are
+   * ignored: the answer is the same.
    */
   readonly onError?: (error: unknown) => void;
-  /** Unix milliseconds; `Date.now` unless said otherwise. */
+  /** Unix milliseconds; `Date.now` by default. */
   readonly now?: () => number;
 }
 
-/** What to answer. */
+/** The answer. */
 export interface WebhookAnswer {
   readonly status: 200 | 400 | 401 | 500;
   /** JSON. */
@@ -52,7 +52,7 @@ export interface WebhookReceiver {
   receive(rawBody: Uint8Array, headers: HeaderSource): Promise<WebhookAnswer>;
 }
 
-/** Sent by the service to grade a receiver (its documentation, Grades). */
+/** Event type by which the service grades a receiver (docs/grader.md). */
 const GRADE_TYPE = "signet.grade";
 const REMEMBER_SECONDS = 864_000;
 
@@ -73,16 +73,16 @@ function refusal(error: unknown): WebhookAnswer {
   return answer(500, { error: "FAILED" });
 }
 
-/** Tells `onError`, whose own failure must not change what is answered. */
+/** Calls `onError`, whose own failure must not change the answer. */
 export function tell(onError: ReceiverOptions["onError"], error: unknown): void {
   try {
     onError?.(error);
   } catch {
-    // There is nobody else to tell.
+    // No one else to report to.
   }
 }
 
-/** Verifies, drops what was there already, and hands the rest to `onEvent`. */
+/** Verifies a webhook, drops duplicates, and passes new events to `onEvent`. */
 export function createReceiver(options: ReceiverOptions): WebhookReceiver {
   const { onEvent, secrets, now = Date.now, rememberSeconds = REMEMBER_SECONDS } = options;
   const { replayStore = new MemoryReplayStore({ now }) } = options;
@@ -112,7 +112,7 @@ export function createReceiver(options: ReceiverOptions): WebhookReceiver {
     return true;
   }
 
-  /** False for what was there before. */
+  /** False for duplicates. */
   async function once(event: WebhookEvent): Promise<boolean> {
     const { id } = event;
     if (id === null) {
@@ -120,7 +120,7 @@ export function createReceiver(options: ReceiverOptions): WebhookReceiver {
     }
     const other = underWay.get(id);
     if (other !== undefined) {
-      // The retry of a slow one: saying 200 before that has succeeded could lose the event.
+      // A retry of one in progress: answering 200 before that has succeeded could lose the event.
       await other;
       return false;
     }

@@ -1,36 +1,36 @@
 /** Remembers the ids of events, so that each is processed once. */
 
 /**
- * Where ids are kept. Several processes that share one endpoint share one store; see docs/verify-webhooks.md for one in
+ * Stores ids. Processes that share an endpoint share a store; docs/verify-webhooks.md shows one in
  * Redis and one in SQL.
  */
 export interface ReplayStore {
   /**
-   * Remembers an id and says whether it was there already, in one atomic step: of two calls at once one gets false.
+   * Remembers an id and returns whether it was known, atomically: of two concurrent calls one gets false.
    *
    * @param untilMs Unix milliseconds until which it must be remembered
    */
   seen(id: string, untilMs: number): boolean | Promise<boolean>;
-  /** Forgets an id whose event could not be processed, so that the next attempt is taken. */
+  /** Forgets an id whose event could not be processed, so that the next attempt is accepted. */
   forget(id: string): void | Promise<void>;
 }
 
 export interface MemoryReplayStoreOptions {
-  /** Ids kept at most; the oldest go first. 100,000. */
+  /** Maximum number of ids; the oldest are dropped first. 100,000. */
   readonly max?: number;
-  /** Unix milliseconds; `Date.now` unless said otherwise. */
+  /** Unix milliseconds; `Date.now` by default. */
   readonly now?: () => number;
 }
 
 const DEFAULT_MAX = 100_000;
 
-/** For one process. What it remembers ends with that. */
+/** In-memory store for one process. */
 export class MemoryReplayStore implements ReplayStore {
   readonly #until = new Map<string, number>();
   readonly #max: number;
   readonly #now: () => number;
 
-  /** @throws TypeError when `max` is not a positive whole number */
+  /** @throws TypeError if `max` is not a positive whole number */
   constructor({ max = DEFAULT_MAX, now = Date.now }: MemoryReplayStoreOptions = {}) {
     if (!Number.isSafeInteger(max) || max < 1) {
       throw new TypeError("max is a positive whole number");
@@ -44,7 +44,7 @@ export class MemoryReplayStore implements ReplayStore {
     if (known !== undefined && known > this.#now()) {
       return true;
     }
-    // To the end of the order, which is that of going.
+    // Move to the end of the eviction order.
     this.#until.delete(id);
     const [oldest] = this.#until.keys();
     if (oldest !== undefined && this.#until.size >= this.#max) {

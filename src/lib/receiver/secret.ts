@@ -1,7 +1,7 @@
 /**
  * Endpoint secrets: `whsec_` + base64 of 32 random bytes (Standard Webhooks allows 24 to 64).
  *
- * The two signatures use different keys made from one secret, so that neither can pass for the other:
+ * The two signatures use different keys derived from one secret, so that neither can be used as the other:
  * `sha256=` the UTF-8 bytes of the whole text as shown, `v1` the decoded bytes.
  */
 
@@ -11,16 +11,16 @@ const GENERATED_BYTES = 32;
 const MIN_BYTES = 24;
 const MAX_BYTES = 64;
 
-/** A new secret. `randomBytes` must be cryptographically secure, for instance that of `node:crypto`. */
+/** Creates a secret. `randomBytes` must be cryptographically secure, for instance that of `node:crypto`. */
 export function generateSecret(randomBytes: (size: number) => Uint8Array): string {
   return PREFIX + Buffer.from(randomBytes(GENERATED_BYTES)).toString("base64");
 }
 
 /**
- * The key of `v1` signatures.
+ * Returns the key of `v1` signatures.
  *
  * @throws TypeError for anything but a well-formed secret: an empty or mangled one would make signatures
- * that anybody can forge, so it is a mistake in the configuration and never a failed verification.
+ * that anyone can forge, so it is a configuration error, never a failed verification.
  */
 export function decodeSecret(secret: string): Uint8Array {
   if (SECRET_FORMAT.test(secret)) {

@@ -4,11 +4,11 @@
 import { createHmac } from "node:crypto";
 import { decodeSecret } from "./secret.ts";
 
-/** What is signed, and with which secret. */
+/** The signed payload and its secret. */
 export interface SignInput {
   /** `whsec_…` as shown to the tenant. */
   readonly secret: string;
-  /** Exactly the bytes that are sent. */
+  /** The exact bytes sent. */
   readonly body: Uint8Array;
   /** The event id: the value of `webhook-id`. */
   readonly id: string;
@@ -24,7 +24,7 @@ export interface DeliverySignatures {
   readonly v1: string;
 }
 
-/** HMAC-SHA-256 over the body alone, keyed with the secret's text as shown (interface specification 6). */
+/** HMAC-SHA-256 over the body only, keyed with the secret's text as shown (interface specification 6). */
 export function signBody(secret: string, body: Uint8Array): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }
@@ -39,7 +39,7 @@ export function signMessage(
 }
 
 /**
- * Both signatures of one delivery attempt.
+ * Returns both signatures of one delivery attempt.
  *
  * @throws TypeError for a malformed secret, an id with a dot (it separates the signed parts) or a
  * timestamp that is not a whole number of seconds

@@ -1,9 +1,9 @@
 /**
- * Verification of a signed payload by its receiver: a webhook consumer, or our own ingress.
+ * Verification of a signed payload by its receiver: a webhook consumer, or the service's own ingress.
  *
- * Two holes are closed here that the signature alone leaves open. `sha256=` covers only the body, so
- * whoever captured one delivery could send it for ever with a fresh timestamp and a fresh event id: the
- * time must therefore stand in the signed body too (`sent_at`), and so must the id.
+ * This closes two gaps of the signature alone. `sha256=` covers only the body, so
+ * an attacker with one captured delivery could replay it with new timestamps and event ids. The
+ * signed body must therefore contain the time too (`sent_at`), and the id.
  */
 import { timingSafeEqual } from "node:crypto";
 import { isPublicKey, verifyAsymmetric } from "./ed25519.ts";
@@ -13,16 +13,16 @@ import { readSignedHeaders } from "./headers.ts";
 import { decodeSecret } from "./secret.ts";
 import { signBody, signMessage } from "./sign.ts";
 
-/** What to verify, and against what. */
+/** The payload and the verification options. */
 export interface VerifyInput {
-  /** The bytes as they came: never a parsed and re-serialised body. */
+  /** The received bytes: never a parsed and re-serialised body. */
   readonly rawBody: Uint8Array;
   readonly headers: HeaderSource;
   /** The endpoint's secret, or its public key `whpk_…`; during a rotation the old and the new one. */
   readonly secrets: readonly string[];
   /** Unix time in milliseconds, as `Date.now()` gives it. */
   readonly now: number;
-  /** Greatest age in seconds that passes; 300. */
+  /** Maximum accepted age, in seconds; 300. */
   readonly toleranceSeconds?: number;
   /** How far the sender's clock may be ahead, in seconds; 60. */
   readonly futureSeconds?: number;
@@ -30,25 +30,25 @@ export interface VerifyInput {
   readonly headerBrand?: string;
 }
 
-/** `v1` and `v1a` cover time and id besides the body. */
+/** `v1` and `v1a` cover time, id and body. */
 type Scheme = "sha256" | "v1" | "v1a";
 
-/** A payload that passed every check. */
+/** A verified payload. */
 export interface VerifiedPayload {
-  /** The authenticated event id, to drop duplicates by; null when the sender signed none. */
+  /** The authenticated event id, for dropping duplicates; null if the sender signed none. */
   readonly id: string | null;
   /** When it was signed, in Unix seconds. */
   readonly timestampSeconds: number;
   /** The signature that matched. */
   readonly scheme: Scheme;
-  /** The parsed body; undefined when it is not JSON. */
+  /** The parsed body; undefined if it is not JSON. */
   readonly payload: unknown;
 }
 
 const DEFAULT_TOLERANCE_SECONDS = 300;
 const DEFAULT_FUTURE_SECONDS = 60;
 
-/** Length first: `timingSafeEqual` demands it, and a prefix of a signature must not pass. */
+/** Length first: `timingSafeEqual` requires it, and a prefix of a signature must be rejected. */
 function equalText(left: string, right: string): boolean {
   const a = Buffer.from(left);
   const b = Buffer.from(right);
@@ -68,7 +68,7 @@ function matchingScheme(headers: SignedHeaders, secrets: readonly string[], body
     const key = decodeSecret(secret);
     if (standard !== null && standard.v1.length > 0) {
       const expected = signMessage(key, { id: standard.id, timestamp: standard.timestamp, body });
-      // v1 covers time and id as well, so it is the stronger statement where both match.
+      // v1 also covers time and id, so it is stronger if both match.
       if (standard.v1.some((value) => equalText(value, expected))) {
         return "v1";
       }
@@ -84,14 +84,14 @@ function matchingScheme(headers: SignedHeaders, secrets: readonly string[], body
 }
 
 function matchesPublicKey(standard: SignedHeaders["standard"], publicKey: string, body: Uint8Array): boolean {
-  // The key is checked also where there is nothing to verify with it.
+  // The key is checked even if it verifies nothing.
   const { id = "", timestamp = "", v1a = [] } = standard ?? {};
   const values = v1a.length === 0 ? [`v1a,${Buffer.alloc(64).toString("base64")}`] : v1a;
   return values.some((value) => verifyAsymmetric(publicKey, { id, timestamp, body }, value));
 }
 
 function checkAge(timestampSeconds: number, input: VerifyInput): void {
-  // Timestamps are whole seconds, so the clock is read in whole seconds: exactly 300 s passes.
+  // Timestamps are whole seconds, so the clock is read in whole seconds: exactly 300 s is accepted.
   const age = Math.floor(input.now / 1000) - timestampSeconds;
   if (!(age <= (input.toleranceSeconds ?? DEFAULT_TOLERANCE_SECONDS))) {
     throw new VerificationError("PAYLOAD_EXPIRED", "the payload is older than the tolerance");
@@ -116,7 +116,7 @@ function memberOf(payload: unknown, name: string): unknown {
   return (payload as Record<string, unknown>)[name];
 }
 
-/** Every statement of the time must be the same; `sha256=` needs the one inside the signed body. */
+/** All times must agree; `sha256=` needs the one inside the signed body. */
 function checkSentAt(headers: SignedHeaders, scheme: Scheme, payload: unknown): void {
   const sentAt = memberOf(payload, "sent_at");
   const wrongHeader =
@@ -131,8 +131,8 @@ function checkSentAt(headers: SignedHeaders, scheme: Scheme, payload: unknown): 
 }
 
 /**
- * The authenticated id: the one that `v1` and `v1a` cover, else the one in the body that `sha256=` covers. A header
- * that says otherwise was put there by somebody else, to get a repetition past the receiver.
+ * Returns the authenticated id: the one that `v1` and `v1a` cover, else the one in the body that `sha256=` covers. A
+ * differing header was forged to get a duplicate past the receiver.
  */
 function checkId(headers: SignedHeaders, scheme: Scheme, payload: unknown): string | null {
   const inBody = memberOf(payload, "id");
@@ -146,8 +146,8 @@ function checkId(headers: SignedHeaders, scheme: Scheme, payload: unknown): stri
 }
 
 /**
- * Verifies a payload and returns what is authenticated about it. It is genuine and fresh then; whether it
- * is a repetition is for the caller to find out by `id`, kept for at least the tolerance.
+ * Verifies a payload and returns its authenticated parts. It is then genuine and fresh; the caller must detect
+ * duplicates by `id`, kept for at least the tolerance.
  *
  * Checks, in this order: each header once and in its format; a signature by one of the secrets (the body's
  * bytes, constant time); age; future; `sent_at`; id.
@@ -156,7 +156,7 @@ function checkId(headers: SignedHeaders, scheme: Scheme, payload: unknown): stri
  * const { payload } = verify({ rawBody, headers: request.headers, secrets: [secret], now: Date.now() });
  *
  * @throws VerificationError with a stable `code`; the payload must then not be used
- * @throws TypeError for a mistake of the caller: no or malformed secrets, a body that is not bytes
+ * @throws TypeError for a caller's error: no or malformed secrets, a body that is not bytes
  */
 export function verify(input: VerifyInput): VerifiedPayload {
   if (!(input.rawBody instanceof Uint8Array)) {

@@ -1,8 +1,8 @@
-/** Verifying one entry of the compliance log without trusting who shows it. */
+/** Verifies one entry of the compliance log without trusting its source. */
 import { leafHash, verifyConsistency, verifyInclusion } from "./merkle-proof.ts";
 import { type Checkpoint, openCheckpoint, parseVerifierKey } from "./signed-note.ts";
 
-/** An entry that is not what was signed, or a log that is not what it was. */
+/** The entry is not in the signed log, or the log was rewritten. */
 export class ComplianceProofError extends Error {
   override readonly name = "ComplianceProofError";
 }
@@ -21,7 +21,7 @@ export interface InclusionAnswer {
   readonly hashes: readonly string[];
 }
 
-/** Where entries, checkpoints and proofs come from; nothing of it is believed. */
+/** The untrusted source of entries, checkpoints and proofs. */
 export interface ProofSource {
   entry(index: number): Promise<EntryWithBytes>;
   checkpoint(): Promise<{ readonly note: string }>;
@@ -30,17 +30,17 @@ export interface ProofSource {
 }
 
 export interface VerifyEntryOptions {
-  /** `name+id+key`, one or more: from whoever runs the service, and not from the service itself. */
+  /** One or more `name+id+key`: from the operators of the service, not from the service itself. */
   readonly verifierKeys: readonly string[];
-  /** Checkpoints kept from earlier: the log must have been continued and not written anew. */
+  /** Earlier checkpoints: the log must extend them. */
   readonly earlier?: readonly string[];
 }
 
 export interface VerifiedEntry {
   readonly index: number;
-  /** What the entry says. */
+  /** The entry's content. */
   readonly entry: Readonly<Record<string, unknown>>;
-  /** The signed note that it was verified with: keep it, and give it as `earlier` next time. */
+  /** The signed note used for verification: keep it, and pass it as `earlier` next time. */
   readonly checkpoint: string;
 }
 
@@ -63,7 +63,7 @@ async function requireContinued(source: ProofSource, earlier: Checkpoint, newest
 /**
  * Fetches an entry with its proof and the newest checkpoint, and verifies them.
  *
- * @throws NoteError, ComplianceProofError, whatever the source throws
+ * @throws NoteError, ComplianceProofError, the source's errors
  */
 export async function verifyEntry(
   source: ProofSource,
@@ -80,7 +80,7 @@ export async function verifyEntry(
   const { hashes } = await source.inclusion(index, newest.size);
   const proof = { index, treeSize: newest.size, hashes: bytesOf(hashes) };
   if (!verifyInclusion(proof, leafHash(bytes), newest.root)) {
-    throw new ComplianceProofError(`entry ${index} is not in the tree that the checkpoint was signed over`);
+    throw new ComplianceProofError(`entry ${index} is not in the tree of the signed checkpoint`);
   }
   return { index, entry: JSON.parse(bytes.toString("utf8")) as VerifiedEntry["entry"], checkpoint: note };
 }

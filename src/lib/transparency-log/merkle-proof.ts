@@ -1,6 +1,6 @@
 /**
- * The Merkle tree of RFC 6962 section 2.1 as a verifier needs it: hashes, and proofs checked as RFC 9162 sections
- * 2.1.3.2 and 2.1.4.2 say. Sizes go beyond 2^31, so halves are taken by division and never by `>>`.
+ * The verifier's part of RFC 6962 section 2.1 Merkle trees: hashes, and proofs checked by RFC 9162 sections
+ * 2.1.3.2 and 2.1.4.2. Sizes exceed 2^31, so halve by division, never by `>>`.
  */
 import { hash } from "node:crypto";
 
@@ -8,12 +8,12 @@ const LEAF_PREFIX = 0;
 const NODE_PREFIX = 1;
 const HASH_BYTES = 32;
 
-/** By way of a string, which Node makes in a third of the time that a buffer with memory of its own takes it. */
+/** Via a string, which takes Node a third of the time of a buffer with its own memory. */
 function sha256(input: Buffer): Buffer {
   return Buffer.from(hash("sha256", input, "binary"), "binary");
 }
 
-/** Hash of an entry. */
+/** Returns the hash of an entry. */
 export function leafHash(entry: Uint8Array): Buffer {
   const input = Buffer.allocUnsafe(entry.length + 1);
   input[0] = LEAF_PREFIX;
@@ -23,7 +23,7 @@ export function leafHash(entry: Uint8Array): Buffer {
 
 const nodeInput = Buffer.alloc(1 + 2 * HASH_BYTES, NODE_PREFIX);
 
-/** Hash of an inner node. */
+/** Returns the hash of an inner node. */
 export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
   nodeInput.set(left, 1);
   nodeInput.set(right, 1 + HASH_BYTES);
@@ -39,7 +39,7 @@ const equal = (left: Uint8Array, right: Uint8Array): boolean => Buffer.compare(l
 const isTreeSize = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;
 
 export interface InclusionProof {
-  /** Place of the entry, from 0. */
+  /** Index of the entry, from 0. */
   readonly index: number;
   /** Entries in the tree. */
   readonly treeSize: number;
@@ -48,10 +48,10 @@ export interface InclusionProof {
 }
 
 /**
- * Goes from a node up to the root, of which `last` is the rightmost node of the same level, and shows each sibling of
- * the way with its side.
+ * Walks from a node up to the root; `last` is the rightmost node of the same level. Reports each sibling on
+ * the path with its side.
  *
- * @returns false when there are too few or too many hashes, or one that is none
+ * @returns false for too few, too many or malformed hashes
  */
 function climb(
   node: number,
@@ -66,7 +66,7 @@ function climb(
     const left = isOdd(at) || at === end;
     take(sibling, left);
     if (left) {
-      // On the right edge, levels whose node has no sibling are passed over.
+      // On the right edge, skip levels without a sibling.
       while (!isOdd(at) && at !== 0) {
         [at, end] = [half(at), half(end)];
       }
@@ -76,7 +76,7 @@ function climb(
   return end === 0;
 }
 
-/** Whether the entry of this leaf hash stands at its place in the tree with this root. */
+/** Whether the entry with this leaf hash is at its index in the tree with this root. */
 export function verifyInclusion(
   { index, treeSize, hashes }: InclusionProof,
   leaf: Uint8Array,
@@ -95,23 +95,23 @@ export function verifyInclusion(
   return whole && equal(computed, root);
 }
 
-/** A tree as a checkpoint speaks of it. */
+/** A tree as named by a checkpoint. */
 export interface TreeHead {
   readonly size: number;
   readonly root: Uint8Array;
 }
 
-/** The two nodes that both walks begin with, and what of the proof is left. */
+/** The two start nodes of both walks, and the rest of the proof. */
 function beginning(
   { size, root }: TreeHead,
   hashes: readonly Uint8Array[],
 ): readonly [Uint8Array | undefined, readonly Uint8Array[]] {
-  // Compared and not asked of the logarithm, which rounds.
+  // By comparison, because the logarithm rounds.
   const isPowerOfTwo = 2 ** Math.round(Math.log2(size)) === size;
   return isPowerOfTwo ? [root, hashes] : [hashes[0], hashes.slice(1)];
 }
 
-/** Whether the larger tree begins with all the entries of the smaller one. */
+/** Whether the larger tree extends the smaller one. */
 export function verifyConsistency(
   smaller: TreeHead,
   larger: TreeHead,

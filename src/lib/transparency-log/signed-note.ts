@@ -1,6 +1,6 @@
 /**
  * Signed notes and the checkpoints of transparency logs (c2sp.org/signed-note, c2sp.org/tlog-checkpoint), Ed25519 only:
- * reading and verifying. What the service signs is made in src/compliance.
+ * reading and verifying. src/compliance signs them.
  */
 import { createPublicKey, hash, type KeyObject, verify } from "node:crypto";
 import type { TreeHead } from "./merkle-proof.ts";
@@ -12,17 +12,17 @@ const HASH_BYTES = 32;
 const SIGNATURE_BYTES = 64;
 const NAME = /^[^\s+]+$/u;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
-/** RFC 8410: what comes before the 32 bytes of an Ed25519 public key in DER. */
+/** RFC 8410: the prefix of the 32 bytes of an Ed25519 public key in DER. */
 const SPKI_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
-/** A note with more is nobody's. */
+/** Maximum number of signatures of a note. */
 const SIGNATURES_MAX = 64;
 
-/** A note that is malformed, or that nobody trusted has signed. */
+/** The note is malformed, or not signed by a trusted key. */
 export class NoteError extends Error {
   override readonly name = "NoteError";
 }
 
-/** Base64 in its one spelling, or nothing. */
+/** Decodes canonical base64; undefined if invalid. */
 function strictBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, "base64");
   return BASE64.test(text) && bytes.toString("base64") === text ? bytes : undefined;
@@ -35,22 +35,22 @@ export interface VerifierKey {
   readonly publicKey: KeyObject;
 }
 
-/** Which key a signature says it is of. */
+/** The key named by a signature. */
 export function noteKeyId(name: string, publicKey: Uint8Array): Buffer {
   const input = Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(ED25519), publicKey]);
   return hash("sha256", input, "buffer").subarray(0, KEY_ID_BYTES);
 }
 
-/** The text form of a verifier key, `name+id+key`. */
+/** Returns the text form of a verifier key, `name+id+key`. */
 export function formatVerifierKey(name: string, publicKey: Uint8Array): string {
   const key = Buffer.concat([Buffer.of(ED25519), publicKey]).toString("base64");
   return `${name}+${noteKeyId(name, publicKey).toString("hex")}+${key}`;
 }
 
 /**
- * Reads `name+id+key`, as `signet keys checkpoint-key` prints it.
+ * Parses `name+id+key`, as printed by `signet keys checkpoint-key`.
  *
- * @throws NoteError when it is not one
+ * @throws NoteError if it is invalid
  */
 export function parseVerifierKey(text: string): VerifierKey {
   const [name = "", id = "", ...rest] = text.trim().split("+");
@@ -60,7 +60,7 @@ export function parseVerifierKey(text: string): VerifierKey {
   }
   const raw = key.subarray(1);
   if (key[0] !== ED25519 || noteKeyId(name, raw).toString("hex") !== id) {
-    throw new NoteError("the verifier key is no Ed25519 key, or its id is not of this name and key");
+    throw new NoteError("the verifier key is not an Ed25519 key, or its id does not match name and key");
   }
   const publicKey = createPublicKey({
     key: Buffer.concat([SPKI_PREFIX, raw]),
@@ -86,15 +86,15 @@ function parseSignature(line: string): Signature {
 }
 
 /**
- * The text of a note that one of the keys has signed. Signatures of unknown keys are passed over; one of a known key
- * that does not hold spoils the note.
+ * Returns the text of a note that one of the keys has signed. Ignores signatures of unknown keys; an invalid one of a
+ * known key invalidates the note.
  *
- * @throws NoteError when the note is malformed, or no key has signed it
+ * @throws NoteError if the note is malformed, or no key has signed it
  */
 export function openNote(note: string, keys: readonly VerifierKey[]): string {
   const end = note.lastIndexOf("\n\n");
   const lines = note.slice(end + 2).split("\n");
-  // oxlint-disable-next-line no-control-regex -- that is what the form forbids
+  // oxlint-disable-next-line no-control-regex -- the format forbids these
   if (end === -1 || lines.pop() !== "" || lines.length > SIGNATURES_MAX || /[\0-\x09\x0b-\x1f]/.test(note)) {
     throw new NoteError("the note is malformed");
   }
@@ -106,7 +106,7 @@ export function openNote(note: string, keys: readonly VerifierKey[]): string {
         signature.length !== SIGNATURE_BYTES ||
         !verify(null, Buffer.from(text), key.publicKey, signature)
       ) {
-        throw new NoteError(`the signature of ${name} does not hold`);
+        throw new NoteError(`the signature of ${name} is invalid`);
       }
       signed = true;
     }
@@ -117,22 +117,22 @@ export function openNote(note: string, keys: readonly VerifierKey[]): string {
   return text;
 }
 
-/** What a checkpoint says. */
+/** The content of a checkpoint. */
 export interface Checkpoint extends TreeHead {
-  /** The log, by the name that its key has. */
+  /** The log's name, which is that of its key. */
   readonly origin: string;
   readonly root: Buffer;
 }
 
-/** The text of a checkpoint, to be signed. */
+/** Returns the text of a checkpoint for signing. */
 export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
   return `${origin}\n${size}\n${root.toString("base64")}\n`;
 }
 
 /**
- * Reads a checkpoint that one of the keys has signed for the log of its name.
+ * Parses a checkpoint that one of the keys has signed for the log of its name.
  *
- * @throws NoteError when it is malformed or not signed so
+ * @throws NoteError if it is malformed or not signed accordingly
  */
 export function openCheckpoint(note: string, keys: readonly VerifierKey[]): Checkpoint {
   const [origin = ""] = note.split("\n", 1);

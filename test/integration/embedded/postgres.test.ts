@@ -171,9 +171,7 @@ describe("after a crash", () => {
     const next = await start();
     expect(isRunning(parent.server.pid)).toBe(false);
     expect(next.pid).not.toBe(parent.server.pid);
-    expect(lines).toEqual([
-      expect.stringContaining(`(pid ${parent.server.pid}) left by an earlier run`),
-    ]);
+    expect(lines).toEqual([expect.stringContaining(`(pid ${parent.server.pid}) left by an earlier run`)]);
     expect(await readMark(next.url)).toBe(42);
   });
 

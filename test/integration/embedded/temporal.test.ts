@@ -100,9 +100,7 @@ describe("after a crash", () => {
     expect(isRunning(parent.server.pid)).toBe(true);
     const next = await start();
     expect(isRunning(parent.server.pid)).toBe(false);
-    expect(lines).toEqual([
-      expect.stringContaining(`(pid ${parent.server.pid}) left by an earlier run`),
-    ]);
+    expect(lines).toEqual([expect.stringContaining(`(pid ${parent.server.pid}) left by an earlier run`)]);
     expect(await workflowStatus(next.address)).toBe("RUNNING");
   });
 

@@ -1,4 +1,4 @@
-/** The compliance log: the tenant's own entries, and the proof that nobody has changed them. */
+/** The compliance log: the tenant's own entries, and the proof that they are unchanged. */
 import {
   type ConsistencyAnswer,
   type EntryWithBytes,
@@ -13,7 +13,7 @@ import { type CallOptions, segment, type Transport } from "../transport.ts";
 const PATH = "/v1/compliance";
 
 export interface ComplianceEntry {
-  /** Place in the log, which other tenants' entries stand in too. */
+  /** Index in the log, shared with other tenants' entries. */
   readonly index: number;
   readonly at: string;
   readonly type: string;
@@ -37,8 +37,8 @@ export interface ComplianceCheckpoint {
   /** Signed note (c2sp.org/tlog-checkpoint). */
   readonly note: string;
   /**
-   * The key that it was signed with, `name+id+key`, as the service says; null where it does not know. To notice another one
-   * later; to trust the log, get the key by another way.
+   * The signing key `name+id+key`, as named by the service; null if unknown. Use it to notice a
+   * different one later; to trust the log, get the key by another channel.
    */
   readonly verifier_key: string | null;
   readonly signed_at: string;
@@ -70,14 +70,14 @@ export class Compliance {
     });
   }
 
-  /** The newest one. */
+  /** Returns the newest checkpoint. */
   async checkpoint(options: CallOptions = {}): Promise<ComplianceCheckpoint> {
     return await this.#transport.call({ method: "GET", path: `${PATH}/checkpoint`, ...options });
   }
 
   /**
-   * Fetches an entry and verifies that it is in the log that was signed, and with checkpoints kept from earlier that
-   * this is still the same log. Nothing that the service answers is believed without proof.
+   * Fetches an entry and verifies that it is in the signed log and, with earlier checkpoints, that
+   * this is still the same log. No answer of the service is trusted without proof.
    *
    * @throws NoteError, ComplianceProofError; SignetApiError NOT_FOUND, or INVALID_REQUEST for an entry that is younger
    *   than the newest checkpoint (a minute at most)

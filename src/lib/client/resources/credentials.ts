@@ -16,18 +16,18 @@ export interface Credential {
   readonly certificate_thumbprints: readonly string[];
   readonly created_at: string;
   readonly revoked_at: string | null;
-  /** When a credential that was replaced ends, and by which one it was replaced. */
+  /** End of a replaced credential, and its replacement. */
   readonly ends_at: string | null;
   readonly replaced_by: string | null;
-  /** It publishes with its signature only. */
+  /** Whether it may publish only with its signature. */
   readonly signature_required: boolean;
-  /** When the secret that is in use is due for its successor. */
+  /** When the secret in use is due for its successor. */
   readonly due_at: string | null;
   /** The rotation was due a week ago, and the successor is not in use. */
   readonly overdue: boolean;
 }
 
-/** How one version of a credential's secret stands. */
+/** State of one version of a credential's secret. */
 export interface SecretVersion {
   readonly version: number;
   readonly state: "PENDING" | "ACTIVE" | "RETIRING" | "RETIRED" | "REVOKED";
@@ -38,7 +38,7 @@ export interface SecretVersion {
   readonly superseded_at: string | null;
   readonly retire_by: string | null;
   readonly retired_at: string | null;
-  /** How often it was handed out as a successor. */
+  /** How often it was delivered as a successor. */
   readonly delivered_count: number;
 }
 
@@ -48,17 +48,17 @@ export interface CredentialDetails extends Credential {
 }
 
 export interface NewCredential {
-  /** The caller's own principal unless another one is named or follows from `replaces`. */
+  /** The caller's own principal by default, or that of `replaces`. */
   readonly principal_id?: string;
   readonly san_uri?: string | null;
   readonly certificate_thumbprints?: readonly string[];
   /**
-   * The credential that ends in favour of the new one, after `overlap_seconds` or 24 hours. Tokens that it has run out
-   * by themselves, up to 15 minutes later; when it is compromised, `revoke` it once the new one is in use.
+   * The replaced credential, which ends after `overlap_seconds` or 24 hours. Its tokens expire
+   * up to 15 minutes later; if it is compromised, `revoke` it once the new one is in use.
    */
   readonly replaces?: string;
   readonly overlap_seconds?: number;
-  /** No secret: the client signs in with its certificate, or with assertions under these keys. */
+  /** No secret: the client authenticates with its certificate, or with assertions under these keys. */
   readonly rotation_mode?: "workload";
   readonly jwks?: { readonly keys: readonly object[] };
 }
@@ -69,23 +69,23 @@ export interface CreatedCredential extends Credential {
   readonly client_secret?: string;
 }
 
-/** What stands once a revocation is committed. */
+/** A committed revocation. */
 export interface Revocation {
   readonly revocation_id: string;
   readonly sequence: number;
   readonly committed_at: string;
   /** Its entry in the compliance log. */
   readonly compliance: { readonly log_index: number; readonly leaf_hash: string };
-  /** Edge nodes that were connected, those that have applied it, and what the slowest took. */
+  /** Connected processes that admit tokens, those that obey it, and the time of the slowest. */
   readonly edges: { readonly live: number; readonly acked: number; readonly max_ms: number | null };
 }
 
 export interface RevokeOptions extends CallOptions {
-  /** For the compliance log, so no personal data; at most 500 characters. */
+  /** Goes into the compliance log, so no personal data; at most 500 characters. */
   readonly reason?: string;
 }
 
-/** A version of what a credential signs events with; nothing of what it is. */
+/** A version of a credential's signing secret, without its value. */
 export interface SigningSecret {
   readonly version: number;
   readonly state: "GOOD" | "ENDED" | "REVOKED";
@@ -103,12 +103,12 @@ export interface CreatedSigningSecret extends SigningSecret {
 }
 
 export interface SigningSecretOptions extends IdempotentOptions {
-  /** How long the version before goes on; 24 hours unless said otherwise, 0 ends all others now. */
+  /** How long the previous version stays valid; 24 hours by default, 0 ends all others now. */
   readonly overlapSeconds?: number;
 }
 
 export interface RevokeSigningSecretOptions extends RevokeOptions {
-  /** All where none is named. */
+  /** All by default. */
   readonly version?: number;
 }
 
@@ -120,8 +120,8 @@ export class Credentials {
   }
 
   /**
-   * Makes a credential, or one in place of another. Repeated with the same key when the answer is lost: it makes one
-   * credential, and the answer that arrives has its secret.
+   * Creates a credential, or replaces one. If the answer is lost it retries with the same key: it creates one
+   * credential, and the answer has its secret.
    */
   async create(credential: NewCredential = {}, options: IdempotentOptions = {}): Promise<CreatedCredential> {
     return await this.#transport.call({
@@ -141,7 +141,7 @@ export class Credentials {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
   }
 
-  /** Ends a credential and all its tokens, everywhere, within 250 ms and for good. Needs `credentials:revoke`. */
+  /** Ends a credential and all its tokens permanently, everywhere, within 250 ms. Needs `credentials:revoke`. */
   async revoke(id: string, { reason, ...options }: RevokeOptions = {}): Promise<Revocation> {
     return await this.#transport.call({
       method: "POST",
@@ -152,7 +152,7 @@ export class Credentials {
     });
   }
 
-  /** Makes what the credential signs events with, or its next version. */
+  /** Creates the credential's signing secret, or its next version. */
   async createSigningSecret(
     id: string,
     { overlapSeconds, ...options }: SigningSecretOptions = {},
@@ -191,7 +191,7 @@ export class Credentials {
     return data;
   }
 
-  /** Says whether a token of the credential alone is enough to publish. */
+  /** Sets whether the credential must sign what it publishes. */
   async requireSignature(id: string, required: boolean, options: CallOptions = {}): Promise<Credential> {
     return await this.#transport.call({
       method: "PATCH",

@@ -1,4 +1,4 @@
-/** All dead letters in one answer, read while it comes. */
+/** All dead letters in one streamed answer. */
 import type { DeadLetter } from "./dead-letters.ts";
 import { SignetTransportError } from "../errors.ts";
 import { readLines } from "../lines.ts";
@@ -8,7 +8,7 @@ import type { OpenAnswer, Transport } from "../transport.ts";
 const PATH = "/v1/webhooks/dlq/export";
 const MEDIA_TYPE = "application/x-ndjson";
 
-/** Where a lost connection would look like the answer's end, the export could be short without anybody noticing. */
+/** If a lost connection looked like the answer's end, the export could be short unnoticed. */
 function checkFraming({ headers }: OpenAnswer): void {
   if (!headers.has("transfer-encoding") && !headers.has("content-length")) {
     throw new SignetTransportError(
@@ -29,9 +29,9 @@ function brokenOff(count: number, cause: unknown): SignetTransportError {
 }
 
 /**
- * `for await (const letter of export)` reads an answer from its begin to its end, newest first; each loop asks anew.
- * No more than one dead letter and a piece of the answer are held. An export that was not read to its end rejects: it
- * never ends early as though that were all.
+ * `for await (const letter of export)` reads the whole answer, newest first; each loop sends a new request.
+ * It buffers at most one dead letter and a chunk of the answer. An interrupted export rejects: it
+ * never ends early as if it were complete.
  */
 export class DeadLetterExport implements AsyncIterable<DeadLetter> {
   readonly #transport: Transport;
@@ -43,9 +43,9 @@ export class DeadLetterExport implements AsyncIterable<DeadLetter> {
   }
 
   /**
-   * The same as texts of JSON, as they came: numbers beyond 2^53 and the order of members stay as they were published.
+   * The same as unchanged JSON texts: numbers beyond 2^53 and the order of members stay as published.
    *
-   * @throws SignetApiError RATE_LIMITED while two others of the tenant are under way, SignetTransportError when it
+   * @throws SignetApiError RATE_LIMITED while two others of the tenant are in progress, SignetTransportError when it
    * breaks off, the signal's reason
    */
   async *lines(): AsyncGenerator<string, void, void> {

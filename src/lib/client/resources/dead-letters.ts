@@ -10,15 +10,15 @@ const PATH = "/v1/webhooks/dlq";
 
 export interface DeadLetter extends Delivery {
   readonly reason: "attempts_exhausted" | "endpoint_disabled" | null;
-  /** What could not be delivered. */
+  /** The undelivered event. */
   readonly event: object | null;
 }
 
-/** Dead letters of one endpoint that failed alike. */
+/** Dead letters of one endpoint with the same failure. */
 export interface DeadLetterGroup {
   readonly endpoint_id: string;
   readonly reason: "attempts_exhausted" | "endpoint_disabled";
-  /** Null where no attempt was made. */
+  /** Null without an attempt. */
   readonly last_error: AttemptError | null;
   readonly count: number;
 }
@@ -34,12 +34,12 @@ export class DeadLetters {
     return new List(this.#transport, PATH, filter);
   }
 
-  /** All that the filter finds, with their events, in one answer that is read while it comes; two at once per tenant. */
+  /** Exports all matches with their events in one streamed answer; two at once per tenant. */
   export(filter: Omit<DeliveryFilter, "limit" | "cursor" | "state"> = {}): DeadLetterExport {
     return new DeadLetterExport(this.#transport, filter);
   }
 
-  /** The queue in numbers, by endpoint, reason and class of failure. */
+  /** Counts the queue by endpoint, reason and class of failure. */
   groups(filter: PageOptions & { readonly endpoint_id?: string } = {}): List<DeadLetterGroup> {
     return new List(this.#transport, `${PATH}/groups`, filter);
   }
@@ -50,16 +50,16 @@ export class DeadLetters {
   }
 
   /**
-   * Gives it a fresh cycle of 17 attempts, with the same event id. Not repeated when its answer is lost: look at the
-   * delivery's `cycle` then.
+   * Starts a new cycle of 17 attempts with the same event id. Not retried if its answer is lost: check the
+   * delivery's `cycle`.
    *
-   * @throws SignetApiError INVALID_STATE when it is no dead letter (any more), DLQ_ENTRY_EXPIRED after 7 days
+   * @throws SignetApiError INVALID_STATE if it is not (or no longer) a dead letter, DLQ_ENTRY_EXPIRED after 7 days
    */
   async replay(id: string, options: CallOptions = {}): Promise<Delivery> {
     return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/replay`, ...options });
   }
 
-  /** How many dead letters {@link replayAll} would replay. */
+  /** Counts the dead letters that {@link replayAll} would replay. */
   async countReplay(which: ReplaySelection, options: CallOptions = {}): Promise<number> {
     const body = { ...which, dry_run: true };
     const { total } = await this.#transport.call<{ readonly total: number }>({
@@ -72,7 +72,7 @@ export class DeadLetters {
     return total;
   }
 
-  /** Replays many as a job: those that are in the queue now, up to 100,000 (10,000 by id). */
+  /** Replays many as a job: those now in the queue, up to 100,000 (10,000 by id). */
   async replayAll(which: ReplaySelection & ReplayPace, options: IdempotentOptions = {}): Promise<ReplayJob> {
     return await this.#transport.call({
       method: "POST",

@@ -32,7 +32,7 @@ export interface Delivery {
   readonly next_attempt_at: string | null;
   readonly last_status: number | null;
   readonly last_error: AttemptError | null;
-  /** The Temporal workflow that carries it. */
+  /** Its carrier, a Temporal workflow. */
   readonly workflow_id: string | null;
   readonly created_at: string;
   readonly delivered_at: string | null;
@@ -45,7 +45,7 @@ export interface Attempt {
   readonly cycle: number;
   readonly attempt: number;
   readonly started_at: string;
-  /** Null while the request is under way. */
+  /** Null while the request is in flight. */
   readonly duration_ms: number | null;
   readonly status: number | null;
   readonly error: AttemptError | null;
@@ -60,29 +60,29 @@ export interface DeliveryFilter extends PageOptions {
   readonly state?: DeliveryState;
   readonly from?: string | Date;
   readonly to?: string | Date;
-  /** How the last attempt failed, and what it was answered. */
+  /** Failure and status of the last attempt. */
   readonly last_error?: AttemptError;
   readonly last_status?: number;
   readonly reason?: "attempts_exhausted" | "endpoint_disabled";
-  /** Endpoints whose metadata have these members, compared as text. */
+  /** Endpoints with these metadata members, compared as text. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** Deliveries that were accepted in one hour, in numbers. */
+/** Counts of the deliveries accepted in one hour. */
 export interface DeliveryHour {
   readonly hour: string;
   readonly total: number;
   readonly delivered: number;
   readonly dead_lettered: number;
-  /** Milliseconds from acceptance to acknowledgement; null where nothing was delivered. */
+  /** Milliseconds from acceptance to acknowledgement; null without deliveries. */
   readonly latency_p50_ms: number | null;
   readonly latency_p95_ms: number | null;
-  /** False: the hour has more than 1,000, and the numbers are those of the newest 1,000. */
+  /** False: the hour has more than 1,000 deliveries, and the counts cover the newest 1,000. */
   readonly complete: boolean;
 }
 
 export interface DeliveryStatsOptions extends CallOptions {
-  /** Deliveries to this endpoint alone. */
+  /** Deliveries to this endpoint only. */
   readonly endpoint_id?: string;
 }
 
@@ -102,7 +102,7 @@ export class Deliveries {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
   }
 
-  /** Every request that was made for a delivery, oldest first; read in pages of 100. */
+  /** Lists the attempts of a delivery, oldest first; read in pages of 100. */
   async attempts(id: string, options: CallOptions = {}): Promise<readonly Attempt[]> {
     const pages = new List<Attempt>(this.#transport, `${PATH}/${segment(id)}/attempts`, {
       limit: 100,
@@ -116,14 +116,14 @@ export class Deliveries {
   }
 
   /**
-   * Deliveries as they change from now on, or since `lastEventId`: of the tenant's newest 200, looked at once a second.
-   * Each loop over it is a connection; ten at once for each process of the service.
+   * Streams deliveries as they change from now on, or since `lastEventId`: of the tenant's newest 200, checked once a second.
+   * Each loop over it is a connection; ten at once per process of the service.
    */
   stream(options: DeliveryStreamOptions = {}): DeliveryStream {
     return new DeliveryStream(this.#transport, options);
   }
 
-  /** The last 24 hours, of all endpoints or of one, oldest first; up to 30 seconds old. */
+  /** Returns the last 24 hours of all endpoints or of one, oldest first; up to 30 seconds stale. */
   async stats(options: DeliveryStatsOptions = {}): Promise<readonly DeliveryHour[]> {
     const { endpoint_id, ...rest } = options;
     const { data } = await this.#transport.call<{ readonly data: readonly DeliveryHour[] }>({
@@ -136,9 +136,9 @@ export class Deliveries {
   }
 
   /**
-   * Makes the next attempt now; it uses its slot, and later instants stay.
+   * Makes the next attempt now; it counts as that attempt, and later ones keep their times.
    *
-   * @throws SignetApiError INVALID_STATE when it has no further attempt
+   * @throws SignetApiError INVALID_STATE if it has no further attempt
    */
   async retry(id: string, options: CallOptions = {}): Promise<Delivery> {
     return await this.#transport.call({
@@ -148,7 +148,7 @@ export class Deliveries {
     });
   }
 
-  /** No further attempts. @throws SignetApiError INVALID_STATE when it is over already */
+  /** Cancels further attempts. @throws SignetApiError INVALID_STATE if it has ended */
   async cancel(id: string, options: CallOptions = {}): Promise<Delivery> {
     return await this.#transport.call({
       method: "POST",

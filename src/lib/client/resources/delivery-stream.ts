@@ -1,4 +1,4 @@
-/** Deliveries as they change: one stream for the caller, over as many connections as it takes. */
+/** A stream of changing deliveries, across reconnections. */
 import type { Delivery } from "./deliveries.ts";
 import { SignetTransportError } from "../errors.ts";
 import { asObject } from "../json.ts";
@@ -8,27 +8,27 @@ import type { CallOptions, Transport } from "../transport.ts";
 
 const PATH = "/v1/webhooks/deliveries/stream";
 const MEDIA_TYPE = "text/event-stream";
-/** The service is heard of every 5 seconds. */
+/** The service sends something every 5 seconds. */
 const SILENCE_MS = 20_000;
-/** Until the service says otherwise. */
+/** Until the service sets another value. */
 const RECONNECT_MS = 5_000;
 const RECONNECT_MAX_MS = 30_000;
-/** Twice as many as the service follows: what is told again is told by the service among its newest 200. */
+/** Twice as many as the service follows: it repeats only changes among its newest 200. */
 const KNOWN_MAX = 400;
 
 export interface DeliveryStreamOptions extends CallOptions {
-  /** Goes on from there: what an earlier stream's `lastEventId` was. */
+  /** Resumes after an earlier stream's `lastEventId`. */
   readonly lastEventId?: string;
 }
 
-/** What has happened to one connection. */
+/** State of one connection. */
 type Ending = "expired" | "broken";
 
 function versionOf({ state, cycle, attempt_count: attempts, next_attempt_at: next }: Delivery): string {
   return `${state}/${cycle}/${attempts}/${next ?? ""}`;
 }
 
-/** Parses what the service has sent. @throws SignetTransportError INVALID_ANSWER */
+/** Parses an event's data. @throws SignetTransportError INVALID_ANSWER */
 function readData({ data }: ServerSentEvent): unknown {
   try {
     return JSON.parse(data) as unknown;
@@ -38,15 +38,15 @@ function readData({ data }: ServerSentEvent): unknown {
 }
 
 /**
- * `for await (const delivery of stream)`: each is a delivery as it stands at that moment. Connects again by itself, with
- * a fresh token and from where it was, when a token has ended or a connection has; it ends by an error that repetition
- * does not mend, with the signal's reason, or when the loop is left. Nothing is read that is not asked for: to who takes
- * long, the service tells the newest of each delivery and no more than 200.
+ * `for await (const delivery of stream)` yields each changed delivery in its current state. Reconnects automatically, with
+ * a new token and from its last position, after a token or a connection has ended. It ends with an error that a retry
+ * cannot fix, with the signal's reason, or when the caller leaves the loop. It reads only on demand: to slow
+ * callers, the service sends the newest state of each delivery, and at most 200.
  */
 export class DeliveryStream implements AsyncIterable<Delivery> {
   readonly #transport: Transport;
   readonly #signal: AbortSignal | undefined;
-  /** Versions of what was told, oldest first: what is told again after a reconnection is not told to the caller. */
+  /** Versions already yielded, oldest first, to drop repetitions after a reconnection. */
   readonly #known = new Map<string, string>();
   #lastEventId: string | undefined;
   #reconnectMs = RECONNECT_MS;
@@ -59,14 +59,14 @@ export class DeliveryStream implements AsyncIterable<Delivery> {
     this.#lastEventId = lastEventId;
   }
 
-  /** Where another stream can go on, also in another process; undefined before anything was heard. */
+  /** Position from which another stream can resume, even in another process; undefined before the first message. */
   get lastEventId(): string | undefined {
     return this.#lastEventId;
   }
 
   /**
-   * @throws SignetApiError, SignetTransportError, CredentialStoreError, the signal's reason; once it was connected, only
-   * what repetition does not mend
+   * @throws SignetApiError, SignetTransportError, CredentialStoreError, the signal's reason; once connected, only
+   * errors that a retry cannot fix
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<Delivery, void, void> {
     for (;;) {
@@ -84,10 +84,10 @@ export class DeliveryStream implements AsyncIterable<Delivery> {
     }
   }
 
-  /** Tells of an outage when it begins. */
+  /** Warns when an outage begins. */
   #warnOnce(cause: unknown): void {
     if (this.#failures === 0) {
-      const message = "the stream of deliveries has broken off; it goes on when the service answers again";
+      const message = "the stream of deliveries was interrupted; it continues when the service answers again";
       this.#transport.runtime.warn({ code: "STREAM_INTERRUPTED", message, cause });
     }
   }
@@ -99,7 +99,7 @@ export class DeliveryStream implements AsyncIterable<Delivery> {
     }
     const longest = Math.min(RECONNECT_MAX_MS, this.#reconnectMs * 2 ** this.#failures);
     this.#failures += 1;
-    // Half of it for sure: clients that were cut off together do not come back together, nor at once.
+    // At least half the pause, plus jitter: clients cut off together must not reconnect together.
     await sleep((longest * (1 + random())) / 2, this.#signal);
   }
 
@@ -125,7 +125,7 @@ export class DeliveryStream implements AsyncIterable<Delivery> {
       } else if (told.event === "end") {
         return asObject(readData(told))["reason"] === "expired" ? "expired" : "broken";
       }
-      // Only now, as the caller has taken what came before it.
+      // Only now, after the caller has taken the previous one.
       this.#lastEventId = told.id ?? this.#lastEventId;
     }
     return "broken";
@@ -137,7 +137,7 @@ export class DeliveryStream implements AsyncIterable<Delivery> {
     if (asObject(readData(told))["complete"] === false) {
       this.#transport.runtime.warn({
         code: "DELIVERIES_MISSED",
-        message: "more deliveries have changed than the stream could make up for: read the list",
+        message: "more deliveries have changed than the stream can catch up on: read the list",
       });
     }
   }

@@ -2,7 +2,7 @@
 import { idempotencyKeyOf, type IdempotentOptions } from "../idempotency.ts";
 import { type CallOptions, segment, type Transport } from "../transport.ts";
 
-/** How one version of a secret stands; times are RFC 3339. */
+/** State of one version of a secret; times are RFC 3339. */
 export interface EndpointSecretVersion {
   readonly version: number;
   /** CURRENT signs first; NEXT and PREVIOUS sign beside it. */
@@ -15,16 +15,16 @@ export interface EndpointSecretVersion {
   readonly retired_at: string | null;
   /** Ed25519, `whpk_…`: verifies `v1a` signatures. */
   readonly public_key: string | null;
-  /** A secret that was made on schedule, as a JWE to the recipient's key. */
+  /** A secret created on schedule, as a JWE to the recipient's key. */
   readonly encrypted_secret: string | null;
 }
 
-/** How an endpoint signs, and when its secret is replaced. */
+/** Signing settings of an endpoint, and its rotation schedule. */
 export interface SecretSettings {
   readonly signing: "hmac-sha256" | "ed25519";
-  /** 1 to 365; null: never by itself. */
+  /** 1 to 365; null: no schedule. */
   readonly rotation_days: number | null;
-  /** A public JWK that new secrets are encrypted to. */
+  /** The public JWK for encrypting new secrets. */
   readonly recipient: object | null;
 }
 
@@ -36,12 +36,12 @@ export interface EndpointSecretVersions extends SecretSettings {
 
 export interface RotatedEndpointSecret extends EndpointSecretVersion {
   readonly endpoint_id: string;
-  /** Shown here and never again. */
+  /** Shown only here. */
   readonly secret: string;
 }
 
 export interface SecretRotation {
-  /** 0 to 604,800, one day unless said otherwise; 0 replaces every secret at once. */
+  /** 0 to 604,800, one day by default; 0 replaces every secret at once. */
   readonly overlap_seconds?: number;
   /** The caller's own, `whsec_` and the base64 of 24 to 64 bytes. */
   readonly secret?: string;
@@ -54,12 +54,12 @@ export class EndpointSecrets {
     this.#transport = transport;
   }
 
-  /** How the versions stand, never their values. */
+  /** Lists the versions without their values. */
   async list(endpointId: string, options: CallOptions = {}): Promise<EndpointSecretVersions> {
     return await this.#transport.call({ method: "GET", path: pathOf(endpointId), ...options });
   }
 
-  /** Changes how the endpoint signs, and when by itself it gets a new secret; members that are absent stay. */
+  /** Changes the endpoint's signing settings and rotation schedule; absent members stay. */
   async update(
     endpointId: string,
     change: Partial<SecretSettings>,
@@ -73,7 +73,7 @@ export class EndpointSecrets {
     });
   }
 
-  /** Begins a rotation: both secrets sign until the overlap has ended. */
+  /** Starts a rotation: both secrets sign until the overlap has ended. */
   async rotate(
     endpointId: string,
     rotation: SecretRotation = {},
@@ -88,7 +88,7 @@ export class EndpointSecrets {
     });
   }
 
-  /** Makes the next secret the one that signs first, before its time. */
+  /** Makes the next secret the current one before its time. */
   async activate(endpointId: string, options: IdempotentOptions = {}): Promise<EndpointSecretVersions> {
     return await this.#transport.call({
       method: "POST",

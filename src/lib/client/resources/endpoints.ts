@@ -9,7 +9,7 @@ import { type CallOptions, segment, type Transport } from "../transport.ts";
 
 const PATH = "/v1/webhooks/endpoints";
 
-/** How deliveries authenticate to the receiver. Secrets go in and never come out. */
+/** How deliveries authenticate to the receiver. Secrets are write-only. */
 export type NewAuthentication =
   | { readonly type: "header"; readonly name: string; readonly value: string }
   | {
@@ -19,7 +19,7 @@ export type NewAuthentication =
       readonly client_secret: string;
       readonly scope?: string;
     }
-  /** PEM; the certificate may be followed by those between it and the root. */
+  /** PEM; intermediate certificates may follow. */
   | { readonly type: "client_certificate"; readonly certificate: string; readonly private_key: string };
 
 export type Authentication = { readonly updated_at: string } & (
@@ -40,7 +40,7 @@ export type Authentication = { readonly updated_at: string } & (
 );
 
 interface RequestSettings {
-  /** Sent with every delivery besides ours; 16 at most. They are shown: secrets belong under `authentication`. */
+  /** Additional headers of every delivery, at most 16. They are readable: secrets belong under `authentication`. */
   readonly headers?: Readonly<Record<string, string>> | null;
   readonly authentication?: NewAuthentication | null;
 }
@@ -49,7 +49,7 @@ export interface NewEndpoint extends RequestSettings {
   readonly url: string;
   /** Event types, or `["*"]` for all. */
   readonly events: readonly string[];
-  /** Comes back with every delivery; at most 4 KiB of JSON. */
+  /** Sent with every delivery; at most 4 KiB of JSON. */
   readonly metadata?: object | null;
   readonly description?: string | null;
   /** A query document with MongoDB's operators over `type` and `data`, for instance `{"data.amount": {"$gte": 100}}`. */
@@ -60,9 +60,9 @@ export interface NewEndpoint extends RequestSettings {
   readonly rate_limit?: number | null;
 }
 
-/** What is absent stays; `null` takes away. */
+/** Absent members stay; `null` removes. */
 export interface EndpointChange extends RequestSettings {
-  /** Another one makes the endpoint PENDING, and is pinged. */
+  /** A new URL makes the endpoint PENDING, and is pinged. */
   readonly url?: string;
   readonly events?: readonly string[];
   readonly metadata?: object | null;
@@ -75,7 +75,7 @@ export interface EndpointChange extends RequestSettings {
 }
 
 export interface TestEvent {
-  /** `endpoint.test` unless given; the endpoint need not take it otherwise. */
+  /** `endpoint.test` by default; the endpoint need not subscribe to it. */
   readonly type?: string;
   readonly data?: object;
 }
@@ -93,7 +93,7 @@ export interface Endpoint {
   /** Deliveries per second at most; null for no limit. */
   readonly rate_limit: number | null;
   readonly state: "PENDING" | "ACTIVE" | "DISABLED";
-  /** `failing`: nothing has reached it for too long; `gone`: it answered 410 Gone. */
+  /** `failing`: no delivery succeeded for too long; `gone`: it answered 410 Gone. */
   readonly disabled_reason: "tenant" | "failing" | "gone" | null;
   readonly created_at: string;
   readonly updated_at: string;
@@ -103,25 +103,25 @@ export interface Endpoint {
     readonly last_error: string | null;
     readonly next_attempt_at: string | null;
     readonly verified_at: string | null;
-    /** `echo`: the answer held the ping's challenge. */
+    /** `echo`: the answer contained the ping's challenge. */
     readonly verified_by: "status" | "echo" | null;
   };
 }
 
 export interface RegisteredEndpoint extends Endpoint {
-  /** The signing secret; shown here and never again. */
+  /** The signing secret; shown only here. */
   readonly secret: string;
 }
 
 export interface EndpointFilter extends PageOptions {
   readonly state?: Endpoint["state"];
-  /** Those whose metadata have these members, compared as text. */
+  /** Endpoints with these metadata members, compared as text. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
 export class Endpoints {
   readonly #transport: Transport;
-  /** What their deliveries are signed with. */
+  /** Signing secrets of endpoints. */
   readonly secrets: EndpointSecrets;
 
   constructor(transport: Transport) {
@@ -129,7 +129,7 @@ export class Endpoints {
     this.secrets = new EndpointSecrets(transport);
   }
 
-  /** Registers an endpoint; a signed ping is on its way to it when this resolves. */
+  /** Registers an endpoint and sends it a signed ping. */
   async create(endpoint: NewEndpoint, options: IdempotentOptions = {}): Promise<RegisteredEndpoint> {
     return await this.#transport.call({
       method: "POST",
@@ -167,7 +167,7 @@ export class Endpoints {
     return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/verify`, ...options });
   }
 
-  /** Pings a DISABLED endpoint; it is ACTIVE once it has acknowledged that. */
+  /** Pings a DISABLED endpoint; it is ACTIVE once it has acknowledged the ping. */
   async enable(id: string, options: IdempotentOptions = {}): Promise<Endpoint> {
     return await this.#transport.call({
       method: "POST",
@@ -177,7 +177,7 @@ export class Endpoints {
     });
   }
 
-  /** From now on its events are dead letters, which can be replayed once it is enabled again. */
+  /** Disables an endpoint: its events become dead letters, which can be replayed once it is enabled again. */
   async disable(id: string, options: IdempotentOptions = {}): Promise<Endpoint> {
     return await this.#transport.call({
       method: "POST",
@@ -187,7 +187,7 @@ export class Endpoints {
     });
   }
 
-  /** Sends an event to this ACTIVE endpoint and nobody else; resolves with its delivery, not yet attempted. */
+  /** Sends an event to this ACTIVE endpoint only. Resolves with its delivery, before the first attempt. */
   async test(id: string, event: TestEvent = {}, options: IdempotentOptions = {}): Promise<Delivery> {
     return await this.#transport.call({
       method: "POST",
@@ -199,8 +199,8 @@ export class Endpoints {
   }
 
   /**
-   * Has the receiver of an ACTIVE endpoint tried with good and bad deliveries, which takes up to two minutes; what came
-   * of it is read with {@link getGrade}.
+   * Grades the receiver of an ACTIVE endpoint with good and bad deliveries, which takes up to two minutes; read the
+   * result with {@link getGrade}.
    */
   async grade(id: string, options: IdempotentOptions = {}): Promise<Grade> {
     return await this.#transport.call({
@@ -219,12 +219,12 @@ export class Endpoints {
     });
   }
 
-  /** The grades of a receiver that are kept, newest first. */
+  /** Lists the stored grades of a receiver, newest first. */
   listGrades(id: string, options: PageOptions = {}): List<GradeSummary> {
     return new List(this.#transport, `${PATH}/${segment(id)}/grades`, options);
   }
 
-  /** How many events {@link replayMissing} would deliver. */
+  /** Counts the events that {@link replayMissing} would deliver. */
   async countMissing(id: string, which: MissedEvents, options: CallOptions = {}): Promise<number> {
     const { total } = await this.#transport.call<{ readonly total: number }>({
       method: "POST",
@@ -236,7 +236,7 @@ export class Endpoints {
     return total;
   }
 
-  /** Delivers the events that the endpoint has never got, as a job: from before it was there, or while it was not ACTIVE. */
+  /** Delivers missed events as a job: from before the endpoint was registered, or while it was not ACTIVE. */
   async replayMissing(id: string, which: MissedEvents, options: IdempotentOptions = {}): Promise<ReplayJob> {
     return await this.#transport.call({
       method: "POST",

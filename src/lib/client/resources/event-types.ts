@@ -11,16 +11,16 @@ export interface NewEventType {
   readonly description?: string | null;
   /** JSON Schema (draft 2020-12) that the `data` of its events must fit. */
   readonly schema?: object;
-  /** `data` as it may look; each fits the schema. */
+  /** Examples of `data`; each fits the schema. */
   readonly examples?: readonly object[];
   readonly deprecated?: boolean;
-  /** The type that takes its place. */
+  /** The replacement type. */
   readonly replaced_by?: string | null;
 }
 
-/** What is absent stays. */
+/** Absent members stay. */
 export interface EventTypeChange extends Omit<NewEventType, "name"> {
-  /** The version that events are checked against from now on; null: they are not. Not beside `schema`. */
+  /** The version against which events are checked from now on; null: none. Not together with `schema`. */
   readonly schema_version?: number | null;
   readonly archived?: boolean;
 }
@@ -45,7 +45,7 @@ export interface EventTypeSchema {
 }
 
 export interface EventTypeListOptions extends PageOptions {
-  /** Archived types too. */
+  /** Also archived types. */
   readonly archived?: "true" | "false";
 }
 
@@ -66,7 +66,7 @@ export class EventTypes {
     });
   }
 
-  /** All types that are not archived, by name. */
+  /** Lists types by name, without archived ones by default. */
   list(options: EventTypeListOptions = {}): List<EventType> {
     return new List(this.#transport, PATH, options);
   }
@@ -75,7 +75,7 @@ export class EventTypes {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(name)}`, ...options });
   }
 
-  /** A schema that differs from the current one becomes its next version. */
+  /** Changes a type. A schema that differs from the current one becomes its next version. */
   async update(name: string, change: EventTypeChange, options: CallOptions = {}): Promise<EventType> {
     return await this.#transport.call({
       method: "PATCH",
@@ -85,12 +85,12 @@ export class EventTypes {
     });
   }
 
-  /** Its events are accepted as they come from then on. */
+  /** Deletes a type; its events are then accepted unchecked. */
   async delete(name: string, options: CallOptions = {}): Promise<void> {
     await this.#transport.call({ method: "DELETE", path: `${PATH}/${segment(name)}`, ...options });
   }
 
-  /** Versions of its schema, newest first. */
+  /** Lists the versions of its schema, newest first. */
   versions(name: string, options: PageOptions = {}): List<EventTypeSchema> {
     return new List(this.#transport, `${PATH}/${segment(name)}/versions`, options);
   }

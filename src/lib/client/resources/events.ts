@@ -10,25 +10,25 @@ const PATH = "/v1/events";
 export interface NewEvent {
   /** For instance `inference.completed`. */
   readonly type: string;
-  /** At most 256 KiB of JSON; {@link RawJson} goes out as it was written. */
+  /** At most 256 KiB of JSON; {@link RawJson} is sent unchanged. */
   readonly data: object | RawJson;
   /** The publisher's own id: the same event sent again with it within 24 hours is published once. */
   readonly id?: string;
   readonly occurred_at?: string | Date;
-  /** For whom, where that is not oneself; needs `events:publish_any`. */
+  /** The tenant to publish for, if not the caller's; needs `events:publish_any`. */
   readonly tenant_id?: string;
 }
 
-/** An event that is on disk, together with its deliveries. */
+/** A durable event with its deliveries. */
 export interface AcceptedEvent {
   readonly id: string;
   readonly type: string;
   readonly created_at: string;
-  /** How many endpoints it goes to. */
+  /** Number of its endpoints. */
   readonly deliveries: number;
 }
 
-/** An item of a batch that was accepted. */
+/** An accepted item of a batch. */
 export interface AcceptedItem extends AcceptedEvent {
   readonly index: number;
   readonly error?: never;
@@ -36,7 +36,7 @@ export interface AcceptedItem extends AcceptedEvent {
   readonly replayed?: true;
 }
 
-/** An item of a batch that was not; the others were, all the same. */
+/** A rejected item of a batch; the others are not affected. */
 export interface RefusedItem {
   readonly index: number;
   readonly error: Problem;
@@ -53,7 +53,7 @@ export interface StoredEvent {
   readonly occurred_at: string;
   readonly created_at: string;
   readonly deliveries: number;
-  /** Since when there is no `data` any more. */
+  /** When `data` was erased. */
   readonly content_erased_at: string | null;
   readonly data: object | null;
 }
@@ -73,12 +73,12 @@ export class Events {
     this.#transport = transport;
   }
 
-  /** Publishes one event. Once this resolves it is not lost any more. */
+  /** Publishes one event. It is durable once this resolves. */
   async publish(event: NewEvent, options: IdempotentOptions = {}): Promise<AcceptedEvent> {
     return await this.#post<AcceptedEvent>(event, options);
   }
 
-  /** Publishes up to 1,000 events, 4 MiB, in one request. Items stand for themselves: look for `error` in each. */
+  /** Publishes up to 1,000 events, 4 MiB, in one request. Items are independent: check each for `error`. */
   async publishBatch(
     events: readonly NewEvent[],
     options: IdempotentOptions = {},
@@ -94,7 +94,7 @@ export class Events {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
   }
 
-  /** Destroys the event's `data` and what receivers answered to it, for good; deliveries that wait are cancelled. */
+  /** Destroys the event's `data` and the receivers' answers permanently; waiting deliveries are cancelled. */
   async eraseContent(id: string, options: CallOptions = {}): Promise<void> {
     await this.#transport.call({ method: "DELETE", path: `${PATH}/${segment(id)}/content`, ...options });
   }

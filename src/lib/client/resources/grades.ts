@@ -1,10 +1,10 @@
-/** Grades of receivers: what was tried, and what a receiver got wrong. */
+/** Grades of receivers: checks and findings. */
 
 export interface GradeFinding {
   /** Stable. */
   readonly code: string;
   readonly severity: "critical" | "major" | "minor";
-  /** The checks that it showed in. */
+  /** The checks that found it. */
   readonly checks: readonly string[];
   readonly problem: string;
   readonly advice: string;
@@ -20,11 +20,11 @@ export interface GradeCheck {
 }
 
 export interface GradeReport {
-  /** 100: nothing was found. */
+  /** 100: no findings. */
   readonly score: number;
   /** Worst first. */
   readonly findings: readonly GradeFinding[];
-  /** What cannot be seen from outside, and how the receiver can show it. */
+  /** Facts not visible from outside, and how the receiver can report them. */
   readonly not_observed: readonly { readonly code: string; readonly advice: string }[];
   readonly checks: readonly GradeCheck[];
 }
@@ -39,7 +39,7 @@ interface GradeBasics {
 }
 
 export interface Grade extends GradeBasics {
-  /** How far it is: requests that were made, of `checks_total`. */
+  /** Progress: requests made, of `checks_total`. */
   readonly checks_made: number;
   readonly checks_total: number;
   /** Null until it is COMPLETED. */
@@ -48,6 +48,6 @@ export interface Grade extends GradeBasics {
 
 /** A grade in a list. */
 export interface GradeSummary extends GradeBasics {
-  /** Of its report; null until there is one. */
+  /** Score of its report; null until there is one. */
   readonly score: number | null;
 }

@@ -1,16 +1,16 @@
-/** The tenant's portal: ways in for people. */
+/** The tenant's portal: sign-in links. */
 import { idempotencyKeyOf, type IdempotentOptions } from "../idempotency.ts";
 import type { Transport } from "../transport.ts";
 
 export interface NewPortalLink {
-  /** 1 to 900; 300 when absent. */
+  /** 1 to 900; 300 by default. */
   readonly expires_in_seconds?: number;
-  /** What the session may do: some of the token's scopes; all of them when absent. */
+  /** Scopes of the session: a subset of the token's; all of them by default. */
   readonly scopes?: readonly string[];
 }
 
 export interface PortalLink {
-  /** Good for one sign-in. Whoever has it can use it: hand it to the person who asked, and log it nowhere. */
+  /** Valid for one sign-in. Anyone with it can use it: give it to the requesting person, and never log it. */
   readonly url: string;
   readonly expires_at: string;
 }
@@ -22,7 +22,7 @@ export class Portal {
     this.#transport = transport;
   }
 
-  /** A one-time link that signs a browser in; needs the scope `portal:sign_in`. */
+  /** Creates a one-time link that signs a browser in; needs the scope `portal:sign_in`. */
   async createLink(link: NewPortalLink = {}, options: IdempotentOptions = {}): Promise<PortalLink> {
     return await this.#transport.call({
       method: "POST",

@@ -1,17 +1,17 @@
-/** Replays as jobs: many dead letters, or the events that an endpoint has never got. */
+/** Replay jobs: many dead letters, or the events that an endpoint missed. */
 import type { DeliveryFilter } from "./deliveries.ts";
 import { List, type PageOptions } from "../paging.ts";
 import { type CallOptions, segment, type Transport } from "../transport.ts";
 
 const PATH = "/v1/webhooks/replays";
 
-/** Dead letters by id, or all that a filter finds. */
+/** Dead letters by id, or by filter. */
 export type ReplaySelection =
   | { readonly ids: readonly string[] }
   | { readonly filter: Omit<DeliveryFilter, keyof PageOptions> };
 
 export interface ReplayPace {
-  /** At most so many a second, 1 to 5,000; 500 unless said otherwise. */
+  /** Maximum per second, 1 to 5,000; 500 by default. */
   readonly rate_per_second?: number;
 }
 
@@ -23,9 +23,9 @@ export interface ReplayJob {
   readonly total: number;
   /** Replayed. */
   readonly done: number;
-  /** Could not be: over, or not there. */
+  /** Failed: expired, or not found. */
   readonly failed: number;
-  /** Need not be: not in the queue any more, or nothing left to send. */
+  /** Skipped: no longer in the queue, or content erased. */
   readonly skipped: number;
   readonly rate_per_second: number;
   readonly created_at: string;
@@ -33,19 +33,19 @@ export interface ReplayJob {
 }
 
 export interface ReplayItem {
-  /** From 1, in the order in which they are replayed. */
+  /** From 1, in replay order. */
   readonly position: number;
   readonly delivery_id: string | null;
   readonly event_id: string | null;
   readonly state: "WAITING" | "DONE" | "SKIPPED" | "FAILED" | "CANCELLED";
-  /** Why it was skipped or has failed. */
+  /** Why it was skipped or failed. */
   readonly reason: string | null;
 }
 
-/** Which events, by the time of their acceptance. */
+/** Events by time of acceptance. */
 export interface MissedEvents extends ReplayPace {
   readonly since: string | Date;
-  /** Now, unless said otherwise. */
+  /** Now by default. */
   readonly until?: string | Date;
 }
 
@@ -65,7 +65,7 @@ export class Replays {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
   }
 
-  /** What has become of each. */
+  /** Lists the items with their results. */
   items(id: string, options: PageOptions & { readonly state?: ReplayItem["state"] } = {}): List<ReplayItem> {
     return new List(this.#transport, `${PATH}/${segment(id)}/items`, options);
   }
@@ -78,7 +78,7 @@ export class Replays {
     return await this.#change(id, "resume", options);
   }
 
-  /** What was replayed stays so; the rest stays in the queue. */
+  /** Cancels the job. Replayed items stay replayed; the rest stays in the queue. */
   async cancel(id: string, options: CallOptions = {}): Promise<ReplayJob> {
     return await this.#change(id, "cancel", options);
   }
