@@ -134,7 +134,7 @@ function createOutbound(options: EngineOptions): Outbound {
 }
 
 /** Health, pace and slots of endpoints, and the memory for event contents. */
-interface Lessons {
+interface EndpointHealthRecords {
   readonly health: EndpointHealth;
   readonly failures: EndpointFailures;
   readonly contentMemory: ContentMemory;

@@ -196,7 +196,7 @@ async function endWork(work: Work): Promise<void> {
   await dispatcher.stop();
   const stopped = workers.stop();
   // Before requests in flight have ended: they may take up to their deadline.
-  await handBackOwn(work, worker, engine.attempts.endTaking());
+  await handBackOwn(work, worker, engine.attempts.stopAccepting());
   await stopped;
   await Promise.all([engine.drain(), replays.drain()]);
   // Heartbeats continue until here: other workers take the claims of a silent one.
