@@ -7,7 +7,7 @@ const INTRODUCTION = `# Command line
 
 \`npx signet …\` in a clone, \`signet …\` in the image. This page is made from the commands themselves by \`npm run docs\`; \`signet COMMAND --help\` says the same.
 
-**Output.** An object is printed a line per member, a list as a table. \`--json\` prints what the API has answered; with \`--all\`, an object a line. What people need besides goes to standard error: errors as \`CODE: detail (request id)\`, where a list goes on, progress. Bars and colours are there on a terminal only; \`NO_COLOR\` takes the colours away. Control characters in what others have written are spelled out in tables.
+**Output.** An object is printed a line per member, a list as a table. \`--json\` prints what the API has answered; with \`--all\`, an object a line. Other information goes to standard error: errors as \`CODE: detail (request id)\`, where a list goes on, progress. Bars and colours are there on a terminal only; \`NO_COLOR\` takes the colours away. Control characters in what others have written are spelled out in tables.
 
 **Who a tenant's command is**, in this order: \`--profile NAME\`; \`SIGNET_CLIENT_ID\` with \`SIGNET_CLIENT_SECRET\` (or \`_FILE\`); the profile that \`SIGNET_PROFILE\` names, else \`default\`; in development, the demo tenant that \`npm start\` has made in \`SIGNET_HOME\`. \`signet whoami\` says which it was. A profile is two files in \`~/.config/signet\` (\`SIGNET_CONFIG_DIR\`) that their owner alone can read, written by \`signet login\` after the credential has worked; when the secret is rotated, the file follows. Do not share one profile between machines: give each a credential.
 

@@ -113,7 +113,7 @@ function patternsOf(layers: readonly string[], name: string, depth: number): rea
 }
 
 /** The linter's configuration of the law, as text. @param architecture docs/architecture.md */
-export function importLaw(architecture: string): string {
+function importLaw(architecture: string): string {
   const layers = layersOf(architecture);
   const open = layers.filter((layer) => layer !== MESSAGES_LAYER && layer !== "lib" && !(layer in CLOSED));
   const overrides = [

@@ -11,7 +11,7 @@ const SHOWN_MAX = 10;
 
 /** Descriptions of the signals and queries of `deliver` for `temporal workflow metadata` and the UI. */
 export const DELIVER_HANDLERS = {
-  replay: { description: "Dead letters begin anew, with 17 attempts. Optional: delivery_ids, by." },
+  replay: { description: "Dead letters start again with 17 attempts. Optional: delivery_ids, by." },
   attemptNow: { description: "The next attempt is made now and uses its slot. Optional: delivery_ids, by." },
   cancel: { description: "No further attempts. Optional: delivery_ids, by." },
   release: { description: "Internal: these deliveries are carried elsewhere." },

@@ -20,7 +20,7 @@ export interface NewRevocation {
    * Whether the caller's transaction has just disabled the target. If so, it is published even if it was revoked
    * before. Otherwise an existing revocation of the target is kept and returned.
    */
-  readonly anew?: boolean;
+  readonly disabledNow?: boolean;
 }
 
 /** A revocation that takes effect when the transaction commits. */
@@ -48,7 +48,7 @@ export async function publishRevocation(
   revocation: NewRevocation,
   sources: EntrySources,
 ): Promise<Revocation> {
-  const { kind, target, tenant, actor, reason, requestId, anew = false } = revocation;
+  const { kind, target, tenant, actor, reason, requestId, disabledNow = false } = revocation;
   const id = newId("revocation", sources.clock.now(), sources.randomBytes);
   const entry = encodeEntry(
     {
@@ -72,7 +72,7 @@ export async function publishRevocation(
       reason: reason ?? null,
       actor,
       lifeMs: REVOCATION_LIFE_MS[kind],
-      anew,
+      disabledNow,
     },
     entry,
   );

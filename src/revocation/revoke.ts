@@ -79,7 +79,7 @@ export async function revoke(
   }
   return await publishRevocation(
     db,
-    { ...by, kind: target.noun, target: target.id, tenant: tenantId, anew: changed },
+    { ...by, kind: target.noun, target: target.id, tenant: tenantId, disabledNow: changed },
     sources,
   );
 }

@@ -112,7 +112,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
         const { count } = await world.temporal.workflow.count(`${query} AND ExecutionStatus="Running"`);
         return count === letter.carriers.size;
       }, "visibility to know the dead letters");
-      const args = ["--query", query, "--name", "replay", "--yes", "--reason", "receiver mended"];
+      const args = ["--query", query, "--name", "replay", "--yes", "--reason", "receiver fixed"];
       await temporalCli(world, "workflow", "signal", ...args);
       for (const id of letter.ids) {
         expect(await world.untilDelivery(tenant, id, delivered)).toMatchObject({ cycle: 2, attemptCount: 1 });

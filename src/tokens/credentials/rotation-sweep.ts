@@ -191,6 +191,6 @@ async function revokeOne(db: PoolClient, sweep: Sweep): Promise<number> {
   const { id: target, tenant_id: tenant } = credential;
   const by = { actor: "system:rotation", reason: "replaced" } as const;
   await tellEndpoints(db, { tenantId: tenant, credentialId: target }, by, sweep);
-  await publishRevocation(db, { ...by, kind: "credential", target, tenant, anew: true }, sweep);
+  await publishRevocation(db, { ...by, kind: "credential", target, tenant, disabledNow: true }, sweep);
   return 1;
 }

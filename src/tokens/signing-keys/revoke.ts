@@ -42,7 +42,15 @@ export async function revokeSigningKey(
     await change.record({ actor, requestId });
     const revocation = await publishRevocation(
       db,
-      { kind: "kid", target: kid, tenant: null, actor, reason, requestId, anew: revoked !== undefined },
+      {
+        kind: "kid",
+        target: kid,
+        tenant: null,
+        actor,
+        reason,
+        requestId,
+        disabledNow: revoked !== undefined,
+      },
       services,
     );
     return { key: revoked ?? before, revocation };

@@ -101,10 +101,10 @@ test("a target that is revoked keeps its revocation, also when many ask at once"
   expect(rows).toHaveLength(1);
 });
 
-test("a target that was in use again is revoked anew", async () => {
+test("a target that was in use again is revoked again", async () => {
   const revocation = aCredential();
   const first = await revoke(revocation);
-  const second = await revoke({ ...revocation, anew: true });
+  const second = await revoke({ ...revocation, disabledNow: true });
   expect(second.sequence).toBeGreaterThan(first.sequence);
   expect(await revoke(revocation)).toEqual(second);
 });

@@ -21,7 +21,7 @@ export interface NewRevocationRow {
   readonly actor: string;
   readonly lifeMs: number | null;
   /** Whether to publish even if the target was revoked before. */
-  readonly anew: boolean;
+  readonly disabledNow: boolean;
 }
 
 /** Publishes a revocation with its compliance entry, or returns the target's existing one. */
@@ -42,7 +42,7 @@ export async function publish(
       row.reason,
       row.actor,
       row.lifeMs,
-      row.anew,
+      row.disabledNow,
       beforeIndex,
       afterIndex,
     ],
