@@ -6,7 +6,8 @@
 import type { IncomingMessage } from "node:http";
 import type { ClientIdentification, ClientOrigin } from "../http/mutual-tls/client-identification.ts";
 import type { Identity } from "../domain/identity.ts";
-import type { AdmitRequest, ScopeGuard } from "../tokens/guards/authentication.ts";
+import type { ScopeGuard } from "../tokens/guards/authentication.ts";
+import type { AdmitRequest } from "../tokens/guards/admission.ts";
 import type { SignetServer } from "../http/types.ts";
 
 export interface InProcessCall {

@@ -16,7 +16,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
-import type { Tracer, TracingOptions } from "./tracing.ts";
+import type { Tracer, TracingOptions } from "./tracer.ts";
 
 /** W3C Trace Context 2.2. Later versions may append more after the flags; `ff` is invalid. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;

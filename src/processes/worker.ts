@@ -1,4 +1,5 @@
 /** The worker process: outbox, workflows, activities, upkeep. */
+import type { WorkerProcessOptions } from "./worker/options.ts";
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { NativeConnection } from "@temporalio/worker";
@@ -10,7 +11,6 @@ import { createRotateActivities } from "../../activities/rotate.ts";
 import { createSigningKeyActivities } from "../../activities/signing-keys.ts";
 import { createVerifyActivities } from "../../activities/verify.ts";
 import type { CheckpointSigner } from "../compliance/sign-checkpoint.ts";
-import type { Config } from "../config/config.ts";
 import { loadServiceSecrets } from "../crypto/secrets.ts";
 import { openDatabaseClock } from "../database/database-clock.ts";
 import { type Listener, listen } from "../database/listener.ts";
@@ -53,13 +53,6 @@ export interface WorkerProcess extends RunningProcess {
   readonly failed: Promise<never>;
   /** Stops claiming, finishes and records work in progress, closes connections. */
   close(): Promise<void>;
-}
-
-export interface WorkerProcessOptions {
-  readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
-  readonly log: Logger;
-  /** Aborts the wait for Temporal, and the start. */
-  readonly stopping?: AbortSignal;
 }
 
 /** Waits for Temporal without limit: a worker may start first. */

@@ -1,5 +1,6 @@
 /** What `signet/client` says of the answers of the service: lists that the compiler holds to its types, in both directions. */
-import type { Attempt, Delivery } from "../../src/lib/client/resources/deliveries.ts";
+import type { Attempt } from "../../src/lib/client/resources/deliveries.ts";
+import type { Delivery } from "../../src/lib/client/resources/delivery-types.ts";
 import type {
   CreatedCredential,
   Credential,
@@ -7,7 +8,7 @@ import type {
   Revocation,
   SigningSecret,
 } from "../../src/lib/client/resources/credentials.ts";
-import type { DeadLetter } from "../../src/lib/client/resources/dead-letters.ts";
+import type { DeadLetter } from "../../src/lib/client/resources/delivery-types.ts";
 import type { Endpoint, RegisteredEndpoint } from "../../src/lib/client/resources/endpoints.ts";
 import type { AcceptedEvent, StoredEvent } from "../../src/lib/client/resources/events.ts";
 import type { EventType, EventTypeSchema } from "../../src/lib/client/resources/event-types.ts";

@@ -1,5 +1,5 @@
 /** What the client library reads while it comes. */
-import type { Delivery } from "../../src/lib/client/resources/deliveries.ts";
+import type { Delivery } from "../../src/lib/client/resources/delivery-types.ts";
 
 /** The first delivery that the stream tells to be over. */
 export async function untilDelivered(stream: AsyncIterable<Delivery>): Promise<Delivery | undefined> {

@@ -1,5 +1,6 @@
 /** Creates a span for each request of the api if tracing is on; otherwise installs no hook. */
-import { type TracedSpan, tracer } from "../../observability/tracing.ts";
+import { tracer } from "../../observability/tracing.ts";
+import type { TracedSpan } from "../../observability/tracer.ts";
 import type { SignetServer } from "../types.ts";
 
 declare module "fastify" {

@@ -25,14 +25,9 @@ export type {
   SecretVersion,
 } from "./resources/credentials.ts";
 export type { DeadLetterExport } from "./resources/dead-letter-export.ts";
-export type { DeadLetter, DeadLetterGroup } from "./resources/dead-letters.ts";
-export type {
-  Attempt,
-  AttemptError,
-  Delivery,
-  DeliveryFilter,
-  DeliveryState,
-} from "./resources/deliveries.ts";
+export type { DeadLetterGroup } from "./resources/dead-letters.ts";
+export type { Attempt, DeliveryFilter } from "./resources/deliveries.ts";
+export type { AttemptError, DeadLetter, Delivery, DeliveryState } from "./resources/delivery-types.ts";
 export type { DeliveryStream, DeliveryStreamOptions } from "./resources/delivery-stream.ts";
 export type {
   EndpointSecretVersion,

@@ -1,7 +1,7 @@
 /** Common parts of the pages for deliveries and dead letters. */
 import { type Static, Type } from "typebox";
 import { Closed } from "../../http/common.ts";
-import type { AttemptError, Delivery } from "../../lib/client/resources/deliveries.ts";
+import type { AttemptError, Delivery } from "../../lib/client/resources/delivery-types.ts";
 import type { Endpoint } from "../../lib/client/resources/endpoints.ts";
 import { ATTEMPT_ERRORS, DELIVERY_STATES } from "../../domain/delivery.ts";
 import type { ListAnswer } from "../context.ts";

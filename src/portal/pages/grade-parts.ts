@@ -6,7 +6,7 @@ import type {
   GradeReport,
   GradeSummary,
 } from "../../lib/client/resources/grades.ts";
-import type { AttemptError } from "../../lib/client/resources/deliveries.ts";
+import type { AttemptError } from "../../lib/client/resources/delivery-types.ts";
 import type { CheckName } from "../../webhooks/grader/checks.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { badge, table } from "../parts.ts";

@@ -6,7 +6,7 @@ import { spliceMember } from "../../http/raw-json.ts";
 import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import { EVENT_TYPE } from "../../api/schemas/endpoints.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { Delivery } from "../../lib/client/resources/deliveries.ts";
+import type { Delivery } from "../../lib/client/resources/delivery-types.ts";
 import type { EventType } from "../../lib/client/resources/event-types.ts";
 import { type SignetError, validationFailed } from "../../domain/errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";

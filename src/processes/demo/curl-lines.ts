@@ -1,13 +1,6 @@
 /** Commands that `npm start` prints for pasting. */
 import type { DemoResult } from "./demo.ts";
-
-/** How the demo's tenant reaches the mutual TLS listener. */
-export interface MutualTlsAccess {
-  readonly baseUrl: string;
-  readonly caFile: string;
-  readonly certFile: string;
-  readonly keyFile: string;
-}
+import type { MutualTlsAccess } from "./edge-demo.ts";
 
 export interface CurlLinesOptions {
   readonly baseUrl: string;

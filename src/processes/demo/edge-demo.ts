@@ -3,8 +3,16 @@ import { readFile } from "node:fs/promises";
 import type { Fetch } from "../../lib/client/runtime.ts";
 import { createTlsFetch } from "../../lib/client/tls-fetch.ts";
 import type { Clock } from "../../domain/clock.ts";
-import type { MutualTlsAccess } from "./curl-lines.ts";
+
 import type { DemoTenant } from "./demo-tenant.ts";
+
+/** How the demo's tenant reaches the mutual TLS listener. */
+export interface MutualTlsAccess {
+  readonly baseUrl: string;
+  readonly caFile: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+}
 
 /** How the demo reaches the edge. */
 export interface EdgeAccess {

@@ -30,7 +30,7 @@ import { createNativeClient } from "../../temporal/native-client.ts";
 import { ensureSchedules } from "../../temporal/schedules.ts";
 import { startUpkeep, type UpkeepJob } from "../../runtime/upkeep.ts";
 import { openMeasures } from "./measures.ts";
-import type { WorkerProcessOptions } from "../worker.ts";
+import type { WorkerProcessOptions } from "./options.ts";
 
 const VERIFICATION_SWEEP_MS = 5_000;
 const DEAD_LETTER_COUNTS_MS = 1_000;

@@ -8,6 +8,7 @@ import type { Identity } from "../../domain/identity.ts";
 import { signatureInvalid } from "../producers/authenticate-producer.ts";
 import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import type { TenantPolicy } from "../../http/rate-limits/tenant-policies.ts";
+import type { AdmitRequest } from "./admission.ts";
 import type { IngressValidator } from "./ingress-validator.ts";
 
 /** A principal without region affinity. */
@@ -53,18 +54,6 @@ function requireRegion(request: FastifyRequest): void {
 
 /** Creates the guard of a route from its required scopes. */
 export type ScopeGuard = (required: readonly string[]) => onRequestHookHandler;
-
-/**
- * Admits a request with a known identity: checks its tenant's rate, and the scopes and regions of its route. Returns a
- * promise only if something must be read first.
- *
- * @throws SignetError, or rejects with one
- */
-export type AdmitRequest = (
-  request: FastifyRequest,
-  reply: FastifyReply,
-  required: readonly string[],
-) => void | Promise<void>;
 
 function requireScopes(request: FastifyRequest, required: readonly string[]): void {
   const { scopes: granted } = request.identity;

@@ -1,6 +1,6 @@
 /** Trace span around a request to a receiver. It has the endpoint's id, never its URL. */
 import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
-import type { Tracer } from "../../observability/tracing.ts";
+import type { Tracer } from "../../observability/tracer.ts";
 import type { SentAttempt } from "../sending/delivery-sender.ts";
 
 /** Sends within a span whose parent is the request that published the event. */

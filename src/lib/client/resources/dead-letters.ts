@@ -1,18 +1,14 @@
 /** The dead-letter queue: deliveries that have failed 17 times, for 7 days. */
 import { DeadLetterExport } from "./dead-letter-export.ts";
-import type { AttemptError, Delivery, DeliveryFilter } from "./deliveries.ts";
+import type { DeliveryFilter } from "./deliveries.ts";
+import type { AttemptError, Delivery } from "./delivery-types.ts";
+import type { DeadLetter } from "./delivery-types.ts";
 import { type IdempotentOptions, idempotencyKeyOf } from "../idempotency.ts";
 import { List, type PageOptions } from "../paging.ts";
 import type { ReplayJob, ReplayPace, ReplaySelection } from "./replays.ts";
 import { type CallOptions, segment, type Transport } from "../transport.ts";
 
 const PATH = "/v1/webhooks/dlq";
-
-export interface DeadLetter extends Delivery {
-  readonly reason: "attempts_exhausted" | "endpoint_disabled" | null;
-  /** The undelivered event. */
-  readonly event: object | null;
-}
 
 /** Dead letters of one endpoint with the same failure. */
 export interface DeadLetterGroup {

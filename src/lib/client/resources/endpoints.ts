@@ -1,5 +1,5 @@
 /** Webhook endpoints. */
-import type { Delivery } from "./deliveries.ts";
+import type { Delivery } from "./delivery-types.ts";
 import { EndpointSecrets } from "./endpoint-secrets.ts";
 import type { Grade, GradeSummary } from "./grades.ts";
 import { idempotencyKeyOf, type IdempotentOptions } from "../idempotency.ts";

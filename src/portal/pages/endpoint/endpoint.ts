@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
-import type { AttemptError } from "../../../lib/client/resources/deliveries.ts";
+import type { AttemptError } from "../../../lib/client/resources/delivery-types.ts";
 import type {
   EndpointSecretVersion,
   EndpointSecretVersions,

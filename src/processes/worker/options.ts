@@ -1,0 +1,10 @@
+import type { Config } from "../../config/config.ts";
+import type { Logger } from "../../observability/logger.ts";
+
+/** What a worker process is started with. */
+export interface WorkerProcessOptions {
+  readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
+  readonly log: Logger;
+  /** Aborts the wait for Temporal, and the start. */
+  readonly stopping?: AbortSignal;
+}
