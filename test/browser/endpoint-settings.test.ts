@@ -110,7 +110,7 @@ describe.skipIf(BROWSER === undefined).each([
     await page.getByRole("link", { name: "Change signatures and rotation" }).click();
     await page.getByLabel("Rotate after days").fill("30");
     await button("Save");
-    expect(await page.getByText("needs a recipient").isVisible()).toBe(true);
+    expect(await page.getByText("requires a recipient").isVisible()).toBe(true);
     await page.getByLabel("Signatures").selectOption("ed25519");
     await check("endpoint-signing");
     await button("Save");

@@ -10,7 +10,7 @@ const REPOSITORY = join(import.meta.dirname, "..", "..");
 const MIGRATIONS = join("src", "database", "migrations");
 /** What browsers load, as it is. */
 const SERVED = ["src/portal/assets/", "src/api/vendor/"];
-const LIBRARY = /^src\/(client|edge-identity|receiver)\//;
+const LIBRARY = /^src\/lib\//;
 const MEBIBYTE = 1_048_576;
 
 let directory: string;
@@ -123,7 +123,7 @@ describe("dist", () => {
     `,
       "--enable-source-maps",
     );
-    expect(stack).toMatch(/at loadConfig \(.*src\/config\.ts:\d+:\d+\)/);
+    expect(stack).toMatch(/at loadConfig \(.*src\/config\/config\.ts:\d+:\d+\)/);
   });
 
   test("is the command line, also by way of the package's bin", async () => {

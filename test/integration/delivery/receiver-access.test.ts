@@ -245,9 +245,9 @@ describe("OAuth 2.0 client credentials", () => {
   const failures: readonly (readonly [string, Behaviour, string])[] = [
     ["refuses the client", { kind: "answer", status: 401, body: '{"error":"invalid_client"}' }, "status 401"],
     ["redirects", { kind: "redirect", location: "http://127.0.0.1:1/" }, "status 302"],
-    ["answers no JSON", { kind: "answer", body: "<html>" }, "no JSON"],
+    ["answers no JSON", { kind: "answer", body: "<html>" }, "not JSON"],
     ["answers null", { kind: "answer", body: "null" }, "no access_token"],
-    ["answers too much", { kind: "answer", body: `{"x":"${"x".repeat(20_000)}"}` }, "no JSON"],
+    ["answers too much", { kind: "answer", body: `{"x":"${"x".repeat(20_000)}"}` }, "not JSON"],
     ["gives a token that no header can carry", tokenAnswer("a\r\nX: y"), "no access_token"],
     ["gives a token of another type", tokenAnswer("t", { token_type: "mac" }), "no bearer token"],
     ["hangs up", { kind: "close" }, "aborted"],

@@ -99,7 +99,7 @@ test("the next attempt is made now, and a delivery is cancelled once", async () 
   expect(cancelled.status).toBe(303);
   const again = await visitor.post(`/portal/deliveries/${id}/cancel`);
   expect(again).toMatchObject({ status: 409 });
-  expect(again.text).toContain("CANCELLED already");
+  expect(again.text).toContain("already CANCELLED");
 });
 
 test("an endpoint's pages show its own newest deliveries and its last day, however much others get", async () => {

@@ -82,7 +82,7 @@ describe("settings", () => {
     const { text } = await visitor.get(`/portal/endpoints/${id}`);
     expect(unescape(text)).toContain(SETTINGS.metadata);
     expect(text).toContain("X-Team: billing: eu");
-    expect(text).toContain("20 deliveries per second at most");
+    expect(text).toContain("at most 20 deliveries per second");
     expect(text).toContain("status 200 and its challenge");
   });
 
@@ -224,7 +224,7 @@ describe("authentication to the receiver", () => {
       "the token URL",
       { ...OAUTH, auth_token_url: `https://u:${CANARY}@example.com` },
       "auth_token_url",
-      "is refused",
+      "is not allowed",
     ],
     [
       "the client id",
@@ -271,9 +271,9 @@ describe("authentication to the receiver", () => {
   test("that is not right is refused beside its fields, and its secrets are typed again", async () => {
     const cases: readonly (readonly [Readonly<Record<string, string>>, string, string])[] = [
       [{ ...HEADER, auth_name: "no name" }, "auth_name", "must be a header name"],
-      [{ ...HEADER, auth_name: "Host" }, "auth_name", "not the tenant's to set"],
+      [{ ...HEADER, auth_name: "Host" }, "auth_name", "is a reserved header"],
       [{ ...HEADER, auth_value: "" }, "auth_value", "must be a header value"],
-      [{ ...OAUTH, auth_token_url: "http://10.0.0.1/token" }, "auth_token_url", "is refused"],
+      [{ ...OAUTH, auth_token_url: "http://10.0.0.1/token" }, "auth_token_url", "is not allowed"],
       [{ ...OAUTH, auth_client_id: "" }, "auth_client_id", "must have at least 1 character, not 0"],
       [{ ...OAUTH, auth_client_secret: "" }, "auth_client_secret", "must have at least 1 character, not 0"],
       [{ ...certificate, auth_certificate: CANARY }, "auth_certificate", "is not a PEM certificate"],

@@ -89,8 +89,8 @@ test("new secrets are encrypted to a public key; what is none is refused beside 
     // Cut off: nobody can tell what it is.
     [{ recipient: secret.slice(0, -1) }, "recipient", "is not JSON"],
     [{ recipient: secret, rotation_days: "soon" }, "recipient", "is a private key"],
-    [{ recipient: '{"kty":"OKP","crv":"X25519","x":"AA"}' }, "recipient", "is not a public RSA key"],
-    [{ rotation_days: "7" }, "rotation_days", "needs a recipient"],
+    [{ recipient: '{"kty":"OKP","crv":"X25519","x":"AA"}' }, "recipient", "must be a public key"],
+    [{ rotation_days: "7" }, "rotation_days", "requires a recipient"],
     [{ rotation_days: "soon" }, "rotation_days", "must be a whole number from 1 to 365"],
     [{ rotation_days: "366" }, "rotation_days", "from 1 to 365, not 366"],
   ];
