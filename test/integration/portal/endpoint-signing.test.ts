@@ -37,7 +37,7 @@ test("a secret is rotated with the overlap that is chosen, or with none when som
   const path = `/portal/endpoints/${id}/secret/rotate`;
   const rotated = await visitor.post(path, { overlap: "3600" });
   expect(secretOf(rotated)).not.toBe("");
-  expect(rotated.text).toContain("both secrets sign until");
+  expect(rotated.text).toContain("Both secrets sign during the overlap");
   const [next] = rows(await secretsOf(id));
   expect(next).toMatchObject({ state: "NEXT" });
   const [, current] = rows(await secretsOf(id));
