@@ -20,8 +20,8 @@ WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY package.json ./
-COPY src/processes/bootstrap.mjs src/processes/
-RUN ln -s /app/src/processes/bootstrap.mjs /usr/local/bin/signet
+COPY src/bootstrap.mjs src/
+RUN ln -s /app/src/bootstrap.mjs /usr/local/bin/signet
 # Where checkpoints of the compliance log are mounted: a new volume takes over whose it is.
 RUN install -d -o node -g node /var/lib/signet/checkpoints
 # Heaps grow to what they may have rather than to what they need: measured, the limits save a quarter of the memory at

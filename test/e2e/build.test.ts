@@ -134,7 +134,7 @@ describe("dist", () => {
       environment,
     });
     expect(help).toMatch(/^Usage: signet /);
-    const bin = ["node", join(directory, "src", "processes", "bootstrap.mjs"), "--help"];
+    const bin = ["node", join(directory, "src", "bootstrap.mjs"), "--help"];
     expect(await runProcess({ command: bin, cwd: scratch, environment })).toBe(help);
   });
 });

@@ -55,7 +55,7 @@ async function expectRefusal(service: NpmStart, line: RegExp): Promise<void> {
 
 /** Endpoints of the demo's tenant: each of its events has deliveries to them too, dead letters at once. */
 async function makeDisabledEndpoints(count: number): Promise<void> {
-  const lines = `signet() { node src/processes/bootstrap.mjs "$@"; }
+  const lines = `signet() { node src/bootstrap.mjs "$@"; }
     for n in $(seq ${count}); do
       id=$(signet endpoint create http://127.0.0.1:9000/$n --events "*" --json | grep -o '"ep_[0-9a-z]*"' | head -1 | tr -d '"')
       signet endpoint disable $id
@@ -193,7 +193,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     service = start();
     await service.untilPrinted(READY);
     expect(service.stdout()).toMatch(new RegExp(`^ {3}demo tenant ${demoTenant} of an earlier start$`, "m"));
-    const tenants = await bash(`node src/processes/bootstrap.mjs tenant show ${demoTenant} --json`, {
+    const tenants = await bash(`node src/bootstrap.mjs tenant show ${demoTenant} --json`, {
       cwd: `${import.meta.dirname}/../..`,
       settings,
     });

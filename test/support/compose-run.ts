@@ -190,7 +190,7 @@ export class ComposeRun {
     const [program = "", ...args] = command;
     return await runProcess({
       // The image's only program of its own; its Dockerfile links it.
-      command: program === "signet" ? ["node", "src/processes/bootstrap.mjs", ...args] : command,
+      command: program === "signet" ? ["node", "src/bootstrap.mjs", ...args] : command,
       cwd: this.#options.directory,
       environment: this.environment(name),
     });

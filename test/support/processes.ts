@@ -121,10 +121,7 @@ async function linkProductionDependencies(directory: string): Promise<void> {
 async function build(directory: string): Promise<void> {
   await linkProductionDependencies(directory);
   await cp(join(REPOSITORY, "package.json"), join(directory, "package.json"));
-  await cp(
-    join(REPOSITORY, "src", "processes", "bootstrap.mjs"),
-    join(directory, "src", "processes", "bootstrap.mjs"),
-  );
+  await cp(join(REPOSITORY, "src", "bootstrap.mjs"), join(directory, "src", "bootstrap.mjs"));
   // The image's user may not write there, which also root feels here: no directory can be made where a file is.
   await writeFile(join(directory, ".signet"), "");
   await runProcess({
@@ -148,7 +145,7 @@ async function isFirst(directory: string): Promise<boolean> {
 }
 
 /**
- * What the Dockerfile puts into the image: `dist`, `package.json`, `src/processes/bootstrap.mjs` and the production dependencies.
+ * What the Dockerfile puts into the image: `dist`, `package.json`, `src/bootstrap.mjs` and the production dependencies.
  * Made once per run of the tests; run what is in it with {@link IMAGE_ENVIRONMENT}.
  *
  * @returns the directory, /app in the image

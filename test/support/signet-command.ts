@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { dirname, join } from "node:path";
 import type { Environment } from "../../src/config/config.ts";
 
-const BOOTSTRAP = join(import.meta.dirname, "..", "..", "src", "processes", "bootstrap.mjs");
+const BOOTSTRAP = join(import.meta.dirname, "..", "..", "src", "bootstrap.mjs");
 
 export interface Run {
   readonly code: number | null;

@@ -74,7 +74,7 @@ test("a reader that leaves early is no crash", async () => {
     headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
     body: JSON.stringify({ events }),
   });
-  const main = join(import.meta.dirname, "..", "..", "..", "src", "processes", "bootstrap.mjs");
+  const main = join(import.meta.dirname, "..", "..", "..", "src", "bootstrap.mjs");
   const { directory, environment } = terminal.current;
   const errors = join(directory, "errors");
   const output = await runProcess({

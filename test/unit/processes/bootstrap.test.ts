@@ -58,10 +58,11 @@ async function lock(version: string): Promise<string> {
 
 beforeEach(async () => {
   project = await realpath(await mkdtemp(join(tmpdir(), "signet-bootstrap-")));
-  bootstrap = join(project, "src", "processes", "bootstrap.mjs");
-  await cp(join(REPOSITORY, "src", "processes", "bootstrap.mjs"), bootstrap);
+  bootstrap = join(project, "src", "bootstrap.mjs");
+  await cp(join(REPOSITORY, "src", "bootstrap.mjs"), bootstrap);
   await writeFile(join(project, "package.json"), JSON.stringify({ type: "module" }));
   await writeFile(join(project, "tsconfig.json"), "{}");
+  await mkdir(join(project, "src", "processes"));
   await writeFile(join(project, "src", "processes", "main.ts"), MAIN);
   await mkdir(join(project, "npm"));
   await writeFile(join(project, "npm", "npm-cli.js"), NPM);

@@ -300,8 +300,8 @@ describe("the image", () => {
   });
 
   test("has the command line by its name", () => {
-    expect(image.runs).toContain(`ln -s ${image.workdir}/src/processes/bootstrap.mjs /usr/local/bin/signet`);
-    expect(image.copies).toContain("src/processes/bootstrap.mjs src/processes/");
+    expect(image.runs).toContain(`ln -s ${image.workdir}/src/bootstrap.mjs /usr/local/bin/signet`);
+    expect(image.copies).toContain("src/bootstrap.mjs src/");
   });
 
   test("is built from files that are there and that .dockerignore lets through", async () => {

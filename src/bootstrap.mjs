@@ -2,9 +2,9 @@
 /**
  * Entry point of a bare clone: uses only Node built-ins, because nothing else is installed yet.
  *
- *   node src/processes/bootstrap.mjs start            the whole service on embedded defaults (`npm start`)
- *   node src/processes/bootstrap.mjs test [args]      vitest (`npm test`)
- *   node src/processes/bootstrap.mjs <command …>      the signet command line (package.json's bin)
+ *   node src/bootstrap.mjs start            the whole service on embedded defaults (`npm start`)
+ *   node src/bootstrap.mjs test [args]      vitest (`npm test`)
+ *   node src/bootstrap.mjs <command …>      the signet command line (package.json's bin)
  */
 import { spawn } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
@@ -13,7 +13,7 @@ import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCE_MAIN = join(ROOT, "src", "processes", "main.ts");
 const BUILT_MAIN = join(ROOT, "dist", "src", "processes", "main.js");
 const TSCONFIG = join(ROOT, "tsconfig.json");
