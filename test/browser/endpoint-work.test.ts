@@ -88,7 +88,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
       .getByRole("listitem")
       .filter({ has: page().getByRole("heading", { level: 3 }) });
     const stale = findings.filter({ hasText: "signed 15 minutes ago" });
-    expect(await stale.innerText()).toMatch(/critical[^]*Refuse with 401 what was signed/);
+    expect(await stale.innerText()).toMatch(/critical[^]*Respond with 401 to requests signed/);
     const checks = region("Verdict of every check").getByRole("row");
     expect(await checks.filter({ hasText: "No signature" }).innerText()).toMatch(/HTTP 200[^]*failed/);
     expect(await checks.filter({ hasText: "256 KiB of data" }).innerText()).toMatch(/HTTP 200[^]*passed/);
@@ -122,7 +122,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     await untilHeading("paused");
     await journey.check("replay-missing-paused");
     await journey.press("Resume");
-    expect(await page().getByRole("status").innerText()).toContain("goes on");
+    expect(await page().getByRole("status").innerText()).toContain("resumed");
     await untilHeading("completed");
     expect(await page().getByText(`${MISSED} of ${MISSED}`).count()).toBeGreaterThan(0);
     await journey.until(
