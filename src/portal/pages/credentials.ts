@@ -131,7 +131,7 @@ async function credentialPage(
       ${
         credential.versions.length > 0 &&
         html`<section aria-labelledby="versions">
-          <h2 id="versions">Versions of the secret</h2>
+          <h2 id="versions">Versions of its secret</h2>
           ${table(
             "Versions of the secret",
             ["Version", "State", "Created", "Last used", "Rotation due", "Ends"],
