@@ -70,27 +70,35 @@ function chosenGuard({ config }: RouteOptions, guards: RouteGuards) {
   return operator === undefined ? guards.scopes?.(scopes) : guards.operator?.(operator);
 }
 
-/** Returns the rate limit of a public route. Probes are unlimited, and the OAuth endpoints have their own limits. */
-function guardOfPublic(
-  { config, url }: RouteOptions,
-  { open }: RouteGuards,
-): onRequestHookHandler | undefined {
-  if (open === undefined || PROBES.has(url) || OAUTH_PATHS.has(url) || config?.proxied === true) {
-    return undefined;
-  }
-  return (request, _reply, done) => {
-    open.take(request.clientAddress);
-    done();
-  };
+/**
+ * Returns the rate limit of a public route; undefined if it has none. Probes are unlimited, and the OAuth endpoints have
+ * their own limits.
+ */
+function rateOfPublic({ config, url }: RouteOptions, { open }: RouteGuards): PublicRate | undefined {
+  const limited =
+    config?.public === true && config.proxied !== true && !PROBES.has(url) && !OAUTH_PATHS.has(url);
+  return limited ? open : undefined;
+}
+
+function guardOfPublic(route: RouteOptions, guards: RouteGuards): onRequestHookHandler | undefined {
+  const rate = rateOfPublic(route, guards);
+  return (
+    rate &&
+    ((request, _reply, done) => {
+      rate.take(request.clientAddress);
+      done();
+    })
+  );
 }
 
 /** Counts long documents as several requests, when they are sent and their length is known. */
-function chargeLength(route: RouteOptions, { open }: RouteGuards): void {
-  if (open === undefined || route.config?.public !== true || route.config.proxied === true) {
+function chargeLength(route: RouteOptions, guards: RouteGuards): void {
+  const rate = rateOfPublic(route, guards);
+  if (rate === undefined) {
     return;
   }
   const charge: onSendHookHandler = (request, reply, _payload, done) => {
-    open.charge(request.clientAddress, Number(reply.getHeader("content-length") ?? 0));
+    rate.charge(request.clientAddress, Number(reply.getHeader("content-length") ?? 0));
     done();
   };
   route.onSend = [charge, ...[route.onSend ?? []].flat()];
