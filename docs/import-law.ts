@@ -1,11 +1,11 @@
 /**
- * The import law: `.oxlintrc.law.json` is made from the list of layers in docs/architecture.md, so that the linter reads
- * what people read. A layer may import itself and what stands before it in the list.
+ * The import law. `npm run docs` makes `.oxlintrc.law.json` from the list of layers in docs/architecture.md, so that
+ * people and the linter read one list. A layer may import itself and the layers before it.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** A specifier says how deep its file stands: there are patterns for each depth below a layer's folder. */
+/** Depths of files below src. A relative specifier depends on the depth, so each has its own patterns. */
 const DEPTHS = [1, 2, 3, 4] as const;
 
 const ENVIRONMENT = {
@@ -17,28 +17,26 @@ const MESSAGES = {
   group: ["**/workflows/**", "!**/workflows/messages.ts"],
   message: "Workflows are reached through workflows/messages.ts only.",
 };
-const ACTIVITIES = [
-  {
-    regex: "/activities/types\\.ts$",
-    allowTypeImports: true,
-    message: "Services see activities as types only.",
-  },
-  {
-    group: ["**/activities/**", "!**/activities/types.ts"],
-    message: "Composition roots wire activities; nobody else calls them.",
-  },
-];
+const ACTIVITY_TYPES = {
+  regex: "/activities/types\\.ts$",
+  allowTypeImports: true,
+  message: "Activities are visible as types only.",
+};
+const ACTIVITIES = {
+  group: ["**/activities/**", "!**/activities/types.ts"],
+  message: "Only composition roots wire activities.",
+};
+const NO_WORKFLOWS = {
+  regex: "/(workflows|activities)/",
+  message: "This layer must not import workflows or activities.",
+};
 
-/** Places whose law is a short list of what they may import. */
+/** Folders with a short list of permitted imports. */
 const CLOSED = {
   workflows: {
     files: ["workflows/**/*.ts"],
     patterns: [
-      {
-        regex: "/activities/types\\.ts$",
-        allowTypeImports: true,
-        message: "Workflows see activities as types only.",
-      },
+      ACTIVITY_TYPES,
       {
         group: [
           "*",
@@ -68,7 +66,7 @@ const CLOSED = {
   },
 } as const;
 
-/** The regular expressions of the linter look neither ahead nor behind: what is neither a path nor of Node. */
+/** A package: neither a relative path nor a module of Node. The linter's expressions have no lookahead. */
 const PACKAGE = "^([^.n]|n[^o]|no[^d]|nod[^e]|node[^:])";
 
 interface Override {
@@ -80,11 +78,11 @@ function restricted(files: readonly string[], patterns: readonly object[]): Over
   return { files, rules: { "no-restricted-imports": ["error", { patterns }] } };
 }
 
-/** @returns the layers from the fenced list behind `<!-- import law -->`, the lowest first */
+/** Returns the layers of the fenced list after `<!-- import law -->`, the lowest first. */
 export function layersOf(architecture: string): readonly string[] {
   const list = /<!-- import law -->\s*```text\n([\s\S]*?)```/.exec(architecture)?.[1];
   if (list === undefined) {
-    throw new Error("docs/architecture.md has no list of layers behind <!-- import law -->");
+    throw new Error("docs/architecture.md has no list of layers after <!-- import law -->");
   }
   return list
     .trim()
@@ -102,29 +100,29 @@ function patternsOf(layers: readonly string[], name: string, depth: number): rea
       : [
           {
             regex: `^${"\\.\\./".repeat(depth)}(${above.join("|")})/`,
-            message: `src/${name} stands below them in the import law (docs/architecture.md).`,
+            message: `src/${name} must not import a higher layer (docs/architecture.md, Import law).`,
           },
         ];
   const belowMessages = layers.indexOf(name) < layers.indexOf(MESSAGES_LAYER);
   const temporal = belowMessages
-    ? [{ regex: "/(workflows|activities)/", message: `src/${name} knows nothing of workflows.` }]
-    : [...(name === "processes" ? [] : ACTIVITIES), MESSAGES];
+    ? [NO_WORKFLOWS]
+    : [...(name === "processes" ? [] : [ACTIVITY_TYPES, ACTIVITIES]), MESSAGES];
   return [...order, ...(name === "database" ? [] : [SQL]), ENVIRONMENT, ...temporal];
 }
 
-/** The linter's configuration of the law, as text. @param architecture docs/architecture.md */
+/** Returns the linter's configuration as text. @param architecture text of docs/architecture.md */
 function importLaw(architecture: string): string {
   const layers = layersOf(architecture);
   const open = layers.filter((layer) => layer !== MESSAGES_LAYER && layer !== "lib" && !(layer in CLOSED));
   const overrides = [
     ...Object.values(CLOSED).map(({ files, patterns }) => restricted(files, patterns)),
-    ...DEPTHS.slice(1).map((depth) =>
+    ...DEPTHS.map((depth) =>
       restricted(
         [`src/lib/${"*/".repeat(depth - 1)}*.ts`],
         [
           {
             regex: `${PACKAGE}|^${"\\.\\./".repeat(depth)}`,
-            message: "The libraries stand alone: they are copied into other people's programs.",
+            message: "Users copy the libraries into their programs: they import only each other and Node.",
           },
           ENVIRONMENT,
         ],
@@ -135,19 +133,13 @@ function importLaw(architecture: string): string {
         restricted([`src/${name}/${"*/".repeat(depth - 1)}*.ts`], patternsOf(layers, name, depth)),
       ),
     ),
-    // The servers of a bare clone are started, watched and asked by its process.
-    restricted(
-      ["src/processes/embedded/*.ts"],
-      [
-        ENVIRONMENT,
-        { regex: "/(workflows|activities)/", message: "What runs servers knows nothing of workflows." },
-      ],
-    ),
+    // The embedded servers are asked with SQL, for instance whether they are ready.
+    restricted(["src/processes/embedded/*.ts"], [ENVIRONMENT, NO_WORKFLOWS]),
   ];
   return `${JSON.stringify({ overrides }, null, 2)}\n`;
 }
 
-/** The same from the document in the repository. */
+/** Returns the configuration for the repository's docs/architecture.md. */
 export async function currentImportLaw(): Promise<string> {
   return importLaw(await readFile(join(import.meta.dirname, "architecture.md"), "utf8"));
 }

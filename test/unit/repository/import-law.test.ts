@@ -91,6 +91,10 @@ const LAW: Readonly<
       `import "node:fs/promises";`,
     ],
   },
+  "src/lib": {
+    refused: [`import "../domain/ids.ts";`, `import "typebox";`],
+    allowed: [`import "./client/token.ts";`, `import "node:crypto";`],
+  },
   "src/lib/client/resources": {
     refused: [`import "../../../domain/ids.ts";`, `import "typebox";`],
     allowed: [`import "../../transparency-log/signed-note.ts";`, `import "../json.ts";`],
