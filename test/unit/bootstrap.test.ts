@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { isRunning } from "../../../src/processes/embedded/process-identity.ts";
+import { isRunning } from "../../src/processes/embedded/process-identity.ts";
 
 const run = promisify(execFile);
-const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+const REPOSITORY = join(import.meta.dirname, "..", "..");
 
 /** Prints how it was run; as a server it ends with code 7 some time after the first signal, and says how many came. */
 const MAIN = `
