@@ -7,6 +7,9 @@ import type { World } from "./world.ts";
 
 const run = promisify(execFile);
 
+/** A run that continues as new takes no signal for a moment; a namespace runs one batch at a time. */
+const BUSY = /workflow is closing|Max concurrent batch operations/;
+
 /** Runs one command against the world's namespace; resolves with what it printed, rejects when it fails. */
 export async function temporalCli({ config }: World, ...args: readonly string[]): Promise<string> {
   const { stdout } = await run(
@@ -45,9 +48,25 @@ export async function paste(
 }
 
 /**
- * `temporal workflow signal` for one workflow. While a run continues as new the server may turn a signal away ("workflow
- * is closing"); as an operator would, this tries again.
+ * Runs a command again while the server turns it down with a text of {@link BUSY}, as an operator would. Rejects at any
+ * other failure.
  */
+export async function untilTaken(command: () => Promise<string>): Promise<string> {
+  const answer = await eventually(
+    async () =>
+      await command().then(
+        (printed) => ({ printed }),
+        (error: unknown) => (BUSY.test(String(error)) ? undefined : { error }),
+      ),
+    "the server to accept the command",
+  );
+  if ("error" in answer) {
+    throw answer.error;
+  }
+  return answer.printed;
+}
+
+/** Sends a signal to one workflow with the `temporal` program. */
 export async function signalByCli(
   world: World,
   workflowId: string,
@@ -55,15 +74,5 @@ export async function signalByCli(
   ...args: readonly string[]
 ): Promise<string> {
   const command = ["workflow", "signal", "--workflow-id", workflowId, "--name", name, ...args];
-  const answer = await eventually(async () => {
-    try {
-      return { printed: await temporalCli(world, ...command) };
-    } catch (error) {
-      return String(error).includes("workflow is closing") ? undefined : { error };
-    }
-  }, `the server to take signal ${name}`);
-  if ("error" in answer) {
-    throw answer.error;
-  }
-  return answer.printed;
+  return await untilTaken(async () => await temporalCli(world, ...command));
 }

@@ -13,7 +13,7 @@ import { type DocumentLine, savedViews, shellLines } from "../../support/documen
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
-import { paste } from "../../support/temporal-cli.ts";
+import { paste, untilTaken } from "../../support/temporal-cli.ts";
 import { useWorld } from "../../support/world.ts";
 
 const DOCUMENTS = ["temporal", "runbook", "dead-letters", "operations"].map((name) => `docs/${name}.md`);
@@ -130,7 +130,8 @@ describe.concurrent("a command works as it stands", () => {
   test.each(every)("$document: $text", async ({ text }) => {
     const world = made.current;
     const subject = await subjectFor(text);
-    await paste(world.config.temporalAddress, await fill(text, subject));
+    const filled = await fill(text, subject);
+    await untilTaken(async () => await paste(world.config.temporalAddress, filled));
     if (text.includes("--name replay")) {
       await world.untilDelivery(subject.tenant, subject.delivery, ({ cycle }) => cycle === 2);
     } else if (subject.delivery !== "" && text.includes("--name cancel")) {
