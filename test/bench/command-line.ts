@@ -1,4 +1,4 @@
-/** What the commands that measure and that break have in common: `npm run bench` and `npm run test:chaos`. */
+/** Command-line handling shared by `npm run bench` and `npm run test:chaos`. */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -9,7 +9,7 @@ import { DIST } from "./environment/signet.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 
-/** Something that such a command runs, and that `--only` names. */
+/** A scenario or case, which `--only` selects by name. */
 export interface Named {
   readonly name: string;
   readonly about: string;
@@ -36,9 +36,9 @@ const COMMON = {
 type Values<T extends ParseArgsConfig["options"]> = ReturnType<typeof parseArgs<{ options: T }>>["values"];
 
 /**
- * Reads the arguments, those of both commands and `own` ones of the caller's.
+ * Parses the options of both commands and the caller's `own` options.
  *
- * @throws Error that says what is wrong with the arguments
+ * @throws Error if an argument is invalid
  */
 export function parseCommandLine<T extends NonNullable<ParseArgsConfig["options"]>>(
   args: readonly string[],
@@ -69,7 +69,7 @@ export function log(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Where the JSON of a run goes. */
+/** Returns the path of a run's JSON report. */
 export function outputPath({ out }: CommonOptions, startedAt: Date, prefix = ""): string {
   return out ?? join(ROOT, "bench-results", `${prefix}${startedAt.toISOString().replaceAll(":", "-")}.json`);
 }
@@ -79,7 +79,7 @@ export async function writeJson(path: string, value: unknown): Promise<void> {
   await writeFile(path, `${JSON.stringify(value, undefined, 2)}\n`);
 }
 
-/** The commit that is measured, and whether it was changed. */
+/** Returns the measured commit, with a suffix if the work tree is dirty. */
 export function describeCommit(): string {
   const { stdout } = spawnSync("git", ["describe", "--always", "--dirty"], { encoding: "utf8" });
   return (stdout ?? "").trim() || "unknown";
@@ -96,14 +96,14 @@ function requireBuild({ build }: CommonOptions): void {
   }
 }
 
-/** Those with one of the names, else those that begin with it; all when none is wanted. */
+/** Selects by exact name, else by prefix. Returns everything if `wanted` is empty. */
 export function chooseNamed<T extends Named>(all: readonly T[], wanted: readonly string[]): readonly T[] {
   const chosen = new Set(
     wanted.flatMap((name) => {
       const exact = all.filter((each) => each.name === name);
       const found = exact.length > 0 ? exact : all.filter((each) => each.name.startsWith(name));
       if (found.length === 0) {
-        throw new Error(`nothing begins with ${name}; --list shows what there is`);
+        throw new Error(`no name begins with ${name}; see --list`);
       }
       return found;
     }),
@@ -111,19 +111,19 @@ export function chooseNamed<T extends Named>(all: readonly T[], wanted: readonly
   return wanted.length === 0 ? all : all.filter((each) => chosen.has(each));
 }
 
-/** Rejects when the work takes longer than it may: something hangs. */
+/** Rejects if the work does not finish within `timeoutMs`. */
 export async function withTimeout<T>(work: Promise<T>, name: string, timeoutMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${name} took longer than it may`)), timeoutMs);
+    timer = setTimeout(() => reject(new Error(`${name} timed out`)), timeoutMs);
   });
   return await Promise.race([work, timeout]).finally(() => clearTimeout(timer));
 }
 
 /**
- * Runs one after the other; one that fails does not keep the others from running.
+ * Runs one after the other. A failure does not stop the rest.
  *
- * @returns those that failed, by name, and why
+ * @returns the error message of each failure, by name
  */
 export async function runEach<T extends Named>(
   chosen: readonly T[],
@@ -141,7 +141,7 @@ export async function runEach<T extends Named>(
   return failures;
 }
 
-/** Calls `stop`, then ends, when the command is told to end. */
+/** Calls `stop` and exits on SIGINT, SIGTERM or SIGHUP. */
 export function stopOnSignals(stop: () => Promise<void>): void {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.once(signal, () => {
@@ -177,10 +177,10 @@ async function exitCode<T extends Named, O extends CommonOptions>(command: Comma
   return await command.run(chosen, options);
 }
 
-/** Runs the command of this process, and ends it. */
+/** Runs a command and exits the process with its exit code. */
 export async function runCommand<T extends Named, O extends CommonOptions>(
   command: Command<T, O>,
 ): Promise<never> {
-  // Pipes of children that have ended would keep the process alive.
+  // Open pipes of ended children would keep the process alive.
   process.exit(await exitCode(command));
 }

@@ -1,4 +1,4 @@
-/** `npm run bench`: measures the service over its public API on real PostgreSQL and Temporal. docs/benchmarks.md says how. */
+/** `npm run bench`: measures the service over its public API on real PostgreSQL and Temporal. See docs/benchmarks.md. */
 import { log, outputPath, runCommand, runEach, stopOnSignals, withTimeout } from "./command-line.ts";
 import { startStack } from "./environment/stack.ts";
 import { LoadGenerator } from "./load/load-generator.ts";
@@ -34,15 +34,15 @@ async function run(chosen: readonly Scenario[], options: BenchOptions): Promise<
     });
     await writeReport({ bench, options, failures, startedAt, out });
     if (profiles !== undefined) {
-      // A process writes its profile when it ends.
+      // Processes write their profiles when they end.
       await bench.stop();
       await writeProfiles(bench, profiles);
     }
     return Object.keys(failures).length > 0 || bench.measurements.some(({ lost }) => lost > 0) ? 1 : 0;
   } finally {
-    await bench.drop().catch((error: unknown) => log(`databases could not be dropped: ${String(error)}`));
+    await bench.drop().catch((error: unknown) => log(`could not drop the databases: ${String(error)}`));
     await close();
-    // The directory goes with the janitor, and so does what could not be stopped.
+    // The janitor removes the directory and ends the remaining processes.
     stack.janitor.end();
   }
 }

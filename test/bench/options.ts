@@ -5,14 +5,14 @@ import type { Settings } from "./environment/signet.ts";
 export const USAGE = `npm run bench -- [options]
 
   --only NAMES        scenarios by name or beginning of a name, comma-separated (--list shows them)
-  --quick             a tenth of the events: whether it works, not how fast it is
-  --list              names the scenarios and ends
+  --quick             a tenth of the events: checks that it works, not how fast
+  --list              list the scenarios and exit
   --out FILE          where the JSON goes (default bench-results/<time>.json)
   --set NAME=VALUE    a setting of Signet for every scenario; listed in the JSON; may be repeated
   --postgres KIND     system (Debian's packages, where installed; default) or embedded
-  --all-indexes       leaves Temporal's visibility indexes as its schema makes them
-  --profile           CPU profiles of api and worker beside the JSON, and their summary
-  --no-build          takes dist/ as it is
+  --all-indexes       keep all visibility indexes of Temporal's schema
+  --profile           write CPU profiles of api and worker, and a summary, beside the JSON
+  --no-build          use dist/ as it is
 `;
 
 export interface BenchOptions extends CommonOptions {
@@ -29,7 +29,7 @@ function parseSetting(text: string): [string, string] {
   return [name, value];
 }
 
-/** @throws Error that says what is wrong with the arguments */
+/** @throws Error if an argument is invalid */
 export function parseOptions(args: readonly string[]): BenchOptions {
   const { common, values } = parseCommandLine(args, {
     set: { type: "string", multiple: true, default: [] },

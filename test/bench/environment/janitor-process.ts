@@ -1,4 +1,4 @@
-/** Outlives the bench, however that ends: stops the servers that it may have left behind, removes its directory. */
+/** Outlives the bench. Stops the servers that the bench left running, and removes its directories. */
 import { execFile } from "node:child_process";
 import { rm } from "node:fs/promises";
 import { promisify } from "node:util";
@@ -7,7 +7,7 @@ import { stopProcess } from "../../../src/processes/embedded/server-process.ts";
 
 interface Charge {
   readonly pid: number;
-  /** A pid alone may belong to somebody else by then. */
+  /** Detects a reused pid. */
   readonly identity: string | undefined;
   readonly signal: NodeJS.Signals;
 }
@@ -47,12 +47,12 @@ async function stop({ pid, identity, signal }: Charge): Promise<void> {
 }
 
 async function unmount(directory: string): Promise<void> {
-  // One that was unmounted before is no mount any more.
+  // It may have been unmounted already.
   await run("umount", ["--lazy", directory]).catch(() => undefined);
 }
 
 async function tidy(): Promise<void> {
-  // What was started last depends on what was started before it.
+  // Later processes depend on earlier ones.
   for (const charge of charges.toReversed()) {
     await stop(charge);
   }

@@ -1,4 +1,4 @@
-/** Whatever the bench starts is stopped, also when it is killed: a second process waits for its end. */
+/** Stops everything that the bench started, even if the bench is killed. A second process waits for its end. */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { processIdentity } from "../../../src/processes/embedded/process-identity.ts";
@@ -9,13 +9,13 @@ export class Janitor {
 
   constructor() {
     const module = fileURLToPath(new URL("./janitor-process.ts", import.meta.url));
-    // A session of its own: what ends ours must not end it.
+    // A separate session, so that a signal to ours does not end it.
     this.#child = fork(module, { execArgv: ["--import", "tsx"], detached: true, stdio: "ignore" });
     this.#child.unref();
     this.#child.channel?.unref();
   }
 
-  /** Stops this process with that signal when the bench has gone without doing so. */
+  /** Registers a process, to be stopped with that signal if the bench exits without stopping it. */
   mind(pid: number, signal: NodeJS.Signals): void {
     this.#order({ mind: { pid, identity: processIdentity(pid), signal } });
   }
@@ -24,12 +24,12 @@ export class Janitor {
     this.#order({ remove: directory });
   }
 
-  /** Unmounts it before anything is removed. */
+  /** Registers a mount, to be unmounted before directories are removed. */
   unmount(directory: string): void {
     this.#order({ unmount: directory });
   }
 
-  /** It does what is left to do and ends. So it does when the bench is gone without a word. */
+  /** Tells the janitor to clean up and exit. It does the same if the bench dies. */
   end(): void {
     this.#child.disconnect();
   }

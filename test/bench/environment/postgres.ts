@@ -19,13 +19,13 @@ const POSTGRES_SETTINGS = {
 } as const;
 
 export interface Postgres {
-  /** A superuser's URL of the database `postgres`. */
+  /** URL of the database `postgres`, as superuser. */
   readonly adminUrl: string;
-  /** The postmaster; undefined where the server is not ours. */
+  /** The postmaster; undefined for an external server. */
   readonly process: Restartable | undefined;
-  /** A superuser's URL of the database with that name. */
+  /** Returns the URL of a database, as superuser. */
   url(database: string): string;
-  /** The URL of Signet's own login. */
+  /** Returns the URL of a database, as Signet's login. */
   serviceUrl(database: string): string;
   stop(): Promise<void>;
 }
@@ -35,7 +35,7 @@ export interface PostgresOptions {
   readonly janitor: Janitor;
   readonly kind: "system" | "embedded";
   readonly log: (line: string) => void;
-  /** Beside, or in place of, those of the bench. */
+  /** Added to the bench's settings; overrides them. */
   readonly settings?: Readonly<Record<string, string>>;
 }
 
@@ -51,7 +51,7 @@ interface Server {
   readonly process?: Restartable;
 }
 
-/** `signet migrate` makes this login with this password. */
+/** Returns a password for the login that `signet migrate` creates. */
 function newLogin(adminUrl: string): string {
   const url = new URL(adminUrl);
   url.username = "signet_service";
@@ -69,7 +69,7 @@ function describe({ adminUrl, serviceUrl = newLogin(adminUrl), process }: Server
   };
 }
 
-/** A server that somebody else runs. */
+/** An external server, which the bench neither starts nor stops. */
 export function foreignPostgres(adminUrl: string, serviceUrl: string): Postgres {
   return describe({ adminUrl, serviceUrl });
 }
@@ -90,7 +90,7 @@ async function startEmbedded(
   return describe({ adminUrl, process });
 }
 
-/** Starts a server on a new cluster: Debian's where it is installed, else the embedded one. */
+/** Starts a server on a new cluster: Debian's if installed, else the embedded one. */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const { directory, janitor, kind, log } = options;
   const programs = kind === "system" ? await findSystemPostgres() : undefined;
@@ -98,7 +98,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   if (programs === undefined) {
     return await startEmbedded(options, port);
   }
-  log(`starting PostgreSQL of ${programs}`);
+  log(`starting PostgreSQL from ${programs}`);
   const { url, launch } = await prepareSystemPostgres({
     programs,
     directory,
@@ -113,7 +113,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   return describe({ adminUrl: url, process });
 }
 
-/** Runs statements as the superuser. */
+/** Runs statements as superuser. */
 export async function withClient<Result>(
   url: string,
   use: (client: Client) => Promise<Result>,
@@ -127,7 +127,7 @@ export async function withClient<Result>(
   }
 }
 
-/** Version and every setting that differs from PostgreSQL's own defaults, for the record. */
+/** Returns the version and every setting that differs from PostgreSQL's defaults. */
 export async function describeServer(url: string): Promise<Readonly<Record<string, string>>> {
   return await withClient(url, async (client) => {
     const { rows } = await client.query<{ name: string; value: string }>(

@@ -1,4 +1,4 @@
-/** Tenants, credentials and endpoints, made as operators and tenants make them: over HTTP. */
+/** Creates tenants, credentials and endpoints over HTTP, as operators and tenants do. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { SinkEndpoint } from "../load/load-generator.ts";
 import type { Signet } from "./signet.ts";
@@ -25,7 +25,7 @@ export interface Tenant {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** @throws Error with the answer's text when it is not a 2xx */
+/** @throws Error with the response text unless the status is 2xx */
 export async function requestJson(
   method: "GET" | "POST",
   url: string,
@@ -43,7 +43,7 @@ export async function requestJson(
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
   let response = await ask();
-  // Nothing was done: on a busy machine the lease on revocations runs out now and then.
+  // A 503 changed nothing. On a busy machine the revocation lease expires now and then.
   for (let repeat = 0; response.status === 503 && repeat < REPEATS_MAX; repeat += 1) {
     await response.body?.cancel();
     await delay(REPEAT_MS);
@@ -56,7 +56,7 @@ export async function requestJson(
   return JSON.parse(text) as Json;
 }
 
-/** A tenant with a role, a principal and a credential. */
+/** Creates a tenant with a role, a principal and a credential. */
 export async function provisionTenant(signet: Signet, operatorToken: string, name: string): Promise<Tenant> {
   const create = async (path: string, body: Json): Promise<Json> =>
     await requestJson("POST", `${signet.adminUrl}${path}`, operatorToken, body);
@@ -77,7 +77,7 @@ export async function provisionTenant(signet: Signet, operatorToken: string, nam
   };
 }
 
-/** A fresh access token; they live for 15 minutes. */
+/** Requests a new access token, which is valid for 15 minutes. */
 export async function accessToken({ apiUrl }: Signet, { clientId, clientSecret }: Tenant): Promise<string> {
   const answer = await requestJson("POST", `${apiUrl}/v1/auth/token`, undefined, {
     client_id: clientId,
@@ -87,7 +87,7 @@ export async function accessToken({ apiUrl }: Signet, { clientId, clientSecret }
   return String(answer["access_token"]);
 }
 
-/** Endpoint n takes the events of type n, modulo the number of types. */
+/** Registers endpoints. Endpoint n takes events of type n modulo the number of types. */
 export async function registerEndpoints(
   signet: Signet,
   tenant: Tenant,
@@ -121,7 +121,7 @@ async function countActive({ apiUrl }: Signet, token: string): Promise<number> {
   return active;
 }
 
-/** Waits until so many endpoints of the tenant have answered their ping. */
+/** Waits until `count` endpoints of the tenant have answered their ping. */
 export async function untilActive(signet: Signet, tenant: Tenant, count: number): Promise<void> {
   const token = await accessToken(signet, tenant);
   const deadline = performance.now() + ACTIVE_TIMEOUT_MS;

@@ -1,4 +1,4 @@
-/** A server of ours that can be killed, stopped for a while, and started again: same command, same ports, same data. */
+/** A server that can be killed, paused and restarted with the same command, ports and data. */
 import { setTimeout as delay } from "node:timers/promises";
 import { isRunning } from "../../../src/processes/embedded/process-identity.ts";
 import { processTree } from "../measure/process-tree.ts";
@@ -14,7 +14,7 @@ function send(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended meanwhile.
+    // It has already ended.
   }
 }
 
@@ -31,12 +31,12 @@ export class Restartable {
     return new Restartable(launch, await launch());
   }
 
-  /** Of the newest one. */
+  /** Pid of the current process. */
   get pid(): number {
     return this.#current.pid;
   }
 
-  /** SIGKILL for it and everything below it, as when the machine fails; resolves when nothing of it is left. */
+  /** Sends SIGKILL to the whole process tree, as if the machine failed. Resolves when no process is left. */
   async kill(): Promise<void> {
     const pids = processTree(this.pid);
     for (const pid of pids) {
@@ -51,7 +51,7 @@ export class Restartable {
     }
   }
 
-  /** Stops it and everything below it for a while, as when the machine does not get to run. */
+  /** Stops the whole process tree with SIGSTOP, as if the machine hung. */
   pause(): void {
     for (const pid of processTree(this.pid)) {
       send(pid, "SIGSTOP");
@@ -68,12 +68,12 @@ export class Restartable {
     return isRunning(this.pid);
   }
 
-  /** Ends it in order; {@link Restartable.restart} starts it again. */
+  /** Shuts it down gracefully. {@link Restartable.restart} starts it again. */
   async end(): Promise<void> {
     await this.#current.stop();
   }
 
-  /** Starts it again, after it has ended. */
+  /** Starts it again after it has ended. */
   async restart(): Promise<void> {
     this.#current = await this.#launch();
   }

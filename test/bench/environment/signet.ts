@@ -1,4 +1,4 @@
-/** Signet itself, from dist/: `api` and `worker` as processes of their own, as in production. */
+/** Signet from dist/: `api` and `worker` as separate processes, as in production. */
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,64 +21,64 @@ export type Settings = Readonly<Record<string, string>>;
 export interface SignetOptions {
   readonly directory: string;
   readonly janitor: Janitor;
-  /** What `npm run build` made. */
+  /** Output directory of `npm run build`. */
   readonly dist: string;
-  /** Where the databases are, and the secrets that stay the same over restarts. */
+  /** Database URLs, and the secrets that survive restarts. */
   readonly base: Settings;
-  /** What a scenario sets besides. */
+  /** Additional settings of a scenario. */
   readonly settings: Settings;
-  /** Where each process leaves a CPU profile when it ends. */
+  /** Directory for the CPU profiles that processes write when they end. */
   readonly profiles: string | undefined;
   readonly shape?: Shape;
 }
 
-/** What a process is started with beside its settings. */
+/** Start options of a process, beside its settings. */
 export interface Tuning {
-  /** `ulimit -n`. */
+  /** Descriptor limit (`ulimit -n`). */
   readonly descriptors?: number;
-  /** Arguments of Node. */
+  /** Node arguments. */
   readonly node?: readonly string[];
 }
 
-/** How many processes there are, one of each by default, and how they are started. */
+/** Number of processes of each kind (default: one) and their start options. */
 export interface Shape {
   readonly apis?: number;
   readonly workers?: number;
   readonly api?: Tuning;
   readonly worker?: Tuning;
-  /** Directory of their logs. */
+  /** Log directory. */
   readonly logs?: string;
 }
 
 export interface Signet {
   readonly apiUrl: string;
   readonly adminUrl: string;
-  /** Where mutual TLS is, if a scenario's settings switch it on. */
+  /** URL of the mutual TLS listener, if the scenario's settings enable it. */
   readonly edgeUrl: string;
   readonly pids: { readonly signet_api: number; readonly signet_worker: number };
-  /** The first of each; all of them. */
+  /** The first process of each kind. */
   readonly api: Restartable;
   readonly worker: Restartable;
   readonly apis: readonly Process[];
   readonly workers: readonly Process[];
-  /** Of the first worker's metrics listener. */
+  /** Metrics URL of the first worker. */
   readonly workerMetricsUrl: string;
   stop(): Promise<void>;
 }
 
-/** One of several processes. */
+/** One of several api or worker processes. */
 export interface Process {
   readonly server: Restartable;
-  /** Of its metrics listener. */
+  /** URL of its metrics listener. */
   readonly metricsUrl: string;
-  /** Of its public listener; an api's. */
+  /** URL of its public listener (api only). */
   readonly url: string;
   readonly logFile: string;
-  /** Resolves when it does its work. */
+  /** Resolves when it is ready. */
   untilReady(): Promise<void>;
 }
 
-/** What the image starts Node with. @throws when the Dockerfile does not say */
+/** Returns the image's NODE_OPTIONS. @throws if the Dockerfile sets none */
 async function nodeOptions(): Promise<string> {
   const dockerfile = await readFile(join(DIST, "..", "Dockerfile"), "utf8");
   const options = /\bNODE_OPTIONS="([^"]+)"/.exec(dockerfile)?.[1];
@@ -96,7 +96,7 @@ function profileFlags(directory: string | undefined, name: string): string[] {
 
 interface Launch {
   readonly command: string;
-  /** Tells several of one command apart. */
+  /** Distinguishes several processes of one command. */
   readonly name?: string;
   readonly env: Settings;
   readonly tuning?: Tuning | undefined;
@@ -131,7 +131,7 @@ async function launch(options: SignetOptions, what: Launch): Promise<ServerProce
   return server;
 }
 
-/** Runs `signet migrate`: schema and Temporal namespace. */
+/** Runs `signet migrate`, which creates the schema and the Temporal namespace. */
 export async function migrate(options: SignetOptions): Promise<void> {
   const what = { command: "migrate", env: { ...options.base, ...options.settings } };
   const server = await launch(options, what);
@@ -180,7 +180,7 @@ async function startProcess(
   return { server, logFile, untilReady: until };
 }
 
-/** Starts an edge of its own directory, so that several have a log each; resolves when it admits tokens. */
+/** Starts an edge in its own directory, with its own log. Resolves when it admits tokens. */
 export async function startEdge(
   options: SignetOptions,
   name: string,
@@ -199,7 +199,7 @@ export async function startEdge(
   return { port: port ?? 0, server };
 }
 
-/** The n-th process of a kind, on ports of its own. */
+/** Starts the n-th process of a kind on its own ports. */
 async function startNumbered(
   options: SignetOptions,
   command: "api" | "worker",
@@ -213,7 +213,7 @@ async function startNumbered(
     SIGNET_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
     SIGNET_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
     SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
-    // The issuer of tokens: what one process has issued, the others admit.
+    // A shared issuer, so that every process accepts the others' tokens.
     ...(publicUrl === undefined ? {} : { SIGNET_PUBLIC_URL: publicUrl }),
   };
   const url = `http://127.0.0.1:${apiPort}`;
@@ -236,7 +236,7 @@ async function startNumbered(
 type Numbered = Awaited<ReturnType<typeof startNumbered>>;
 type NonEmpty = [Numbered, ...Numbered[]];
 
-/** Starts all processes and resolves when they do their work. */
+/** Starts all processes and resolves when they are ready. */
 export async function startSignet(options: SignetOptions): Promise<Signet> {
   const { apis: apiCount = 1, workers: workerCount = 1 } = options.shape ?? {};
   const started: Numbered[] = [];

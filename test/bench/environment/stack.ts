@@ -1,4 +1,4 @@
-/** The servers below Signet, for the whole run of the bench; and the worlds on top of them. */
+/** The servers below Signet, shared by the whole run. */
 import { chmod, mkdtemp } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ export interface StackOptions {
 }
 
 export interface Stack {
-  /** Removed at the end. */
+  /** Work directory, removed at the end. */
   readonly directory: string;
   readonly janitor: Janitor;
   readonly postgres: Postgres;
@@ -24,18 +24,18 @@ export interface Stack {
   stop(): Promise<void>;
 }
 
-/** On a disk: many systems keep /tmp in memory, where fsync costs nothing. */
+/** Creates a directory on disk. Many systems keep /tmp in memory, where fsync costs nothing. */
 async function makeDirectory(): Promise<string> {
   const parent = existsSync("/var/tmp") ? "/var/tmp" : tmpdir();
   const directory = await mkdtemp(join(parent, "signet-bench-"));
-  // PostgreSQL's user must be able to pass.
+  // PostgreSQL's user must be able to traverse it.
   await chmod(directory, 0o711);
   return directory;
 }
 
 /**
- * Starts PostgreSQL and Temporal. SIGNET_DATABASE_URL (a login that may create databases and roles) and
- * TEMPORAL_ADDRESS name servers to use instead; their CPU and memory cannot be measured then.
+ * Starts PostgreSQL and Temporal, unless these variables name external servers: SIGNET_DATABASE_URL (a login that may
+ * create databases and roles) and TEMPORAL_ADDRESS. CPU and memory of external servers cannot be measured.
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { log } = options;

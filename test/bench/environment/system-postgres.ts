@@ -1,4 +1,4 @@
-/** PostgreSQL of the operating system (Debian's packages), on a cluster of the bench's own. */
+/** PostgreSQL from Debian's packages, on a new cluster of the bench. */
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -14,14 +14,14 @@ import { untilReady } from "./until-ready.ts";
 const run = promisify(execFile);
 
 const DEBIAN = "/usr/lib/postgresql";
-/** The oldest that Signet works with. */
+/** Oldest PostgreSQL version that Signet supports. */
 const OLDEST = 15;
 const STOP: readonly StopStep[] = [
   ["SIGINT", 20_000],
   ["SIGQUIT", 10_000],
 ];
 
-/** Directory of the newest server programs of Debian's packages; undefined where there are none. */
+/** Returns the directory of the newest installed Debian server, or undefined if none is installed. */
 export async function findSystemPostgres(): Promise<string | undefined> {
   const versions = (await readdir(DEBIAN).catch(() => []))
     .map(Number)
@@ -32,7 +32,7 @@ export async function findSystemPostgres(): Promise<string | undefined> {
 
 export interface SystemPostgresOptions {
   readonly programs: string;
-  /** A directory that the unprivileged user may enter. */
+  /** A directory that the unprivileged user may traverse. */
   readonly directory: string;
   readonly port: number;
   readonly settings: Readonly<Record<string, string>>;
@@ -48,7 +48,7 @@ async function takesConnections(url: string): Promise<boolean> {
   return taken;
 }
 
-/** Makes a cluster. `launch` starts its server, after a crash again, and resolves when it accepts connections. */
+/** Creates a cluster. `launch` starts its server, also after a crash, and resolves when it accepts connections. */
 export async function prepareSystemPostgres(
   options: SystemPostgresOptions,
 ): Promise<{ url: string; launch: () => Promise<Launched> }> {

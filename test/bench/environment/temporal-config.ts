@@ -1,9 +1,9 @@
-/** The configuration of a single-node Temporal on PostgreSQL, as its development-postgres12.yaml shows it. */
+/** Configuration of a single-node Temporal on PostgreSQL, based on its development-postgres12.yaml. */
 import { stringify } from "yaml";
 
-/** The plugin on pgx: a third less CPU in PostgreSQL than `postgres12` (docs/architecture.md 3). */
+/** The pgx plugin costs a third less CPU in PostgreSQL than `postgres12` (docs/architecture.md 3). */
 export const PLUGIN = "postgres12_pgx";
-/** As in Temporal's own single-node configurations; a cluster starts with hundreds and can never change it. */
+/** As in Temporal's single-node configurations. Clusters start with hundreds and can never change the number. */
 export const HISTORY_SHARDS = 4;
 const STORE_CONNECTIONS = 20;
 const VISIBILITY_CONNECTIONS = 10;
@@ -14,7 +14,7 @@ export interface TemporalPorts {
   readonly history: number;
   readonly matching: number;
   readonly worker: number;
-  /** Of the four services in that order. */
+  /** Membership ports of the four services, in that order. */
   readonly membership: readonly [number, number, number, number];
 }
 
@@ -55,7 +55,7 @@ function service(grpcPort: number, membershipPort: number, httpPort?: number): u
   return { rpc: httpPort === undefined ? rpc : { ...rpc, httpPort } };
 }
 
-/** The YAML text of the server's configuration. */
+/** Returns the server's configuration as YAML. */
 export function temporalConfig(options: TemporalConfigOptions): string {
   const { ports, databases, dynamicConfig } = options;
   const [frontend, history, matching, worker] = ports.membership;

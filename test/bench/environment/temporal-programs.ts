@@ -1,4 +1,4 @@
-/** Temporal's server and its schema tool, built once from their Go module and kept in SIGNET_CACHE. */
+/** Temporal's server and schema tool, built once from their Go module and cached in SIGNET_CACHE. */
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
@@ -16,7 +16,7 @@ const MODULE = `go.temporal.io/server`;
 export interface TemporalPrograms {
   readonly server: string;
   readonly sql: string;
-  /** Holds `temporal/versioned` and `visibility/versioned`. */
+  /** Directory with `temporal/versioned` and `visibility/versioned`. */
   readonly schema: string;
 }
 
@@ -26,7 +26,7 @@ function findGo(): string {
   const go = findOnPath(processEnvironment(), "go");
   if (go === undefined) {
     throw new Error(
-      "Temporal's server must be built once and there is no Go toolchain on PATH (https://go.dev/dl); or set TEMPORAL_ADDRESS to a server that runs",
+      "Building Temporal's server needs a Go toolchain on PATH (https://go.dev/dl); alternatively, set TEMPORAL_ADDRESS to a running server",
     );
   }
   return go;
@@ -35,11 +35,11 @@ function findGo(): string {
 async function install(directory: string, log: Log): Promise<void> {
   const packages = ["server", "tools/sql"].map((name) => `${MODULE}/cmd/${name}@v${TEMPORAL_SERVER_VERSION}`);
   const what = `Temporal server ${TEMPORAL_SERVER_VERSION}`;
-  log(`building ${what} with go install; this happens once, about 4 minutes`);
+  log(`building ${what} with go install; once only, about 4 minutes`);
   await goInstall({ go: findGo(), packages, what, directory, environment: processEnvironment(), log });
 }
 
-/** Puts what `make` leaves in a fresh directory to its place in one step: half a result is never found later. */
+/** Runs `make` in a new directory, then renames the result, so that no incomplete result stays behind. */
 async function atomically(target: string, make: (draft: string) => Promise<void>): Promise<void> {
   await mkdir(join(target, ".."), { recursive: true });
   const draft = await mkdtemp(`${target}.draft-`);
@@ -59,12 +59,12 @@ async function copySchema(target: string): Promise<void> {
     `${MODULE}@v${TEMPORAL_SERVER_VERSION}`,
   ]);
   const { Dir: directory } = JSON.parse(stdout) as { Dir: string };
-  // The module cache is read-only; a copy of ours must not be.
+  // The module cache is read-only; the copy must be writable.
   await cp(join(directory, "schema", "postgresql", "v12"), target, { recursive: true, mode: 0 });
   await run("chmod", ["-R", "u+w", target]);
 }
 
-/** Finds the programs in the cache or builds them. */
+/** Returns the cached programs, after building them if necessary. */
 export async function temporalPrograms(cache: string, log: Log): Promise<TemporalPrograms> {
   const directory = join(cache, `temporal-server-${TEMPORAL_SERVER_VERSION}`);
   const programs = { server: join(directory, "server"), sql: join(directory, "sql") };

@@ -23,11 +23,11 @@ const STOP: readonly StopStep[] = [
 
 export interface Temporal {
   readonly address: string;
-  /** Undefined where the server is not ours. */
+  /** Undefined for an external server. */
   readonly process: Restartable | undefined;
-  /** Names of its databases; none where they are not ours. */
+  /** Names of its databases; empty for an external server. */
   readonly databases: readonly string[];
-  /** Makes empty databases in place of those that there are. For a server that does not run. */
+  /** Replaces its databases with empty ones. The server must be stopped. */
   makeDatabases(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -41,13 +41,14 @@ export interface TemporalOptions {
   readonly log: (line: string) => void;
 }
 
-/** A server that somebody else runs. */
+/** An external server, which the bench neither starts nor stops. */
 export function foreignTemporal(address: string): Temporal {
   return {
     address,
     process: undefined,
     databases: [],
-    makeDatabases: async () => await Promise.reject(new Error("this Temporal is not ours")),
+    makeDatabases: async () =>
+      await Promise.reject(new Error("cannot recreate the databases of an external Temporal")),
     stop: async () => undefined,
   };
 }
@@ -77,7 +78,7 @@ async function dropDatabases(postgres: Postgres): Promise<void> {
   });
 }
 
-/** Drops the visibility indexes that nothing here searches by. */
+/** Drops the visibility indexes that no search here uses. */
 async function pruneIndexes(postgres: Postgres): Promise<void> {
   const script = await readFile(new URL("../prune-visibility-indexes.sql", import.meta.url), "utf8");
   await withClient(postgres.url(DATABASES.visibility), async (client) => await client.query(script));
@@ -111,7 +112,7 @@ async function writeConfig(directory: string, adminUrl: string, ports: TemporalP
   return path;
 }
 
-/** Makes Temporal's databases, starts the server and resolves when its frontend listens. */
+/** Creates Temporal's databases, starts the server and resolves when its frontend listens. */
 export async function startTemporal(options: TemporalOptions): Promise<Temporal> {
   const { cache, directory, postgres, janitor, log } = options;
   const programs = await temporalPrograms(cache, log);

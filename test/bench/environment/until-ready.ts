@@ -1,4 +1,4 @@
-/** Waiting for servers that the bench has started. */
+/** Waits for servers that the bench has started. */
 import { setTimeout as delay } from "node:timers/promises";
 import { logTail, type ServerProcess } from "../../../src/processes/embedded/server-process.ts";
 
@@ -10,7 +10,7 @@ export interface Starting {
   readonly logFile: string;
 }
 
-/** Resolves when the server is ready. @throws with the end of its log when it has ended, or takes too long */
+/** Resolves when the server is ready. @throws Error with the end of its log if it exits or times out */
 export async function untilReady(
   what: string,
   { server, logFile }: Starting,

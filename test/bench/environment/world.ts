@@ -1,4 +1,4 @@
-/** A Signet on an empty database and a Temporal namespace of its own, with tenants and endpoints made over its APIs. */
+/** A Signet with its own database and Temporal namespace; its tenants and endpoints are created over its APIs. */
 import { randomBytes } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,24 +11,24 @@ import { DIST, migrate, type Settings, type Shape, type Signet, startEdge, start
 import type { Stack } from "./stack.ts";
 
 export interface WorldOptions {
-  /** Part of the names of database and namespace. */
+  /** Part of the database and namespace names. */
   readonly name: string;
   readonly stack: Stack;
   readonly load: LoadGenerator;
-  /** Another build of Signet than the repository's. */
+  /** Another build of Signet to run instead of this repository's. */
   readonly dist?: string;
-  /** Set for every scenario: what the bench raises above the defaults. */
+  /** Settings for every scenario that raise limits above the defaults. */
   readonly raised: Settings;
   readonly profiles: string | undefined;
   readonly shape?: Shape;
-  /** A port that leads to PostgreSQL, for api and worker. */
+  /** Port of a proxy to PostgreSQL for api and worker. */
   readonly databasePort?: number;
 }
 
-/** Tenants that are alike. */
+/** Tenants of the same shape. */
 export interface TenantGroup {
   readonly tenants: readonly Tenant[];
-  /** Event types; an event of type n of a tenant goes to the endpoints that are registered for it. */
+  /** Event types. An event goes to its tenant's endpoints that are registered for its type. */
   readonly types: readonly string[];
   readonly endpoints: readonly SinkEndpoint[];
 }
@@ -37,7 +37,7 @@ export interface GroupShape {
   readonly name: string;
   readonly tenants: number;
   readonly endpointsPerTenant: number;
-  /** `one`: each endpoint has an event type of its own. `all`: every event goes to each endpoint of its tenant. */
+  /** `one`: each endpoint has its own event type. `all`: every event goes to each endpoint of its tenant. */
   readonly fanOut: "one" | "all";
 }
 
@@ -80,7 +80,7 @@ export class World {
     };
   }
 
-  /** Makes the database and the namespace; {@link World.run} starts Signet. */
+  /** Creates the database and the namespace. {@link World.run} starts Signet. */
   static async create(options: WorldOptions): Promise<World> {
     const directory = join(options.stack.directory, options.name);
     await mkdir(directory, { recursive: true });
@@ -95,12 +95,12 @@ export class World {
 
   get signet(): Signet {
     if (this.#signet === undefined) {
-      throw new Error("this world's Signet does not run");
+      throw new Error("Signet is not running in this world");
     }
     return this.#signet;
   }
 
-  /** What the running processes have been given beside the defaults. */
+  /** Settings of the running processes, beside the defaults. */
   get settings(): Settings {
     return { ...this.#options.raised, ...this.#settings };
   }
@@ -135,7 +135,7 @@ export class World {
     };
   }
 
-  /** Runs Signet with these settings; restarts it only where they differ from those it runs with. */
+  /** Runs Signet with these settings. Restarts it only if they differ from the current ones. */
   async run(settings: Settings): Promise<void> {
     if (this.#signet !== undefined && JSON.stringify(settings) === JSON.stringify(this.#settings)) {
       return;
@@ -145,12 +145,12 @@ export class World {
     this.#signet = await startSignet(this.#signetOptions(settings));
   }
 
-  /** Runs `signet migrate` again, which makes what is missing. */
+  /** Runs `signet migrate` again, which creates what is missing. */
   async migrate(): Promise<void> {
     await migrate(this.#signetOptions({}));
   }
 
-  /** The group of that name, made when it is asked for first: each endpoint registered and verified. */
+  /** Returns the group of that name. The first call creates it, with every endpoint registered and verified. */
   async group(shape: GroupShape): Promise<TenantGroup> {
     const known = this.#groups.get(shape.name);
     if (known !== undefined) {
@@ -181,10 +181,10 @@ export class World {
     return group;
   }
 
-  /** An edge of this world, with settings of its own; the caller stops it. */
+  /** Starts an edge of this world with additional settings; the caller stops it. */
   async startEdge(settings: Settings): ReturnType<typeof startEdge> {
     this.#edges += 1;
-    // The issuer of the tokens that it is to know.
+    // The issuer of the tokens that the edge accepts.
     const issuer = { SIGNET_PUBLIC_URL: this.signet.apiUrl };
     const options = this.#signetOptions({ ...this.#settings, ...issuer, ...settings });
     return await startEdge(options, `edge-${this.#edges}`);
@@ -195,7 +195,7 @@ export class World {
     this.#signet = undefined;
   }
 
-  /** Leaves nothing of the world in the database server. */
+  /** Drops the world's databases. */
   async drop(): Promise<void> {
     await this.stop();
     await withClient(this.#options.stack.postgres.adminUrl, async (client) => {

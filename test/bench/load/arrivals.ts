@@ -1,27 +1,27 @@
-/** What a sink saw of the events of a run. */
+/** Records which events of a run arrived at a sink. */
 
-/** One slot per event, or `slots` per event where each goes to several endpoints. */
+/** One slot per event, or `slots` per event if each goes to several endpoints. */
 export interface ArrivalReport {
-  /** When the first attempt of each slot arrived; NaN where none has. */
+  /** Arrival of each slot's first attempt; NaN if none arrived. */
   readonly first: Float64Array;
-  /** When the first attempt that was answered 200 arrived. */
+  /** Arrival of the first attempt that was answered 200. */
   readonly firstOk: Float64Array;
   readonly attempts: Uint16Array;
-  /** Attempts answered 200: more than one is a duplicate. */
+  /** Number of attempts answered 200. More than one means a duplicate. */
   readonly oks: Uint16Array;
-  /** Requests of other runs: late attempts of an earlier scenario. */
+  /** Number of requests from other runs: late attempts of an earlier scenario. */
   readonly foreign: number;
 }
 
 export interface ArrivalProgress {
-  /** Slots that were answered 200. */
+  /** Number of slots that were answered 200. */
   readonly ok: number;
-  /** Attempts of all slots, answered however. */
+  /** Number of attempts of all slots, with any answer. */
   readonly attempts: number;
   readonly lastAtMs: number;
 }
 
-/** The table behind a run. */
+/** Collects the arrivals of a run. */
 export class Arrivals {
   readonly run: Buffer;
   readonly #slots: number;
@@ -44,7 +44,7 @@ export class Arrivals {
     this.#oks = new Uint16Array(size);
   }
 
-  /** Counts an attempt; which one it is of its slot, from 1. */
+  /** Records an attempt. Returns its slot and its number within the slot, from 1. */
   arrived(index: number, endpoint: number, atMs: number): { slot: number; attempt: number } {
     const slot = index * this.#slots + (endpoint % this.#slots);
     const attempt = (this.#attempts[slot] ?? 0) + 1;
@@ -57,7 +57,7 @@ export class Arrivals {
     return { slot, attempt };
   }
 
-  /** Notes that an attempt is answered 200. */
+  /** Records that an attempt was answered 200. */
   acknowledged(slot: number, arrivedAtMs: number): void {
     const oks = (this.#oks[slot] ?? 0) + 1;
     this.#oks[slot] = oks;

@@ -1,6 +1,6 @@
 /**
- * The yardstick of the edge: @fastify/http-proxy with nothing in front of it. Arguments: port, upstream's address and,
- * for mutual TLS, the files of the server's key, its certificate and the clients' CA. Prints one line when it listens.
+ * The baseline for the edge: a bare @fastify/http-proxy. Arguments: port, upstream address and, for mutual TLS, the
+ * files of the server's key, its certificate and the clients' CA. Prints one line when it listens.
  */
 import { readFileSync } from "node:fs";
 import proxy from "@fastify/http-proxy";

@@ -1,18 +1,18 @@
-/** How an endpoint of the sink answers. Pings are always acknowledged. */
+/** How an endpoint of the sink answers. It always acknowledges pings. */
 export type Behaviour =
   | { readonly kind: "ok" }
-  /** 500 to the first `attempts` of each event, then 200. */
+  /** Answers 500 to the first `attempts` requests of each event, then 200. */
   | { readonly kind: "fail"; readonly attempts: number }
-  /** 500 to so many of a hundred requests, of the first `attempts` of each event; which ones, the event's index says. */
+  /** Answers 500 to `percent` of the first `attempts` requests of each event. The event's index decides which. */
   | { readonly kind: "flaky"; readonly percent: number; readonly attempts: number }
   /**
-   * 200, but only after so long: longer than the sender waits, it hangs. Only the first `attempts` of each event where
-   * that is given, the others at once.
+   * Answers 200 after `ms`, at most for the first `attempts` requests of each event if given. A delay beyond the
+   * sender's timeout is a hang.
    */
   | { readonly kind: "delay"; readonly ms: number; readonly attempts?: number }
-  /** No answer to the first `attempts` of each event, then 200. */
+  /** Does not answer the first `attempts` requests of each event, then answers 200. */
   | { readonly kind: "hang"; readonly attempts: number }
-  /** The connection is reset at the first `attempts` of each event, then 200. */
+  /** Resets the connection at the first `attempts` requests of each event, then answers 200. */
   | { readonly kind: "reset"; readonly attempts: number };
 
 export interface BehaviourChange {

@@ -1,22 +1,22 @@
-/** How the sink finds an event again: a mark inside the event's data, whatever envelope is around it. */
+/** Identifies events at the sink by a mark inside the event's data, independent of the envelope. */
 
-/** What stands before the mark in any body. */
+/** Text before the index in every body. */
 const MARK = '"bench_id":"';
-/** Length of a run's name: hexadecimal digits. */
+/** Length of a run's name, in hexadecimal digits. */
 export const RUN_LENGTH = 8;
 const INDEX_LENGTH = 8;
 
-/** Beginning of the data of every event of a run; the index and the padding follow. */
+/** Returns the start of every event's data in a run. The index and the padding follow. */
 export function dataHead(run: string): string {
   return `{${MARK}${run}-`;
 }
 
-/** The index in fixed width, so that every request of a run has the same length. */
+/** Formats the index with a fixed width, so that all requests of a run have the same length. */
 export function indexText(index: number): string {
   return String(index).padStart(INDEX_LENGTH, "0");
 }
 
-/** End of the data that makes it exactly so many bytes long. */
+/** Returns the end of the data, padded to a total of `bytes`. */
 export function dataTail(run: string, bytes: number): string {
   const rest = bytes - dataHead(run).length - INDEX_LENGTH - '","pad":""}'.length;
   return `","pad":"${"x".repeat(Math.max(0, rest))}"}`;
@@ -26,10 +26,10 @@ const MARK_BYTES = Buffer.from(MARK);
 const ZERO = 0x30;
 
 /**
- * The index inside a body.
+ * Returns the index inside a body.
  *
  * @param run bytes of the run's name
- * @returns -1 for a body without mark (a ping), -2 for an event of another run
+ * @returns -1 for a body without a mark (a ping), -2 for an event of another run
  */
 export function findIndex(buffer: Buffer, from: number, run: Buffer): number {
   const at = buffer.indexOf(MARK_BYTES, from);

@@ -1,4 +1,4 @@
-/** Processes that follow revocations, as edges do with the product's own code: many in one process. */
+/** Follows revocations with the product's own code, as edges do. One process runs many followers. */
 import { randomInt } from "node:crypto";
 import { createPool } from "../../../src/database/pool.ts";
 import { subscribe } from "../../../src/database/subscription.ts";
@@ -19,7 +19,7 @@ export interface FollowPlan {
   readonly count: number;
 }
 
-/** When a follower obeyed a revocation: its number, and Unix milliseconds. */
+/** When a follower applied a revocation: its sequence number, and Unix milliseconds. */
 export type Applied = readonly [sequence: number, atMs: number];
 
 const followers: RevocationFollower[] = [];
@@ -57,10 +57,10 @@ async function follow({ url, count }: FollowPlan): Promise<void> {
 
 serve({
   follow,
-  /** Takes what was noted since the last call. */
+  /** Returns and clears the entries recorded since the last call. */
   applied: () => applied.splice(0),
   current: () => followers.filter(({ view }) => view.current).length,
-  /** Notes, from now on, when each of them could last have admitted a token. */
+  /** From now on, records when each follower could last have admitted a token. */
   watch: () => {
     lastCurrent = followers.map(() => 0);
     watch = setInterval(() => {

@@ -1,4 +1,7 @@
-/** Keeps connections full of pipelined requests, a path each; every other one is never read. Arguments: port, connections, requests at once, paths. */
+/**
+ * Keeps connections full of pipelined requests, one path per connection, and never reads every other connection.
+ * Arguments: port, number of connections, requests at once, paths.
+ */
 import { connect } from "node:net";
 
 const [port, connections, pipelined, ...paths] = process.argv.slice(2);

@@ -1,7 +1,6 @@
 /**
- * Asks a server, over and over: one program for every server that is compared, so that none has a better
- * client. Raw sockets, HTTP/1.1, one request under way per connection, no pipelining. Takes its plan as JSON in the
- * first argument and prints one line of JSON.
+ * Sends requests in a loop. All compared servers get the same client: raw sockets, HTTP/1.1, one request in flight per
+ * connection, no pipelining. Takes its plan as JSON in the first argument and prints one line of JSON.
  */
 import { readFileSync } from "node:fs";
 import { connect as connectTcp, type Socket } from "node:net";
@@ -26,7 +25,7 @@ const tls: TlsFiles | undefined =
         key: readFileSync(plan.tls.keyFile),
         cert: readFileSync(plan.tls.certFile),
       };
-/** The request, or one for each line of the file, in turns. */
+/** The request, or one per line of the file, used in turn. */
 const requests = (
   plan.authorizationsFile === undefined
     ? [[]]
@@ -66,7 +65,7 @@ async function open(): Promise<Socket> {
   });
 }
 
-/** The status of a whole answer, or undefined while some of it is missing. */
+/** Returns the status of a complete response, or undefined if it is incomplete. */
 function completeStatus(received: string): number | undefined {
   const end = received.indexOf(HEAD_END);
   if (end === -1) {
@@ -75,7 +74,7 @@ function completeStatus(received: string): number | undefined {
   const head = received.slice(0, end);
   const length = Number(/^content-length: (\d+)/im.exec(head)?.[1] ?? Number.NaN);
   if (Number.isNaN(length)) {
-    throw new Error(`an answer without Content-Length: ${head}`);
+    throw new Error(`response without Content-Length: ${head}`);
   }
   return received.length >= end + HEAD_END.length + length ? Number(head.slice(9, 12)) : undefined;
 }
@@ -116,7 +115,7 @@ function note(fromMs: number, status: number): void {
   }
 }
 
-/** Each connection asks again as soon as it has an answer; with `fresh`, on a new connection each time. */
+/** Each connection sends its next request after the response; with `fresh`, on a new connection each time. */
 async function closedLoop(fresh: boolean): Promise<void> {
   let socket = fresh ? undefined : await open();
   while (!over()) {
@@ -131,7 +130,7 @@ async function closedLoop(fresh: boolean): Promise<void> {
   socket?.destroy();
 }
 
-/** Requests at instants that do not wait for answers; latency counts from the instant. */
+/** Sends requests at fixed instants, independent of the responses. Latency counts from the scheduled instant. */
 async function openLoop(perSecond: number): Promise<void> {
   const idle = await Promise.all(Array.from({ length: plan.connections }, open));
   const due: number[] = [];
@@ -154,7 +153,7 @@ async function openLoop(perSecond: number): Promise<void> {
         underWay.add(underWayNow);
       }
     }
-    // A loop that never sleeps would take a core from the server.
+    // Sleep between requests; busy waiting would take a core from the server.
     await new Promise((resolve) => {
       setTimeout(resolve, 1);
     });

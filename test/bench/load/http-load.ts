@@ -1,4 +1,4 @@
-/** Runs the load on one address as a process of its own and reads what it found. */
+/** Runs the HTTP load against one address in a separate process and returns its result. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -14,31 +14,31 @@ export interface HttpLoadPlan {
   readonly path: string;
   readonly headers: readonly string[];
   readonly body: string;
-  /** A value of Authorization in each line: requests take one after the other. */
+  /** File with one Authorization value per line; requests use them in turn. */
   readonly authorizationsFile?: string;
-  /** Ends when every line was used once, also before the time is over. */
+  /** Ends when every line was used once, even before `seconds` have passed. */
   readonly once?: boolean;
   readonly connections: number;
-  /** Not counted. */
+  /** Warm-up, in seconds, which is not counted. */
   readonly warmUpSeconds: number;
   readonly seconds: number;
-  /** An open loop at this rate; absent: a closed loop. */
+  /** Rate of an open loop; if absent, a closed loop. */
   readonly perSecond?: number;
-  /** A new connection for every request. */
+  /** Opens a new connection for every request. */
   readonly fresh?: boolean;
-  /** Other statuses than 200 that are counted and do not end the run. */
+  /** Statuses other than 200 that are counted and do not end the run. */
   readonly countedStatuses?: readonly string[];
   readonly tls?: { readonly caFile: string; readonly keyFile: string; readonly certFile: string };
 }
 
 export interface HttpLoadResult {
   readonly statuses: Readonly<Record<string, number>>;
-  /** Milliseconds. */
+  /** In milliseconds. */
   readonly latencies: readonly number[];
   readonly seconds: number;
 }
 
-/** @throws when any answer had another status than those allowed: a rate that counts refusals would be a lie */
+/** @throws Error on any other status than those allowed: a rate that includes refusals would be wrong */
 export async function runHttpLoad(plan: HttpLoadPlan): Promise<HttpLoadResult> {
   const { stdout } = await promisify(execFile)(
     process.execPath,

@@ -1,4 +1,4 @@
-/** One side of the chaos suite's ledger: lines that are on disk before anybody acts on them. */
+/** One side of the chaos suite's ledger. Each line is on disk before anyone acts on it. */
 import { openSync, fdatasync, write } from "node:fs";
 import { promisify } from "node:util";
 
@@ -10,13 +10,13 @@ interface Line {
   readonly written: (() => void) | undefined;
 }
 
-/** Appends lines to a file. Lines that come while a sync is under way share the next one. */
+/** Appends lines to a file. Lines that arrive during a sync share the next one. */
 export class LedgerWriter {
   readonly #descriptor: number;
   #waiting: Line[] = [];
   #writing: Promise<void> | undefined;
 
-  /** @param path of the file; it is created, or continued */
+  /** @param path file, created if missing, else appended to */
   constructor(path: string) {
     this.#descriptor = openSync(path, "a", 0o600);
   }
@@ -33,7 +33,7 @@ export class LedgerWriter {
   }
 
   async #write(): Promise<void> {
-    // Whatever else arrives in this turn of the event loop shares the first sync.
+    // Lines of the same event loop turn share the first sync.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       const lines = this.#waiting;

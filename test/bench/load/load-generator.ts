@@ -1,4 +1,4 @@
-/** Publisher and sink as the scenarios use them. */
+/** The publisher and the sink, as scenarios use them. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { ArrivalProgress, ArrivalReport } from "./arrivals.ts";
 import type { Behaviour } from "./behaviour.ts";
@@ -15,7 +15,7 @@ export interface SinkEndpoint {
 }
 
 export interface DrainLimits {
-  /** Stop when nothing has arrived for so long. */
+  /** Stop if nothing has arrived for this long. */
   readonly idleMs: number;
   readonly maxMs: number;
 }
@@ -28,17 +28,17 @@ export class LoadGenerator {
     return { publisher: this.#publisher.pid, sink: this.#sink.pid };
   }
 
-  /** Opens listeners for so many endpoints. */
+  /** Opens listeners for `count` endpoints. */
   async openEndpoints(count: number): Promise<SinkEndpoint[]> {
     return await this.#sink.call<SinkEndpoint[]>("open", count);
   }
 
-  /** Empties the sink's tables for a run of so many events. */
+  /** Empties the sink's tables for a run of `events` events. */
   async begin(run: string, events: number, slots = 1): Promise<void> {
     await this.#sink.call("begin", { run, events, slots });
   }
 
-  /** As {@link begin}, and each arrival is on disk in that file before it is answered. */
+  /** Like {@link begin}, and writes each arrival to the `ledger` file before answering it. */
   async beginLedger(run: string, events: number, ledger: string): Promise<void> {
     await this.#sink.call("begin", { run, events, slots: 1, ledger });
   }
@@ -79,7 +79,7 @@ export class LoadGenerator {
     return await this.#sink.call<ArrivalReport>("report");
   }
 
-  /** Waits until `enough`, or until nothing more comes. */
+  /** Waits until `enough` returns true, or until nothing more arrives. */
   async drain(enough: (progress: ArrivalProgress) => boolean, limits: DrainLimits): Promise<void> {
     const began = monotonicMs();
     for (;;) {

@@ -1,7 +1,6 @@
 /**
- * The yardstick of the token benchmark: Node's oidc-provider with its in-memory adapter, client_secret_basic and
- * ES256 JWT access tokens, nothing else switched on. Arguments: port, client id, client secret. Prints one line when
- * it listens.
+ * The baseline for the token benchmark: Node's oidc-provider with its in-memory adapter, client_secret_basic and ES256
+ * JWT access tokens. Arguments: port, client id, client secret. Prints one line when it listens.
  */
 import { generateKeyPairSync } from "node:crypto";
 import { Provider } from "oidc-provider";

@@ -1,17 +1,17 @@
-/** What the publisher is told to do, and the bytes of its requests. */
+/** The publisher's instructions, and the bytes of its requests. */
 import { dataHead, dataTail, indexText } from "./event-id.ts";
 
-/** The answer to an event that was taken. */
+/** Status of an accepted event. */
 export const ACCEPTED = 202;
 
-/** As fast as answers come, over so many connections; with `batch` > 1 that many events in one request. */
+/** As fast as responses arrive, over `connections`. If `batch` > 1, each request has that many events. */
 export interface ClosedLoop {
   readonly kind: "closed";
   readonly connections: number;
   readonly batch: number;
 }
 
-/** At a steady rate, whatever the answers do; latency counts from the scheduled instant. */
+/** A steady rate, independent of the responses. Latency counts from the scheduled instant. */
 export interface OpenLoop {
   readonly kind: "open";
   readonly perSecond: number;
@@ -22,36 +22,36 @@ export interface PublishPlan {
   readonly host: string;
   readonly port: number;
   readonly run: string;
-  /** The first index; several plans of one run have ranges of their own. */
+  /** First index. Plans of one run have disjoint index ranges. */
   readonly from: number;
   readonly count: number;
   /** One access token per tenant. */
   readonly tokens: readonly string[];
-  /** Event types, all of one length. */
+  /** Event types of equal length. */
   readonly types: readonly string[];
-  /** Bytes of each event's `data`. */
+  /** Size of each event's `data`, in bytes. */
   readonly payloadBytes: number;
   readonly pace: ClosedLoop | OpenLoop;
   /**
-   * Each event is sent again, with its own Idempotency-Key, until it is accepted or so many milliseconds have passed
-   * since it was sent first; single events only. Undefined: each is sent once, without a key.
+   * Retries each event with its own Idempotency-Key until it is accepted or this many milliseconds have passed since the
+   * first attempt. Single events only. Undefined: sends each event once, without a key.
    */
   readonly persistMs?: number;
-  /** File in which each 202 is written down. */
+  /** File that records each 202. */
   readonly ledger?: string;
 }
 
-/** Per event of a plan, in order; milliseconds of the common clock. */
+/** Results per event of a plan, in order. Times are milliseconds of the common clock. */
 export interface Published {
   readonly started: Float64Array;
   readonly acked: Float64Array;
-  /** HTTP status; 0 where the connection broke. */
+  /** HTTP status; 0 if the connection broke. */
   readonly status: Uint16Array;
-  /** How often which status was the answer to what was sent again. */
+  /** Number of retried responses, by status. */
   readonly repeated: Readonly<Record<number, number>>;
 }
 
-/** Builds requests out of parts that were made once. */
+/** Builds requests from prepared parts. */
 export class RequestWriter {
   readonly #plan: PublishPlan;
   readonly #heads: readonly string[];
@@ -81,7 +81,7 @@ export class RequestWriter {
     return this.#request(index, key, this.#event(index));
   }
 
-  /** One request with many events, all of one tenant. */
+  /** Returns one request with many events of one tenant. */
   batch(indexes: readonly number[]): string {
     const body = `{"events":[${indexes.map((index) => this.#event(index)).join(",")}]}`;
     return this.#request(indexes[0] ?? 0, "", body);

@@ -1,4 +1,4 @@
-/** One keep-alive connection to the API with one request under way at a time. */
+/** One keep-alive connection to the API with at most one request in flight. */
 import { connect, type Socket } from "node:net";
 
 const HEAD_END = Buffer.from("\r\n\r\n");
@@ -6,14 +6,14 @@ const LENGTH = /\r\ncontent-length: *(\d+)/i;
 const ANSWER_TIMEOUT_MS = 60_000;
 
 export interface ApiAnswer {
-  /** 0: the connection broke before the answer was complete. */
+  /** 0 if the connection broke before the response was complete. */
   readonly status: number;
   readonly body: Buffer;
 }
 
 const BROKEN: ApiAnswer = { status: 0, body: Buffer.alloc(0) };
 
-/** The answer at the beginning of the buffer, if it is complete. */
+/** Parses the response at the start of the buffer, if it is complete. */
 function parseAnswer(buffer: Buffer): ApiAnswer | undefined {
   const headEnd = buffer.indexOf(HEAD_END);
   if (headEnd < 0) {
@@ -22,7 +22,7 @@ function parseAnswer(buffer: Buffer): ApiAnswer | undefined {
   const head = buffer.toString("latin1", 0, headEnd);
   const length = LENGTH.exec(head)?.[1];
   if (length === undefined) {
-    throw new Error(`an answer without Content-Length: ${head.slice(0, 200)}`);
+    throw new Error(`response without Content-Length: ${head.slice(0, 200)}`);
   }
   const bodyAt = headEnd + HEAD_END.length;
   return buffer.length < bodyAt + Number(length)
@@ -47,12 +47,12 @@ export class ApiConnection {
     });
   }
 
-  /** Whether another request can be sent on it. */
+  /** Whether the connection can send another request. */
   get usable(): boolean {
     return !this.#broken;
   }
 
-  /** Sends a whole request (Latin-1) and calls back once, with its answer. A callback is cheaper than a promise. */
+  /** Sends a whole request (Latin-1) and calls back once, with its response. A callback is cheaper than a promise. */
   send(request: string, answered: (answer: ApiAnswer) => void): void {
     this.#answered = answered;
     if (this.#broken) {

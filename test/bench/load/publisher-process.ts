@@ -1,4 +1,4 @@
-/** Publishes events over the public API, in a process of its own. */
+/** Publishes events over the public API, in a separate process. */
 import { LedgerWriter } from "./ledger-writer.ts";
 import { monotonicMs } from "./monotonic.ts";
 import {
@@ -14,7 +14,7 @@ import { serve } from "./rpc.ts";
 const OPEN_LOOP_CONNECTIONS_MAX = 1_000;
 const REPEAT_MS = 100;
 
-/** A plan being carried out. */
+/** A plan in progress. */
 class Publication {
   readonly plan: PublishPlan;
   readonly writer: RequestWriter;
@@ -38,7 +38,7 @@ class Publication {
     return new ApiConnection(this.plan.host, this.plan.port);
   }
 
-  /** @param offset of the event within the plan */
+  /** @param offset position of the event within the plan */
   started(offset: number, atMs: number): void {
     this.published.started[offset] = atMs;
   }
@@ -54,7 +54,7 @@ class Publication {
   }
 }
 
-/** Whether the event is sent again, since it was not accepted. */
+/** Returns whether an event that was not accepted is sent again. */
 function isRepeated({ plan, published, repeated }: Publication, offset: number, status: number): boolean {
   const { persistMs } = plan;
   const sinceMs = monotonicMs() - (published.started[offset] ?? 0);
@@ -65,7 +65,7 @@ function isRepeated({ plan, published, repeated }: Publication, offset: number, 
   return true;
 }
 
-/** A closed loop's connection: the next request as soon as the one before is answered. */
+/** Serves one connection of a closed loop: sends the next request after each response. */
 async function loop(publication: Publication, next: () => Request | undefined): Promise<void> {
   let connection = publication.connect();
   await new Promise<void>((resolve) => {
@@ -104,7 +104,7 @@ interface Request {
   readonly offsets: readonly number[];
 }
 
-/** The items of a batch are accepted or refused one by one. */
+/** Records a batch response, whose items are accepted or refused one by one. */
 function record(publication: Publication, offsets: readonly number[], { status, body }: ApiAnswer): void {
   if (offsets.length === 1 || status !== ACCEPTED) {
     for (const offset of offsets) {
@@ -118,7 +118,7 @@ function record(publication: Publication, offsets: readonly number[], { status, 
   }
 }
 
-/** Events of a batch: consecutive ones of one tenant, so that each event still has the tenant of its index. */
+/** Returns the events of a batch: consecutive ones of one tenant, so that each index keeps its tenant. */
 function batchOffsets(request: number, { plan }: Publication, batch: number): number[] {
   const tenants = plan.tokens.length;
   const tenant = request % tenants;
@@ -193,7 +193,7 @@ async function openLoop(publication: Publication, perSecond: number): Promise<vo
       connections += 1;
       return publication.connect();
     };
-    /** False: every connection is busy. */
+    /** Returns false if every connection is busy. */
     const send = (sent: number): boolean => {
       const connection = take();
       connection?.send(writer.single(plan.from + sent), ({ status }) => {

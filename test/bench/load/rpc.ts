@@ -1,4 +1,4 @@
-/** Calls between the bench and its child processes, over Node's IPC channel with structured clones. */
+/** Calls between the bench and its child processes, as structured clones over Node's IPC channel. */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
@@ -16,7 +16,7 @@ interface Answer {
 
 export type Handlers = Readonly<Record<string, (argument: never) => unknown>>;
 
-/** Serves calls until the bench is gone. For the child's side. */
+/** Serves calls in the child until the bench exits. */
 export function serve(handlers: Handlers): void {
   process.on("message", (message) => {
     const { id, name, argument } = message as Call;
@@ -30,7 +30,7 @@ export function serve(handlers: Handlers): void {
     void answer().then((reply) => process.send?.(reply));
   });
   process.once("disconnect", () => process.exit(0));
-  // Ctrl-C reaches the whole group; the bench ends its children itself, after what it still asks of them.
+  // Ctrl-C reaches the whole group. The bench ends its children itself, after its last calls.
   process.on("SIGINT", () => undefined);
 }
 
@@ -45,7 +45,7 @@ export class Served {
   readonly #waiting = new Map<number, Waiting>();
   #lastId = 0;
 
-  /** @param module the child's main module, as its URL */
+  /** @param module URL of the child's main module */
   constructor(module: URL) {
     this.#child = fork(fileURLToPath(module), { serialization: "advanced", execArgv: ["--import", "tsx"] });
     this.#child.on("message", (message) => {

@@ -1,4 +1,4 @@
-/** The receiver of all deliveries, in a process of its own: an endpoint is a listener, so that each has its own origin. */
+/** The receiver of all deliveries, in a separate process. Each endpoint is a listener, so each has its own origin. */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { Arrivals } from "./arrivals.ts";
 import type { Behaviour, BehaviourChange } from "./behaviour.ts";
@@ -17,7 +17,7 @@ const sockets = new Map<Socket, number>();
 let arrivals = new Arrivals("00000000", 0, 1);
 let ledger: LedgerWriter | undefined;
 
-/** Goes on when the line is on disk; at once where no ledger is kept. */
+/** Calls `next` when the line is on disk, or immediately if no ledger is kept. */
 function note(entry: Readonly<Record<string, number>>, next: () => void): void {
   if (ledger === undefined) {
     next();
@@ -26,7 +26,7 @@ function note(entry: Readonly<Record<string, number>>, next: () => void): void {
   }
 }
 
-/** Whether that attempt of a flaky endpoint fails: spread over events, and the same in every run. */
+/** Returns whether an attempt at a flaky endpoint fails: spread over events, and equal in every run. */
 function isUnlucky(index: number, attempt: number, percent: number): boolean {
   const mixed = Math.imul(index + 1, 0x9e_37_79_b1) ^ Math.imul(attempt, 0x85_eb_ca_6b);
   return (Math.imul(mixed ^ (mixed >>> 15), 0x2c_1b_3c_6d) >>> 8) % 100 < percent;
@@ -115,7 +115,7 @@ async function listen(server: Server, port: number): Promise<void> {
   });
 }
 
-/** Refuses connections, and breaks those that are open. */
+/** Refuses connections and breaks open ones. */
 function takeDown(endpoints: readonly number[]): void {
   const down = new Set(endpoints);
   for (const endpoint of down) {
@@ -141,7 +141,7 @@ interface BeginOrder {
   readonly run: string;
   readonly events: number;
   readonly slots: number;
-  /** Where each arrival is written down before it is answered. */
+  /** File that records each arrival before it is answered. */
   readonly ledger?: string;
 }
 

@@ -1,13 +1,13 @@
-/** The least HTTP/1.1 that a receiver of webhooks needs: requests with Content-Length, answers without a body. */
+/** Minimal HTTP/1.1 for a webhook receiver: requests with Content-Length, responses without a body. */
 import type { Socket } from "node:net";
 
 const HEAD_END = Buffer.from("\r\n\r\n");
 const LENGTH = /\r\ncontent-length: *(\d+)/i;
 
-/** Gets the buffer that holds a whole request, and where its body begins. */
+/** Receives the buffer that holds a whole request, and the offset of its body. */
 export type OnRequest = (socket: Socket, buffer: Buffer, bodyAt: number) => void;
 
-/** Splits what a connection receives into requests. */
+/** Splits the data of a connection into requests. */
 export function readRequests(socket: Socket, onRequest: OnRequest): void {
   let rest: Buffer | undefined;
   socket.on("data", (chunk: Buffer) => {
@@ -33,7 +33,7 @@ export function readRequests(socket: Socket, onRequest: OnRequest): void {
   });
 }
 
-/** A whole answer with that status and no body. */
+/** Returns a complete response with that status and no body. */
 export function answerBytes(status: number): Buffer {
   return Buffer.from(`HTTP/1.1 ${status} ${status < 300 ? "OK" : "Failed"}\r\nContent-Length: 0\r\n\r\n`);
 }

@@ -1,4 +1,4 @@
-/** What stands behind the proxies that are compared: answers at once. Argument: port. Prints one line when it listens. */
+/** The upstream behind the compared proxies; answers immediately. Argument: port. Prints one line when it listens. */
 import { createServer } from "node:http";
 
 const ANSWER = JSON.stringify({ object: "list", data: Array.from({ length: 4 }, (_, id) => ({ id })) });

@@ -1,4 +1,4 @@
-/** A receiver that verifies every delivery, with Signet's library and with the stock one, against the secrets it knows. */
+/** A receiver that verifies every delivery with its secrets, using both Signet's library and the stock one. */
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
@@ -33,12 +33,12 @@ export class VerifyingReceiver {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/hook`;
   }
 
-  /** Events that were accepted, each once. */
+  /** Number of accepted events, each counted once. */
   get delivered(): number {
     return this.#delivered.size;
   }
 
-  /** Requests whose signature was not accepted. */
+  /** Number of requests with an invalid signature. */
   get refused(): number {
     return this.#refused;
   }
@@ -47,7 +47,7 @@ export class VerifyingReceiver {
     return { requests: this.#requests, delivered: this.delivered, refused: this.#refused };
   }
 
-  /** From now on it knows these secrets and no others. */
+  /** Replaces the known secrets. */
   know(secrets: readonly string[]): void {
     this.#secrets = secrets;
   }
@@ -65,12 +65,12 @@ export class VerifyingReceiver {
     try {
       verify({ rawBody: body, headers, secrets, now: Date.now() });
       if (!secrets.some((secret) => isAcceptedByStock(secret, body, headers))) {
-        throw new Error("the stock library refuses it");
+        throw new Error("the stock library rejected the signature");
       }
-      // What stands in the header that has room for one signature, for receivers that know no other.
+      // Check the single-signature header as well, for receivers that know no other.
       verify({ rawBody: body, headers: withoutStandard(headers), secrets, now: Date.now() });
     } catch {
-      // A ping may come before the receiver has been told its first secret.
+      // A ping may arrive before the receiver has its first secret.
       this.#refused += isPing ? 0 : 1;
       response.writeHead(isPing ? 200 : 401).end();
       return;

@@ -1,4 +1,4 @@
-/** V8 CPU profiles (`node --cpu-prof`), cut to the time that was measured and summed up by function and by package. */
+/** Cuts V8 CPU profiles (`node --cpu-prof`) to the measured time and sums them up by function and by package. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -13,13 +13,13 @@ interface ProfileNode {
 
 interface CpuProfile {
   readonly nodes: readonly ProfileNode[];
-  /** Microseconds of CLOCK_MONOTONIC on Linux: the bench's common clock. */
+  /** Microseconds of CLOCK_MONOTONIC on Linux, the bench's common clock. */
   readonly startTime: number;
   readonly samples: readonly number[];
   readonly timeDeltas: readonly number[];
 }
 
-/** A time that was measured, in milliseconds of the common clock. */
+/** A measured time window, in milliseconds of the common clock. */
 export interface TimeWindow {
   readonly fromMs: number;
   readonly toMs: number;
@@ -27,10 +27,10 @@ export interface TimeWindow {
 
 export interface ProfileSummary {
   readonly file: string;
-  /** Milliseconds that JavaScript ran, garbage collection included. */
+  /** Time that JavaScript ran, in milliseconds, including garbage collection. */
   readonly busyMs: number;
   readonly windowMs: number;
-  /** Self time in percent of the busy time, largest first. */
+  /** Self time as a percentage of the busy time, largest first. */
   readonly functions: readonly (readonly [name: string, percent: number])[];
   readonly packages: readonly (readonly [name: string, percent: number])[];
 }
@@ -48,7 +48,7 @@ function place(url: string): string {
   return withinDist >= 0 ? url.slice(withinDist + "/dist/".length) : url;
 }
 
-/** The npm package, the folder of our own sources, or Node itself. */
+/** Returns the npm package, the source folder, or Node itself. */
 function packageOf({ functionName, url }: ProfileNode["callFrame"]): string {
   if (url === "") {
     return functionName === "(garbage collector)" ? functionName : "native";
@@ -106,7 +106,7 @@ function summarise(file: string, profile: CpuProfile, windows: readonly TimeWind
   };
 }
 
-/** Every profile below a directory; those that were not busy while something was measured are left out. */
+/** Summarizes every profile below a directory, except those that were idle in all windows. */
 export async function summariseProfiles(
   directory: string,
   windows: readonly TimeWindow[],
@@ -120,7 +120,7 @@ export async function summariseProfiles(
   return summaries.filter(({ busyMs }) => busyMs > 0);
 }
 
-/** For people. */
+/** Formats a summary as text. */
 export function profileText({ file, busyMs, windowMs, functions, packages }: ProfileSummary): string {
   const lines = (rows: ProfileSummary["functions"]): string[] =>
     rows.map(([name, percent]) => `  ${percent.toFixed(2).padStart(6)} %  ${name}`);

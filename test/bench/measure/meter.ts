@@ -1,4 +1,4 @@
-/** What the processes use while a scenario runs. */
+/** Measures the resources of the processes while a scenario runs. */
 import { setTimeout as delay } from "node:timers/promises";
 import { monotonicMs } from "../load/monotonic.ts";
 import type { TimeWindow } from "./cpu-profile.ts";
@@ -7,32 +7,32 @@ import { threadSeconds } from "./threads.ts";
 
 const IDLE_MS = 2_000;
 const SAMPLE_MS = 2_000;
-/** Temporal writes visibility and closes workflows after the last delivery. */
+/** Time for Temporal to write visibility and close workflows after the last delivery. */
 const SETTLE_MS = 5_000;
 
-/** Root pids by name. What loads the system is not part of it and is counted apart. */
+/** Root pids by name. The load generators are counted separately from the system. */
 export interface Roots {
   readonly system: Readonly<Record<string, number>>;
   readonly load: Readonly<Record<string, number>>;
 }
 
 export interface Usage {
-  /** CPU-seconds from the begin to the last arrival, by process tree. */
+  /** CPU-seconds from the start to the last arrival, by process tree. */
   readonly cpu: Readonly<Record<string, number>>;
-  /** The same until some seconds later. */
+  /** The same, measured {@link SETTLE_MS} later. */
   readonly cpuSettled: Readonly<Record<string, number>>;
-  /** CPU-seconds per second before the begin. */
+  /** CPU-seconds per second before the start. */
   readonly idle: Readonly<Record<string, number>>;
   readonly load: Readonly<Record<string, number>>;
-  /** Used by programs that have nothing to do with the bench: a busy machine makes figures worthless. */
+  /** CPU-seconds of unrelated programs. On a busy machine the figures are worthless. */
   readonly others: number;
-  /** Taken away by the hypervisor. */
+  /** CPU-seconds taken by the hypervisor. */
   readonly stolen: number;
-  /** At the end, by process tree; and the highest sum of Signet's processes that was seen. */
+  /** Memory at the end by process tree, and the highest observed sum of Signet's processes. */
   readonly pss: Readonly<Record<string, number>>;
   readonly signetPssPeak: number;
   readonly window: TimeWindow;
-  /** CPU-seconds of Signet's threads by process; only those that did something. */
+  /** CPU-seconds of Signet's active threads, by process. */
   readonly threads: Readonly<Record<string, Numbers>>;
 }
 
@@ -52,7 +52,7 @@ function signetOnly(roots: Numbers): Record<string, number> {
   return Object.fromEntries(Object.entries(roots).filter(([name]) => name.startsWith("signet_")));
 }
 
-/** Less than this is noise. */
+/** Smaller values are noise. */
 const THREAD_SECONDS_SHOWN = 0.05;
 
 function busyThreads(after: Reading["threads"], before: Reading["threads"]): Usage["threads"] {
@@ -84,7 +84,7 @@ export class Meter {
     this.#roots = roots;
   }
 
-  /** Measures what the idle system uses, then begins. */
+  /** Measures the idle system, then starts. */
   async begin(): Promise<void> {
     const first = this.#read();
     await delay(IDLE_MS);

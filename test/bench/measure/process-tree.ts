@@ -1,7 +1,7 @@
-/** CPU and memory of process trees, from /proc: Linux only. Elsewhere everything reads as nothing used. */
+/** CPU and memory of process trees, from /proc. Linux only; elsewhere every value is zero. */
 import { readdirSync, readFileSync } from "node:fs";
 
-/** USER_HZ: the unit of the times in /proc, 100 on every Linux that people run. */
+/** USER_HZ, the unit of times in /proc: 100 on all common Linux systems. */
 const TICKS_PER_SECOND = 100;
 const KIB_PER_MIB = 1_024;
 
@@ -12,7 +12,7 @@ const LAST_TIME = 14;
 
 interface ProcessTimes {
   readonly parent: number;
-  /** User and system time, with that of children that have ended and were waited for. */
+  /** User and system time, including ended children that were waited for. */
   readonly cpuSeconds: number;
 }
 
@@ -60,12 +60,12 @@ function treeOf(root: number, processes: ReadonlyMap<number, ProcessTimes>): num
   return tree;
 }
 
-/** A process and all that descend from it, parents first. */
+/** Returns a process and its descendants, parents first. */
 export function processTree(root: number): number[] {
   return treeOf(root, allProcesses());
 }
 
-/** Seconds of CPU that each tree has used since it began, by name. */
+/** Returns the CPU-seconds that each tree has used since it started, by name. */
 export function cpuSeconds(roots: Readonly<Record<string, number>>): Record<string, number> {
   const processes = allProcesses();
   const seconds = Object.entries(roots).map(([name, root]): [string, number] => {
@@ -75,7 +75,7 @@ export function cpuSeconds(roots: Readonly<Record<string, number>>): Record<stri
   return Object.fromEntries(seconds);
 }
 
-/** Proportional set size of each tree in MiB: shared pages are divided among those that share them. */
+/** Returns each tree's proportional set size in MiB. Shared pages are divided among their users. */
 export function pssMiB(roots: Readonly<Record<string, number>>): Record<string, number> {
   const processes = allProcesses();
   const sizes = Object.entries(roots).map(([name, root]): [string, number] => {
@@ -88,12 +88,12 @@ export function pssMiB(roots: Readonly<Record<string, number>>): Record<string, 
   return Object.fromEntries(sizes);
 }
 
-/** The most memory that a process has had at once, in MiB: its resident set, since it started. */
+/** Returns a process's highest resident set since its start, in MiB. */
 export function residentPeakMiB(pid: number): number {
   return Number(/^VmHWM:\s+(\d+) kB/m.exec(read(`/proc/${pid}/status`) ?? "")?.[1] ?? 0) / KIB_PER_MIB;
 }
 
-/** Seconds of CPU that the machine has used since it started, and that its hypervisor gave to others. */
+/** Returns the machine's busy CPU-seconds since its start, and those that the hypervisor took. */
 export function machineCpuSeconds(): { readonly busy: number; readonly stolen: number } {
   const [, ...fields] = (read("/proc/stat")?.split("\n")[0] ?? "").split(/ +/).map(Number);
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = fields;

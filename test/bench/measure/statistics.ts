@@ -1,4 +1,4 @@
-/** Figures out of what the publisher and the sink noted. */
+/** Computes figures from the records of the publisher and the sink. */
 import type { ArrivalReport } from "../load/arrivals.ts";
 import { ACCEPTED, type Published } from "../load/publish-plan.ts";
 
@@ -9,7 +9,7 @@ export interface Percentiles {
   readonly max: number;
 }
 
-/** Nearest rank; NaN for no values. */
+/** Nearest rank; NaN if there are no values. */
 export function percentiles(values: readonly number[]): Percentiles {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (share: number): number =>
@@ -20,23 +20,23 @@ export function percentiles(values: readonly number[]): Percentiles {
 export interface FlowStatistics {
   readonly accepted: number;
   readonly refused: number;
-  /** How often which other status than 202 was the answer. */
+  /** Number of responses other than 202, by status. */
   readonly refusals: Readonly<Record<string, number>>;
-  /** Deliveries that accepted events owe. */
+  /** Number of deliveries due for accepted events. */
   readonly deliveries: number;
-  /** Of those, never answered 200 by the receiver. */
+  /** Number of deliveries that the receiver never answered 200. */
   readonly lost: number;
-  /** Answered 200 more than once. */
+  /** Number of deliveries answered 200 more than once. */
   readonly duplicated: number;
   /** Attempts of all deliveries. */
   readonly attempts: number;
   readonly publishedPerSecond: number;
-  /** First publish to last first arrival. */
+  /** Rate from the first publish to the last first arrival. */
   readonly deliveredPerSecond: number;
   readonly seconds: number;
-  /** Publish to first arrival, milliseconds. */
+  /** From publish to first arrival, in milliseconds. */
   readonly latencyMs: Percentiles;
-  /** Publish to its answer. */
+  /** From publish to its response, in milliseconds. */
   readonly ackMs: Percentiles;
 }
 
@@ -86,7 +86,7 @@ class Tally {
   }
 }
 
-/** Sums up the events of one plan. */
+/** Computes the statistics of one plan. */
 export function flowStatistics({ published, arrivals, from, slots }: Flow): FlowStatistics {
   const tally = new Tally();
   const { started, acked, status } = published;

@@ -1,11 +1,11 @@
-/** CPU time of a process's threads, from /proc: what runs beside the JavaScript that a profile shows. */
+/** CPU time of a process's threads, from /proc. It includes native threads, which JavaScript profiles lack. */
 import { readdirSync, readFileSync } from "node:fs";
 
 const TICKS_PER_SECOND = 100;
 const USER_TIME = 11;
 const SYSTEM_TIME = 12;
 
-/** Seconds by thread, named `<command> <thread id>`; empty where there is no /proc. */
+/** Returns CPU-seconds by thread, named `<command> <thread id>`; empty without /proc. */
 export function threadSeconds(pid: number): Record<string, number> {
   const seconds: Record<string, number> = {};
   let threads: string[];
@@ -23,7 +23,7 @@ export function threadSeconds(pid: number): Record<string, number> {
       const name = Number(thread) === pid ? "main" : stat.slice(stat.indexOf("(") + 1, end);
       seconds[`${name} ${thread}`] = ticks / TICKS_PER_SECOND;
     } catch {
-      // It has ended since.
+      // The thread has ended.
     }
   }
   return seconds;

@@ -1,4 +1,4 @@
-/** The machine, for the record: figures mean nothing without it. */
+/** Describes the machine, without which figures mean nothing. */
 import { randomBytes } from "node:crypto";
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { availableParallelism, cpus, release, totalmem } from "node:os";
@@ -8,7 +8,7 @@ import { round } from "./measurement.ts";
 const SYNCS = 100;
 const PAGE_BYTES = 8_192;
 
-/** Median milliseconds of writing a page and waiting for the disk: what a commit costs at least. */
+/** Returns the median time to write a page and sync it, in milliseconds: the minimum cost of a commit. */
 function diskSyncMs(directory: string): number {
   const path = join(directory, "sync-probe");
   const file = openSync(path, "w");

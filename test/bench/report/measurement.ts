@@ -1,4 +1,4 @@
-/** One measurement as it is printed and written. Snake case: it is JSON for others. */
+/** One measurement as printed and written. Snake case, because it is public JSON. */
 import { sum, type Usage } from "../measure/meter.ts";
 import type { FlowStatistics, Percentiles } from "../measure/statistics.ts";
 
@@ -10,17 +10,17 @@ export interface LoadDescription {
   readonly endpoints: number;
   readonly deliveries_per_event: number;
   readonly payload_bytes: number;
-  /** Closed loop. */
+  /** Connections of a closed loop. */
   readonly connections?: number;
   readonly events_per_request?: number;
-  /** Open loop. */
+  /** Rate of an open loop. */
   readonly events_per_second?: number;
 }
 
 export interface Measurement {
   readonly name: string;
   readonly at: string;
-  /** What the processes were given beside their defaults; `raised` are limits, which the load would otherwise meet. */
+  /** Settings beside the defaults. `raised` holds limits that the load would otherwise reach. */
   readonly settings: Readonly<Record<string, string>>;
   readonly raised: Readonly<Record<string, string>>;
   readonly load: LoadDescription;
@@ -36,10 +36,10 @@ export interface Measurement {
   readonly deliveries_per_second: number;
   readonly latency_ms: Percentiles;
   readonly ack_ms: Percentiles;
-  /** CPU-seconds per 1,000 deliveries until the last arrival; `total` is Signet, Temporal and PostgreSQL together. */
+  /** CPU-seconds per 1,000 deliveries until the last arrival. `total` is Signet, Temporal and PostgreSQL together. */
   readonly cpu_s_per_1000: Figures;
   readonly cpu_s_per_1000_settled: Figures;
-  /** The bench's own publisher and sink. */
+  /** CPU of the bench's own publisher and sink. */
   readonly load_cpu_s_per_1000: Figures;
   /** Share of one core that the idle system used just before. */
   readonly idle_cores: Figures;
@@ -47,7 +47,7 @@ export interface Measurement {
   readonly thread_cpu_s: Readonly<Record<string, Figures>>;
   readonly memory_pss_mib: Figures;
   readonly signet_pss_peak_mib: number;
-  /** CPU-seconds that went to programs beside the bench, and to other guests: more than a little, and the figures are void. */
+  /** CPU-seconds of unrelated programs and other guests. More than a little makes the figures void. */
   readonly others_cpu_s: number;
   readonly stolen_cpu_s: number;
   readonly notes: Readonly<Record<string, unknown>>;
@@ -65,7 +65,7 @@ function roundPercentiles({ p50, p95, p99, max }: Percentiles): Percentiles {
   return { p50: round(p50, 1), p95: round(p95, 1), p99: round(p99, 1), max: round(max, 1) };
 }
 
-/** Per 1,000, with their total. */
+/** Converts to values per 1,000 deliveries and adds their total. */
 function perThousand(seconds: Figures, deliveries: number): Record<string, number> {
   const all = { ...seconds, total: sum(seconds) };
   return Object.fromEntries(

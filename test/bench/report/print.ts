@@ -1,4 +1,4 @@
-/** Measurements for people. */
+/** Formats measurements as text. */
 import type { Measurement } from "./measurement.ts";
 
 const NAME_WIDTH = 34;
@@ -7,7 +7,7 @@ function number(value: number, digits = 0): string {
   return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-/** One line of the terminal. */
+/** Formats one line for the terminal. */
 export function measurementLine(measurement: Measurement): string {
   const { latency_ms: latency, cpu_s_per_1000: cpu } = measurement;
   return [
@@ -48,7 +48,7 @@ const COLUMNS: readonly (readonly [string, (measurement: Measurement) => string]
   ["cores used by others", ({ others_cpu_s: others, seconds }) => number(others / seconds, 1)],
 ];
 
-/** A table for docs/benchmarks.md. */
+/** Formats a table for docs/benchmarks.md. */
 export function markdownTable(measurements: readonly Measurement[]): string {
   const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
   return [

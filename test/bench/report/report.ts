@@ -1,4 +1,4 @@
-/** The JSON of a run, and its table on the terminal. */
+/** Writes the JSON of a run and prints its table. */
 import { describeCommit, writeJson } from "../command-line.ts";
 import { describeServer } from "../environment/postgres.ts";
 import { HISTORY_SHARDS, PLUGIN } from "../environment/temporal-config.ts";
@@ -12,7 +12,7 @@ import { checkTargets } from "./targets.ts";
 export interface ReportParts {
   readonly bench: Bench;
   readonly options: BenchOptions;
-  /** Scenarios that did not come to their end, and why. */
+  /** Error message of each failed scenario. */
   readonly failures: Readonly<Record<string, string>>;
   readonly startedAt: Date;
   readonly out: string;
@@ -29,7 +29,7 @@ function describeTemporal({ stack }: Bench, options: BenchOptions): Readonly<Rec
       };
 }
 
-/** Prints and writes everything that was measured. */
+/** Prints and writes all measurements. */
 export async function writeReport({ bench, options, failures, startedAt, out }: ReportParts): Promise<void> {
   const { stack, measurements, findings } = bench;
   const targets = checkTargets({ measurements, findings });

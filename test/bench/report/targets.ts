@@ -1,4 +1,4 @@
-/** What the delivery engine is meant to reach on two cores, and whether a run did. */
+/** Targets of the delivery engine on two cores, and whether a run met them. */
 import type { Measurement } from "./measurement.ts";
 
 export interface TargetResult {
@@ -12,7 +12,7 @@ interface Limit {
   readonly target: string;
   readonly atLeast?: number;
   readonly atMost?: number;
-  /** Undefined where the run did not measure it. */
+  /** Undefined if the run did not measure it. */
   readonly read: (run: MeasuredRun) => number | undefined;
 }
 
@@ -39,7 +39,7 @@ function named(name: string, read: Read): Limit["read"] {
   };
 }
 
-/** Of the measurements whose names begin so, the one with the highest rate: how many connections saturate is no matter. */
+/** Reads from the fastest measurement with that prefix: any number of connections may saturate. */
 function fastest(beginning: string, read: Read): Limit["read"] {
   return ({ measurements }) => {
     const [best] = measurements
@@ -54,7 +54,7 @@ function overAll(read: Read, sum: (values: readonly number[]) => number): Limit[
     measurements.length === 0 ? undefined : sum(measurements.map((measurement) => read(measurement) ?? 0));
 }
 
-/** A figure of a scenario that measures no deliveries, by the names that lead to it. */
+/** Reads a figure from `findings` by its path, for scenarios that measure no deliveries. */
 function found(...names: readonly string[]): Limit["read"] {
   return ({ findings }) => {
     let value: unknown = findings;
@@ -198,7 +198,7 @@ const LIMITS: readonly Limit[] = [
   { target: "… largest page with its files, bytes", atMost: 102_400, read: found("portal", "most_bytes") },
   {
     target: "receiver down: ingest/s",
-    // Of 250/s on a clock of milliseconds.
+    // Slightly below 250/s, because the clock has millisecond resolution.
     atLeast: 249,
     read: named("failing-receiver", ({ published_per_second: published }) => published),
   },
@@ -218,7 +218,7 @@ const LIMITS: readonly Limit[] = [
     read: ({ findings }) => (findings["million"] as { ratio: number } | undefined)?.ratio,
   },
   {
-    target: "api and worker together, most MiB of all scenarios",
+    target: "api and worker together, highest MiB of all scenarios",
     atMost: 500,
     read: overAll(
       ({ signet_pss_peak_mib: mib }) => mib,
@@ -235,7 +235,7 @@ const LIMITS: readonly Limit[] = [
   },
 ];
 
-/** Those that the run has measured. */
+/** Returns the results of all targets that the run measured. */
 export function checkTargets(run: MeasuredRun): TargetResult[] {
   return LIMITS.flatMap(({ target, atLeast = Number.NEGATIVE_INFINITY, atMost, read }) => {
     const got = read(run);
