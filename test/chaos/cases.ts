@@ -1,4 +1,4 @@
-/** What goes wrong in the middle of the events, and what must come of it. */
+/** The cases: their faults, and the bounds that must hold. */
 import { namespaceMissing, postgresOlder, temporalDeleted, temporalOlder } from "./copies.ts";
 import { apiDescriptorsTaken, diskFull, supervised } from "./exhaustion.ts";
 import { type Fault, kill, silence, stop, type VictimName, wrongClock } from "./faults.ts";
@@ -13,7 +13,7 @@ import { type HostileEndpoint, type Length, sizeOf } from "./traffic.ts";
 import type { Scene } from "./trial.ts";
 
 export interface SetScene extends Scene {
-  /** Of a soak. */
+  /** Duration of a soak. */
   readonly minutes: number;
 }
 
@@ -24,22 +24,22 @@ export interface ChaosCase {
   run(scene: SetScene): Promise<CaseOutcome>;
 }
 
-/** How soon deliveries flow again after what failed is back (docs/guarantees.md). */
+/** Time until deliveries flow again after recovery, in seconds (docs/guarantees.md). */
 const FLOW_SECONDS = 10;
-/** The same beside other tests, where starting a process alone takes most of it. */
+/** The same beside other tests, where starting a process takes most of the time. */
 const BUSY_FLOW_SECONDS = 60;
-/** The same where another process of its kind goes on. */
+/** The same if another process of its kind keeps running. */
 const OTHERS_FLOW_SECONDS = 5;
-/** Workflows that are gone are missed within a minute. */
+/** Lost workflows are detected within a minute. */
 const MISSED_SECONDS = 60;
 const DRAINED_SECONDS = 180;
 
-/** After connections that say nothing any more. */
+/** The same after connections went silent. */
 const SILENT_FLOW_SECONDS = 15;
 
 const TWO: Setting = { shape: { apis: 2, workers: 2 } };
 
-/** Resets, hangs, answers just within and just beyond the sender's limit of 10 s. */
+/** Resets, hangs, and responses just within and just beyond the sender's timeout of 10 s. */
 const HOSTILE: readonly HostileEndpoint[] = [
   { behaviour: { kind: "reset", attempts: 1 }, punctual: false },
   { behaviour: { kind: "hang", attempts: 1 }, punctual: false },
@@ -65,7 +65,7 @@ interface FaultSpec extends Partial<FaultCase> {
   readonly length?: Length;
 }
 
-/** A case at a steady pace whose faults pass, unless it says otherwise. */
+/** Creates a case at a steady pace with temporary faults, unless `own` overrides it. */
 function faultCase({ name, about, setting, length = "short", ...own }: FaultSpec): ChaosCase {
   const chaos: FaultCase = { pace: "steady", hostile: [], faults: [], flowSeconds: FLOW_SECONDS, ...own };
   return {
@@ -81,7 +81,7 @@ function kills(): ChaosCase[] {
     PACES.map((pace) =>
       faultCase({
         name: `kill-${victim}-${PACE_NAMES[pace]}`,
-        about: `kill -9 of ${words} ${PACE_WORDS[pace]}, started again after 1 s`,
+        about: `kill -9 of ${words} ${PACE_WORDS[pace]}, restarted after 1 s`,
         pace,
         faults: [kill(victim)],
       }),
@@ -113,7 +113,7 @@ function receivers(): ChaosCase[] {
   );
 }
 
-/** All at once; and single ones where another of their kind goes on. */
+/** All processes at once, and single ones while another of their kind keeps running. */
 function together(): ChaosCase[] {
   return [
     faultCase({ name: "kill-all", about: "kill -9 of every process at once", faults: [kill("all")] }),
@@ -141,7 +141,7 @@ function together(): ChaosCase[] {
   ];
 }
 
-/** Connections and clocks. */
+/** Faulty connections and clocks. */
 function deceptions(): ChaosCase[] {
   return [
     faultCase({
@@ -164,7 +164,7 @@ function deceptions(): ChaosCase[] {
   ];
 }
 
-/** Data that are lost, or older than the rest. */
+/** Data that is lost, or older than the rest. */
 function copies(): ChaosCase[] {
   const lost = { length: "long", flowSeconds: MISSED_SECONDS, drainedSeconds: DRAINED_SECONDS } as const;
   return [
@@ -177,25 +177,25 @@ function copies(): ChaosCase[] {
     faultCase({
       ...lost,
       name: "temporal-older",
-      about: "Temporal is put back to a backup one minute older than PostgreSQL",
+      about: "Temporal is restored from a backup one minute older than PostgreSQL",
       faults: [temporalOlder],
     }),
     faultCase({
       ...lost,
       name: "namespace-missing",
-      about: "Temporal's namespace is deleted, and made again after 40 s",
+      about: "Temporal's namespace is deleted, and created again after 40 s",
       faults: [namespaceMissing],
     }),
     faultCase({
       ...lost,
       name: "postgres-older",
-      about: "PostgreSQL is put back to a backup one minute older than Temporal; publishers publish again",
+      about: "PostgreSQL is restored from a backup one minute older than Temporal; publishers publish again",
       faults: [postgresOlder],
     }),
   ];
 }
 
-/** A fault on the disk that the case has to itself. */
+/** A fault on the case's own disk. */
 function onSmallDisk(name: string, under: "postgres" | "log", about: string): ChaosCase {
   return {
     name,
@@ -204,7 +204,7 @@ function onSmallDisk(name: string, under: "postgres" | "log", about: string): Ch
     run: async (scene) => {
       const fault: Fault = diskFull(() => {
         if (scene.disk === undefined) {
-          throw new Error("this case needs a disk of its own");
+          throw new Error("this case needs its own disk");
         }
         return scene.disk;
       }, under);
@@ -228,7 +228,7 @@ function exhausted(): ChaosCase[] {
     }),
     faultCase({
       name: "descriptors-worker",
-      about: "a worker of 96 descriptors, receivers that take 2 s, at saturation",
+      about: "a worker with 96 descriptors, receivers that take 2 s, at saturation",
       setting: { shape: { worker: { descriptors: 96 } } },
       pace: "saturation",
       manners: { kind: "delay", ms: 2_000 },
@@ -290,7 +290,7 @@ export const CASES: readonly ChaosCase[] = [
   ...SCENARIOS,
 ];
 
-/** What `npm test` runs: kill -9 of the worker, then of PostgreSQL, with hostile receivers. */
+/** The case in `npm test`: kill -9 of the worker, then of PostgreSQL, with hostile receivers. */
 export const SHORT_CASE: FaultCase = {
   pace: "steady",
   faults: [kill("worker"), kill("postgres")],

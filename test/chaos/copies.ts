@@ -1,4 +1,4 @@
-/** Copies of databases, to be put back when they are older than the rest; and databases that are lost. */
+/** Faults that delete databases, or restore older copies of them. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Connection } from "@temporalio/client";
 import { withClient } from "../bench/environment/postgres.ts";
@@ -6,14 +6,14 @@ import { monotonicMs } from "../bench/load/monotonic.ts";
 import { type Fault, type PassedFault, victimOf, victimsOf } from "./faults.ts";
 import type { Scene, Trial } from "./trial.ts";
 
-/** Early enough for what takes a minute to end before the events do. */
+/** Early enough that a one-minute fault ends before the events do. */
 const EARLY = 0.15;
 
 function copyOf(database: string): string {
   return `${database}_copy`;
 }
 
-/** Copies a database; nobody is connected meanwhile, so that it is whole. */
+/** Copies a database. Connections are refused meanwhile, so the copy is consistent. */
 async function copyDatabase(adminUrl: string, database: string): Promise<void> {
   await withClient(adminUrl, async (client) => {
     await client.query(`ALTER DATABASE ${database} WITH ALLOW_CONNECTIONS false`);
@@ -41,7 +41,7 @@ async function passed(trial: Trial, act: () => Promise<Partial<PassedFault>>): P
   return { inFlight, struckAtMs, backAtMs: atMs, takesWorkMs: atMs, ...more };
 }
 
-/** Temporal's databases are deleted under its feet; it starts with empty ones. */
+/** Temporal's databases are deleted while it runs; it starts with empty ones. */
 export const temporalDeleted: Fault = {
   strike: async (trial) =>
     await passed(trial, async () => {
@@ -51,13 +51,13 @@ export const temporalDeleted: Fault = {
       await stack.temporal.makeDatabases();
       const backAtMs = monotonicMs();
       await server.restart();
-      // As docs/runbook.md says: it makes the namespace that is missing.
+      // As docs/runbook.md says; migrate creates the missing namespace.
       await world.migrate();
       return { backAtMs };
     }),
 };
 
-/** Temporal is put back to a copy of its databases. */
+/** Temporal is restored from a copy of its databases. */
 export const temporalOlder: Fault = {
   share: EARLY,
   strike: async (trial, { olderMs }) => {
@@ -82,7 +82,7 @@ export const temporalOlder: Fault = {
   },
 };
 
-/** The namespace is deleted and, after a while, made again. */
+/** The namespace is deleted and later created again. */
 export const namespaceMissing: Fault = {
   strike: async (trial, { outageMs }) =>
     await passed(trial, async () => {
@@ -99,7 +99,7 @@ export const namespaceMissing: Fault = {
     }),
 };
 
-/** Ends every process of Signet, as the runbook says before a restore. */
+/** Ends every process of Signet, which the runbook requires before a restore. */
 async function endSignet(scene: Scene): Promise<() => Promise<void>> {
   const processes = [...victimsOf(scene, "worker"), ...victimsOf(scene, "api")];
   await Promise.all(processes.map(async (each) => await each.end()));
@@ -110,7 +110,7 @@ async function endSignet(scene: Scene): Promise<() => Promise<void>> {
   };
 }
 
-/** PostgreSQL is put back to a backup; Temporal keeps what it has. */
+/** PostgreSQL is restored from a backup; Temporal keeps its data. */
 export const postgresOlder: Fault = {
   share: EARLY,
   strike: async (trial, { olderMs }) => {

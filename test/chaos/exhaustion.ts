@@ -1,4 +1,4 @@
-/** What a process needs is used up: disk, descriptors, memory. */
+/** Faults that exhaust a process's resources: disk, descriptors, memory. */
 import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { logTail } from "../../src/processes/embedded/server-process.ts";
@@ -10,17 +10,17 @@ import type { Scene } from "./trial.ts";
 
 const WATCH_MS = 250;
 const RESTART_AFTER_MS = 1_000;
-/** More than the descriptors that the case leaves the api. */
+/** More than the api's descriptor limit in this case. */
 const IDLE_CONNECTIONS = 400;
 const LONGEST_MESSAGE = 300;
 
-/** How often a process ended, and what it said when it did. */
+/** Number of exits, and the last error line before each. */
 interface Ends {
   ends: number;
   said: string[];
 }
 
-/** Starts again what ends, as the platform would. */
+/** Restarts processes that end, as the platform would. */
 function supervise(processes: readonly Process[]): { readonly seen: Ends; end(): Promise<void> } {
   const seen: Ends = { ends: 0, said: [] };
   const ended = new AbortController();
@@ -58,7 +58,7 @@ async function describe({ world }: Scene): Promise<Readonly<Record<string, numbe
   };
 }
 
-/** The disk is full for a while; PostgreSQL is started again where it did not bear it. */
+/** The disk is full for a while. Restarts PostgreSQL if it has exited. */
 export function diskFull(disk: () => SmallDisk, under: "postgres" | "log"): Fault {
   return {
     strike: async (trial, { outageMs }) => {
@@ -93,7 +93,7 @@ export function diskFull(disk: () => SmallDisk, under: "postgres" | "log"): Faul
   };
 }
 
-/** Connections that say nothing take every descriptor of the api. */
+/** Idle connections take every descriptor of the api. */
 export const apiDescriptorsTaken: Fault = {
   strike: async (trial, { outageMs }) => {
     const { signet } = trial.scene.world;
@@ -119,7 +119,7 @@ export const apiDescriptorsTaken: Fault = {
   },
 };
 
-/** For as long as events are published: what ends for want of memory or descriptors is started again. */
+/** Restarts processes that run out of memory or descriptors while events are published. */
 export const supervised: Fault = {
   share: 0,
   strike: async (trial) => {
@@ -131,7 +131,7 @@ export const supervised: Fault = {
     await watch.end();
     const backAtMs = monotonicMs();
     const { ends, said } = watch.seen;
-    // Whatever a process had under way at each of its ends may come twice.
+    // At each exit, all events in progress may be sent twice.
     const inFlight = ends * trial.events;
     return {
       inFlight,

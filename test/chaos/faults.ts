@@ -1,4 +1,4 @@
-/** What goes wrong in the middle of the events: a process is killed or stopped, alone or with others. */
+/** Faults that kill or stop one process or several. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Restartable } from "../bench/environment/restartable.ts";
 import { monotonicMs } from "../bench/load/monotonic.ts";
@@ -6,29 +6,29 @@ import type { Size } from "./traffic.ts";
 import type { Scene, Trial } from "./trial.ts";
 
 const RESTART_AFTER_MS = 1_000;
-/** What a killed process had handed to the kernel still gets to where it goes. */
+/** Time for data that a killed process gave to the kernel to reach its destination. */
 const ECHO_MS = 200;
 const READY_TIMEOUT_MS = 2_000;
 
 export type VictimName = "api" | "worker" | "temporal" | "postgres";
 
-/** A fault that was made and has passed; instants are milliseconds of the common clock. */
+/** A fault that has passed. Instants are milliseconds of the common clock. */
 export interface PassedFault {
-  /** Requests that had been sent and were not on record. */
+  /** Number of requests that had been sent and were not on record. */
   readonly inFlight: number;
   readonly struckAtMs: number;
-  /** When what failed was started again or went on. */
+  /** When the failed process was restarted or resumed. */
   readonly backAtMs: number;
-  /** When PostgreSQL or Temporal took connections; of a process of Signet, when it was started. */
+  /** When PostgreSQL or Temporal accepted connections; for Signet's processes, when they were started. */
   readonly takesWorkMs: number;
-  /** Events that were accepted within these instants may be gone: the database was put back older. */
+  /** Events accepted in this period may be lost, because an older database was restored. */
   readonly gone?: readonly [fromMs: number, toMs: number];
   readonly findings?: Readonly<Record<string, unknown>>;
 }
 
-/** A fault of ours, in the middle of publishing. */
+/** A fault in the middle of publishing. */
 export interface Fault {
-  /** Which share of the first part has arrived by then; by default faults are spread over it. */
+  /** Share of the first part that has arrived before the fault. By default, faults are spread over it. */
   readonly share?: number;
   strike(trial: Trial, size: Size): Promise<PassedFault>;
 }
@@ -43,12 +43,12 @@ export function victimsOf({ stack, world }: Scene, name: VictimName): readonly R
   }[name];
   const ours = victims.filter((victim): victim is Restartable => victim !== undefined);
   if (ours.length < victims.length) {
-    throw new Error(`${name} is not ours to kill`);
+    throw new Error(`${name} is an external server and cannot be killed`);
   }
   return ours;
 }
 
-/** One process of that name. */
+/** Returns one process of that name. */
 export function victimOf(scene: Scene, name: VictimName): Restartable {
   const [first] = victimsOf(scene, name);
   if (first === undefined) {
@@ -57,38 +57,38 @@ export function victimOf(scene: Scene, name: VictimName): Restartable {
   return first;
 }
 
-/** In the order in which they are started: the servers first. */
+/** In start order: servers first. */
 const EVERYTHING = ["postgres", "temporal", "api", "worker"] as const;
 
-/** The first process of that name, or each process of each name. */
+/** Returns the first process of that name, or all processes for `all`. */
 function chosen(scene: Scene, victim: VictimName | "all"): readonly Restartable[] {
   return victim === "all" ? EVERYTHING.flatMap((name) => victimsOf(scene, name)) : [victimOf(scene, victim)];
 }
 
-/** What a process says of itself: the status of its /readyz; 0 without an answer. */
+/** Returns the status of a process's /readyz; 0 without a response. */
 export async function readiness(metricsUrl: string): Promise<number> {
   return await fetch(`${metricsUrl}/readyz`, { signal: AbortSignal.timeout(READY_TIMEOUT_MS) })
     .then(({ status }) => status)
     .catch(() => 0);
 }
 
-/** SIGKILL, for all at once; started again a second later. */
+/** Kills the victims with SIGKILL at once and restarts them a second later. */
 export function kill(victim: VictimName | "all"): Fault {
   return {
     strike: async (trial) => {
       const victims = chosen(trial.scene, victim);
-      // Of a database that dies alone, before: there is nobody to ask afterwards, and the worker goes on.
+      // If only PostgreSQL dies, count before: it cannot be queried afterwards, and the worker continues.
       const before = victim === "postgres" ? await trial.inFlight() : undefined;
       const struckAtMs = monotonicMs();
       await Promise.all(victims.map(async (each) => await each.kill()));
       await delay(ECHO_MS);
-      // Of others, afterwards: what they had sent and not written by their end.
+      // Otherwise count afterwards: requests sent and not recorded before the kill.
       let inFlight = before ?? (victim === "all" ? undefined : await trial.inFlight());
       await delay(RESTART_AFTER_MS - ECHO_MS);
       const backAtMs = monotonicMs();
       for (const each of victims) {
         await each.restart();
-        // The database comes first: the others have written nothing since.
+        // PostgreSQL restarts first; the others have written nothing since.
         inFlight ??= await trial.inFlight();
       }
       inFlight ??= 0;
@@ -97,7 +97,7 @@ export function kill(victim: VictimName | "all"): Fault {
   };
 }
 
-/** SIGSTOP for a while, for all at once. */
+/** Stops the victims with SIGSTOP at once, for a while. */
 export function stop(victim: VictimName | "all"): Fault {
   return {
     strike: async (trial, { outageMs }) => {
@@ -117,15 +117,15 @@ export function stop(victim: VictimName | "all"): Fault {
   };
 }
 
-/** How long a process may take to see that PostgreSQL is silent, and to say so. */
+/** Time within which a process must detect and report that PostgreSQL is silent. */
 const NOTICE_MS = 5_000;
 
-/** Every connection to PostgreSQL goes dead without a FIN or RST; new ones work. */
+/** Every connection to PostgreSQL goes silent without a FIN or RST; new ones work. */
 export const silence: Fault = {
   strike: async (trial) => {
     const { proxy, world } = trial.scene;
     if (proxy === undefined) {
-      throw new Error("this case needs a proxy before PostgreSQL");
+      throw new Error("this case needs a proxy in front of PostgreSQL");
     }
     const inFlight = await trial.inFlight();
     const struckAtMs = monotonicMs();
@@ -148,13 +148,13 @@ export const silence: Fault = {
 
 const WRONG_MS = 600_000;
 
-/** The workers' clock is ten minutes ahead for a while, then ten minutes behind, then right again. */
+/** The workers' clock is ten minutes ahead, then ten minutes behind, then correct again. */
 export const wrongClock: Fault = {
   share: 0.1,
   strike: async (trial, { outageMs }) => {
     const { clock } = trial.scene;
     if (clock === undefined) {
-      throw new Error("this case needs a clock to set");
+      throw new Error("this case needs an adjustable clock");
     }
     const inFlight = await trial.inFlight();
     const struckAtMs = monotonicMs();

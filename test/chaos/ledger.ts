@@ -1,6 +1,6 @@
 /**
- * The suite's own ledger: two files, one written by the publisher, one by the receiver, each line on disk before
- * anybody acted on it. What was lost, doubled or late follows from these files alone.
+ * The suite's own ledger: two files, written by the publisher and the receiver. Each line is on disk before anyone acts
+ * on it. Lost, duplicate and late events are computed from these files alone.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,9 +8,9 @@ import { percentiles } from "../bench/measure/statistics.ts";
 import { round } from "../bench/report/measurement.ts";
 
 export interface LedgerFiles {
-  /** A line per 202. */
+  /** File with one line per 202. */
   readonly accepted: string;
-  /** A line per request that arrived, and one per acknowledgement (2xx). */
+  /** File with one line per request and one per acknowledgement (2xx). */
   readonly arrived: string;
 }
 
@@ -21,12 +21,12 @@ export function ledgerFiles(directory: string, run: string): LedgerFiles {
   };
 }
 
-/** One event that was accepted or has arrived; instants are milliseconds of the common clock. */
+/** An event that was accepted or has arrived. Instants are milliseconds of the common clock. */
 export interface Fate {
   readonly index: number;
-  /** Number of the receiver's endpoint; -1 while nothing has arrived. */
+  /** Number of the receiver's endpoint; -1 if nothing has arrived. */
   readonly endpoint: number;
-  /** When it was sent first and when its 202 came; NaN for one that was never accepted. */
+  /** When it was first sent and when its 202 arrived; NaN if it was never accepted. */
   readonly sentMs: number;
   readonly acceptedMs: number;
   /** When each of its requests arrived, in order. */
@@ -52,7 +52,7 @@ interface Draft extends Fate {
   acknowledgements: number;
 }
 
-/** Both files, joined by the events' indexes. */
+/** Reads both files and joins them by event index. */
 export async function readLedger({ accepted, arrived }: LedgerFiles): Promise<Fate[]> {
   const fates = new Map<number, Draft>();
   const fateOf = (index: number): Draft => {
@@ -73,7 +73,7 @@ export async function readLedger({ accepted, arrived }: LedgerFiles): Promise<Fa
   };
   for (const { accepted: index = -1, sent_ms: sentMs = 0, at_ms: atMs = 0 } of await readLines(accepted)) {
     const fate = fateOf(index);
-    // One that was published again, with its key, was accepted when its first 202 came.
+    // A repeated event counts as accepted at its first 202.
     if (Number.isNaN(fate.acceptedMs)) {
       fate.sentMs = sentMs;
       fate.acceptedMs = atMs;
@@ -91,19 +91,19 @@ export async function readLedger({ accepted, arrived }: LedgerFiles): Promise<Fa
   return [...fates.values()].sort((a, b) => a.index - b.index);
 }
 
-/** Snake case: it is JSON for others. */
+/** Snake case, because it is public JSON. */
 export interface LedgerCounts {
-  /** Events with a 202. */
+  /** Number of events with a 202. */
   readonly accepted: number;
-  /** Accepted events that were acknowledged. */
+  /** Number of accepted events that were acknowledged. */
   readonly arrived: number;
-  /** Accepted events that were never acknowledged. */
+  /** Number of accepted events that were never acknowledged. */
   readonly lost: number;
-  /** Events that were acknowledged more than once. */
+  /** Number of events that were acknowledged more than once. */
   readonly duplicated: number;
-  /** Accepted events whose first request came later than {@link LATE_MS} after the 202. */
+  /** Number of accepted events whose first request came later than {@link LATE_MS} after the 202. */
   readonly late: number;
-  /** Requests of all events. */
+  /** Number of requests of all events. */
   readonly requests: number;
   /** From sending the event to the arrival of its first request. */
   readonly p50_ms: number;
@@ -111,10 +111,10 @@ export interface LedgerCounts {
   readonly longest_ms: number;
 }
 
-/** When the alert SignetDeliveriesWait calls a delivery late. */
+/** Threshold of the alert SignetDeliveriesWait. */
 const LATE_MS = 60_000;
 
-/** The verdict. */
+/** Counts the events of a ledger by outcome. */
 export function countLedger(fates: readonly Fate[]): LedgerCounts {
   const accepted = fates.filter(({ acceptedMs }) => !Number.isNaN(acceptedMs));
   const arrived = accepted.filter(({ acknowledgements }) => acknowledgements > 0);

@@ -1,4 +1,4 @@
-/** `npm run test:chaos`: breaks what the service stands on in the middle of events. docs/benchmarks.md says how. */
+/** `npm run test:chaos`: injects faults in the middle of events. See docs/benchmarks.md. */
 import {
   type CommonOptions,
   describeCommit,
@@ -22,11 +22,11 @@ const USAGE = `npm run test:chaos -- [options]
 
   --only NAMES        cases by name or beginning of a name, comma-separated (--list shows them)
   --quick             a fifth of the events, shorter outages
-  --minutes N         how long the soak lasts (default 60)
-  --list              names the cases and ends
+  --minutes N         duration of the soak (default 60)
+  --list              list the cases and exit
   --out FILE          where the JSON goes (default bench-results/chaos-<time>.json)
   --postgres KIND     system (Debian's packages, where installed; default) or embedded
-  --no-build          takes dist/ as it is
+  --no-build          use dist/ as it is
 `;
 const CASE_TIMEOUT_MS = 12 * 60_000;
 const MINUTE_MS = 60_000;
@@ -45,14 +45,14 @@ function parse(args: readonly string[]): ChaosOptions {
   return { ...common, minutes };
 }
 
-/** A world of its own for each case: what one leaves behind is no other's. */
+/** Runs each case in its own world, so that no case affects another. */
 async function runAlone(common: Common, chaos: ChaosCase, options: ChaosOptions): Promise<CaseResult> {
   const { quick, minutes } = options;
   const began = performance.now();
   const seconds = (): number => (performance.now() - began) / 1_000;
   const place = await preparePlace(common, chaos.name, chaos.setting ?? {});
   if (place === undefined) {
-    return describeResult(chaos, { skipped: "nothing can be mounted here" }, seconds());
+    return describeResult(chaos, { skipped: "cannot mount a disk on this machine" }, seconds());
   }
   try {
     const outcome = chaos.run({ ...place.scene, quick, minutes });
@@ -69,7 +69,7 @@ async function run(chosen: readonly ChaosCase[], options: ChaosOptions): Promise
   const stack = await startStack({ postgres: options.postgres, pruneIndexes: true, log });
   const load = new LoadGenerator();
   const common: Common = { stack, load, postgres: options.postgres, log };
-  // The janitor ends what runs.
+  // The janitor ends the processes.
   stopOnSignals(async () => {});
   try {
     const results: CaseResult[] = [];
@@ -95,7 +95,7 @@ async function run(chosen: readonly ChaosCase[], options: ChaosOptions): Promise
   } finally {
     load.stop();
     await stack.stop();
-    // The directory goes with the janitor, and so does what could not be stopped.
+    // The janitor removes the directory and ends the remaining processes.
     stack.janitor.end();
   }
 }

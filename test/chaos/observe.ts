@@ -1,4 +1,4 @@
-/** What the database, Temporal and the worker's metrics say of a run. */
+/** Reads the state of a run from the database, Temporal and the worker's metrics. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, Connection } from "@temporalio/client";
 import { WORKFLOW_TYPES } from "../../workflows/messages.ts";
@@ -15,12 +15,12 @@ async function count(world: World, sql: string, values: readonly unknown[] = [])
   });
 }
 
-/** Attempts that have an outcome on record. */
+/** Returns the number of attempts with a recorded outcome. */
 export async function recordedAttempts(world: World): Promise<number> {
   return await count(world, "SELECT count(*)::int AS n FROM attempts WHERE duration_ms IS NOT NULL");
 }
 
-/** Attempts at these URLs that were given up after 10 s. */
+/** Returns the number of attempts at these URLs that timed out after 10 s. */
 export async function timedOutAttempts(world: World, urls: readonly string[]): Promise<number> {
   return await count(
     world,
@@ -30,12 +30,12 @@ export async function timedOutAttempts(world: World, urls: readonly string[]): P
   );
 }
 
-/** Deliveries that have not arrived. */
+/** Returns the number of deliveries that have not arrived. */
 export async function undelivered(world: World): Promise<number> {
   return await count(world, "SELECT count(*)::int AS n FROM deliveries WHERE state <> 'DELIVERED'");
 }
 
-/** Workflows of deliveries that are still open. */
+/** Returns the number of open delivery workflows. */
 export async function openCarriers(world: World): Promise<number> {
   const connection = await Connection.connect({ address: world.temporalAddress });
   try {
@@ -47,7 +47,7 @@ export async function openCarriers(world: World): Promise<number> {
   }
 }
 
-/** Age of the oldest delivery that was accepted and has had no attempt, as the worker tells it; NaN while it does not. */
+/** Returns the age of the oldest delivery without an attempt, as the worker reports it; NaN if it does not. */
 export async function oldestUnattempted(world: World): Promise<number> {
   try {
     const url = `${world.signet.workerMetricsUrl}/metrics`;
@@ -58,7 +58,7 @@ export async function oldestUnattempted(world: World): Promise<number> {
   }
 }
 
-/** Samples {@link oldestUnattempted} until it is told to end; resolves with the greatest. */
+/** Samples {@link oldestUnattempted} until `end` is called, which returns the maximum. */
 export function watchOldest(world: World): { end(): Promise<number> } {
   const ended = new AbortController();
   let greatest = 0;
@@ -78,7 +78,7 @@ export function watchOldest(world: World): { end(): Promise<number> } {
   };
 }
 
-/** Asks until there is nothing left, or for so long; resolves with what is left then. */
+/** Polls until `look` returns 0, or until the timeout. Returns the last value. */
 export async function untilNone(look: () => Promise<number>, patienceMs: number): Promise<number> {
   const deadline = performance.now() + patienceMs;
   for (;;) {

@@ -1,4 +1,4 @@
-/** What a case has to itself: its world, a disk that can be filled, a proxy that can fall silent. */
+/** A case's own resources: its world, a disk that can be filled, a proxy that can go silent. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Postgres, startPostgres } from "../bench/environment/postgres.ts";
@@ -11,7 +11,7 @@ import { startTcpProxy } from "../support/tcp-proxy.ts";
 import { mountSmallDisk, type SmallDisk } from "./small-disk.ts";
 import type { Scene } from "./trial.ts";
 
-/** A cluster, its write-ahead log, and room for some thousand events. */
+/** Enough for a cluster, its write-ahead log and some thousand events. */
 const POSTGRES_DISK_MIB = 320;
 const LOG_DISK_MIB = 4;
 const SMALL_POSTGRES = { shared_buffers: "64MB", min_wal_size: "32MB", max_wal_size: "64MB" };
@@ -19,11 +19,11 @@ const SMALL_POSTGRES = { shared_buffers: "64MB", min_wal_size: "32MB", max_wal_s
 export interface Setting {
   readonly shape?: Shape;
   readonly settings?: Settings;
-  /** What is on a disk that can be filled. */
+  /** Which data is on a disk that can be filled. */
   readonly smallDisk?: "postgres" | "log";
-  /** Api and worker reach PostgreSQL through a proxy that can fall silent. */
+  /** Whether api and worker reach PostgreSQL through a proxy that can go silent. */
   readonly throughProxy?: boolean;
-  /** The workers' clock can be set wrong. */
+  /** Whether the workers' clock can be set wrong. */
   readonly wrongClock?: boolean;
 }
 
@@ -47,7 +47,7 @@ async function startOwnPostgres(
   return await startPostgres({ directory, janitor, kind, log, settings: SMALL_POSTGRES });
 }
 
-/** Runs the closers from the last to the first, each whatever became of the others. */
+/** Runs all closers in reverse order, even if some fail. */
 async function closeAll(closers: readonly (() => Promise<unknown>)[]): Promise<void> {
   for (const close of closers.toReversed()) {
     await close().catch(() => undefined);
@@ -56,7 +56,7 @@ async function closeAll(closers: readonly (() => Promise<unknown>)[]): Promise<v
 
 type Tools = Pick<Scene, "disk" | "proxy" | "clock"> & { readonly postgres: Postgres };
 
-/** What the case breaks, each with its closer; undefined where nothing can be mounted. */
+/** Creates the targets of faults, each with its closer. Returns undefined if no disk can be mounted. */
 async function openTools(
   common: Common,
   directory: string,
@@ -83,7 +83,7 @@ async function openTools(
   return { disk, postgres, proxy, clock: wrongClock ? await createJumpingClock(directory) : undefined };
 }
 
-/** Starts Signet as the case wants it; undefined where this machine cannot mount a disk. */
+/** Starts Signet with the case's setting. Returns undefined if this machine cannot mount a disk. */
 export async function preparePlace(
   common: Common,
   name: string,

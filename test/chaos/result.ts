@@ -1,12 +1,12 @@
-/** What came of a case, and whether that is what was promised. */
+/** The result of a case, compared to its bounds. */
 import { loadavg } from "node:os";
 import { round } from "../bench/report/measurement.ts";
 import type { TargetResult } from "../bench/report/targets.ts";
 import type { LedgerCounts } from "./ledger.ts";
 
-/** A bound and what was measured. */
+/** A bound and the measured value. */
 export interface Target extends TargetResult {
-  /** A later issue is to reach it: a miss is shown and fails nothing. */
+  /** Planned for a later issue: a miss is shown and is not a failure. */
   readonly later?: true;
 }
 
@@ -20,20 +20,20 @@ export function later(target: Target): Target {
 
 export interface CaseOutcome {
   readonly ledger: LedgerCounts;
-  /** What was measured beside the ledger's counts. */
+  /** Values measured in addition to the ledger's counts. */
   readonly findings: Readonly<Record<string, unknown>>;
   readonly targets: readonly Target[];
 }
 
-/** Snake case: it is JSON for others. */
+/** Snake case, because it is public JSON. */
 export interface CaseResult extends Partial<CaseOutcome> {
   readonly name: string;
   readonly about: string;
   readonly at: string;
-  /** Why this machine cannot run the case. */
+  /** Reason why this machine cannot run the case. */
   readonly skipped?: string;
   readonly seconds: number;
-  /** Of the machine's last minute: far beyond its cores, and the seconds are void. */
+  /** Load average of the last minute. Far above the number of cores, the seconds are void. */
   readonly load_average: number;
 }
 
@@ -57,7 +57,7 @@ export function describeResult(
   };
 }
 
-/** Promises that were not kept. */
+/** Returns the bounds that were missed. */
 export function problemsOf({ targets = [] }: Pick<CaseResult, "targets">): string[] {
   return targets
     .filter(({ met, later: isLater }) => !met && isLater !== true)
@@ -68,7 +68,7 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** What the terminal shows. */
+/** Formats a result for the terminal. */
 export function resultLines(result: CaseResult): string[] {
   const { name, ledger, findings = {}, targets = [], skipped } = result;
   if (skipped !== undefined || ledger === undefined) {
@@ -94,7 +94,7 @@ export function resultLines(result: CaseResult): string[] {
       .filter(({ met }) => !met)
       .map(
         ({ target, wanted, got, later: isLater }) =>
-          `    MISSED ${target}: ${got} (${wanted})${isLater === true ? ", a later issue's" : ""}`,
+          `    MISSED ${target}: ${got} (${wanted})${isLater === true ? ", planned for a later issue" : ""}`,
       ),
   ];
 }

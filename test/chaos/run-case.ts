@@ -1,4 +1,4 @@
-/** Carries out one case: publish, break something in the middle, wait until all is quiet, sum up. */
+/** Runs one case: publishes, injects faults, waits until the system is quiet, evaluates the bounds. */
 import { round } from "../bench/report/measurement.ts";
 import type { Fault, PassedFault } from "./faults.ts";
 import { countLedger, type Fate } from "./ledger.ts";
@@ -8,20 +8,20 @@ import { startBalancer } from "./scenarios/balancer.ts";
 import { type Part, planTraffic, repeatedAnswers, type Size, type TrafficShape } from "./traffic.ts";
 import { type Scene, type Settled, Trial } from "./trial.ts";
 
-/** A case of events in whose middle something fails. */
+/** A case with faults in the middle of its events. */
 export interface FaultCase extends TrafficShape {
   readonly faults: readonly Fault[];
-  /** Within so many seconds of the return deliveries flow again. */
+  /** Deliveries flow again within this many seconds of recovery. */
   readonly flowSeconds: number;
-  /** The longest time without an arrival, from the fault on: where others go on. */
+  /** Longest allowed time without an arrival from the fault on, if other processes keep running. */
   readonly gapSeconds?: number;
-  /** Events accepted before the return have arrived within so many seconds of it. */
+  /** Events accepted before recovery have arrived within this many seconds of it. */
   readonly drainedSeconds?: number;
-  /** No attempt is on record that did not arrive: nothing keeps a receiver from being reached. */
+  /** Every attempt on record must have arrived, because all receivers are reachable. */
   readonly everyAttemptArrives?: true;
 }
 
-/** Makes the faults, spread over the arrivals of the first part. */
+/** Injects the faults, spread over the arrivals of the first part. */
 async function breakThings(
   trial: Trial,
   faults: readonly Fault[],
@@ -40,8 +40,8 @@ async function breakThings(
 const firstOf = ({ requestsMs }: Fate): number => requestsMs[0] ?? Number.NaN;
 
 /**
- * Seconds until something arrived after the instant, and something that was accepted after it, if anything was. 0 when
- * everything had arrived by then: nothing was left to flow.
+ * Returns the seconds from the instant to the next arrival of an event accepted after it, or of any event if none was.
+ * Returns 0 if everything had arrived by then.
  */
 export function flowsAgain(fates: readonly Fate[], backAtMs: number): number {
   const late = fates.filter((fate) => !(firstOf(fate) < backAtMs));
@@ -57,7 +57,7 @@ export function flowsAgain(fates: readonly Fate[], backAtMs: number): number {
   return (soonest - backAtMs) / 1_000;
 }
 
-/** The longest time in seconds without an arrival, from the instant to the last event that was sent. */
+/** Returns the longest time without an arrival, in seconds, from the instant to the last event sent. */
 function longestGap(fates: readonly Fate[], fromMs: number): number {
   const untilMs = fates.reduce((last, { sentMs }) => Math.max(last, sentMs || 0), 0);
   const arrivals = fates
@@ -70,14 +70,14 @@ function longestGap(fates: readonly Fate[], fromMs: number): number {
   );
 }
 
-/** Seconds from the return until everything accepted by then had arrived. */
+/** Returns the seconds from recovery until everything accepted by then had arrived. */
 function drainedAfter(fates: readonly Fate[], backAtMs: number): number {
   const before = fates.filter(({ acceptedMs }) => acceptedMs < backAtMs);
   const lastMs = before.reduce((last, fate) => Math.max(last, firstOf(fate) || 0), backAtMs);
   return (lastMs - backAtMs) / 1_000;
 }
 
-/** What every case promises. */
+/** The bounds of every case. */
 export function promises(accepted: number, lost: number, events: number, settled: Settled): Target[] {
   return [
     atMost("events never accepted", events - accepted, 0),
@@ -89,12 +89,12 @@ export function promises(accepted: number, lost: number, events: number, settled
 }
 
 /**
- * The connection broke, the request did not arrive in time (RFC 9110 section 15.5.9), or the api was not able to: with its
- * key, a client sends it again.
+ * The connection broke (0), the request did not arrive in time (408, RFC 9110 section 15.5.9), or the api was
+ * unavailable (503). A client retries these with its key.
  */
 const MAY_REPEAT: ReadonlySet<string> = new Set(["0", "408", "503"]);
 
-/** Answers to events that tell a client something else than to send it again. */
+/** Counts responses that do not allow a client to retry. */
 export function fatalAnswers(answers: Readonly<Record<string, number>>): Target {
   const fatal = Object.entries(answers).filter(([status]) => !MAY_REPEAT.has(status));
   const times = fatal.reduce((sum, [, each]) => sum + each, 0);
@@ -106,7 +106,7 @@ interface Passed {
   readonly faults: readonly PassedFault[];
 }
 
-/** Requests that may come twice: those in flight, and those that a database put back older forgot. */
+/** Returns the number of requests that may arrive twice: those in flight, and those that a restore forgot. */
 function repeatable({ fates, faults }: Passed): number {
   const forgotten = faults.flatMap(({ gone }) => (gone === undefined ? [] : [gone]));
   const inFlight = faults.reduce((sum, fault) => sum + fault.inFlight, 0);
@@ -151,7 +151,7 @@ function faultTargets(chaos: FaultCase, { fates, faults }: Passed, late: number)
   ];
 }
 
-/** Runs a case on a quiet system; leaves it quiet, unless something is stuck. */
+/** Runs a case on a quiet system. Leaves the system quiet unless something is stuck. */
 export async function runCase(scene: Scene, chaos: FaultCase, size: Size): Promise<CaseOutcome> {
   const { parts, punctualUrls } = await planTraffic(scene, chaos, size);
   const { apis } = scene.world.signet;
@@ -163,7 +163,7 @@ export async function runCase(scene: Scene, chaos: FaultCase, size: Size): Promi
       breakThings(trial, chaos.faults, parts[0], size),
     ]);
     const repeated = repeatedAnswers(published);
-    // What was lost with the database is published again, as docs/operations.md says.
+    // Publish again what was lost with the database, as docs/operations.md says.
     if (faults.some(({ gone }) => gone !== undefined)) {
       await trial.publish(
         parts.map((part) => ({ ...part, pace: { ...SWIFT } })),
@@ -207,5 +207,5 @@ export async function runCase(scene: Scene, chaos: FaultCase, size: Size): Promi
   }
 }
 
-/** Publishing again what is known to be lost. */
+/** Pace for publishing lost events again. */
 const SWIFT = { kind: "closed", connections: 16, batch: 1 } as const;

@@ -1,4 +1,4 @@
-/** The chaos suite in short, as part of `npm test`: two kills in the middle of events, some of them to hostile receivers. */
+/** The short chaos case of `npm test`: two kills in the middle of events, some of them to hostile receivers. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
@@ -20,7 +20,7 @@ let stack: Stack;
 let world: World;
 let load: LoadGenerator;
 
-/** A PostgreSQL to kill; Temporal is the run's own. */
+/** The case kills its own PostgreSQL; it shares the test run's Temporal. */
 async function startStack(): Promise<Stack> {
   const directory = join(inject("runDirectory"), "chaos");
   await mkdir(directory);
@@ -53,7 +53,7 @@ afterAll(async () => {
   }
 });
 
-test("what was accepted arrives when worker and PostgreSQL are killed and receivers reset, hang and dawdle", async () => {
+test("every accepted event arrives although worker and PostgreSQL are killed and receivers reset, hang or respond slowly", async () => {
   const result = await runCase({ stack, world, load, quick: true }, SHORT_CASE, SHORT);
   expect(problemsOf(result), JSON.stringify(result)).toEqual([]);
   expect(result.ledger).toMatchObject({ accepted: SHORT.events, arrived: SHORT.events, lost: 0 });

@@ -10,14 +10,14 @@ const CHUNK = Buffer.alloc(64 * 1_024);
 
 export interface SmallDisk {
   readonly directory: string;
-  /** Takes all the room that is left. */
+  /** Takes all remaining space. */
   fill(): Promise<void>;
-  /** Gives it back. */
+  /** Frees the space again. */
   free(): Promise<void>;
   unmount(): Promise<void>;
 }
 
-/** Mounts one; undefined where that is not allowed. */
+/** Mounts a disk. Returns undefined if mounting is not allowed. */
 export async function mountSmallDisk(
   directory: string,
   mebibytes: number,
@@ -43,7 +43,7 @@ export async function mountSmallDisk(
           await file.write(CHUNK);
         }
       } catch {
-        // ENOSPC, after a last piece that was cut to what was left.
+        // ENOSPC, after a truncated last write.
       } finally {
         await file.close();
       }

@@ -1,4 +1,4 @@
-/** The events of a case: a flow to break, a trickle that goes on afterwards, and those for hostile receivers. */
+/** The events of a case: a flow to disturb, a trickle that continues afterwards, and events for hostile receivers. */
 import { accessToken } from "../bench/environment/provision.ts";
 import type { TenantGroup, World } from "../bench/environment/world.ts";
 import type { Behaviour } from "../bench/load/behaviour.ts";
@@ -8,23 +8,23 @@ import type { ClosedLoop, OpenLoop, Published } from "../bench/load/publish-plan
 const PAYLOAD_BYTES = 500;
 /** Connections at saturation. */
 const CONNECTIONS = 64;
-/** Shares of the events. */
+/** Shares of all events. */
 const TRICKLE = 0.1;
 const HOSTILE = 0.08;
-/** What is not accepted is sent again for so long: longer than any outage here. */
+/** How long an event is retried: longer than any outage here. */
 const PERSIST_MS = 240_000;
-/** Receivers answer after a moment, so that requests are in flight whenever something dies. */
+/** Receivers respond after a delay, so that requests are in flight whenever a process dies. */
 const ANSWER_MS = 20;
 
-/** How large a case is. */
+/** Size of a case. */
 export interface Size {
   readonly events: number;
   readonly perSecond: number;
-  /** How long the trickle lasts: past the restart. */
+  /** Duration of the trickle, which extends past the restart. */
   readonly trickleSeconds: number;
-  /** How long something is stopped, full or away. */
+  /** How long a fault lasts. */
   readonly outageMs: number;
-  /** How much older a backup is. */
+  /** Age of a restored backup. */
   readonly olderMs: number;
 }
 
@@ -33,20 +33,20 @@ const QUICK: Size = { events: 400, perSecond: 200, trickleSeconds: 10, outageMs:
 const LONG: Size = { events: 3_000, perSecond: 30, trickleSeconds: 130, outageMs: 40_000, olderMs: 60_000 };
 const LONG_QUICK: Size = { events: 600, perSecond: 30, trickleSeconds: 30, outageMs: 8_000, olderMs: 10_000 };
 
-/** `long`: what is broken stays so for most of a minute, and events go on meanwhile. */
+/** `long`: a fault lasts for most of a minute, and events continue meanwhile. */
 export type Length = "short" | "long";
 
 export function sizeOf(length: Length, quick: boolean): Size {
   return { short: [FULL, QUICK], long: [LONG, LONG_QUICK] }[length][quick ? 1 : 0] ?? FULL;
 }
 
-/** Within `npm test`. */
+/** Size within `npm test`. */
 export const SHORT: Size = { events: 200, perSecond: 40, trickleSeconds: 6, outageMs: 0, olderMs: 0 };
 
-/** An endpoint with bad manners. */
+/** An endpoint that misbehaves. */
 export interface HostileEndpoint {
   readonly behaviour: Behaviour;
-  /** Whether it answers within the sender's limit of 10 s. */
+  /** Whether it responds within the sender's timeout of 10 s. */
   readonly punctual: boolean;
 }
 
@@ -54,11 +54,11 @@ export interface TrafficShape {
   readonly pace: "steady" | "saturation";
   readonly hostile: readonly HostileEndpoint[];
   readonly payloadBytes?: number;
-  /** How the healthy ones answer, where not after a moment. */
+  /** How the healthy endpoints respond, if not after the default delay. */
   readonly manners?: Behaviour;
 }
 
-/** Events of one kind; they have consecutive indexes within the run. */
+/** Events of one kind, with consecutive indexes within the run. */
 export interface Part {
   readonly from: number;
   readonly count: number;
@@ -88,7 +88,7 @@ async function hostileGroup(
   return group;
 }
 
-/** Four tenants with two endpoints each that answer after a moment. */
+/** Creates four tenants with two endpoints each that respond after a delay. */
 export async function healthyGroup({ world, load }: Publishers, manners?: Behaviour): Promise<TenantGroup> {
   const group = await world.group({ name: "healthy", tenants: 4, endpointsPerTenant: 2, fanOut: "one" });
   await load.behave(group.endpoints, manners ?? { kind: "delay", ms: ANSWER_MS });
@@ -96,13 +96,13 @@ export async function healthyGroup({ world, load }: Publishers, manners?: Behavi
 }
 
 export interface Traffic {
-  /** The first one is the one that is to be broken. */
+  /** Faults strike during the first part. */
   readonly parts: readonly Part[];
-  /** Endpoints that answer within the sender's limit of 10 s: on a busy machine some answers are late all the same. */
+  /** Endpoints that respond within the sender's timeout of 10 s. On a busy machine some responses are still late. */
   readonly punctualUrls: readonly string[];
 }
 
-/** What is published in a case. */
+/** Plans the events of a case. */
 export async function planTraffic(scene: Publishers, shape: TrafficShape, size: Size): Promise<Traffic> {
   const { events, perSecond, trickleSeconds } = size;
   const { payloadBytes } = shape;
@@ -131,11 +131,11 @@ export async function planTraffic(scene: Publishers, shape: TrafficShape, size: 
 export interface Publishers {
   readonly world: World;
   readonly load: LoadGenerator;
-  /** Where events go, when not to the first api. */
+  /** Target of the events, if not the first api. */
   readonly apiUrl?: string | undefined;
 }
 
-/** Publishes the parts beside each other; resolves when each event was accepted or given up. */
+/** Publishes the parts in parallel. Resolves when each event was accepted or given up. */
 export async function publishParts(
   { world, load, apiUrl = world.signet.apiUrl }: Publishers,
   parts: readonly Part[],
@@ -170,7 +170,7 @@ export async function publishParts(
   );
 }
 
-/** Answers other than 202, by status; 0: the connection broke. Each was sent again with its key. */
+/** Returns responses other than 202, by status; 0 if the connection broke. Each event was retried with its key. */
 export function repeatedAnswers(parts: readonly PublishedPart[]): Record<string, number> {
   const sum: Record<string, number> = {};
   for (const { published } of parts) {

@@ -1,4 +1,4 @@
-/** One run of events through the service, with the ledger that says what became of them. */
+/** One run of events through the service, with the ledger that records their fate. */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -25,26 +25,26 @@ const DRAIN = { idleMs: 90_000, maxMs: 240_000 };
 const SETTLE_MS = 60_000;
 const ARRIVAL_TIMEOUT_MS = 180_000;
 
-/** What a case happens to. */
+/** The environment of a case. */
 export interface Scene {
   readonly stack: Stack;
   readonly world: World;
   readonly load: LoadGenerator;
   readonly quick: boolean;
-  /** What a case put on it, where it asked for one. */
+  /** The case's own disk, if it needs one. */
   readonly disk?: SmallDisk | undefined;
-  /** Between the processes of Signet and PostgreSQL, where a case asked for it. */
+  /** Proxy between Signet and PostgreSQL, if the case needs one. */
   readonly proxy?: TcpProxy | undefined;
-  /** The workers', where a case asked for it. */
+  /** The workers' clock, if the case sets it. */
   readonly clock?: JumpingClock | undefined;
 }
 
-/** How things are when nothing more comes. */
+/** State of the system after the last arrival. */
 export interface Settled {
-  /** Deliveries that have not arrived, and workflows that are open. */
+  /** Number of deliveries that have not arrived, and of open workflows. */
   readonly undelivered: number;
   readonly openWorkflows: number;
-  /** Greatest value of the gauge, and its value at the end. */
+  /** Highest value of the gauge, and its value at the end. */
   readonly oldest: { readonly max: number; readonly end: number };
 }
 
@@ -70,7 +70,7 @@ export class Trial {
     this.#watch = watchOldest(scene.world);
   }
 
-  /** Begins a ledger for so many events; the receiver keeps it from then on. */
+  /** Begins a ledger for `events` events, which the receiver keeps from then on. */
   static async begin(scene: Scene, events: number): Promise<Trial> {
     const trial = new Trial(scene, events, await recordedAttempts(scene.world));
     await scene.load.beginLedger(trial.run, events, trial.#files.arrived);
@@ -86,12 +86,12 @@ export class Trial {
     });
   }
 
-  /** Attempts of this run that have an outcome on record. */
+  /** Returns the number of this run's attempts with a recorded outcome. */
   async recorded(): Promise<number> {
     return (await recordedAttempts(this.scene.world)) - this.#recordedBefore;
   }
 
-  /** Requests that have arrived and are not on record. */
+  /** Returns the number of requests that have arrived and are not on record. */
   async inFlight(): Promise<number> {
     const recorded = await this.recorded();
     return Math.max(0, (await this.scene.load.progress()).attempts - recorded);
@@ -101,31 +101,31 @@ export class Trial {
     const deadline = performance.now() + ARRIVAL_TIMEOUT_MS;
     while ((await this.scene.load.progress()).attempts < enough) {
       if (performance.now() > deadline) {
-        throw new Error(`fewer than ${enough} requests arrived`);
+        throw new Error(`timed out before ${enough} requests arrived`);
       }
       await delay(POLL_MS);
     }
   }
 
-  /** Waits until all is quiet, and says how quiet. */
+  /** Waits until the system is quiet and returns its state. */
   async settle(limits: DrainLimits = DRAIN): Promise<Settled> {
     const { world, load } = this.scene;
     await load.drain(({ ok }) => ok >= this.events, limits);
     const left = await untilNone(async () => await undelivered(world), SETTLE_MS);
     const openWorkflows = await untilNone(async () => await openCarriers(world), SETTLE_MS);
-    // The gauge follows within seconds.
+    // The gauge updates within seconds.
     await untilNone(async () => ((await oldestUnattempted(world)) === 0 ? 0 : 1), SETTLE_MS);
     const oldest = { end: await oldestUnattempted(world), max: await this.#watch.end() };
     return { undelivered: left, openWorkflows, oldest };
   }
 
-  /** Both files of the ledger as they are now. */
+  /** Returns both ledger files, joined, in their current state. */
   async fates(): Promise<Fate[]> {
     await this.scene.load.settleLedger();
     return await readLedger(this.#files);
   }
 
-  /** Ends what watches, also of a case that failed. */
+  /** Ends the watchers, also after a failed case. */
   async end(): Promise<void> {
     await this.#watch.end();
   }

@@ -51,7 +51,7 @@ interface Server {
   readonly process?: Restartable;
 }
 
-/** Returns a password for the login that `signet migrate` creates. */
+/** Returns the URL of the login that `signet migrate` creates, with a random password. */
 function newLogin(adminUrl: string): string {
   const url = new URL(adminUrl);
   url.username = "signet_service";

@@ -1,4 +1,4 @@
-/** What scenarios work with. */
+/** The environment in which scenarios run. */
 import type { Settings } from "../environment/signet.ts";
 import type { Stack } from "../environment/stack.ts";
 import { type TenantGroup, World } from "../environment/world.ts";
@@ -26,14 +26,14 @@ export interface BenchParts {
 export interface MeasureOptions {
   readonly name: string;
   readonly flow: Flow;
-  /** Published before, not counted. */
+  /** Number of events published before the measurement and not counted. */
   readonly warmUp: number;
   /** Deliveries per event. */
   readonly slots?: number;
   readonly notes?: Readonly<Record<string, unknown>>;
 }
 
-/** The flow for the record. */
+/** Describes the flow for the record. */
 export function describeLoad(
   { group, events, pace, payloadBytes = PAYLOAD_BYTES }: Flow,
   slots = 1,
@@ -58,7 +58,7 @@ export class Bench {
   readonly quick: boolean;
   readonly log: (line: string) => void;
   readonly measurements: Measurement[] = [];
-  /** When they were made. */
+  /** Time windows of the measurements. */
   readonly windows: TimeWindow[] = [];
   /** Other findings, by scenario. */
   readonly findings: Record<string, unknown> = {};
@@ -73,19 +73,19 @@ export class Bench {
     this.log = parts.log;
   }
 
-  /** A number of events, a tenth of it with --quick. */
+  /** Returns the number of events; a tenth of it with --quick. */
   events(count: number): number {
     return this.quick ? Math.ceil(count / 10) : count;
   }
 
-  /** A number of seconds, a quarter of it with --quick. */
+  /** Returns the number of seconds; a quarter of it with --quick. */
   seconds(count: number): number {
     return this.quick ? Math.ceil(count / 4) : count;
   }
 
   /**
-   * The world of that name with Signet running on these settings: one on an empty database for the first who asks.
-   * Only one world's Signet runs at a time.
+   * Returns the world of that name, with Signet running on these settings. The first call creates it on an empty
+   * database. Only one world's Signet runs at a time.
    */
   async world(settings: Settings = {}, name: string = COMMON): Promise<World> {
     for (const [other, world] of this.#worlds) {
@@ -100,7 +100,7 @@ export class Bench {
     return world;
   }
 
-  /** The group of most scenarios: ten tenants with an endpoint each. */
+  /** The group of most scenarios: ten tenants with one endpoint each. */
   async tenTenants(world: World): Promise<TenantGroup> {
     return await world.group({ name: "ten", tenants: 10, endpointsPerTenant: 1, fanOut: "one" });
   }
@@ -138,7 +138,7 @@ export class Bench {
     return measurement;
   }
 
-  /** Ends what the worlds run. */
+  /** Stops the processes of all worlds. */
   async stop(): Promise<void> {
     for (const world of this.#worlds.values()) {
       await world.stop();

@@ -1,4 +1,4 @@
-/** How fast the compliance log takes entries, and how fast it is verified. */
+/** Measures appends to the compliance log, and its verification. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { leafHash } from "../../../src/lib/transparency-log/merkle-proof.ts";
@@ -20,22 +20,22 @@ import type { Bench, Scenario } from "./bench.ts";
 
 const WRITERS = [1, 8, 32] as const;
 const APPEND_SECONDS = 10;
-/** More than one level of full tiles. */
+/** Enough for more than one level of full tiles. */
 const VERIFIED_ENTRIES = 200_000;
 const FILL_PAGE = 5_000;
 const VERIFICATIONS = 3;
 const SOURCES = { clock: systemClock, randomBytes };
 
 interface LogUnderTest {
-  /** Of the service's login. */
+  /** URL of the service's login. */
   readonly serviceUrl: string;
-  /** Of a superuser. */
+  /** URL of a superuser. */
   readonly adminUrl: string;
   readonly seconds: number;
   readonly entries: number;
 }
 
-/** As long as entries are in a real log. */
+/** An entry of typical length. */
 function anEntry(): ComplianceEntry {
   const now = systemClock.now();
   return {
@@ -53,7 +53,7 @@ function openPool(url: string, role: ServiceRole, max: number): Pool {
   return createPool({ url, role, max, log: createLogger({ level: "silent" }) });
 }
 
-/** Appends per second, each in a transaction of its own, as one process makes them. */
+/** Returns appends per second, each in its own transaction, made by one process. */
 async function appendRate({ serviceUrl, seconds }: LogUnderTest, writers: number): Promise<number> {
   const pool = openPool(serviceUrl, "signet_operator", writers);
   try {
@@ -78,7 +78,7 @@ interface Filled {
   readonly bytes: number;
 }
 
-/** Brings an emptied log to so many entries, past the function that appends one by one. */
+/** Fills an emptied log directly, bypassing the function that appends single entries. */
 async function fill(client: Client, entries: number): Promise<Filled> {
   const tree = new GrowingTree();
   let bytes = 0;
@@ -115,7 +115,7 @@ async function fill(client: Client, entries: number): Promise<Filled> {
   return { tree, bytes };
 }
 
-/** Entries per second that `signet audit verify --db` does, the fastest of three. */
+/** Returns the entries per second that `signet audit verify --db` verifies, the fastest of three runs. */
 async function verifyRate({ serviceUrl, adminUrl, entries }: LogUnderTest) {
   const client = new Client({ connectionString: adminUrl });
   await client.connect();
@@ -157,7 +157,7 @@ async function measureLog(log: LogUnderTest) {
 async function runScenario(bench: Bench): Promise<void> {
   const world = await bench.world({}, "compliance");
   const { serviceDatabaseUrl: serviceUrl, adminDatabaseUrl: adminUrl } = world;
-  // The rows are written past Signet, whose signer would rightly complain.
+  // The direct writes would make Signet's checkpoint signer fail.
   await world.stop();
   const finding = await measureLog({
     serviceUrl,
@@ -171,6 +171,6 @@ async function runScenario(bench: Bench): Promise<void> {
 
 export const compliance: Scenario = {
   name: "compliance",
-  about: "compliance log: appends/s with 1, 8 and 32 writers, entries/s that a verification reads",
+  about: "compliance log: appends/s with 1, 8 and 32 writers, entries/s verified",
   run: runScenario,
 };

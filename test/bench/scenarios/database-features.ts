@@ -1,4 +1,4 @@
-/** Statements of the engine under the roles it uses, and as a superuser, whom no row-level security binds. */
+/** Runs the engine's statements under its roles, and as a superuser, who bypasses row-level security. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import type { ServiceRole } from "../../../src/database/pool.ts";
@@ -28,7 +28,7 @@ interface Target {
 
 type Lists = readonly (readonly AttemptKey[])[];
 
-/** CPU-seconds of one database session per 1,000 rows; a quarter of the lists warms up. */
+/** Returns the CPU-seconds of one session per 1,000 rows. The first quarter of the lists warms up. */
 async function measure<Item>(
   { world, role }: Session,
   items: readonly Item[],
@@ -58,7 +58,7 @@ async function measure<Item>(
 
 interface Session {
   readonly world: World;
-  /** Undefined: the superuser. */
+  /** Undefined means the superuser. */
   readonly role: ServiceRole | undefined;
 }
 
@@ -79,7 +79,7 @@ function newEvents(targets: readonly Target[], now: Date): NewEvent[] {
   });
 }
 
-/** As if a dispatcher had claimed them. */
+/** Claims all queued deliveries, as a dispatcher would. */
 async function claimAll(world: World): Promise<Lists> {
   return await withClient(world.adminDatabaseUrl, async (client) => {
     const carrier = newId("batch", Date.now(), randomBytes);
@@ -119,7 +119,7 @@ async function recordList(client: Client, keys: readonly AttemptKey[], tenantId:
   );
 }
 
-/** Ingest, load and record, as the service's roles or as the superuser. */
+/** Measures ingest, load and record, as the service's roles or as the superuser. */
 async function measureStatements(
   world: World,
   targets: readonly Target[],
@@ -148,7 +148,7 @@ async function measureStatements(
   return { ingest, load, record };
 }
 
-/** Rows of attempts alone, in lists of the same length. */
+/** Measures attempt rows alone, in lists of the same length. */
 async function measureAttemptRows(world: World, tenantId: string): Promise<number> {
   const lists = Array.from({ length: LISTS }, () => Array.from({ length: LIST }, () => 0));
   return await measure({ world, role: "signet_worker" }, lists, async (client, list) => {
@@ -168,7 +168,7 @@ async function measureAttemptRows(world: World, tenantId: string): Promise<numbe
   });
 }
 
-/** Needs a PostgreSQL on this machine: it reads the CPU time of its processes. */
+/** Needs PostgreSQL on this machine, because it reads the CPU time of its processes. */
 export async function measureDatabaseFeatures(bench: Bench): Promise<Readonly<Record<string, unknown>>> {
   if (bench.stack.postgres.process === undefined) {
     return {};

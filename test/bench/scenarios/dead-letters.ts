@@ -1,4 +1,4 @@
-/** The dead-letter queue: a bulk replay of 10,000, pages and numbers of a queue of 1,000,000. */
+/** The dead-letter queue: a bulk replay of 10,000, and pages and groups of a queue of 1,000,000. */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "pg";
@@ -17,10 +17,10 @@ import type { Bench, Scenario } from "./bench.ts";
 const LETTERS = 1_000_000;
 const REPLAYED = 10_000;
 const PAGES = 1_000;
-/** Pages of one endpoint's, elsewhere in the queue, before any is counted: the process has compiled its code by then. */
+/** Uncounted requests elsewhere in the queue, so that the process has compiled its code. */
 const WARM_UP_PAGES = 300;
 const PAGE = 100;
-/** Bytes of text in an event's data. */
+/** Size of the text in an event's data, in bytes. */
 const DATA_BYTES = 500;
 const GROUPINGS = 100;
 const SEEDED_AT_ONCE = 50_000;
@@ -29,7 +29,7 @@ const DAY_MS = 86_400_000;
 const POLL_MS = 20;
 const ERRORS = ["status", "timeout", "connect", "tls", "dns"] as const;
 
-/** A tenant with its API. */
+/** A tenant's queue and API access. */
 interface Queue {
   readonly url: string;
   readonly token: string;
@@ -46,7 +46,7 @@ async function makeQueue(world: World, name: string, endpoints: number): Promise
   });
   const [tenant] = tenants;
   if (tenant === undefined) {
-    throw new Error("a group without tenants");
+    throw new Error("the group has no tenants");
   }
   const endpointIds = await withClient(world.adminDatabaseUrl, async (client) => {
     const { rows } = await client.query<{ id: string }>("SELECT id FROM endpoints WHERE tenant_id = $1", [
@@ -80,7 +80,7 @@ async function fill(world: World, { tenantId, endpointIds }: Queue, letters: num
   });
 }
 
-/** Gives the events that the pages show contents as publishing seals them; seeded ones have none. */
+/** Seals contents for the events that the pages show, as publishing does. Seeded events have none. */
 async function sealNewest(world: World, { tenantId }: Queue, kek: Buffer): Promise<void> {
   await withClient(world.adminDatabaseUrl, async (client) => {
     const root = await findContentRoot(client, testKeyring(kek), tenantId);
@@ -129,7 +129,7 @@ async function untilFolded(world: World): Promise<void> {
   });
 }
 
-/** Milliseconds of single requests, one after the other. */
+/** Times single requests, one after the other, in milliseconds. */
 async function timed(count: number, ask: () => Promise<unknown>): Promise<Percentiles> {
   const times: number[] = [];
   for (let call = 0; call < count; call += 1) {
@@ -140,7 +140,7 @@ async function timed(count: number, ask: () => Promise<unknown>): Promise<Percen
   return percentiles(times);
 }
 
-/** Pages from the newest on. */
+/** Times pages, starting with the newest. */
 async function pages({ url, token }: Queue, count: number, filter = ""): Promise<Percentiles> {
   let cursor = "";
   return await timed(count, async () => {
@@ -150,7 +150,7 @@ async function pages({ url, token }: Queue, count: number, filter = ""): Promise
   });
 }
 
-/** Replays everything in the queue by one job; letters per second from the request to its completion. */
+/** Replays the whole queue in one job. Returns letters per second from the request to completion. */
 async function replay({ url, token }: Queue, letters: number): Promise<number> {
   const begun = monotonicMs();
   const job = await requestJson("POST", `${url}/dlq/replay`, token, { filter: {}, rate_per_second: 5_000 });
@@ -158,7 +158,7 @@ async function replay({ url, token }: Queue, letters: number): Promise<number> {
     const { state, done } = await requestJson("GET", `${url}/replays/${String(job["id"])}`, token);
     if (state === "COMPLETED") {
       if (done !== letters) {
-        throw new Error(`${String(done)} of ${letters} were replayed`);
+        throw new Error(`only ${String(done)} of ${letters} dead letters were replayed`);
       }
       return round((letters / (monotonicMs() - begun)) * 1_000, 1);
     }

@@ -1,4 +1,4 @@
-/** What the edge costs beside a bare @fastify/http-proxy, before the same upstream, in one run. */
+/** Compares the edge to a bare @fastify/http-proxy, with the same upstream, in one run. */
 import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ import { median, startYardstick, type Subject, type Turn, turn, TURNS } from "./
 
 const PATH = "/v1/inference/models";
 const SCOPE = "webhooks:read";
-/** As many as the edge remembers. */
+/** The capacity of the edge's token cache. */
 const DISTINCT_TOKENS = 10_000;
 const MINTED_AT_ONCE = 16;
 const STOP: readonly StopStep[] = [["SIGTERM", 5_000]];
@@ -63,7 +63,7 @@ async function writeRoutes(bench: Bench, upstream: string): Promise<string> {
   return file;
 }
 
-/** A file with a value of Authorization in each line, every token of its own. */
+/** Writes a file with one Authorization value per line, each with its own token. */
 async function mintTokens(bench: Bench, world: World, tenant: Tenant): Promise<string> {
   const lines: string[] = [];
   const count = bench.events(DISTINCT_TOKENS);
@@ -89,7 +89,7 @@ function subjectOf(port: number, roots: Subject["roots"], token: string, tls: Tl
       path: PATH,
       headers: [`Authorization: Bearer ${token}`],
       body: "",
-      // None is right here: the database is well, so a refusal as stale is false.
+      // The database is available, so any 503 for a stale feed is false.
       countedStatuses: ["503"],
       ...(tls === undefined ? {} : { tls: tls.client }),
     },
@@ -185,7 +185,7 @@ async function runScenario(bench: Bench): Promise<void> {
   const { tenants } = await world.group({ name: "edge", tenants: 1, endpointsPerTenant: 1, fanOut: "one" });
   const [tenant] = tenants;
   if (tenant === undefined) {
-    throw new Error("the tenant was not made");
+    throw new Error("the tenant was not created");
   }
   const finding = await measure(bench, world, tenant);
   bench.findings["edge"] = finding;

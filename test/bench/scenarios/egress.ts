@@ -1,4 +1,4 @@
-/** What the address policy costs per check, and that no hostile URL gets through it: counted at listeners. */
+/** Measures the address policy per check, and counts connections of hostile URLs at listeners. */
 import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
 import { createHttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
@@ -10,7 +10,7 @@ import type { Bench, Scenario } from "./bench.ts";
 const CHECKS = 200_000;
 const TURNS = 5;
 
-/** As a production deployment with receivers on its premises has it. */
+/** As in a production deployment with on-premises receivers. */
 const policy = createAddressPolicy({
   allowedCidrs: ["10.20.0.0/16", "fd12::/16"],
   deniedCidrs: ["10.20.1.0/24", "198.51.100.0/24", "203.0.113.0/24"],
@@ -25,7 +25,7 @@ const ADDRESSES = [
   "::ffff:127.0.0.1",
 ];
 
-/** Microseconds per call: the median of the turns, after one to warm up. */
+/** Returns microseconds per call: the median of the turns after one warm-up. */
 function microseconds(calls: number, call: (index: number) => void): number {
   const turns: number[] = [];
   for (let turn = 0; turn <= TURNS; turn += 1) {
@@ -39,7 +39,7 @@ function microseconds(calls: number, call: (index: number) => void): number {
   return round(sorted[Math.floor(sorted.length / 2)] ?? 0, 3);
 }
 
-/** Sends to every hostile URL; names lead to addresses of this machine. */
+/** Sends to every hostile URL. Host names resolve to addresses of this machine. */
 async function tryHostileUrls(): Promise<{ readonly tried: number; readonly connections: number }> {
   const listeners = await startCountingListeners();
   const strict = createAddressPolicy({ allowedCidrs: [], allowHttp: true, ownListeners: [] });
@@ -79,7 +79,7 @@ async function run(bench: Bench): Promise<void> {
   };
   bench.findings["egress"] = finding;
   bench.log(
-    `egress: ${finding.check_us} µs per address, ${finding.url_us} µs per URL; ${finding.hostile.connections} connections of ${finding.hostile.tried} hostile URLs`,
+    `egress: ${finding.check_us} µs per address, ${finding.url_us} µs per URL; ${finding.hostile.connections} connections from ${finding.hostile.tried} hostile URLs`,
   );
 }
 

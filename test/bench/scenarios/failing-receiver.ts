@@ -1,4 +1,4 @@
-/** A receiver that answers 500 until every delivery is a dead letter; then all are replayed. A healthy one beside it. */
+/** One receiver answers 500 until every delivery is a dead letter, then all are replayed. A healthy one runs beside it. */
 import { setTimeout as delay } from "node:timers/promises";
 import { withClient } from "../environment/postgres.ts";
 import type { TenantGroup, World } from "../environment/world.ts";
@@ -12,7 +12,7 @@ const EVENTS = 10_000;
 const PER_SECOND = 250;
 const HEALTHY_PER_SECOND = 50;
 const QUIET_SECONDS = 15;
-/** 72 hours in three minutes: the first twelve of the 17 attempts fall due within 6 s. */
+/** 72 hours shortened to three minutes. The first twelve of the 17 attempts fall due within 6 s. */
 const RETRY_WINDOW_MS = 180_000;
 const DEAD_LETTER_MS = 3_600_000;
 const ATTEMPTS = 17;
@@ -32,7 +32,7 @@ async function countStates(world: World, tenantId: string): Promise<Readonly<Rec
   });
 }
 
-/** Waits until every accepted delivery is a dead letter; the seconds it took. */
+/** Waits until every accepted delivery is a dead letter. Returns the seconds it took. */
 async function untilDead(world: World, group: TenantGroup, accepted: number): Promise<number> {
   const began = monotonicMs();
   const tenantId = group.tenants[0]?.id ?? "";
@@ -55,7 +55,7 @@ interface Phase {
   readonly deadSeconds: number;
 }
 
-/** Publishes to both until the failing one's deliveries are dead letters. */
+/** Publishes to both until the failing receiver's deliveries are dead letters. */
 async function failAndDie(bench: Bench, world: World, run: Run, events: number): Promise<Phase> {
   const healthyGroup = await world.group(HEALTHY);
   const failingGroup = await world.group(FAILING);
@@ -90,7 +90,7 @@ async function measureQuiet(bench: Bench, world: World): Promise<number> {
   return quiet.latency_ms.p95;
 }
 
-/** Least and most attempts of the failing deliveries. */
+/** Returns the lowest and highest number of attempts of the failing deliveries. */
 async function attemptsOf(bench: Bench, { from, published }: PublishedFlow): Promise<[number, number]> {
   const { attempts } = await bench.load.report();
   const own = attempts.slice(from, from + published.status.length);

@@ -1,11 +1,11 @@
-/** Rows of deliveries that ended in the past, as the service would have written them. */
+/** Inserts rows of past deliveries, as the service would have written them. */
 import { withClient } from "../environment/postgres.ts";
 
 const DAYS = 30;
 
 /**
- * Ids as wire.md has them: ten characters of time (48 bits and two random ones), fourteen random ones. Hexadecimal
- * digits are base32 digits too, and enough randomness for a bench.
+ * Ids as in wire.md: ten characters of time (48 bits and two random ones), fourteen random ones. Hexadecimal digits are
+ * valid base32 digits, with enough randomness for a bench.
  */
 const ID_BODY = `CREATE FUNCTION pg_temp.id_body(at timestamptz) RETURNS text LANGUAGE sql VOLATILE AS $$
   SELECT string_agg(substr('0123456789abcdefghjkmnpqrstvwxyz', ((bits >> (45 - 5 * n)) & 31)::int + 1, 1), '' ORDER BY n)
@@ -38,7 +38,7 @@ const FILL_DAY = `WITH targets AS (
   INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, response_body)
   SELECT $1, 'dlv_' || delivery_body, 1, 1, 'att_' || attempt_body, tenant_id, at, 5 + (r * 30)::int, 200, '' FROM drawn`;
 
-/** Inserts so many delivered deliveries with event and attempt, over the last 30 days, as the superuser. */
+/** Inserts delivered deliveries with event and attempt, spread over the last 30 days, as superuser. */
 export async function fillHistory(adminDatabaseUrl: string, deliveries: number): Promise<void> {
   await withClient(adminDatabaseUrl, async (client) => {
     await client.query("SET TimeZone = 'UTC'");
@@ -56,7 +56,7 @@ export async function fillHistory(adminDatabaseUrl: string, deliveries: number):
     for (const { day, seconds } of rows) {
       await client.query(FILL_DAY, [day, perDay, seconds]);
     }
-    // As after an autovacuum: the measured run must not pay for hint bits and missing statistics.
+    // As after an autovacuum, so that the measured run does not pay for hint bits and missing statistics.
     await client.query("VACUUM (ANALYZE) events, deliveries, attempts");
     await client.query("CHECKPOINT");
   });

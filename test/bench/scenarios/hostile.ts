@@ -1,4 +1,4 @@
-/** One address without a credential, against the documents and refusals that cost an api most. */
+/** One address without a credential requests the documents and refusals that cost an api most. */
 import { fork } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import { readFileSync } from "node:fs";
@@ -41,7 +41,7 @@ async function timed(call: () => Promise<Response>): Promise<number> {
   return performance.now() - began;
 }
 
-/** Calls at an even pace, whatever the answers take; milliseconds of each. */
+/** Calls at a fixed rate, independent of the responses. Returns the milliseconds of each call. */
 async function paced(seconds: number, everyMs: number, call: () => Promise<Response>): Promise<number[]> {
   const times: Promise<number>[] = [];
   const end = performance.now() + seconds * 1_000;
@@ -55,7 +55,7 @@ async function paced(seconds: number, everyMs: number, call: () => Promise<Respo
 const p99 = (times: readonly number[]): number => times[Math.floor(times.length * 0.99)] ?? Number.NaN;
 
 async function runScenario(bench: Bench): Promise<void> {
-  // The rate per address stays what it is by default: it is part of what is measured.
+  // Keep the default rate per address, which is part of the measurement.
   const world = await bench.world({ SIGNET_PUBLIC_RATE_PER_ADDRESS: "50" }, "hostile");
   const { tenants, types } = await world.group({
     name: "victim",
@@ -80,7 +80,7 @@ async function runScenario(bench: Bench): Promise<void> {
   const before = rssMiB(signet.pids.signet_api);
   let peak = before;
   const sampler = setInterval(() => (peak = Math.max(peak, rssMiB(signet.pids.signet_api))), 50);
-  // A process of its own: what it takes to attack must not be counted as waiting.
+  // A separate process, so that the attacker's work is not counted as waiting.
   const attacker = fork(ATTACKER, [url.port, String(CONNECTIONS), String(PIPELINED), ...DEAREST], {
     execArgv: [],
   });

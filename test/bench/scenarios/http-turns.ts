@@ -1,4 +1,4 @@
-/** Servers compared by the same HTTP load, in turns: the machine is shared, so each has several and its median counts. */
+/** Compares servers under the same HTTP load, in turns. The machine is shared, so each server's median counts. */
 import { join } from "node:path";
 import { logTail, type ServerProcess, startServer } from "../../../src/processes/embedded/server-process.ts";
 import { untilReady } from "../environment/until-ready.ts";
@@ -26,7 +26,7 @@ export interface Turn {
   readonly statuses: HttpLoadResult["statuses"];
 }
 
-/** One turn of a subject: a closed loop on 32 connections, unless `shape` says otherwise. */
+/** Runs one turn of a subject: a closed loop on 32 connections unless `shape` differs. */
 export async function turn(bench: Bench, subject: Subject, shape: Partial<HttpLoadPlan> = {}): Promise<Turn> {
   const plan = {
     connections: CONNECTIONS,
@@ -38,7 +38,7 @@ export async function turn(bench: Bench, subject: Subject, shape: Partial<HttpLo
   const total = (): number => Object.values(cpuSeconds(subject.roots)).reduce((sum, value) => sum + value, 0);
   const before = total();
   const { latencies, statuses, seconds } = await runHttpLoad(plan);
-  // The warm-up's CPU is in it, and so are its answers by their share of the time.
+  // This includes the warm-up's CPU, so scale by the measured share of the time.
   const cpuS = (total() - before) * (plan.seconds / (plan.seconds + plan.warmUpSeconds));
   const { p50, p95, p99, max } = percentiles(latencies);
   return {
@@ -49,7 +49,7 @@ export async function turn(bench: Bench, subject: Subject, shape: Partial<HttpLo
   };
 }
 
-/** The turn in the middle by `value`: its rate, where nothing else is said. */
+/** Returns the median turn by `value`, which defaults to its rate. */
 export function median(
   turns: readonly Turn[],
   value: (turn: Turn) => number = ({ perSecond }) => perSecond,
@@ -57,12 +57,12 @@ export function median(
   const sorted = turns.toSorted((a, b) => value(a) - value(b));
   const middle = sorted[Math.floor(sorted.length / 2)];
   if (middle === undefined) {
-    throw new Error("there was no turn");
+    throw new Error("there are no turns");
   }
   return middle;
 }
 
-/** Starts a program of the bench that prints `listening` when it does. */
+/** Starts a baseline program, which prints `listening` when it is ready. */
 export async function startYardstick(
   bench: Bench,
   name: string,

@@ -1,4 +1,4 @@
-/** Every scenario, in the order they run: those that leave work behind have worlds of their own and come last. */
+/** Every scenario, in running order. Scenarios that leave work behind have their own worlds and run last. */
 import type { Scenario } from "./bench.ts";
 import { compliance } from "./compliance.ts";
 import { deadLetters } from "./dead-letters.ts";

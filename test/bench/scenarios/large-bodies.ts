@@ -1,4 +1,4 @@
-/** Events with 256 KiB of data, to one endpoint and to ten: bytes per second, and what the worker needs for them. */
+/** Events with 256 KiB of data, to one endpoint and to ten: bytes per second, and the worker's memory. */
 import { residentPeakMiB } from "../measure/process-tree.ts";
 import { round } from "../report/measurement.ts";
 import type { Bench, Scenario } from "./bench.ts";
@@ -13,7 +13,7 @@ const BYTES_PER_MB = 1e6;
 async function runScenario(bench: Bench): Promise<void> {
   for (const endpoints of [1, 10]) {
     const world = await bench.world({}, "large-bodies");
-    // The peak is a process's own: each measurement has a worker of its own.
+    // The peak is per process, so each measurement needs a new worker.
     await world.stop();
     await world.run({});
     const group = await world.group({

@@ -1,4 +1,4 @@
-/** What api and worker need: idle after a start, and at most while everything comes at once. */
+/** Memory of api and worker: idle after a start, and the peak under saturation. */
 import { setTimeout as delay } from "node:timers/promises";
 import { pssMiB } from "../measure/process-tree.ts";
 import { round } from "../report/measurement.ts";

@@ -1,4 +1,4 @@
-/** Saturation with 1,000,000 finished deliveries in the tables, against the same on an empty database. */
+/** Saturation with 1,000,000 finished deliveries in the tables, compared to an empty database. */
 import { withClient } from "../environment/postgres.ts";
 import type { World } from "../environment/world.ts";
 import { round } from "../report/measurement.ts";

@@ -1,4 +1,4 @@
-/** One tenant's receivers hang; another tenant's deliveries go on. */
+/** One tenant's receivers hang while another tenant's deliveries continue. */
 import { round } from "../report/measurement.ts";
 import { type Bench, describeLoad, type Scenario } from "./bench.ts";
 import { Run } from "./run.ts";
@@ -6,7 +6,7 @@ import { singles } from "./saturation.ts";
 
 const NOISY_EVENTS = 2_000;
 const NOISY_ENDPOINTS = 10;
-/** Past the sender's limit of 10 s. */
+/** Longer than the sender's timeout of 10 s. */
 const HANG_MS = 10_500;
 const PER_SECOND = 50;
 const QUIET_SECONDS = 20;
@@ -36,7 +36,7 @@ async function runScenario(bench: Bench): Promise<void> {
     run.publish({ group: noisy, events: noisyEvents, pace: singles(16) }),
     run.publish({ group: victim, events, pace }),
   ]);
-  // The hanging ones never count: it is the victim's that must all be there.
+  // Hanging deliveries are never acknowledged, so wait for the victim's only.
   await run.delivered(healthy.accepted, { idleMs: 5_000, maxMs: 30_000 });
   const usage = await run.usage();
   const statistics = await run.statistics(healthy);
@@ -55,7 +55,7 @@ async function runScenario(bench: Bench): Promise<void> {
       hanging_published_per_second: round(stuck.publishedPerSecond, 0),
     },
   });
-  // What still hangs would be retried for days.
+  // Hanging deliveries would be retried for days.
   await world.stop();
 }
 

@@ -1,4 +1,4 @@
-/** The portal's pages with 1,000,000 deliveries in the database, as one person's browser asks for them. */
+/** The portal's pages with 1,000,000 deliveries in the database, requested like one person's browser. */
 import { randomBytes } from "node:crypto";
 import { newId } from "../../../src/domain/ids.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
@@ -14,13 +14,13 @@ const DELIVERIES = 1_000_000;
 const ASKED = 200;
 const WARM_UP = 20;
 const DAY_MS = 86_400_000;
-/** In the queue, of the failures that people see most. */
+/** Number of dead letters in the queue. */
 const DEAD_LETTERS = 10_000;
-/** Deliveries of a state, and of an endpoint, that few others share: so many, three weeks old. */
+/** Number of deliveries with a rare state or endpoint, three weeks old. */
 const RARE = 20;
 const RARE_AGE_MS = 21 * DAY_MS;
 
-/** Pages by the name of their figure; `:name` stands for one of the tenant's. */
+/** Pages by the name of their figure. `:name` stands for one of the tenant's objects. */
 const PAGES = {
   home: "/portal",
   endpoints: "/portal/endpoints",
@@ -55,7 +55,7 @@ async function signIn(world: World): Promise<Visitor> {
   });
   const [tenant] = tenants;
   if (tenant === undefined) {
-    throw new Error("a group without tenants");
+    throw new Error("the group has no tenants");
   }
   const { apiUrl } = world.signet;
   const token = await accessToken(world.signet, tenant);
@@ -76,7 +76,7 @@ async function signIn(world: World): Promise<Visitor> {
   return { apiUrl, cookie, tenantId: tenant.id, endpointId };
 }
 
-/** What few others share, and a queue of dead letters; what stands for `:name` in the addresses of pages. */
+/** Adds rare deliveries and a queue of dead letters. Returns the values for `:name` in page addresses. */
 async function addRarities(world: World, { tenantId, endpointId }: Visitor): Promise<Record<string, string>> {
   const rare = newId("endpoint", Date.now(), randomBytes);
   await withClient(world.adminDatabaseUrl, async (client) => {
@@ -118,7 +118,7 @@ async function addRarities(world: World, { tenantId, endpointId }: Visitor): Pro
   return { endpoint: endpointId, rare, delivery: oldest?.id ?? "" };
 }
 
-/** Milliseconds from the request to the end of the page, and the page's bytes without the files that it shares. */
+/** Times the pages from request to end, in milliseconds, and returns their bytes without shared files. */
 async function times(
   { apiUrl, cookie }: Visitor,
   page: string,
@@ -138,7 +138,7 @@ async function times(
   return { ...percentiles(taken.slice(WARM_UP)), bytes };
 }
 
-/** Bytes of the files that every page loads, unpacked. */
+/** Returns the unpacked size of the files that every page loads, in bytes. */
 async function filesOf({ apiUrl, cookie }: Visitor): Promise<number> {
   const page = await (await fetch(`${apiUrl}/portal`, { headers: { cookie } })).text();
   const paths = new Set([...page.matchAll(/"(\/portal\/assets\/[^"]+)"/g)].map(([, path = ""]) => path));
@@ -171,6 +171,6 @@ async function runScenario(bench: Bench): Promise<void> {
 
 export const portal: Scenario = {
   name: "portal",
-  about: "the portal's pages with 1,000,000 deliveries in the database, asked for one after the other",
+  about: "the portal's pages with 1,000,000 deliveries in the database, requested one after the other",
   run: runScenario,
 };

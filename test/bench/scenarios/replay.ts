@@ -13,7 +13,7 @@ interface Tenant {
   readonly token: string;
 }
 
-/** A bulk job for all; false where the service has none. */
+/** Starts a bulk job for all dead letters. Returns false if the service does not support it. */
 async function replayByJob({ queue, token }: Tenant): Promise<boolean> {
   const response = await fetch(`${queue}/replay`, {
     method: "POST",
@@ -55,11 +55,11 @@ async function replayOneByOne(tenant: Tenant): Promise<void> {
   await Promise.all(Array.from({ length: PARALLEL }, replayNext));
 }
 
-/** Replays everything in the queue of the group's first tenant; how it was done. */
+/** Replays the queue of the group's first tenant. Returns the method used. */
 export async function replayAll({ signet }: World, group: TenantGroup): Promise<"job" | "single requests"> {
   const [first] = group.tenants;
   if (first === undefined) {
-    throw new Error("a group without tenants");
+    throw new Error("the group has no tenants");
   }
   const tenant = { queue: `${signet.apiUrl}/v1/webhooks/dlq`, token: await accessToken(signet, first) };
   if (await replayByJob(tenant)) {

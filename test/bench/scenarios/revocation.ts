@@ -1,4 +1,4 @@
-/** Revocations before a hundred processes that follow: how soon they obey, and when who is cut off stops admitting. */
+/** Revocations with a hundred followers: how soon they apply one, and when disconnected ones stop admitting. */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { startTcpProxy } from "../../support/tcp-proxy.ts";
@@ -16,7 +16,7 @@ const PROCESSES = 4;
 const FOLLOWERS_EACH = 25;
 const REVOCATIONS = 1_000;
 const FREEZES = 20;
-/** Emergencies come one at a time; without it the figures would be those of the load generator's own queue. */
+/** Emergencies come one at a time. Without a pause, the load generator's own queue would be measured. */
 const PAUSE_MS = 25;
 const SETTLE_MS = 500;
 const FROZEN_MS = 700;
@@ -47,7 +47,7 @@ async function revoke(world: World): Promise<Receipt> {
   return (await requestJson("POST", url, world.operatorToken, { kind: "jti", target })) as unknown as Receipt;
 }
 
-/** Each revocation's time to the slowest and to every follower, and what its receipt said. */
+/** Measures the time of each revocation to every follower and to the slowest, and collects its receipt. */
 async function measureSpread(world: World, processes: readonly Served[], revocations: number) {
   await Promise.all(processes.map(async (served) => await served.call("applied")));
   const receipts: Receipt[] = [];
@@ -75,7 +75,7 @@ async function measureSpread(world: World, processes: readonly Served[], revocat
   };
 }
 
-/** How long after their line has frozen the followers behind it could still admit. */
+/** Measures how long followers still admitted after their connection froze. */
 async function measureFreezes(world: World, serviceUrl: string, freezes: number) {
   const target = new URL(serviceUrl);
   const proxy = await startTcpProxy(Number(target.port));
@@ -134,6 +134,6 @@ async function runScenario(bench: Bench): Promise<void> {
 export const revocation: Scenario = {
   name: "revocation",
   about:
-    "1,000 revocations before 100 followers: time from entry to obedience, receipts; last admission on a frozen line",
+    "1,000 revocations before 100 followers: time from entry to denial, receipts; last admission on a frozen connection",
   run: runScenario,
 };

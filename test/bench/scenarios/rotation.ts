@@ -1,4 +1,4 @@
-/** The secrets of endpoints rotate while events flow, to receivers that know the old secret, the new one, or both. */
+/** Endpoint secrets rotate under load. Receivers know the old secret, the new one, or both. */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import {
@@ -20,7 +20,7 @@ const PER_SECOND = 200;
 const OVERLAP_SECONDS = 20;
 const BEFORE_SECONDS = 5;
 const AFTER_SECONDS = 5;
-/** Between the answer to a rotation and a receiver that forgets the old secret: what was signed before it has arrived. */
+/** Wait after a rotation before a receiver drops the old secret, so that earlier deliveries have arrived. */
 const GRACE_MS = 2_000;
 const DRAIN_MS = 60_000;
 const POLL_MS = 50;
@@ -50,7 +50,7 @@ async function register(
   return { kind, id: String(id), receiver, old: String(secret) };
 }
 
-/** Rotate, activate half an overlap later, and let the overlap end; each receiver learns what its kind allows, no more. */
+/** Rotates, activates half an overlap later, and lets the overlap end. Each receiver learns only its kind of secret. */
 async function rotateAll(
   signet: Signet,
   token: string,
@@ -83,7 +83,7 @@ async function rotateAll(
   await delay((overlapSeconds * SECOND_MS) / 2);
   await Promise.all(rotated.map(async ({ id }) => await call(id, "activate")));
   await delay(overlapSeconds * SECOND_MS - GRACE_MS);
-  // The overlap is about to end: from now on the old secret alone is not enough.
+  // The overlap is about to end, after which the old secret alone is not enough.
   for (const { receiver, next } of rotated) {
     receiver.know([next]);
   }

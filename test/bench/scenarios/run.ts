@@ -1,4 +1,4 @@
-/** One run of events through the system: publish, wait for them at the sink, sum up. */
+/** One run of events through the system: publish, wait for them at the sink, compute figures. */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { accessToken } from "../environment/provision.ts";
@@ -21,18 +21,18 @@ export interface Flow {
   readonly group: TenantGroup;
   readonly events: number;
   readonly pace: ClosedLoop | OpenLoop;
-  /** Bytes of each event's `data`; 500 by default. */
+  /** Size of each event's `data`, in bytes (default: 500). */
   readonly payloadBytes?: number;
 }
 
-/** A flow that has been published. */
+/** A published flow. */
 export interface PublishedFlow {
   readonly from: number;
   readonly published: Published;
   readonly accepted: number;
 }
 
-/** Waits until what came before has died down: retries, visibility, vacuum. */
+/** Waits until earlier activity has ceased: retries, visibility, vacuum. */
 async function untilQuiet(roots: Readonly<Record<string, number>>): Promise<void> {
   const used = (): number => Object.values(cpuSeconds(roots)).reduce((total, value) => total + value, 0);
   const deadline = performance.now() + QUIET_TIMEOUT_MS;
@@ -98,7 +98,7 @@ export class Run {
     return { from, published, accepted: published.status.filter((status) => status === ACCEPTED).length };
   }
 
-  /** Waits until so many events were answered 200 at each of their endpoints, or nothing comes any more. */
+  /** Waits until `events` events were answered 200 at each of their endpoints, or nothing more arrives. */
   async delivered(events: number, limits: Partial<DrainLimits> = {}): Promise<void> {
     const wanted = events * this.#slots;
     await this.#load.drain(({ ok }) => ok >= wanted, { ...DRAIN, ...limits });

@@ -1,18 +1,18 @@
-/** As many events as the system takes, until all have arrived. */
+/** Publishes as many events as the system accepts, and waits until all have arrived. */
 import type { ClosedLoop } from "../load/publish-plan.ts";
 import type { Bench, Scenario } from "./bench.ts";
 
 const EVENTS = 20_000;
 const WARM_UP = 2_000;
 const CONNECTIONS = 64;
-/** One workflow each is some twenty times slower. */
+/** One workflow per delivery is some twenty times slower. */
 const ONE_EACH_EVENTS = 2_000;
 
 export function singles(connections: number): ClosedLoop {
   return { kind: "closed", connections, batch: 1 };
 }
 
-/** Saturation of ten endpoints, as several scenarios measure it. */
+/** The saturation of ten endpoints that several scenarios measure. */
 export function saturationOf(bench: Bench): { readonly events: number; readonly warmUp: number } {
   return { events: bench.events(EVENTS), warmUp: bench.events(WARM_UP) };
 }
@@ -45,7 +45,7 @@ const oneEndpoint: Scenario = {
 
 const thousandEndpoints: Scenario = {
   name: "saturation-1000",
-  about: "20,000 events over 1,000 endpoints: 20 tenants with the most endpoints that a tenant may have",
+  about: "20,000 events over 1,000 endpoints: 20 tenants with the maximum number of endpoints per tenant",
   run: async (bench) => {
     const world = await bench.world();
     const tenants = bench.quick ? 2 : 20;

@@ -1,4 +1,4 @@
-/** A steady rate, whatever the system does: what latency costs. */
+/** A steady rate, independent of the responses: measures latency and its cost. */
 import type { Settings } from "../environment/signet.ts";
 import type { Bench, Scenario } from "./bench.ts";
 

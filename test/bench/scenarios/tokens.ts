@@ -1,4 +1,4 @@
-/** Tokens per second beside oidc-provider, over plain HTTP and mutual TLS, on one machine in one run. */
+/** Tokens per second compared to oidc-provider, over plain HTTP and mutual TLS, in one run. */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { randomBytes } from "node:crypto";
@@ -82,7 +82,7 @@ async function runScenario(bench: Bench): Promise<void> {
   });
   const [tenant] = tenants;
   if (tenant === undefined) {
-    throw new Error("the tenant was not made");
+    throw new Error("the tenant was not created");
   }
   const plain = signetSubject(world, tenant);
   const mutual = signetSubject(world, tenant, await clientCertificate(ca));

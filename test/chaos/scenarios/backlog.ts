@@ -1,4 +1,4 @@
-/** Events pile up while every receiver refuses connections; then all come back at once. */
+/** Events pile up while every receiver refuses connections; then all recover at once. */
 import { availableParallelism } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { monotonicMs } from "../../bench/load/monotonic.ts";
@@ -12,13 +12,13 @@ import { Trial } from "../trial.ts";
 
 const EVENTS = { full: 50_000, quick: 3_000 } as const;
 const CONNECTIONS = 64;
-/** How long receivers stay away after the last event. */
+/** How long receivers stay down after the last event. */
 const AWAY_MS = 10_000;
 const DRAIN = { idleMs: 300_000, maxMs: 600_000 };
-/** Attempts per second to one endpoint that failed: SIGNET_FAILING_ENDPOINT_PER_SECOND by default. */
+/** Default of SIGNET_FAILING_ENDPOINT_PER_SECOND: attempts per second to one failing endpoint. */
 const PACE = 250 * availableParallelism();
 
-/** The most requests that one endpoint got within a second of the clock, and all endpoints together. */
+/** Returns the highest number of requests in one second, to one endpoint and to all together. */
 function peaks(fates: readonly Fate[], fromMs: number): { readonly endpoint: number; readonly all: number } {
   const perEndpoint = new Map<string, number>();
   const all = new Map<number, number>();

@@ -1,4 +1,4 @@
-/** A tiny load balancer for connections: round robin over the apis that say that they are ready. */
+/** A small connection balancer: round robin over the ready apis. */
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
@@ -15,7 +15,7 @@ async function isReady(url: string): Promise<boolean> {
     .catch(() => false);
 }
 
-/** Carries bytes both ways; the end of one side ends the other. */
+/** Forwards bytes both ways. When one side ends, the other ends too. */
 function join(client: Socket, upstream: Socket): void {
   for (const [from, to] of [
     [client, upstream],
@@ -27,7 +27,7 @@ function join(client: Socket, upstream: Socket): void {
   }
 }
 
-/** Tries one after the other, those that are ready first; the connection ends when none takes it. */
+/** Tries the targets in order. Ends the connection if none accepts it. */
 function carry(client: Socket, [target, ...others]: readonly string[]): void {
   if (target === undefined) {
     client.destroy();
@@ -42,7 +42,7 @@ function carry(client: Socket, [target, ...others]: readonly string[]): void {
   });
 }
 
-/** Starts one before these apis. */
+/** Starts a balancer in front of these apis. */
 export async function startBalancer(urls: readonly string[]): Promise<Balancer> {
   const ready = new Set(urls);
   const ended = new AbortController();

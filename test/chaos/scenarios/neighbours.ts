@@ -1,4 +1,4 @@
-/** What one tenant does to others: endpoints that hang, registrations in bulk. */
+/** Effects of one tenant on others: endpoints that hang, registrations in bulk. */
 import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import {
@@ -21,12 +21,12 @@ import { Trial } from "../trial.ts";
 const HANGING = { full: 1_000, quick: 100 } as const;
 const SECONDS = { full: 120, quick: 30 } as const;
 const QUIET_SECONDS = 15;
-/** Events per second: to those that hang, to a healthy endpoint, to one that fails every first attempt. */
+/** Events per second to hanging endpoints, to a healthy one, and to one that fails every first attempt. */
 const RATES = { hanging: 50, healthy: 20, failing: 20 } as const;
-/** Past the sender's limit of 10 s. */
+/** Longer than the sender's timeout of 10 s. */
 const HANG_MS = 10_500;
 const DRAIN = { idleMs: 45_000, maxMs: 150_000 };
-/** What neighbours may cost. */
+/** Latency bounds of the neighbours. */
 const FIRST_P99_MS = 2_000;
 const SECOND_P99_MS = 20_000;
 
@@ -35,7 +35,7 @@ interface Spread {
   readonly p99_ms: number;
 }
 
-/** From sending the event to its n-th request. */
+/** Returns the time from sending the event to its n-th request. */
 function spreadOf(fates: readonly Fate[], attempt: number): Spread {
   const found = fates.flatMap(({ sentMs, requestsMs }) => {
     const atMs = requestsMs[attempt];
@@ -104,7 +104,7 @@ const REGISTERED = { full: 50, quick: 20 } as const;
 const VERIFIED = 5;
 const VERIFIED_S = 5;
 
-/** Seconds until a new endpoint of the tenant is verified, several times. */
+/** Returns the seconds until a new endpoint of the tenant is verified, measured several times. */
 async function verifySeveral({ world, load }: SetScene, tenant: Tenant, already: number): Promise<number[]> {
   const took: number[] = [];
   for (let number = 1; number <= VERIFIED; number += 1) {
@@ -145,7 +145,7 @@ export async function registrations(scene: SetScene): Promise<CaseOutcome> {
   const trial = await Trial.begin(scene, events);
   try {
     if (third === undefined) {
-      throw new Error("there is no third tenant");
+      throw new Error("the third tenant was not created");
     }
     const quiet = await verifySeveral(scene, third, 1);
     const publishing = trial.publish([
@@ -154,7 +154,7 @@ export async function registrations(scene: SetScene): Promise<CaseOutcome> {
     const registering = Promise.all(
       others.map(async (tenant) => await registerSilent(world, tenant, port, count)),
     );
-    // The first ones are to be under way.
+    // Let the first registrations start.
     await delay(500);
     const beside = await verifySeveral(scene, third, 1 + VERIFIED);
     await Promise.all([publishing, registering]);

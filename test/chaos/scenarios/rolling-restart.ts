@@ -1,4 +1,4 @@
-/** Two apis behind a balancer and two workers: each ends by SIGTERM and starts again, one after the other, under load. */
+/** Two apis behind a balancer and two workers restart by SIGTERM, one after the other, under load. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Process } from "../../bench/environment/signet.ts";
 import { round } from "../../bench/report/measurement.ts";
@@ -12,12 +12,12 @@ import { startBalancer } from "./balancer.ts";
 
 const PER_SECOND = 60;
 const ROUNDS = { full: 2, quick: 1 } as const;
-/** Of one process; the events last for all of them. */
+/** Time for each process. The events last for all of them. */
 const SECONDS_EACH = 15;
 const BETWEEN_MS = 2_000;
 const P99_MS = 5_000;
 
-/** Restarts it as a deployment does; how long its end took, in seconds. */
+/** Restarts a process as a deployment does. Returns how long its shutdown took, in seconds. */
 async function roll(one: Process): Promise<number> {
   const { server } = one;
   const began = performance.now();

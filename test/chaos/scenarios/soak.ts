@@ -1,4 +1,4 @@
-/** An hour at a steady rate with three in ten attempts failing: does anything grow without bound? */
+/** An hour at a steady rate with three in ten attempts failing. Checks that nothing grows without bound. */
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { withClient } from "../../bench/environment/postgres.ts";
@@ -14,7 +14,7 @@ import { Trial } from "../trial.ts";
 
 const PER_SECOND = 30;
 const FAILING_PERCENT = 30;
-/** After so many failures of one event it is taken: what is measured is growth, not the schedule's last hours. */
+/** An event succeeds after this many failures, because the test measures growth and not the schedule's last hours. */
 const FAILURES_MAX = 3;
 const QUICK_MINUTES = 2;
 /** Access tokens live for 15 minutes. */
@@ -83,7 +83,7 @@ async function sample(world: World, beganMs: number): Promise<Sample> {
   };
 }
 
-/** Least squares: how much the value grows in an hour. */
+/** Returns the growth of a value per hour, by least squares. */
 function perHour(samples: readonly Sample[], name: string): number {
   const points = samples.map(({ atS, values }) => [atS, values[name] ?? 0] as const);
   const mean = (of: (point: readonly [number, number]) => number): number =>
@@ -98,18 +98,18 @@ function mean(samples: readonly Sample[], name: string): number {
   return samples.reduce((sum, { values }) => sum + (values[name] ?? 0), 0) / samples.length;
 }
 
-/** Bytes that each delivery between two samples has added. */
+/** Returns the bytes that each delivery between two samples has added. */
 function bytesEach(from: Sample | undefined, to: Sample | undefined, name: string): number {
   const grown = (key: string): number => (to?.values[key] ?? 0) - (from?.values[key] ?? 0);
   return round(grown(name) / grown("deliveries"), 0);
 }
 
 const GAUGES = ["api_mib", "worker_mib", "api_descriptors", "worker_descriptors"] as const;
-/** What a value may grow from the second quarter to the last: a share, and something for small ones. */
+/** Allowed growth from the second quarter to the last: a share, plus a constant for small values. */
 const GROWTH_SHARE = 0.15;
 const GROWTH_MORE = 16;
 
-/** That a value of the last quarter is about that of the second one: the first one is warming up. */
+/** Bounds the last quarter of a value by its second one; the first is warm-up. */
 function bounded(samples: readonly Sample[], name: string): Target {
   const quarter = Math.floor(samples.length / 4);
   const second = mean(samples.slice(quarter, 2 * quarter), name);
